@@ -1,0 +1,100 @@
+//! What is measured, and with how much.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// Everything that one run measures.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) backends: Vec<String>,
+    pub(crate) works: Vec<Work>,
+    /// How often ours and bare take turns.
+    pub(crate) pairs: usize,
+    /// How long one measurement counts.
+    pub(crate) seconds: f64,
+    /// Threads of each half's runtime.
+    pub(crate) workers: usize,
+    /// Bare clients have a task for every request.
+    pub(crate) callers: bool,
+    /// Only our side.
+    pub(crate) alone: bool,
+    pub(crate) json: Option<PathBuf>,
+}
+
+/// The work that both sides do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Work {
+    /// One client keeps so many requests outstanding; each is echoed.
+    Requests { outstanding: usize, bytes: usize },
+    /// One publisher, so many subscribers with a connection each.
+    FanOut { subscribers: usize, bytes: usize },
+}
+
+impl Work {
+    /// The size of a payload.
+    pub(crate) fn bytes(self) -> usize {
+        match self {
+            Self::Requests { bytes, .. } | Self::FanOut { bytes, .. } => bytes,
+        }
+    }
+
+    /// How many connections that client or those subscribers make.
+    pub(crate) fn clients(self) -> usize {
+        match self {
+            Self::Requests { .. } => 1,
+            Self::FanOut { subscribers, .. } => subscribers,
+        }
+    }
+
+    /// What the JSON calls it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Requests { .. } => "requests",
+            Self::FanOut { .. } => "fan_out",
+        }
+    }
+}
+
+impl fmt::Display for Work {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Requests { outstanding, bytes } => {
+                write!(f, "requests, {outstanding} outstanding, {bytes} B")
+            }
+            Self::FanOut { subscribers, bytes } => {
+                write!(f, "fan-out to {subscribers}, {bytes} B")
+            }
+        }
+    }
+}
+
+/// One measurement, as both halves need to know it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Spec {
+    pub(crate) backend: String,
+    /// Over the bare library instead of through the contract.
+    pub(crate) bare: bool,
+    pub(crate) work: Work,
+    pub(crate) seconds: f64,
+    /// Threads of each half's runtime.
+    pub(crate) workers: usize,
+    /// A bare client has a task for every request.
+    pub(crate) callers: bool,
+    /// Where the near half serves, as it wrote it for its own far half.
+    pub(crate) at: Vec<String>,
+}
+
+impl Spec {
+    /// How long it counts.
+    pub(crate) fn run(&self) -> Duration {
+        Duration::from_secs_f64(self.seconds)
+    }
+
+    /// How long it runs before it counts.
+    pub(crate) fn warm_up(&self) -> Duration {
+        Duration::from_secs_f64(self.seconds.min(1.0) / 5.0)
+    }
+}

@@ -1,0 +1,75 @@
+//! The two halves of a measurement, whatever they run on.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use saline_protocol::transport::Registry;
+
+use crate::Result;
+use crate::bare;
+use crate::contract;
+use crate::pace::Pace;
+use crate::plan::Spec;
+
+/// The half that serves: it echoes requests, or publishes.
+#[async_trait]
+pub(crate) trait Near: Send {
+    /// Where it serves, for its own [`Far`].
+    fn at(&self) -> Vec<String>;
+
+    /// Waits until so many subscribers are known.
+    async fn subscribed(&mut self, subscribers: usize) -> Result<()>;
+
+    /// Publishes `payload` so many times.
+    async fn publish(&mut self, payload: &Bytes, times: u64) -> Result<()>;
+
+    /// Ends.
+    async fn stop(self: Box<Self>) -> Result<()>;
+}
+
+/// The half with the clients.
+#[async_trait]
+pub(crate) trait Far: Send {
+    /// Keeps `outstanding` requests of `bytes` on the way, and returns how many were answered. It
+    /// asks no more after `run`, and returns when all are answered.
+    async fn ask(&mut self, outstanding: usize, bytes: usize, run: Duration) -> Result<u64>;
+
+    /// Subscribes so many times, with a connection each, and counts messages of `bytes`.
+    async fn subscribe(&mut self, subscribers: usize, bytes: usize, pace: &Arc<Pace>)
+    -> Result<()>;
+}
+
+/// Whether there is a bare side to `backend`.
+pub(crate) fn has_bare(backend: &str) -> bool {
+    matches!(backend, "tcp" | "quic" | "zeromq")
+}
+
+/// The serving half of `spec`.
+pub(crate) async fn near(spec: &Spec, registry: &Registry) -> Result<Box<dyn Near>> {
+    Ok(match (spec.bare, spec.backend.as_str()) {
+        (false, backend) => Box::new(contract::Serving::start(registry.get(backend)?).await?),
+        (true, "tcp") => Box::new(bare::tcp::Serving::start(spec.work).await?),
+        (true, "quic") => Box::new(bare::quic::Serving::start(spec.work)?),
+        (true, "zeromq") => Box::new(bare::zeromq::Serving::start(spec.work)?),
+        (true, backend) => return Err(format!("{backend} has no bare side").into()),
+    })
+}
+
+/// The clients' half of `spec`.
+pub(crate) async fn far(spec: &Spec, registry: &Registry) -> Result<Box<dyn Far>> {
+    let at = spec.at.clone();
+    Ok(match (spec.bare, spec.backend.as_str()) {
+        (false, backend) => Box::new(contract::Clients::new(registry.get(backend)?, &at)?),
+        (true, "tcp") => Box::new(bare::tcp::Clients::new(at, spec.callers)?),
+        (true, "quic") => Box::new(bare::quic::Clients::new(&at, spec.callers)?),
+        (true, "zeromq") => Box::new(bare::zeromq::Clients::new(at)?),
+        (true, backend) => return Err(format!("{backend} has no bare side").into()),
+    })
+}
+
+/// The first of what a near half wrote.
+pub(crate) fn first(at: &[String]) -> Result<String> {
+    Ok(at.first().ok_or("no address")?.clone())
+}

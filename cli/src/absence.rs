@@ -1,0 +1,134 @@
+//! What is said of a minion that did not return.
+
+use saline_client::Absence;
+use saline_protocol::message::{Jid, MasterTime};
+
+use crate::dates::utc;
+
+/// How to look a job up later.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LookUp {
+    /// The job.
+    pub(crate) jid: Jid,
+    /// What follows the command: the configuration folder, when it is not the usual one.
+    pub(crate) options: String,
+}
+
+impl LookUp {
+    /// Salt's sentence and the command.
+    pub(crate) fn hint(&self) -> String {
+        format!(
+            "To look up the return data for this job later, run the following command:\n\n{}",
+            self.command()
+        )
+    }
+
+    /// The command.
+    pub(crate) fn command(&self) -> String {
+        format!("saline-run jobs.lookup_jid {}{}", self.jid, self.options)
+    }
+}
+
+/// Salt's word for it, in brackets.
+fn state(absence: Absence) -> &'static str {
+    match absence {
+        Absence::NotConnected => "Not connected",
+        Absence::Queued => "Queued",
+        Absence::Running => "Running",
+        Absence::Declined => "Declined",
+        Absence::Expired => "Expired",
+        _ => "No response",
+    }
+}
+
+/// One line: Salt's first.
+pub(crate) fn line(absence: Absence) -> String {
+    format!("Minion did not return. [{}]", state(absence))
+}
+
+/// All that is to be said, over several lines: what it means, whether a return may still come, until
+/// when, and how to look it up.
+pub(crate) fn text(absence: Absence, expires: MasterTime, look_up: &LookUp) -> String {
+    let line = line(absence);
+    let until = utc(expires);
+    let hint = look_up.hint();
+    match absence {
+        Absence::NotConnected => line,
+        Absence::Queued => format!(
+            "{line}\nThe minion may begin the job when it connects, until {until}, and will return upon completion. {hint}"
+        ),
+        Absence::Running => format!(
+            "{line}\nThe minion is running the job, and will return upon completion. {hint}"
+        ),
+        Absence::Silent => format!(
+            "{line}\nThe minion began the job and was not heard of since. It will return when it is back. {hint}"
+        ),
+        Absence::Declined => format!("{line}\nThe minion does not match the target."),
+        Absence::Expired => format!(
+            "{line}\nThe minion did not begin before the job expired at {until}, and will not run it."
+        ),
+        Absence::Unknown => {
+            format!("{line}\nNo minion of this name is known to the master: no key has it.")
+        }
+        _ => format!(
+            "{line}\nThe minion may still begin the job until {until}, and will return upon completion. {hint}"
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_absence_says_what_may_still_come() {
+        let look_up = LookUp {
+            jid: Jid::parse("20261121091841717259").unwrap(),
+            options: String::new(),
+        };
+        let all = [
+            Absence::NoResponse,
+            Absence::NotConnected,
+            Absence::Silent,
+            Absence::Running,
+            Absence::Queued,
+            Absence::Declined,
+            Absence::Expired,
+            Absence::Unknown,
+        ]
+        .map(|absence| text(absence, 1_795_252_784_000, &look_up))
+        .join("\n===\n");
+        insta::assert_snapshot!(all, @"
+        Minion did not return. [No response]
+        The minion may still begin the job until 2026-11-21 09:19:44 UTC, and will return upon completion. To look up the return data for this job later, run the following command:
+
+        saline-run jobs.lookup_jid 20261121091841717259
+        ===
+        Minion did not return. [Not connected]
+        ===
+        Minion did not return. [No response]
+        The minion began the job and was not heard of since. It will return when it is back. To look up the return data for this job later, run the following command:
+
+        saline-run jobs.lookup_jid 20261121091841717259
+        ===
+        Minion did not return. [Running]
+        The minion is running the job, and will return upon completion. To look up the return data for this job later, run the following command:
+
+        saline-run jobs.lookup_jid 20261121091841717259
+        ===
+        Minion did not return. [Queued]
+        The minion may begin the job when it connects, until 2026-11-21 09:19:44 UTC, and will return upon completion. To look up the return data for this job later, run the following command:
+
+        saline-run jobs.lookup_jid 20261121091841717259
+        ===
+        Minion did not return. [Declined]
+        The minion does not match the target.
+        ===
+        Minion did not return. [Expired]
+        The minion did not begin before the job expired at 2026-11-21 09:19:44 UTC, and will not run it.
+        ===
+        Minion did not return. [No response]
+        No minion of this name is known to the master: no key has it.
+        ");
+    }
+}

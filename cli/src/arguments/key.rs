@@ -1,0 +1,262 @@
+//! `saline-key`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::Parser;
+use saline_config::LogLevel;
+use saline_protocol::message::{KeyAction, KeyState};
+
+use super::{CommonOptions, HELP, OutputOptions, Refused, read};
+
+const USAGE: &str = "saline-key [options]";
+
+/// What `-l` takes.
+const LISTS: [&str; 10] = [
+    "acc",
+    "accepted",
+    "pre",
+    "un",
+    "unaccepted",
+    "den",
+    "denied",
+    "rej",
+    "rejected",
+    "all",
+];
+
+/// What is to be done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum KeyVerb {
+    /// Print keys.
+    Show(KeyListing, Selection),
+    /// Change keys.
+    Act(KeyAction, Selection),
+}
+
+/// What of a key is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum KeyListing {
+    /// Its name.
+    Names,
+    /// Itself.
+    Keys,
+    /// Its fingerprint.
+    Fingerprints,
+}
+
+/// Which keys.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Selection {
+    /// Over their names.
+    pub(crate) glob: String,
+    /// In these states, in the order in which they are printed.
+    pub(crate) states: Vec<KeyState>,
+}
+
+/// saline-key is used to manage the keys of minions.
+#[derive(Debug, Parser)]
+#[command(
+    name = "saline-key",
+    version,
+    override_usage = USAGE,
+    help_template = HELP,
+    args_override_self = true,
+    infer_long_args = true
+)]
+pub(crate) struct KeyArguments {
+    /// Pass in an alternative configuration directory.
+    #[arg(
+        short = 'c',
+        long = "config-dir",
+        value_name = "CONFIG_DIR",
+        default_value = "/etc/saline"
+    )]
+    config_dir: PathBuf,
+
+    /// What is logged on the standard error output: quiet, error, warning, info, debug, trace.
+    #[arg(long = "log-level", value_name = "LOG_LEVEL")]
+    log_level: Option<LogLevel>,
+
+    /// List the public keys: "pre", "un" and "unaccepted" list unaccepted keys, "acc" and
+    /// "accepted" accepted ones, "rej" and "rejected" rejected ones, "den" and "denied" denied
+    /// ones, "all" all of them.
+    #[arg(short = 'l', long = "list", value_name = "ARG", value_parser = LISTS)]
+    list: Option<String>,
+
+    /// List all public keys.
+    #[arg(short = 'L', long = "list-all")]
+    list_all: bool,
+
+    /// Accept the specified public key. Globs are supported.
+    #[arg(short = 'a', long, value_name = "ACCEPT")]
+    accept: Option<String>,
+
+    /// Accept all pending keys.
+    #[arg(short = 'A', long)]
+    accept_all: bool,
+
+    /// Reject the specified public key. Globs are supported.
+    #[arg(short = 'r', long, value_name = "REJECT")]
+    reject: Option<String>,
+
+    /// Reject all pending keys.
+    #[arg(short = 'R', long)]
+    reject_all: bool,
+
+    /// Delete the specified key, whatever its state. Globs are supported.
+    #[arg(short = 'd', long, value_name = "DELETE")]
+    delete: Option<String>,
+
+    /// Delete all keys.
+    #[arg(short = 'D', long)]
+    delete_all: bool,
+
+    /// Print the specified public key.
+    #[arg(short = 'p', long = "print", value_name = "PRINT")]
+    print: Option<String>,
+
+    /// Print all public keys.
+    #[arg(short = 'P', long)]
+    print_all: bool,
+
+    /// Print the specified key's fingerprint.
+    #[arg(short = 'f', long, value_name = "FINGER")]
+    finger: Option<String>,
+
+    /// Print all keys' fingerprints, the master's too.
+    #[arg(short = 'F', long)]
+    finger_all: bool,
+
+    /// Include rejected keys when accepting, accepted keys when rejecting.
+    #[arg(long)]
+    include_all: bool,
+
+    /// Include accepted keys when rejecting.
+    #[arg(long)]
+    include_accepted: bool,
+
+    /// Include rejected keys when accepting.
+    #[arg(long)]
+    include_rejected: bool,
+
+    /// Include denied keys when accepting or rejecting.
+    #[arg(long)]
+    include_denied: bool,
+
+    /// Answer yes to all questions presented.
+    #[arg(short = 'y', long)]
+    pub(crate) yes: bool,
+
+    /// Suppress output.
+    #[arg(short = 'q', long)]
+    pub(crate) quiet: bool,
+
+    #[command(flatten)]
+    pub(crate) output: OutputOptions,
+
+    #[arg(hide = true)]
+    words: Vec<String>,
+}
+
+impl KeyArguments {
+    /// Reads what was typed.
+    ///
+    /// # Errors
+    /// With what is to be printed instead, when it is not to be carried out.
+    pub(crate) fn read(words: impl IntoIterator<Item = OsString>) -> Result<Self, Refused> {
+        let read: Self = read(USAGE, words)?;
+        // `salt-key -F master` is how many have learnt it: the word means nothing there. Elsewhere
+        // it is a name that somebody believes to be acted on.
+        if let Some(word) = read.words.first()
+            && !read.finger_all
+        {
+            return Err(Refused::usage(
+                USAGE,
+                &format!("{word:?} belongs to no option: one key or glob an option, in quotes"),
+            ));
+        }
+        let verbs = [
+            read.list.is_some(),
+            read.list_all,
+            read.accept.is_some(),
+            read.accept_all,
+            read.reject.is_some(),
+            read.reject_all,
+            read.delete.is_some(),
+            read.delete_all,
+            read.print.is_some(),
+            read.print_all,
+            read.finger.is_some(),
+            read.finger_all,
+        ];
+        if verbs.into_iter().filter(|asked| *asked).count() > 1 {
+            return Err(Refused::usage(
+                USAGE,
+                "one thing at a time: list, accept, reject, delete, print or finger",
+            ));
+        }
+        Ok(read)
+    }
+
+    /// The options that every command takes.
+    pub(crate) fn common(&self) -> CommonOptions {
+        CommonOptions {
+            config_dir: self.config_dir.clone(),
+            log_level: self.log_level,
+        }
+    }
+
+    /// What is to be done; without an option, all keys are listed.
+    pub(crate) fn verb(&self) -> KeyVerb {
+        let all = || "*".to_owned();
+        let one_or_all = |one: &Option<String>, every: bool| one.clone().or(every.then(all));
+        let everywhere = |glob| Selection {
+            glob,
+            states: KeyState::ALL.to_vec(),
+        };
+        if let Some(glob) = one_or_all(&self.accept, self.accept_all) {
+            let states = self.states(KeyState::Rejected, self.include_rejected);
+            return KeyVerb::Act(KeyAction::Accept, Selection { glob, states });
+        }
+        if let Some(glob) = one_or_all(&self.reject, self.reject_all) {
+            let states = self.states(KeyState::Accepted, self.include_accepted);
+            return KeyVerb::Act(KeyAction::Reject, Selection { glob, states });
+        }
+        if let Some(glob) = one_or_all(&self.delete, self.delete_all) {
+            return KeyVerb::Act(KeyAction::Delete, everywhere(glob));
+        }
+        if let Some(glob) = one_or_all(&self.print, self.print_all) {
+            return KeyVerb::Show(KeyListing::Keys, everywhere(glob));
+        }
+        if let Some(glob) = one_or_all(&self.finger, self.finger_all) {
+            return KeyVerb::Show(KeyListing::Fingerprints, everywhere(glob));
+        }
+        let states = match self.list.as_deref() {
+            Some("acc" | "accepted") => vec![KeyState::Accepted],
+            Some("pre" | "un" | "unaccepted") => vec![KeyState::Pending],
+            Some("den" | "denied") => vec![KeyState::Denied],
+            Some("rej" | "rejected") => vec![KeyState::Rejected],
+            _ => KeyState::ALL.to_vec(),
+        };
+        KeyVerb::Show(
+            KeyListing::Names,
+            Selection {
+                glob: all(),
+                states,
+            },
+        )
+    }
+
+    /// Pending keys, `other` ones when they are included, denied ones when they are.
+    fn states(&self, other: KeyState, included: bool) -> Vec<KeyState> {
+        KeyState::ALL
+            .into_iter()
+            .filter(|state| {
+                *state == KeyState::Pending
+                    || (*state == other && (included || self.include_all))
+                    || (*state == KeyState::Denied && self.include_denied)
+            })
+            .collect()
+    }
+}

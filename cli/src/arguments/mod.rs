@@ -1,0 +1,73 @@
+//! What may be typed, and what is said of what may not.
+//!
+//! Options stand anywhere, as in Salt; `--` ends them; a negative number is an argument.
+
+mod key;
+mod refusal;
+mod run;
+mod saline;
+#[cfg(test)]
+mod snapshots;
+
+use std::path::PathBuf;
+
+use clap::Args;
+use saline_config::LogLevel;
+
+use crate::output::{Format, Style};
+
+pub(crate) use key::{KeyArguments, KeyListing, KeyVerb, Selection};
+pub(crate) use refusal::{Refused, read};
+pub(crate) use run::RunArguments;
+pub(crate) use saline::SalineArguments;
+
+/// The layout of every help text.
+const HELP: &str = "Usage: {usage}\n\n{about}\n\nOptions:\n{options}\n";
+
+/// What every command takes.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct CommonOptions {
+    /// Pass in an alternative configuration directory.
+    #[arg(
+        short = 'c',
+        long = "config-dir",
+        value_name = "CONFIG_DIR",
+        default_value = "/etc/saline"
+    )]
+    pub(crate) config_dir: PathBuf,
+
+    /// What is logged on the standard error output: quiet, error, warning, info, debug, trace.
+    #[arg(short = 'l', long = "log-level", value_name = "LOG_LEVEL")]
+    pub(crate) log_level: Option<LogLevel>,
+}
+
+/// How things are printed.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct OutputOptions {
+    /// Print the output using the specified outputter.
+    #[arg(long = "out", alias = "output", value_name = "OUTPUT")]
+    out: Option<Format>,
+
+    /// Disable all colored output.
+    #[arg(long = "no-color", alias = "no-colour")]
+    no_color: bool,
+
+    /// Force colored output.
+    #[arg(long = "force-color", alias = "force-colour")]
+    force_color: bool,
+}
+
+impl OutputOptions {
+    /// Which format.
+    pub(crate) fn format(&self) -> Format {
+        self.out.unwrap_or_default()
+    }
+
+    /// Colours, when `terminal` says that the standard output is one or they are forced.
+    pub(crate) fn style(&self, terminal: bool) -> Style {
+        Style {
+            colour: (terminal || self.force_color) && !self.no_color,
+            terminal,
+        }
+    }
+}

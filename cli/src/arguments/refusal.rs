@@ -1,0 +1,185 @@
+//! What is said of a bad option: Salt's two lines, and exit code 64.
+
+use std::error::Error as _;
+use std::ffi::OsString;
+use std::io;
+
+use clap::Parser;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+use crate::exit;
+use crate::screen::Screen;
+
+/// Options of Salt's that have no counterpart here yet. They are refused by name, so that nobody
+/// looks for a typing error.
+const SALTS: &[&str] = &[
+    "-G",
+    "--grain",
+    "-P",
+    "--grain-pcre",
+    "-N",
+    "--nodegroup",
+    "-R",
+    "--range",
+    "-C",
+    "--compound",
+    "-I",
+    "--pillar",
+    "-J",
+    "--pillar-pcre",
+    "-S",
+    "--ipcidr",
+    "-b",
+    "--batch",
+    "--batch-size",
+    "--batch-wait",
+    "--batch-safe-limit",
+    "--batch-safe-size",
+    "--failhard",
+    "--subset",
+    "--summary",
+    "--hide-timeout",
+    "-d",
+    "--doc",
+    "--documentation",
+    "--return",
+    "--return_config",
+    "--return_kwargs",
+    "--metadata",
+    "--start-event",
+    "--preview-target",
+    "-a",
+    "--auth",
+    "--eauth",
+    "-T",
+    "--make-token",
+    "--username",
+    "--password",
+    "-p",
+    "--progress",
+    "--out-file",
+    "--out-indent",
+    "--state-output",
+    "--state-verbose",
+    "--log-file",
+    "--log-file-level",
+    "--delimiter",
+    "--args-stdin",
+    "--hard-crash",
+    "--no-parse",
+    "--saltfile",
+    "-u",
+    "--user",
+    "--rotate-aes-key",
+    "--gen-keys",
+    "--preserve-minions",
+];
+
+/// What was typed is not carried out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Refused {
+    /// What is printed on the standard output: a help text or the version that were asked for.
+    pub(crate) out: String,
+    /// What is printed on the standard error output.
+    pub(crate) err: String,
+    /// The exit code.
+    pub(crate) code: u8,
+}
+
+impl Refused {
+    /// A bad option: the usage and one line.
+    pub(crate) fn usage(usage: &str, message: &str) -> Self {
+        let name = usage.split_whitespace().next().unwrap_or("saline");
+        Self {
+            out: String::new(),
+            err: format!("Usage: {usage}\n\n{name}: error: {message}\n"),
+            code: exit::USAGE,
+        }
+    }
+
+    /// Prints it, and says what to end with.
+    ///
+    /// # Errors
+    /// When it cannot be printed.
+    pub(crate) fn print(&self, screen: &mut Screen<'_>) -> io::Result<u8> {
+        if !self.out.is_empty() {
+            screen.raw(self.out.as_bytes())?;
+        }
+        if !self.err.is_empty() {
+            screen.complain(self.err.strip_suffix('\n').unwrap_or(&self.err));
+        }
+        Ok(self.code)
+    }
+
+    /// Something that must stand there is missing: the help, and one line.
+    pub(crate) fn incomplete<A: Parser>() -> Self {
+        Self {
+            out: A::command().render_help().to_string(),
+            err: "\nIncomplete options passed.\n\n".to_owned(),
+            code: exit::INCOMPLETE,
+        }
+    }
+}
+
+/// Reads `words`, the program's name first.
+///
+/// # Errors
+/// With what is to be printed when they are not to be carried out; also for `--help` and `--version`.
+pub(crate) fn read<A: Parser>(
+    usage: &str,
+    words: impl IntoIterator<Item = OsString>,
+) -> Result<A, Refused> {
+    A::try_parse_from(words).map_err(|error| match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Refused {
+            out: error.to_string(),
+            err: String::new(),
+            code: exit::GOOD,
+        },
+        _ => Refused::usage(usage, &message(&error)),
+    })
+}
+
+fn message(error: &clap::Error) -> String {
+    let option = match error.get(ContextKind::InvalidArg) {
+        // Without the placeholder of its value.
+        Some(ContextValue::String(text)) => text.split([' ', '=', '[']).next().unwrap_or(text),
+        Some(ContextValue::Strings(texts)) => texts.first().map_or("", String::as_str),
+        _ => "",
+    };
+    let value = match error.get(ContextKind::InvalidValue) {
+        Some(ContextValue::String(text)) => text.as_str(),
+        _ => "",
+    };
+    match error.kind() {
+        ErrorKind::UnknownArgument if SALTS.contains(&option) => {
+            format!("no such option: {option} (Salt has it, Saline does not)")
+        }
+        ErrorKind::UnknownArgument => format!("no such option: {option}"),
+        ErrorKind::InvalidValue if value.is_empty() => {
+            format!("{option} option requires 1 argument")
+        }
+        ErrorKind::InvalidValue => match error.get(ContextKind::ValidValue) {
+            Some(ContextValue::Strings(valid)) => format!(
+                "option {option}: invalid choice: '{value}' (choose from '{}')",
+                valid.join("', '")
+            ),
+            _ => format!("option {option}: invalid value: '{value}'"),
+        },
+        ErrorKind::ValueValidation => match error.source() {
+            Some(source) => format!("option {option}: {source}"),
+            None => format!("option {option}: invalid value: '{value}'"),
+        },
+        ErrorKind::TooManyValues | ErrorKind::WrongNumberOfValues if !option.is_empty() => {
+            format!("{option} option does not take a value")
+        }
+        ErrorKind::InvalidUtf8 => "what was typed is not UTF-8".to_owned(),
+        // One line is enough of what remains.
+        _ => error
+            .to_string()
+            .lines()
+            .next()
+            .unwrap_or_default()
+            .trim_start_matches("error: ")
+            .to_owned(),
+    }
+}

@@ -1,0 +1,56 @@
+//! `saline-run`.
+
+use std::ffi::OsString;
+
+use clap::Parser;
+
+use super::{CommonOptions, HELP, OutputOptions, Refused, read};
+
+const USAGE: &str = "saline-run [options] <function> [arguments]";
+
+/// saline-run is the frontend command for functions that run on the master:
+/// jobs.lookup_jid JID, jobs.list_job JID, jobs.list_jobs, jobs.print_job JID,
+/// state.event TAGMATCH COUNT pretty=True.
+#[derive(Debug, Parser)]
+#[command(
+    name = "saline-run",
+    version,
+    override_usage = USAGE,
+    help_template = HELP,
+    args_override_self = true,
+    infer_long_args = true
+)]
+pub(crate) struct RunArguments {
+    #[command(flatten)]
+    pub(crate) common: CommonOptions,
+
+    #[command(flatten)]
+    pub(crate) output: OutputOptions,
+
+    #[arg(hide = true, allow_negative_numbers = true)]
+    words: Vec<String>,
+}
+
+impl RunArguments {
+    /// Reads what was typed.
+    ///
+    /// # Errors
+    /// With what is to be printed instead, when it is not to be carried out.
+    pub(crate) fn read(words: impl IntoIterator<Item = OsString>) -> Result<Self, Refused> {
+        let read: Self = read(USAGE, words)?;
+        if read.words.is_empty() {
+            return Err(Refused::incomplete::<Self>());
+        }
+        Ok(read)
+    }
+
+    /// What is to be run.
+    pub(crate) fn function(&self) -> &str {
+        self.words.first().map_or("", String::as_str)
+    }
+
+    /// With what.
+    pub(crate) fn arguments(&self) -> &[String] {
+        self.words.get(1..).unwrap_or_default()
+    }
+}

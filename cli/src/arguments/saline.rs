@@ -1,0 +1,118 @@
+//! `saline`.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use clap::Parser;
+use saline_protocol::target::{Target, TargetKind};
+
+use super::{CommonOptions, HELP, OutputOptions, Refused, read};
+
+const USAGE: &str = "saline [options] '<target>' <function> [arguments]";
+
+/// Saline allows for commands to be executed across a swath of remote systems in
+/// parallel, so they can be both controlled and queried with ease.
+#[derive(Debug, Parser)]
+#[command(
+    name = "saline",
+    version,
+    override_usage = USAGE,
+    help_template = HELP,
+    args_override_self = true,
+    infer_long_args = true
+)]
+pub(crate) struct SalineArguments {
+    #[command(flatten)]
+    pub(crate) common: CommonOptions,
+
+    /// How long to wait for minions without a sign of life (in seconds); a running one is waited
+    /// for. Default: the configuration's, 5.
+    #[arg(short = 't', long, value_name = "TIMEOUT", allow_negative_numbers = true,
+        value_parser = seconds)]
+    timeout: Option<i64>,
+
+    /// Return the data from minions as a group after they all return.
+    #[arg(short = 's', long = "static")]
+    pub(crate) static_: bool,
+
+    /// Run the saline command but don't wait for a reply.
+    #[arg(long = "async")]
+    pub(crate) async_: bool,
+
+    /// Turn on command verbosity, display jid.
+    #[arg(short = 'v', long)]
+    pub(crate) verbose: bool,
+
+    /// Display jid without the additional output of --verbose.
+    #[arg(long)]
+    pub(crate) show_jid: bool,
+
+    /// Instead of using shell globs to evaluate the target servers, use regular expressions.
+    #[arg(short = 'E', long = "pcre")]
+    pcre: bool,
+
+    /// Instead of using shell globs to evaluate the target servers, take a comma or whitespace
+    /// delimited list of servers.
+    #[arg(short = 'L', long = "list")]
+    list: bool,
+
+    #[command(flatten)]
+    pub(crate) output: OutputOptions,
+
+    #[arg(hide = true, allow_negative_numbers = true)]
+    words: Vec<String>,
+}
+
+impl SalineArguments {
+    /// Reads what was typed.
+    ///
+    /// # Errors
+    /// With what is to be printed instead, when it is not to be carried out.
+    pub(crate) fn read(words: impl IntoIterator<Item = OsString>) -> Result<Self, Refused> {
+        let read: Self = read(USAGE, words)?;
+        if read.pcre && read.list {
+            return Err(Refused::usage(
+                USAGE,
+                "The options -E/--pcre, -L/--list are mutually exclusive. Please only choose one of them",
+            ));
+        }
+        if read.words.len() < 2 {
+            return Err(Refused::incomplete::<Self>());
+        }
+        Ok(read)
+    }
+
+    /// Whom it is for.
+    pub(crate) fn target(&self) -> Target {
+        Target {
+            kind: match (self.pcre, self.list) {
+                (true, _) => TargetKind::Pcre,
+                (_, true) => TargetKind::List,
+                _ => TargetKind::Glob,
+            },
+            expression: self.words.first().cloned().unwrap_or_default(),
+        }
+    }
+
+    /// What is to be run.
+    pub(crate) fn function(&self) -> &str {
+        self.words.get(1).map_or("", String::as_str)
+    }
+
+    /// With what.
+    pub(crate) fn arguments(&self) -> &[String] {
+        self.words.get(2..).unwrap_or_default()
+    }
+
+    /// How long to wait, when it was said; as in Salt, nothing above zero means the
+    /// configuration's.
+    pub(crate) fn timeout(&self) -> Option<Duration> {
+        let seconds = u64::try_from(self.timeout?).ok()?;
+        (seconds > 0).then(|| Duration::from_secs(seconds))
+    }
+}
+
+fn seconds(text: &str) -> Result<i64, String> {
+    text.parse()
+        .map_err(|_| format!("invalid integer value: '{text}'"))
+}

@@ -1,0 +1,195 @@
+//! `state.event`: the master's event bus, live.
+
+use std::io;
+
+use saline_client::{BusEvent, Client, EventFilter};
+use saline_config::yaml;
+use saline_protocol::message::{Event, Value};
+use saline_protocol::transport::Lost;
+
+use super::failed;
+use crate::exit;
+use crate::glob::Glob;
+use crate::output::json;
+use crate::screen::Screen;
+
+/// Which events are printed, and how.
+#[derive(Debug, Clone)]
+pub(crate) struct Wanted {
+    tags: Glob,
+    filter: EventFilter,
+    /// End after so many.
+    count: Option<u64>,
+    /// Over several lines.
+    pretty: bool,
+}
+
+impl Wanted {
+    /// Reads `[tagmatch] [count] [pretty=True]`, Salt's names and order.
+    ///
+    /// # Errors
+    /// One line that says what is wrong.
+    pub(crate) fn read(words: &[String]) -> Result<Self, String> {
+        let arguments = yaml::parse_arguments(words);
+        let mut named = arguments.named;
+        for (name, value) in ["tagmatch", "count"].into_iter().zip(&arguments.positional) {
+            named.push((name.to_owned(), value.clone()));
+        }
+        if arguments.positional.len() > 2 {
+            return Err("state.event takes a glob over tags and a count".to_owned());
+        }
+        let mut glob = "*".to_owned();
+        let (mut count, mut pretty) = (None, false);
+        for (name, value) in named {
+            match (name.as_str(), &value) {
+                ("tagmatch", Value::Text(text)) => glob.clone_from(text),
+                ("count", Value::Int(number)) => count = u64::try_from(*number).ok(),
+                ("pretty", Value::Bool(yes)) => pretty = *yes,
+                ("tagmatch" | "count" | "pretty", _) => {
+                    return Err(format!(
+                        "state.event: {name} must be {}",
+                        match name.as_str() {
+                            "tagmatch" => "a glob over tags",
+                            "count" => "a number",
+                            _ => "True or False",
+                        }
+                    ));
+                }
+                _ => {
+                    return Err(format!(
+                        "state.event: no argument is called {name}; there are tagmatch, count and pretty"
+                    ));
+                }
+            }
+        }
+        Ok(Self {
+            tags: Glob::one(&glob)?,
+            filter: below(&glob),
+            count,
+            pretty,
+        })
+    }
+
+    fn line(&self, event: &Event) -> Vec<u8> {
+        let mut line = format!("{}\t", event.tag).into_bytes();
+        line.extend(if self.pretty {
+            json::pretty(&json::sorted(&event.data))
+        } else {
+            json::line(&event.data)
+        });
+        line
+    }
+}
+
+/// The whole segments that every matching tag begins with need not be filtered here.
+fn below(glob: &str) -> EventFilter {
+    let literal = glob.split(['*', '?', '[', '{']).next().unwrap_or_default();
+    let whole = match literal.rsplit_once('/') {
+        Some((whole, _)) => whole,
+        None => return EventFilter::All,
+    };
+    EventFilter::Below(whole.to_owned())
+}
+
+/// Prints events until there are enough, or Ctrl-C.
+///
+/// # Errors
+/// When the output cannot be written.
+pub(crate) async fn follow(
+    screen: &mut Screen<'_>,
+    client: &Client,
+    wanted: &Wanted,
+) -> io::Result<u8> {
+    let mut events = match client.events(&wanted.filter).await {
+        Ok(events) => events,
+        Err(error) => return Ok(failed(screen, &error)),
+    };
+    let mut interrupt = std::pin::pin!(tokio::signal::ctrl_c());
+    let mut left = wanted.count.unwrap_or(u64::MAX);
+    while left > 0 {
+        let next = tokio::select! {
+            biased;
+            _ = &mut interrupt => {
+                screen.complain("\nExiting gracefully on Ctrl-c");
+                return Ok(exit::FAILED);
+            }
+            next = events.next() => next,
+        };
+        match next {
+            Some(BusEvent::Event(event)) if wanted.tags.matches(&event.tag) => {
+                screen.line(wanted.line(&event))?;
+                left -= 1;
+            }
+            Some(BusEvent::Event(_)) => {}
+            Some(BusEvent::Lost(Lost::Messages(n))) => {
+                screen.complain(format!("{n} events were lost here: this reads too slowly"));
+            }
+            Some(BusEvent::Lost(Lost::Unknown)) => screen.complain("events were lost here"),
+            Some(BusEvent::Disconnected) => {
+                screen.complain("the master is away: waiting for it");
+            }
+            Some(BusEvent::Connected) => {
+                screen.complain("the master is back: what it fired meanwhile was missed");
+            }
+            None => break,
+        }
+    }
+    Ok(exit::GOOD)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wanted(words: &[&str]) -> Wanted {
+        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        Wanted::read(&words).unwrap()
+    }
+
+    fn shown(words: &[&str]) -> String {
+        let event = Event {
+            tag: "salt/job/20261121091814817821/ret/m000".to_owned(),
+            data: Value::map([
+                ("fun", "test.ping".into()),
+                ("fun_args", Value::List(vec![Value::Int(1), Value::Null])),
+                ("_stamp", "2026-11-21T09:18:14.997628+00:00".into()),
+                ("return", "ä".into()),
+            ]),
+        };
+        String::from_utf8(wanted(words).line(&event))
+            .unwrap()
+            .replace('\t', "→")
+    }
+
+    #[test]
+    fn lines() {
+        insta::assert_snapshot!(shown(&[]), @r#"salt/job/20261121091814817821/ret/m000→{"fun": "test.ping", "fun_args": [1, null], "_stamp": "2026-11-21T09:18:14.997628+00:00", "return": "ä"}"#);
+        insta::assert_snapshot!(shown(&["pretty=True"]), @r#"
+        salt/job/20261121091814817821/ret/m000→{
+            "_stamp": "2026-11-21T09:18:14.997628+00:00",
+            "fun": "test.ping",
+            "fun_args": [
+                1,
+                null
+            ],
+            "return": "ä"
+        }
+        "#);
+    }
+
+    #[test]
+    fn the_bus_filters_what_it_can() {
+        for (glob, filter) in [
+            ("*", EventFilter::All),
+            ("salt*", EventFilter::All),
+            ("salt/job/*/ret/*", EventFilter::Below("salt/job".into())),
+            ("salt/auth", EventFilter::Below("salt".into())),
+        ] {
+            assert_eq!(below(glob), filter, "{glob}");
+        }
+        let wanted = wanted(&["salt/job/*/ret/*", "count=2"]);
+        assert_eq!(wanted.count, Some(2));
+        assert!(wanted.tags.matches("salt/job/1/ret/m"));
+        assert!(!wanted.tags.matches("salt/job/1/new"));
+    }
+}

@@ -1,0 +1,179 @@
+//! `jobs.*`: what the job store has, in the shapes of Salt's job cache.
+
+use saline_client::{Absence, Client, ClientError};
+use saline_protocol::message::{Jid, Job, MinionId, OfferState, StoredReturn, Value};
+
+use crate::screen::Screen;
+use crate::{absence, dates};
+
+/// How many jobs are asked for at once.
+const PAGE: u32 = 1000;
+
+/// Everything that came back to a job.
+struct Returned {
+    returns: Vec<StoredReturn>,
+    states: Vec<(MinionId, OfferState)>,
+    silent: Vec<MinionId>,
+}
+
+async fn returns(client: &Client, jid: &Jid) -> Result<Returned, ClientError> {
+    let mut returns: Vec<StoredReturn> = Vec::new();
+    loop {
+        let after = returns.last().map(|last| last.minion.clone());
+        let page = client.job_returns(jid, after).await?;
+        let empty = page.returns.is_empty();
+        returns.extend(page.returns);
+        if !page.more || empty {
+            return Ok(Returned {
+                returns,
+                states: page.states,
+                silent: page.silent,
+            });
+        }
+    }
+}
+
+fn value(stored: &StoredReturn) -> Result<Value, ClientError> {
+    stored
+        .payload
+        .unpack()
+        .map_err(|_| ClientError::WrongAnswer("JobReturns"))
+}
+
+/// Each minion's return. Those without one are told beside.
+pub(crate) async fn lookup_jid(
+    screen: &mut Screen<'_>,
+    client: &Client,
+    jid: &Jid,
+) -> Result<Value, ClientError> {
+    let found = returns(client, jid).await?;
+    let nobody_returned = found.returns.is_empty();
+    let mut entries = Vec::new();
+    for stored in &found.returns {
+        entries.push((stored.minion.to_string(), value(stored)?));
+    }
+    for (minion, state) in &found.states {
+        let Some(why) = Absence::of(*state, found.silent.contains(minion)) else {
+            continue;
+        };
+        if why != Absence::Declined || nobody_returned {
+            screen.complain(format!("{minion}: {}", absence::line(why)));
+        }
+    }
+    Ok(Value::Map(entries))
+}
+
+/// The job and what came back, in one mapping.
+pub(crate) async fn list_job(client: &Client, jid: &Jid) -> Result<Value, ClientError> {
+    let mut entries = whole_job(client, jid).await?;
+    entries.push(("jid".to_owned(), jid.as_str().into()));
+    Ok(Value::Map(entries))
+}
+
+/// The same below its jid.
+pub(crate) async fn print_job(client: &Client, jid: &Jid) -> Result<Value, ClientError> {
+    let entries = whole_job(client, jid).await?;
+    Ok(Value::map([(jid.as_str(), Value::Map(entries))]))
+}
+
+/// All jobs, without their returns.
+pub(crate) async fn list_jobs(client: &Client) -> Result<Value, ClientError> {
+    let mut jobs: Vec<Job> = Vec::new();
+    loop {
+        let before = jobs.last().map(|last| last.jid.clone());
+        let page = client.job_list(PAGE, before).await?;
+        if page.is_empty() {
+            break;
+        }
+        jobs.extend(page);
+    }
+    jobs.reverse();
+    Ok(Value::Map(
+        jobs.iter()
+            .map(|job| (job.jid.to_string(), Value::Map(instance(job))))
+            .collect(),
+    ))
+}
+
+async fn whole_job(client: &Client, jid: &Jid) -> Result<Vec<(String, Value)>, ClientError> {
+    let summary = client.job_lookup(jid).await?;
+    let found = returns(client, jid).await?;
+    let minions = summary.minions.iter().map(|(minion, _)| minion.as_str());
+    let mut result = Vec::new();
+    for stored in &found.returns {
+        let answer = Value::map([
+            ("return", value(stored)?),
+            ("retcode", Value::Int(stored.retcode)),
+            ("success", Value::Bool(stored.success)),
+        ]);
+        result.push((stored.minion.to_string(), answer));
+    }
+    let mut entries = instance(&summary.job);
+    entries.push(("Minions".to_owned(), Value::texts(minions)));
+    entries.push(("Result".to_owned(), Value::Map(result)));
+    Ok(entries)
+}
+
+/// A job as Salt's job cache shows it.
+fn instance(job: &Job) -> Vec<(String, Value)> {
+    let arguments = job.arg.as_packed().unpack().unwrap_or_default();
+    [
+        ("Function", job.fun.as_str().into()),
+        ("Arguments", arguments),
+        ("Target", job.target.expression.as_str().into()),
+        ("Target-type", job.target.kind.name().into()),
+        ("User", job.user.as_str().into()),
+        ("StartTime", dates::of_jid(&job.jid).into()),
+    ]
+    .map(|(key, value): (&str, Value)| (key.to_owned(), value))
+    .into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output::{Format, Style};
+    use saline_protocol::message::Arguments;
+    use saline_protocol::target::Target;
+
+    #[test]
+    fn a_job_as_salts_job_cache_shows_it() {
+        let job = Job {
+            jid: Jid::parse("20261121091409931549").unwrap(),
+            target: Target::glob("*"),
+            fun: "cmd.run".to_owned(),
+            arg: Arguments {
+                positional: vec!["ls".into()],
+                named: vec![("cwd".to_owned(), "/".into())],
+            }
+            .pack(),
+            user: "root".to_owned(),
+            created: 0,
+            expires: 0,
+        };
+        let data = Value::map([(job.jid.as_str(), Value::Map(instance(&job)))]);
+        let text = Format::Nested.render(&data, Style::default(), false);
+        insta::assert_snapshot!(String::from_utf8(text.unwrap()).unwrap(), @"
+        20261121091409931549:
+            ----------
+            Arguments:
+                - ls
+                |_
+                  ----------
+                  __kwarg__:
+                      True
+                  cwd:
+                      /
+            Function:
+                cmd.run
+            StartTime:
+                2026, Nov 21 09:14:09.931549
+            Target:
+                *
+            Target-type:
+                glob
+            User:
+                root
+        ");
+    }
+}

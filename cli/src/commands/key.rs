@@ -1,0 +1,360 @@
+//! `saline-key`: the keys of minions.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::io;
+
+use saline_protocol::channel::PublicIdentity;
+use saline_protocol::message::{
+    KeyAction, KeyEntry, KeyReply, KeyRequest, KeyState, MinionId, RequestId, Value,
+};
+use saline_protocol::transport::Registry;
+
+use super::failed;
+use super::keystore::{KeyStore, Offline};
+use crate::arguments::{KeyArguments, KeyListing, KeyVerb, Selection};
+use crate::glob::Glob;
+use crate::output::keys::{Heading, Line, render};
+use crate::output::{Format, Style};
+use crate::screen::Screen;
+use crate::{exit, settings};
+
+/// Keys that one request acts on.
+const PORTION: usize = 250;
+
+/// The name under which the master's own key is shown, as minions keep it.
+const MASTERS: &str = "master.pub";
+
+/// The order of states in Salt's JSON.
+const JSON_ORDER: [KeyState; 4] = [
+    KeyState::Pending,
+    KeyState::Rejected,
+    KeyState::Accepted,
+    KeyState::Denied,
+];
+
+/// # Errors
+/// When the output cannot be written.
+pub(crate) async fn key(
+    screen: &mut Screen<'_>,
+    words: impl IntoIterator<Item = OsString>,
+    registry: Registry,
+    offline: &Offline<'_>,
+) -> io::Result<u8> {
+    let arguments = match KeyArguments::read(words) {
+        Ok(arguments) => arguments,
+        Err(refused) => return refused.print(screen),
+    };
+    let config = match settings::load(&arguments.common(), &registry) {
+        Ok(config) => config,
+        Err(line) => {
+            screen.complain(line);
+            return Ok(exit::FAILED);
+        }
+    };
+    let store = match KeyStore::open(&config, &registry, offline).await {
+        Ok(store) => store,
+        Err(error) => return Ok(failed(screen, &error)),
+    };
+    let format = match arguments.quiet {
+        true => Format::Quiet,
+        false => arguments.output.format(),
+    };
+    let keeper = Keeper {
+        store: &store,
+        format,
+        style: arguments.output.style(screen.terminal),
+        yes: arguments.yes,
+    };
+    let code = keeper.carry_out(screen, arguments.verb()).await;
+    store.close().await;
+    code
+}
+
+struct Keeper<'a> {
+    store: &'a KeyStore<'a>,
+    format: Format,
+    style: Style,
+    yes: bool,
+}
+
+type Groups = Vec<(Heading, Vec<Line>)>;
+
+impl Keeper<'_> {
+    async fn carry_out(&self, screen: &mut Screen<'_>, verb: KeyVerb) -> io::Result<u8> {
+        let (KeyVerb::Show(_, selection) | KeyVerb::Act(_, selection)) = &verb;
+        let glob = match Glob::list(&selection.glob) {
+            Ok(glob) => glob,
+            Err(why) => return Ok(complain(screen, &why)),
+        };
+        let reply = match self.store.ask(KeyRequest::List).await {
+            Ok(reply) => reply,
+            Err(why) => return Ok(complain(screen, &why)),
+        };
+        match verb {
+            KeyVerb::Show(listing, selection) => {
+                self.show(screen, listing, &selection, &glob, &reply)
+            }
+            KeyVerb::Act(action, selection) => {
+                let keys = matching(&reply.keys, &selection, &glob);
+                if keys.is_empty() {
+                    return self.no_match(screen, &selection);
+                }
+                self.act(screen, action, keys).await
+            }
+        }
+    }
+
+    fn show(
+        &self,
+        screen: &mut Screen<'_>,
+        listing: KeyListing,
+        selection: &Selection,
+        glob: &Glob,
+        reply: &KeyReply,
+    ) -> io::Result<u8> {
+        let detail = |key: &[u8; 32]| match listing {
+            KeyListing::Names => None,
+            KeyListing::Keys => Some(PublicIdentity(*key).to_pem().trim_end().to_owned()),
+            KeyListing::Fingerprints => Some(PublicIdentity(*key).fingerprint()),
+        };
+        let keys = matching(&reply.keys, selection, glob);
+        let mut groups = group(&keys, &selection.states, |key| detail(&key.identity));
+        if listing != KeyListing::Names {
+            groups.retain(|(_, lines)| !lines.is_empty());
+        }
+        if listing == KeyListing::Fingerprints && glob.matches(MASTERS) {
+            let line = Line {
+                name: MASTERS.to_owned(),
+                detail: detail(&reply.master),
+            };
+            groups.insert(0, (Heading::Local, vec![line]));
+        }
+        if groups.is_empty() {
+            return self.no_match(screen, selection);
+        }
+        self.print(screen, &groups)?;
+        Ok(exit::GOOD)
+    }
+
+    async fn act(
+        &self,
+        screen: &mut Screen<'_>,
+        action: KeyAction,
+        keys: Vec<&KeyEntry>,
+    ) -> io::Result<u8> {
+        let done = match action {
+            KeyAction::Accept => "accepted",
+            KeyAction::Reject => "rejected",
+            KeyAction::Delete => "deleted",
+        };
+        if !self.is_to_be_done(screen, action, done, &keys).await? {
+            return Ok(exit::GOOD);
+        }
+        // In portions, so that a master with much to do answers others in between.
+        let mut changed_keys = Vec::new();
+        for portion in keys.chunks(PORTION) {
+            let Ok(request_id) = RequestId::random() else {
+                return Ok(complain(screen, "the system has no randomness"));
+            };
+            let request = KeyRequest::Act {
+                request_id,
+                action,
+                keys: portion
+                    .iter()
+                    .map(|key| (key.state, key.id.clone()))
+                    .collect(),
+            };
+            match self.store.ask(request).await {
+                Ok(reply) => changed_keys.extend(reply.keys),
+                Err(why) => return Ok(complain(screen, &why)),
+            }
+        }
+        let changed: BTreeSet<&MinionId> = changed_keys.iter().map(|key| &key.id).collect();
+        let mut code = exit::GOOD;
+        for key in &keys {
+            if changed.contains(&key.id) {
+                self.say(screen, &format!("Key for minion {} {done}.", key.id))?;
+            } else {
+                screen.complain(format!(
+                    "ERROR: Key for minion {} was left alone: it is not {} any more.",
+                    key.id,
+                    adjective(key.state)
+                ));
+                code = exit::FAILED;
+            }
+        }
+        if matches!(self.format, Format::Json | Format::Raw) {
+            let states: Vec<KeyState> = KeyState::ALL
+                .into_iter()
+                .filter(|state| changed_keys.iter().any(|key| key.state == *state))
+                .collect();
+            let changed: Vec<&KeyEntry> = changed_keys.iter().collect();
+            self.print(screen, &group(&changed, &states, |_| None))?;
+        }
+        Ok(code)
+    }
+
+    /// Shows what is going to be done, and asks unless that was answered already.
+    async fn is_to_be_done(
+        &self,
+        screen: &mut Screen<'_>,
+        action: KeyAction,
+        done: &str,
+        keys: &[&KeyEntry],
+    ) -> io::Result<bool> {
+        let states: Vec<KeyState> = KeyState::ALL
+            .into_iter()
+            .filter(|state| keys.iter().any(|key| key.state == *state))
+            .collect();
+        let listed = render(&group(keys, &states, |_| None), self.plain_beside());
+        self.say(
+            screen,
+            &format!(
+                "The following keys are going to be {done}:\n{}",
+                String::from_utf8_lossy(&listed)
+            ),
+        )?;
+        if self.yes {
+            return Ok(true);
+        }
+        let (question, default) = match action {
+            KeyAction::Delete => ("Proceed? [N/y] ", "n"),
+            _ => ("Proceed? [n/Y] ", "y"),
+        };
+        let beside = self.format.is_for_programs();
+        let answer = screen.ask(question, beside, self.store.context()).await?;
+        let answer = match answer.as_deref().map(str::trim) {
+            // Nobody is there to say yes.
+            None => {
+                screen.prose(beside, "")?;
+                "n"
+            }
+            Some("") => default,
+            Some(answer) => answer,
+        };
+        Ok(answer.starts_with(['y', 'Y']))
+    }
+
+    fn no_match(&self, screen: &mut Screen<'_>, selection: &Selection) -> io::Result<u8> {
+        let mut states: Vec<&str> = [
+            KeyState::Pending,
+            KeyState::Accepted,
+            KeyState::Rejected,
+            KeyState::Denied,
+        ]
+        .into_iter()
+        .filter(|state| selection.states.contains(state))
+        .map(adjective)
+        .collect();
+        let last = states.pop().unwrap_or_default();
+        let states = match states.is_empty() {
+            true => last.to_owned(),
+            false => format!("{} or {last}", states.join(", ")),
+        };
+        self.say(
+            screen,
+            &format!(
+                "The key glob '{}' does not match any {states} keys.",
+                selection.glob
+            ),
+        )?;
+        Ok(exit::FAILED)
+    }
+
+    /// Prose: with the keys, beside data, or not at all.
+    fn say(&self, screen: &mut Screen<'_>, text: &str) -> io::Result<()> {
+        match self.format {
+            Format::Quiet => Ok(()),
+            format => screen.prose(format.is_for_programs(), text),
+        }
+    }
+
+    fn plain_beside(&self) -> Style {
+        match self.format.is_for_programs() {
+            true => Style::default(),
+            false => self.style,
+        }
+    }
+
+    fn print(&self, screen: &mut Screen<'_>, groups: &Groups) -> io::Result<()> {
+        match self.format {
+            Format::Nested => screen.line(render(groups, self.style)),
+            format => match format.render(&data(groups), self.style, false) {
+                Some(text) => screen.line(text),
+                None => Ok(()),
+            },
+        }
+    }
+}
+
+fn complain(screen: &mut Screen<'_>, why: &str) -> u8 {
+    screen.complain(format!("ERROR: {why}"));
+    exit::FAILED
+}
+
+fn adjective(state: KeyState) -> &'static str {
+    match state {
+        KeyState::Accepted => "accepted",
+        KeyState::Denied => "denied",
+        KeyState::Pending => "unaccepted",
+        KeyState::Rejected => "rejected",
+    }
+}
+
+/// Those that are selected, by name.
+fn matching<'k>(keys: &'k [KeyEntry], selection: &Selection, glob: &Glob) -> Vec<&'k KeyEntry> {
+    let mut keys: Vec<&KeyEntry> = keys
+        .iter()
+        .filter(|key| selection.states.contains(&key.state) && glob.matches(key.id.as_str()))
+        .collect();
+    keys.sort_by(|a, b| (a.state, &a.id).cmp(&(b.state, &b.id)));
+    keys
+}
+
+/// Keys under the headings of `states`.
+fn group(
+    keys: &[&KeyEntry],
+    states: &[KeyState],
+    detail: impl Fn(&KeyEntry) -> Option<String>,
+) -> Groups {
+    states
+        .iter()
+        .map(|state| {
+            let lines = keys
+                .iter()
+                .filter(|key| key.state == *state)
+                .map(|key| Line {
+                    name: key.id.to_string(),
+                    detail: detail(key),
+                })
+                .collect();
+            (Heading::State(*state), lines)
+        })
+        .collect()
+}
+
+/// The same as data: names, or names with what is told of them.
+fn data(groups: &Groups) -> Value {
+    let order = std::iter::once(Heading::Local).chain(JSON_ORDER.map(Heading::State));
+    Value::Map(
+        order
+            .filter_map(|heading| groups.iter().find(|(found, _)| *found == heading))
+            .map(|(heading, lines)| {
+                let detailed = lines.iter().any(|line| line.detail.is_some());
+                let value = if detailed {
+                    Value::map(lines.iter().map(|line| {
+                        let detail = line.detail.as_deref().unwrap_or_default();
+                        (line.name.as_str(), Value::from(detail))
+                    }))
+                } else {
+                    Value::texts(lines.iter().map(|line| line.name.as_str()))
+                };
+                (heading.folder().to_owned(), value)
+            })
+            .collect(),
+    )
+}
+
+#[cfg(test)]
+mod tests;

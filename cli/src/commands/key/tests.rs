@@ -1,0 +1,285 @@
+use std::cell::RefCell;
+
+use saline_config::MasterConfig;
+
+use super::*;
+use crate::screen::Printed;
+
+fn entry(id: &str, state: KeyState) -> KeyEntry {
+    KeyEntry {
+        id: MinionId::parse(id).unwrap(),
+        state,
+        identity: [7; 32],
+    }
+}
+
+/// Types `line` with `answers`, on a store without a master; `gone` has changed meanwhile.
+async fn typed(line: &str, answers: &[&str], gone: &str) -> (String, Vec<KeyRequest>) {
+    let arguments = KeyArguments::read(line.split(' ').map(OsString::from)).unwrap();
+    let asked = RefCell::new(Vec::new());
+    let act = |_: &MasterConfig, request: KeyRequest| {
+        asked.borrow_mut().push(request.clone());
+        let keys = match request {
+            KeyRequest::List => vec![
+                entry("m1", KeyState::Pending),
+                entry("m0", KeyState::Pending),
+                entry("ok", KeyState::Accepted),
+                entry("bad", KeyState::Rejected),
+                entry("ok", KeyState::Denied),
+            ],
+            KeyRequest::Act { action, keys, .. } => keys
+                .into_iter()
+                .filter(|(_, id)| id.as_str() != gone)
+                .map(|(state, id)| {
+                    let state = match action {
+                        KeyAction::Accept => KeyState::Accepted,
+                        KeyAction::Reject => KeyState::Rejected,
+                        KeyAction::Delete => state,
+                    };
+                    entry(id.as_str(), state)
+                })
+                .collect(),
+        };
+        Ok(KeyReply {
+            keys,
+            master: [9; 32],
+        })
+    };
+    let config = MasterConfig::default();
+    let store = KeyStore::Offline {
+        config: &config,
+        act: &act,
+    };
+    let mut printed = Printed::default();
+    let mut screen = printed.screen(answers);
+    let keeper = Keeper {
+        store: &store,
+        format: match arguments.quiet {
+            true => Format::Quiet,
+            false => arguments.output.format(),
+        },
+        style: Style::default(),
+        yes: arguments.yes,
+    };
+    let code = keeper
+        .carry_out(&mut screen, arguments.verb())
+        .await
+        .unwrap();
+    let asked = asked.into_inner();
+    (format!("{}--- exit {code}", printed.shown()), asked)
+}
+
+async fn shown(line: &str, answers: &[&str]) -> String {
+    typed(line, answers, "").await.0
+}
+
+#[tokio::test]
+async fn lists() {
+    insta::assert_snapshot!(shown("saline-key -L", &[]).await, @"
+    --- stdout
+    Accepted Keys:
+    ok
+    Denied Keys:
+    ok
+    Unaccepted Keys:
+    m0
+    m1
+    Rejected Keys:
+    bad
+    --- stderr
+    --- exit 0
+    ");
+    insta::assert_snapshot!(shown("saline-key -l un", &[]).await, @"
+    --- stdout
+    Unaccepted Keys:
+    m0
+    m1
+    --- stderr
+    --- exit 0
+    ");
+    insta::assert_snapshot!(shown("saline-key -L --out=json", &[]).await, @r#"
+    --- stdout
+    {
+        "minions_pre": [
+            "m0",
+            "m1"
+        ],
+        "minions_rejected": [
+            "bad"
+        ],
+        "minions": [
+            "ok"
+        ],
+        "minions_denied": [
+            "ok"
+        ]
+    }
+    --- stderr
+    --- exit 0
+    "#);
+    insta::assert_snapshot!(shown("saline-key -L -q", &[]).await, @"
+    --- stdout
+    --- stderr
+    --- exit 0
+    ");
+}
+
+#[tokio::test]
+async fn fingerprints_and_keys() {
+    insta::assert_snapshot!(shown("saline-key -f m0", &[]).await, @"
+    --- stdout
+    Unaccepted Keys:
+    m0:  4b:b0:6f:8e:4e:3a:77:15:d2:01:d5:73:d0:aa:42:37:62:e5:5d:ab:d6:1a:2c:02:27:8f:a5:6c:c6:d2:94:e0
+    --- stderr
+    --- exit 0
+    ");
+    insta::assert_snapshot!(shown("saline-key -F", &[]).await, @"
+    --- stdout
+    Local Keys:
+    master.pub:  8c:0c:c1:7a:04:94:2c:c4:f8:e0:fe:0b:30:26:06:d3:10:88:60:c1:26:42:8b:a2:ce:eb:5f:9e:d4:1c:2b:05
+    Accepted Keys:
+    ok:  4b:b0:6f:8e:4e:3a:77:15:d2:01:d5:73:d0:aa:42:37:62:e5:5d:ab:d6:1a:2c:02:27:8f:a5:6c:c6:d2:94:e0
+    Denied Keys:
+    ok:  4b:b0:6f:8e:4e:3a:77:15:d2:01:d5:73:d0:aa:42:37:62:e5:5d:ab:d6:1a:2c:02:27:8f:a5:6c:c6:d2:94:e0
+    Unaccepted Keys:
+    m0:  4b:b0:6f:8e:4e:3a:77:15:d2:01:d5:73:d0:aa:42:37:62:e5:5d:ab:d6:1a:2c:02:27:8f:a5:6c:c6:d2:94:e0
+    m1:  4b:b0:6f:8e:4e:3a:77:15:d2:01:d5:73:d0:aa:42:37:62:e5:5d:ab:d6:1a:2c:02:27:8f:a5:6c:c6:d2:94:e0
+    Rejected Keys:
+    bad:  4b:b0:6f:8e:4e:3a:77:15:d2:01:d5:73:d0:aa:42:37:62:e5:5d:ab:d6:1a:2c:02:27:8f:a5:6c:c6:d2:94:e0
+    --- stderr
+    --- exit 0
+    ");
+    insta::assert_snapshot!(shown("saline-key -p ok --out json", &[]).await, @r#"
+    --- stdout
+    {
+        "minions": {
+            "ok": "-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEABwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc=\n-----END PUBLIC KEY-----"
+        },
+        "minions_denied": {
+            "ok": "-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEABwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc=\n-----END PUBLIC KEY-----"
+        }
+    }
+    --- stderr
+    --- exit 0
+    "#);
+    insta::assert_snapshot!(shown("saline-key -p m1", &[]).await, @"
+    --- stdout
+    Unaccepted Keys:
+    m1:  -----BEGIN PUBLIC KEY-----
+    MCowBQYDK2VwAyEABwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc=
+    -----END PUBLIC KEY-----
+    --- stderr
+    --- exit 0
+    ");
+    insta::assert_snapshot!(shown("saline-key -f nosuch", &[]).await, @"
+    --- stdout
+    The key glob 'nosuch' does not match any unaccepted, accepted, rejected or denied keys.
+    --- stderr
+    --- exit 1
+    ");
+}
+
+#[tokio::test]
+async fn accepting_asks_first() {
+    let (text, asked) = typed("saline-key -a m*", &["\n"], "").await;
+    insta::assert_snapshot!(text, @"
+    --- stdout
+    The following keys are going to be accepted:
+    Unaccepted Keys:
+    m0
+    m1
+    Proceed? [n/Y] Key for minion m0 accepted.
+    Key for minion m1 accepted.
+    --- stderr
+    --- exit 0
+    ");
+    assert!(
+        matches!(&asked[1], KeyRequest::Act { action: KeyAction::Accept, keys, .. } if keys.len() == 2)
+    );
+    for answer in [&["n\n"][..], &["x\n"], &[]] {
+        let (text, asked) = typed("saline-key -A", answer, "").await;
+        assert_eq!(asked.len(), 1, "nothing was changed");
+        assert!(text.ends_with("--- exit 0"));
+    }
+    insta::assert_snapshot!(shown("saline-key -a m1 -y", &[]).await, @"
+    --- stdout
+    The following keys are going to be accepted:
+    Unaccepted Keys:
+    m1
+    Key for minion m1 accepted.
+    --- stderr
+    --- exit 0
+    ");
+}
+
+#[tokio::test]
+async fn deleting_asks_the_other_way_round() {
+    let (_, asked) = typed("saline-key -d ok", &["\n"], "").await;
+    assert_eq!(asked.len(), 1);
+    insta::assert_snapshot!(shown("saline-key -d ok", &["Yes\n"]).await, @"
+    --- stdout
+    The following keys are going to be deleted:
+    Accepted Keys:
+    ok
+    Denied Keys:
+    ok
+    Proceed? [N/y] Key for minion ok deleted.
+    Key for minion ok deleted.
+    --- stderr
+    --- exit 0
+    ");
+}
+
+#[tokio::test]
+async fn what_matches_nothing_and_what_has_changed_meanwhile() {
+    insta::assert_snapshot!(shown("saline-key -a x -y", &[]).await, @"
+    --- stdout
+    The key glob 'x' does not match any unaccepted keys.
+    --- stderr
+    --- exit 1
+    ");
+    insta::assert_snapshot!(shown("saline-key -d x -y", &[]).await, @"
+    --- stdout
+    The key glob 'x' does not match any unaccepted, accepted, rejected or denied keys.
+    --- stderr
+    --- exit 1
+    ");
+    insta::assert_snapshot!(typed("saline-key -r m* -y", &[], "m0").await.0, @"
+    --- stdout
+    The following keys are going to be rejected:
+    Unaccepted Keys:
+    m0
+    m1
+    Key for minion m1 rejected.
+    --- stderr
+    ERROR: Key for minion m0 was left alone: it is not unaccepted any more.
+    --- exit 1
+    ");
+    insta::assert_snapshot!(shown("saline-key -a [ -y", &[]).await, @"
+    --- stdout
+    --- stderr
+    ERROR: not a glob: error parsing glob '[': unclosed character class; missing ']'
+    --- exit 1
+    ");
+}
+
+#[tokio::test]
+async fn json_stays_json_while_keys_are_changed() {
+    insta::assert_snapshot!(shown("saline-key -A --out json", &["y\n"]).await, @r#"
+    --- stdout
+    {
+        "minions": [
+            "m0",
+            "m1"
+        ]
+    }
+    --- stderr
+    The following keys are going to be accepted:
+    Unaccepted Keys:
+    m0
+    m1
+    Proceed? [n/Y] Key for minion m0 accepted.
+    Key for minion m1 accepted.
+    --- exit 0
+    "#);
+}

@@ -1,0 +1,167 @@
+//! `saline-run`: functions that run on the master.
+
+use std::ffi::OsString;
+use std::io;
+
+use saline_client::Client;
+use saline_protocol::message::Jid;
+use saline_protocol::transport::Registry;
+
+use super::{events, failed, jobs};
+use crate::arguments::RunArguments;
+use crate::screen::Screen;
+use crate::{exit, settings};
+
+/// The functions that there are.
+const FUNCTIONS: [&str; 5] = [
+    "jobs.list_job",
+    "jobs.list_jobs",
+    "jobs.lookup_jid",
+    "jobs.print_job",
+    "state.event",
+];
+
+/// What is to be run, understood.
+enum Function {
+    LookupJid(Jid),
+    ListJob(Jid),
+    PrintJob(Jid),
+    ListJobs,
+    Event(events::Wanted),
+}
+
+/// # Errors
+/// When the output cannot be written.
+pub(crate) async fn run(
+    screen: &mut Screen<'_>,
+    words: impl IntoIterator<Item = OsString>,
+    registry: Registry,
+) -> io::Result<u8> {
+    let arguments = match RunArguments::read(words) {
+        Ok(arguments) => arguments,
+        Err(refused) => return refused.print(screen),
+    };
+    let function = match understand(arguments.function(), arguments.arguments()) {
+        Ok(function) => function,
+        Err(line) => {
+            screen.complain(format!("ERROR: {line}"));
+            return Ok(exit::FAILED);
+        }
+    };
+    let config = match settings::load(&arguments.common, &registry) {
+        Ok(config) => config,
+        Err(line) => {
+            screen.complain(line);
+            return Ok(exit::FAILED);
+        }
+    };
+    let client = match Client::connect(&config, &registry).await {
+        Ok(client) => client,
+        Err(error) => return Ok(failed(screen, &error)),
+    };
+    let code = match function {
+        Function::Event(wanted) => events::follow(screen, &client, &wanted).await,
+        jobs => {
+            let found = match jobs {
+                Function::LookupJid(jid) => jobs::lookup_jid(screen, &client, &jid).await,
+                Function::ListJob(jid) => jobs::list_job(&client, &jid).await,
+                Function::PrintJob(jid) => jobs::print_job(&client, &jid).await,
+                _ => jobs::list_jobs(&client).await,
+            };
+            match found {
+                Ok(data) => {
+                    let style = arguments.output.style(screen.terminal);
+                    print(
+                        screen,
+                        arguments.output.format().render(&data, style, false),
+                    )
+                }
+                Err(error) => Ok(failed(screen, &error)),
+            }
+        }
+    };
+    client.shutdown().await;
+    code
+}
+
+fn print(screen: &mut Screen<'_>, text: Option<Vec<u8>>) -> io::Result<u8> {
+    // Salt prints nothing, not an empty line, where there is nothing.
+    match text {
+        Some(text) if !text.is_empty() => screen.line(text)?,
+        _ => {}
+    }
+    Ok(exit::GOOD)
+}
+
+fn understand(function: &str, words: &[String]) -> Result<Function, String> {
+    let jid = || {
+        let word = match words {
+            [word] => word.strip_prefix("jid=").unwrap_or(word),
+            [] => return Err(format!("{function} needs a jid: saline-run {function} JID")),
+            _ => return Err(format!("{function} takes one jid")),
+        };
+        Jid::parse(word).map_err(|error| error.to_string())
+    };
+    Ok(match function {
+        "jobs.lookup_jid" => Function::LookupJid(jid()?),
+        "jobs.list_job" => Function::ListJob(jid()?),
+        "jobs.print_job" => Function::PrintJob(jid()?),
+        "jobs.list_jobs" if words.is_empty() => Function::ListJobs,
+        "jobs.list_jobs" => return Err("jobs.list_jobs takes no arguments".to_owned()),
+        "state.event" => Function::Event(events::Wanted::read(words)?),
+        _ => {
+            return Err(format!(
+                "'{function}' is not available; known are: {}",
+                FUNCTIONS.join(", ")
+            ));
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_run_is_told_in_one_line() {
+        let error = |line: &str| {
+            let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            understand(&words[0], &words[1..]).err().unwrap_or_default()
+        };
+        insta::assert_snapshot!(
+            [
+                "manage.status",
+                "jobs.lookup_jid",
+                "jobs.lookup_jid 1 2",
+                "jobs.lookup_jid 123",
+                "jobs.list_jobs all",
+                "state.event pretty=maybe",
+                "state.event a b c",
+                "state.event node=x",
+                "state.event [",
+            ]
+            .map(error)
+            .join("\n"),
+            @r#"
+        'manage.status' is not available; known are: jobs.list_job, jobs.list_jobs, jobs.lookup_jid, jobs.print_job, state.event
+        jobs.lookup_jid needs a jid: saline-run jobs.lookup_jid JID
+        jobs.lookup_jid takes one jid
+        jid "123": a jid has twenty digits
+        jobs.list_jobs takes no arguments
+        state.event: pretty must be True or False
+        state.event takes a glob over tags and a count
+        state.event: no argument is called node; there are tagmatch, count and pretty
+        not a glob: error parsing glob '[': unclosed character class; missing ']'
+        "#
+        );
+        for good in [
+            "jobs.lookup_jid jid=20261121091409931549",
+            "jobs.print_job 20261121091409931549",
+            "jobs.list_jobs",
+            "state.event",
+            "state.event salt/job/* pretty=True count=3",
+        ] {
+            assert_eq!(error(good), "");
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! `saline`: run a function on minions.
+
+use std::ffi::OsString;
+use std::future::Future;
+use std::io;
+use std::pin::{Pin, pin};
+
+use saline_client::{Client, ClientError, JobSpec, Run};
+use saline_config::yaml;
+use saline_protocol::message::{Jid, Value};
+use saline_protocol::transport::Registry;
+
+use super::failed;
+use crate::absence::LookUp;
+use crate::arguments::SalineArguments;
+use crate::output::Format;
+use crate::report::{Manner, Report, nobody_matched};
+use crate::screen::Screen;
+use crate::{exit, settings, who};
+
+/// What Ctrl-C makes ready.
+type Interrupt<'a> = Pin<&'a mut dyn Future<Output = ()>>;
+
+/// # Errors
+/// When the output cannot be written.
+pub(crate) async fn saline(
+    screen: &mut Screen<'_>,
+    words: impl IntoIterator<Item = OsString>,
+    registry: Registry,
+) -> io::Result<u8> {
+    let arguments = match SalineArguments::read(words) {
+        Ok(arguments) => arguments,
+        Err(refused) => return refused.print(screen),
+    };
+    // What cannot be read needs no master to be told.
+    if let Err(error) = arguments.target().compile() {
+        return Ok(failed(screen, &ClientError::BadTarget(error.to_string())));
+    }
+    let config = match settings::load(&arguments.common, &registry) {
+        Ok(config) => config,
+        Err(line) => {
+            screen.complain(line);
+            return Ok(exit::FAILED);
+        }
+    };
+    let mut interrupt = pin!(interrupted());
+    let connected = tokio::select! {
+        biased;
+        () = &mut interrupt => return Ok(leave(screen, None)),
+        connected = Client::connect(&config, &registry) => connected,
+    };
+    let client = match connected {
+        Ok(client) => client,
+        Err(error) => return Ok(failed(screen, &error)),
+    };
+    let code = publish(screen, &arguments, &client, interrupt).await;
+    client.shutdown().await;
+    code
+}
+
+/// Waits for Ctrl-C; for ever when the signal cannot be had, and then it ends the process.
+async fn interrupted() {
+    if tokio::signal::ctrl_c().await.is_err() {
+        std::future::pending().await
+    }
+}
+
+async fn publish(
+    screen: &mut Screen<'_>,
+    arguments: &SalineArguments,
+    client: &Client,
+    mut interrupt: Interrupt<'_>,
+) -> io::Result<u8> {
+    let spec = JobSpec::new(arguments.target(), arguments.function())
+        .with_arguments(yaml::parse_arguments(arguments.arguments()))
+        .asked_by(who::user())
+        .with_timeout(arguments.timeout());
+    let run = tokio::select! {
+        biased;
+        () = &mut interrupt => return Ok(leave(screen, None)),
+        run = client.run(spec) => run,
+    };
+    let run = match run {
+        Ok(run) => run,
+        Err(error) => return Ok(failed(screen, &error)),
+    };
+    let format = arguments.output.format();
+    let Some(jid) = run.jid().cloned() else {
+        return nobody_matched(screen, format);
+    };
+    if arguments.async_ {
+        return executed(screen, format, &jid);
+    }
+    let beside = format.is_for_programs();
+    if arguments.verbose {
+        let line = format!("Executing job with jid {jid}");
+        let under = "-".repeat(line.len());
+        screen.prose(beside, &format!("{line}\n{under}\n"))?;
+    } else if arguments.show_jid {
+        screen.prose(beside, &format!("jid: {jid}"))?;
+    }
+    let look_up = LookUp {
+        jid,
+        options: settings::options_to_repeat(&arguments.common),
+    };
+    let report = Report::new(Manner {
+        format,
+        style: arguments.output.style(screen.terminal),
+        as_group: arguments.static_,
+    });
+    follow(screen, run, report, look_up, interrupt).await
+}
+
+async fn follow(
+    screen: &mut Screen<'_>,
+    mut run: Run,
+    mut report: Report,
+    look_up: LookUp,
+    mut interrupt: Interrupt<'_>,
+) -> io::Result<u8> {
+    loop {
+        let next = tokio::select! {
+            biased;
+            () = &mut interrupt => return Ok(leave(screen, Some(&look_up))),
+            next = run.next() => next,
+        };
+        match next {
+            Ok(Some(progress)) => report.take(screen, progress)?,
+            Ok(None) => return report.finish(screen, run.expires(), &look_up),
+            Err(error) => {
+                let code = failed(screen, &error);
+                screen.complain(look_up.hint());
+                return Ok(code);
+            }
+        }
+    }
+}
+
+/// What `--async` prints.
+fn executed(screen: &mut Screen<'_>, format: Format, jid: &Jid) -> io::Result<u8> {
+    match format {
+        Format::Nested => screen.line(format!("Executed command with job ID: {jid}"))?,
+        _ => {
+            let data = Value::map([("jid", Value::from(jid.as_str()))]);
+            if let Some(text) = format.render(&data, Default::default(), false) {
+                screen.line(text)?;
+            }
+        }
+    }
+    Ok(exit::GOOD)
+}
+
+/// What Ctrl-C prints.
+fn leave(screen: &mut Screen<'_>, look_up: Option<&LookUp>) -> u8 {
+    screen.complain("\nExiting gracefully on Ctrl-c");
+    if let Some(look_up) = look_up {
+        screen.complain(format!(
+            "This job's jid is: {}\nThe minions may not have all finished running and any remaining minions will return upon completion. {}",
+            look_up.jid,
+            look_up.hint()
+        ));
+    }
+    exit::FAILED
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::screen::Printed;
+
+    fn look_up() -> LookUp {
+        LookUp {
+            jid: Jid::parse("20261121091409931549").unwrap(),
+            options: " -c /tmp/x".to_owned(),
+        }
+    }
+
+    #[test]
+    fn asynchronous() {
+        let shown = |format| {
+            let mut printed = Printed::default();
+            executed(&mut printed.screen(&[]), format, &look_up().jid).unwrap();
+            String::from_utf8(printed.out).unwrap()
+        };
+        insta::assert_snapshot!(shown(Format::Nested), @"Executed command with job ID: 20261121091409931549");
+        insta::assert_snapshot!(shown(Format::Json), @r#"
+        {
+            "jid": "20261121091409931549"
+        }
+        "#);
+        insta::assert_snapshot!(shown(Format::Raw), @"{'jid': '20261121091409931549'}");
+    }
+
+    #[test]
+    fn interrupted() {
+        let mut printed = Printed::default();
+        assert_eq!(leave(&mut printed.screen(&[]), Some(&look_up())), 1);
+        insta::assert_snapshot!(printed.shown(), @"
+        --- stdout
+        --- stderr
+
+        Exiting gracefully on Ctrl-c
+        This job's jid is: 20261121091409931549
+        The minions may not have all finished running and any remaining minions will return upon completion. To look up the return data for this job later, run the following command:
+
+        saline-run jobs.lookup_jid 20261121091409931549 -c /tmp/x
+        ");
+    }
+
+    #[tokio::test]
+    async fn what_needs_no_master_is_told_without_one() {
+        let run = async |line: &str| {
+            let mut printed = Printed::default();
+            let words = line.split(' ').map(OsString::from);
+            let code = saline(&mut printed.screen(&[]), words, Registry::new())
+                .await
+                .unwrap();
+            format!("{}--- exit {code}", printed.shown())
+        };
+        insta::assert_snapshot!(run("saline -E ( test.ping").await, @"
+        --- stdout
+        --- stderr
+        ERROR: bad target: not a regular expression: error: unclosed group
+        --- exit 2
+        ");
+        insta::assert_snapshot!(run("saline * test.ping -c /nonexistent").await, @"
+        --- stdout
+        --- stderr
+        ERROR: there is no configuration folder /nonexistent; -c DIR names another
+        --- exit 1
+        ");
+        insta::assert_snapshot!(run("saline --version").await, @"
+        --- stdout
+        saline 0.1.0
+        --- stderr
+        --- exit 0
+        ");
+    }
+}

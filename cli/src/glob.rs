@@ -1,0 +1,51 @@
+//! Shell globs over names of keys and tags of events, read as targets are.
+
+use globset::{GlobBuilder, GlobMatcher};
+
+/// A glob that has been read. Of several with commas between them, one must match.
+#[derive(Debug, Clone)]
+pub(crate) struct Glob(Vec<GlobMatcher>);
+
+impl Glob {
+    /// Reads one glob.
+    ///
+    /// # Errors
+    /// One line that says why it is not one.
+    pub(crate) fn one(text: &str) -> Result<Self, String> {
+        GlobBuilder::new(text)
+            .literal_separator(false)
+            .backslash_escape(false)
+            .empty_alternates(true)
+            .build()
+            .map(|glob| Self(vec![glob.compile_matcher()]))
+            .map_err(|error| format!("not a glob: {error}"))
+    }
+
+    /// Reads globs with commas between them, as `salt-key` does.
+    ///
+    /// # Errors
+    /// As [`one`](Self::one).
+    pub(crate) fn list(text: &str) -> Result<Self, String> {
+        let globs: Result<Vec<_>, _> = text.split(',').map(Self::one).collect();
+        Ok(Self(globs?.into_iter().flat_map(|glob| glob.0).collect()))
+    }
+
+    /// Whether it matches.
+    pub(crate) fn matches(&self, text: &str) -> bool {
+        self.0.iter().any(|glob| glob.is_match(text))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn globs() {
+        assert!(Glob::one("salt/job/*").unwrap().matches("salt/job/1/ret/m"));
+        assert!(!Glob::one("salt/job/*").unwrap().matches("salt/auth"));
+        let list = Glob::list("m1,w*").unwrap();
+        assert!(list.matches("m1") && list.matches("web") && !list.matches("m2"));
+        assert!(Glob::list("m1,[").unwrap_err().starts_with("not a glob"));
+    }
+}

@@ -1,0 +1,73 @@
+//! What an operator types: arguments, output formats, exit codes.
+//!
+//! Each command is one function; a main has nothing to do but to say which transports there are:
+//!
+//! ```no_run
+//! #[tokio::main(flavor = "current_thread")]
+//! async fn main() -> std::process::ExitCode {
+//!     let registry = saline_protocol::transport::Registry::new();
+//!     saline_cli::saline(std::env::args_os(), registry).await
+//! }
+//! ```
+//!
+//! The standard output holds data and nothing else where the format is for programs; what else is
+//! to be said goes to the standard error output, one line each. Exit codes: 0 when all went well, 1
+//! when a minion failed or did not answer, 2 when nobody matched or no master answers, 42 when the
+//! function is missing, 64 for a bad option.
+
+mod absence;
+mod arguments;
+mod commands;
+mod dates;
+mod exit;
+mod glob;
+mod output;
+mod report;
+mod screen;
+mod settings;
+
+mod who;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use saline_config::MasterConfig;
+use saline_protocol::message::{KeyReply, KeyRequest};
+use saline_protocol::transport::Registry;
+
+/// `saline`: runs a function on minions and prints what they return. The first of `words` is the
+/// program's name.
+///
+/// # Cancel safety
+/// The job may have been published when the future is dropped.
+pub async fn saline(words: impl IntoIterator<Item = OsString>, registry: Registry) -> ExitCode {
+    screen::on_standard_streams(async |screen| {
+        commands::saline::saline(screen, words, registry).await
+    })
+    .await
+}
+
+/// `saline-run`: looks jobs up, and follows the event bus.
+///
+/// # Cancel safety
+/// Nothing is changed by it.
+pub async fn saline_run(words: impl IntoIterator<Item = OsString>, registry: Registry) -> ExitCode {
+    screen::on_standard_streams(async |screen| commands::run::run(screen, words, registry).await)
+        .await
+}
+
+/// `saline-key`: lists, accepts, rejects and deletes the keys of minions. Asks the running master;
+/// when none answers, `offline` works on its key store.
+///
+/// # Cancel safety
+/// Keys may have been changed when the future is dropped.
+pub async fn saline_key(
+    words: impl IntoIterator<Item = OsString>,
+    registry: Registry,
+    offline: impl Fn(&MasterConfig, KeyRequest) -> Result<KeyReply, String>,
+) -> ExitCode {
+    screen::on_standard_streams(async |screen| {
+        commands::key::key(screen, words, registry, &offline).await
+    })
+    .await
+}

@@ -1,0 +1,54 @@
+//! Salt's colours.
+
+/// A colour, as Salt's default theme names them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Colour {
+    Red,
+    LightRed,
+    Green,
+    LightGreen,
+    LightYellow,
+    Blue,
+    LightBlue,
+    Magenta,
+    LightMagenta,
+    Cyan,
+}
+
+impl Colour {
+    fn sequence(self) -> &'static str {
+        match self {
+            Self::Red => "\x1b[0;31m",
+            Self::LightRed => "\x1b[0;1;31m",
+            Self::Green => "\x1b[0;32m",
+            Self::LightGreen => "\x1b[0;1;32m",
+            Self::LightYellow => "\x1b[0;1;33m",
+            Self::Blue => "\x1b[0;34m",
+            Self::LightBlue => "\x1b[0;1;34m",
+            Self::Magenta => "\x1b[0;35m",
+            Self::LightMagenta => "\x1b[0;1;35m",
+            Self::Cyan => "\x1b[0;36m",
+        }
+    }
+}
+
+/// How the standard output takes text.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Style {
+    /// Whether to colour.
+    pub(crate) colour: bool,
+    /// Whether somebody looks at a terminal: bytes that are not text must not command it.
+    pub(crate) terminal: bool,
+}
+
+impl Style {
+    /// What begins a stretch of `colour`; empty without colours.
+    pub(crate) fn begin(self, colour: Colour) -> &'static str {
+        if self.colour { colour.sequence() } else { "" }
+    }
+
+    /// What ends it.
+    pub(crate) fn end(self) -> &'static str {
+        if self.colour { "\x1b[0;0m" } else { "" }
+    }
+}

@@ -1,0 +1,105 @@
+//! Salt's json outputter: four spaces deep, UTF-8 as it is.
+//!
+//! What JSON cannot say: bytes that are not UTF-8 are written with U+FFFD where they are not text
+//! (`nested` and `raw` keep them), and a float that is not a number or not finite is `null`.
+
+use saline_protocol::message::Value;
+use serde::Serialize;
+use serde_json::ser::{Formatter, PrettyFormatter, Serializer};
+
+/// `data` over several lines, without the last newline.
+pub(crate) fn pretty(data: &Value) -> Vec<u8> {
+    write(&to_json(data), PrettyFormatter::with_indent(b"    "))
+}
+
+/// `data` in one line, spaced as Python spaces it.
+pub(crate) fn line(data: &Value) -> Vec<u8> {
+    write(&to_json(data), Spaced)
+}
+
+/// The same with every mapping in the order of its keys.
+pub(crate) fn sorted(data: &Value) -> Value {
+    match data {
+        Value::Map(entries) => {
+            let mut entries: Vec<(String, Value)> = entries
+                .iter()
+                .map(|(key, value)| (key.clone(), sorted(value)))
+                .collect();
+            entries.sort_by(|a, b| a.0.cmp(&b.0));
+            Value::Map(entries)
+        }
+        Value::List(values) => Value::List(values.iter().map(sorted).collect()),
+        other => other.clone(),
+    }
+}
+
+fn write<F: Formatter>(json: &serde_json::Value, formatter: F) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut serializer = Serializer::with_formatter(&mut out, formatter);
+    // Writing to memory does not fail, and the keys are texts.
+    let _ = json.serialize(&mut serializer);
+    out
+}
+
+fn to_json(value: &Value) -> serde_json::Value {
+    match value {
+        Value::Null => serde_json::Value::Null,
+        Value::Bool(value) => (*value).into(),
+        Value::Int(value) => (*value).into(),
+        Value::UInt(value) => (*value).into(),
+        // None for what is not finite.
+        Value::Float(value) => serde_json::Number::from_f64(*value).into(),
+        Value::Text(text) => text.as_str().into(),
+        Value::Bytes(bytes) => String::from_utf8_lossy(bytes).into_owned().into(),
+        Value::List(values) => values.iter().map(to_json).collect(),
+        Value::Map(entries) => entries
+            .iter()
+            .map(|(key, value)| (key.clone(), to_json(value)))
+            .collect(),
+    }
+}
+
+/// `{"a": 1, "b": [1, 2]}`: Python's spacing.
+struct Spaced;
+
+impl Formatter for Spaced {
+    fn begin_array_value<W>(&mut self, writer: &mut W, first: bool) -> std::io::Result<()>
+    where
+        W: ?Sized + std::io::Write,
+    {
+        writer.write_all(if first { b"" } else { b", " })
+    }
+
+    fn begin_object_key<W>(&mut self, writer: &mut W, first: bool) -> std::io::Result<()>
+    where
+        W: ?Sized + std::io::Write,
+    {
+        writer.write_all(if first { b"" } else { b", " })
+    }
+
+    fn begin_object_value<W>(&mut self, writer: &mut W) -> std::io::Result<()>
+    where
+        W: ?Sized + std::io::Write,
+    {
+        writer.write_all(b": ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output::test_values::values;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn whatever_is_returned_the_json_is_valid(value in values()) {
+            let pretty: serde_json::Value = serde_json::from_slice(&pretty(&value)).unwrap();
+            let line = line(&value);
+            prop_assert!(!line.contains(&b'\n'));
+            prop_assert_eq!(pretty, serde_json::from_slice::<serde_json::Value>(&line).unwrap());
+            let ordered = super::pretty(&sorted(&value));
+            prop_assert!(serde_json::from_slice::<serde_json::Value>(&ordered).is_ok());
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Salt's key outputter: keys under the names of their states.
+
+use saline_protocol::message::KeyState;
+
+use super::Style;
+use super::colour::Colour;
+
+/// What stands under one heading.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Heading {
+    /// The master's own.
+    Local,
+    /// Minions'.
+    State(KeyState),
+}
+
+impl Heading {
+    fn text(self) -> &'static str {
+        match self {
+            Self::Local => "Local Keys:",
+            Self::State(KeyState::Accepted) => "Accepted Keys:",
+            Self::State(KeyState::Denied) => "Denied Keys:",
+            Self::State(KeyState::Pending) => "Unaccepted Keys:",
+            Self::State(KeyState::Rejected) => "Rejected Keys:",
+        }
+    }
+
+    fn colours(self) -> (Colour, Colour) {
+        match self {
+            Self::Local | Self::State(KeyState::Denied) => (Colour::LightMagenta, Colour::Magenta),
+            Self::State(KeyState::Accepted) => (Colour::LightGreen, Colour::Green),
+            Self::State(KeyState::Pending) => (Colour::LightRed, Colour::Red),
+            Self::State(KeyState::Rejected) => (Colour::LightBlue, Colour::Blue),
+        }
+    }
+
+    /// The name in JSON: Salt's names of the folders.
+    pub(crate) fn folder(self) -> &'static str {
+        match self {
+            Self::Local => "local",
+            Self::State(state) => state.folder(),
+        }
+    }
+}
+
+/// A key under its heading.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Line {
+    /// Whose.
+    pub(crate) name: String,
+    /// What is told of it beside the name: a fingerprint or the key.
+    pub(crate) detail: Option<String>,
+}
+
+/// Headings with their keys, without the last newline.
+pub(crate) fn render(groups: &[(Heading, Vec<Line>)], style: Style) -> Vec<u8> {
+    let end = style.end();
+    let mut out = String::new();
+    for (heading, lines) in groups {
+        let (light, plain) = heading.colours();
+        out.push_str(&format!("{}{}{end}\n", style.begin(light), heading.text()));
+        for Line { name, detail } in lines {
+            let begin = style.begin(plain);
+            match detail {
+                Some(detail) => out.push_str(&format!("{begin}{name}:  {detail}{end}\n")),
+                None => out.push_str(&format!("{begin}{name}{end}\n")),
+            }
+        }
+    }
+    out.truncate(out.trim_end().len());
+    out.into_bytes()
+}

@@ -1,0 +1,135 @@
+//! Salt's nested outputter, the default.
+
+use saline_protocol::message::Value;
+
+use super::colour::{Colour, Style};
+use super::python;
+
+/// `data` as Salt's nested outputter writes it, without the last newline. `failed` colours names
+/// red, as Salt does for a retcode other than 0.
+///
+/// Bytes that are not UTF-8 are written as they are.
+pub(crate) fn render(data: &Value, style: Style, failed: bool) -> Vec<u8> {
+    let mut nested = Nested {
+        style,
+        failed,
+        out: Vec::new(),
+    };
+    nested.display(data, 0, "");
+    // Salt strips what it prints, so trailing empty lines do not show.
+    let end = nested
+        .out
+        .iter()
+        .rposition(|b| !b.is_ascii_whitespace())
+        .map_or(0, |at| at + 1);
+    nested.out.truncate(end);
+    nested.out
+}
+
+struct Nested {
+    style: Style,
+    failed: bool,
+    out: Vec<u8>,
+}
+
+impl Nested {
+    fn line(&mut self, indent: usize, colour: Colour, prefix: &str, text: &[u8], suffix: &str) {
+        self.out.resize(self.out.len() + indent, b' ');
+        for part in [
+            self.style.begin(colour).as_bytes(),
+            prefix.as_bytes(),
+            text,
+            self.style.end().as_bytes(),
+            suffix.as_bytes(),
+            b"\n",
+        ] {
+            self.out.extend_from_slice(part);
+        }
+    }
+
+    fn display(&mut self, value: &Value, indent: usize, prefix: &str) {
+        let scalar = match value {
+            Value::Null => "None".to_owned(),
+            Value::Bool(true) => "True".to_owned(),
+            Value::Bool(false) => "False".to_owned(),
+            Value::Int(number) => number.to_string(),
+            Value::UInt(number) => number.to_string(),
+            Value::Float(number) => python::repr_float(*number),
+            Value::Text(text) => return self.text(text, indent, prefix),
+            Value::Bytes(bytes) => return self.bytes(bytes, indent, prefix),
+            Value::List(values) => return self.list(values, indent),
+            Value::Map(entries) => return self.map(entries, indent, prefix),
+        };
+        self.line(indent, Colour::LightYellow, prefix, scalar.as_bytes(), "");
+    }
+
+    fn text(&mut self, text: &str, indent: usize, prefix: &str) {
+        for (number, line) in python::split_lines(text).into_iter().enumerate() {
+            // A minion must not send commands to the operator's terminal.
+            let line = line.replace('\x1b', "?");
+            self.text_line(number, line.as_bytes(), indent, prefix);
+        }
+    }
+
+    fn bytes(&mut self, bytes: &[u8], indent: usize, prefix: &str) {
+        if let Ok(text) = std::str::from_utf8(bytes) {
+            return self.text(text, indent, prefix);
+        }
+        for (number, line) in python::split_byte_lines(bytes).into_iter().enumerate() {
+            let mut line = line.to_vec();
+            if self.style.terminal {
+                for byte in &mut line {
+                    if *byte == 0x1b {
+                        *byte = b'?';
+                    }
+                }
+            }
+            self.text_line(number, &line, indent, prefix);
+        }
+    }
+
+    fn text_line(&mut self, number: usize, line: &[u8], indent: usize, prefix: &str) {
+        let blank = " ".repeat(prefix.len());
+        let prefix = if number == 0 { prefix } else { &blank };
+        self.line(indent, Colour::Green, prefix, line, "");
+    }
+
+    fn list(&mut self, values: &[Value], indent: usize) {
+        let colour = if self.failed {
+            Colour::Red
+        } else {
+            Colour::Green
+        };
+        for value in values {
+            match value {
+                Value::List(_) => {
+                    self.line(indent, colour, "", b"|_", "");
+                    self.display(value, indent + 2, "- ");
+                }
+                Value::Map(_) => {
+                    self.line(indent, colour, "", b"|_", "");
+                    self.display(value, indent + 2, "");
+                }
+                value => self.display(value, indent, "- "),
+            }
+        }
+    }
+
+    fn map(&mut self, entries: &[(String, Value)], indent: usize, prefix: &str) {
+        let colour = if self.failed {
+            Colour::Red
+        } else {
+            Colour::Cyan
+        };
+        if indent > 0 {
+            self.line(indent, colour, "", b"----------", "");
+        }
+        let mut entries: Vec<&(String, Value)> = entries.iter().collect();
+        entries.sort_by(|a, b| a.0.cmp(&b.0));
+        for (key, value) in entries {
+            let key = key.replace('\x1b', "?");
+            self.line(indent, colour, prefix, key.as_bytes(), ":");
+            self.display(value, indent + 4, "");
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! Salt's no_return outputter: who did not return, and why.
+
+use super::Style;
+use super::colour::Colour;
+
+/// A minion's name and, indented below it, what is to be said, without the last newline.
+pub(crate) fn render(name: &str, text: &str, style: Style) -> Vec<u8> {
+    let end = style.end();
+    // A list may name anything, also what would command a terminal.
+    let name = name.replace('\x1b', "?");
+    let mut out = format!("{}{name}{end}:", style.begin(Colour::Cyan));
+    for line in text.split('\n') {
+        out.push_str(&format!("\n{}    {line}{end}", style.begin(Colour::Red)));
+    }
+    out.into_bytes()
+}

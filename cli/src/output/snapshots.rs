@@ -1,0 +1,316 @@
+//! Every format, as it looks.
+
+use saline_protocol::message::{KeyState, Value};
+
+use super::keys::{Heading, Line};
+use super::{Format, Style, keys, no_return};
+
+const PLAIN: Style = Style {
+    colour: false,
+    terminal: false,
+};
+const COLOURED: Style = Style {
+    colour: true,
+    terminal: true,
+};
+
+fn shown(format: Format, value: Value) -> String {
+    styled(format, value, PLAIN, false)
+}
+
+fn styled(format: Format, value: Value, style: Style, failed: bool) -> String {
+    let bytes = format
+        .render(&Value::map([("m000", value)]), style, failed)
+        .unwrap_or_default();
+    String::from_utf8_lossy(&bytes)
+        .replace('\x1b', "␛")
+        .replace(" \n", "·\n")
+}
+
+fn everything() -> Value {
+    Value::map([
+        ("zero", Value::Int(0)),
+        ("none", Value::Null),
+        ("yes", Value::Bool(true)),
+        ("no", Value::Bool(false)),
+        ("large", Value::UInt(u64::MAX)),
+        ("pi", Value::Float(3.0)),
+        ("empty text", Value::from("")),
+        ("empty list", Value::List(vec![])),
+        ("empty map", Value::Map(vec![])),
+        ("lines", Value::from("one\n\n  two ä\n")),
+        ("texts", Value::texts(["a", "b\nc"])),
+        (
+            "nested",
+            Value::List(vec![
+                Value::Int(1),
+                Value::List(vec![Value::Int(2), Value::List(vec![Value::Null])]),
+                Value::map([
+                    ("k", Value::texts(["v"])),
+                    ("j", Value::map([("i", 1.5.into())])),
+                ]),
+                Value::Map(vec![]),
+            ]),
+        ),
+    ])
+}
+
+#[test]
+fn nested_scalars_and_texts() {
+    insta::assert_snapshot!(shown(Format::Nested, Value::Bool(true)), @"
+    m000:
+        True
+    ");
+    insta::assert_snapshot!(shown(Format::Nested, "hi\nerr\n\n".into()), @"
+    m000:
+        hi
+        err
+    ");
+    insta::assert_snapshot!(shown(Format::Nested, "".into()), @"m000:");
+}
+
+#[test]
+fn nested_everything() {
+    insta::assert_snapshot!(shown(Format::Nested, everything()), @"
+    m000:
+        ----------
+        empty list:
+        empty map:
+            ----------
+        empty text:
+        large:
+            18446744073709551615
+        lines:
+            one
+           ·
+              two ä
+        nested:
+            - 1
+            |_
+              - 2
+              |_
+                - None
+            |_
+              ----------
+              j:
+                  ----------
+                  i:
+                      1.5
+              k:
+                  - v
+            |_
+              ----------
+        no:
+            False
+        none:
+            None
+        pi:
+            3.0
+        texts:
+            - a
+            - b
+              c
+        yes:
+            True
+        zero:
+            0
+    ");
+}
+
+#[test]
+fn nested_run_all() {
+    let value = Value::map([
+        ("stdout", "hi".into()),
+        ("pid", Value::Int(22023)),
+        ("retcode", Value::Int(3)),
+        ("stderr", "err".into()),
+    ]);
+    insta::assert_snapshot!(shown(Format::Nested, value), @"
+    m000:
+        ----------
+        pid:
+            22023
+        retcode:
+            3
+        stderr:
+            err
+        stdout:
+            hi
+    ");
+}
+
+#[test]
+fn nested_in_colours() {
+    let value = Value::map([
+        ("text", "a".into()),
+        ("list", Value::List(vec![Value::Null, Value::Map(vec![])])),
+    ]);
+    insta::assert_snapshot!(styled(Format::Nested, value.clone(), COLOURED, false), @"
+    ␛[0;36mm000␛[0;0m:
+        ␛[0;36m----------␛[0;0m
+        ␛[0;36mlist␛[0;0m:
+            ␛[0;1;33m- None␛[0;0m
+            ␛[0;32m|_␛[0;0m
+              ␛[0;36m----------␛[0;0m
+        ␛[0;36mtext␛[0;0m:
+            ␛[0;32ma␛[0;0m
+    ");
+    insta::assert_snapshot!(styled(Format::Nested, value, COLOURED, true), @"
+    ␛[0;31mm000␛[0;0m:
+        ␛[0;31m----------␛[0;0m
+        ␛[0;31mlist␛[0;0m:
+            ␛[0;1;33m- None␛[0;0m
+            ␛[0;31m|_␛[0;0m
+              ␛[0;31m----------␛[0;0m
+        ␛[0;31mtext␛[0;0m:
+            ␛[0;32ma␛[0;0m
+    ");
+}
+
+#[test]
+fn a_minion_does_not_command_the_terminal() {
+    let value = Value::List(vec!["\x1b]0;x".into(), Value::Bytes(b"\x1b\xff".to_vec())]);
+    insta::assert_snapshot!(styled(Format::Nested, value.clone(), Style { terminal: true, ..PLAIN }, false), @"
+    m000:
+        - ?]0;x
+        - ?�
+    ");
+    insta::assert_snapshot!(shown(Format::Raw, value), @r#"{'m000': ['\x1b]0;x', b'\x1b\xff']}"#);
+}
+
+#[test]
+fn bytes_that_are_not_text_reach_a_file_unchanged() {
+    let data = Value::map([("m", Value::Bytes(b"\xff\xfe\n\x1b\x80".to_vec()))]);
+    let nested = Format::Nested.render(&data, PLAIN, false);
+    assert_eq!(nested, Some(b"m:\n    \xff\xfe\n    \x1b\x80".to_vec()));
+    let json = Format::Json.render(&data, PLAIN, false).unwrap_or_default();
+    insta::assert_snapshot!(String::from_utf8(json).expect("JSON is UTF-8"), @r#"
+    {
+        "m": "��\n\u001b�"
+    }
+    "#);
+}
+
+#[test]
+fn json_everything() {
+    insta::assert_snapshot!(shown(Format::Json, everything()), @r#"
+    {
+        "m000": {
+            "zero": 0,
+            "none": null,
+            "yes": true,
+            "no": false,
+            "large": 18446744073709551615,
+            "pi": 3.0,
+            "empty text": "",
+            "empty list": [],
+            "empty map": {},
+            "lines": "one\n\n  two ä\n",
+            "texts": [
+                "a",
+                "b\nc"
+            ],
+            "nested": [
+                1,
+                [
+                    2,
+                    [
+                        null
+                    ]
+                ],
+                {
+                    "k": [
+                        "v"
+                    ],
+                    "j": {
+                        "i": 1.5
+                    }
+                },
+                {}
+            ]
+        }
+    }
+    "#);
+}
+
+#[test]
+fn raw_everything() {
+    insta::assert_snapshot!(shown(Format::Raw, Value::Bool(true)), @"{'m000': True}");
+    insta::assert_snapshot!(shown(Format::Raw, everything()), @r#"{'m000': {'zero': 0, 'none': None, 'yes': True, 'no': False, 'large': 18446744073709551615, 'pi': 3.0, 'empty text': '', 'empty list': [], 'empty map': {}, 'lines': 'one\n\n  two ä\n', 'texts': ['a', 'b\nc'], 'nested': [1, [2, [None]], {'k': ['v'], 'j': {'i': 1.5}}, {}]}}"#);
+}
+
+#[test]
+fn quiet_is_nothing() {
+    assert_eq!(shown(Format::Quiet, everything()), "");
+}
+
+#[test]
+fn no_return_plain_and_in_colours() {
+    let text = "Minion did not return. [No response]\nLater:\n\nsaline-run";
+    let show = |style| {
+        String::from_utf8_lossy(&no_return::render("m009", text, style))
+            .replace('\x1b', "␛")
+            .replace(" \n", "·\n")
+    };
+    insta::assert_snapshot!(show(PLAIN), @"
+    m009:
+        Minion did not return. [No response]
+        Later:
+       ·
+        saline-run
+    ");
+    insta::assert_snapshot!(show(COLOURED), @"
+    ␛[0;36mm009␛[0;0m:
+    ␛[0;31m    Minion did not return. [No response]␛[0;0m
+    ␛[0;31m    Later:␛[0;0m
+    ␛[0;31m    ␛[0;0m
+    ␛[0;31m    saline-run␛[0;0m
+    ");
+}
+
+#[test]
+fn keys_under_their_headings() {
+    let line = |name: &str| Line {
+        name: name.into(),
+        detail: None,
+    };
+    let groups = [
+        (
+            Heading::State(KeyState::Accepted),
+            vec![line("m000"), line("m001")],
+        ),
+        (Heading::State(KeyState::Denied), vec![]),
+        (Heading::State(KeyState::Pending), vec![]),
+        (Heading::State(KeyState::Rejected), vec![line("m002")]),
+    ];
+    let show = |style| String::from_utf8_lossy(&keys::render(&groups, style)).replace('\x1b', "␛");
+    insta::assert_snapshot!(show(PLAIN), @"
+    Accepted Keys:
+    m000
+    m001
+    Denied Keys:
+    Unaccepted Keys:
+    Rejected Keys:
+    m002
+    ");
+    insta::assert_snapshot!(show(COLOURED), @"
+    ␛[0;1;32mAccepted Keys:␛[0;0m
+    ␛[0;32mm000␛[0;0m
+    ␛[0;32mm001␛[0;0m
+    ␛[0;1;35mDenied Keys:␛[0;0m
+    ␛[0;1;31mUnaccepted Keys:␛[0;0m
+    ␛[0;1;34mRejected Keys:␛[0;0m
+    ␛[0;34mm002␛[0;0m
+    ");
+    let finger = [(
+        Heading::Local,
+        vec![Line {
+            name: "master.pub".into(),
+            detail: Some("56:20".into()),
+        }],
+    )];
+    insta::assert_snapshot!(String::from_utf8_lossy(&keys::render(&finger, PLAIN)), @"
+    Local Keys:
+    master.pub:  56:20
+    ");
+}

@@ -1,0 +1,167 @@
+//! What `saline` prints of a job, and what it ends with.
+
+use std::io;
+
+use saline_client::{Absence, Absent, MinionReturn, Progress};
+use saline_protocol::message::{MasterTime, Value};
+
+use crate::absence::{self, LookUp};
+use crate::exit;
+use crate::output::{Format, Style, no_return};
+use crate::screen::Screen;
+
+/// How a job is reported.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Manner {
+    /// In which format.
+    pub(crate) format: Format,
+    /// In which colours.
+    pub(crate) style: Style,
+    /// All at the end, sorted.
+    pub(crate) as_group: bool,
+}
+
+/// What has become known, printed as it comes.
+#[derive(Debug)]
+pub(crate) struct Report {
+    manner: Manner,
+    group: Vec<(String, Value)>,
+    absent: Vec<Absent>,
+    returned: usize,
+    failed: bool,
+}
+
+impl Report {
+    pub(crate) fn new(manner: Manner) -> Self {
+        Self {
+            manner,
+            group: Vec::new(),
+            absent: Vec::new(),
+            returned: 0,
+            failed: false,
+        }
+    }
+
+    /// Takes what became known: returns are printed, who is absent waits for the end.
+    ///
+    /// # Errors
+    /// When it cannot be printed.
+    pub(crate) fn take(&mut self, screen: &mut Screen<'_>, progress: Progress) -> io::Result<()> {
+        match progress {
+            Progress::Returned(answer) => self.returned(screen, answer),
+            Progress::Absent(absent) => {
+                self.absent.push(absent);
+                Ok(())
+            }
+        }
+    }
+
+    fn returned(&mut self, screen: &mut Screen<'_>, answer: MinionReturn) -> io::Result<()> {
+        self.returned += 1;
+        self.failed |= answer.failed();
+        let name = answer.minion.to_string();
+        // It came after it had been given up.
+        self.absent.retain(|absent| absent.name != name);
+        if self.manner.as_group {
+            self.group.push((name, answer.value));
+            return Ok(());
+        }
+        let failed = answer.retcode != 0;
+        let data = Value::Map(vec![(name, answer.value)]);
+        self.print(screen, &data, failed)
+    }
+
+    fn print(&self, screen: &mut Screen<'_>, data: &Value, failed: bool) -> io::Result<()> {
+        match self.manner.format.render(data, self.manner.style, failed) {
+            Some(text) => screen.line(text),
+            None => Ok(()),
+        }
+    }
+
+    /// Prints what is left, and says what to end with.
+    ///
+    /// # Errors
+    /// When it cannot be printed.
+    pub(crate) fn finish(
+        mut self,
+        screen: &mut Screen<'_>,
+        expires: MasterTime,
+        look_up: &LookUp,
+    ) -> io::Result<u8> {
+        if self.manner.as_group && (self.returned > 0 || self.manner.format == Format::Json) {
+            self.group.sort_by(|a, b| a.0.cmp(&b.0));
+            let data = Value::Map(std::mem::take(&mut self.group));
+            self.print(screen, &data, self.failed)?;
+        } else if self.returned == 0 && self.manner.format == Format::Json {
+            self.print(screen, &Value::Map(vec![]), false)?;
+        }
+        let absent = self.take_absent();
+        for Absent { name, absence } in &absent {
+            self.print_absent(screen, name, *absence, expires, look_up)?;
+        }
+        if self.failed || !absent.is_empty() {
+            screen.complain("ERROR: Minions returned with non-zero exit code");
+            return Ok(exit::FAILED);
+        }
+        Ok(exit::GOOD)
+    }
+
+    /// Minions that declined were not meant after all: they count when nobody else was.
+    fn take_absent(&mut self) -> Vec<Absent> {
+        let mut absent = std::mem::take(&mut self.absent);
+        let somebody_was_meant =
+            self.returned > 0 || absent.iter().any(|a| a.absence != Absence::Declined);
+        if somebody_was_meant {
+            absent.retain(|a| a.absence != Absence::Declined);
+        }
+        absent.sort_by(|a, b| a.name.cmp(&b.name));
+        absent
+    }
+
+    fn print_absent(
+        &self,
+        screen: &mut Screen<'_>,
+        name: &str,
+        absence: Absence,
+        expires: MasterTime,
+        look_up: &LookUp,
+    ) -> io::Result<()> {
+        match self.manner.format {
+            Format::Nested => {
+                let text = absence::text(absence, expires, look_up);
+                screen.line(no_return::render(name, &text, self.manner.style))
+            }
+            Format::Quiet => Ok(()),
+            // Beside the data, in one line.
+            Format::Json | Format::Raw => {
+                let line = absence::line(absence);
+                screen.complain(match absence {
+                    Absence::NoResponse | Absence::Silent | Absence::Running | Absence::Queued => {
+                        format!("{name}: {line} ({})", look_up.command())
+                    }
+                    _ => format!("{name}: {line}"),
+                });
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Nobody was meant: nothing was published.
+///
+/// # Errors
+/// When it cannot be printed.
+pub(crate) fn nobody_matched(screen: &mut Screen<'_>, format: Format) -> io::Result<u8> {
+    screen.prose(
+        format.is_for_programs(),
+        "No minions matched the target. No command was sent, no jid was assigned.",
+    )?;
+    if format == Format::Json {
+        screen.line("{}")?;
+    }
+    screen.complain("ERROR: No return received");
+    Ok(exit::NOBODY)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,255 @@
+use proptest::prelude::*;
+use saline_protocol::message::{Jid, MinionId};
+
+use super::*;
+use crate::output::test_values::values;
+use crate::screen::Printed;
+
+fn returned(minion: &str, retcode: i64, value: impl Into<Value>) -> Progress {
+    Progress::Returned(MinionReturn {
+        minion: MinionId::parse(minion).unwrap(),
+        retcode,
+        success: retcode == 0,
+        value: value.into(),
+    })
+}
+
+fn absent(name: &str, absence: Absence) -> Progress {
+    Progress::Absent(Absent {
+        name: name.to_owned(),
+        absence,
+    })
+}
+
+fn report(format: Format, as_group: bool, what: &[Progress]) -> (u8, Printed) {
+    let mut printed = Printed::default();
+    let mut screen = printed.screen(&[]);
+    let mut report = Report::new(Manner {
+        format,
+        style: Style::default(),
+        as_group,
+    });
+    for progress in what {
+        report.take(&mut screen, progress.clone()).unwrap();
+    }
+    let look_up = LookUp {
+        jid: Jid::parse("20261121091841717259").unwrap(),
+        options: String::new(),
+    };
+    let code = report
+        .finish(&mut screen, 1_795_252_784_000, &look_up)
+        .unwrap();
+    (code, printed)
+}
+
+fn shown(format: Format, as_group: bool, what: &[Progress]) -> String {
+    let (code, printed) = report(format, as_group, what);
+    format!("{}--- exit {code}", printed.shown())
+}
+
+#[test]
+fn pings() {
+    let pings = [returned("m002", 0, true), returned("m000", 0, true)];
+    insta::assert_snapshot!(shown(Format::Nested, false, &pings), @"
+    --- stdout
+    m002:
+        True
+    m000:
+        True
+    --- stderr
+    --- exit 0
+    ");
+    insta::assert_snapshot!(shown(Format::Nested, true, &pings), @"
+    --- stdout
+    m000:
+        True
+    m002:
+        True
+    --- stderr
+    --- exit 0
+    ");
+    insta::assert_snapshot!(shown(Format::Json, false, &pings), @r#"
+    --- stdout
+    {
+        "m002": true
+    }
+    {
+        "m000": true
+    }
+    --- stderr
+    --- exit 0
+    "#);
+    insta::assert_snapshot!(shown(Format::Json, true, &pings), @r#"
+    --- stdout
+    {
+        "m000": true,
+        "m002": true
+    }
+    --- stderr
+    --- exit 0
+    "#);
+    insta::assert_snapshot!(shown(Format::Raw, false, &pings), @"
+    --- stdout
+    {'m002': True}
+    {'m000': True}
+    --- stderr
+    --- exit 0
+    ");
+    insta::assert_snapshot!(shown(Format::Quiet, false, &pings), @"
+    --- stdout
+    --- stderr
+    --- exit 0
+    ");
+}
+
+#[test]
+fn a_failure_is_told_and_exits_with_1() {
+    insta::assert_snapshot!(shown(Format::Nested, false, &[
+        returned("m000", 0, "ok"),
+        returned("m001", 254, "'nosuch.func' is not available."),
+    ]), @"
+    --- stdout
+    m000:
+        ok
+    m001:
+        'nosuch.func' is not available.
+    --- stderr
+    ERROR: Minions returned with non-zero exit code
+    --- exit 1
+    ");
+}
+
+#[test]
+fn who_did_not_return_stands_at_the_end() {
+    let what = [
+        absent("nosuch", Absence::Unknown),
+        absent("m009", Absence::NotConnected),
+        returned("m000", 0, true),
+        absent("m008", Absence::NoResponse),
+        absent("m007", Absence::Declined),
+    ];
+    insta::assert_snapshot!(shown(Format::Nested, false, &what), @"
+    --- stdout
+    m000:
+        True
+    m008:
+        Minion did not return. [No response]
+        The minion may still begin the job until 2026-11-21 09:19:44 UTC, and will return upon completion. To look up the return data for this job later, run the following command:
+       ·
+        saline-run jobs.lookup_jid 20261121091841717259
+    m009:
+        Minion did not return. [Not connected]
+    nosuch:
+        Minion did not return. [No response]
+        No minion of this name is known to the master: no key has it.
+    --- stderr
+    ERROR: Minions returned with non-zero exit code
+    --- exit 1
+    ");
+    insta::assert_snapshot!(shown(Format::Json, true, &what), @r#"
+    --- stdout
+    {
+        "m000": true
+    }
+    --- stderr
+    m008: Minion did not return. [No response] (saline-run jobs.lookup_jid 20261121091841717259)
+    m009: Minion did not return. [Not connected]
+    nosuch: Minion did not return. [No response]
+    ERROR: Minions returned with non-zero exit code
+    --- exit 1
+    "#);
+    insta::assert_snapshot!(shown(Format::Raw, false, &what), @"
+    --- stdout
+    {'m000': True}
+    --- stderr
+    m008: Minion did not return. [No response] (saline-run jobs.lookup_jid 20261121091841717259)
+    m009: Minion did not return. [Not connected]
+    nosuch: Minion did not return. [No response]
+    ERROR: Minions returned with non-zero exit code
+    --- exit 1
+    ");
+    insta::assert_snapshot!(shown(Format::Quiet, false, &what), @"
+    --- stdout
+    --- stderr
+    ERROR: Minions returned with non-zero exit code
+    --- exit 1
+    ");
+}
+
+#[test]
+fn who_declined_counts_when_nobody_matched() {
+    let declined = absent("m000", Absence::Declined);
+    insta::assert_snapshot!(shown(Format::Nested, false, std::slice::from_ref(&declined)), @"
+    --- stdout
+    m000:
+        Minion did not return. [Declined]
+        The minion does not match the target.
+    --- stderr
+    ERROR: Minions returned with non-zero exit code
+    --- exit 1
+    ");
+    let (code, _) = report(Format::Nested, false, &[declined, returned("m1", 0, true)]);
+    assert_eq!(code, 0);
+}
+
+#[test]
+fn one_that_was_given_up_and_returned_is_not_absent() {
+    let (code, printed) = report(
+        Format::Nested,
+        false,
+        &[
+            absent("m000", Absence::NoResponse),
+            returned("m000", 0, true),
+        ],
+    );
+    assert_eq!(
+        (code, printed.out.as_slice()),
+        (0, &b"m000:\n    True\n"[..])
+    );
+}
+
+#[test]
+fn nobody() {
+    let shown = |format| {
+        let mut printed = Printed::default();
+        let code = nobody_matched(&mut printed.screen(&[]), format).unwrap();
+        format!("{}--- exit {code}", printed.shown())
+    };
+    insta::assert_snapshot!(shown(Format::Nested), @"
+    --- stdout
+    No minions matched the target. No command was sent, no jid was assigned.
+    --- stderr
+    ERROR: No return received
+    --- exit 2
+    ");
+    insta::assert_snapshot!(shown(Format::Json), @"
+    --- stdout
+    {}
+    --- stderr
+    No minions matched the target. No command was sent, no jid was assigned.
+    ERROR: No return received
+    --- exit 2
+    ");
+}
+
+proptest! {
+    #[test]
+    fn json_stays_json_whatever_comes(
+        what in proptest::collection::vec((0u8..9, values(), any::<bool>(), "\\PC{0,9}"), 0..8),
+        as_group in any::<bool>(),
+    ) {
+        let what: Vec<Progress> = what
+            .into_iter()
+            .map(|(n, value, there, name)| match there {
+                true => returned(&format!("m{n}"), i64::from(n % 2), value),
+                false => absent(&name, Absence::NoResponse),
+            })
+            .collect();
+        let (_, printed) = report(Format::Json, as_group, &what);
+        let objects: Result<Vec<serde_json::Value>, _> =
+            serde_json::Deserializer::from_slice(&printed.out).into_iter().collect();
+        let objects = objects.expect("valid JSON");
+        prop_assert!(!objects.is_empty() && objects.iter().all(serde_json::Value::is_object));
+        prop_assert!(!as_group || objects.len() == 1);
+    }
+}

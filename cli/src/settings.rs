@@ -1,0 +1,43 @@
+//! The configuration of the master that a command speaks to, and this command's log.
+
+use std::path::Path;
+
+use saline_config::{Logging, MasterConfig};
+use saline_protocol::transport::Registry;
+
+use crate::arguments::CommonOptions;
+
+/// Reads the configuration and starts the log, on the standard error output.
+///
+/// # Errors
+/// One line that says what is wrong where.
+pub(crate) fn load(options: &CommonOptions, registry: &Registry) -> Result<MasterConfig, String> {
+    let schemes: Vec<&str> = registry.schemes().collect();
+    let loaded = MasterConfig::load(&options.config_dir, &schemes)
+        .map_err(|error| format!("ERROR: {error}"))?;
+    // `log_level` and `log_file` are the daemon's: what an operator reads is asked for with -l.
+    let mut logging = Logging::default();
+    if let Some(level) = options.log_level {
+        logging.level = level;
+    }
+    saline_daemon::logging::start(&logging).map_err(|error| format!("ERROR: {error}"))?;
+    for warning in &loaded.warnings {
+        // The daemon says it aloud; every command need not say it again.
+        tracing::info!("{warning}");
+    }
+    Ok(loaded.config)
+}
+
+/// What a command that is printed must be given beside its arguments to mean the same master.
+pub(crate) fn options_to_repeat(options: &CommonOptions) -> String {
+    if options.config_dir == Path::new("/etc/saline") {
+        return String::new();
+    }
+    let folder = options.config_dir.display().to_string();
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:@%,".contains(c);
+    if folder.chars().all(plain) {
+        format!(" -c {folder}")
+    } else {
+        format!(" -c '{}'", folder.replace('\'', r"'\''"))
+    }
+}

@@ -1,0 +1,69 @@
+//! The master's event bus, live.
+
+use saline_protocol::message::Event;
+use saline_protocol::transport::{Delivery, Lost, Subscriber, Topic, TopicFilter};
+
+use crate::ClientError;
+
+/// Which events.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum EventFilter {
+    /// All.
+    #[default]
+    All,
+    /// Those whose tags begin with these whole segments: `salt/job`.
+    Below(String),
+}
+
+impl EventFilter {
+    /// What to subscribe to.
+    pub(crate) fn topics(&self) -> Result<Vec<TopicFilter>, ClientError> {
+        let topic = match self {
+            Self::All => Topic::parse("event"),
+            Self::Below(tag) => Event::topic(tag.trim_matches('/')),
+        };
+        let topic = topic.map_err(|error| ClientError::BadTag(error.to_string()))?;
+        Ok(vec![TopicFilter::Prefix(topic)])
+    }
+}
+
+/// What the bus brings.
+#[derive(Debug, Clone, PartialEq)]
+pub enum BusEvent {
+    /// An event.
+    Event(Event),
+    /// Some were lost at this place.
+    Lost(Lost),
+    /// The master is away; what is fired meanwhile is missed.
+    Disconnected,
+    /// It is back.
+    Connected,
+}
+
+/// A subscription to the bus. Dropping it withdraws it.
+#[derive(Debug)]
+pub struct Events(pub(crate) Box<dyn Subscriber>);
+
+impl Events {
+    /// What comes next; `None` once the client has been shut down, and for ever after.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when the future is dropped.
+    pub async fn next(&mut self) -> Option<BusEvent> {
+        loop {
+            return Some(match self.0.next().await? {
+                Delivery::Message { topic, payload } => match Event::decode(&payload) {
+                    Ok(event) => BusEvent::Event(event),
+                    Err(error) => {
+                        tracing::warn!(%topic, %error, "what is on the bus is not an event");
+                        continue;
+                    }
+                },
+                Delivery::Lagged(lost) => BusEvent::Lost(lost),
+                Delivery::Connected => BusEvent::Connected,
+                Delivery::Disconnected => BusEvent::Disconnected,
+                _ => continue,
+            });
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! Salt's LocalClient: run a function on minions and follow its returns.
+//!
+//! ```no_run
+//! # async fn example(registry: saline_protocol::transport::Registry) -> Result<(), Box<dyn std::error::Error>> {
+//! use saline_client::{Client, JobSpec, Progress};
+//! use saline_config::MasterConfig;
+//!
+//! let client = Client::connect(&MasterConfig::default(), &registry).await?;
+//! let mut run = client.run(JobSpec::glob("*", "test.ping")).await?;
+//! while let Some(progress) = run.next().await? {
+//!     match progress {
+//!         Progress::Returned(answer) => println!("{}: {:?}", answer.minion, answer.value),
+//!         Progress::Absent(absent) => println!("{}: {}", absent.name, absent.absence.name()),
+//!     }
+//! }
+//! client.shutdown().await;
+//! # Ok(()) }
+//! ```
+//!
+//! The command line, the HTTP API and embedding programs use this and nothing beneath it.
+
+mod client;
+mod credentials;
+mod error;
+mod events;
+mod job;
+mod link;
+mod master;
+mod progress;
+mod run;
+mod standings;
+
+pub use client::Client;
+pub use error::ClientError;
+pub use events::{BusEvent, EventFilter, Events};
+pub use job::JobSpec;
+pub use progress::{Absence, Absent, MinionReturn, Progress};
+pub use run::Run;

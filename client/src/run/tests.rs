@@ -1,0 +1,386 @@
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard};
+
+use async_trait::async_trait;
+use saline_protocol::message::{Packed, ReturnsPage, StoredReturn, tag};
+use saline_protocol::transport::{
+    Clock, DeliveryReceiver, DeliverySender, Limits, Lost, delivery_queue,
+};
+
+use super::*;
+
+const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A master as a table: what it stores, and whom it tells.
+#[derive(Debug, Default)]
+struct Table {
+    state: Mutex<State>,
+    sessions: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    returns: BTreeMap<MinionId, i64>,
+    states: BTreeMap<MinionId, OfferState>,
+    silent: Vec<MinionId>,
+    bus: Option<DeliverySender>,
+    asked: usize,
+}
+
+#[derive(Debug)]
+struct Bus(DeliveryReceiver);
+
+#[async_trait]
+impl Subscriber for Bus {
+    async fn next(&mut self) -> Option<Delivery> {
+        self.0.next().await
+    }
+}
+
+#[async_trait]
+impl Master for Table {
+    async fn ask(&self, request: &OperatorRequest) -> Result<OperatorReply, ClientError> {
+        let OperatorRequest::JobReturns { after, .. } = request else {
+            return Err(ClientError::Closed);
+        };
+        let mut state = self.lock();
+        state.asked += 1;
+        let mut rest: Vec<StoredReturn> = state
+            .returns
+            .iter()
+            .filter(|(minion, _)| Some(*minion) > after.as_ref())
+            .map(|(minion, retcode)| StoredReturn {
+                minion: minion.clone(),
+                retcode: *retcode,
+                success: *retcode == 0,
+                payload: Packed::pack(&Value::Bool(true)),
+            })
+            .collect();
+        // Small pages, so that every test reads several.
+        let more = rest.len() > 2;
+        rest.truncate(2);
+        Ok(OperatorReply::Returns(ReturnsPage {
+            returns: rest,
+            more,
+            states: state.states.iter().map(|(m, s)| (m.clone(), *s)).collect(),
+            silent: state.silent.clone(),
+            clock: 0,
+            expires: 60_000,
+        }))
+    }
+
+    async fn subscribe(
+        &self,
+        _topics: Vec<TopicFilter>,
+    ) -> Result<Box<dyn Subscriber>, ClientError> {
+        let (sender, receiver) = delivery_queue(&Limits::default());
+        self.lock().bus = Some(sender);
+        Ok(Box::new(Bus(receiver)))
+    }
+
+    fn sessions(&self) -> u64 {
+        self.sessions.load(Ordering::Relaxed)
+    }
+
+    fn endpoint(&self) -> String {
+        "table://here".to_owned()
+    }
+
+    fn clock(&self) -> Clock {
+        Clock
+    }
+}
+
+fn id(text: &str) -> MinionId {
+    MinionId::parse(text).unwrap()
+}
+
+fn jid() -> Jid {
+    Jid::parse("20261121091409931549").unwrap()
+}
+
+impl Table {
+    fn new(states: &[(&str, OfferState)]) -> Arc<Self> {
+        let table = Self::default();
+        table.lock().states = states.iter().map(|(m, s)| (id(m), *s)).collect();
+        Arc::new(table)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+
+    fn run(self: &Arc<Self>, unknown: &[&str]) -> Run {
+        let published = Published {
+            jid: Some(jid()),
+            expires: 60_000,
+            minions: self.lock().states.clone().into_iter().collect(),
+            unknown: unknown.iter().map(|name| (*name).to_owned()).collect(),
+        };
+        Run::new(Arc::clone(self) as Arc<dyn Master>, published, TIMEOUT)
+    }
+
+    fn set(&self, minion: &str, state: OfferState) {
+        self.lock().states.insert(id(minion), state);
+    }
+
+    /// Stores a return; says so on the bus when `loud`.
+    fn store(&self, minion: &str, loud: bool) {
+        self.lock().returns.insert(id(minion), 0);
+        self.set(minion, OfferState::Returned);
+        if loud {
+            self.fire(&tag::job_return(&jid(), &id(minion)), returned_data());
+        }
+    }
+
+    fn fire(&self, tag: &str, data: Value) {
+        let event = Event {
+            tag: tag.to_owned(),
+            data,
+        };
+        self.push(Delivery::Message {
+            topic: Event::topic(tag).unwrap(),
+            payload: event.encode().into(),
+        });
+    }
+
+    fn push(&self, delivery: Delivery) {
+        self.lock().bus.as_ref().unwrap().push(delivery);
+    }
+
+    fn asked(&self) -> usize {
+        self.lock().asked
+    }
+}
+
+fn returned_data() -> Value {
+    Value::map([
+        ("retcode", Value::Int(0)),
+        ("success", true.into()),
+        ("return", true.into()),
+    ])
+}
+
+/// What comes until `run` has to wait for more than a tick.
+async fn told(run: &mut Run) -> Vec<String> {
+    let mut told = Vec::new();
+    while let Ok(next) = Clock.deadline(Clock.now(), run.next()).await {
+        match next {
+            Ok(Some(Progress::Returned(answer))) => told.push(answer.minion.to_string()),
+            Ok(Some(Progress::Absent(absent))) => {
+                told.push(format!("{} {}", absent.name, absent.absence.name()));
+            }
+            Ok(None) => {
+                told.push("end".to_owned());
+                break;
+            }
+            Err(error) => {
+                told.push(error.to_string());
+                break;
+            }
+        }
+    }
+    told
+}
+
+async fn pass(seconds: u64) {
+    tokio::time::advance(Duration::from_secs(seconds)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn returns_come_as_events_and_the_run_ends_with_the_last() {
+    let table = Table::new(&[("a", OfferState::Offered), ("b", OfferState::Offered)]);
+    let mut run = table.run(&[]);
+    assert_eq!(told(&mut run).await, [""; 0]);
+    table.store("b", true);
+    assert_eq!(told(&mut run).await, ["b"]);
+    table.store("a", true);
+    assert_eq!(told(&mut run).await, ["a", "end"]);
+    assert_eq!(
+        table.asked(),
+        1,
+        "the store was asked once, at the beginning"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_came_before_the_subscription_is_read_from_the_store_in_pages() {
+    let names = ["a", "b", "c", "d", "e"];
+    let table = Table::new(&names.map(|name| (name, OfferState::Offered)));
+    let mut run = table.run(&[]);
+    for name in names {
+        table.lock().returns.insert(id(name), 0);
+        table.set(name, OfferState::Returned);
+    }
+    assert_eq!(told(&mut run).await, ["a", "b", "c", "d", "e", "end"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_is_not_there_is_told_at_once_and_nobody_is_waited_for() {
+    let table = Table::new(&[
+        ("a", OfferState::NotConnected),
+        ("b", OfferState::NotConnected),
+    ]);
+    let mut run = table.run(&["nosuch"]);
+    assert_eq!(
+        told(&mut run).await,
+        [
+            "nosuch unknown",
+            "a not connected",
+            "b not connected",
+            "end"
+        ]
+    );
+    assert_eq!(table.asked(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn minions_that_decline_or_expire_end_the_run() {
+    let table = Table::new(&[("a", OfferState::Offered), ("b", OfferState::Offered)]);
+    let mut run = table.run(&[]);
+    told(&mut run).await;
+    table.fire(&tag::job_declined(&jid(), &id("a")), Value::Null);
+    table.fire(&tag::job_expired(&jid(), &id("b")), Value::Null);
+    assert_eq!(told(&mut run).await, ["a declined", "b expired", "end"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_running_minion_extends_the_wait_and_a_dead_one_does_not() {
+    let table = Table::new(&[("dead", OfferState::Offered), ("slow", OfferState::Running)]);
+    let mut run = table.run(&[]);
+    told(&mut run).await;
+    for _ in 0..10 {
+        pass(5).await;
+        assert_eq!(told(&mut run).await, [""; 0]);
+    }
+    table.store("slow", true);
+    assert_eq!(told(&mut run).await, ["slow", "dead no response", "end"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dead_minion_costs_the_timeout_and_no_more() {
+    let table = Table::new(&[
+        ("dead", OfferState::Offered),
+        ("quick", OfferState::Offered),
+    ]);
+    let mut run = table.run(&[]);
+    told(&mut run).await;
+    table.store("quick", true);
+    pass(4).await;
+    assert_eq!(told(&mut run).await, ["quick"]);
+    pass(1).await;
+    assert_eq!(told(&mut run).await, ["dead no response", "end"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_running_minion_whose_session_is_gone_is_given_up() {
+    let table = Table::new(&[("a", OfferState::Running)]);
+    let mut run = table.run(&[]);
+    told(&mut run).await;
+    pass(5).await;
+    assert_eq!(told(&mut run).await, [""; 0]);
+    table.lock().silent = vec![id("a")];
+    pass(5).await;
+    assert_eq!(told(&mut run).await, ["a silent", "end"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_gap_or_an_event_without_its_payload_is_filled_from_the_store() {
+    let table = Table::new(&[
+        ("a", OfferState::Offered),
+        ("b", OfferState::Offered),
+        ("c", OfferState::Running),
+    ]);
+    let mut run = table.run(&[]);
+    told(&mut run).await;
+    table.store("a", false);
+    assert_eq!(told(&mut run).await, [""; 0]);
+    table.push(Delivery::Lagged(Lost::Unknown));
+    assert_eq!(told(&mut run).await, ["a"]);
+    table.store("b", false);
+    table.fire(
+        &tag::job_return(&jid(), &id("b")),
+        Value::map([("retcode", Value::Int(0))]),
+    );
+    assert_eq!(told(&mut run).await, ["b"]);
+    table.store("c", true);
+    table.store("c", true);
+    assert_eq!(told(&mut run).await, ["c", "end"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_clock_stands_still_while_the_master_is_away_and_then_the_fleet_has_time() {
+    let table = Table::new(&[("a", OfferState::Running), ("b", OfferState::Running)]);
+    let mut run = table.run(&[]);
+    told(&mut run).await;
+    pass(2).await;
+    table.push(Delivery::Disconnected);
+    assert_eq!(told(&mut run).await, [""; 0]);
+    pass(25).await;
+    assert_eq!(told(&mut run).await, [""; 0]);
+    // The master is new: no minion has a session yet.
+    table.lock().silent = vec![id("a"), id("b")];
+    table.store("a", false);
+    table.push(Delivery::Connected);
+    assert_eq!(told(&mut run).await, ["a"]);
+    pass(10).await;
+    assert_eq!(told(&mut run).await, [""; 0]);
+    table.store("b", true);
+    assert_eq!(told(&mut run).await, ["b", "end"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_master_that_stays_away_is_given_up_and_may_be_waited_for_again() {
+    let table = Table::new(&[("a", OfferState::Running)]);
+    let mut run = table.run(&[]);
+    told(&mut run).await;
+    table.push(Delivery::Disconnected);
+    told(&mut run).await;
+    pass(30).await;
+    let error = told(&mut run).await;
+    assert_eq!(error.len(), 1);
+    assert!(
+        error[0].contains("table://here has been gone for 30 s"),
+        "{error:?}"
+    );
+    table.push(Delivery::Connected);
+    table.store("a", false);
+    assert_eq!(told(&mut run).await, ["a", "end"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restart_that_only_the_session_shows_gives_the_fleet_time_too() {
+    let table = Table::new(&[("a", OfferState::Running)]);
+    let mut run = table.run(&[]);
+    told(&mut run).await;
+    table.lock().silent = vec![id("a")];
+    table.sessions.fetch_add(1, Ordering::Relaxed);
+    pass(5).await;
+    assert_eq!(told(&mut run).await, [""; 0]);
+    pass(20).await;
+    assert_eq!(told(&mut run).await, ["a silent", "end"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_matched() {
+    let published = Published {
+        jid: None,
+        expires: 0,
+        minions: vec![],
+        unknown: vec![],
+    };
+    let mut run = Run::new(Table::new(&[]), published, TIMEOUT);
+    assert_eq!(run.jid(), None);
+    assert_eq!(told(&mut run).await, ["end"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_return_that_the_store_names_and_never_gives_is_given_up() {
+    let table = Table::new(&[("a", OfferState::Returned)]);
+    let mut run = table.run(&[]);
+    assert_eq!(told(&mut run).await, [""; 0]);
+    pass(5).await;
+    assert_eq!(told(&mut run).await, ["a no response", "end"]);
+    assert!(table.asked() < 5);
+}

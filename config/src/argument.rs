@@ -1,0 +1,70 @@
+//! The words that an operator types after a function, read as Salt reads them.
+
+use saline_protocol::message::{Arguments, Value};
+
+use crate::yaml;
+
+/// One word as a value: Salt's `yamlify_arg`.
+///
+/// YAML decides, but nothing that an operator typed is lost to it. These stay the text that they
+/// are: what is empty or blank; what holds a tab or a line break; what is not YAML; a mapping
+/// without braces (`a: b`, `foo:`) and a list without brackets (`- a`); what holds a `#`,
+/// brackets and braces aside; what begins with `&`; dates and times; numbers with underscores or
+/// with more than 64 bits; what YAML takes for empty text, unless it is `''` or `""`. `None` is
+/// nothing, as `null` and `~` are.
+pub fn parse_argument(text: &str) -> Value {
+    value_of(text).unwrap_or_else(|| Value::Text(text.to_owned()))
+}
+
+fn value_of(text: &str) -> Option<Value> {
+    if text == "None" {
+        return Some(Value::Null);
+    }
+    let trimmed = text.trim();
+    let digits = trimmed.bytes().all(|b| b.is_ascii_digit() || b == b'_');
+    if matches!(trimmed, "" | "---" | "...")
+        || text.contains(['\t', '\r', '\n'])
+        || trimmed.starts_with('&')
+        || (digits && trimmed.contains('_'))
+    {
+        return None;
+    }
+    let value = yaml::parse(text).ok()?;
+    let keep = match &value {
+        Value::Map(_) => text.starts_with('{'),
+        Value::List(_) => text.starts_with('['),
+        _ if text.contains('#') => false,
+        Value::Text(parsed) if parsed.is_empty() => matches!(trimmed, "''" | "\"\""),
+        Value::Null => matches!(trimmed, "~" | "null" | "Null" | "NULL"),
+        _ => true,
+    };
+    keep.then_some(value)
+}
+
+/// All the words after a function. `name=value` is a named argument whose value is read as
+/// [`parse_argument`] does; of two with the same name the later one counts. A name is a letter or
+/// an underscore and then letters, digits and underscores. As in Salt, `name==value` and words
+/// with a line break are positional.
+pub fn parse_arguments(words: &[String]) -> Arguments {
+    let mut arguments = Arguments::default();
+    for word in words {
+        let Some((name, value)) = split_named(word) else {
+            arguments.positional.push(parse_argument(word));
+            continue;
+        };
+        let value = parse_argument(value);
+        match arguments.named.iter_mut().find(|(known, _)| known == name) {
+            Some((_, known)) => *known = value,
+            None => arguments.named.push((name.to_owned(), value)),
+        }
+    }
+    arguments
+}
+
+fn split_named(word: &str) -> Option<(&str, &str)> {
+    let (name, value) = word.split_once('=')?;
+    let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+    let is_value = !value.starts_with('=') && !value.contains('\n');
+    (is_name && is_value).then_some((name, value))
+}

@@ -1,0 +1,117 @@
+//! `docs/configuration.md`, written from the tables that the loader reads by.
+
+use std::fmt::Write;
+use std::path::PathBuf;
+
+use crate::options::Role;
+use crate::{MasterConfig, MinionConfig, OptionDoc};
+
+const REWRITE: &str = "SALINE_WRITE_DOCS";
+
+const INTRODUCTION: &str = "\
+# Configuration
+
+<!-- Written from the tables in config/src/options: SALINE_WRITE_DOCS=1 cargo test -p saline-config -->
+
+A master reads `/etc/saline/master`, a minion `/etc/saline/minion`; `-c DIR` names another folder. The
+files are YAML as Salt reads it, and the options have Salt's names where Salt has them. A file that is
+absent leaves every option at its default; a folder that is absent is an error.
+
+- Files of `master.d/*.conf` or `minion.d/*.conf` are read after the main one, in the order of their
+  names, then those of `include`. What a later file says counts; entries of `grains` and of a
+  transport's section are merged.
+- An option that Salt has and Saline does not is named in one warning in the log. A name that
+  neither knows, a name that stands twice in a file, and a value that does not fit are errors that
+  say the file, the line and the column.
+- Times may have a fraction (`0.5`). Numbers may stand in quotes. What looks like something else
+  than text and is meant as text must (`id: '1234'`).
+- A section named by a transport holds that transport's options:
+
+  ```yaml
+  transport: [zeromq, tcp]
+  tcp:
+    ret_port: 4507
+  ```
+";
+
+fn document() -> String {
+    let mut text = INTRODUCTION.to_owned();
+    section(&mut text, "The master", <MasterConfig as Role>::OPTIONS);
+    section(&mut text, "The minion", <MinionConfig as Role>::OPTIONS);
+    text
+}
+
+fn section<C>(text: &mut String, title: &str, options: &[OptionDoc<C>]) {
+    let head = "| option | takes | default | what it does |\n|---|---|---|---|\n";
+    let _ = write!(text, "\n## {title}\n\n{head}");
+    let mut options: Vec<_> = options.iter().collect();
+    options.sort_by_key(|option| option.name);
+    for option in options {
+        let default = match option.default {
+            "" => "not set".to_owned(),
+            default => format!("`{default}`"),
+        };
+        let OptionDoc {
+            name, unit, help, ..
+        } = option;
+        let _ = writeln!(text, "| `{name}` | {unit} | {default} | {help} |");
+    }
+}
+
+#[test]
+fn the_documentation_is_up_to_date() {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs/configuration.md");
+    let written = document();
+    if std::env::var_os(REWRITE).is_some() {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, &written).unwrap();
+    }
+    let stands = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        stands == written,
+        "docs/configuration.md is stale: run {REWRITE}=1 cargo test -p saline-config"
+    );
+}
+
+#[test]
+fn every_default_is_the_one_that_the_loader_starts_from() {
+    fn check<C: Role + PartialEq + std::fmt::Debug>() {
+        for option in C::OPTIONS {
+            assert!(!option.help.is_empty() && !option.unit.is_empty());
+            let names = C::OPTIONS.iter().filter(|other| other.name == option.name);
+            assert_eq!(names.count(), 1, "{}", option.name);
+            // A value that no option takes shows that the loader asks this one.
+            let folder = tempfile::tempdir().unwrap();
+            let file = folder.path().join(C::FILE);
+            std::fs::write(&file, format!("{}: [[]]\n", option.name)).unwrap();
+            let error = crate::load::load::<C>(folder.path(), &[])
+                .map(|_| ())
+                .unwrap_err();
+            let named = format!("option {:?} takes ", option.name);
+            assert!(error.to_string().contains(&named), "{error}");
+            if !option.default.is_empty() {
+                let line = format!("{}: {:?}\n", option.name, option.default);
+                let line = match option.default {
+                    "True" | "False" | "{}" => line.replace('"', ""),
+                    _ => line,
+                };
+                std::fs::write(&file, line).unwrap();
+                let loaded = crate::load::load::<C>(folder.path(), &[]).unwrap();
+                assert_eq!(loaded.config, C::default(), "{}", option.name);
+                assert_eq!(loaded.warnings, [""; 0], "{}", option.name);
+            }
+        }
+    }
+    check::<MasterConfig>();
+    check::<MinionConfig>();
+}
+
+#[test]
+fn what_is_said_not_to_be_set_is_not() {
+    let (master, minion) = (MasterConfig::default(), MinionConfig::default());
+    assert!(master.transport.is_empty() && minion.transport.is_empty());
+    assert_eq!((master.ipc_transport, master.worker_threads), (None, None));
+    assert_eq!((minion.id, minion.master_finger), (None, None));
+    assert_eq!((master.paths.pid_file, master.logging.file), (None, None));
+    assert_eq!((minion.paths.pid_file, minion.logging.file), (None, None));
+}

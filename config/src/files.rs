@@ -1,0 +1,218 @@
+//! Gathering what the files say: the main one, then those that it includes.
+
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use saline_protocol::message::Value;
+
+use crate::ConfigError;
+use crate::pattern::{PatternError, expand};
+use crate::yaml::{self, Content, Key, Node, Position};
+
+/// The largest file.
+const MAX_FILE: u64 = 4 * 1024 * 1024;
+
+/// The most files, so that files that include each other twice end.
+const MAX_FILES: usize = 1000;
+
+/// One line of one file: an option and its value.
+pub(crate) struct Setting {
+    pub file: Arc<Path>,
+    pub key: Key,
+    pub node: Node,
+}
+
+/// All settings in the order in which they count, the later ones over the earlier.
+#[derive(Default)]
+pub(crate) struct Gathered {
+    pub settings: Vec<Setting>,
+    pub warnings: Vec<String>,
+    /// The files that are being read, each included by the one before.
+    open: Vec<PathBuf>,
+    count: usize,
+}
+
+/// Reads `folder/main`, which may be absent, then the files of `default_include` and of `include`.
+pub(crate) fn gather(
+    folder: &Path,
+    main: &str,
+    default_include: &str,
+) -> Result<Gathered, ConfigError> {
+    let path = folder.to_owned();
+    match std::fs::metadata(folder) {
+        Ok(folder) if folder.is_dir() => {}
+        Err(source) if source.kind() != io::ErrorKind::NotFound => {
+            return Err(ConfigError::Read { path, source });
+        }
+        _ => return Err(ConfigError::NoFolder { path }),
+    }
+    let mut gathered = Gathered::default();
+    let path = folder.join(main);
+    let settings = match read(&path) {
+        Ok(settings) => settings,
+        Err(ConfigError::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+            Vec::new()
+        }
+        Err(error) => return Err(error),
+    };
+    gathered.open.push(real(&path));
+    let include = patterns(&settings, "include");
+    let default = if settings.iter().any(|s| s.key.name == "default_include") {
+        patterns(&settings, "default_include")
+    } else {
+        vec![Include {
+            file: path.into(),
+            position: Position { line: 1, column: 1 },
+            pattern: default_include.to_owned(),
+        }]
+    };
+    gathered.settings = settings;
+    gathered.follow(folder, &default, false)?;
+    gathered.follow(folder, &include, true)?;
+    Ok(gathered)
+}
+
+/// A pattern of files, and where it stands.
+struct Include {
+    file: Arc<Path>,
+    position: Position,
+    pattern: String,
+}
+
+impl Include {
+    fn error(&self, message: String) -> ConfigError {
+        ConfigError::at(&*self.file, self.position.error(message))
+    }
+}
+
+impl Gathered {
+    fn follow(
+        &mut self,
+        base: &Path,
+        includes: &[Include],
+        must_match: bool,
+    ) -> Result<(), ConfigError> {
+        for include in includes {
+            let pattern = &include.pattern;
+            let found = expand(base, pattern).map_err(|error| match error {
+                PatternError::Malformed(why) => {
+                    include.error(format!("{pattern:?} is not a pattern of files: {why}"))
+                }
+                PatternError::Folder(path, source) => ConfigError::Read { path, source },
+            })?;
+            if found.is_empty() && must_match {
+                let warning = include.error(format!("include {pattern:?} matches no file"));
+                self.warnings.push(warning.to_string());
+            }
+            for path in found {
+                self.included(&path, include)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn included(&mut self, path: &Path, include: &Include) -> Result<(), ConfigError> {
+        let identity = real(path);
+        if self.open.contains(&identity) {
+            let message = format!("include of {} goes round in a circle", path.display());
+            return Err(include.error(message));
+        }
+        self.count += 1;
+        if self.count > MAX_FILES {
+            return Err(include.error(format!("more than {MAX_FILES} files are included")));
+        }
+        let settings = read(path)?;
+        if let Some(setting) = settings.iter().find(|s| s.key.name == "default_include") {
+            let message = "default_include has no effect in an included file";
+            let warning = ConfigError::at(path, setting.key.position.error(message));
+            self.warnings.push(warning.to_string());
+        }
+        let nested = patterns(&settings, "include");
+        self.settings.extend(settings);
+        self.open.push(identity);
+        let base = path.parent().unwrap_or(Path::new("."));
+        self.follow(base, &nested, true)?;
+        self.open.pop();
+        Ok(())
+    }
+}
+
+/// The same for two names of one file.
+fn real(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned())
+}
+
+/// The patterns that an option holds. What is not text is judged with the other options.
+fn patterns(settings: &[Setting], name: &str) -> Vec<Include> {
+    let mut found = Vec::new();
+    for setting in settings.iter().filter(|s| s.key.name == name) {
+        let nodes = match &setting.node.content {
+            Content::List(nodes) => nodes.as_slice(),
+            _ => std::slice::from_ref(&setting.node),
+        };
+        for node in nodes {
+            match &node.content {
+                Content::Scalar(Value::Text(pattern)) if !pattern.is_empty() => {
+                    found.push(Include {
+                        file: Arc::clone(&setting.file),
+                        position: node.position,
+                        pattern: pattern.clone(),
+                    });
+                }
+                _ => {}
+            }
+        }
+    }
+    found
+}
+
+fn read(path: &Path) -> Result<Vec<Setting>, ConfigError> {
+    let bytes = read_bytes(path).map_err(|source| ConfigError::Read {
+        path: path.to_owned(),
+        source,
+    })?;
+    let text = match std::str::from_utf8(&bytes) {
+        Ok(text) => text,
+        Err(error) => {
+            let before = String::from_utf8_lossy(&bytes[..error.valid_up_to()]);
+            let line = before.matches('\n').count() as u64 + 1;
+            let column = before.chars().rev().take_while(|c| *c != '\n').count() as u64 + 1;
+            let error = Position { line, column }.error("this is not UTF-8 text");
+            return Err(ConfigError::at(path, error));
+        }
+    };
+    settings(path, text).map_err(|error| ConfigError::at(path, error))
+}
+
+fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    std::fs::File::open(path)?
+        .take(MAX_FILE + 1)
+        .read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MAX_FILE {
+        return Err(io::Error::other("it is larger than 4 MiB"));
+    }
+    Ok(bytes)
+}
+
+fn settings(path: &Path, text: &str) -> Result<Vec<Setting>, yaml::YamlError> {
+    let Some(node) = yaml::parse_nodes(text)? else {
+        return Ok(Vec::new());
+    };
+    let file: Arc<Path> = path.into();
+    match node.content {
+        Content::Map(entries) => Ok(entries
+            .into_iter()
+            .map(|(key, node)| Setting {
+                file: Arc::clone(&file),
+                key,
+                node,
+            })
+            .collect()),
+        Content::Scalar(Value::Null) => Ok(Vec::new()),
+        _ => Err(node
+            .position
+            .error("expected options, each as `name: value`")),
+    }
+}

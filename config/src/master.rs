@@ -1,0 +1,122 @@
+//! What a master is told.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use saline_protocol::transport::Tls;
+
+use crate::options::Role;
+use crate::{ConfigError, Loaded, Logging, OptionDoc, Paths, TransportOptions};
+
+/// The configuration of a master, with Salt's option names. Times are in the option's own unit in
+/// the file (seconds) and durations here.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct MasterConfig {
+    /// `root_dir` and the folders under it.
+    pub paths: Paths,
+    /// `interface`: the address to listen on. `0.0.0.0`
+    pub interface: String,
+    /// `publish_port`: where publications are, for transports that have them apart. 4505
+    pub publish_port: u16,
+    /// `ret_port`: where requests are taken. 4506
+    pub ret_port: u16,
+    /// `transport`: schemes served on the network; empty for the registry's default.
+    pub transport: Vec<String>,
+    /// `ipc_transport`: the scheme of the local endpoints; none for the registry's default.
+    pub ipc_transport: Option<String>,
+    /// `worker_threads`: threads of the runtime; none for one a core.
+    pub worker_threads: Option<usize>,
+    /// `auto_accept`: accept every new key.
+    pub auto_accept: bool,
+    /// `open_mode`: accept every key, also one that differs from the known one. For emergencies.
+    pub open_mode: bool,
+    /// `timeout`: how long the command line waits for minions without a sign of life. 5 s
+    pub timeout: Duration,
+    /// `keep_jobs_seconds`: how long jobs and returns are kept; 0 in the file is fifty years. 86,400 s
+    pub keep_jobs: Duration,
+    /// `heartbeat_interval`: told to minions. 15 s
+    pub heartbeat_interval: Duration,
+    /// `job_ttl`: how long an offered job may be begun. 60 s
+    pub job_ttl: Duration,
+    /// Sections named by a scheme: options of transports, not yet judged.
+    pub transport_options: TransportOptions,
+    /// `ssl`: what transports that can encrypt network links with, when it is set.
+    pub tls: Option<Tls>,
+    /// `max_message_size`: in bytes, the same on every transport. 64 MiB
+    pub max_message_size: usize,
+    /// `max_minions`: sessions of minions; 0 for no bound but the transport's.
+    pub max_minions: usize,
+    /// `max_pending_keys`: keys that wait to be accepted. 10,000
+    pub max_pending_keys: usize,
+    /// `log_level`, `log_file`.
+    pub logging: Logging,
+}
+
+impl Default for MasterConfig {
+    fn default() -> Self {
+        Self {
+            paths: Paths::master(),
+            interface: "0.0.0.0".to_owned(),
+            publish_port: 4505,
+            ret_port: 4506,
+            transport: Vec::new(),
+            ipc_transport: None,
+            worker_threads: None,
+            auto_accept: false,
+            open_mode: false,
+            timeout: Duration::from_secs(5),
+            keep_jobs: Duration::from_secs(86_400),
+            heartbeat_interval: Duration::from_secs(15),
+            job_ttl: Duration::from_secs(60),
+            transport_options: TransportOptions::new(),
+            tls: None,
+            max_message_size: 64 * 1024 * 1024,
+            max_minions: 0,
+            max_pending_keys: 10_000,
+            logging: Logging::default(),
+        }
+    }
+}
+
+impl MasterConfig {
+    /// `cachedir/jobs.sqlite`
+    pub fn job_store(&self) -> PathBuf {
+        self.paths.cache_dir.join("jobs.sqlite")
+    }
+
+    /// `cachedir/.root_key`: the local operator's identity, 0400.
+    pub fn root_key(&self) -> PathBuf {
+        self.paths.cache_dir.join(".root_key")
+    }
+
+    /// `sock_dir/master_event_pull.ipc`: where local requests are taken.
+    pub fn local_requests(&self) -> PathBuf {
+        self.paths.sock_dir.join("master_event_pull.ipc")
+    }
+
+    /// `sock_dir/master_event_pub.ipc`: where local listeners subscribe to the event bus, for
+    /// transports that have publications apart.
+    pub fn local_publications(&self) -> PathBuf {
+        self.paths.sock_dir.join("master_event_pub.ipc")
+    }
+
+    /// `sock_dir/.lock`: held by a running master.
+    pub fn lock_file(&self) -> PathBuf {
+        self.paths.sock_dir.join(".lock")
+    }
+
+    /// Every option of the file: what the loader accepts and what the documentation lists.
+    pub const OPTIONS: &'static [OptionDoc<Self>] = <Self as Role>::OPTIONS;
+
+    /// Reads `folder/master`, then `folder/master.d/*.conf` (`default_include`) and `include`. `schemes`
+    /// are the transports that this program has: they may be named in `transport`, and each may
+    /// have a section of options.
+    ///
+    /// # Errors
+    /// When there is no such folder, a file cannot be read, or something in it is wrong; the error
+    /// is one line that says where.
+    pub fn load(folder: &Path, schemes: &[&str]) -> Result<Loaded<Self>, ConfigError> {
+        crate::load::load(folder, schemes)
+    }
+}

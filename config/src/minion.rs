@@ -1,0 +1,106 @@
+//! What a minion is told.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use saline_protocol::message::MinionId;
+use saline_protocol::transport::{HostPort, Tls};
+
+use crate::options::Role;
+use crate::{ConfigError, Loaded, Logging, OptionDoc, Paths, TransportOptions};
+
+/// The configuration of a minion, with Salt's option names. Times are in the option's own unit in
+/// the file and durations here.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct MinionConfig {
+    /// `root_dir` and the folders under it.
+    pub paths: Paths,
+    /// `master`: hosts of the one master, tried in order. `salt`, port 4506
+    pub master: Vec<HostPort>,
+    /// `master_port`: where masters take requests that name no port. 4506
+    pub master_port: u16,
+    /// `id`: none for the host's name.
+    pub id: Option<MinionId>,
+    /// `transport`: schemes, the preferred one first; empty for the registry's default.
+    pub transport: Vec<String>,
+    /// `master_finger`: the fingerprint that the master's identity must have.
+    pub master_finger: Option<String>,
+    /// `acceptance_wait_time`: how often a minion whose key is not accepted asks again. 10 s
+    pub acceptance_wait: Duration,
+    /// `acceptance_wait_time_max`: up to which the wait doubles; zero leaves it the same. 0 s
+    pub acceptance_wait_max: Duration,
+    /// `recon_default`, in milliseconds in the file: the first wait before connecting again. 200 ms
+    pub reconnect_first: Duration,
+    /// `recon_max`, in milliseconds in the file: the longest. 10,000 ms
+    pub reconnect_max: Duration,
+    /// Sections named by a scheme: options of transports, not yet judged.
+    pub transport_options: TransportOptions,
+    /// `ssl`: what transports that can encrypt network links with, when it is set.
+    pub tls: Option<Tls>,
+    /// `max_message_size`: in bytes. 64 MiB
+    pub max_message_size: usize,
+    /// `process_count_max`: jobs that run at once; the others wait. 128
+    pub process_count_max: usize,
+    /// `spool_sync`: `always` writes the spool through to the disk at every record.
+    pub spool_sync_always: bool,
+    /// `grains`: facts that the operator adds.
+    pub grains: Vec<(String, saline_protocol::message::Value)>,
+    /// `log_level`, `log_file`.
+    pub logging: Logging,
+}
+
+impl Default for MinionConfig {
+    fn default() -> Self {
+        Self {
+            paths: Paths::minion(),
+            master: vec![HostPort::new("salt", 4506)],
+            master_port: 4506,
+            id: None,
+            transport: Vec::new(),
+            master_finger: None,
+            acceptance_wait: Duration::from_secs(10),
+            acceptance_wait_max: Duration::ZERO,
+            reconnect_first: Duration::from_millis(200),
+            reconnect_max: Duration::from_secs(10),
+            transport_options: TransportOptions::new(),
+            tls: None,
+            max_message_size: 64 * 1024 * 1024,
+            process_count_max: 128,
+            spool_sync_always: false,
+            grains: Vec::new(),
+            logging: Logging::default(),
+        }
+    }
+}
+
+impl MinionConfig {
+    /// `cachedir/spool.log`
+    pub fn spool(&self) -> PathBuf {
+        self.paths.cache_dir.join("spool.log")
+    }
+
+    /// `pki_dir/master.pub`: the identity of the master that this minion trusts.
+    pub fn master_identity(&self) -> PathBuf {
+        self.paths.pki_dir.join("master.pub")
+    }
+
+    /// `sock_dir/.lock`: held by a running minion.
+    pub fn lock_file(&self) -> PathBuf {
+        self.paths.sock_dir.join(".lock")
+    }
+
+    /// Every option of the file: what the loader accepts and what the documentation lists.
+    pub const OPTIONS: &'static [OptionDoc<Self>] = <Self as Role>::OPTIONS;
+
+    /// Reads `folder/minion`, then `folder/minion.d/*.conf` (`default_include`) and `include`. `schemes`
+    /// are the transports that this program has: they may be named in `transport`, and each may
+    /// have a section of options.
+    ///
+    /// # Errors
+    /// When there is no such folder, a file cannot be read, or something in it is wrong; the error
+    /// is one line that says where.
+    pub fn load(folder: &Path, schemes: &[&str]) -> Result<Loaded<Self>, ConfigError> {
+        crate::load::load(folder, schemes)
+    }
+}

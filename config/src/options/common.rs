@@ -1,0 +1,182 @@
+//! The options that master and minion share.
+
+use super::{OptionDoc, Role};
+
+pub(super) const fn root_dir<C: Role>() -> OptionDoc<C> {
+    OptionDoc {
+        name: "root_dir",
+        unit: "path",
+        default: "/",
+        help: "Put before `pki_dir`, `cachedir`, `sock_dir`, `pidfile` and `log_file`, unless they \
+               begin with it.",
+        read: |config, given| {
+            let path = given.path()?;
+            config.paths().root_dir = std::path::absolute(path)
+                .map_err(|error| given.refuse(format!("cannot be made absolute: {error}")))?;
+            Ok(())
+        },
+    }
+}
+
+pub(super) const fn pki_dir<C: Role>(default: &'static str) -> OptionDoc<C> {
+    OptionDoc {
+        name: "pki_dir",
+        unit: "path",
+        default,
+        help: "The folder of the keys.",
+        read: |config, given| {
+            config.paths().pki_dir = given.path()?;
+            Ok(())
+        },
+    }
+}
+
+pub(super) const fn cachedir<C: Role>(default: &'static str) -> OptionDoc<C> {
+    OptionDoc {
+        name: "cachedir",
+        unit: "path",
+        default,
+        help: "The folder of what is kept between runs.",
+        read: |config, given| {
+            config.paths().cache_dir = given.path()?;
+            Ok(())
+        },
+    }
+}
+
+pub(super) const fn sock_dir<C: Role>(default: &'static str) -> OptionDoc<C> {
+    OptionDoc {
+        name: "sock_dir",
+        unit: "path",
+        default,
+        help: "The folder of the local sockets and of the lock that keeps a second instance out.",
+        read: |config, given| {
+            config.paths().sock_dir = given.path()?;
+            Ok(())
+        },
+    }
+}
+
+pub(super) const fn pidfile<C: Role>() -> OptionDoc<C> {
+    OptionDoc {
+        name: "pidfile",
+        unit: "path",
+        default: "",
+        help: "A file for the id of the process. Not set: none is written.",
+        read: |config, given| {
+            config.paths().pid_file = given.optional(|given| given.path())?;
+            Ok(())
+        },
+    }
+}
+
+pub(super) const fn log_file<C: Role>(help: &'static str) -> OptionDoc<C> {
+    OptionDoc {
+        name: "log_file",
+        unit: "path",
+        default: "",
+        help,
+        read: |config, given| {
+            config.logging().file = given.optional(|given| given.path())?;
+            Ok(())
+        },
+    }
+}
+
+pub(super) const fn log_level<C: Role>() -> OptionDoc<C> {
+    OptionDoc {
+        name: "log_level",
+        unit: "level",
+        default: "warning",
+        help: "How much is logged: `quiet`, `critical`, `error`, `warning`, `info` (the walk of \
+               every job), `profile`, `debug`, `trace`, `garbage` or `all`.",
+        read: |config, given| {
+            config.logging().level = given.checked("the name of a level", |text| {
+                text.parse()
+                    .map_err(|error| format!("takes a level: {error}"))
+            })?;
+            Ok(())
+        },
+    }
+}
+
+pub(super) const fn transport<C: Role>(help: &'static str) -> OptionDoc<C> {
+    OptionDoc {
+        name: "transport",
+        unit: "a scheme or a list of them",
+        default: "",
+        help,
+        read: |config, given| {
+            let schemes = given.texts("the name of a transport or a list of them", |text| {
+                given.scheme(text)
+            })?;
+            for (index, scheme) in schemes.iter().enumerate() {
+                if schemes[..index].contains(scheme) {
+                    return Err(given.refuse(format!("names {scheme:?} twice")));
+                }
+            }
+            *config.transport() = schemes;
+            Ok(())
+        },
+    }
+}
+
+pub(super) const fn max_message_size<C: Role>() -> OptionDoc<C> {
+    OptionDoc {
+        name: "max_message_size",
+        unit: "bytes, from 4096 to 2147483647",
+        default: "67108864",
+        help: "The largest message, the same on every transport. Set it alike on master and \
+               minions.",
+        read: |config, given| {
+            *config.max_message_size() =
+                given.whole(4096..=i64::from(i32::MAX), "bytes, from 4096 to 2147483647")?;
+            Ok(())
+        },
+    }
+}
+
+pub(super) const fn ssl<C: Role>() -> OptionDoc<C> {
+    OptionDoc {
+        name: "ssl",
+        unit: "a mapping, or True",
+        default: "",
+        help: "Encrypt network links with TLS: `certfile`, `keyfile`, `ca_certs` (paths of PEM \
+               files) and `cert_reqs` (`CERT_NONE`, `CERT_OPTIONAL` or `CERT_REQUIRED`). A \
+               transport that cannot refuses to start. Sessions are encrypted without it too.",
+        read: |config, given| {
+            *config.tls() = super::ssl::read(given)?;
+            Ok(())
+        },
+    }
+}
+
+pub(super) const fn default_include<C: Role>(default: &'static str) -> OptionDoc<C> {
+    OptionDoc {
+        name: "default_include",
+        unit: "a pattern of files or a list of them",
+        default,
+        help: "Files that are read after the main one, in the order of their names, relative to \
+               its folder. What a later file says counts; mappings are merged. Only in the main \
+               file.",
+        // Followed while the files are gathered; here its value is only judged.
+        read: |_, given| {
+            given.optional(|given| given.texts("a pattern of files", |_| Ok(())))?;
+            Ok(())
+        },
+    }
+}
+
+pub(super) const fn include<C: Role>() -> OptionDoc<C> {
+    OptionDoc {
+        name: "include",
+        unit: "a pattern of files or a list of them",
+        default: "",
+        help: "Further files, read after those of `default_include`, relative to the folder of \
+               the file that names them.",
+        read: |_, given| {
+            given.optional(|given| given.texts("a pattern of files", |_| Ok(())))?;
+            Ok(())
+        },
+    }
+}

@@ -1,0 +1,218 @@
+//! The value that a file gives an option, and the kinds of values that options take.
+
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use saline_protocol::message::Value;
+
+use crate::nearest::nearest;
+use crate::scalar;
+use crate::yaml::{Content, Node, YamlError};
+
+/// The longest time that an option takes: fifty years, so that no clock overflows.
+pub(crate) const LONGEST: Duration = Duration::from_secs(50 * 365 * 86_400);
+
+/// A value in a file, and what is needed to judge it.
+pub(crate) struct Given<'a> {
+    pub name: &'a str,
+    pub node: &'a Node,
+    /// The transports that this program has; none when it does not know.
+    pub schemes: &'a [&'a str],
+}
+
+impl<'a> Given<'a> {
+    /// An error about the whole value.
+    pub fn wrong(&self, takes: &str) -> YamlError {
+        self.wrong_at(self.node, takes)
+    }
+
+    fn wrong_at(&self, node: &Node, takes: &str) -> YamlError {
+        let shown = describe(node);
+        self.error(node, format!("takes {takes}, not {shown}"))
+    }
+
+    /// An error about the whole value, in words of its own after the option's name.
+    pub fn refuse(&self, message: impl std::fmt::Display) -> YamlError {
+        self.error(self.node, message)
+    }
+
+    fn error(&self, node: &Node, message: impl std::fmt::Display) -> YamlError {
+        node.position
+            .error(format!("option {:?} {message}", self.name))
+    }
+
+    fn scalar(&self) -> Option<&'a Value> {
+        match &self.node.content {
+            Content::Scalar(value) => Some(value),
+            _ => None,
+        }
+    }
+
+    fn is_unset(&self) -> bool {
+        match self.scalar() {
+            Some(Value::Null) => true,
+            Some(Value::Text(text)) => text.is_empty(),
+            _ => false,
+        }
+    }
+
+    /// None for nothing or empty text, else what `read` makes of it.
+    pub fn optional<T>(
+        &self,
+        read: impl FnOnce(&Self) -> Result<T, YamlError>,
+    ) -> Result<Option<T>, YamlError> {
+        if self.is_unset() {
+            return Ok(None);
+        }
+        read(self).map(Some)
+    }
+
+    fn text_at(&self, node: &'a Node, what: &str) -> Result<&'a str, YamlError> {
+        match &node.content {
+            Content::Scalar(Value::Text(text)) if !text.trim().is_empty() => Ok(text),
+            Content::Scalar(Value::Bool(_) | Value::Int(_) | Value::UInt(_) | Value::Float(_)) => {
+                let takes = format!("{what} (in quotes when it looks like something else)");
+                Err(self.wrong_at(node, &takes))
+            }
+            _ => Err(self.wrong_at(node, what)),
+        }
+    }
+
+    /// Text that is not empty.
+    pub fn text(&self, what: &str) -> Result<&'a str, YamlError> {
+        self.text_at(self.node, what)
+    }
+
+    /// One text or a list of them, each with `check`ed content. At least one.
+    pub fn texts<T>(
+        &self,
+        what: &str,
+        check: impl Fn(&str) -> Result<T, String>,
+    ) -> Result<Vec<T>, YamlError> {
+        let nodes = match &self.node.content {
+            Content::List(nodes) if !nodes.is_empty() => nodes.as_slice(),
+            Content::List(_) => return Err(self.wrong(what)),
+            _ => std::slice::from_ref(self.node),
+        };
+        let read = |node| {
+            let text = self.text_at(node, what)?;
+            check(text).map_err(|why| self.error(node, why))
+        };
+        nodes.iter().map(read).collect()
+    }
+
+    /// What `check` makes of a text.
+    pub fn checked<T>(
+        &self,
+        what: &str,
+        check: impl Fn(&str) -> Result<T, String>,
+    ) -> Result<T, YamlError> {
+        check(self.text(what)?).map_err(|why| self.error(self.node, why))
+    }
+
+    /// A truth value.
+    pub fn flag(&self) -> Result<bool, YamlError> {
+        match self.scalar() {
+            Some(Value::Bool(value)) => Ok(*value),
+            _ => Err(self.wrong("True or False")),
+        }
+    }
+
+    /// The number, also when it stands in quotes, as templates like to write it.
+    fn number(&self) -> Option<Value> {
+        match self.scalar()? {
+            Value::Text(text) => Some(scalar::resolve(text)),
+            other => Some(other.clone()),
+        }
+    }
+
+    /// A whole number.
+    pub fn whole<T>(&self, range: RangeInclusive<i64>, what: &str) -> Result<T, YamlError>
+    where
+        T: TryFrom<i64>,
+    {
+        let number = self.number().and_then(|value| value.as_i64());
+        number
+            .filter(|number| range.contains(number))
+            .and_then(|number| T::try_from(number).ok())
+            .ok_or_else(|| self.wrong(what))
+    }
+
+    /// A port; 0 asks the system for a free one.
+    pub fn port(&self) -> Result<u16, YamlError> {
+        self.whole(0..=65_535, "a port from 0 (any free one) to 65535")
+    }
+
+    /// Seconds above zero, or from zero on.
+    pub fn seconds(&self, zero: bool) -> Result<Duration, YamlError> {
+        self.time(1.0, "seconds", zero)
+    }
+
+    /// Milliseconds above zero.
+    pub fn milliseconds(&self) -> Result<Duration, YamlError> {
+        self.time(1e-3, "milliseconds", false)
+    }
+
+    fn time(&self, seconds: f64, unit: &str, zero: bool) -> Result<Duration, YamlError> {
+        let number = match self.number() {
+            Some(Value::Int(n)) => Some(n as f64),
+            Some(Value::UInt(n)) => Some(n as f64),
+            Some(Value::Float(n)) => Some(n),
+            _ => None,
+        };
+        number
+            .and_then(|number| Duration::try_from_secs_f64(number * seconds).ok())
+            .filter(|time| *time <= LONGEST && (zero || !time.is_zero()))
+            .ok_or_else(|| {
+                let from = if zero { "0 or more" } else { "more than 0" };
+                self.wrong(&format!("{from} {unit}, at most fifty years"))
+            })
+    }
+
+    /// A path of a file or a folder on this machine.
+    pub fn path(&self) -> Result<PathBuf, YamlError> {
+        self.checked("a path", |text| {
+            if text.contains("://") {
+                Err(format!("takes a path, not a URL such as {text:?}"))
+            } else if text.contains('\0') {
+                Err("takes a path, and this holds a NUL".to_owned())
+            } else {
+                Ok(PathBuf::from(text))
+            }
+        })
+    }
+
+    /// The name of a transport that there is.
+    pub fn scheme(&self, text: &str) -> Result<String, String> {
+        if self.schemes.is_empty() || self.schemes.contains(&text) {
+            return Ok(text.to_owned());
+        }
+        let known = self.schemes.join(", ");
+        let hint = nearest(text, self.schemes.iter().copied())
+            .map(|near| format!("did you mean {near:?}? "))
+            .unwrap_or_default();
+        Err(format!(
+            "names no transport: {text:?}; {hint}known are: {known}"
+        ))
+    }
+}
+
+/// A value in an error: what it is, and at most the beginning of it.
+fn describe(node: &Node) -> String {
+    match &node.content {
+        Content::List(nodes) if nodes.is_empty() => "an empty list".to_owned(),
+        Content::List(_) => "a list".to_owned(),
+        Content::Map(_) => "a mapping".to_owned(),
+        Content::Scalar(value) => match value {
+            Value::Null => "nothing".to_owned(),
+            Value::Text(text) if text.is_empty() => "an empty text".to_owned(),
+            Value::Text(text) if text.chars().count() > 40 => {
+                let beginning: String = text.chars().take(40).collect();
+                format!("the text {beginning:?}…")
+            }
+            Value::Text(text) => format!("the text {text:?}"),
+            other => scalar::as_key(other.clone()),
+        },
+    }
+}

@@ -1,0 +1,198 @@
+//! The options of a master.
+
+use super::{OptionDoc, Role, TransportOptions, common};
+use crate::options::given::LONGEST;
+use crate::{Logging, MasterConfig, MinionConfig, Paths};
+
+impl Role for MasterConfig {
+    const FILE: &'static str = "master";
+    const DEFAULT_INCLUDE: &'static str = "master.d/*.conf";
+    const OPTIONS: &'static [OptionDoc<Self>] = OPTIONS;
+    const OTHER: &'static str = "minion";
+
+    fn is_of_other_role(name: &str) -> bool {
+        MinionConfig::OPTIONS
+            .iter()
+            .any(|option| option.name == name)
+    }
+    fn paths(&mut self) -> &mut Paths {
+        &mut self.paths
+    }
+    fn logging(&mut self) -> &mut Logging {
+        &mut self.logging
+    }
+    fn transport(&mut self) -> &mut Vec<String> {
+        &mut self.transport
+    }
+    fn max_message_size(&mut self) -> &mut usize {
+        &mut self.max_message_size
+    }
+    fn tls(&mut self) -> &mut Option<saline_protocol::transport::Tls> {
+        &mut self.tls
+    }
+    fn transport_options(&mut self) -> &mut TransportOptions {
+        &mut self.transport_options
+    }
+}
+
+const OPTIONS: &[OptionDoc<MasterConfig>] = &[
+    OptionDoc {
+        name: "interface",
+        unit: "address",
+        default: "0.0.0.0",
+        help: "The address to listen on; `'::'` for IPv6.",
+        read: |config, given| {
+            config.interface = given.checked("an address to listen on", |text| {
+                if text.contains(|c: char| c.is_whitespace() || c == '/') {
+                    Err(format!("takes an address to listen on, not {text:?}"))
+                } else {
+                    Ok(text.to_owned())
+                }
+            })?;
+            Ok(())
+        },
+    },
+    OptionDoc {
+        name: "publish_port",
+        unit: "port, 0 for any free one",
+        default: "4505",
+        help: "Where jobs are published, for transports that have publications apart.",
+        read: |config, given| {
+            config.publish_port = given.port()?;
+            Ok(())
+        },
+    },
+    OptionDoc {
+        name: "ret_port",
+        unit: "port, 0 for any free one",
+        default: "4506",
+        help: "Where requests are taken; a transport with one port uses this one.",
+        read: |config, given| {
+            config.ret_port = given.port()?;
+            Ok(())
+        },
+    },
+    common::transport(
+        "The transports that are served, all at once. Not set: the one that this build prefers. \
+         Options of a transport stand in a section with its name.",
+    ),
+    OptionDoc {
+        name: "ipc_transport",
+        unit: "a scheme",
+        default: "",
+        help: "The transport of the local sockets. Not set: the one that this build prefers.",
+        read: |config, given| {
+            config.ipc_transport = given.optional(|given| {
+                given.checked("the name of a transport", |text| given.scheme(text))
+            })?;
+            Ok(())
+        },
+    },
+    OptionDoc {
+        name: "worker_threads",
+        unit: "threads, from 1 to 1024",
+        default: "",
+        help: "Threads of the runtime. Not set: one for each core.",
+        read: |config, given| {
+            config.worker_threads = given
+                .optional(|given| given.whole(1..=1024, "a number of threads from 1 to 1024"))?;
+            Ok(())
+        },
+    },
+    OptionDoc {
+        name: "auto_accept",
+        unit: "True or False",
+        default: "False",
+        help: "Accept the key of every new minion. For tests and closed networks.",
+        read: |config, given| {
+            config.auto_accept = given.flag()?;
+            Ok(())
+        },
+    },
+    OptionDoc {
+        name: "open_mode",
+        unit: "True or False",
+        default: "False",
+        help: "Accept every key, also one that differs from the known one. For emergencies only.",
+        read: |config, given| {
+            config.open_mode = given.flag()?;
+            Ok(())
+        },
+    },
+    OptionDoc {
+        name: "timeout",
+        unit: "seconds",
+        default: "5",
+        help: "How long the command line waits for minions that give no sign of life.",
+        read: |config, given| {
+            config.timeout = given.seconds(false)?;
+            Ok(())
+        },
+    },
+    OptionDoc {
+        name: "keep_jobs_seconds",
+        unit: "seconds",
+        default: "86400",
+        help: "How long jobs and their returns are kept; 0 for fifty years.",
+        read: |config, given| {
+            let time = given.seconds(true)?;
+            config.keep_jobs = if time.is_zero() { LONGEST } else { time };
+            Ok(())
+        },
+    },
+    OptionDoc {
+        name: "heartbeat_interval",
+        unit: "seconds",
+        default: "15",
+        help: "How often minions show that they live. Set here and told to them.",
+        read: |config, given| {
+            config.heartbeat_interval = given.seconds(false)?;
+            Ok(())
+        },
+    },
+    OptionDoc {
+        name: "job_ttl",
+        unit: "seconds",
+        default: "60",
+        help: "How long a minion may begin a job after it was published.",
+        read: |config, given| {
+            config.job_ttl = given.seconds(false)?;
+            Ok(())
+        },
+    },
+    common::max_message_size(),
+    common::ssl(),
+    OptionDoc {
+        name: "max_minions",
+        unit: "minions",
+        default: "0",
+        help: "The most minions that are connected at once; 0 for no bound.",
+        read: |config, given| {
+            config.max_minions =
+                given.whole(0..=i64::MAX, "a number of minions, 0 for no bound")?;
+            Ok(())
+        },
+    },
+    OptionDoc {
+        name: "max_pending_keys",
+        unit: "keys, 1 or more",
+        default: "10000",
+        help: "The most keys that wait to be accepted; further minions are told to come later.",
+        read: |config, given| {
+            config.max_pending_keys = given.whole(1..=i64::MAX, "a number of keys, 1 or more")?;
+            Ok(())
+        },
+    },
+    common::root_dir(),
+    common::pki_dir("/etc/saline/pki/master"),
+    common::cachedir("/var/cache/saline/master"),
+    common::sock_dir("/run/saline/master"),
+    common::pidfile(),
+    common::log_level(),
+    common::log_file(
+        "Where the log is written, by custom `/var/log/saline/master`. Not set: the \
+                      standard error output.",
+    ),
+    common::default_include(MasterConfig::DEFAULT_INCLUDE),
+    common::include(),
+];

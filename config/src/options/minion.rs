@@ -1,0 +1,230 @@
+//! The options of a minion.
+
+use saline_protocol::message::{MinionId, Value};
+use saline_protocol::transport::HostPort;
+
+use super::{OptionDoc, Role, TransportOptions, common};
+use crate::yaml::Content;
+use crate::{Logging, MasterConfig, MinionConfig, Paths};
+
+impl Role for MinionConfig {
+    const FILE: &'static str = "minion";
+    const DEFAULT_INCLUDE: &'static str = "minion.d/*.conf";
+    const OPTIONS: &'static [OptionDoc<Self>] = OPTIONS;
+    const OTHER: &'static str = "master";
+
+    fn is_of_other_role(name: &str) -> bool {
+        MasterConfig::OPTIONS
+            .iter()
+            .any(|option| option.name == name)
+    }
+    fn paths(&mut self) -> &mut Paths {
+        &mut self.paths
+    }
+    fn logging(&mut self) -> &mut Logging {
+        &mut self.logging
+    }
+    fn transport(&mut self) -> &mut Vec<String> {
+        &mut self.transport
+    }
+    fn max_message_size(&mut self) -> &mut usize {
+        &mut self.max_message_size
+    }
+    fn tls(&mut self) -> &mut Option<saline_protocol::transport::Tls> {
+        &mut self.tls
+    }
+    fn transport_options(&mut self) -> &mut TransportOptions {
+        &mut self.transport_options
+    }
+    fn finish(&mut self) {
+        self.place_paths();
+        self.reconnect_max = self.reconnect_max.max(self.reconnect_first);
+    }
+}
+
+const OPTIONS: &[OptionDoc<MinionConfig>] = &[
+    OptionDoc {
+        name: "master_port",
+        unit: "port",
+        default: "4506",
+        help: "Where the master takes requests, when `master` names no port.",
+        read: |config, given| {
+            config.master_port = given.whole(1..=65_535, "a port from 1 to 65535")?;
+            for master in &mut config.master {
+                master.port = config.master_port;
+            }
+            Ok(())
+        },
+    },
+    OptionDoc {
+        name: "master",
+        unit: "host, host:port, or a list of them",
+        default: "salt",
+        help: "The hosts of the one master, tried in this order.",
+        read: |config, given| {
+            let port = config.master_port;
+            config.master = given.texts("a host, host:port, or a list of them", |text| {
+                let at = HostPort::parse(text, port)
+                    .map_err(|_| format!("takes a host or host:port, not {text:?}"))?;
+                if at.port == 0 {
+                    return Err(format!("takes a port from 1 to 65535 in {text:?}"));
+                }
+                Ok(at)
+            })?;
+            Ok(())
+        },
+    },
+    OptionDoc {
+        name: "id",
+        unit: "1 to 255 of A-Z a-z 0-9 . _ -",
+        default: "",
+        help: "The minion's name. Not set: the name of the host.",
+        read: |config, given| {
+            config.id = given.optional(|given| {
+                given.checked("an id", |text| {
+                    MinionId::parse(text).map_err(|error| format!("takes an id: {error}"))
+                })
+            })?;
+            Ok(())
+        },
+    },
+    common::transport(
+        "The transports to reach the master by, the preferred one first. Not set: the one that \
+         this build prefers. Options of a transport stand in a section with its name.",
+    ),
+    OptionDoc {
+        name: "master_finger",
+        unit: "fingerprint",
+        default: "",
+        help: "What `saline-key -F master` shows on the master; another is refused. Not set: the \
+               first identity that answers is trusted from then on.",
+        read: |config, given| {
+            config.master_finger = given.optional(|given| {
+                given.checked("a fingerprint", |text| {
+                    let digits = text.trim().replace(':', "");
+                    if digits.len() == 64 && digits.bytes().all(|b| b.is_ascii_hexdigit()) {
+                        Ok(text.trim().to_owned())
+                    } else {
+                        Err("takes a fingerprint: 32 pairs of hexadecimal digits".to_owned())
+                    }
+                })
+            })?;
+            Ok(())
+        },
+    },
+    OptionDoc {
+        name: "acceptance_wait_time",
+        unit: "seconds",
+        default: "10",
+        help: "How often a minion whose key is not accepted asks again.",
+        read: |config, given| {
+            config.acceptance_wait = given.seconds(false)?;
+            Ok(())
+        },
+    },
+    OptionDoc {
+        name: "acceptance_wait_time_max",
+        unit: "seconds",
+        default: "0",
+        help: "Up to which that wait doubles each time; 0 leaves it the same.",
+        read: |config, given| {
+            config.acceptance_wait_max = given.seconds(true)?;
+            Ok(())
+        },
+    },
+    OptionDoc {
+        name: "recon_default",
+        unit: "milliseconds",
+        default: "200",
+        help: "The first wait before connecting again.",
+        read: |config, given| {
+            config.reconnect_first = given.milliseconds()?;
+            Ok(())
+        },
+    },
+    OptionDoc {
+        name: "recon_max",
+        unit: "milliseconds",
+        default: "10000",
+        help: "The longest such wait; never below the first.",
+        read: |config, given| {
+            config.reconnect_max = given.milliseconds()?;
+            Ok(())
+        },
+    },
+    common::max_message_size(),
+    common::ssl(),
+    OptionDoc {
+        name: "process_count_max",
+        unit: "jobs, -1 for the default",
+        default: "128",
+        help: "Jobs that run at once; the others wait.",
+        read: |config, given| {
+            let takes = "a number of jobs from 1 to 65535, or -1 for the default";
+            let count: i64 = given.whole(-1..=65_535, takes)?;
+            config.process_count_max = match count {
+                -1 => MinionConfig::default().process_count_max,
+                0 => return Err(given.wrong(takes)),
+                // In range, as was just seen.
+                count => usize::try_from(count).map_err(|_| given.wrong(takes))?,
+            };
+            Ok(())
+        },
+    },
+    OptionDoc {
+        name: "spool_sync",
+        unit: "crash or always",
+        default: "crash",
+        help: "What a return that waits to be sent survives: `crash` is the end of the process, \
+               `always` also a loss of power, at the price of a write to the disk for each.",
+        read: |config, given| {
+            config.spool_sync_always = match given.text("`crash` or `always`")? {
+                "crash" => false,
+                "always" => true,
+                _ => return Err(given.wrong("`crash` or `always`")),
+            };
+            Ok(())
+        },
+    },
+    OptionDoc {
+        name: "grains",
+        unit: "a mapping",
+        default: "{}",
+        help: "Facts about this machine that the operator adds. Those of later files join in.",
+        read: |config, given| {
+            match &given.node.content {
+                Content::Map(_) => {
+                    if let Value::Map(new) = Value::from(given.node.clone()) {
+                        merge(&mut config.grains, new);
+                    }
+                }
+                Content::Scalar(Value::Null) => {}
+                _ => return Err(given.wrong("a mapping of names to values")),
+            }
+            Ok(())
+        },
+    },
+    common::root_dir(),
+    common::pki_dir("/etc/saline/pki/minion"),
+    common::cachedir("/var/cache/saline/minion"),
+    common::sock_dir("/run/saline/minion"),
+    common::pidfile(),
+    common::log_level(),
+    common::log_file(
+        "Where the log is written, by custom `/var/log/saline/minion`. Not set: the \
+                      standard error output.",
+    ),
+    common::default_include(MinionConfig::DEFAULT_INCLUDE),
+    common::include(),
+];
+
+/// Takes `new` into `old`: mappings inside are merged, everything else is replaced.
+fn merge(old: &mut Vec<(String, Value)>, new: Vec<(String, Value)>) {
+    for (name, value) in new {
+        match (old.iter_mut().find(|(known, _)| *known == name), value) {
+            (Some((_, Value::Map(old))), Value::Map(new)) => merge(old, new),
+            (Some((_, old)), value) => *old = value,
+            (None, value) => old.push((name, value)),
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! The options: one table for each role, which reads the files and writes the documentation.
+
+mod common;
+mod given;
+mod master;
+mod minion;
+mod ssl;
+
+use std::collections::BTreeMap;
+
+use saline_protocol::transport::OptionValue;
+
+pub(crate) use given::Given;
+
+use crate::paths::place;
+use crate::yaml::YamlError;
+use crate::{Logging, Paths};
+
+/// One option of a role's configuration `C`: what the loader does with it, and what the
+/// operators' documentation says about it.
+#[derive(Debug, Clone, Copy)]
+pub struct OptionDoc<C> {
+    /// Its name in the file; Salt's, where Salt has it.
+    pub name: &'static str,
+    /// What it takes, with the unit.
+    pub unit: &'static str,
+    /// Its default as it would be written in the file; empty when it is not set by default, and
+    /// then [`help`](Self::help) says what happens.
+    pub default: &'static str,
+    /// What it does.
+    pub help: &'static str,
+    /// Takes the value into the configuration.
+    pub(crate) read: fn(&mut C, &Given<'_>) -> Result<(), YamlError>,
+}
+
+/// Options of transports by scheme, as the sections of the configuration give them.
+pub type TransportOptions = BTreeMap<String, Vec<(String, OptionValue)>>;
+
+/// A role that has a configuration.
+pub(crate) trait Role: Default + 'static {
+    /// The name of the file.
+    const FILE: &'static str;
+    /// Which files are read after it unless `default_include` says otherwise.
+    const DEFAULT_INCLUDE: &'static str;
+    /// What it accepts. An option that the value of another depends on stands before that one.
+    const OPTIONS: &'static [OptionDoc<Self>];
+    /// Whether the other role has an option of that name.
+    fn is_of_other_role(name: &str) -> bool;
+    /// The other role.
+    const OTHER: &'static str;
+
+    fn paths(&mut self) -> &mut Paths;
+    fn logging(&mut self) -> &mut Logging;
+    fn transport(&mut self) -> &mut Vec<String>;
+    fn max_message_size(&mut self) -> &mut usize;
+    fn tls(&mut self) -> &mut Option<saline_protocol::transport::Tls>;
+    fn transport_options(&mut self) -> &mut TransportOptions;
+
+    /// After the last option: what depends on several of them.
+    fn finish(&mut self) {
+        self.place_paths();
+    }
+
+    /// Puts `root_dir` before the paths.
+    fn place_paths(&mut self) {
+        let root = self.paths().root_dir.clone();
+        let log_file = self.logging().file.take();
+        self.logging().file = log_file.map(|path| place(&root, &path));
+        let paths = self.paths();
+        *paths = paths.clone().under(&root);
+    }
+}

@@ -1,0 +1,66 @@
+//! Salt's `ssl`: certificates and keys, read where they are named.
+
+use std::sync::Arc;
+
+use saline_protocol::message::Value;
+use saline_protocol::transport::{Tls, VerifyPeer};
+
+use super::given::Given;
+use crate::yaml::{Content, YamlError};
+
+/// The files are read here, so that a wrong path is told with the place that names it.
+pub(super) fn read(given: &Given<'_>) -> Result<Option<Tls>, YamlError> {
+    let entries = match &given.node.content {
+        Content::Scalar(Value::Null | Value::Bool(false)) => return Ok(None),
+        Content::Scalar(Value::Bool(true)) => return Ok(Some(Tls::new())),
+        Content::Map(entries) => entries,
+        _ => return Err(given.wrong("a mapping of certfile, keyfile, ca_certs and cert_reqs")),
+    };
+    let mut tls = Tls::new();
+    for (key, node) in entries {
+        let name = format!("ssl:{}", key.name);
+        let entry = Given {
+            name: &name,
+            node,
+            schemes: given.schemes,
+        };
+        match key.name.as_str() {
+            "certfile" => tls.certificates = Some(pem(&entry)?),
+            "keyfile" => tls.key = Some(pem(&entry)?),
+            "ca_certs" => tls.authorities = Some(pem(&entry)?),
+            "cert_reqs" => {
+                tls.verify = entry.checked("CERT_NONE, CERT_OPTIONAL or CERT_REQUIRED", verify)?
+            }
+            _ => {
+                return Err(key.position.error(format!(
+                    "unknown option {name:?}; known are: certfile, keyfile, ca_certs, cert_reqs"
+                )));
+            }
+        }
+    }
+    if tls.certificates.is_some() != tls.key.is_some() {
+        return Err(given.refuse("takes certfile and keyfile together"));
+    }
+    if tls.verify != VerifyPeer::None && tls.authorities.is_none() {
+        return Err(given.refuse("needs ca_certs to hold certificates against"));
+    }
+    Ok(Some(tls))
+}
+
+fn pem(entry: &Given<'_>) -> Result<Arc<[u8]>, YamlError> {
+    let path = entry.path()?;
+    let bytes = std::fs::read(&path)
+        .map_err(|error| entry.refuse(format!("names {}: {error}", path.display())))?;
+    Ok(bytes.into())
+}
+
+fn verify(text: &str) -> Result<VerifyPeer, String> {
+    match text {
+        "CERT_NONE" => Ok(VerifyPeer::None),
+        "CERT_OPTIONAL" => Ok(VerifyPeer::Optional),
+        "CERT_REQUIRED" => Ok(VerifyPeer::Required),
+        _ => Err(format!(
+            "takes CERT_NONE, CERT_OPTIONAL or CERT_REQUIRED, not {text:?}"
+        )),
+    }
+}

@@ -1,0 +1,62 @@
+//! Where things lie.
+
+use std::path::{Path, PathBuf};
+
+/// The folders of a daemon. All stand under `root_dir`, which is put before a path that does not
+/// begin with it already, as Salt does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Paths {
+    /// `root_dir`: `/`
+    pub root_dir: PathBuf,
+    /// `pki_dir`: keys.
+    pub pki_dir: PathBuf,
+    /// `cachedir`: what is kept between runs.
+    pub cache_dir: PathBuf,
+    /// `sock_dir`: sockets and the lock, 0700.
+    pub sock_dir: PathBuf,
+    /// `pidfile`: none unless asked for.
+    pub pid_file: Option<PathBuf>,
+}
+
+impl Paths {
+    /// A master's.
+    pub fn master() -> Self {
+        Self::of("master")
+    }
+
+    /// A minion's.
+    pub fn minion() -> Self {
+        Self::of("minion")
+    }
+
+    fn of(role: &str) -> Self {
+        Self {
+            root_dir: PathBuf::from("/"),
+            pki_dir: Path::new("/etc/saline/pki").join(role),
+            cache_dir: Path::new("/var/cache/saline").join(role),
+            sock_dir: Path::new("/run/saline").join(role),
+            pid_file: None,
+        }
+    }
+
+    /// The same under `root`: it is put before every path that does not begin with it.
+    #[must_use]
+    pub fn under(mut self, root: &Path) -> Self {
+        self.pki_dir = place(root, &self.pki_dir);
+        self.cache_dir = place(root, &self.cache_dir);
+        self.sock_dir = place(root, &self.sock_dir);
+        self.pid_file = self.pid_file.as_deref().map(|path| place(root, path));
+        self.root_dir = root.to_owned();
+        self
+    }
+}
+
+/// `path` under `root`, unless it is already.
+pub(crate) fn place(root: &Path, path: &Path) -> PathBuf {
+    if path.starts_with(root) {
+        path.to_owned()
+    } else {
+        root.join(path.strip_prefix("/").unwrap_or(path))
+    }
+}

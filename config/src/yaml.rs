@@ -1,0 +1,372 @@
+//! Reading YAML, as Salt does: the only module that touches the YAML crate.
+//!
+//! Of the crate it takes the parser of events. What an event stands for is decided here and in
+//! the module `scalar`, because Salt's YAML is PyYAML's: version 1.1, where `yes` is a truth value,
+//! with Salt's own additions (a name that stands twice in a mapping is an error, a number that
+//! begins with a zero is decimal). No tag makes anything but a plain value.
+
+mod entries;
+
+use std::collections::HashMap;
+
+use saline_protocol::message::Value;
+use serde_saphyr::granit_parser::{
+    ErrorKind, Event, Marker, Options, Parser, ScalarStyle, ScanError, Span, StrInput, Tag,
+};
+
+pub use crate::argument::{parse_argument, parse_arguments};
+use crate::scalar;
+use entries::Entries;
+
+/// How deeply lists and mappings may nest. Below the bound that the wire has, so that what was
+/// read can be sent.
+pub const MAX_NESTING: usize = 64;
+
+/// The most nodes of one document after aliases are followed: a few lines of aliases of aliases
+/// would otherwise fill the memory.
+pub const MAX_NODES: usize = 100_000;
+
+/// The most bytes of text of one document after aliases are followed.
+pub const MAX_TEXT: usize = 16 * 1024 * 1024;
+
+/// Why a text is not YAML, or not YAML that is taken here. One line.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}, column {column}: {message}")]
+pub struct YamlError {
+    /// From 1.
+    pub line: u64,
+    /// From 1.
+    pub column: u64,
+    /// What is wrong, without the place.
+    pub message: String,
+}
+
+/// A place in a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Position {
+    /// From 1.
+    pub line: u64,
+    /// From 1.
+    pub column: u64,
+}
+
+impl Position {
+    /// An error at this place.
+    pub fn error(self, message: impl Into<String>) -> YamlError {
+        YamlError {
+            line: self.line,
+            column: self.column,
+            message: message.into().replace(['\n', '\r'], " "),
+        }
+    }
+}
+
+impl From<Marker> for Position {
+    fn from(marker: Marker) -> Self {
+        Self {
+            line: marker.line() as u64,
+            column: marker.col() as u64 + 1,
+        }
+    }
+}
+
+/// A value that knows where it stands in the text.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Node {
+    /// Where it begins. What an alias stands for is where it was anchored.
+    pub position: Position,
+    /// What it is.
+    pub content: Content,
+}
+
+/// What a [`Node`] is.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Content {
+    /// Neither a list nor a mapping.
+    Scalar(Value),
+    /// A list.
+    List(Vec<Node>),
+    /// A mapping in the order in which it was written. No key stands twice.
+    Map(Vec<(Key, Node)>),
+}
+
+/// The key of an entry of a mapping.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Key {
+    /// Where it begins.
+    pub position: Position,
+    /// As text; others are written out as Python does.
+    pub name: String,
+}
+
+impl From<Node> for Value {
+    fn from(node: Node) -> Self {
+        match node.content {
+            Content::Scalar(value) => value,
+            Content::List(nodes) => Self::List(nodes.into_iter().map(Self::from).collect()),
+            Content::Map(entries) => {
+                let entries = entries.into_iter();
+                Self::Map(entries.map(|(k, v)| (k.name, Self::from(v))).collect())
+            }
+        }
+    }
+}
+
+/// The value of a document; an empty one is [`Value::Null`].
+///
+/// # Errors
+/// When `text` is not one YAML document, a mapping has a key twice, a tag asks for something other
+/// than a plain value, or it is too deep or too large.
+pub fn parse(text: &str) -> Result<Value, YamlError> {
+    Ok(parse_nodes(text)?.map_or(Value::Null, Value::from))
+}
+
+/// The value of a document and where each part of it stands; none when the document is empty.
+///
+/// # Errors
+/// As [`parse`].
+pub fn parse_nodes(text: &str) -> Result<Option<Node>, YamlError> {
+    let mut options = Options::default();
+    options.set_emit_comments(false);
+    let mut composer = Composer {
+        parser: Parser::new_from_str_with_options(text, options),
+        last: Position { line: 1, column: 1 },
+        anchors: HashMap::new(),
+        spent: Size::default(),
+    };
+    let mut document = None;
+    loop {
+        match composer.next()? {
+            (Event::StreamEnd, _) => return Ok(document),
+            (Event::DocumentStart(..), position) if document.is_some() => {
+                return Err(position.error("expected one document, and here a second begins"));
+            }
+            (Event::DocumentStart(..), _) => {
+                let first = composer.next()?;
+                document = Some(composer.node(first, 0)?);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// How much a node takes.
+#[derive(Debug, Clone, Copy, Default)]
+struct Size {
+    nodes: usize,
+    text: usize,
+}
+
+/// What an alias may name.
+struct Anchored {
+    node: Node,
+    size: Size,
+    depth: usize,
+}
+
+struct Composer<'a> {
+    parser: Parser<'a, StrInput<'a>>,
+    last: Position,
+    anchors: HashMap<usize, Anchored>,
+    spent: Size,
+}
+
+type At<'a> = (Event<'a>, Position);
+
+impl<'a> Composer<'a> {
+    fn next(&mut self) -> Result<At<'a>, YamlError> {
+        match self.parser.next() {
+            Some(Ok((event, span))) => {
+                self.last = start(&span);
+                Ok((event, self.last))
+            }
+            Some(Err(error)) => Err(syntax(&error)),
+            None => Err(self.last.error("the document ends too early")),
+        }
+    }
+
+    /// The node that begins with `event`, inside `depth` lists and mappings.
+    fn node(&mut self, (event, position): At<'a>, depth: usize) -> Result<Node, YamlError> {
+        if depth > MAX_NESTING {
+            let message = format!("lists and mappings nest deeper than {MAX_NESTING}");
+            return Err(position.error(message));
+        }
+        let before = self.spent;
+        let (anchor, content) = match event {
+            Event::Alias(id) => return self.alias(id, position, depth),
+            Event::Scalar(text, style, anchor, tag) => {
+                self.spend(position, 1, text.len())?;
+                let value = scalar_value(&text, style, tag.as_deref())
+                    .map_err(|message| position.error(message))?;
+                (anchor, Content::Scalar(value))
+            }
+            Event::SequenceStart(_, anchor, tag) => {
+                self.spend(position, 1, 0)?;
+                only_tag(tag.as_deref(), "seq").map_err(|message| position.error(message))?;
+                (anchor, self.list(depth)?)
+            }
+            Event::MappingStart(_, anchor, tag) => {
+                self.spend(position, 1, 0)?;
+                only_tag(tag.as_deref(), "map").map_err(|message| position.error(message))?;
+                (anchor, self.map(depth)?)
+            }
+            _ => return Err(position.error("expected a value")),
+        };
+        let node = Node { position, content };
+        if anchor > 0 {
+            let size = Size {
+                nodes: self.spent.nodes - before.nodes,
+                text: self.spent.text - before.text,
+            };
+            // The copy that is kept counts too.
+            self.spend(position, size.nodes, size.text)?;
+            let anchored = Anchored {
+                depth: node.depth(),
+                node: node.clone(),
+                size,
+            };
+            self.anchors.insert(anchor, anchored);
+        }
+        Ok(node)
+    }
+
+    fn list(&mut self, depth: usize) -> Result<Content, YamlError> {
+        let mut nodes = Vec::new();
+        loop {
+            match self.next()? {
+                (Event::SequenceEnd, _) => return Ok(Content::List(nodes)),
+                first => nodes.push(self.node(first, depth + 1)?),
+            }
+        }
+    }
+
+    fn map(&mut self, depth: usize) -> Result<Content, YamlError> {
+        let mut entries = Entries::default();
+        loop {
+            let first = match self.next()? {
+                (Event::MappingEnd, _) => return Ok(Content::Map(entries.finish())),
+                first => first,
+            };
+            let merges = matches!(
+                &first.0,
+                Event::Scalar(text, ScalarStyle::Plain, _, None) if text == "<<"
+            );
+            let key = self.node(first, depth + 1)?;
+            let position = key.position;
+            let second = self.next()?;
+            let value = self.node(second, depth + 1)?;
+            if merges {
+                entries.merge(value)?;
+            } else {
+                let name = key_text(key)?;
+                entries.insert(Key { position, name }, value)?;
+            }
+        }
+    }
+
+    fn alias(&mut self, id: usize, position: Position, depth: usize) -> Result<Node, YamlError> {
+        let Some(anchored) = self.anchors.get(&id) else {
+            return Err(position.error("an alias stands inside what it names"));
+        };
+        if depth + anchored.depth > MAX_NESTING {
+            let message = format!("lists and mappings nest deeper than {MAX_NESTING}");
+            return Err(position.error(message));
+        }
+        let size = anchored.size;
+        self.spend(position, size.nodes, size.text)?;
+        match self.anchors.get(&id) {
+            Some(anchored) => Ok(anchored.node.clone()),
+            None => Err(position.error("an alias names nothing")),
+        }
+    }
+
+    fn spend(&mut self, position: Position, nodes: usize, text: usize) -> Result<(), YamlError> {
+        self.spent.nodes = self.spent.nodes.saturating_add(nodes);
+        self.spent.text = self.spent.text.saturating_add(text);
+        if self.spent.nodes > MAX_NODES || self.spent.text > MAX_TEXT {
+            return Err(position.error(format!(
+                "more than {MAX_NODES} values or {MAX_TEXT} bytes of text, aliases followed"
+            )));
+        }
+        Ok(())
+    }
+}
+
+impl Node {
+    /// Lists and mappings inside each other, itself counted.
+    fn depth(&self) -> usize {
+        match &self.content {
+            Content::Scalar(_) => 0,
+            Content::List(nodes) => 1 + nodes.iter().map(Self::depth).max().unwrap_or_default(),
+            Content::Map(entries) => {
+                let depths = entries.iter().map(|(_, node)| node.depth());
+                1 + depths.max().unwrap_or_default()
+            }
+        }
+    }
+}
+
+fn start(span: &Span) -> Position {
+    span.start.into()
+}
+
+fn syntax(error: &ScanError) -> YamlError {
+    let hint = match error.kind() {
+        ErrorKind::MappingValueNotAllowed => " (text with a colon before a space needs quotes)",
+        _ => "",
+    };
+    Position::from(*error.marker()).error(error.info() + hint)
+}
+
+/// What a scalar stands for: only plain ones without a tag may be other than text.
+fn scalar_value(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<Value, String> {
+    let Some(tag) = tag else {
+        return Ok(match style {
+            ScalarStyle::Plain => scalar::resolve(text),
+            _ => Value::Text(text.to_owned()),
+        });
+    };
+    let value = scalar::resolve(text);
+    let fits = match tag.core_suffix() {
+        Some("str") => return Ok(Value::Text(text.to_owned())),
+        Some("int") => matches!(value, Value::Int(_) | Value::UInt(_)),
+        Some("float") => match value {
+            Value::Int(n) => return Ok(Value::Float(n as f64)),
+            Value::UInt(n) => return Ok(Value::Float(n as f64)),
+            _ => matches!(value, Value::Float(_)),
+        },
+        Some("bool") => matches!(value, Value::Bool(_)),
+        Some("null") => matches!(value, Value::Null),
+        // A lone `!` says that this is text.
+        None if tag.original() == "!" => return Ok(Value::Text(text.to_owned())),
+        _ => return Err(unknown_tag(tag)),
+    };
+    if fits {
+        Ok(value)
+    } else {
+        Err(format!(
+            "{text:?} is not what its tag {} says",
+            tag.original()
+        ))
+    }
+}
+
+fn only_tag(tag: Option<&Tag>, known: &str) -> Result<(), String> {
+    match tag {
+        Some(tag) if !tag.is_yaml_core_schema_tag(known) && tag.original() != "!" => {
+            Err(unknown_tag(tag))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn unknown_tag(tag: &Tag) -> String {
+    format!("the tag {} is not known", tag.original())
+}
+
+fn key_text(key: Node) -> Result<String, YamlError> {
+    match key.content {
+        Content::Scalar(value) => Ok(scalar::as_key(value)),
+        _ => Err(key.position.error("a list or a mapping cannot be a key")),
+    }
+}

@@ -1,0 +1,93 @@
+//! What the suite has to be told about a backend.
+
+use std::fmt;
+use std::io;
+use std::process::Command;
+use std::sync::Arc;
+
+use saline_protocol::layer;
+use saline_protocol::transport::{Endpoint, HostPort, Transport};
+
+/// A backend under test.
+pub trait Backend: Send + Sync + fmt::Debug + 'static {
+    /// Its name in reports and file names: lower-case letters, digits and dashes.
+    fn name(&self) -> &'static str;
+
+    /// A fresh instance. Every requirement gets one of its own.
+    fn transport(&self) -> Arc<dyn Transport>;
+
+    /// A fresh instance as a registry would hand it out, in its [layers](layer). Only the self-test
+    /// of the suite has reason to change this.
+    fn layered(&self) -> Arc<dyn Transport> {
+        layer::wrap(self.transport())
+    }
+
+    /// An endpoint on `host` that can be served with a port of the system's choice. `host` is an
+    /// address or a name of this machine.
+    fn endpoint(&self, host: &str) -> Endpoint {
+        Endpoint::network(self.transport().scheme(), HostPort::new(host, 0))
+    }
+
+    /// Whether all that it does follows `tokio::time::pause`, so that time-outs cost no time.
+    fn time_may_be_paused(&self) -> bool {
+        false
+    }
+
+    /// What its network endpoints are made of, if hostile bytes can be sent to them.
+    fn wire(&self) -> Option<Wire> {
+        None
+    }
+
+    /// Whether its local endpoints are sockets in the file system. So it is taken to be where there
+    /// is a [`wire`](Self::wire).
+    fn local_sockets(&self) -> bool {
+        self.wire().is_some() && self.transport().capabilities().local_endpoints
+    }
+
+    /// The list of what is skipped by declaration, as it is checked in: the lines of a file, each
+    /// an id and a reason. With one, a skip that is not on it is a failure, and so is a line whose
+    /// skip has gone. Usually `Some(include_str!("skips.txt"))`.
+    fn skips(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// A process that comes to [`run_all`](crate::run_all) with an equal backend: this program,
+    /// started again. What measures memory or descriptors runs there.
+    ///
+    /// # Errors
+    /// When the system does not say what this program is.
+    fn process(&self) -> io::Result<Command> {
+        std::env::current_exe().map(Command::new)
+    }
+
+    /// Known gaps that show only when the machine is quick enough, or slow enough: passing one of
+    /// these proves nothing and is reported as the gap that it is. For memory that a library takes
+    /// in a race against its own clean-up, say; whatever can be a [known gap](Self::known_gaps) is.
+    fn unsteady_gaps(&self) -> &[KnownGap] {
+        &[]
+    }
+
+    /// What it is known not to keep, with reasons. Passing one of these is a failure.
+    fn known_gaps(&self) -> &[KnownGap] {
+        &[]
+    }
+}
+
+/// The socket under a network endpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Wire {
+    /// A TCP listener on the bound port.
+    Tcp,
+    /// A UDP socket on the bound port.
+    Udp,
+}
+
+/// A requirement that a backend is known not to keep.
+#[derive(Debug, Clone, Copy)]
+pub struct KnownGap {
+    /// The requirement's id.
+    pub id: &'static str,
+    /// Why, with figures where there are any.
+    pub reason: &'static str,
+}

@@ -1,0 +1,72 @@
+//! Puts the reports of several backends side by side.
+//!
+//! `cargo run -p saline-conformance --bin conformance` reads every report in `target/conformance`
+//! and prints the table; `-- --write docs/conformance.md` writes it, `-- FILE…` takes these reports.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use saline_conformance::report::{Report, folder, side_by_side};
+
+const USAGE: &str = "usage: conformance [--write PAGE] [REPORT.json …]";
+
+fn main() -> ExitCode {
+    match run(std::env::args_os().skip(1).map(PathBuf::from)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(mut arguments: impl Iterator<Item = PathBuf>) -> Result<(), String> {
+    let (mut page, mut files) = (None, Vec::new());
+    while let Some(argument) = arguments.next() {
+        match argument.to_str() {
+            Some("--write") => page = Some(arguments.next().ok_or(USAGE)?),
+            Some("--help" | "-h") => {
+                println!("{USAGE}");
+                return Ok(());
+            }
+            Some(option) if option.starts_with('-') => return Err(USAGE.to_owned()),
+            _ => files.push(argument),
+        }
+    }
+    let named = !files.is_empty();
+    if !named {
+        files = in_folder(&folder())?;
+    }
+    let mut reports = Vec::new();
+    for file in files {
+        match Report::read(&file) {
+            Ok(report) => reports.push(report),
+            Err(error) if named => return Err(format!("{}: {error}", file.display())),
+            // A badge, say.
+            Err(_) => {}
+        }
+    }
+    if reports.is_empty() {
+        return Err("there is no report: run cargo test --test conformance first".to_owned());
+    }
+    reports.sort_by(|a, b| a.backend.cmp(&b.backend));
+    let table = side_by_side(&reports);
+    match page {
+        Some(page) => {
+            std::fs::write(&page, table).map_err(|error| format!("{}: {error}", page.display()))
+        }
+        None => {
+            print!("{table}");
+            Ok(())
+        }
+    }
+}
+
+fn in_folder(folder: &Path) -> Result<Vec<PathBuf>, String> {
+    let listed = std::fs::read_dir(folder);
+    let listed = listed.map_err(|error| format!("{}: {error}", folder.display()))?;
+    let paths = listed.filter_map(|found| Some(found.ok()?.path()));
+    Ok(paths
+        .filter(|path| path.extension().is_some_and(|e| e == "json"))
+        .collect())
+}

@@ -1,0 +1,98 @@
+//! A process of its own, for what measures memory, descriptors or threads: they belong to the whole
+//! process, and other requirements run beside it.
+
+use std::io;
+use std::path::PathBuf;
+use std::process::Output;
+use std::sync::Arc;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::kit::{self, SEED};
+use crate::run::check;
+use crate::{Backend, Failure, Outcome, Requirement, requirements};
+
+/// Which requirement a process was started for.
+const REQUIREMENT: &str = "SALINE_CONFORMANCE_REQUIREMENT";
+
+/// Where it writes what came of it.
+const ANSWER: &str = "SALINE_CONFORMANCE_ANSWER";
+
+/// What stands there when the requirement is kept.
+const KEPT: &str = "kept";
+
+/// Descriptors that a requirement with a process of its own may need, both ends together.
+pub(crate) const DESCRIPTORS: u64 = 16_384;
+
+/// Runs what this process was started for on `backend`, if it was started for one requirement.
+/// [`run_all`](crate::run_all) asks first of all; a [`Backend::process`] of another kind has to.
+pub fn answer_if_asked(backend: &Arc<dyn Backend>) -> bool {
+    let (Ok(id), Some(path)) = (std::env::var(REQUIREMENT), std::env::var_os(ANSWER)) else {
+        return false;
+    };
+    allow_descriptors();
+    let outcome = match requirements::all().find(|requirement| requirement.id == id) {
+        Some(requirement) => check(backend, requirement),
+        None => Err(Failure::new(format!("{id} is no requirement"))),
+    };
+    let text = match outcome {
+        Ok(()) => KEPT.to_owned(),
+        Err(failure) => failure.to_string(),
+    };
+    if let Err(error) = std::fs::write(&path, text) {
+        eprintln!("{}: {error}", PathBuf::from(path).display());
+    }
+    true
+}
+
+/// Runs `requirement` on `backend` in a process of its own.
+pub(crate) fn run(backend: &dyn Backend, requirement: &Requirement) -> Outcome {
+    if std::env::var_os(REQUIREMENT).is_some() {
+        return Err(Failure::new(
+            "the process that was started for one requirement runs others: Backend::process has to \
+             name one that comes to run_all, or to answer_if_asked first of all",
+        ));
+    }
+    let failed = |error| Failure::new(format!("a process of its own: {error}"));
+    let (output, answer) = start(backend, requirement).map_err(failed)?;
+    match answer.as_deref() {
+        Some(KEPT) => Ok(()),
+        Some(text) => Err(Failure::new(text)),
+        None => Err(Failure::new(format!(
+            "its process ended with {} and said nothing of it:\n{}{}",
+            output.status,
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr)
+        ))),
+    }
+}
+
+fn start(backend: &dyn Backend, requirement: &Requirement) -> io::Result<(Output, Option<String>)> {
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("answer");
+    let mut process = backend.process()?;
+    // It ends by itself: what it runs has a watchdog.
+    let output = process
+        .env(REQUIREMENT, requirement.id)
+        .env(ANSWER, &path)
+        .env(SEED, kit::seed().to_string())
+        .output()?;
+    Ok((output, std::fs::read_to_string(path).ok()))
+}
+
+/// Whether this machine lets a process have as many descriptors as are needed.
+pub(crate) fn enough_descriptors() -> bool {
+    getrlimit(Resource::Nofile)
+        .maximum
+        .is_none_or(|most| most >= DESCRIPTORS)
+}
+
+fn allow_descriptors() {
+    let maximum = getrlimit(Resource::Nofile).maximum;
+    let limit = Rlimit {
+        current: maximum,
+        maximum,
+    };
+    // Where it fails, what needs them fails with the system's own words.
+    let _ = setrlimit(Resource::Nofile, limit);
+}

@@ -1,0 +1,137 @@
+//! A client under test.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use saline_protocol::transport::{
+    Client, Clock, Context, Counters, Delivery, Endpoint, Result, Subscriber, Topic, TopicFilter,
+};
+
+use super::PATIENCE;
+use crate::{Expecting, Failure, Outcome};
+
+/// A client that is connected, with what it was given. Clones share it.
+#[derive(Debug, Clone)]
+pub struct Caller {
+    /// The client.
+    pub client: Arc<dyn Client>,
+    /// What it was given.
+    pub context: Context,
+    /// What it counted.
+    pub counters: Arc<Counters>,
+    /// Where its server publishes, if that is apart.
+    pub publications: Option<Endpoint>,
+}
+
+impl Caller {
+    /// Asks, with the suite's patience.
+    ///
+    /// # Errors
+    /// The backend's.
+    pub async fn ask(&self, payload: impl Into<Bytes>) -> Result<Bytes> {
+        self.ask_within(payload, PATIENCE).await
+    }
+
+    /// Asks, with a deadline that long from now.
+    ///
+    /// # Errors
+    /// The backend's.
+    pub async fn ask_within(&self, payload: impl Into<Bytes>, limit: Duration) -> Result<Bytes> {
+        self.client
+            .request(payload.into(), Clock.after(limit))
+            .await
+    }
+
+    /// Subscribes.
+    ///
+    /// # Errors
+    /// When it is not confirmed.
+    pub async fn subscribe(&self, filters: &[TopicFilter]) -> Outcome<Listener> {
+        let subscriber = self.try_subscribe(filters, PATIENCE).await;
+        subscriber.expecting("subscribing at a server that is up")
+    }
+
+    /// Subscribes, if the backend lets it.
+    ///
+    /// # Errors
+    /// The backend's.
+    pub async fn try_subscribe(
+        &self,
+        filters: &[TopicFilter],
+        limit: Duration,
+    ) -> Result<Listener> {
+        let at = self.publications.as_ref();
+        let deadline = Clock.after(limit);
+        let subscribed = self.client.subscribe(at, filters.to_vec(), deadline);
+        subscribed.await.map(Listener)
+    }
+
+    /// Shuts down.
+    ///
+    /// # Errors
+    /// When it does not end, or says that it had to cut something.
+    pub async fn shut_down(&self) -> Outcome {
+        let down = self.client.shutdown(PATIENCE);
+        Clock
+            .deadline(Clock.after(PATIENCE * 2), down)
+            .await
+            .expecting("shutting a client down")?
+            .expecting("shutting a client down")
+    }
+}
+
+/// A subscription that is read.
+#[derive(Debug)]
+pub struct Listener(pub Box<dyn Subscriber>);
+
+impl Listener {
+    /// What comes next, within the suite's patience; `None` at the end.
+    ///
+    /// # Errors
+    /// When nothing comes.
+    pub async fn next(&mut self) -> Outcome<Option<Delivery>> {
+        self.within(PATIENCE, "waiting for a subscriber").await
+    }
+
+    /// What comes next, within `limit`; `None` at the end.
+    ///
+    /// # Errors
+    /// When nothing comes.
+    pub async fn within(&mut self, limit: Duration, what: &str) -> Outcome<Option<Delivery>> {
+        let deadline = Clock.after(limit);
+        Clock
+            .deadline(deadline, self.0.next())
+            .await
+            .expecting(what)
+    }
+
+    /// The next delivery, which has to be a message.
+    ///
+    /// # Errors
+    /// When it is not, or does not come.
+    pub async fn message(&mut self) -> Outcome<(Topic, Bytes)> {
+        match self.within(PATIENCE, "waiting for a publication").await? {
+            Some(Delivery::Message { topic, payload }) => Ok((topic, payload)),
+            other => Err(Failure::new(format!(
+                "expected a publication, the subscriber yielded {other:?}"
+            ))),
+        }
+    }
+
+    /// The next delivery, which has to be `link`: `Connected` or `Disconnected`.
+    ///
+    /// # Errors
+    /// When it is not, or does not come.
+    pub async fn link(&mut self, link: &Delivery) -> Outcome {
+        match self
+            .within(PATIENCE, &format!("waiting for {link:?}"))
+            .await?
+        {
+            Some(got) if got == *link => Ok(()),
+            other => Err(Failure::new(format!(
+                "expected {link:?}, the subscriber yielded {other:?}"
+            ))),
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! A server under test.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use saline_protocol::transport::{
+    Clock, Context, Counters, Publisher, Request, Requests, ServeAt, Server, ServerControl, Topic,
+};
+
+use tokio::sync::Mutex;
+
+use super::{PATIENCE, World};
+use crate::{Expecting, Failure, Outcome};
+
+/// A server that runs, with what it was given.
+#[derive(Debug)]
+pub struct Host {
+    /// What clients ask, until it is given to [`answering`](Self::answering).
+    pub requests: Inbox,
+    /// Publishes.
+    pub publisher: Arc<dyn Publisher>,
+    /// Cuts and ends.
+    pub control: Arc<dyn ServerControl>,
+    /// What was bound.
+    pub bound: ServeAt,
+    /// What it was given.
+    pub context: Context,
+    /// What it counted.
+    pub counters: Arc<Counters>,
+}
+
+impl Host {
+    pub(crate) fn new(server: Server, context: Context, counters: Arc<Counters>) -> Self {
+        Self {
+            requests: Inbox(Some(Mutex::new(server.requests))),
+            publisher: server.publisher,
+            control: server.control,
+            bound: server.bound,
+            context,
+            counters,
+        }
+    }
+
+    /// Gives every request to `handler`, from a task.
+    #[must_use]
+    pub fn answering(
+        mut self,
+        world: &World,
+        handler: impl Fn(Request) + Send + Sync + 'static,
+    ) -> Self {
+        if let Some(mut requests) = self.requests.0.take() {
+            world.spawn(async move {
+                let requests = requests.get_mut();
+                while let Some(request) = requests.next().await {
+                    handler(request);
+                }
+            });
+        }
+        self
+    }
+
+    /// Answers every request with its own payload.
+    #[must_use]
+    pub fn echoing(self, world: &World) -> Self {
+        self.answering(world, echo)
+    }
+
+    /// Publishes, and fails if the publisher makes it wait.
+    ///
+    /// # Errors
+    /// When it is not taken, or not in time.
+    pub async fn publish(&self, topic: &Topic, payload: impl Into<Bytes>) -> Outcome {
+        let taken = self.publisher.publish(topic, payload.into());
+        Clock
+            .deadline(Clock.after(PATIENCE), taken)
+            .await
+            .expecting("publishing")?
+            .expecting("publishing")
+    }
+
+    /// Shuts down with that much time for what is owed; the suite fails if it takes much longer.
+    ///
+    /// # Errors
+    /// When it does not end.
+    pub async fn shut_down(
+        &self,
+        deadline: Duration,
+    ) -> Outcome<saline_protocol::transport::Result<()>> {
+        let down = self.control.shutdown(deadline);
+        let latest = Clock.after(deadline + PATIENCE);
+        Clock
+            .deadline(latest, down)
+            .await
+            .expecting("shutting a server down")
+    }
+
+    /// Ends it as quickly as can be, cutting what is owed.
+    ///
+    /// # Errors
+    /// When it does not end.
+    pub async fn kill(&self) -> Outcome {
+        // Whether something had to be cut is for the requirements of shutdown to judge.
+        self.shut_down(Duration::ZERO).await.map(|_| ())
+    }
+}
+
+/// Sends a request's own payload back.
+pub fn echo(request: Request) {
+    let payload = request.payload.clone();
+    // A reply of the size of a request is never too large.
+    let _ = request.reply.send(payload);
+}
+
+/// The requests of a server, read by hand. The lock is never waited for: it only lets a [`Host`] be
+/// shared, which the stream alone cannot be.
+#[derive(Debug, Default)]
+pub struct Inbox(Option<Mutex<Box<dyn Requests>>>);
+
+impl Inbox {
+    /// The next request, within the suite's patience.
+    ///
+    /// # Errors
+    /// When none comes.
+    pub async fn next(&mut self) -> Outcome<Request> {
+        self.within(PATIENCE)
+            .await?
+            .expecting("waiting for a request to arrive at the server")
+    }
+
+    /// The next request, `None` when the stream ends.
+    ///
+    /// # Errors
+    /// When neither happens within `limit`.
+    pub async fn within(&mut self, limit: Duration) -> Outcome<Option<Request>> {
+        let deadline = Clock.after(limit);
+        Clock
+            .deadline(deadline, self.stream()?.next())
+            .await
+            .expecting("waiting for a request to arrive at the server")
+    }
+
+    /// The stream itself.
+    ///
+    /// # Errors
+    /// When it was given away.
+    pub fn stream(&mut self) -> Outcome<&mut Box<dyn Requests>> {
+        self.0
+            .as_mut()
+            .map(Mutex::get_mut)
+            .ok_or_else(|| Failure::new("the requirement has given its requests away"))
+    }
+}

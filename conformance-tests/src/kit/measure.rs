@@ -1,0 +1,137 @@
+//! What this process uses, as the system tells it. Only in a process of its own does it say
+//! anything about one requirement.
+
+use std::time::Duration;
+
+use saline_protocol::transport::Clock;
+
+use super::PATIENCE;
+use crate::{Expecting, Failure, Outcome};
+
+/// Bytes of a mebibyte.
+const MIB: usize = 1024 * 1024;
+
+/// What address space may grow by: threads and allocators take it generously.
+const ADDRESS_SPACE: usize = 2048 * MIB;
+
+/// Memory, descriptors and threads at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Usage {
+    /// Resident bytes.
+    pub memory: usize,
+    /// Bytes of address space, at most so far.
+    pub address_space: usize,
+    /// Open descriptors.
+    pub descriptors: usize,
+    /// Threads.
+    pub threads: usize,
+}
+
+impl Usage {
+    /// What is used now.
+    ///
+    /// # Errors
+    /// Where there is no `/proc`.
+    pub fn now() -> Outcome<Self> {
+        let count = |folder: &str| {
+            let listed = std::fs::read_dir(folder);
+            listed
+                .map(Iterator::count)
+                .map_err(|error| told(folder, &error))
+        };
+        Ok(Self {
+            memory: kibibytes("VmRSS:")?,
+            address_space: kibibytes("VmPeak:")?,
+            descriptors: count("/proc/self/fd")?,
+            threads: count("/proc/self/task")?,
+        })
+    }
+
+    /// Waits until no more descriptors and threads are used than here, but for `spare` of each:
+    /// what a backend closes, it may close a little later.
+    ///
+    /// # Errors
+    /// When it does not become so within the suite's patience.
+    pub async fn back_to(self, spare: usize, what: &str) -> Outcome<Self> {
+        let deadline = Clock.after(PATIENCE);
+        loop {
+            let now = Self::now()?;
+            if now.descriptors <= self.descriptors + spare && now.threads <= self.threads + spare {
+                return Ok(now);
+            }
+            if Clock.now() >= deadline {
+                return Err(Failure::new(format!(
+                    "{what}: descriptors {} and threads {}, before it {} and {}",
+                    now.descriptors, now.threads, self.descriptors, self.threads
+                )));
+            }
+            Clock.pause(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Fails when more than `mebibytes` more memory is used now.
+    ///
+    /// # Errors
+    /// Then, and where there is no `/proc`.
+    pub fn grown_by_at_most(self, mebibytes: usize, what: &str) -> Outcome {
+        self.at_most(kibibytes("VmRSS:")?, mebibytes, what)
+    }
+
+    fn at_most(self, memory: usize, mebibytes: usize, what: &str) -> Outcome {
+        let grown = memory.saturating_sub(self.memory);
+        if grown <= mebibytes * MIB {
+            return Ok(());
+        }
+        Err(Failure::new(format!(
+            "{what}: memory has grown by {} MiB, {mebibytes} MiB is the ceiling",
+            grown / MIB
+        )))
+    }
+}
+
+/// Watches memory while `run` goes on; fails if it ever grows by more than `mebibytes`, or address
+/// space by more than [`ADDRESS_SPACE`].
+///
+/// # Errors
+/// Then, and when `run` fails.
+pub(crate) async fn within<T>(
+    mebibytes: usize,
+    what: &str,
+    run: impl Future<Output = Outcome<T>>,
+) -> Outcome<T> {
+    let before = Usage::now()?;
+    let mut run = std::pin::pin!(run);
+    let done = loop {
+        let tick = Clock.pause(Duration::from_millis(10));
+        tokio::select! {
+            done = &mut run => break done?,
+            // So that a leak is stopped while the machine still has memory.
+            () = tick => before.grown_by_at_most(mebibytes, what)?,
+        }
+    };
+    // The peak, which ticks may have missed.
+    before.at_most(kibibytes("VmHWM:")?, mebibytes, what)?;
+    let grown = Usage::now()?
+        .address_space
+        .saturating_sub(before.address_space);
+    if grown > ADDRESS_SPACE {
+        return Err(Failure::new(format!(
+            "{what}: address space has grown by {} MiB",
+            grown / MIB
+        )));
+    }
+    Ok(done)
+}
+
+/// What `/proc/self/status` says under `name`, in bytes.
+fn kibibytes(name: &str) -> Outcome<usize> {
+    const STATUS: &str = "/proc/self/status";
+    let status = std::fs::read_to_string(STATUS).map_err(|error| told(STATUS, &error))?;
+    let line = status.lines().find_map(|line| line.strip_prefix(name));
+    let number = line.and_then(|line| line.split_whitespace().next()?.parse::<usize>().ok());
+    Ok(number.expecting(format!("{name} of this process"))? * 1024)
+}
+
+fn told(what: &str, error: &std::io::Error) -> Failure {
+    Failure::new(format!("{what}: {error}"))
+}

@@ -1,0 +1,25 @@
+//! What requirements are written with: a world of their own, servers and clients that say clearly
+//! what went wrong, and futures that are polled on purpose only so often.
+
+mod caller;
+mod host;
+mod measure;
+mod payload;
+mod poll;
+mod proxy;
+mod seed;
+mod topics;
+mod world;
+
+pub use caller::{Caller, Listener};
+pub use host::{Host, Inbox, echo};
+pub use measure::Usage;
+pub(crate) use measure::within;
+pub use payload::{number, numbered, payload};
+pub use poll::{join_all, poll_at_most};
+pub use proxy::Proxy;
+pub(crate) use proxy::address;
+pub use seed::{Dice, seed};
+pub(crate) use seed::{SEED, digest};
+pub use topics::{exact, prefix, topic};
+pub use world::{PATIENCE, PING, World};

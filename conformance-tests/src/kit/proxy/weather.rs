@@ -1,0 +1,118 @@
+//! What happens to connections and datagrams.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use crate::kit::Dice;
+
+/// How much of what a client says first is kept.
+const KEPT: usize = 4096;
+
+/// Set by the proxy's owner, read by its tasks.
+#[derive(Debug)]
+pub(super) struct Weather {
+    /// Of the connections that stand: silence for ever, without a FIN.
+    pub frozen: Signal,
+    /// Of the connections that stand: reset.
+    pub reset: Signal,
+    /// Of the connections that stand: nothing more from the server.
+    pub mute: Signal,
+    /// Whether new connections come to nothing.
+    pub gone: AtomicBool,
+    /// Whether no datagram passes.
+    pub hole: AtomicBool,
+    /// Whether bytes go one by one.
+    pub slices: AtomicBool,
+    /// How many more bytes go from clients to the server before that connection is reset.
+    pub budget: AtomicUsize,
+    /// Of a hundred datagrams.
+    pub lost: AtomicU64,
+    /// Of a hundred datagrams.
+    pub doubled: AtomicU64,
+    /// Of a hundred datagrams.
+    pub swapped: AtomicU64,
+    delay: AtomicU64,
+    jitter: AtomicU64,
+    dice: Mutex<Dice>,
+    said: Mutex<Vec<u8>>,
+}
+
+impl Weather {
+    pub fn new(dice: Dice) -> Self {
+        Self {
+            frozen: Signal::default(),
+            reset: Signal::default(),
+            mute: Signal::default(),
+            gone: AtomicBool::new(false),
+            hole: AtomicBool::new(false),
+            slices: AtomicBool::new(false),
+            budget: AtomicUsize::new(usize::MAX),
+            lost: AtomicU64::new(0),
+            doubled: AtomicU64::new(0),
+            swapped: AtomicU64::new(0),
+            delay: AtomicU64::new(0),
+            jitter: AtomicU64::new(0),
+            dice: Mutex::new(dice),
+            said: Mutex::default(),
+        }
+    }
+
+    pub fn delay(&self, delay: Duration, jitter: Duration) {
+        for (kept, time) in [(&self.delay, delay), (&self.jitter, jitter)] {
+            let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+            kept.store(micros, Ordering::Relaxed);
+        }
+    }
+
+    /// How long what comes now has to wait.
+    pub fn wait(&self) -> Option<Duration> {
+        let (delay, jitter) = (&self.delay, self.jitter.load(Ordering::Relaxed));
+        let micros = delay.load(Ordering::Relaxed) + self.dice().roll() % (jitter + 1);
+        (micros > 0).then(|| Duration::from_micros(micros))
+    }
+
+    /// Whether something of this chance happens now.
+    pub fn happens(&self, chance: &AtomicU64) -> bool {
+        let chance = chance.load(Ordering::Relaxed);
+        chance > 0 && self.dice().percent(chance)
+    }
+
+    fn dice(&self) -> MutexGuard<'_, Dice> {
+        self.dice.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the last client said first.
+    pub fn said(&self) -> MutexGuard<'_, Vec<u8>> {
+        self.said.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps `bytes` with what was said first.
+    pub fn hear(&self, bytes: &[u8]) {
+        let mut said = self.said();
+        let room = KEPT - said.len().min(KEPT);
+        said.extend_from_slice(&bytes[..bytes.len().min(room)]);
+    }
+}
+
+/// Something that happens to all connections that stand at that moment.
+#[derive(Debug, Default)]
+pub(super) struct Signal(Mutex<CancellationToken>);
+
+impl Signal {
+    /// Lets it happen; those that come later are spared.
+    pub fn renew(&self) {
+        std::mem::take(&mut *self.lock()).cancel();
+    }
+
+    /// What a connection that begins now watches.
+    pub fn watch(&self) -> CancellationToken {
+        self.lock().clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, CancellationToken> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,252 @@
+//! What one run of one requirement has for itself.
+
+use std::future::Future;
+use std::net::Ipv4Addr;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use saline_protocol::transport::{
+    Backoff, Clock, Context, Counters, Endpoint, ErrorKind, Limits, Result, ServeAt, Transport,
+};
+use tokio::task::JoinHandle;
+
+use super::{Caller, Dice, Host, digest, seed};
+use crate::{Backend, Expecting, Failure, Outcome};
+
+/// The link ping in the suite. What a backend promises within two pings is promised within 400 ms.
+pub const PING: Duration = Duration::from_millis(200);
+
+/// How long the suite waits for what must happen and has no time promised.
+pub const PATIENCE: Duration = Duration::from_secs(15);
+
+/// A backend of its own, a host of its own, a folder of its own.
+#[derive(Debug)]
+pub struct World {
+    id: &'static str,
+    backend: Arc<dyn Backend>,
+    /// The backend, in its layers.
+    pub transport: Arc<dyn Transport>,
+    /// Owns the suite's own tasks; its token ends everything when the run is over.
+    root: Context,
+    host: String,
+    folder: tempfile::TempDir,
+}
+
+impl World {
+    pub(crate) fn new(id: &'static str, backend: Arc<dyn Backend>) -> Outcome<Self> {
+        let folder = tempfile::Builder::new()
+            .prefix("saline-")
+            .tempdir()
+            .map_err(|error| Failure::new(format!("no temporary folder: {error}")))?;
+        Ok(Self {
+            id,
+            transport: backend.layered(),
+            backend,
+            root: Context::default(),
+            host: loopback(),
+            folder,
+        })
+    }
+
+    /// Ends what is still running.
+    pub(crate) fn end(&self) {
+        self.root.cancel.cancel();
+    }
+
+    /// The backend under test.
+    pub fn backend(&self) -> &dyn Backend {
+        self.backend.as_ref()
+    }
+
+    /// Dice of this requirement's own, which fall as the run's seed says.
+    pub fn dice(&self) -> Dice {
+        Dice::new(seed() ^ digest(self.id))
+    }
+
+    /// The folder of this run, which goes with it. Nobody else may enter it.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Reads and awaits time.
+    pub fn clock(&self) -> Clock {
+        self.root.clock
+    }
+
+    /// Runs a task of the suite's own.
+    pub fn spawn<T: Send + 'static>(
+        &self,
+        task: impl Future<Output = T> + Send + 'static,
+    ) -> JoinHandle<T> {
+        self.root.tracker.spawn(task)
+    }
+
+    /// The suite's limits: short times, and else the defaults.
+    pub fn limits(&self) -> Limits {
+        let mut limits = Limits::default();
+        limits.ping_interval = PING;
+        limits.connect_timeout = Duration::from_secs(2);
+        limits.handshake_timeout = Duration::from_secs(1);
+        limits
+    }
+
+    /// A context with a tracker, a token and counters of its own and the suite's limits.
+    pub fn context(&self) -> (Context, Arc<Counters>) {
+        self.context_with(self.limits())
+    }
+
+    /// The same with other limits.
+    pub fn context_with(&self, limits: Limits) -> (Context, Arc<Counters>) {
+        let counters = Counters::new();
+        let backoff = Backoff::new(Duration::from_millis(20), Duration::from_millis(200));
+        let mut context = self.root.child();
+        context.limits = limits;
+        context.backoff = backoff;
+        context.metrics = Arc::clone(&counters) as _;
+        (context, counters)
+    }
+
+    /// Where a server can be started that nothing else of this machine knows.
+    pub fn fresh(&self) -> ServeAt {
+        self.fresh_on(&self.host)
+    }
+
+    /// The same on another host.
+    pub fn fresh_on(&self, host: &str) -> ServeAt {
+        let apart = self.transport.capabilities().publications_apart;
+        ServeAt {
+            requests: self.backend.endpoint(host),
+            publications: apart.then(|| self.backend.endpoint(host)),
+        }
+    }
+
+    /// A server on paths in the world's folder.
+    pub fn fresh_local(&self) -> ServeAt {
+        let scheme = self.transport.scheme();
+        let apart = self.transport.capabilities().publications_apart;
+        let at = |name: &str| Endpoint::local(scheme, self.folder.path().join(name));
+        ServeAt {
+            requests: at("requests"),
+            publications: apart.then(|| at("publications")),
+        }
+    }
+
+    /// Starts a server at a fresh place.
+    ///
+    /// # Errors
+    /// When it does not start.
+    pub async fn serve(&self) -> Outcome<Host> {
+        self.serve_with(self.limits()).await
+    }
+
+    /// The same with other limits.
+    ///
+    /// # Errors
+    /// When it does not start.
+    pub async fn serve_with(&self, limits: Limits) -> Outcome<Host> {
+        let host = self.try_serve(self.fresh(), limits).await;
+        host.expecting("serving at a fresh endpoint")
+    }
+
+    /// Starts a server where another was before.
+    ///
+    /// # Errors
+    /// When it does not start.
+    pub async fn serve_again(&self, at: &ServeAt) -> Outcome<Host> {
+        let host = self.try_serve(at.clone(), self.limits()).await;
+        host.expecting("serving again where a server was shut down")
+    }
+
+    /// Starts a server where another was given up, whose end nobody could wait for.
+    ///
+    /// # Errors
+    /// When the place does not become free within the suite's patience.
+    pub async fn serve_soon(&self, at: &ServeAt) -> Outcome<Host> {
+        let deadline = self.clock().after(PATIENCE);
+        loop {
+            match self.try_serve(at.clone(), self.limits()).await {
+                Err(error)
+                    if error.kind() == ErrorKind::Refused && self.clock().now() < deadline =>
+                {
+                    self.clock().pause(Duration::from_millis(10)).await;
+                }
+                host => return host.expecting("serving where a server was given up"),
+            }
+        }
+    }
+
+    /// Starts a server at `at`, if the backend lets it.
+    ///
+    /// # Errors
+    /// The backend's.
+    pub async fn try_serve(&self, at: ServeAt, limits: Limits) -> Result<Host> {
+        let (context, counters) = self.context_with(limits);
+        let server = self.transport.serve(at, context.clone()).await?;
+        Ok(Host::new(server, context, counters))
+    }
+
+    /// Connects a client to `host`.
+    ///
+    /// # Errors
+    /// When it does not connect.
+    pub async fn client(&self, host: &Host) -> Outcome<Caller> {
+        self.client_with(host, self.limits()).await
+    }
+
+    /// The same with other limits.
+    ///
+    /// # Errors
+    /// When it does not connect.
+    pub async fn client_with(&self, host: &Host, limits: Limits) -> Outcome<Caller> {
+        let caller = self.try_client(&host.bound, limits).await;
+        caller.expecting("connecting to a server that is up")
+    }
+
+    /// Connects a client to a server at `at`, if the backend lets it.
+    ///
+    /// # Errors
+    /// The backend's.
+    pub async fn try_client(&self, at: &ServeAt, limits: Limits) -> Result<Caller> {
+        let (context, counters) = self.context_with(limits);
+        let client = self
+            .transport
+            .connect(&at.requests, context.clone())
+            .await?;
+        Ok(Caller {
+            client,
+            context,
+            counters,
+            publications: at.publications.clone(),
+        })
+    }
+
+    /// Waits until `condition` holds, where the contract has nothing to await.
+    ///
+    /// # Errors
+    /// When it does not within the suite's patience.
+    pub async fn eventually(&self, what: &str, condition: impl Fn() -> bool) -> Outcome {
+        let deadline = self.clock().after(PATIENCE);
+        while !condition() {
+            if self.clock().now() >= deadline {
+                return Err(Failure::new(format!("{what}: not within {PATIENCE:?}")));
+            }
+            self.clock().pause(Duration::from_millis(5)).await;
+        }
+        Ok(())
+    }
+}
+
+/// A loopback address that no other run uses where the system has many of them, so that a port
+/// which a server has left stays free until it comes back.
+fn loopback() -> String {
+    static LAST: AtomicU32 = AtomicU32::new(0);
+    if !cfg!(target_os = "linux") {
+        return Ipv4Addr::LOCALHOST.to_string();
+    }
+    let run = LAST.fetch_add(1, Ordering::Relaxed);
+    let [_, _, high, low] = std::process::id().to_be_bytes();
+    let [.., last] = (1 + run % 250).to_be_bytes();
+    Ipv4Addr::new(127, 1 + high % 250, low, last).to_string()
+}

@@ -1,0 +1,196 @@
+//! A requirement, as data.
+
+use std::fmt;
+use std::future::Future;
+use std::net::{Ipv6Addr, UdpSocket};
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use saline_protocol::transport::{Address, DropAccounting};
+
+use crate::kit::World;
+use crate::{Backend, Outcome, Wire, child};
+
+/// How binding a requirement is, after RFC 2119.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Level {
+    /// Without it a backend is not one.
+    Must,
+    /// A backend that does without says so as a known gap.
+    Should,
+    /// Welcome.
+    May,
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Must => "MUST",
+            Self::Should => "SHOULD",
+            Self::May => "MAY",
+        })
+    }
+}
+
+/// A run in progress.
+pub type Running = Pin<Box<dyn Future<Output = Outcome> + Send>>;
+
+/// One sentence of the contract, and how it is checked.
+#[derive(Debug, Clone, Copy)]
+pub struct Requirement {
+    /// `REQ-001`: the area and a number, never used again.
+    pub id: &'static str,
+    /// A few words in snake case, for the names of tests.
+    pub name: &'static str,
+    /// How binding it is.
+    pub level: Level,
+    /// What a backend does.
+    pub sentence: &'static str,
+    /// Why it matters to whoever stands above.
+    pub why: &'static str,
+    /// Where to look when it fails.
+    pub look_at: &'static str,
+    /// What must be declared or there for it to apply.
+    pub needs: &'static [Need],
+    /// Checks it.
+    pub run: fn(Arc<World>) -> Running,
+}
+
+/// What must be declared by the backend, or be there on the machine, for a requirement to apply.
+/// Decided before anything runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Need {
+    /// Endpoints with hosts and ports.
+    Network,
+    /// An IPv6 loopback on this machine.
+    Ipv6,
+    /// The capability `local_endpoints`.
+    LocalEndpoints,
+    /// No capability `local_endpoints`.
+    NoLocalEndpoints,
+    /// Losses counted exactly.
+    ExactDrops,
+    /// A bound on messages that is below what can be configured.
+    BoundedMessages,
+    /// Raw TCP under the endpoint.
+    TcpWire,
+    /// Raw UDP under the endpoint.
+    UdpWire,
+    /// Raw TCP or UDP under the endpoint.
+    AnyWire,
+    /// Local endpoints that are sockets in the file system.
+    LocalSockets,
+    /// A process of its own whose memory and descriptors the system tells. With it, the requirement
+    /// is run in one.
+    OwnProcess,
+    /// A machine on which nothing else of the suite runs meanwhile. It is waited for.
+    QuietMachine,
+}
+
+impl Need {
+    /// Whether nothing else of the suite may run meanwhile.
+    pub(crate) fn is_exclusive(self) -> bool {
+        matches!(self, Self::OwnProcess | Self::QuietMachine)
+    }
+
+    /// Whether it is the machine that decides and not what the backend declares.
+    pub fn is_of_the_machine(self) -> bool {
+        matches!(self, Self::Ipv6 | Self::OwnProcess | Self::QuietMachine)
+    }
+
+    /// What it asks for, in words that complete "only …".
+    pub fn in_words(self) -> &'static str {
+        match self {
+            Self::Network => "on backends whose endpoints have a host and a port",
+            Self::Ipv6 => "on machines with an IPv6 loopback",
+            Self::LocalEndpoints => "on backends that declare local endpoints",
+            Self::NoLocalEndpoints => "on backends that declare no local endpoints",
+            Self::ExactDrops => "on backends that declare exact drop accounting",
+            Self::BoundedMessages => "on backends that declare a bound on messages",
+            Self::TcpWire => "on backends over TCP",
+            Self::UdpWire => "on backends over UDP",
+            Self::AnyWire => "on backends over TCP or UDP",
+            Self::LocalSockets => {
+                "on backends whose local endpoints are sockets in the file system"
+            }
+            Self::QuietMachine => "while nothing else of the suite runs",
+            Self::OwnProcess => "in a process of its own, on machines with /proc",
+        }
+    }
+
+    /// Why `backend` does not meet it, if it does not.
+    pub fn unmet(self, backend: &dyn Backend) -> Option<&'static str> {
+        let transport = backend.transport();
+        let declared = transport.capabilities();
+        let (met, reason) = match self {
+            Self::Network => (
+                matches!(
+                    backend.endpoint("127.0.0.1").address,
+                    Address::Network { .. }
+                ),
+                "its endpoints have no host and port",
+            ),
+            Self::Ipv6 => (
+                UdpSocket::bind((Ipv6Addr::LOCALHOST, 0)).is_ok(),
+                "this machine has no IPv6 loopback",
+            ),
+            Self::LocalEndpoints => (declared.local_endpoints, "declares no local endpoints"),
+            Self::NoLocalEndpoints => (!declared.local_endpoints, "declares local endpoints"),
+            Self::ExactDrops => (
+                declared.drop_accounting == DropAccounting::Exact,
+                "declares that it cannot count every loss",
+            ),
+            Self::BoundedMessages => (
+                declared.max_message < usize::MAX,
+                "declares no bound on messages",
+            ),
+            Self::TcpWire => (
+                backend.wire() == Some(Wire::Tcp),
+                "declares no TCP under its endpoints",
+            ),
+            Self::UdpWire => (
+                backend.wire() == Some(Wire::Udp),
+                "declares no UDP under its endpoints",
+            ),
+            Self::AnyWire => (
+                backend.wire().is_some(),
+                "declares no wire under its endpoints",
+            ),
+            Self::LocalSockets => (
+                backend.local_sockets(),
+                "declares no local endpoints that are sockets in the file system",
+            ),
+            Self::QuietMachine => (true, ""),
+            Self::OwnProcess => (
+                Path::new("/proc/self/fd").is_dir() && child::enough_descriptors(),
+                "this machine has no /proc, or allows a process too few descriptors",
+            ),
+        };
+        (!met).then_some(reason)
+    }
+}
+
+impl Requirement {
+    /// Why it does not apply to `backend`, if it does not.
+    pub fn skipped(&self, backend: &dyn Backend) -> Option<&'static str> {
+        self.needs.iter().find_map(|need| need.unmet(backend))
+    }
+
+    /// Why it does not apply to `backend` by what that declares, whatever the machine is.
+    pub fn skipped_by_declaration(&self, backend: &dyn Backend) -> Option<&'static str> {
+        let declared = self.needs.iter().filter(|need| !need.is_of_the_machine());
+        declared.into_iter().find_map(|need| need.unmet(backend))
+    }
+
+    /// Whether it runs while nothing else of the suite does.
+    pub(crate) fn is_exclusive(&self) -> bool {
+        self.needs.iter().any(|need| need.is_exclusive())
+    }
+
+    /// The area: the letters of its id.
+    pub fn area(&self) -> &'static str {
+        self.id.split('-').next().unwrap_or(self.id)
+    }
+}

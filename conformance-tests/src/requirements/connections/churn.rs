@@ -1,0 +1,76 @@
+//! Clients and servers that come and go, and what they leave. Each runs in a process of its own.
+
+use std::sync::Arc;
+
+use crate::failure::ensure_eq;
+use crate::kit::{Host, PATIENCE, Usage, World, exact, number, numbered, topic};
+use crate::{Expecting, Outcome};
+
+/// Descriptors and threads that may be more than before: those of pools that grow once.
+const SPARE: usize = 8;
+
+/// Mebibytes that memory may grow by, over hundreds of rounds: what allocators keep.
+const MEMORY: usize = 24;
+
+/// One client's life. Every other one goes without a goodbye.
+async fn life(world: &World, host: &Host, n: u64) -> Outcome {
+    let caller = world.client(host).await?;
+    let reply = caller.ask(numbered(n, 1000)).await.expecting("a request")?;
+    ensure_eq!(number(&reply), n, "the reply");
+    let mut listener = caller.subscribe(&[exact("t")?]).await?;
+    host.publish(&topic("t")?, numbered(n, 1000)).await?;
+    ensure_eq!(number(&listener.message().await?.1), n, "the publication");
+    if n.is_multiple_of(2) {
+        caller.shut_down().await
+    } else {
+        caller.context.cancel.cancel();
+        Ok(())
+    }
+}
+
+pub(super) async fn of_clients(world: Arc<World>) -> Outcome {
+    const WARM: u64 = 40;
+    const ROUNDS: u64 = 3;
+    const EACH: u64 = 100;
+    let host = world.serve().await?.echoing(&world);
+    let settled = Usage::now()?;
+    for n in 0..WARM {
+        life(&world, &host, n).await?;
+    }
+    let t = topic("t")?;
+    let nobody = || host.publisher.subscriptions(&t) == 0;
+    world.eventually("subscriptions are gone", nobody).await?;
+    let warm = settled.back_to(SPARE * 2, "the first clients").await?;
+    for round in 1..=ROUNDS {
+        for n in 0..EACH {
+            life(&world, &host, n).await?;
+        }
+        world.eventually("subscriptions are gone", nobody).await?;
+        let what = format!("{} clients that came and went", round * EACH);
+        warm.back_to(SPARE, &what).await?;
+        warm.grown_by_at_most(MEMORY, &what)?;
+    }
+    Ok(())
+}
+
+pub(super) async fn of_servers(world: Arc<World>) -> Outcome {
+    const WARM: u64 = 10;
+    const ROUNDS: u64 = 60;
+    let mut warm = Usage::now()?;
+    for round in 0..WARM + ROUNDS {
+        let host = world.serve().await?.echoing(&world);
+        let staying = world.client(&host).await?;
+        life(&world, &host, round).await?;
+        if round % 3 == 0 {
+            staying.shut_down().await?;
+        }
+        host.shut_down(PATIENCE).await?.expecting("shutting down")?;
+        staying.shut_down().await?;
+        if round == WARM {
+            warm = warm.back_to(SPARE * 2, "the first servers").await?;
+        }
+    }
+    let what = format!("{ROUNDS} servers that came and went");
+    warm.back_to(SPARE, &what).await?;
+    warm.grown_by_at_most(MEMORY, &what)
+}

@@ -1,0 +1,94 @@
+//! Connections that are cut, by either side.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use saline_protocol::transport::ErrorKind;
+
+use super::restarts::asking;
+use crate::failure::{ensure, ensure_eq, is_error};
+use crate::kit::{World, exact, number, numbered, topic};
+use crate::{Expecting, Outcome};
+
+pub(super) async fn disconnect_cuts_one_peer(world: Arc<World>) -> Outcome {
+    let mut host = world.serve().await?;
+    let (cut, spared) = (world.client(&host).await?, world.client(&host).await?);
+    let lost = asking(&world, &cut, 1);
+    let victim = host.requests.next().await?;
+    let kept = asking(&world, &spared, 2);
+    let bystander = host.requests.next().await?;
+    let could = host.control.disconnect(victim.peer);
+    let (peer, reply) = (victim.peer, victim.reply);
+    if could {
+        let lost = lost.await.expecting("a task of the suite")?;
+        is_error(
+            &lost,
+            ErrorKind::ConnectionLost,
+            "the request of the peer that was cut",
+        )?;
+        ensure!(
+            !host.control.disconnect(peer),
+            "a peer that has gone was cut again"
+        );
+        drop(reply);
+    } else {
+        reply.send("not cut".into())?;
+        let lost = lost.await.expecting("a task of the suite")?;
+        lost.expecting("the request of a peer that the backend says it cannot cut")?;
+    }
+    bystander.reply.send("spared".into())?;
+    let kept = kept.await.expecting("a task of the suite")?;
+    kept.expecting("the request of a peer that was not cut")?;
+    let again = asking(&world, &cut, 3);
+    let request = host.requests.next().await?;
+    ensure!(
+        !could || request.peer != peer,
+        "it came back under the number of the peer that was cut"
+    );
+    request.reply.send("welcome back".into())?;
+    let again = again.await.expecting("a task of the suite")?;
+    again.expecting("a request of the client whose connection was cut")?;
+    Ok(())
+}
+
+pub(super) async fn clients_that_vanish(world: Arc<World>) -> Outcome {
+    let mut host = world.serve().await?;
+    let steady = world.client(&host).await?;
+    let mut listener = steady.subscribe(&[exact("t")?]).await?;
+    let mut held = Vec::new();
+    for n in 0..20 {
+        let caller = world.client(&host).await?;
+        let listener = caller.subscribe(&[exact("t")?]).await?;
+        let asking = asking(&world, &caller, n);
+        held.push(host.requests.next().await?);
+        // No goodbye: its tasks are dropped where they stand.
+        caller.context.cancel.cancel();
+        drop((caller, listener));
+        asking.abort();
+    }
+    for request in held {
+        request.reply.send("nobody there".into())?;
+    }
+    host.publish(&topic("t")?, "still here").await?;
+    ensure_eq!(
+        listener.message().await?.1,
+        Bytes::from("still here"),
+        "the publication"
+    );
+    let host = host.echoing(&world);
+    for n in 0..20 {
+        let reply = steady.ask(numbered(n, 16)).await;
+        ensure_eq!(
+            number(&reply.expecting("a request after others have vanished")?),
+            n,
+            "the reply"
+        );
+    }
+    let t = topic("t")?;
+    world
+        .eventually(
+            "the subscriptions of clients that vanished are gone",
+            || host.publisher.subscriptions(&t) == 1,
+        )
+        .await
+}

@@ -1,0 +1,153 @@
+//! Many strangers, and much of what they say.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use saline_protocol::transport::Limits;
+use tokio::io::AsyncWriteExt;
+use tokio::net::{TcpStream, UdpSocket};
+
+use super::handshakes::openings;
+use super::{socket, sockets, steady};
+use crate::kit::{Proxy, Usage, World, exact, join_all, payload, within};
+use crate::{Expecting, Outcome};
+
+/// Limits with which a link survives that a small machine is busy with a flood.
+fn unhurried(world: &World) -> Limits {
+    let mut limits = world.limits();
+    limits.ping_interval *= 10;
+    limits.connect_timeout *= 5;
+    limits
+}
+
+pub(super) async fn connects_in_waves(world: Arc<World>) -> Outcome {
+    const WAVES: usize = 10;
+    const WAVE: usize = 1000;
+    let host = world.serve_with(unhurried(&world)).await?.echoing(&world);
+    let openings = openings(&world, &host).await?;
+    let caller = world.client_with(&host, unhurried(&world)).await?;
+    let mut listener = caller.subscribe(&[exact("t")?]).await?;
+    let addresses = sockets(&host)?;
+    steady(&host, &caller, &mut listener, 0).await?;
+    let before = Usage::now()?;
+    let attack = async {
+        for wave in 1..=WAVES {
+            let connecting = (0..WAVE).map(|n| {
+                let address = addresses[(wave + n) % addresses.len()];
+                let opening = &openings[n % openings.len()];
+                async move {
+                    let mut stream = socket(TcpStream::connect(address).await)?;
+                    // Nothing, garbage, or half of what a client says.
+                    let said = match n % 3 {
+                        0 => &[],
+                        1 => &[0xff, 0x5a, 0][..],
+                        _ => &opening[..opening.len() / 2],
+                    };
+                    let _ = stream.write_all(said).await;
+                    if n % 10 > 0 {
+                        socket(stream.set_zero_linger())?;
+                    }
+                    Outcome::Ok(stream)
+                }
+            });
+            let open = join_all(connecting).await;
+            let open = open.into_iter().collect::<Outcome<Vec<_>>>()?;
+            steady(&host, &caller, &mut listener, wave as u64).await?;
+            drop(open);
+        }
+        Ok(())
+    };
+    within(192, "connections in waves of a thousand", attack).await?;
+    // One client more finds its way in.
+    let fresh = world.client_with(&host, unhurried(&world)).await?;
+    fresh
+        .ask("after them")
+        .await
+        .expecting("a request of a client that came after them")?;
+    fresh.shut_down().await?;
+    let what = "after ten thousand connections";
+    before.back_to(8, what).await?;
+    before.grown_by_at_most(64, what)?;
+    steady(&host, &caller, &mut listener, 100).await
+}
+
+pub(super) async fn flood_of_garbage(world: Arc<World>) -> Outcome {
+    const STRANGERS: usize = 32;
+    const EACH: usize = 16 * 1024 * 1024;
+    let host = world.serve_with(unhurried(&world)).await?.echoing(&world);
+    let openings = openings(&world, &host).await?;
+    let caller = world.client_with(&host, unhurried(&world)).await?;
+    let mut listener = caller.subscribe(&[exact("t")?]).await?;
+    let addresses = sockets(&host)?;
+    let attack = async {
+        let mut flooding = Vec::new();
+        for n in 0..STRANGERS {
+            let mut stream = socket(TcpStream::connect(addresses[n % addresses.len()]).await)?;
+            let opening = openings[n % openings.len()].clone();
+            let garbage = match n % 4 {
+                0 => vec![0; 65_536],
+                1 => vec![0xff; 65_536],
+                2 => vec![1; 65_536],
+                _ => payload(n as u64, 65_536).to_vec(),
+            };
+            let clock = world.clock();
+            flooding.push(world.spawn(async move {
+                if n % 8 >= 4 && stream.write_all(&opening).await.is_err() {
+                    return;
+                }
+                let enough = clock.after(Duration::from_secs(8));
+                for _ in 0..EACH / garbage.len() {
+                    // Hung up on, or left waiting: either ends the flood.
+                    let written = clock.deadline(enough, stream.write_all(&garbage)).await;
+                    if !matches!(written, Ok(Ok(()))) {
+                        return;
+                    }
+                }
+            }));
+        }
+        let mut n = 0;
+        while flooding.iter().any(|task| !task.is_finished()) {
+            n += 1;
+            steady(&host, &caller, &mut listener, n).await?;
+            world.clock().pause(Duration::from_millis(20)).await;
+        }
+        steady(&host, &caller, &mut listener, 0).await
+    };
+    within(192, "strangers that send garbage", attack).await
+}
+
+pub(super) async fn garbage_datagrams(world: Arc<World>) -> Outcome {
+    let host = world.serve_with(unhurried(&world)).await?.echoing(&world);
+    let proxy = Proxy::start(&world, &host.bound).await?;
+    let recorded = world.try_client(&proxy.at, world.limits()).await;
+    let recorded = recorded.expecting("connecting through the proxy")?;
+    let first = proxy.said_first();
+    recorded.shut_down().await?;
+    let mut dice = world.dice();
+    let caller = world.client_with(&host, unhurried(&world)).await?;
+    let mut listener = caller.subscribe(&[exact("t")?]).await?;
+    let addresses = sockets(&host)?;
+    let attack = async {
+        for n in 0..200 {
+            let stranger = socket(UdpSocket::bind((std::net::Ipv4Addr::UNSPECIFIED, 0)).await)?;
+            for _ in 0..25 {
+                let mut datagram = match dice.percent(50) {
+                    true => first.clone(),
+                    false => payload(dice.roll(), dice.below(1400)).to_vec(),
+                };
+                if !datagram.is_empty() {
+                    let at = dice.below(datagram.len());
+                    datagram[at] ^= 1 << dice.below(8);
+                }
+                // One that is lost is as good as one that is thrown away.
+                let to = addresses[dice.below(addresses.len())];
+                let _ = stranger.send_to(&datagram, to).await;
+            }
+            if n % 10 == 0 {
+                steady(&host, &caller, &mut listener, n).await?;
+            }
+        }
+        Ok(())
+    };
+    within(128, "datagrams of strangers", attack).await
+}

@@ -1,0 +1,136 @@
+//! `SEC`: hostile bytes, where the suite knows what an endpoint is made of.
+
+mod floods;
+mod handshakes;
+mod visits;
+
+use std::net::SocketAddr;
+
+use crate::failure::ensure_eq;
+use crate::kit::{Caller, Host, Listener, address, number, numbered, topic};
+use crate::{Expecting, Failure, Level, Need, Outcome, Requirement};
+
+/// The requirements of this area.
+pub const ALL: &[Requirement] = &[
+    Requirement {
+        id: "SEC-001",
+        name: "garbage",
+        level: Level::Must,
+        sentence: "Connections that send garbage of every kind never reach the stream of requests and delay nobody.",
+        why: "Ports are scanned.",
+        look_at: "what the backend does with a peer that breaks its protocol",
+        needs: &[Need::TcpWire],
+        run: |world| Box::pin(visits::garbage(world)),
+    },
+    Requirement {
+        id: "SEC-002",
+        name: "short_visits",
+        level: Level::Must,
+        sentence: "Three hundred connections that are closed or reset at once leave the server as it was.",
+        why: "Load balancers look whether somebody is there, all day.",
+        look_at: "an accept loop that ends at the first error",
+        needs: &[Need::TcpWire],
+        run: |world| Box::pin(visits::short_visits(world)),
+    },
+    Requirement {
+        id: "SEC-003",
+        name: "silence",
+        level: Level::Must,
+        sentence: "A hundred connections that never say anything do not keep a client from connecting and working.",
+        why: "It is the cheapest attack there is.",
+        look_at: "handshakes that are awaited in the accept loop",
+        needs: &[Need::TcpWire],
+        run: |world| Box::pin(visits::silence(world)),
+    },
+    Requirement {
+        id: "SEC-004",
+        name: "silence_is_cut",
+        level: Level::Should,
+        sentence: "A connection that does not shake hands is closed after the handshake time-out.",
+        why: "Descriptors are finite.",
+        look_at: "Limits::handshake_timeout",
+        needs: &[Need::TcpWire],
+        run: |world| Box::pin(visits::silence_is_cut(world)),
+    },
+    Requirement {
+        id: "SEC-005",
+        name: "half_handshakes",
+        level: Level::Must,
+        sentence: "Connections that begin as a client does and stop at whatever byte, staying, closing or resetting, delay nobody and leave nothing behind.",
+        why: "Every crash of a client and every cut line is one of these.",
+        look_at: "states of a handshake that nobody leaves",
+        needs: &[Need::TcpWire],
+        run: |world| Box::pin(handshakes::half_handshakes(world)),
+    },
+    Requirement {
+        id: "SEC-006",
+        name: "announced_lengths",
+        level: Level::Must,
+        sentence: "Whatever length a stranger announces, at whatever place of what a client says first, costs neither memory nor address space.",
+        why: "Four bytes must not be able to take a master's memory.",
+        look_at: "buffers of the announced length; where it is compared with the limit",
+        needs: &[Need::TcpWire, Need::OwnProcess],
+        run: |world| Box::pin(handshakes::announced_lengths(world)),
+    },
+    Requirement {
+        id: "SEC-007",
+        name: "slow_loris",
+        level: Level::Should,
+        sentence: "A connection that shakes hands one byte at a time is closed after the handshake time-out all the same, and delays nobody meanwhile.",
+        why: "A time-out that begins anew with every byte is none.",
+        look_at: "Limits::handshake_timeout as a deadline of the whole handshake",
+        needs: &[Need::TcpWire],
+        run: |world| Box::pin(handshakes::slow_loris(world)),
+    },
+    Requirement {
+        id: "SEC-008",
+        name: "connects_in_waves",
+        level: Level::Must,
+        sentence: "Ten thousand connections in waves of a thousand do not keep a client from working, stay below a ceiling of memory, and leave no descriptor and no thread behind.",
+        why: "It is what a fleet does whose master comes back, and what anybody on the network can do.",
+        look_at: "what is kept for a connection before it has shaken hands, and when it goes",
+        needs: &[Need::TcpWire, Need::OwnProcess],
+        run: |world| Box::pin(floods::connects_in_waves(world)),
+    },
+    Requirement {
+        id: "SEC-009",
+        name: "flood_of_garbage",
+        level: Level::Must,
+        sentence: "Strangers that send as much garbage as the server takes, with and without a handshake before it, stay below a ceiling of memory and delay nobody.",
+        why: "What is not understood must not be kept until it is.",
+        look_at: "buffers that grow until a message is whole",
+        needs: &[Need::TcpWire, Need::OwnProcess],
+        run: |world| Box::pin(floods::flood_of_garbage(world)),
+    },
+    Requirement {
+        id: "SEC-010",
+        name: "garbage_datagrams",
+        level: Level::Should,
+        sentence: "Thousands of datagrams from strangers, random and nearly right, delay nobody and stay below a ceiling of memory.",
+        why: "Anybody can send a datagram, in any name.",
+        look_at: "state that is made for a first datagram",
+        needs: &[Need::UdpWire, Need::OwnProcess],
+        run: |world| Box::pin(floods::garbage_datagrams(world)),
+    },
+];
+
+/// Where raw connections to `host` go: both places, if there are two.
+fn sockets(host: &Host) -> Outcome<Vec<SocketAddr>> {
+    let both = [Some(&host.bound.requests), host.bound.publications.as_ref()];
+    both.into_iter().flatten().map(address).collect()
+}
+
+/// What the suite's own socket cannot do is the suite's failure.
+fn socket<T>(result: std::io::Result<T>) -> Outcome<T> {
+    result.map_err(|error| Failure::new(format!("a raw socket of the suite: {error}")))
+}
+
+/// Everything that a steady client does, right now.
+async fn steady(host: &Host, caller: &Caller, listener: &mut Listener, n: u64) -> Outcome {
+    let reply = caller.ask(numbered(n, 64)).await;
+    let reply = reply.expecting("a request beside hostile connections")?;
+    ensure_eq!(number(&reply), n, "the reply");
+    host.publish(&topic("t")?, numbered(n, 64)).await?;
+    ensure_eq!(number(&listener.message().await?.1), n, "the publication");
+    Ok(())
+}

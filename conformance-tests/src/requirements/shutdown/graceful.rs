@@ -1,0 +1,177 @@
+//! What a graceful end still does.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use saline_protocol::transport::{Delivery, ErrorKind};
+
+use crate::failure::{ensure, ensure_eq, is_error, not_later};
+use crate::kit::{PATIENCE, World, exact, join_all, number, numbered, topic};
+use crate::{Expecting, Failure, Outcome};
+
+pub(super) async fn answers_are_flushed(world: Arc<World>) -> Outcome {
+    const COUNT: u64 = 100;
+    let mut host = world.serve().await?;
+    let caller = world.client(&host).await?;
+    let asking = join_all((0..COUNT).map(|n| caller.ask(numbered(n, 16))));
+    let control = Arc::clone(&host.control);
+    let ending = async {
+        let mut held = Vec::new();
+        for _ in 0..COUNT {
+            held.push(host.requests.next().await?);
+        }
+        let down = world.spawn(async move { control.shutdown(PATIENCE).await });
+        // The end of the stream says that the shutdown has begun.
+        ensure!(
+            host.requests.within(PATIENCE).await?.is_none(),
+            "a request was handed out although nothing more was asked"
+        );
+        for request in held {
+            let reply = numbered(number(&request.payload), 50_000);
+            request.reply.send(reply)?;
+        }
+        down.await
+            .expecting("a task of the suite")?
+            .expecting("the shutdown")
+    };
+    let (replies, ended) = tokio::join!(asking, ending);
+    for (n, reply) in (0..).zip(replies) {
+        let reply = reply.expecting(format!("request {n}, answered during the shutdown"))?;
+        ensure_eq!((number(&reply), reply.len()), (n, 50_000), "its reply");
+    }
+    ended?;
+    world.serve_again(&host.bound).await.map(drop)
+}
+
+pub(super) async fn publications_are_flushed(world: Arc<World>) -> Outcome {
+    const COUNT: u64 = 500;
+    for size in [20, 2000, 20_000] {
+        let host = world.serve().await?;
+        let caller = world.client(&host).await?;
+        let mut listener = caller.subscribe(&[exact("t")?]).await?;
+        let ending = async {
+            let t = topic("t")?;
+            for n in 0..COUNT {
+                host.publish(&t, numbered(n, size)).await?;
+            }
+            host.shut_down(PATIENCE).await?.expecting("shutting down")
+        };
+        let reading = async {
+            for n in 0..COUNT {
+                let what =
+                    format!("publication {n} of {COUNT} of {size} bytes before the shutdown");
+                let (_, payload) = listener
+                    .message()
+                    .await
+                    .map_err(|failure| Failure::new(format!("{what}: {failure}")))?;
+                ensure_eq!(number(&payload), n, "{what}");
+            }
+            listener.link(&Delivery::Disconnected).await
+        };
+        let (ended, read) = tokio::join!(ending, reading);
+        ended.and(read)?;
+    }
+    Ok(())
+}
+
+pub(super) async fn deadline_of_a_shutdown(world: Arc<World>) -> Outcome {
+    const LIMIT: Duration = Duration::from_millis(400);
+    let mut host = world.serve().await?;
+    let caller = world.client(&host).await?;
+    let asking = world.spawn({
+        let caller = caller.clone();
+        async move { caller.ask("never answered").await }
+    });
+    let held = host.requests.next().await?;
+    let started = world.clock().now();
+    let outcome = host.shut_down(LIMIT).await?;
+    ensure!(
+        world.clock().now() >= started + LIMIT,
+        "it did not wait for the request until its deadline"
+    );
+    not_later(world.clock(), started + LIMIT * 3, "a shutdown's deadline")?;
+    is_error(
+        &outcome,
+        ErrorKind::TimedOut,
+        "a shutdown with a request that is not answered",
+    )?;
+    ensure!(host.context.tracker.is_empty(), "the server has tasks left");
+    let asked = asking.await.expecting("a task of the suite")?;
+    is_error(
+        &asked,
+        ErrorKind::ConnectionLost,
+        "the request that was cut",
+    )?;
+    // Too late for anybody, and no error.
+    held.reply.send("late".into())?;
+    world.serve_again(&host.bound).await.map(drop)
+}
+
+pub(super) async fn idle_shutdown_is_quick(world: Arc<World>) -> Outcome {
+    for clients in [0, 3] {
+        let host = world.serve().await?.echoing(&world);
+        let mut callers = Vec::new();
+        for _ in 0..clients {
+            let caller = world.client(&host).await?;
+            let listener = caller.subscribe(&[exact("t")?]).await?;
+            callers.push((caller, listener));
+        }
+        let started = world.clock().now();
+        host.shut_down(PATIENCE * 2)
+            .await?
+            .expecting("shutting down")?;
+        not_later(
+            world.clock(),
+            started + PATIENCE / 5,
+            format!("the shutdown of a server with {clients} idle clients"),
+        )?;
+    }
+    Ok(())
+}
+
+pub(super) async fn queued_requests_do_not_run(world: Arc<World>) -> Outcome {
+    const COUNT: u64 = 100;
+    let mut host = world.serve().await?;
+    let caller = world.client(&host).await?;
+    let mut seen = vec![0u32; usize::try_from(COUNT).unwrap_or_default()];
+    let asking =
+        join_all((0..COUNT).map(|n| caller.ask_within(numbered(n, 1000), Duration::from_secs(3))));
+    let restarting = async {
+        // Ten are out, the others somewhere between.
+        let mut held = Vec::new();
+        for _ in 0..10 {
+            let request = host.requests.next().await?;
+            seen[position(&request.payload)] += 1;
+            held.push(request);
+        }
+        host.kill().await?;
+        drop(held);
+        let mut host = world.serve_again(&host.bound).await?;
+        while let Ok(Some(request)) = host.requests.within(Duration::from_secs(4)).await {
+            seen[position(&request.payload)] += 1;
+            request.reply.send(request.payload.clone())?;
+        }
+        Outcome::Ok(())
+    };
+    let (outcomes, restarted) = tokio::join!(asking, restarting);
+    restarted?;
+    for (n, outcome) in outcomes.into_iter().enumerate() {
+        ensure!(seen[n] <= 1, "request {n} was executed {} times", seen[n]);
+        match outcome {
+            Ok(reply) => ensure_eq!(position(&reply), n, "the reply"),
+            Err(error) if error.kind() == ErrorKind::Unreachable => {
+                ensure!(seen[n] == 0, "request {n} was executed and told {error}");
+            }
+            Err(error) => ensure!(
+                matches!(error.kind(), ErrorKind::ConnectionLost | ErrorKind::NoReply),
+                "request {n} of a burst into a restart: {error}"
+            ),
+        }
+    }
+    Ok(())
+}
+
+fn position(payload: &Bytes) -> usize {
+    usize::try_from(number(payload)).unwrap_or(usize::MAX)
+}

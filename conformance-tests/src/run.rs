@@ -1,0 +1,198 @@
+//! Running requirements on a backend.
+
+use std::io;
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use libtest_mimic::{Arguments, Failed, Trial};
+use saline_protocol::transport::Clock;
+
+use crate::kit::{self, SEED, World};
+use crate::report::{self, Entry, Report, parts};
+use crate::{Backend, Failure, Need, Outcome, Requirement, child, quiet, requirements, skips};
+
+/// What a single requirement may take before it counts as hung.
+const WATCHDOG: Duration = Duration::from_secs(90);
+
+/// What came of one requirement on one backend.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// Kept.
+    Pass,
+    /// Not kept.
+    Fail(String),
+    /// Not applicable, by what the backend declares.
+    Skipped(&'static str),
+    /// Not kept, as declared.
+    KnownGap(&'static str, String),
+    /// Kept although declared a gap: the declaration is stale.
+    UnexpectedPass(&'static str),
+}
+
+/// Runs `requirement` on `backend`, on a runtime of its own, in a process of its own if it needs one.
+pub fn run_one(backend: &Arc<dyn Backend>, requirement: &Requirement) -> Verdict {
+    if let Some(reason) = requirement.skipped(backend.as_ref()) {
+        return Verdict::Skipped(reason);
+    }
+    let mut gaps = backend.known_gaps().iter();
+    let gap = gaps.find(|gap| gap.id == requirement.id);
+    let outcome = if requirement.needs.contains(&Need::OwnProcess) {
+        child::run(backend.as_ref(), requirement)
+    } else {
+        check(backend, requirement)
+    };
+    let mut unsteady = backend.unsteady_gaps().iter();
+    if let Some(gap) = unsteady.find(|gap| gap.id == requirement.id) {
+        let seen = outcome.err().map(|failure| failure.to_string());
+        let seen = seen.unwrap_or_else(|| "not seen this time".to_owned());
+        return Verdict::KnownGap(gap.reason, seen);
+    }
+    match (outcome, gap) {
+        (Ok(()), None) => Verdict::Pass,
+        (Ok(()), Some(gap)) => Verdict::UnexpectedPass(gap.reason),
+        (Err(failure), None) => Verdict::Fail(failure.to_string()),
+        (Err(failure), Some(gap)) => Verdict::KnownGap(gap.reason, failure.to_string()),
+    }
+}
+
+/// Runs `requirement` in this process, on a runtime of its own.
+pub(crate) fn check(backend: &Arc<dyn Backend>, requirement: &Requirement) -> Outcome {
+    let mut builder = if backend.time_may_be_paused() {
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        builder.start_paused(true);
+        builder
+    } else {
+        let mut builder = tokio::runtime::Builder::new_multi_thread();
+        builder.worker_threads(2);
+        builder
+    };
+    let runtime = builder
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::new(format!("no runtime: {error}")))?;
+    let outcome = runtime.block_on(async {
+        let world = Arc::new(World::new(requirement.id, Arc::clone(backend))?);
+        // A task, so that what it does runs beside the reactor and not on this thread.
+        let run = world.spawn((requirement.run)(Arc::clone(&world)));
+        let outcome = Clock.deadline(Clock.after(WATCHDOG), run).await;
+        world.end();
+        match outcome {
+            Ok(Ok(outcome)) => outcome,
+            Ok(Err(panic)) => Err(Failure::new(format!("the run itself panicked: {panic}"))),
+            Err(_) => Err(Failure::new(format!("still running after {WATCHDOG:?}"))),
+        }
+    });
+    runtime.shutdown_timeout(Duration::from_secs(5));
+    outcome
+}
+
+/// Runs the suite on `backend` as the command line says (`-- REQ`, `--list`, `--test-threads`, as
+/// of every test), writes the report, and returns what `main` returns.
+pub fn run_all(backend: impl Backend) -> ExitCode {
+    let backend: Arc<dyn Backend> = Arc::new(backend);
+    if child::answer_if_asked(&backend) {
+        return ExitCode::SUCCESS;
+    }
+    let arguments = Arguments::from_args();
+    let started = Clock.now();
+    let entries = Arc::new(Mutex::new(Vec::new()));
+    let mut order: Vec<_> = requirements::all().collect();
+    // Those that wait for each other first, so that the others then run beside each other.
+    order.sort_by_key(|requirement| !requirement.is_exclusive());
+    let mut trials: Vec<_> = order
+        .into_iter()
+        .map(|requirement| trial(&backend, requirement, &entries))
+        .collect();
+    trials.extend(skips::trial(&backend));
+    if !arguments.list {
+        println!("seed {} ({SEED} repeats it)", kit::seed());
+    }
+    let conclusion = libtest_mimic::run(&arguments, trials);
+    let entries = std::mem::take(&mut *entries.lock().unwrap_or_else(|e| e.into_inner()));
+    if let Some(report) = report(backend.as_ref(), &arguments, started.elapsed(), entries) {
+        let folder = report::folder();
+        match report.and_then(|report| report.write(&folder).map(|()| report)) {
+            Ok(report) => println!("{}; {}", report.summary(), folder.display()),
+            Err(error) => eprintln!("the report could not be written: {error}"),
+        }
+    }
+    conclusion.exit_code()
+}
+
+fn trial(
+    backend: &Arc<dyn Backend>,
+    requirement: &'static Requirement,
+    entries: &Arc<Mutex<Vec<Entry>>>,
+) -> Trial {
+    let name = format!("{}::{}", requirement.id, requirement.name);
+    let skipped = requirement.skipped(backend.as_ref()).is_some();
+    let (backend, entries) = (Arc::clone(backend), Arc::clone(entries));
+    Trial::test(name, move || {
+        let _quiet = quiet::wait_for(requirement);
+        let started = Clock.now();
+        let verdict = run_one(&backend, requirement);
+        let entry = Entry::new(requirement, &verdict, started.elapsed());
+        entries
+            .lock()
+            .unwrap_or_else(|e| e.into_inner())
+            .push(entry);
+        told(requirement, verdict)
+    })
+    .with_kind(requirement.level.to_string())
+    .with_ignored_flag(skipped)
+}
+
+/// The report, when there is one to write: a part of the suite is no report on the backend.
+fn report(
+    backend: &dyn Backend,
+    arguments: &Arguments,
+    took: Duration,
+    mut entries: Vec<Entry>,
+) -> Option<io::Result<Report>> {
+    if arguments.list {
+        return None;
+    }
+    if let Some(run) = parts::run() {
+        return parts::leave(backend, &run, entries).transpose();
+    }
+    let part = arguments.filter.is_some() || !arguments.skip.is_empty() || arguments.ignored;
+    if part {
+        return None;
+    }
+    for requirement in requirements::all() {
+        if let Some(reason) = requirement.skipped(backend)
+            && entries.iter().all(|entry| entry.id != requirement.id)
+        {
+            let skipped = Verdict::Skipped(reason);
+            entries.push(Entry::new(requirement, &skipped, Duration::ZERO));
+        }
+    }
+    Some(Ok(Report::new(backend, took, entries)))
+}
+
+/// The verdict as libtest tells it.
+fn told(requirement: &Requirement, verdict: Verdict) -> Result<(), Failed> {
+    let explain = |text: String| {
+        Err(Failed::from(format!(
+            "{text}\n  {} {}: {}\n  why: {}\n  look at: {}\n  seed: {}",
+            requirement.id,
+            requirement.level,
+            requirement.sentence,
+            requirement.why,
+            requirement.look_at,
+            kit::seed()
+        )))
+    };
+    match verdict {
+        Verdict::Pass | Verdict::Skipped(_) => Ok(()),
+        Verdict::KnownGap(reason, text) => {
+            println!("{}: known gap ({reason}): {text}", requirement.id);
+            Ok(())
+        }
+        Verdict::Fail(text) => explain(text),
+        Verdict::UnexpectedPass(reason) => explain(format!(
+            "it is declared a known gap ({reason}) and passes: take it off the list"
+        )),
+    }
+}

@@ -1,0 +1,236 @@
+//! What can be wrong.
+
+/// One thing that is wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// Nothing.
+    None,
+    /// One reply in a hundred does not leave the server.
+    DropReplies,
+    /// Two replies after each other go to each other's callers.
+    SwapReplies,
+    /// A handler that drops its reply is not told of.
+    SwallowNoReply,
+    /// Requests wait for each other's replies.
+    LockStep,
+    /// Small requests overtake large ones.
+    Overtake,
+    /// Requests never time out.
+    NeverTimeOut,
+    /// Requests time out at half of their time.
+    TimeOutEarly,
+    /// A late reply goes to the next request.
+    MisdeliverLate,
+    /// Every request is sent twice.
+    SendTwice,
+    /// A request in flight when the link breaks is sent again.
+    Replay,
+    /// A request that was Unreachable is tried on.
+    TryOn,
+    /// Requests outlive their callers.
+    IgnoreDrop,
+    /// A dropped request keeps its permit.
+    LeakPermit,
+    /// Requests go through without a server.
+    ConnectLazily,
+    /// A client that is shut down lets its requests run into their deadlines.
+    IgnoreEnd,
+    /// Every publication is delivered twice.
+    DoublePublications,
+    /// Every other pair of publications is swapped.
+    SwapPublications,
+    /// One publication in forty is lost and nobody told.
+    LosePublications,
+    /// The publisher waits for the slowest subscriber.
+    WaitForSlow,
+    /// Subscriptions are made when the subscriber is first read.
+    SubscribeLazily,
+    /// After a reconnect nothing is delivered any more.
+    ForgetSubscriptions,
+    /// Exact filters take what is beneath, too.
+    ExactIsPrefix,
+    /// Prefix filters compare bytes.
+    PrefixByBytes,
+    /// One delivery for each filter that takes it.
+    DeliverPerFilter,
+    /// Losses are not told.
+    SwallowLagged,
+    /// A loss is told only before the next message.
+    TellLossLate,
+    /// One loss fewer is told than there were.
+    LieAboutLoss,
+    /// Every link event is told twice.
+    DoubleEvents,
+    /// Link events are not told.
+    SwallowEvents,
+    /// A dropped subscriber stays subscribed.
+    NeverWithdraw,
+    /// A dropped future of `Subscriber::next` takes a message with it.
+    LoseDelivery,
+    /// A dropped future of `Requests::next` takes a request with it.
+    LoseRequest,
+    /// The limit is a byte more than it says.
+    LimitPlusOne,
+    /// No layers: no limits, no counts.
+    NoLayers,
+    /// Any number of requests is handed out.
+    HandOutAll,
+    /// Nothing is counted.
+    CountNothing,
+    /// A name stays bound after a shutdown.
+    KeepName,
+    /// A name that is in use is taken over.
+    StealName,
+    /// What was bound says port 0.
+    HidePort,
+    /// A task stays after a shutdown.
+    LeakTask,
+    /// Streams do not end at a shutdown.
+    NeverEnd,
+    /// A shutdown cuts what it should wait for.
+    CutShort,
+    /// A shutdown waits for its deadline in any case.
+    WaitOut,
+    /// The second shutdown does not wait for the first.
+    SecondShutdown,
+    /// A shutdown ends with the future of its first caller.
+    ShutdownInCaller,
+    /// A request that fails keeps its permit.
+    LeakOnFailure,
+    /// Large messages take so long that the link counts as dead.
+    LargeIsDead,
+    /// The first request after the link was lost is lost too.
+    LoseFirst,
+    /// Requests go to the client that connected last.
+    MixServers,
+    /// Neither names nor addresses of this machine are found.
+    NoLoopback,
+    /// Only the first address of an endpoint is tried.
+    FirstAddressOnly,
+    /// Only the last subscriber of a client is delivered to.
+    LastSubscriberOnly,
+    /// Topics of more than 255 bytes are lost.
+    ShortTopics,
+    /// What nobody asked for is kept and delivered later.
+    KeepHistory,
+    /// A message that is larger than a subscriber's queue is lost.
+    DropLarge,
+    /// A server takes more than its limit.
+    AcceptLarge,
+    /// What is declared changes.
+    ChangeMind,
+    /// Tasks do not end with their context.
+    IgnoreCancel,
+    /// The second shutdown fails.
+    SecondFails,
+    /// Something keeps a part of every server.
+    HoldParts,
+    /// A reply that is stale goes to a request of the new link.
+    StaleToNext,
+    /// A server stops answering when a client vanishes.
+    VanishStops,
+    /// A bound on messages is declared, and not looked at.
+    AnyLimit,
+    /// Paths are declared to be refused, and taken.
+    TakePaths,
+    /// Every option is declared, whatever it is called.
+    InventOption,
+    /// A secret option is declared a second time, as one that is none.
+    DeclareTwice,
+    /// Everything that was published is kept.
+    KeepAll,
+    /// Everything that was asked is copied, and kept until it is answered.
+    CopyRequests,
+    /// Each client and each server leaves a descriptor behind.
+    LeakDescriptors,
+    /// A server without readers of requests publishes nothing more.
+    UnreadKills,
+}
+
+/// Every mutant, and the requirements that it has to fail.
+pub const FAULTS: &[(Fault, &[&str])] = &[
+    (Fault::DropReplies, &["REQ-001", "REQ-011"]),
+    (Fault::SwapReplies, &["REQ-001", "REQ-008", "CAN-010"]),
+    (Fault::SwallowNoReply, &["REQ-005", "REQ-006", "LIM-002"]),
+    (Fault::LockStep, &["REQ-001", "REQ-002"]),
+    (Fault::Overtake, &["REQ-007"]),
+    (Fault::NeverTimeOut, &["REQ-003", "CON-005", "REQ-010"]),
+    (Fault::TimeOutEarly, &["REQ-003"]),
+    (Fault::MisdeliverLate, &["REQ-004"]),
+    (
+        Fault::SendTwice,
+        &["REQ-011", "CON-002", "CON-004", "SHU-013"],
+    ),
+    (Fault::Replay, &["CON-002"]),
+    (Fault::TryOn, &["CON-005"]),
+    (Fault::IgnoreDrop, &["CAN-007"]),
+    (Fault::LeakPermit, &["CAN-001"]),
+    (Fault::ConnectLazily, &["CON-001"]),
+    (Fault::IgnoreEnd, &["SHU-001", "SHU-007"]),
+    (
+        Fault::DoublePublications,
+        &["PUB-002", "PUB-003", "PUB-017", "CAN-008"],
+    ),
+    (Fault::SwapPublications, &["PUB-002", "PUB-013"]),
+    (
+        Fault::LosePublications,
+        &["PUB-001", "PUB-002", "PUB-012", "PUB-016", "SHU-008"],
+    ),
+    (Fault::WaitForSlow, &["PUB-007"]),
+    (Fault::SubscribeLazily, &["PUB-001", "CON-019"]),
+    (Fault::ForgetSubscriptions, &["CON-007"]),
+    (Fault::ExactIsPrefix, &["PUB-003"]),
+    (Fault::PrefixByBytes, &["PUB-004"]),
+    (Fault::DeliverPerFilter, &["PUB-005"]),
+    (Fault::SwallowLagged, &["PUB-008", "PUB-009"]),
+    (Fault::TellLossLate, &["PUB-009"]),
+    (Fault::LieAboutLoss, &["PUB-010", "OBS-003"]),
+    (Fault::DoubleEvents, &["CON-006"]),
+    (Fault::SwallowEvents, &["CON-006", "CON-007"]),
+    (Fault::NeverWithdraw, &["PUB-011", "CAN-004"]),
+    (Fault::LoseDelivery, &["CAN-002"]),
+    (Fault::LoseRequest, &["CAN-003"]),
+    (Fault::LimitPlusOne, &["LIM-001", "LIM-002", "LIM-003"]),
+    (
+        Fault::NoLayers,
+        &[
+            "LIM-001", "LIM-003", "LIM-005", "OBS-001", "OBS-005", "OBS-008", "LIM-008",
+        ],
+    ),
+    (Fault::HandOutAll, &["LIM-004"]),
+    (Fault::CountNothing, &["OBS-001", "OBS-002", "OBS-003"]),
+    (Fault::KeepName, &["SHU-004"]),
+    (Fault::StealName, &["CON-010", "CON-017"]),
+    (Fault::HidePort, &["CON-009"]),
+    (Fault::LeakTask, &["SHU-003", "CAN-006", "CAN-005"]),
+    (Fault::NeverEnd, &["SHU-005"]),
+    (Fault::CutShort, &["SHU-006", "SHU-009"]),
+    (Fault::WaitOut, &["SHU-010", "SHU-012"]),
+    (Fault::SecondShutdown, &["CAN-009"]),
+    (Fault::ShutdownInCaller, &["CAN-009"]),
+    (Fault::LeakOnFailure, &["REQ-009"]),
+    (Fault::LargeIsDead, &["LIM-010"]),
+    (Fault::LoseFirst, &["CON-003"]),
+    (Fault::MixServers, &["CON-008"]),
+    (Fault::NoLoopback, &["CON-011", "CON-012", "CON-013"]),
+    (Fault::FirstAddressOnly, &["CON-014"]),
+    (Fault::LastSubscriberOnly, &["PUB-006"]),
+    (Fault::ShortTopics, &["PUB-014", "LIM-003"]),
+    (Fault::KeepHistory, &["PUB-015"]),
+    (Fault::DropLarge, &["LIM-009"]),
+    (Fault::AcceptLarge, &["LIM-006"]),
+    (Fault::ChangeMind, &["OBS-004"]),
+    (Fault::IgnoreCancel, &["SHU-011"]),
+    (Fault::SecondFails, &["SHU-002"]),
+    (Fault::HoldParts, &["SHU-014"]),
+    (Fault::StaleToNext, &["CON-018"]),
+    (Fault::VanishStops, &["CON-016"]),
+    (Fault::UnreadKills, &["REQ-012"]),
+    (Fault::AnyLimit, &["LIM-007"]),
+    (Fault::TakePaths, &["OBS-006"]),
+    (Fault::InventOption, &["OBS-007"]),
+    (Fault::DeclareTwice, &["OBS-009"]),
+    (Fault::KeepAll, &["LIM-012"]),
+    (Fault::CopyRequests, &["LIM-013"]),
+    (Fault::LeakDescriptors, &["CON-024", "CON-025"]),
+];

@@ -1,0 +1,345 @@
+//! The connecting side: one link, kept up by a task.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use saline_protocol::transport::{
+    Client, Context, Delivery, DeliveryReceiver, DeliverySender, Endpoint, Error, ErrorKind,
+    Instant, Lost, Metric, Result, Subscriber, TopicFilter, delivery_queue, no_reply,
+};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::wire::{self, Frame, Stream};
+use crate::wire_fault::WireFault;
+
+type Waiting = HashMap<u64, oneshot::Sender<Result<Bytes>>>;
+
+#[derive(Debug)]
+struct Subscription {
+    filters: Vec<TopicFilter>,
+    queue: DeliverySender,
+    confirmed: Option<oneshot::Sender<()>>,
+    /// Whether its subscriber was told that the link is down.
+    down: bool,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    last: u64,
+    waiting: Waiting,
+    subscriptions: HashMap<u64, Subscription>,
+}
+
+#[derive(Debug)]
+struct Line {
+    endpoint: Endpoint,
+    context: Context,
+    fault: WireFault,
+    state: Mutex<State>,
+    link: watch::Sender<Option<mpsc::Sender<Frame>>>,
+    end: CancellationToken,
+}
+
+#[derive(Debug)]
+struct ToyClient {
+    line: Arc<Line>,
+    _end: DropGuard,
+}
+
+pub async fn connect(
+    endpoint: &Endpoint,
+    context: Context,
+    fault: WireFault,
+) -> Result<Arc<dyn Client>> {
+    let line = Arc::new(Line {
+        endpoint: endpoint.clone(),
+        end: context.cancel.child_token(),
+        context,
+        fault,
+        state: Mutex::default(),
+        link: watch::channel(None).0,
+    });
+    let until = line
+        .context
+        .clock
+        .after(line.context.limits.connect_timeout);
+    let stream = line.context.clock.deadline(until, line.open()).await;
+    let stream = stream.map_err(io::Error::other).and_then(|opened| opened);
+    let stream = stream
+        .map_err(|error| Error::new(ErrorKind::Unreachable, format!("cannot connect: {error}")))?;
+    let own = Arc::clone(&line);
+    line.context.spawn(async move {
+        let end = own.end.clone();
+        tokio::select! {
+            () = end.cancelled() => {}
+            () = own.keep_up(stream) => {}
+        }
+        let mut state = own.state.lock().unwrap();
+        for (_, waiting) in state.waiting.drain() {
+            let _ = waiting.send(Err(Error::closed()));
+        }
+        state.subscriptions.clear();
+    });
+    Ok(Arc::new(ToyClient {
+        _end: line.end.clone().drop_guard(),
+        line,
+    }))
+}
+
+impl Line {
+    async fn open(&self) -> io::Result<Box<dyn Stream>> {
+        let mut stream = wire::dial(&self.endpoint, self.fault).await?;
+        stream.write_all(wire::GREETING).await?;
+        let mut greeting = [0; 4];
+        stream.read_exact(&mut greeting).await?;
+        Ok(stream)
+    }
+
+    async fn keep_up(&self, mut stream: Box<dyn Stream>) {
+        loop {
+            let _ = self.carry(stream).await;
+            self.lose();
+            if self.fault == WireFault::NeverReturn {
+                std::future::pending::<()>().await;
+            }
+            stream = loop {
+                let clock = self.context.clock;
+                let until = clock.after(self.context.limits.handshake_timeout);
+                if let Ok(Ok(stream)) = clock.deadline(until, self.open()).await {
+                    break stream;
+                }
+                clock.pause(Duration::from_millis(20)).await;
+            };
+        }
+    }
+
+    fn lose(&self) {
+        self.link.send_replace(None);
+        self.context.count(Metric::Disconnected);
+        let mut state = self.state.lock().unwrap();
+        for (_, waiting) in state.waiting.drain() {
+            let lost = Error::new(ErrorKind::ConnectionLost, "the link broke");
+            let _ = waiting.send(Err(lost));
+        }
+        for subscription in state.subscriptions.values_mut() {
+            if subscription.confirmed.is_none() && !subscription.down {
+                subscription.down = true;
+                subscription.queue.push(Delivery::Disconnected);
+            }
+        }
+    }
+
+    async fn carry(&self, stream: Box<dyn Stream>) -> io::Result<()> {
+        let (clock, limits) = (self.context.clock, &self.context.limits);
+        let (mut from, mut to) = tokio::io::split(stream);
+        let (out, mut queued) = mpsc::channel::<Frame>(16);
+        let again: Vec<_> = {
+            let state = self.state.lock().unwrap();
+            let all = state.subscriptions.iter();
+            all.map(|(number, own)| Frame::subscribe(*number, &own.filters))
+                .collect()
+        };
+        self.context.count(Metric::Connected);
+        self.link.send_replace(Some(out));
+        let writing = async {
+            for frame in again {
+                wire::write(&mut to, &frame).await?;
+            }
+            loop {
+                let tick = clock.after(limits.ping_interval / 2);
+                let frame = match clock.deadline(tick, queued.recv()).await {
+                    Ok(Some(frame)) => frame,
+                    Ok(None) => std::future::pending().await,
+                    Err(_) => Frame::new(wire::PING, 0, ""),
+                };
+                wire::write(&mut to, &frame).await?;
+            }
+        };
+        let patience = match self.fault {
+            WireFault::NoPings => Duration::from_secs(3600),
+            WireFault::Hurried => limits.ping_interval / 10,
+            _ => limits.ping_interval * 2,
+        };
+        let reading = async {
+            loop {
+                let frame = wire::read(&mut from, limits.max_message, self.fault, None);
+                let frame = clock.deadline(clock.after(patience), frame).await;
+                self.take(frame.map_err(io::Error::other)??);
+            }
+        };
+        tokio::select! {
+            done = writing => done,
+            done = reading => done,
+        }
+    }
+
+    fn take(&self, frame: Frame) {
+        let mut state = self.state.lock().unwrap();
+        match frame.kind {
+            wire::REPLY | wire::NO_REPLY => {
+                if let Some(waiting) = state.waiting.remove(&frame.number) {
+                    let _ = waiting.send(match frame.kind {
+                        wire::REPLY => Ok(frame.body),
+                        _ => Err(no_reply()),
+                    });
+                }
+            }
+            wire::SUBSCRIBED | wire::PUBLICATION | wire::LAGGED => {
+                let Some(own) = state.subscriptions.get_mut(&frame.number) else {
+                    return;
+                };
+                let delivery = match (frame.kind, frame.as_publication()) {
+                    (wire::PUBLICATION, Some((topic, payload))) => {
+                        Delivery::Message { topic, payload }
+                    }
+                    (wire::LAGGED, _) => {
+                        let count = frame.body.first_chunk().copied().unwrap_or_default();
+                        Delivery::Lagged(Lost::Messages(u64::from_be_bytes(count)))
+                    }
+                    _ => {
+                        if let Some(confirmed) = own.confirmed.take() {
+                            let _ = confirmed.send(());
+                            return;
+                        }
+                        // Asked twice, as the link came up.
+                        if !std::mem::take(&mut own.down) {
+                            return;
+                        }
+                        Delivery::Connected
+                    }
+                };
+                own.queue.push(delivery);
+            }
+            _ => {}
+        }
+    }
+
+    /// Hands `frame` to the link, which is waited for.
+    async fn send(&self, frame: Frame) {
+        let mut link = self.link.subscribe();
+        if let Ok(up) = link.wait_for(Option::is_some).await.map(|up| up.clone())
+            && let Some(up) = up
+        {
+            let _ = up.send(frame).await;
+        }
+    }
+}
+
+/// Forgets its request when it is dropped.
+struct Forget<'a>(&'a Line, u64);
+
+impl Drop for Forget<'_> {
+    fn drop(&mut self) {
+        self.0.state.lock().unwrap().waiting.remove(&self.1);
+    }
+}
+
+#[async_trait]
+impl Client for ToyClient {
+    async fn request(&self, payload: Bytes, deadline: Instant) -> Result<Bytes> {
+        let line = &self.line;
+        if line.end.is_cancelled() {
+            return Err(Error::closed());
+        }
+        let mut link = line.link.subscribe();
+        let up = line
+            .context
+            .clock
+            .deadline(deadline, link.wait_for(Option::is_some));
+        if !matches!(up.await, Ok(Ok(_))) {
+            return Err(Error::new(ErrorKind::Unreachable, "no link"));
+        }
+        let (done, outcome) = oneshot::channel();
+        let number = {
+            let mut state = line.state.lock().unwrap();
+            state.last += 1;
+            let number = state.last;
+            state.waiting.insert(number, done);
+            number
+        };
+        let _forget = Forget(line, number);
+        let exchange = async {
+            line.send(Frame::new(wire::REQUEST, number, payload)).await;
+            outcome.await.unwrap_or_else(|_| Err(Error::closed()))
+        };
+        let outcome = line.context.clock.deadline(deadline, exchange).await;
+        outcome.unwrap_or_else(|_| Err(Error::new(ErrorKind::TimedOut, "no reply")))
+    }
+
+    async fn subscribe(
+        &self,
+        _at: Option<&Endpoint>,
+        topics: Vec<TopicFilter>,
+        deadline: Instant,
+    ) -> Result<Box<dyn Subscriber>> {
+        let line = Arc::clone(&self.line);
+        let (queue, receiver) = delivery_queue(&line.context.limits);
+        let (confirmed, confirmation) = oneshot::channel();
+        let frame = {
+            let mut state = line.state.lock().unwrap();
+            state.last += 1;
+            let number = state.last;
+            let frame = Frame::subscribe(number, &topics);
+            let own = Subscription {
+                filters: topics,
+                queue,
+                confirmed: Some(confirmed),
+                down: false,
+            };
+            state.subscriptions.insert(number, own);
+            frame
+        };
+        let number = frame.number;
+        let asking = async {
+            line.send(frame).await;
+            confirmation.await
+        };
+        let outcome = line.context.clock.deadline(deadline, asking).await;
+        let subscriber = ToySubscriber {
+            line: Arc::clone(&line),
+            number,
+            receiver,
+        };
+        match outcome {
+            Ok(Ok(())) => Ok(Box::new(subscriber)),
+            _ => Err(Error::new(ErrorKind::Unreachable, "not confirmed")),
+        }
+    }
+
+    async fn shutdown(&self, _deadline: Duration) -> Result<()> {
+        self.line.end.cancel();
+        self.line.context.tracker.close();
+        self.line.context.tracker.wait().await;
+        Ok(())
+    }
+}
+
+#[derive(Debug)]
+struct ToySubscriber {
+    line: Arc<Line>,
+    number: u64,
+    receiver: DeliveryReceiver,
+}
+
+#[async_trait]
+impl Subscriber for ToySubscriber {
+    async fn next(&mut self) -> Option<Delivery> {
+        self.receiver.next().await
+    }
+}
+
+impl Drop for ToySubscriber {
+    fn drop(&mut self) {
+        let mut state = self.line.state.lock().unwrap();
+        state.subscriptions.remove(&self.number);
+        if let Some(up) = &*self.line.link.borrow() {
+            let _ = up.try_send(Frame::new(wire::UNSUBSCRIBE, self.number, ""));
+        }
+    }
+}

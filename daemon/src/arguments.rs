@@ -1,0 +1,101 @@
+//! What a daemon is told on its command line.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Arg, Command, value_parser};
+use saline_config::LogLevel;
+
+/// What a daemon is told on its command line. Salt's names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Arguments {
+    /// `-c`, `--config-dir`: `/etc/saline`
+    pub config_dir: PathBuf,
+    /// `-l`, `--log-level`: over the file's.
+    pub log_level: Option<LogLevel>,
+    /// `--pid-file`: over the file's.
+    pub pid_file: Option<PathBuf>,
+}
+
+/// Reads `arguments`, of which the first names the program.
+///
+/// # Errors
+/// The exit code to end with: 0 after `--help` or `--version`, which have been printed, and Salt's
+/// 64 for an option that there is not, which has been told on the standard error output.
+pub fn parse(
+    program: &'static str,
+    about: &'static str,
+    arguments: impl IntoIterator<Item = OsString>,
+) -> Result<Arguments, ExitCode> {
+    let command = Command::new(program)
+        .about(about)
+        .version(env!("CARGO_PKG_VERSION"))
+        .arg(
+            Arg::new("config-dir")
+                .short('c')
+                .long("config-dir")
+                .value_name("DIR")
+                .default_value("/etc/saline")
+                .value_parser(value_parser!(PathBuf))
+                .help("The folder of the configuration"),
+        )
+        .arg(
+            Arg::new("log-level")
+                .short('l')
+                .long("log-level")
+                .value_name("LEVEL")
+                .value_parser(|text: &str| text.parse::<LogLevel>())
+                .help("quiet, error, warning, info, debug or trace"),
+        )
+        .arg(
+            Arg::new("pid-file")
+                .long("pid-file")
+                .value_name("FILE")
+                .value_parser(value_parser!(PathBuf))
+                .help("Where to write the process id"),
+        );
+    match command.try_get_matches_from(arguments) {
+        Ok(matches) => Ok(Arguments {
+            config_dir: matches
+                .get_one::<PathBuf>("config-dir")
+                .cloned()
+                .unwrap_or_else(|| PathBuf::from("/etc/saline")),
+            log_level: matches.get_one::<LogLevel>("log-level").copied(),
+            pid_file: matches.get_one::<PathBuf>("pid-file").cloned(),
+        }),
+        Err(error) => {
+            // Nothing can be done about a standard output that is closed.
+            let _ = error.print();
+            Err(if error.use_stderr() {
+                ExitCode::from(64)
+            } else {
+                ExitCode::SUCCESS
+            })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(words: &[&str]) -> Result<Arguments, ExitCode> {
+        parse("saline-test", "", words.iter().map(OsString::from))
+    }
+
+    #[test]
+    fn salts_options_are_read() {
+        let arguments = parsed(&["x", "-c", "/tmp/c", "-l", "debug", "--pid-file", "/p"]).unwrap();
+        assert_eq!(arguments.config_dir, PathBuf::from("/tmp/c"));
+        assert_eq!(arguments.log_level, Some(LogLevel::Debug));
+        assert_eq!(arguments.pid_file, Some(PathBuf::from("/p")));
+        assert_eq!(
+            parsed(&["x"]).unwrap().config_dir,
+            PathBuf::from("/etc/saline")
+        );
+        assert!(parsed(&["x", "--nosuch"]).is_err());
+        assert!(parsed(&["x", "-l", "loud"]).is_err());
+    }
+}

@@ -1,0 +1,105 @@
+//! One instance at a time.
+
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{Read, Seek, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, OFlags, flock};
+
+/// Why the lock was not taken.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LockError {
+    /// Another process holds it.
+    #[error("another instance runs already{}: it holds {}", pid.map(|p| format!(" with pid {p}")).unwrap_or_default(), path.display())]
+    Held {
+        /// The lock.
+        path: PathBuf,
+        /// What the holder wrote into it.
+        pid: Option<u32>,
+    },
+    /// The file system says no.
+    #[error("cannot take the lock {}: {source}", path.display())]
+    Io {
+        /// The lock.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+}
+
+/// A lock file (`flock`), held until it is dropped or its process ends, however that happens.
+#[derive(Debug)]
+#[must_use = "the lock is held no longer than this lives"]
+pub struct InstanceLock {
+    // Closing the file is what gives the lock back.
+    _file: File,
+}
+
+impl InstanceLock {
+    /// Takes `path`, makes the folder around it (0700) and writes the process id into it. Does not wait.
+    ///
+    /// The file stays when the lock is given back: were it removed, two could hold a lock of the
+    /// same name on different files.
+    ///
+    /// # Errors
+    /// When another process holds it, or the file system says no.
+    pub fn take(path: &Path) -> Result<Self, LockError> {
+        let io = |source| LockError::Io {
+            path: path.to_owned(),
+            source,
+        };
+        if let Some(folder) = path.parent() {
+            DirBuilder::new()
+                .recursive(true)
+                .mode(0o700)
+                .create(folder)
+                .map_err(io)?;
+        }
+        let mut file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .custom_flags(OFlags::NOFOLLOW.bits().cast_signed())
+            .open(path)
+            .map_err(io)?;
+        if let Err(error) = flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            if error != rustix::io::Errno::WOULDBLOCK {
+                return Err(io(error.into()));
+            }
+            let mut text = String::new();
+            // Who holds it is a kindness; that it is held is known without it.
+            let _ = file.take(32).read_to_string(&mut text);
+            return Err(LockError::Held {
+                path: path.to_owned(),
+                pid: text.trim().parse().ok(),
+            });
+        }
+        file.set_len(0).map_err(io)?;
+        file.rewind().map_err(io)?;
+        writeln!(file, "{}", std::process::id()).map_err(io)?;
+        Ok(Self { _file: file })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_second_is_told_who_holds_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("sock/.lock");
+        let first = InstanceLock::take(&path).unwrap();
+        let error = InstanceLock::take(&path).unwrap_err();
+        assert!(
+            matches!(&error, LockError::Held { pid: Some(pid), .. } if *pid == std::process::id()),
+            "{error}"
+        );
+        drop(first);
+        let _again = InstanceLock::take(&path).unwrap();
+    }
+}

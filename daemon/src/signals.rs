@@ -1,0 +1,47 @@
+//! What the system says to a daemon.
+
+use tokio::signal::unix::{self, SignalKind};
+
+/// A signal that a daemon acts on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Signal {
+    /// SIGTERM or SIGINT: drain, and end with 0.
+    Terminate,
+    /// SIGUSR1: log what every part is doing.
+    Report,
+}
+
+/// Listens for signals from its making on.
+#[derive(Debug)]
+pub struct Signals {
+    terminate: unix::Signal,
+    interrupt: unix::Signal,
+    user1: unix::Signal,
+}
+
+impl Signals {
+    /// Starts listening. Needs a running runtime.
+    ///
+    /// # Errors
+    /// When the system does not let it.
+    pub fn new() -> std::io::Result<Self> {
+        Ok(Self {
+            terminate: unix::signal(SignalKind::terminate())?,
+            interrupt: unix::signal(SignalKind::interrupt())?,
+            user1: unix::signal(SignalKind::user_defined1())?,
+        })
+    }
+
+    /// The next one.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when the future is dropped.
+    pub async fn next(&mut self) -> Signal {
+        tokio::select! {
+            _ = self.terminate.recv() => Signal::Terminate,
+            _ = self.interrupt.recv() => Signal::Terminate,
+            _ = self.user1.recv() => Signal::Report,
+        }
+    }
+}

@@ -1,0 +1,6 @@
+//! The command line, with this transport beside the built-in ones.
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> std::process::ExitCode {
+    saline_cli::saline(std::env::args_os(), saline_websocket::registry()).await
+}

@@ -1,0 +1,86 @@
+//! The event bus: what the local publisher sends to whoever listens on this machine.
+
+use std::sync::Arc;
+
+use saline_protocol::message::{Event, Value};
+use saline_protocol::transport::{Clock, Context, Publisher};
+use time::OffsetDateTime;
+use time::format_description::BorrowedFormatItem;
+use time::macros::format_description;
+use tokio::sync::mpsc;
+
+/// Events that wait to be published.
+const QUEUE: usize = 4096;
+
+/// Salt's `_stamp`.
+const STAMP: &[BorrowedFormatItem<'_>] =
+    format_description!("[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:6]+00:00");
+
+/// Fires events. The bus is best effort: the store is the truth.
+#[derive(Debug, Clone)]
+pub struct Events {
+    queue: mpsc::Sender<Event>,
+    publisher: Arc<dyn Publisher>,
+    clock: Clock,
+}
+
+impl Events {
+    /// A bus over `publisher`; its task belongs to `context`.
+    pub fn start(publisher: Arc<dyn Publisher>, context: &Context) -> Self {
+        let (queue, mut events) = mpsc::channel::<Event>(QUEUE);
+        let out = Arc::clone(&publisher);
+        context.spawn(async move {
+            while let Some(event) = events.recv().await {
+                let published = match Event::topic(&event.tag) {
+                    Ok(topic) => out.publish(&topic, event.encode().into()).await,
+                    Err(error) => {
+                        tracing::warn!("event {:?} was not fired: {error}", event.tag);
+                        continue;
+                    }
+                };
+                if let Err(error) = published {
+                    tracing::warn!("event {} was not fired: {error}", event.tag);
+                }
+            }
+        });
+        Self {
+            queue,
+            publisher,
+            clock: context.clock,
+        }
+    }
+
+    /// Whether anybody listens to this tag. Data that is dear to make need not be made for nobody.
+    pub fn wanted(&self, tag: &str) -> bool {
+        Event::topic(tag).is_ok_and(|topic| self.publisher.subscriptions(&topic) > 0)
+    }
+
+    /// Fires an event with these data and a `_stamp`.
+    ///
+    /// # Cancel safety
+    /// When the future is dropped the event is fired or it is not.
+    pub async fn fire<K: Into<String>>(
+        &self,
+        tag: String,
+        data: impl IntoIterator<Item = (K, Value)>,
+    ) {
+        if !self.wanted(&tag) {
+            return;
+        }
+        let mut entries: Vec<(String, Value)> =
+            data.into_iter().map(|(k, v)| (k.into(), v)).collect();
+        entries.push(("_stamp".to_owned(), Value::from(self.stamp())));
+        let event = Event {
+            tag,
+            data: Value::Map(entries),
+        };
+        // The task ends with the master, and then nobody listens any more.
+        let _ = self.queue.send(event).await;
+    }
+
+    fn stamp(&self) -> String {
+        OffsetDateTime::from(self.clock.wall())
+            .format(STAMP)
+            .unwrap_or_default()
+    }
+}

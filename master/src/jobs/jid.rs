@@ -1,0 +1,160 @@
+//! Jids: always rising, and readable as the time of the publication.
+//!
+//! A jid is counted as microseconds since 1970 and only written as `%Y%m%d%H%M%S%f`. One more than
+//! `…59999999` is the next minute and not `…60000000`, so every jid is a time that exists, has
+//! twenty digits, and sorts as text in the order in which it was given out.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use saline_protocol::message::Jid;
+use time::{Date, Month, OffsetDateTime, PrimitiveDateTime, Time};
+
+/// The last microsecond of the year 9999, the last one that twenty digits can write.
+const LAST: i64 = 253_402_300_799_999_999;
+
+/// Gives out jids, each above the one before.
+#[derive(Debug, Default)]
+pub(super) struct JidSource {
+    last: Option<i64>,
+}
+
+impl JidSource {
+    /// One that goes on after `last`.
+    pub(super) fn after(last: Option<&Jid>) -> Self {
+        Self {
+            last: last.and_then(to_micros),
+        }
+    }
+
+    /// `max(last + 1, now)`. At the end of the year 9999 it stands still, and publishing under the
+    /// same jid twice is refused by the store.
+    pub(super) fn next(&mut self, now: SystemTime) -> Jid {
+        let now = now
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |since| i64::try_from(since.as_micros()).unwrap_or(LAST));
+        let next = self
+            .last
+            .map_or(now, |last| now.max(last.saturating_add(1)))
+            .clamp(0, LAST);
+        self.last = Some(next);
+        from_micros(next)
+    }
+}
+
+/// Writes a count between 0 and [`LAST`].
+fn from_micros(micros: i64) -> Jid {
+    let time = OffsetDateTime::from_unix_timestamp_nanos(i128::from(micros) * 1_000)
+        .unwrap_or(OffsetDateTime::UNIX_EPOCH);
+    let text = format!(
+        "{:04}{:02}{:02}{:02}{:02}{:02}{:06}",
+        time.year(),
+        u8::from(time.month()),
+        time.day(),
+        time.hour(),
+        time.minute(),
+        time.second(),
+        time.microsecond(),
+    );
+    Jid::parse(&text).expect("a time between the years 1970 and 9999 has twenty digits")
+}
+
+/// Reads one; none when its digits are no time.
+pub(super) fn to_micros(jid: &Jid) -> Option<i64> {
+    let digits = |from: usize, to: usize| jid.as_str()[from..to].parse::<u32>().ok();
+    let small = |from, to| digits(from, to).and_then(|n| u8::try_from(n).ok());
+    let year = i32::try_from(digits(0, 4)?).ok()?;
+    let month = Month::try_from(small(4, 6)?).ok()?;
+    let date = Date::from_calendar_date(year, month, small(6, 8)?).ok()?;
+    let time = Time::from_hms_micro(
+        small(8, 10)?,
+        small(10, 12)?,
+        small(12, 14)?,
+        digits(14, 20)?,
+    )
+    .ok()?;
+    let nanos = PrimitiveDateTime::new(date, time)
+        .assume_utc()
+        .unix_timestamp_nanos();
+    i64::try_from(nanos.div_euclid(1_000)).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::time::Duration;
+
+    fn at(micros: i64) -> SystemTime {
+        UNIX_EPOCH + Duration::from_micros(micros.unsigned_abs())
+    }
+
+    #[test]
+    fn a_jid_is_the_time_as_salt_writes_it() {
+        let jid = JidSource::default().next(at(1_700_000_000_123_456));
+        assert_eq!(jid.as_str(), "20231114221320123456");
+        assert_eq!(to_micros(&jid), Some(1_700_000_000_123_456));
+    }
+
+    #[test]
+    fn one_more_carries_into_minutes_and_years() {
+        let last = Jid::parse("20231231235959999999").unwrap();
+        let mut source = JidSource::after(Some(&last));
+        assert_eq!(source.next(at(0)).as_str(), "20240101000000000000");
+        let last = Jid::parse("20240228235959999999").unwrap();
+        let mut source = JidSource::after(Some(&last));
+        assert_eq!(source.next(at(0)).as_str(), "20240229000000000000");
+    }
+
+    #[test]
+    fn a_clock_that_steps_back_does_not_step_jids_back() {
+        let mut source = JidSource::default();
+        let first = source.next(at(1_700_000_000_000_000));
+        let second = source.next(at(1_600_000_000_000_000));
+        let third = source.next(UNIX_EPOCH - Duration::from_secs(1));
+        assert!(first < second && second < third);
+        assert_eq!(to_micros(&third), Some(1_700_000_000_000_002));
+    }
+
+    #[test]
+    fn the_last_microsecond_is_the_last() {
+        let mut source = JidSource::default();
+        let last = source.next(UNIX_EPOCH + Duration::from_secs(10_u64.pow(15)));
+        assert_eq!(last.as_str(), "99991231235959999999");
+        assert_eq!(source.next(at(0)), last);
+    }
+
+    #[test]
+    fn digits_that_are_no_time_are_not_counted_on() {
+        for bad in [
+            "20240230000000000000",
+            "20240101006000000000",
+            "99999999999999999999",
+        ] {
+            assert_eq!(to_micros(&Jid::parse(bad).unwrap()), None, "{bad}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn jids_rise_whatever_the_clock_does(
+            start in proptest::option::of(0..LAST / 2),
+            clock in proptest::collection::vec(prop_oneof![0..LAST / 2, 1_699_999_999_999_990..1_700_000_000_000_010i64], 1..50),
+        ) {
+            let start = start.map(from_micros);
+            let mut source = JidSource::after(start.as_ref());
+            let mut last = start;
+            for now in clock {
+                let jid = source.next(at(now));
+                prop_assert_eq!(jid.as_str().len(), 20);
+                prop_assert!(to_micros(&jid).is_some_and(|micros| micros >= now));
+                prop_assert!(last.is_none_or(|last| last < jid));
+                last = Some(jid);
+            }
+        }
+
+        #[test]
+        fn what_is_written_is_read(micros in 0..=LAST) {
+            prop_assert_eq!(to_micros(&from_micros(micros)), Some(micros));
+        }
+    }
+}

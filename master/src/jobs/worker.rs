@@ -1,0 +1,281 @@
+//! The two threads that own the connections: one writes, one reads.
+//!
+//! The writer takes one command and whatever else is queued, runs them in one transaction, and
+//! answers them all after its commit. So the more is asked of it, the more it does in one sync of
+//! the disk, and a lone command waits for nobody. Each command has a savepoint of its own: one that
+//! fails leaves nothing behind, and its neighbours are kept.
+
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use rusqlite::Connection;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+
+use super::StoreError;
+
+/// Commands that wait for a thread; who comes then waits for a place.
+const QUEUE: usize = 4_096;
+
+/// Commands in one transaction.
+const BATCH: usize = 1_000;
+
+/// What the commands of a thread may carry together, in KiB: 128 MiB. A larger one waits until it
+/// is alone.
+const QUEUED_KIB: u32 = 128 * 1024;
+
+/// What a thread is told.
+pub(super) enum Order {
+    /// Do this.
+    Call(Box<dyn Command>),
+    /// Do what is queued, and end.
+    Close,
+}
+
+/// Something to do with a connection, for somebody who waits.
+pub(super) trait Command: Send {
+    /// Does it, and keeps what came out.
+    fn run(&mut self, connection: &Connection) -> Result<(), StoreError>;
+    /// Whether somebody still waits for it.
+    fn is_awaited(&self) -> bool;
+    /// Tells what came out, or the error that all in its transaction have met.
+    fn answer(self: Box<Self>, failed: Option<&StoreError>);
+}
+
+struct Call<T, F> {
+    act: Option<F>,
+    outcome: Result<T, StoreError>,
+    reply: oneshot::Sender<Result<T, StoreError>>,
+    _room: Option<OwnedSemaphorePermit>,
+}
+
+impl<T, F> Command for Call<T, F>
+where
+    T: Send,
+    F: FnOnce(&Connection) -> Result<T, StoreError> + Send,
+{
+    fn run(&mut self, connection: &Connection) -> Result<(), StoreError> {
+        if let Some(act) = self.act.take() {
+            self.outcome = act(connection);
+        }
+        match &self.outcome {
+            Ok(_) => Ok(()),
+            Err(error) => Err(error.clone()),
+        }
+    }
+
+    fn is_awaited(&self) -> bool {
+        !self.reply.is_closed()
+    }
+
+    fn answer(self: Box<Self>, failed: Option<&StoreError>) {
+        let outcome = match failed {
+            Some(error) => Err(error.clone()),
+            None => self.outcome,
+        };
+        // Nobody waits any more: it is done all the same.
+        let _ = self.reply.send(outcome);
+    }
+}
+
+/// A thread that owns a connection.
+pub(super) struct Worker {
+    orders: Option<mpsc::Sender<Order>>,
+    room: Arc<Semaphore>,
+    thread: Mutex<Option<(JoinHandle<()>, oneshot::Receiver<()>)>>,
+}
+
+impl Worker {
+    /// Starts the one that writes.
+    pub(super) fn writer(connection: Connection) -> io::Result<Self> {
+        Self::start("saline-store", connection, write)
+    }
+
+    /// Starts the one that reads.
+    pub(super) fn reader(connection: Connection) -> io::Result<Self> {
+        Self::start("saline-reader", connection, read)
+    }
+
+    fn start(
+        name: &str,
+        connection: Connection,
+        work: fn(&Connection, mpsc::Receiver<Order>),
+    ) -> io::Result<Self> {
+        let (orders, queue) = mpsc::channel(QUEUE);
+        let (done, ended) = oneshot::channel();
+        let thread = thread::Builder::new()
+            .name(name.to_owned())
+            .spawn(move || {
+                work(&connection, queue);
+                // Closing the writer's empties the write-ahead log.
+                drop(connection);
+                // Nobody need wait for it.
+                let _ = done.send(());
+            })?;
+        Ok(Self {
+            orders: Some(orders),
+            room: Arc::new(Semaphore::new(QUEUED_KIB as usize)),
+            thread: Mutex::new(Some((thread, ended))),
+        })
+    }
+
+    /// Has `act` done, and waits for what comes out. `bytes` is about what it carries.
+    ///
+    /// Cancel safety: once it is queued it is carried out; before, nothing happens.
+    pub(super) async fn call<T, F>(&self, bytes: usize, act: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    {
+        let orders = self.orders.as_ref().ok_or(StoreError::Closed)?;
+        let kib = u32::try_from(bytes / 1024)
+            .unwrap_or(u32::MAX)
+            .min(QUEUED_KIB);
+        let room = match kib {
+            0 => None,
+            kib => Some(
+                Arc::clone(&self.room)
+                    .acquire_many_owned(kib)
+                    .await
+                    .map_err(|_| StoreError::Closed)?,
+            ),
+        };
+        let (reply, answer) = oneshot::channel();
+        let call = Call {
+            act: Some(act),
+            outcome: Err(StoreError::Closed),
+            reply,
+            _room: room,
+        };
+        orders
+            .send(Order::Call(Box::new(call)))
+            .await
+            .map_err(|_| StoreError::Closed)?;
+        answer.await.map_err(|_| StoreError::Closed)?
+    }
+
+    /// Waits until the thread has done what is queued and has ended.
+    pub(super) async fn close(&self) {
+        if let Some(orders) = &self.orders {
+            // It has ended already.
+            let _ = orders.send(Order::Close).await;
+        }
+        let thread = self.take_thread();
+        if let Some((thread, ended)) = thread {
+            // Either way it is over.
+            let _ = ended.await;
+            join(thread);
+        }
+    }
+
+    fn take_thread(&self) -> Option<(JoinHandle<()>, oneshot::Receiver<()>)> {
+        self.thread
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take()
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.orders = None;
+        if let Some((thread, _)) = self.take_thread() {
+            join(thread);
+        }
+    }
+}
+
+fn join(thread: JoinHandle<()>) {
+    if thread.join().is_err() {
+        tracing::error!("a thread of the job store panicked");
+    }
+}
+
+/// Takes orders until there are none any more.
+fn next(queue: &mut mpsc::Receiver<Order>) -> Option<Box<dyn Command>> {
+    loop {
+        match queue.blocking_recv()? {
+            Order::Call(command) => return Some(command),
+            Order::Close => queue.close(),
+        }
+    }
+}
+
+fn read(connection: &Connection, mut queue: mpsc::Receiver<Order>) {
+    while let Some(mut command) = next(&mut queue) {
+        if command.is_awaited() {
+            // The outcome is in the answer.
+            let _ = command.run(connection);
+            command.answer(None);
+        }
+    }
+}
+
+fn write(connection: &Connection, mut queue: mpsc::Receiver<Order>) {
+    let mut failing = false;
+    while let Some(first) = next(&mut queue) {
+        let mut batch = vec![first];
+        while batch.len() < BATCH {
+            match queue.try_recv() {
+                Ok(Order::Call(command)) => batch.push(command),
+                Ok(Order::Close) => queue.close(),
+                Err(_) => break,
+            }
+        }
+        let outcome = commit(connection, &mut batch);
+        // Minions try again and again: it is said once.
+        match &outcome {
+            Err(error) if !failing => tracing::error!(%error, "the job store fails"),
+            Ok(()) if failing => tracing::info!("the job store works again"),
+            _ => {}
+        }
+        failing = outcome.is_err();
+        for command in batch {
+            command.answer(outcome.as_ref().err());
+        }
+        if failing {
+            empty_log(connection);
+        }
+    }
+}
+
+/// Gives the write-ahead log back to a disk that is full.
+fn empty_log(connection: &Connection) {
+    let emptied = connection
+        .prepare_cached("PRAGMA wal_checkpoint(TRUNCATE)")
+        .and_then(|mut checkpoint| checkpoint.query_row([], |_| Ok(())));
+    if let Err(error) = emptied {
+        tracing::debug!(%error, "the log of the job store cannot be emptied");
+    }
+}
+
+/// Runs all of them in one transaction. An error means that nothing of any was kept.
+fn commit(connection: &Connection, batch: &mut [Box<dyn Command>]) -> Result<(), StoreError> {
+    let say = |sql| -> Result<(), StoreError> {
+        connection.prepare_cached(sql)?.execute([])?;
+        Ok(())
+    };
+    let all = || -> Result<(), StoreError> {
+        say("BEGIN IMMEDIATE")?;
+        for command in batch {
+            say("SAVEPOINT one")?;
+            if let Err(error) = command.run(connection) {
+                if connection.is_autocommit() {
+                    // A full disk or a failing one can end the whole transaction.
+                    return Err(error);
+                }
+                say("ROLLBACK TO one")?;
+            }
+            say("RELEASE one")?;
+        }
+        say("COMMIT")
+    };
+    let outcome = all();
+    if outcome.is_err() && !connection.is_autocommit() {
+        // What cannot even be taken back is taken back when the file is next opened.
+        if let Err(error) = say("ROLLBACK") {
+            tracing::error!(%error, "the job store cannot roll back");
+        }
+    }
+    outcome
+}

@@ -1,0 +1,55 @@
+//! The ids of accepted keys, which every publication asks for: read again only when the folder
+//! has changed.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use saline_protocol::channel::KeyError;
+use saline_protocol::message::MinionId;
+
+use super::folder::{Folder, Found};
+
+/// How long a folder must have been at rest before its time of change tells everything. File
+/// systems stamp changes with a clock that may tick only every few milliseconds, and two changes
+/// within one tick look like one.
+const AT_REST: Duration = Duration::from_secs(1);
+
+/// What the folder of accepted keys was seen to hold.
+#[derive(Debug, Default)]
+pub(super) struct AcceptedIds {
+    /// When it had last changed, if that can be relied on.
+    changed: Option<SystemTime>,
+    /// By id.
+    ids: Arc<Vec<MinionId>>,
+}
+
+impl AcceptedIds {
+    /// The ids, sorted. A file that was a key when its name came is taken to be one still.
+    pub(super) fn get(
+        &mut self,
+        folder: &Folder,
+        now: SystemTime,
+    ) -> Result<Arc<Vec<MinionId>>, KeyError> {
+        // Before the names, so that a change that comes between is seen the next time.
+        let changed = folder.changed()?;
+        if self.changed == Some(changed) {
+            return Ok(Arc::clone(&self.ids));
+        }
+        let known: HashSet<&MinionId> = self.ids.iter().collect();
+        let mut ids = Vec::new();
+        for id in folder.names()? {
+            if known.contains(&id) || matches!(folder.read(&id)?, Found::Key(_)) {
+                ids.push(id);
+            }
+        }
+        drop(known);
+        ids.sort_unstable();
+        if ids != *self.ids {
+            self.ids = Arc::new(ids);
+        }
+        let at_rest = now.duration_since(changed).is_ok_and(|age| age > AT_REST);
+        self.changed = at_rest.then_some(changed);
+        Ok(Arc::clone(&self.ids))
+    }
+}

@@ -1,0 +1,276 @@
+//! The table, a case for each row.
+
+use super::*;
+use crate::keys::tests::{Place, id, key};
+use saline_protocol::message::KeyState::{self, Accepted, Denied, Pending, Rejected};
+
+const PLAIN: Policy = Policy {
+    auto_accept: false,
+    open_mode: false,
+    max_pending: 10,
+};
+const AUTO: Policy = Policy {
+    auto_accept: true,
+    ..PLAIN
+};
+const OPEN: Policy = Policy {
+    open_mode: true,
+    ..PLAIN
+};
+
+/// The key that is presented, and another.
+const SAME: u8 = 1;
+const OTHER: u8 = 2;
+
+struct Row {
+    name: &'static str,
+    /// What the store holds under the id.
+    before: &'static [(KeyState, u8)],
+    policy: Policy,
+    verdict: (KeyAnswer, &'static str, bool, bool),
+    after: &'static [(KeyState, u8)],
+}
+
+const TABLE: &[Row] = &[
+    Row {
+        name: "open mode, unknown",
+        before: &[],
+        policy: OPEN,
+        verdict: (KeyAnswer::Accepted, "accept", true, true),
+        after: &[(Accepted, SAME)],
+    },
+    Row {
+        name: "open mode, another accepted",
+        before: &[(Accepted, OTHER)],
+        policy: OPEN,
+        verdict: (KeyAnswer::Accepted, "accept", true, true),
+        after: &[(Accepted, SAME)],
+    },
+    Row {
+        name: "open mode, accepted",
+        before: &[(Accepted, SAME)],
+        policy: OPEN,
+        verdict: (KeyAnswer::Accepted, "accept", true, false),
+        after: &[(Accepted, SAME)],
+    },
+    Row {
+        name: "open mode, waiting",
+        before: &[(Pending, OTHER)],
+        policy: OPEN,
+        verdict: (KeyAnswer::Accepted, "accept", true, true),
+        after: &[(Accepted, SAME)],
+    },
+    Row {
+        name: "open mode, rejected: in, and rejected again when the emergency is over",
+        before: &[(Rejected, SAME)],
+        policy: OPEN,
+        verdict: (KeyAnswer::Accepted, "accept", true, true),
+        after: &[(Accepted, SAME), (Rejected, SAME)],
+    },
+    Row {
+        name: "rejected, the same key",
+        before: &[(Rejected, SAME)],
+        policy: PLAIN,
+        verdict: (KeyAnswer::Rejected, "reject", false, false),
+        after: &[(Rejected, SAME)],
+    },
+    Row {
+        name: "rejected, another key",
+        before: &[(Rejected, OTHER)],
+        policy: PLAIN,
+        verdict: (KeyAnswer::Rejected, "reject", false, false),
+        after: &[(Rejected, OTHER)],
+    },
+    Row {
+        name: "rejected, autosign",
+        before: &[(Rejected, SAME)],
+        policy: AUTO,
+        verdict: (KeyAnswer::Rejected, "reject", false, false),
+        after: &[(Rejected, SAME)],
+    },
+    Row {
+        name: "rejected counts before accepted",
+        before: &[(Accepted, SAME), (Rejected, OTHER)],
+        policy: AUTO,
+        verdict: (KeyAnswer::Rejected, "reject", false, false),
+        after: &[(Accepted, SAME), (Rejected, OTHER)],
+    },
+    Row {
+        name: "accepted, same",
+        before: &[(Accepted, SAME)],
+        policy: PLAIN,
+        verdict: (KeyAnswer::Accepted, "accept", true, false),
+        after: &[(Accepted, SAME)],
+    },
+    Row {
+        name: "accepted, different",
+        before: &[(Accepted, OTHER)],
+        policy: PLAIN,
+        verdict: (KeyAnswer::Denied, "denied", false, true),
+        after: &[(Accepted, OTHER), (Denied, SAME)],
+    },
+    Row {
+        name: "accepted, different, autosign",
+        before: &[(Accepted, OTHER)],
+        policy: AUTO,
+        verdict: (KeyAnswer::Denied, "denied", false, true),
+        after: &[(Accepted, OTHER), (Denied, SAME)],
+    },
+    Row {
+        name: "accepted, different, denied before: the first denied key stays",
+        before: &[(Accepted, OTHER), (Denied, 3)],
+        policy: PLAIN,
+        verdict: (KeyAnswer::Denied, "denied", false, false),
+        after: &[(Accepted, OTHER), (Denied, 3)],
+    },
+    Row {
+        name: "none",
+        before: &[],
+        policy: PLAIN,
+        verdict: (KeyAnswer::Pending, "pend", true, true),
+        after: &[(Pending, SAME)],
+    },
+    Row {
+        name: "none, autosign",
+        before: &[],
+        policy: AUTO,
+        verdict: (KeyAnswer::Accepted, "accept", true, true),
+        after: &[(Accepted, SAME)],
+    },
+    Row {
+        name: "none, denied before: denied is no state of an id",
+        before: &[(Denied, SAME)],
+        policy: PLAIN,
+        verdict: (KeyAnswer::Pending, "pend", true, true),
+        after: &[(Denied, SAME), (Pending, SAME)],
+    },
+    Row {
+        name: "none, no room",
+        before: &[],
+        policy: Policy {
+            max_pending: 0,
+            ..PLAIN
+        },
+        verdict: (KeyAnswer::Full, "full", false, false),
+        after: &[],
+    },
+    Row {
+        name: "pending, different",
+        before: &[(Pending, OTHER)],
+        policy: PLAIN,
+        verdict: (KeyAnswer::Denied, "denied", false, true),
+        after: &[(Denied, SAME), (Pending, OTHER)],
+    },
+    Row {
+        name: "pending, different, autosign",
+        before: &[(Pending, OTHER)],
+        policy: AUTO,
+        verdict: (KeyAnswer::Denied, "denied", false, true),
+        after: &[(Denied, SAME), (Pending, OTHER)],
+    },
+    Row {
+        name: "pending, same",
+        before: &[(Pending, SAME)],
+        policy: PLAIN,
+        verdict: (KeyAnswer::Pending, "pend", true, false),
+        after: &[(Pending, SAME)],
+    },
+    Row {
+        name: "pending, same, no room: it has its place",
+        before: &[(Pending, SAME)],
+        policy: Policy {
+            max_pending: 0,
+            ..PLAIN
+        },
+        verdict: (KeyAnswer::Pending, "pend", true, false),
+        after: &[(Pending, SAME)],
+    },
+    Row {
+        name: "pending, same, autosign",
+        before: &[(Pending, SAME)],
+        policy: AUTO,
+        verdict: (KeyAnswer::Accepted, "accept", true, true),
+        after: &[(Accepted, SAME)],
+    },
+];
+
+#[test]
+fn the_table_of_states() {
+    for row in TABLE {
+        let place = Place::new();
+        let store = place.open();
+        for (state, number) in row.before {
+            place.seed(*state, "web1", *number);
+        }
+        let (answer, act, result, changed) = row.verdict;
+        assert_eq!(
+            store.authenticate(&id("web1"), key(SAME), row.policy),
+            Verdict::new(answer, act, result, changed),
+            "{}",
+            row.name
+        );
+        let after: Vec<_> = store
+            .list()
+            .unwrap()
+            .into_iter()
+            .map(|entry| (entry.state, entry.identity[0]))
+            .collect();
+        assert_eq!(after, row.after, "{}", row.name);
+    }
+}
+
+#[test]
+fn anything_else_is_an_error_and_lets_nobody_in() {
+    for (state, answer) in [
+        (Rejected, KeyAnswer::Rejected),
+        (Accepted, KeyAnswer::Denied),
+        (Pending, KeyAnswer::Denied),
+    ] {
+        for policy in [PLAIN, AUTO] {
+            let place = Place::new();
+            let store = place.open();
+            std::fs::write(place.file(state, "web1"), "no key").unwrap();
+            let verdict = store.authenticate(&id("web1"), key(SAME), policy);
+            assert_eq!(verdict, Verdict::new(answer, "error", false, false));
+            assert!(store.list().unwrap().is_empty());
+        }
+    }
+    // A store that cannot be written.
+    let place = Place::new();
+    let store = place.open();
+    std::fs::create_dir(place.file(Accepted, "web1")).unwrap();
+    let verdict = store.authenticate(&id("web1"), key(SAME), OPEN);
+    assert_eq!(
+        verdict,
+        Verdict::new(KeyAnswer::Full, "error", false, false)
+    );
+}
+
+#[test]
+fn strangers_cannot_fill_the_disk() {
+    let place = Place::new();
+    let store = place.open();
+    let come = |name: String| store.authenticate(&id(&name), key(SAME), PLAIN).answer;
+    for number in 0..10 {
+        assert_eq!(come(format!("m{number}")), KeyAnswer::Pending);
+    }
+    assert_eq!(come("m10".to_owned()), KeyAnswer::Full);
+    assert_eq!(come("m9".to_owned()), KeyAnswer::Pending);
+    assert_eq!(store.pending_count().unwrap(), 10);
+    // Other keys under known ids: one is kept of each.
+    for number in 3..20 {
+        let _ = store.authenticate(&id("m1"), key(number), PLAIN);
+    }
+    let denied = store.list().unwrap();
+    assert_eq!(
+        denied.iter().filter(|entry| entry.state == Denied).count(),
+        1
+    );
+    // An operator makes room.
+    let keys = vec![(Pending, id("m0"))];
+    let _ = store.apply(&crate::keys::tests::act(
+        saline_protocol::message::KeyAction::Delete,
+        keys,
+    ));
+    assert_eq!(come("m10".to_owned()), KeyAnswer::Pending);
+}

@@ -1,0 +1,174 @@
+//! One folder of public keys, a file each. Its name is an id, its content a key in PEM.
+//!
+//! Operators seed and copy these files by hand while a master runs, so nothing here remembers what
+//! a file holds: it is read when it is asked for.
+
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use rustix::fs::OFlags;
+use saline_protocol::channel::{KeyError, PublicIdentity};
+use saline_protocol::message::MinionId;
+
+/// The most of a file that is read. A key in PEM has 113 bytes; the rest is room for comments.
+const LARGEST_FILE: u64 = 16 * 1024;
+
+/// A file that is being written. It begins with a dot, so that it is no id.
+const UNFINISHED: &str = ".unfinished";
+
+/// What stands under an id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Found {
+    /// No file.
+    Nothing,
+    /// A key.
+    Key([u8; 32]),
+    /// Something that is no key.
+    NoKey,
+}
+
+/// A folder of keys.
+#[derive(Debug)]
+pub(super) struct Folder {
+    path: PathBuf,
+}
+
+impl Folder {
+    /// Makes it if it is not there, and private (0700) if it was not.
+    pub(super) fn open(path: PathBuf) -> Result<Self, KeyError> {
+        let settle = || {
+            DirBuilder::new()
+                .recursive(true)
+                .mode(0o700)
+                .create(&path)?;
+            if fs::metadata(&path)?.permissions().mode() & 0o077 != 0 {
+                fs::set_permissions(&path, Permissions::from_mode(0o700))?;
+            }
+            absent_is_fine(fs::remove_file(path.join(UNFINISHED)))
+        };
+        settle().map_err(|error| io_error("open", &path, error))?;
+        Ok(Self { path })
+    }
+
+    /// What stands under `id`. Symbolic links are not followed, and nothing but a file is read.
+    pub(super) fn read(&self, id: &MinionId) -> Result<Found, KeyError> {
+        let path = self.path.join(id.as_str());
+        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        let opened = OpenOptions::new()
+            .read(true)
+            .custom_flags(flags.bits().cast_signed())
+            .open(&path);
+        let file = match opened {
+            Ok(file) => file,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Found::Nothing),
+            Err(error) if is_link(&error) => {
+                tracing::warn!(file = %path.display(), "skipped: a symbolic link is no key");
+                return Ok(Found::NoKey);
+            }
+            Err(error) => return Err(io_error("read", &path, error)),
+        };
+        let text = read_text(file).map_err(|error| io_error("read", &path, error))?;
+        match text.as_deref().map(PublicIdentity::from_pem) {
+            Some(Ok(key)) => Ok(Found::Key(key.0)),
+            _ => {
+                tracing::warn!(file = %path.display(), "skipped: it holds no Ed25519 public key in PEM");
+                Ok(Found::NoKey)
+            }
+        }
+    }
+
+    /// Puts a key under `id`, in place of what stands there. It is on the disk when this returns,
+    /// and its name is after [`sync`](Self::sync). One at a time.
+    pub(super) fn write(&self, id: &MinionId, key: [u8; 32]) -> Result<(), KeyError> {
+        let path = self.path.join(id.as_str());
+        let unfinished = self.path.join(UNFINISHED);
+        let write = || {
+            absent_is_fine(fs::remove_file(&unfinished))?;
+            let mut file = OpenOptions::new()
+                .write(true)
+                .create_new(true)
+                .mode(0o600)
+                .open(&unfinished)?;
+            file.write_all(PublicIdentity(key).to_pem().as_bytes())?;
+            file.sync_all()?;
+            fs::rename(&unfinished, &path)
+        };
+        write().map_err(|error| io_error("write", &path, error))
+    }
+
+    /// Takes the key of `id` away, if there is one.
+    pub(super) fn remove(&self, id: &MinionId) -> Result<(), KeyError> {
+        let path = self.path.join(id.as_str());
+        absent_is_fine(fs::remove_file(&path)).map_err(|error| io_error("remove", &path, error))
+    }
+
+    /// Makes what was written and removed survive a loss of power.
+    pub(super) fn sync(&self) -> Result<(), KeyError> {
+        File::open(&self.path)
+            .and_then(|folder| folder.sync_all())
+            .map_err(|error| io_error("write", &self.path, error))
+    }
+
+    /// The names in it that are ids, in no order. What they hold may be no key.
+    pub(super) fn names(&self) -> Result<Vec<MinionId>, KeyError> {
+        let read = || {
+            let mut ids = Vec::new();
+            for entry in fs::read_dir(&self.path)? {
+                let name = entry?.file_name();
+                let text = name.to_string_lossy();
+                match MinionId::parse(&text) {
+                    Ok(id) => ids.push(id),
+                    // Ours while it is written, or somebody else's notes.
+                    Err(_) if text.starts_with('.') => {}
+                    Err(error) => {
+                        tracing::warn!(folder = %self.path.display(), %error, "skipped: a key's file is named by an id");
+                    }
+                }
+            }
+            Ok(ids)
+        };
+        read().map_err(|error| io_error("read", &self.path, error))
+    }
+
+    /// When a name in it last came, went, or was given to another file.
+    pub(super) fn changed(&self) -> Result<SystemTime, KeyError> {
+        fs::metadata(&self.path)
+            .and_then(|metadata| metadata.modified())
+            .map_err(|error| io_error("read", &self.path, error))
+    }
+}
+
+/// The text of a regular file of moderate length; none when it is anything else.
+fn read_text(file: File) -> io::Result<Option<String>> {
+    if !file.metadata()?.is_file() {
+        return Ok(None);
+    }
+    let mut bytes = Vec::new();
+    file.take(LARGEST_FILE + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > LARGEST_FILE {
+        return Ok(None);
+    }
+    Ok(String::from_utf8(bytes).ok())
+}
+
+fn is_link(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error())
+}
+
+fn absent_is_fine(outcome: io::Result<()>) -> io::Result<()> {
+    match outcome {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
+
+fn io_error(what: &'static str, path: &Path, source: io::Error) -> KeyError {
+    KeyError::Io {
+        what,
+        path: path.to_owned(),
+        source,
+    }
+}

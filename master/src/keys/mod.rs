@@ -1,0 +1,143 @@
+//! The key store: which keys are accepted, wait, are rejected or denied. Salt's four folders, so
+//! that operators can seed and copy them; and beside them the keys of operators.
+//!
+//! The disk is the truth, also while a master runs. Everything here blocks on it: call it where
+//! blocking is allowed.
+
+mod accepted;
+mod act;
+mod authenticate;
+mod folder;
+mod offline;
+mod operators;
+mod root_key;
+#[cfg(test)]
+mod tests;
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use saline_protocol::channel::KeyError;
+use saline_protocol::message::{KeyEntry, KeyState, MinionId};
+use saline_protocol::transport::{Clock, Instant};
+
+pub use act::{Applied, KeyChange};
+pub use authenticate::{KeyAnswer, Policy, Verdict};
+pub use offline::offline;
+pub use operators::{LOCAL_OPERATOR, OperatorStore};
+pub use root_key::root_key;
+
+use accepted::AcceptedIds;
+use folder::{Folder, Found};
+
+/// The key store. One process has it at a time: the one that holds the [`InstanceLock`](saline_daemon::InstanceLock).
+#[derive(Debug)]
+pub struct KeyStore {
+    clock: Clock,
+    accepted: Folder,
+    denied: Folder,
+    pending: Folder,
+    rejected: Folder,
+    acting: Mutex<Acting>,
+}
+
+/// What only one may use at a time. Who changes files holds it too.
+#[derive(Debug, Default)]
+struct Acting {
+    accepted: AcceptedIds,
+    /// Keys that wait, and when they were counted.
+    pending: Option<(usize, Instant)>,
+}
+
+impl KeyStore {
+    /// Opens the store under `pki_dir`, making its folders as needed, all of them private (0700).
+    ///
+    /// # Errors
+    /// When a folder cannot be made or is not ours.
+    pub fn open(pki_dir: &Path, clock: Clock) -> Result<Self, KeyError> {
+        saline_protocol::channel::key_file::create_private_folder(pki_dir)?;
+        let folder = |state: KeyState| Folder::open(pki_dir.join(state.folder()));
+        Ok(Self {
+            clock,
+            accepted: folder(KeyState::Accepted)?,
+            denied: folder(KeyState::Denied)?,
+            pending: folder(KeyState::Pending)?,
+            rejected: folder(KeyState::Rejected)?,
+            acting: Mutex::default(),
+        })
+    }
+
+    /// What is known under an id now: the state that counts, and the key. If files were copied so
+    /// that it has several, rejected counts before accepted, that before pending, and that before
+    /// denied. None also when the disk fails, which is logged.
+    pub fn lookup(&self, id: &MinionId) -> Option<(KeyState, [u8; 32])> {
+        use KeyState::{Accepted, Denied, Pending, Rejected};
+        for state in [Rejected, Accepted, Pending, Denied] {
+            match self.folder(state).read(id) {
+                Ok(Found::Key(key)) => return Some((state, key)),
+                // What is meant to be rejected is not to be accepted by a slip of the editor.
+                Ok(Found::NoKey) if state == Rejected => return None,
+                Ok(_) => {}
+                Err(error) => {
+                    tracing::error!(%id, %error, "the key store cannot be read");
+                    return None;
+                }
+            }
+        }
+        None
+    }
+
+    /// Every key, in the order in which `saline-key -L` shows them: by state, then by id.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    pub fn list(&self) -> Result<Vec<KeyEntry>, KeyError> {
+        let mut entries = Vec::new();
+        for state in KeyState::ALL {
+            let folder = self.folder(state);
+            let mut ids = folder.names()?;
+            ids.sort_unstable();
+            for id in ids {
+                if let Found::Key(identity) = folder.read(&id)? {
+                    entries.push(KeyEntry {
+                        id,
+                        state,
+                        identity,
+                    });
+                }
+            }
+        }
+        Ok(entries)
+    }
+
+    /// The ids with an accepted key, sorted: what targets are matched against. Cheap while the
+    /// folder rests.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    pub fn accepted_ids(&self) -> Result<Arc<Vec<MinionId>>, KeyError> {
+        let now = self.clock.wall();
+        self.acting().accepted.get(&self.accepted, now)
+    }
+
+    /// How many keys wait to be accepted.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    pub fn pending_count(&self) -> Result<usize, KeyError> {
+        Ok(self.pending.names()?.len())
+    }
+
+    fn folder(&self, state: KeyState) -> &Folder {
+        match state {
+            KeyState::Accepted => &self.accepted,
+            KeyState::Denied => &self.denied,
+            KeyState::Pending => &self.pending,
+            KeyState::Rejected => &self.rejected,
+        }
+    }
+
+    fn acting(&self) -> MutexGuard<'_, Acting> {
+        self.acting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,83 @@
+//! The keys of those who give orders: a store of their own that nothing but an operator's editor
+//! puts a key into.
+
+use std::path::Path;
+
+use saline_protocol::channel::KeyError;
+use saline_protocol::message::MinionId;
+
+use super::folder::{Folder, Found};
+
+/// The operator who is on this machine and may read the root key, `cachedir/.root_key`.
+pub const LOCAL_OPERATOR: &str = "root";
+
+/// The keys of operators: `pki_dir/operators/<name>`, and the local one.
+#[derive(Debug)]
+pub struct OperatorStore {
+    folder: Folder,
+    root: [u8; 32],
+}
+
+impl OperatorStore {
+    /// Opens it, making the folder (0700) as needed. `root` is the key of the local operator.
+    ///
+    /// # Errors
+    /// When the folder cannot be made.
+    pub fn open(pki_dir: &Path, root: [u8; 32]) -> Result<Self, KeyError> {
+        Ok(Self {
+            folder: Folder::open(pki_dir.join("operators"))?,
+            root,
+        })
+    }
+
+    /// The key of an operator. A name is made as a minion's id is, so that none is a path; `root`
+    /// is the local operator, whatever file has that name. None also when the disk fails, which is
+    /// logged. Blocks on the disk.
+    pub fn lookup(&self, name: &str) -> Option<[u8; 32]> {
+        if name == LOCAL_OPERATOR {
+            return Some(self.root);
+        }
+        let name = MinionId::parse(name).ok()?;
+        match self.folder.read(&name) {
+            Ok(Found::Key(key)) => Some(key),
+            Ok(_) => None,
+            Err(error) => {
+                tracing::error!(operator = %name, %error, "the key of an operator cannot be read");
+                None
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use saline_protocol::channel::Identity;
+
+    #[test]
+    fn root_is_not_in_the_folder_and_names_are_no_paths() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = OperatorStore::open(folder.path(), [7; 32]).unwrap();
+        let key = Identity::generate().unwrap().public();
+        let seed = |name: &str| {
+            std::fs::write(folder.path().join("operators").join(name), key.to_pem()).unwrap();
+        };
+        seed("root");
+        seed("alice");
+        seed("../outside");
+        assert_eq!(store.lookup("root"), Some([7; 32]));
+        assert_eq!(store.lookup("alice"), Some(key.0));
+        assert_eq!(store.lookup("bob"), None);
+        for name in [
+            "../outside",
+            "operators/alice",
+            "./alice",
+            "",
+            ".",
+            "alice\0",
+            "Älice",
+        ] {
+            assert_eq!(store.lookup(name), None, "{name:?}");
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! What the key store promises, from outside.
+
+mod acts;
+mod disk;
+
+use std::path::PathBuf;
+
+use saline_protocol::channel::PublicIdentity;
+use saline_protocol::message::{KeyAction, KeyRequest, KeyState, MinionId, RequestId};
+use saline_protocol::transport::Clock;
+use tempfile::TempDir;
+
+use super::{Applied, KeyStore};
+
+/// A folder of keys that goes with it.
+pub(super) struct Place {
+    pub(super) folder: TempDir,
+}
+
+impl Place {
+    pub(super) fn new() -> Self {
+        Self {
+            folder: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    pub(super) fn pki(&self) -> PathBuf {
+        self.folder.path().join("pki")
+    }
+
+    pub(super) fn open(&self) -> KeyStore {
+        KeyStore::open(&self.pki(), Clock).unwrap()
+    }
+
+    pub(super) fn file(&self, state: KeyState, name: &str) -> PathBuf {
+        self.pki().join(state.folder()).join(name)
+    }
+
+    /// Copies a key there as an operator does.
+    pub(super) fn seed(&self, state: KeyState, name: &str, number: u8) {
+        let pem = PublicIdentity(key(number)).to_pem();
+        std::fs::write(self.file(state, name), pem).unwrap();
+    }
+}
+
+pub(super) fn id(text: &str) -> MinionId {
+    MinionId::parse(text).unwrap()
+}
+
+pub(super) fn key(number: u8) -> [u8; 32] {
+    [number; 32]
+}
+
+pub(super) fn act(action: KeyAction, keys: Vec<(KeyState, MinionId)>) -> KeyRequest {
+    KeyRequest::Act {
+        request_id: RequestId::default(),
+        action,
+        keys,
+    }
+}
+
+/// What is where, by state and id.
+fn listing(store: &KeyStore) -> Vec<(KeyState, String, u8)> {
+    store
+        .list()
+        .unwrap()
+        .into_iter()
+        .map(|entry| (entry.state, entry.id.to_string(), entry.identity[0]))
+        .collect()
+}

@@ -1,0 +1,83 @@
+//! The daemon: arguments, configuration, log, signals.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use saline_config::MasterConfig;
+use saline_daemon::{Arguments, PidFile, Signal, Signals};
+use saline_protocol::transport::Registry;
+
+use crate::server::Master;
+
+/// How long a master that was told to end answers what it has taken.
+const DRAIN: Duration = Duration::from_secs(10);
+
+/// Runs a master with the transports of `registry` until it is told to end: the whole of a
+/// `saline-master`'s main. Reads the command line of the process.
+///
+/// ```no_run
+/// # use saline_protocol::transport::Registry;
+/// # fn my_registry() -> Registry { Registry::new() }
+/// fn main() -> std::process::ExitCode {
+///     saline_master::run(my_registry())
+/// }
+/// ```
+pub fn run(registry: Registry) -> ExitCode {
+    let arguments = match saline_daemon::parse(
+        "saline-master",
+        "Gives orders to minions and keeps what they return",
+        std::env::args_os(),
+    ) {
+        Ok(arguments) => arguments,
+        Err(code) => return code,
+    };
+    match start(&registry, &arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("saline-master: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn start(registry: &Registry, arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
+    let schemes: Vec<&str> = registry.schemes().collect();
+    let loaded = MasterConfig::load(&arguments.config_dir, &schemes)?;
+    let mut config = loaded.config;
+    if let Some(level) = arguments.log_level {
+        config.logging.level = level;
+    }
+    saline_daemon::logging::start(&config.logging)?;
+    for warning in &loaded.warnings {
+        tracing::warn!("{warning}");
+    }
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    if let Some(threads) = config.worker_threads {
+        runtime.worker_threads(threads);
+    }
+    runtime
+        .enable_all()
+        .build()?
+        .block_on(serve(registry, arguments, config))
+}
+
+async fn serve(
+    registry: &Registry,
+    arguments: &Arguments,
+    config: MasterConfig,
+) -> Result<(), Box<dyn std::error::Error>> {
+    let mut signals = Signals::new()?;
+    let pid_file = arguments.pid_file.clone().or(config.paths.pid_file.clone());
+    let master = Master::start(config, registry).await?;
+    let _pid_file = pid_file.as_deref().map(PidFile::write).transpose()?;
+    loop {
+        match signals.next().await {
+            Signal::Report => master.report(),
+            Signal::Terminate => break,
+            _ => {}
+        }
+    }
+    tracing::info!("told to end");
+    master.shutdown(DRAIN).await;
+    Ok(())
+}

@@ -1,0 +1,7 @@
+//! Who is here: sessions, and the table of them. Presence is the table of live ones.
+
+mod session;
+mod table;
+
+pub use session::{OwnNumber, Principal, Session, Standing};
+pub use table::{FirstRecord, Sessions, UNPROVEN, UNPROVEN_FOR};

@@ -1,0 +1,326 @@
+//! The table of sessions, and its bounds.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use saline_protocol::channel::PublicIdentity;
+use saline_protocol::channel::noise::SplitKeys;
+use saline_protocol::channel::record::ResponderRecords;
+use saline_protocol::message::{MinionId, SessionId};
+use saline_protocol::transport::{Clock, Instant};
+
+use super::session::{OwnNumber, Principal, Session, Standing, State, lock};
+
+/// Sessions that have not sent a first record yet, and half-open handshakes: how many there may be,
+/// and for how long.
+pub const UNPROVEN: usize = 1024;
+/// See [`UNPROVEN`].
+pub const UNPROVEN_FOR: Duration = Duration::from_secs(5);
+/// After that long without a word a session is forgotten.
+const IDLE_FOR: Duration = Duration::from_secs(900);
+/// After that long without a word an operator's session is forgotten; the command line makes a new
+/// one as needed.
+const OPERATOR_IDLE_FOR: Duration = Duration::from_secs(60);
+/// The sessions of one id and key: the one that counts, those it replaced, and one that is coming.
+const PER_KEY: usize = 4;
+/// Sessions of minions whose keys are not accepted, beyond as many as there may be pending keys.
+const WAITING_BESIDE_PENDING: usize = 1024;
+
+#[derive(Debug, Default)]
+struct Table {
+    all: HashMap<SessionId, Arc<Session>>,
+    /// Those of `all` whose keys were not accepted when they came.
+    waiting: HashSet<SessionId>,
+    /// Those of `all` that belong to minions, in the order in which they came.
+    by_minion: HashMap<MinionId, Vec<(PublicIdentity, SessionId)>>,
+    minions: HashMap<MinionId, Arc<Session>>,
+}
+
+/// All sessions.
+#[derive(Debug)]
+pub struct Sessions {
+    table: Mutex<Table>,
+    /// Sessions of which no record has opened yet.
+    unproven: AtomicUsize,
+    clock: Clock,
+    started: Instant,
+    heartbeat: Duration,
+    /// The most sessions that wait.
+    waiting: usize,
+}
+
+/// What a session's record brought about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FirstRecord {
+    /// Nothing.
+    No,
+    /// A minion that was not there before, or had fallen silent.
+    Arrived,
+    /// A minion that was there with another session, which has ended now.
+    Replaced,
+}
+
+impl Sessions {
+    /// An empty table; a minion is alive for two heartbeats after its last word, and about as many
+    /// may wait to be accepted as there may be pending keys.
+    pub fn new(clock: Clock, heartbeat: Duration, max_pending_keys: usize) -> Self {
+        Self {
+            table: Mutex::default(),
+            unproven: AtomicUsize::new(0),
+            clock,
+            started: clock.now(),
+            heartbeat,
+            waiting: max_pending_keys.saturating_add(WAITING_BESIDE_PENDING),
+        }
+    }
+
+    fn since_start(&self) -> u64 {
+        u64::try_from((self.clock.now() - self.started).as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// Whether one more session that has proven nothing can be held.
+    pub fn has_room(&self) -> bool {
+        self.unproven.load(Ordering::Relaxed) < UNPROVEN
+    }
+
+    /// Adds a session. It takes nobody's place before its first record. When too many wait, the one
+    /// that has been silent longest is forgotten.
+    pub fn add(
+        &self,
+        id: SessionId,
+        principal: Principal,
+        identity: PublicIdentity,
+        listener: usize,
+        keys: &SplitKeys,
+        standing: Standing,
+    ) -> Arc<Session> {
+        let records = ResponderRecords::new(keys);
+        let session = Arc::new(Session {
+            id,
+            principal,
+            identity,
+            listener,
+            publications: Arc::clone(&records.publications),
+            state: Mutex::new(State {
+                records,
+                standing,
+                proven: false,
+                lost: false,
+                running: Vec::new(),
+                own: OwnNumber::default(),
+            }),
+            heard: AtomicU64::new(self.since_start()),
+        });
+        self.unproven.fetch_add(1, Ordering::Relaxed);
+        let mut table = lock(&self.table);
+        if standing == Standing::Waiting {
+            if table.waiting.len() >= self.waiting {
+                self.forget_most_silent(&mut table);
+            }
+            table.waiting.insert(id);
+        }
+        table.all.insert(id, Arc::clone(&session));
+        if let Principal::Minion(minion) = &session.principal {
+            let seated = table.minions.get(minion).map(|seated| seated.id);
+            let own = table.by_minion.entry(minion.clone()).or_default();
+            own.push((identity, id));
+            let same: Vec<_> = own.iter().filter(|(key, _)| *key == identity).collect();
+            let excess = (same.len() > PER_KEY)
+                .then(|| same.iter().find(|(_, other)| Some(*other) != seated))
+                .flatten()
+                .map(|(_, other)| *other);
+            if let Some(excess) = excess {
+                self.forget(&mut table, excess);
+            }
+        }
+        session
+    }
+
+    /// Takes a session out of the table and of every index of it.
+    fn forget(&self, table: &mut Table, id: SessionId) {
+        table.waiting.remove(&id);
+        let Some(session) = table.all.remove(&id) else {
+            return;
+        };
+        if let Principal::Minion(minion) = &session.principal {
+            if let Some(own) = table.by_minion.get_mut(minion) {
+                own.retain(|(_, other)| *other != id);
+                if own.is_empty() {
+                    table.by_minion.remove(minion);
+                }
+            }
+            if table.minions.get(minion).is_some_and(|s| s.id == id) {
+                table.minions.remove(minion);
+            }
+        }
+        self.prove(&session);
+    }
+
+    fn forget_most_silent(&self, table: &mut Table) {
+        let heard = |id: &SessionId| {
+            let session = table.all.get(id);
+            session.map_or(0, |s| s.heard.load(Ordering::Relaxed))
+        };
+        let Some(id) = table.waiting.iter().min_by_key(|id| heard(id)).copied() else {
+            return;
+        };
+        self.forget(table, id);
+    }
+
+    /// Notes that nothing is left to be proven of a session. Returns whether there was.
+    fn prove(&self, session: &Session) -> bool {
+        let first = !std::mem::replace(&mut lock(&session.state).proven, true);
+        if first {
+            self.unproven.fetch_sub(1, Ordering::Relaxed);
+        }
+        first
+    }
+
+    /// The session of that id.
+    pub fn get(&self, id: SessionId) -> Option<Arc<Session>> {
+        lock(&self.table).all.get(&id).cloned()
+    }
+
+    /// Notes that `session` spoke. Its first word, when it is accepted, makes it its minion's session.
+    pub fn heard(&self, session: &Arc<Session>) -> FirstRecord {
+        session.heard.store(self.since_start(), Ordering::Relaxed);
+        let first = self.prove(session);
+        let back = {
+            let mut state = lock(&session.state);
+            if state.standing != Standing::Accepted {
+                return FirstRecord::No;
+            }
+            std::mem::take(&mut state.lost)
+        };
+        if first {
+            self.seat(session)
+        } else if back {
+            FirstRecord::Arrived
+        } else {
+            FirstRecord::No
+        }
+    }
+
+    /// The key of `session` has been accepted while it waited.
+    pub fn accept(&self, session: &Arc<Session>) -> FirstRecord {
+        {
+            let mut state = lock(&session.state);
+            if state.standing != Standing::Waiting {
+                return FirstRecord::No;
+            }
+            state.standing = Standing::Accepted;
+        }
+        lock(&self.table).waiting.remove(&session.id);
+        self.seat(session)
+    }
+
+    fn seat(&self, session: &Arc<Session>) -> FirstRecord {
+        let Principal::Minion(id) = &session.principal else {
+            return FirstRecord::No;
+        };
+        let mut table = lock(&self.table);
+        // Under the table's lock, which one who ends sessions holds too.
+        if session.standing() != Standing::Accepted {
+            return FirstRecord::No;
+        }
+        match table.minions.insert(id.clone(), Arc::clone(session)) {
+            Some(old) if old.id != session.id => {
+                if old.standing() == Standing::Accepted {
+                    old.end(Standing::Replaced);
+                }
+                FirstRecord::Replaced
+            }
+            _ => FirstRecord::Arrived,
+        }
+    }
+
+    /// Ends every session of `id` because its key is gone. They are told when they speak next.
+    pub fn end_minion(&self, id: &MinionId) {
+        let mut table = lock(&self.table);
+        for (_, session) in table.by_minion.get(id).into_iter().flatten() {
+            if let Some(session) = table.all.get(session) {
+                session.end(Standing::KeyGone);
+            }
+        }
+        table.minions.remove(id);
+    }
+
+    /// Forgets a session.
+    pub fn remove(&self, session: &Session) {
+        self.forget(&mut lock(&self.table), session.id);
+    }
+
+    fn is_alive(&self, session: &Session) -> bool {
+        let silent = self
+            .since_start()
+            .saturating_sub(session.heard.load(Ordering::Relaxed));
+        u128::from(silent) <= 2 * self.heartbeat.as_millis()
+    }
+
+    /// The session of a minion that spoke within two heartbeats.
+    pub fn alive(&self, id: &MinionId) -> Option<Arc<Session>> {
+        let session = lock(&self.table).minions.get(id).cloned()?;
+        self.is_alive(&session).then_some(session)
+    }
+
+    /// The sessions of all minions that spoke within two heartbeats.
+    pub fn all_alive(&self) -> Vec<Arc<Session>> {
+        let table = lock(&self.table);
+        let alive = table.minions.values().filter(|s| self.is_alive(s));
+        alive.cloned().collect()
+    }
+
+    /// How many minions are here.
+    pub fn minions(&self) -> usize {
+        let table = lock(&self.table);
+        let here = table.minions.values().filter(|s| self.is_alive(s));
+        here.count()
+    }
+
+    /// How many sessions there are in all.
+    pub fn len(&self) -> usize {
+        lock(&self.table).all.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Forgets the sessions that have proven nothing in time, those of nobody who may come in and
+    /// those that nobody uses, and the minions that fell silent, whose ids it returns.
+    pub fn sweep(&self) -> Vec<MinionId> {
+        let now = self.since_start();
+        let mut table = lock(&self.table);
+        let kept = |session: &Session| {
+            let silent = now.saturating_sub(session.heard.load(Ordering::Relaxed));
+            let kept_for = if !lock(&session.state).proven {
+                UNPROVEN_FOR
+            } else if matches!(session.principal, Principal::Operator(_)) {
+                OPERATOR_IDLE_FOR
+            } else {
+                IDLE_FOR.max(self.heartbeat * 4)
+            };
+            Duration::from_millis(silent) <= kept_for
+        };
+        let forgotten: Vec<_> = table
+            .all
+            .values()
+            .filter(|session| !kept(session))
+            .map(|session| session.id)
+            .collect();
+        for id in forgotten {
+            self.forget(&mut table, id);
+        }
+        let silent = table.minions.iter().filter(|(_, s)| !self.is_alive(s));
+        silent
+            .filter(|(_, session)| !std::mem::replace(&mut lock(&session.state).lost, true))
+            .map(|(id, _)| id.clone())
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

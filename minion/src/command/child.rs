@@ -1,0 +1,304 @@
+//! The program while it runs.
+
+use std::io::{self, PipeReader, PipeWriter, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, ExitStatus, Stdio};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
+use saline_protocol::transport::{Clock, Instant};
+
+use super::orphans::{self, Noted};
+use super::{Command, CommandError, Finished, Output};
+use crate::executor::timespec;
+use crate::host::Host;
+
+/// How long a killed group gets between the polite signal and the other one.
+const POLITE: Duration = Duration::from_millis(500);
+
+/// How often to look whether the program ended where the system cannot say.
+const WITHOUT_PIDFD: Duration = Duration::from_millis(20);
+
+/// What is read from a stream at once.
+const CHUNK: usize = 64 * 1024;
+
+impl Command {
+    /// Runs it to its end on this thread.
+    ///
+    /// What it printed until its own end is taken; what a program that it left behind in the
+    /// background prints afterwards is not waited for.
+    ///
+    /// # Errors
+    /// When it cannot be started, and when the minion stops.
+    pub fn run(&self, host: &Host) -> Result<Finished, CommandError> {
+        let (program, arguments) = self.argv.split_first().ok_or(CommandError::Empty)?;
+        let mut command = std::process::Command::new(program);
+        command.args(arguments).process_group(0);
+        if self.clean_environment {
+            command.env_clear();
+        }
+        for (name, value) in &self.environment {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        if let Some(folder) = &self.folder {
+            command.current_dir(folder);
+        }
+        let (stdout, writer) = io::pipe()?;
+        let stderr = if self.merged {
+            command.stderr(writer.try_clone()?);
+            None
+        } else {
+            let (reader, writer) = io::pipe()?;
+            command.stderr(writer);
+            Some(reader)
+        };
+        command.stdout(writer);
+        let stdin = if self.input.is_empty() {
+            command.stdin(Stdio::null());
+            None
+        } else {
+            let (reader, writer) = io::pipe()?;
+            command.stdin(reader);
+            Some(writer)
+        };
+        let child = command.spawn().map_err(|source| CommandError::Start {
+            program: program.clone(),
+            source,
+        })?;
+        // Our copies of the program's ends go with it: else its streams would never end.
+        drop(command);
+        let output = || Output::new(host.max_payload(), &host.cache_dir);
+        let running = Running {
+            group: Group::of(child, host),
+            stdin,
+            written: 0,
+            stdout: Some(nonblocking(stdout)?),
+            stderr: stderr.map(nonblocking).transpose()?,
+            printed: [output(), output()],
+            chunk: vec![0; CHUNK].into(),
+        };
+        if let Some(stdin) = &running.stdin {
+            set_nonblocking(stdin)?;
+        }
+        running.until_it_ends(self, host)
+    }
+}
+
+/// A child that leads a process group. Dropping it before it has ended kills the whole group.
+struct Group {
+    child: Child,
+    pidfd: Option<OwnedFd>,
+    status: Option<ExitStatus>,
+    _noted: Option<Noted>,
+}
+
+impl Group {
+    fn of(child: Child, host: &Host) -> Self {
+        let noted = orphans::note(&host.cache_dir, child.id())
+            .inspect_err(|error| tracing::debug!("a command was not noted: {error}"));
+        let pidfd = Pid::from_raw(i32::try_from(child.id()).unwrap_or_default())
+            .and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+        Self {
+            child,
+            pidfd,
+            status: None,
+            _noted: noted.ok(),
+        }
+    }
+
+    fn ended(&mut self) -> io::Result<bool> {
+        if self.status.is_none() {
+            self.status = self.child.try_wait()?;
+        }
+        Ok(self.status.is_some())
+    }
+
+    fn signal(&self, signal: Signal) {
+        if let Some(pid) = Pid::from_raw(i32::try_from(self.child.id()).unwrap_or_default()) {
+            let _ = kill_process_group(pid, signal);
+        }
+    }
+
+    /// Ends every process of the group: politely, then not.
+    fn kill(&mut self) -> io::Result<ExitStatus> {
+        if let Some(status) = self.status {
+            return Ok(status);
+        }
+        if let Some(pidfd) = &self.pidfd {
+            self.signal(Signal::TERM);
+            let mut wanted = [PollFd::new(pidfd, PollFlags::IN)];
+            // An error only makes it shorter.
+            let _ = poll(&mut wanted, Some(&timespec(POLITE)));
+        }
+        // Also when the leader obeyed: others of its group may not have. It has not been waited
+        // for, so that its number is still its group's.
+        self.signal(Signal::KILL);
+        let status = self.child.wait()?;
+        self.status = Some(status);
+        Ok(status)
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if self.status.is_none() {
+            self.signal(Signal::KILL);
+            let _ = self.child.wait();
+        }
+    }
+}
+
+struct Running {
+    group: Group,
+    stdin: Option<PipeWriter>,
+    written: usize,
+    stdout: Option<PipeReader>,
+    stderr: Option<PipeReader>,
+    printed: [Output; 2],
+    chunk: Box<[u8]>,
+}
+
+/// Why waiting ended.
+enum Woken {
+    Streams,
+    Stopped,
+}
+
+impl Running {
+    fn until_it_ends(mut self, command: &Command, host: &Host) -> Result<Finished, CommandError> {
+        let deadline = command.timeout.and_then(|t| Clock.now().checked_add(t));
+        let mut timed_out = false;
+        loop {
+            self.transfer(&command.input)?;
+            if self.group.ended()? {
+                // What it wrote last came before its end.
+                self.transfer(&command.input)?;
+                break;
+            }
+            if deadline.is_some_and(|deadline| Clock.now() >= deadline) {
+                timed_out = true;
+                self.group.kill()?;
+                self.transfer(&command.input)?;
+                break;
+            }
+            if matches!(self.wait(host, deadline)?, Woken::Stopped) {
+                self.group.kill()?;
+                return Err(CommandError::Stopped);
+            }
+        }
+        let retcode = match self.group.status {
+            Some(status) => retcode(status),
+            None => -1,
+        };
+        let [stdout, stderr] = self.printed;
+        Ok(Finished {
+            pid: self.group.child.id(),
+            retcode,
+            timed_out,
+            stdout,
+            stderr,
+        })
+    }
+
+    /// Waits until a stream is ready, the program has ended, time is over or the minion stops.
+    fn wait(&self, host: &Host, deadline: Option<Instant>) -> io::Result<Woken> {
+        let stop = host.stop.as_fd();
+        let mut wanted = Vec::with_capacity(5);
+        wanted.push(PollFd::from_borrowed_fd(stop, PollFlags::IN));
+        for reader in [&self.stdout, &self.stderr].into_iter().flatten() {
+            wanted.push(PollFd::new(reader, PollFlags::IN));
+        }
+        if let Some(writer) = &self.stdin {
+            wanted.push(PollFd::new(writer, PollFlags::OUT));
+        }
+        if let Some(pidfd) = &self.group.pidfd {
+            wanted.push(PollFd::new(pidfd, PollFlags::IN));
+        }
+        let mut timeout = deadline.map(|at| at.saturating_duration_since(Clock.now()));
+        if self.group.pidfd.is_none() {
+            timeout = Some(timeout.map_or(WITHOUT_PIDFD, |left| left.min(WITHOUT_PIDFD)));
+        }
+        match poll(&mut wanted, timeout.map(timespec).as_ref()) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok(if wanted[0].revents().is_empty() {
+            Woken::Streams
+        } else {
+            Woken::Stopped
+        })
+    }
+
+    /// Writes and reads what goes without waiting.
+    fn transfer(&mut self, input: &[u8]) -> io::Result<()> {
+        if let Some(writer) = &mut self.stdin {
+            let done = loop {
+                match writer.write(&input[self.written..]) {
+                    Ok(n) => self.written += n,
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => break false,
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                    // It does not want to read: no reason to fail.
+                    Err(_) => break true,
+                }
+                if self.written == input.len() {
+                    break true;
+                }
+            };
+            if done {
+                self.stdin = None;
+            }
+        }
+        let [stdout, stderr] = &mut self.printed;
+        drain(&mut self.stdout, stdout, &mut self.chunk)?;
+        drain(&mut self.stderr, stderr, &mut self.chunk)
+    }
+}
+
+/// Reads until nothing is there or the stream has ended; ended streams are closed.
+fn drain(
+    stream: &mut Option<PipeReader>,
+    printed: &mut Output,
+    chunk: &mut [u8],
+) -> io::Result<()> {
+    let Some(reader) = stream else {
+        return Ok(());
+    };
+    // Bounded, so that one that never stops printing does not outrun its timeout.
+    for _ in 0..16 {
+        match reader.read(chunk) {
+            Ok(0) => {
+                *stream = None;
+                return Ok(());
+            }
+            Ok(n) => printed.push(&chunk[..n]),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+fn retcode(status: ExitStatus) -> i64 {
+    status
+        .code()
+        .or_else(|| status.signal().map(|signal| 128 + signal))
+        .map_or(-1, i64::from)
+}
+
+fn nonblocking(reader: PipeReader) -> io::Result<PipeReader> {
+    set_nonblocking(&reader)?;
+    Ok(reader)
+}
+
+/// Only our end: the two ends of a pipe have flags of their own.
+fn set_nonblocking(end: impl AsFd) -> io::Result<()> {
+    let flags = rustix::fs::fcntl_getfl(&end)?;
+    rustix::fs::fcntl_setfl(&end, flags | rustix::fs::OFlags::NONBLOCK)?;
+    Ok(())
+}

@@ -1,0 +1,94 @@
+//! What a program printed: in memory up to a limit, beyond it in a file.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use crate::leftover;
+
+/// How many times the limit a file takes, before what follows is only counted.
+const FILE_TIMES_LIMIT: u64 = 16;
+
+/// What a program printed on one stream.
+#[derive(Debug)]
+pub struct Output {
+    bytes: Vec<u8>,
+    total: u64,
+    limit: usize,
+    cache_dir: PathBuf,
+    spilled: Option<Spilled>,
+}
+
+#[derive(Debug)]
+enum Spilled {
+    /// The whole output, or its beginning, lies there.
+    File { file: File, path: PathBuf },
+    /// It could not be kept.
+    Lost(std::io::Error),
+}
+
+impl Output {
+    /// Nothing yet. More than `limit` bytes go to a file under `cache_dir`.
+    pub fn new(limit: usize, cache_dir: &Path) -> Self {
+        Self {
+            bytes: Vec::new(),
+            total: 0,
+            limit,
+            cache_dir: cache_dir.to_owned(),
+            spilled: None,
+        }
+    }
+
+    /// Takes what came.
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.total += bytes.len() as u64;
+        if self.spilled.is_none() {
+            if self.bytes.len() + bytes.len() <= self.limit {
+                self.bytes.extend_from_slice(bytes);
+                return;
+            }
+            self.spilled = Some(match leftover::create(&self.cache_dir, "output") {
+                Ok((file, path)) => Spilled::File { file, path },
+                Err(error) => Spilled::Lost(error),
+            });
+            let held = std::mem::take(&mut self.bytes);
+            self.write(&held);
+        }
+        if self.total <= (self.limit as u64).saturating_mul(FILE_TIMES_LIMIT) {
+            self.write(bytes);
+        }
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        if let Some(Spilled::File { file, .. }) = &mut self.spilled
+            && let Err(error) = file.write_all(bytes)
+        {
+            self.spilled = Some(Spilled::Lost(error));
+        }
+    }
+
+    /// The bytes.
+    ///
+    /// # Errors
+    /// When there were more than the limit: a text that names the size, the limit and where the
+    /// output lies.
+    pub fn into_bytes(self) -> Result<Vec<u8>, String> {
+        let (total, limit) = (self.total, self.limit);
+        let too_large = format!("the output of {total} bytes is above the limit of {limit} bytes");
+        match self.spilled {
+            None => Ok(self.bytes),
+            Some(Spilled::Lost(error)) => {
+                Err(format!("{too_large}, and could not be kept: {error}"))
+            }
+            Some(Spilled::File { path, .. }) => {
+                let most = (limit as u64).saturating_mul(FILE_TIMES_LIMIT);
+                let lies = if total > most {
+                    "its beginning"
+                } else {
+                    "all of it"
+                };
+                Err(format!("{too_large}; {lies} lies in {}", path.display()))
+            }
+        }
+    }
+}

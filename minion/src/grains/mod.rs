@@ -1,0 +1,155 @@
+//! Grains: what a minion knows about its machine. Read from the kernel's own files once at the
+//! start, and again when asked.
+
+mod hardware;
+mod names;
+mod network;
+mod system;
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use saline_protocol::message::{MinionId, Value};
+
+pub use names::host_name;
+
+/// Entries of a mapping while it is collected.
+type Entries = Vec<(String, Value)>;
+
+/// The grains, and what is needed to read them again.
+#[derive(Debug)]
+pub struct GrainStore {
+    id: MinionId,
+    master: String,
+    configured: Vec<(String, Value)>,
+    current: Mutex<Arc<Value>>,
+}
+
+impl GrainStore {
+    /// Collects them. What the operator has `configured` stands over what was found.
+    pub fn collect(id: MinionId, master: String, configured: Vec<(String, Value)>) -> Self {
+        let store = Self {
+            id,
+            master,
+            configured,
+            current: Mutex::new(Arc::new(Value::Null)),
+        };
+        store.refresh();
+        store
+    }
+
+    /// All of them: a mapping in alphabetical order.
+    pub fn all(&self) -> Arc<Value> {
+        Arc::clone(&self.lock())
+    }
+
+    /// Reads them again.
+    pub fn refresh(&self) {
+        let mut found: Entries = vec![
+            ("id".to_owned(), Value::from(self.id.as_str())),
+            ("master".to_owned(), Value::from(self.master.as_str())),
+        ];
+        system::add_to(&mut found);
+        hardware::add_to(&mut found);
+        names::add_to(&mut found);
+        network::add_to(&mut found);
+        for (name, value) in &self.configured {
+            match found.iter_mut().find(|(known, _)| known == name) {
+                Some(entry) => entry.1 = value.clone(),
+                None => found.push((name.clone(), value.clone())),
+            }
+        }
+        found.sort_by(|a, b| a.0.cmp(&b.0));
+        *self.lock() = Arc::new(Value::Map(found));
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Arc<Value>> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Adds an entry.
+fn add(found: &mut Entries, name: &str, value: impl Into<Value>) {
+    found.push((name.to_owned(), value.into()));
+}
+
+/// A small file of the kernel or the system, trimmed; empty when it is not there.
+fn read(path: &str) -> String {
+    std::fs::read_to_string(path)
+        .map(|text| text.trim().to_owned())
+        .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn store(configured: Vec<(String, Value)>) -> GrainStore {
+        let id = MinionId::parse("m000").unwrap();
+        GrainStore::collect(id, "salt".to_owned(), configured)
+    }
+
+    #[test]
+    fn the_usual_facts_are_there() {
+        let grains = store(Vec::new()).all();
+        for name in [
+            "cpu_model",
+            "cpuarch",
+            "domain",
+            "fqdn",
+            "host",
+            "hwaddr_interfaces",
+            "id",
+            "ip4_interfaces",
+            "ip6_interfaces",
+            "ip_interfaces",
+            "ipv4",
+            "ipv6",
+            "kernel",
+            "kernelrelease",
+            "machine_id",
+            "master",
+            "mem_total",
+            "nodename",
+            "num_cpus",
+            "os",
+            "os_family",
+            "osarch",
+            "osfullname",
+            "osrelease",
+            "path",
+            "pid",
+            "saltversion",
+            "shell",
+            "uid",
+            "username",
+            "virtual",
+        ] {
+            assert!(grains.get(name).is_some(), "{name}");
+        }
+        assert_eq!(grains.get("id").unwrap().as_str(), Some("m000"));
+        assert_eq!(grains.get("kernel").unwrap().as_str(), Some("Linux"));
+        assert!(grains.get("num_cpus").unwrap().as_i64().unwrap() > 0);
+        assert!(grains.get("mem_total").unwrap().as_i64().unwrap() > 0);
+        let Value::List(v4) = grains.get("ipv4").unwrap() else {
+            panic!("a list");
+        };
+        assert!(v4.contains(&Value::from("127.0.0.1")));
+    }
+
+    #[test]
+    fn what_is_configured_stands_over_what_was_found() {
+        let configured = vec![
+            ("os".to_owned(), Value::from("Plan 9")),
+            ("role".to_owned(), Value::from("web")),
+        ];
+        let store = store(configured);
+        store.refresh();
+        let grains = store.all();
+        assert_eq!(grains.get("os").unwrap().as_str(), Some("Plan 9"));
+        assert_eq!(grains.get("role").unwrap().as_str(), Some("web"));
+        let Value::Map(entries) = grains.as_ref() else {
+            panic!("a mapping");
+        };
+        assert!(entries.is_sorted_by(|a, b| a.0 < b.0), "once, in order");
+    }
+}

@@ -1,0 +1,205 @@
+//! The operating system, and the process.
+
+use saline_protocol::message::Value;
+
+use super::{Entries, add, read};
+
+/// How Salt calls a distribution where `NAME` of os-release is longer: by `ID`.
+const NAMES: &[(&str, &str, &str)] = &[
+    // ID, os, os_family
+    ("debian", "Debian", "Debian"),
+    ("ubuntu", "Ubuntu", "Debian"),
+    ("raspbian", "Raspbian", "Debian"),
+    ("linuxmint", "Mint", "Debian"),
+    ("kali", "Kali", "Debian"),
+    ("devuan", "Devuan", "Debian"),
+    ("fedora", "Fedora", "RedHat"),
+    ("rhel", "RedHat", "RedHat"),
+    ("centos", "CentOS Stream", "RedHat"),
+    ("rocky", "Rocky", "RedHat"),
+    ("almalinux", "AlmaLinux", "RedHat"),
+    ("ol", "OEL", "RedHat"),
+    ("amzn", "Amazon", "RedHat"),
+    ("opensuse-leap", "SUSE", "Suse"),
+    ("opensuse-tumbleweed", "SUSE", "Suse"),
+    ("sles", "SUSE", "Suse"),
+    ("arch", "Arch", "Arch"),
+    ("manjaro", "Manjaro", "Arch"),
+    ("alpine", "Alpine", "Alpine"),
+    ("gentoo", "Gentoo", "Gentoo"),
+    ("nixos", "NixOS", "NixOS"),
+    ("void", "Void", "Void"),
+];
+
+/// Families for what the table does not know: by `ID_LIKE`.
+const FAMILIES: &[(&str, &str)] = &[
+    ("debian", "Debian"),
+    ("ubuntu", "Debian"),
+    ("rhel", "RedHat"),
+    ("fedora", "RedHat"),
+    ("suse", "Suse"),
+    ("arch", "Arch"),
+];
+
+pub fn add_to(found: &mut Entries) {
+    let release = OsRelease::parse(&match read("/etc/os-release") {
+        text if text.is_empty() => read("/usr/lib/os-release"),
+        text => text,
+    });
+    let (os, family) = release.os_and_family();
+    let version = release.get("VERSION_ID");
+    add(found, "os", os.as_str());
+    add(found, "os_family", family.as_str());
+    add(found, "osfullname", release.get("NAME"));
+    add(found, "osrelease", version);
+    add(found, "oscodename", release.get("VERSION_CODENAME"));
+    add(found, "osfinger", format!("{os}-{version}"));
+    let major = version
+        .split('.')
+        .next()
+        .and_then(|n| n.parse::<i64>().ok());
+    if let Some(major) = major {
+        add(found, "osmajorrelease", major);
+    }
+
+    let uname = rustix::system::uname();
+    let machine = uname.machine().to_string_lossy();
+    add(found, "kernel", uname.sysname().to_string_lossy().as_ref());
+    add(
+        found,
+        "kernelrelease",
+        uname.release().to_string_lossy().as_ref(),
+    );
+    add(
+        found,
+        "kernelversion",
+        uname.version().to_string_lossy().as_ref(),
+    );
+    add(found, "cpuarch", machine.as_ref());
+    add(found, "osarch", package_architecture(&family, &machine));
+    let systemd = std::path::Path::new("/run/systemd/system").is_dir();
+    add(found, "init", if systemd { "systemd" } else { "unknown" });
+    add(found, "machine_id", read("/etc/machine-id"));
+
+    let variable = |name| std::env::var(name).unwrap_or_default();
+    let path = variable("PATH");
+    add(
+        found,
+        "systempath",
+        Value::texts(path.split(':').filter(|p| !p.is_empty())),
+    );
+    add(found, "path", path);
+    let shell = Some(variable("SHELL")).filter(|shell| !shell.is_empty());
+    add(
+        found,
+        "shell",
+        shell.unwrap_or_else(|| "/bin/sh".to_owned()),
+    );
+    add(found, "pid", u64::from(std::process::id()));
+    add(found, "saltversion", env!("CARGO_PKG_VERSION"));
+    let numbers = env!("CARGO_PKG_VERSION")
+        .split('.')
+        .map(|n| n.parse().unwrap_or(0));
+    add(
+        found,
+        "saltversioninfo",
+        Value::List(numbers.map(Value::Int).collect()),
+    );
+
+    let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
+    add(found, "uid", u64::from(uid.as_raw()));
+    add(found, "gid", u64::from(gid.as_raw()));
+    add(found, "username", name_of("/etc/passwd", uid.as_raw()));
+    add(found, "groupname", name_of("/etc/group", gid.as_raw()));
+}
+
+/// What the distribution's packages call the machine.
+fn package_architecture(family: &str, machine: &str) -> String {
+    let debian = match machine {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        "armv7l" => "armhf",
+        "i586" | "i686" => "i386",
+        "ppc64le" => "ppc64el",
+        other => other,
+    };
+    if family == "Debian" { debian } else { machine }.to_owned()
+}
+
+/// The name in a file of `name:x:number:…`; the number itself when there is none.
+fn name_of(file: &str, number: u32) -> String {
+    let text = read(file);
+    text.lines()
+        .find_map(|line| {
+            let mut fields = line.split(':');
+            let name = fields.next()?;
+            (fields.nth(1)?.parse() == Ok(number)).then(|| name.to_owned())
+        })
+        .unwrap_or_else(|| number.to_string())
+}
+
+/// The file `os-release`.
+struct OsRelease(Vec<(String, String)>);
+
+impl OsRelease {
+    fn parse(text: &str) -> Self {
+        let pairs = text.lines().filter_map(|line| {
+            let (name, value) = line.trim().split_once('=')?;
+            let value = value.trim().trim_matches(['"', '\'']);
+            (!name.starts_with('#')).then(|| (name.to_owned(), value.to_owned()))
+        });
+        Self(pairs.collect())
+    }
+
+    fn get(&self, name: &str) -> &str {
+        self.0
+            .iter()
+            .find(|(known, _)| known == name)
+            .map_or("", |(_, value)| value)
+    }
+
+    fn os_and_family(&self) -> (String, String) {
+        let id = self.get("ID");
+        if let Some((_, os, family)) = NAMES.iter().find(|(known, ..)| *known == id) {
+            return ((*os).to_owned(), (*family).to_owned());
+        }
+        let name = self
+            .get("NAME")
+            .split_whitespace()
+            .next()
+            .unwrap_or("Linux");
+        let family = self
+            .get("ID_LIKE")
+            .split_whitespace()
+            .find_map(|like| FAMILIES.iter().find(|(known, _)| *known == like))
+            .map_or(name, |(_, family)| family);
+        (name.to_owned(), family.to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn distributions_are_called_as_salt_calls_them() {
+        for (text, os, family) in [
+            ("ID=debian\nNAME=\"Debian GNU/Linux\"", "Debian", "Debian"),
+            ("NAME='Rocky Linux'\nID=\"rocky\"", "Rocky", "RedHat"),
+            (
+                "ID=pop\nID_LIKE=\"ubuntu debian\"\nNAME=\"Pop!_OS\"",
+                "Pop!_OS",
+                "Debian",
+            ),
+            ("ID=new\nNAME=\"New Thing\"", "New", "New"),
+            ("", "Linux", "Linux"),
+        ] {
+            let release = OsRelease::parse(text);
+            assert_eq!(
+                release.os_and_family(),
+                (os.to_owned(), family.to_owned()),
+                "{text}"
+            );
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! What can be run on a minion. A module is one file that implements [`Module`]; a function's
+//! documentation is what `sys.doc` prints.
+
+mod call;
+mod cmd;
+mod function;
+mod grains;
+mod outcome;
+mod saltutil;
+mod sys;
+mod test;
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+pub use call::{Call, scalar_text};
+pub use function::{Function, Parameter, optional, required};
+pub use outcome::{Failure, INTERRUPTED, Outcome};
+
+use crate::host::Host;
+use saline_protocol::message::Arguments;
+
+/// A set of functions under one name.
+pub trait Module: Send + Sync + fmt::Debug {
+    /// What stands before the dot.
+    fn name(&self) -> &'static str;
+
+    /// The functions.
+    fn functions(&self) -> &'static [Function];
+}
+
+/// All modules of a minion.
+#[derive(Debug)]
+pub struct Modules {
+    functions: BTreeMap<String, &'static Function>,
+}
+
+impl Modules {
+    /// None.
+    pub fn none() -> Self {
+        Self {
+            functions: BTreeMap::new(),
+        }
+    }
+
+    /// Those that every minion has.
+    pub fn built_in() -> Self {
+        Self::none()
+            .with(&test::Test)
+            .with(&cmd::Cmd)
+            .with(&grains::Grains)
+            .with(&sys::Sys)
+            .with(&saltutil::SaltUtil)
+    }
+
+    /// With one more; its functions replace those of the same name.
+    #[must_use]
+    pub fn with(mut self, module: &dyn Module) -> Self {
+        for function in module.functions() {
+            self.functions
+                .insert(format!("{}.{}", module.name(), function.name), function);
+        }
+        self
+    }
+
+    /// Every function with its full name, in alphabetical order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &'static Function)> {
+        self.functions.iter().map(|(name, f)| (name.as_str(), *f))
+    }
+
+    /// Runs `fun` to its end on this thread. Never panics: what a function lets fall is caught and
+    /// becomes its return.
+    pub fn call(&self, fun: &str, arguments: Arguments, host: &Host) -> Outcome {
+        let Some(function) = self.functions.get(fun) else {
+            return Outcome::not_available(fun);
+        };
+        let run = || Call::bind(function, arguments, host).and_then(|call| (function.run)(&call));
+        match std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)) {
+            Ok(Ok(outcome)) => judged(outcome),
+            Ok(Err(failure)) => failure.outcome(fun, &function.indented_doc()),
+            Err(panic) => {
+                let text = panic_text(panic.as_ref());
+                tracing::error!("{fun} panicked: {text}");
+                Failure::Exception(text).outcome(fun, "")
+            }
+        }
+    }
+}
+
+/// As in Salt, a mapping that says `result: False` or `success: False` is a failure.
+fn judged(mut outcome: Outcome) -> Outcome {
+    use saline_protocol::message::Value;
+    let says_no = |key| outcome.value.get(key).and_then(Value::as_bool) == Some(false);
+    if outcome.retcode == 0 && (says_no("result") || says_no("success")) {
+        outcome.retcode = 1;
+    }
+    outcome
+}
+
+fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
+    panic
+        .downcast_ref::<&str>()
+        .map(|text| (*text).to_owned())
+        .or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "it panicked".to_owned())
+}
+
+#[cfg(test)]
+mod tests;

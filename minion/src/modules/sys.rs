@@ -1,0 +1,156 @@
+//! `sys`: which functions there are, and what they do.
+
+use std::collections::BTreeSet;
+
+use globset::{GlobBuilder, GlobMatcher};
+use saline_protocol::message::Value;
+
+use super::{Call, Failure, Function, Module, Outcome};
+
+/// The module `sys`.
+#[derive(Debug)]
+pub struct Sys;
+
+impl Module for Sys {
+    fn name(&self) -> &'static str {
+        "sys"
+    }
+
+    fn functions(&self) -> &'static [Function] {
+        FUNCTIONS
+    }
+}
+
+const FUNCTIONS: &[Function] = &[
+    Function::new("list_functions", LIST_FUNCTIONS, list_functions).with_more_positional(),
+    Function::new("list_modules", LIST_MODULES, list_modules).with_more_positional(),
+    Function::new("doc", DOC, doc).with_more_positional(),
+];
+
+const LIST_FUNCTIONS: &str = "
+List the functions for all modules. Optionally, specify a module or modules from which to list,
+or globs over functions.
+
+CLI Example:
+
+.. code-block:: bash
+
+    saline '*' sys.list_functions
+    saline '*' sys.list_functions sys
+    saline '*' sys.list_functions 'test.*' 'cmd.run*'
+";
+
+fn list_functions(call: &Call<'_>) -> Result<Outcome, Failure> {
+    let wanted = Wanted::of(call)?;
+    let names = call.host.modules.iter().map(|(name, _)| name);
+    Ok(Value::texts(names.filter(|name| wanted.function(name))).into())
+}
+
+const LIST_MODULES: &str = "
+List the modules loaded on the minion. Globs choose among them.
+
+CLI Example:
+
+.. code-block:: bash
+
+    saline '*' sys.list_modules
+    saline '*' sys.list_modules 's*'
+";
+
+fn list_modules(call: &Call<'_>) -> Result<Outcome, Failure> {
+    let wanted = Wanted::of(call)?;
+    let names: BTreeSet<&str> = call
+        .host
+        .modules
+        .iter()
+        .filter_map(|(name, _)| name.split_once('.'))
+        .map(|(module, _)| module)
+        .filter(|module| wanted.module(module))
+        .collect();
+    Ok(Value::texts(names).into())
+}
+
+const DOC: &str = "
+Return the docstrings for all modules. Optionally, specify a module or a function to narrow the
+selection, or globs over functions.
+
+CLI Example:
+
+.. code-block:: bash
+
+    saline '*' sys.doc
+    saline '*' sys.doc sys
+    saline '*' sys.doc sys.doc
+    saline '*' sys.doc 'test.*'
+";
+
+fn doc(call: &Call<'_>) -> Result<Outcome, Failure> {
+    let wanted = Wanted::of(call)?;
+    let docs = call
+        .host
+        .modules
+        .iter()
+        .filter(|(name, _)| wanted.function(name))
+        .map(|(name, function)| (name, Value::from(without_markup(&function.indented_doc()))));
+    Ok(Value::map(docs).into())
+}
+
+/// As Salt's `sys.doc`, without the lines that only a renderer of manuals understands.
+fn without_markup(doc: &str) -> String {
+    let mut text = String::with_capacity(doc.len());
+    let mut lines = doc.lines().peekable();
+    while let Some(line) = lines.next() {
+        if line.trim_start().starts_with(".. code-block::") {
+            lines.next_if(|next| next.trim().is_empty());
+        } else {
+            text.push_str(line);
+            text.push('\n');
+        }
+    }
+    text
+}
+
+/// Which functions were asked for: all when nothing was said.
+enum Wanted {
+    All,
+    These(Vec<(String, GlobMatcher)>),
+}
+
+impl Wanted {
+    fn of(call: &Call<'_>) -> Result<Self, Failure> {
+        let texts = call.more_texts()?;
+        if texts.is_empty() {
+            return Ok(Self::All);
+        }
+        let wanted: Result<Vec<_>, Failure> = texts
+            .into_iter()
+            .map(|text| {
+                let glob = GlobBuilder::new(&text)
+                    .literal_separator(false)
+                    .backslash_escape(false)
+                    .build()
+                    .map_err(|error| Failure::Execution(format!("not a glob: {error}")))?;
+                Ok((text, glob.compile_matcher()))
+            })
+            .collect();
+        Ok(Self::These(wanted?))
+    }
+
+    /// By its name, by the module before its dot, or by a glob.
+    fn function(&self, name: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::These(wanted) => wanted.iter().any(|(text, glob)| {
+                let module = text.strip_suffix('.').unwrap_or(text);
+                glob.is_match(name) || name.split_once('.').is_some_and(|(m, _)| m == module)
+            }),
+        }
+    }
+
+    fn module(&self, name: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::These(wanted) => wanted.iter().any(|(_, glob)| glob.is_match(name)),
+        }
+    }
+}

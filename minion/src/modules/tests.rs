@@ -1,0 +1,59 @@
+mod call;
+mod cmd;
+
+use saline_protocol::message::{Arguments, MinionId, Value};
+
+use super::{Modules, Outcome};
+use crate::executor::Stop;
+use crate::grains::GrainStore;
+use crate::host::Host;
+
+/// A minion without a master.
+struct Bench {
+    host: Host,
+    #[allow(dead_code, reason = "removed when dropped")]
+    folder: tempfile::TempDir,
+}
+
+impl Bench {
+    fn new() -> Self {
+        Self::with_limit(64 * 1024 * 1024)
+    }
+
+    fn with_limit(max_message: usize) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let id = MinionId::parse("m000").unwrap();
+        let host = Host::new(
+            GrainStore::collect(id, "salt".into(), Vec::new()),
+            Modules::built_in(),
+            Stop::new().unwrap(),
+            folder.path().to_owned(),
+            max_message,
+        );
+        Self { host, folder }
+    }
+
+    fn call(&self, fun: &str, positional: &[Value], named: &[(&str, Value)]) -> Outcome {
+        let arguments = Arguments {
+            positional: positional.to_vec(),
+            named: named
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), value.clone()))
+                .collect(),
+        };
+        self.host.modules.call(fun, arguments, &self.host)
+    }
+
+    /// With text arguments.
+    fn texts(&self, fun: &str, positional: &[&str]) -> Outcome {
+        let values: Vec<Value> = positional.iter().map(|text| Value::from(*text)).collect();
+        self.call(fun, &values, &[])
+    }
+}
+
+fn text(outcome: &Outcome) -> &str {
+    outcome
+        .value
+        .as_str()
+        .unwrap_or_else(|| panic!("not a text: {outcome:?}"))
+}

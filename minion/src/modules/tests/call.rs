@@ -1,0 +1,209 @@
+use super::super::{Call, Failure, Function, Module};
+use super::*;
+
+#[test]
+fn the_simple_ones() {
+    let bench = Bench::new();
+    assert_eq!(bench.texts("test.ping", &[]), Outcome::from(true));
+    assert_eq!(bench.texts("test.echo", &["a b"]), Outcome::from("a b"));
+    assert_eq!(bench.texts("test.version", &[]), Outcome::from("0.1.0"));
+    assert_eq!(
+        bench.call("test.retcode", &[Value::Int(3)], &[]),
+        Outcome::new(true, 3)
+    );
+    assert_eq!(
+        bench.call("test.sleep", &[Value::Float(0.001)], &[]),
+        Outcome::from(true)
+    );
+    let arg = bench.call("test.arg", &[Value::Int(1)], &[("x", Value::from("y"))]);
+    assert_eq!(
+        arg.value,
+        Value::map([
+            ("args", Value::List(vec![Value::Int(1)])),
+            ("kwargs", Value::map([("x", Value::from("y"))])),
+        ])
+    );
+}
+
+#[test]
+fn bad_arguments_are_answered_as_salt_does() {
+    let bench = Bench::new();
+    let outcome = bench.texts("test.sleep", &[]);
+    assert_eq!(
+        text(&outcome),
+        "Passed invalid arguments to test.sleep: sleep() missing 1 required positional argument: 'length'\n\
+         \n    Instruct the minion to initiate a process that will sleep for a given\
+         \n    period of time.\n\
+         \n    CLI Example:\n\
+         \n    .. code-block:: bash\n\
+         \n        saline '*' test.sleep 20\n"
+    );
+    assert_eq!((outcome.retcode, outcome.success()), (1, false));
+    for (fun, arguments, begins) in [
+        (
+            "test.echo",
+            vec!["a", "b"],
+            "echo() takes 1 positional argument but 2 were given",
+        ),
+        (
+            "test.ping",
+            vec!["a"],
+            "ping() takes 0 positional arguments but 1 was given",
+        ),
+        (
+            "test.retcode",
+            vec!["1", "2"],
+            "retcode() takes from 0 to 1 positional arguments but 2 were given",
+        ),
+        (
+            "test.sleep",
+            vec!["soon"],
+            "sleep() expects a number of seconds as 'length', not \"soon\"",
+        ),
+        (
+            "test.sleep",
+            vec!["-1"],
+            "sleep() expects a number of seconds",
+        ),
+    ] {
+        let outcome = bench.texts(fun, &arguments);
+        let expected = format!("Passed invalid arguments to {fun}: {begins}");
+        assert!(text(&outcome).starts_with(&expected), "{}", text(&outcome));
+    }
+    let twice = bench.call("test.echo", &[Value::Int(1)], &[("text", Value::Int(2))]);
+    assert!(text(&twice).contains("echo() got multiple values for argument 'text'"));
+    let unknown = bench.call("test.ping", &[], &[("x", Value::Int(1))]);
+    assert_eq!(
+        text(&unknown),
+        "ERROR executing 'test.ping': The following keyword arguments are not valid: x=1"
+    );
+}
+
+#[test]
+fn what_is_not_there_says_so() {
+    let bench = Bench::new();
+    for fun in ["nosuch.func", "test.nosuch", "test", "", "test.ping.x"] {
+        let outcome = bench.texts(fun, &[]);
+        assert_eq!(text(&outcome), format!("'{fun}' is not available."));
+        assert_eq!((outcome.retcode, outcome.success()), (254, false));
+    }
+}
+
+#[test]
+fn an_exception_is_a_failed_return() {
+    let bench = Bench::new();
+    let outcome = bench.texts("test.exception", &["Oh noes!"]);
+    assert_eq!(
+        text(&outcome),
+        "The minion function caused an exception: Oh noes!"
+    );
+    assert_eq!(outcome.retcode, 1);
+}
+
+#[derive(Debug)]
+struct Odd;
+
+impl Module for Odd {
+    fn name(&self) -> &'static str {
+        "odd"
+    }
+
+    fn functions(&self) -> &'static [Function] {
+        fn panics(_: &Call<'_>) -> Result<Outcome, Failure> {
+            panic!("on {}", "purpose");
+        }
+        fn says_no(_: &Call<'_>) -> Result<Outcome, Failure> {
+            Ok(Value::map([("result", Value::Bool(false))]).into())
+        }
+        const FUNCTIONS: &[Function] = &[
+            Function::new("panics", "Panics.", panics),
+            Function::new("says_no", "Fails.", says_no),
+        ];
+        FUNCTIONS
+    }
+}
+
+#[test]
+fn a_panic_is_a_failed_return() {
+    let mut bench = Bench::new();
+    bench.host.modules = Modules::built_in().with(&Odd);
+    let outcome = bench.texts("odd.panics", &[]);
+    assert_eq!(
+        text(&outcome),
+        "The minion function caused an exception: on purpose"
+    );
+    assert_eq!(outcome.retcode, 1);
+    assert_eq!(bench.texts("odd.says_no", &[]).retcode, 1);
+    assert!(bench.texts("test.ping", &[]).success());
+}
+
+#[test]
+fn a_stopping_minion_interrupts_a_sleep() {
+    let bench = Bench::new();
+    bench.host.stop.raise();
+    let outcome = bench.call("test.sleep", &[Value::Int(1000)], &[]);
+    assert_eq!(text(&outcome), "The minion stopped while it ran this job");
+    assert_eq!(outcome.retcode, 130);
+}
+
+#[test]
+fn grains_are_found_by_path() {
+    let bench = Bench::new();
+    let get = |key: &str| bench.texts("grains.get", &[key]).value;
+    assert_eq!(get("id"), Value::from("m000"));
+    assert_eq!(get("saltversioninfo:1"), Value::Int(1));
+    assert_eq!(get("no:such"), Value::from(""));
+    assert_eq!(
+        bench.texts("grains.get", &["nosuch", "x"]).value,
+        Value::from("x")
+    );
+    let item = bench.texts("grains.item", &["id", "nosuch"]).value;
+    assert_eq!(
+        item,
+        Value::map([("id", Value::from("m000")), ("nosuch", Value::from(""))])
+    );
+    let Value::List(names) = bench.texts("grains.ls", &[]).value else {
+        panic!("a list");
+    };
+    assert!(names.contains(&Value::from("kernel")));
+    assert!(
+        bench
+            .texts("grains.items", &[])
+            .value
+            .get("kernel")
+            .is_some()
+    );
+}
+
+#[test]
+fn documentation_is_for_everything_and_narrowed_by_name() {
+    let bench = Bench::new();
+    let Value::Map(all) = bench.texts("sys.doc", &[]).value else {
+        panic!("a mapping");
+    };
+    assert_eq!(all.len(), bench.host.modules.iter().count());
+    for (name, doc) in &all {
+        let doc = doc.as_str().unwrap();
+        assert!(
+            doc.contains("CLI Example:\n\n        saline '*' "),
+            "{name}: {doc}"
+        );
+        assert!(doc.contains(name.as_str()), "{name}: {doc}");
+    }
+    let names = |arguments: &[&str]| match bench.texts("sys.list_functions", arguments).value {
+        Value::List(names) => names.len(),
+        _ => 0,
+    };
+    assert_eq!(names(&["grains"]), 4);
+    assert_eq!(names(&["cmd.run*"]), 4);
+    assert_eq!(names(&["test.ping", "sys."]), 4);
+    assert_eq!(names(&["te"]), 0);
+    assert_eq!(
+        bench.texts("sys.list_modules", &[]).value,
+        Value::texts(["cmd", "grains", "saltutil", "sys", "test"])
+    );
+    assert_eq!(
+        bench.texts("sys.list_modules", &["s*"]).value,
+        Value::texts(["saltutil", "sys"])
+    );
+}

@@ -1,0 +1,237 @@
+use super::*;
+
+/// With a command line and named arguments.
+fn cmd(bench: &Bench, fun: &str, line: &str, named: &[(&str, Value)]) -> Outcome {
+    bench.call(fun, &[Value::from(line)], named)
+}
+
+#[test]
+fn both_streams_come_back_merged_and_stripped() {
+    let bench = Bench::new();
+    let outcome = cmd(&bench, "cmd.run", "echo hi; echo err >&2; exit 3", &[]);
+    assert_eq!(outcome, Outcome::new("hi\nerr", 3));
+    assert!(!outcome.success());
+    let kept = cmd(
+        &bench,
+        "cmd.run",
+        "echo hi",
+        &[("rstrip", Value::Bool(false))],
+    );
+    assert_eq!(kept, Outcome::from("hi\n"));
+}
+
+#[test]
+fn run_all_has_them_apart() {
+    let bench = Bench::new();
+    let outcome = cmd(&bench, "cmd.run_all", "echo hi; echo err >&2; exit 3", &[]);
+    assert_eq!(outcome.retcode, 3);
+    assert_eq!(outcome.value.get("stdout"), Some(&Value::from("hi")));
+    assert_eq!(outcome.value.get("stderr"), Some(&Value::from("err")));
+    assert_eq!(outcome.value.get("retcode"), Some(&Value::Int(3)));
+    assert!(outcome.value.get("pid").and_then(Value::as_i64).unwrap() > 1);
+    let line = "echo hi; echo err >&2";
+    assert_eq!(
+        cmd(&bench, "cmd.run_stdout", line, &[]),
+        Outcome::from("hi")
+    );
+    assert_eq!(
+        cmd(&bench, "cmd.run_stderr", line, &[]),
+        Outcome::from("err")
+    );
+    assert_eq!(
+        cmd(&bench, "cmd.retcode", "exit 7", &[]),
+        Outcome::new(Value::Int(7), 7)
+    );
+}
+
+#[test]
+fn a_signal_is_128_and_its_number() {
+    let bench = Bench::new();
+    assert_eq!(
+        cmd(&bench, "cmd.retcode", "kill -9 $$", &[]).value,
+        Value::Int(137)
+    );
+}
+
+#[test]
+fn without_a_shell_nothing_is_expanded() {
+    let bench = Bench::new();
+    let no_shell = [("python_shell", Value::Bool(false))];
+    let outcome = cmd(&bench, "cmd.run", "echo '$HOME  *' a\\ b", &no_shell);
+    assert_eq!(outcome, Outcome::from("$HOME  * a b"));
+    let list = Value::List(vec!["echo".into(), "$HOME".into(), Value::Int(5)]);
+    assert_eq!(
+        bench.call("cmd.run", &[list], &[]),
+        Outcome::from("$HOME 5")
+    );
+    let missing = cmd(&bench, "cmd.run", "nosuchprogram", &no_shell);
+    assert!(text(&missing).starts_with("ERROR: cannot run \"nosuchprogram\": "));
+    assert_eq!(cmd(&bench, "cmd.run", "nosuchprogram", &[]).retcode, 127);
+    let open = cmd(&bench, "cmd.run", "echo 'a", &no_shell);
+    assert_eq!(text(&open), "ERROR: No closing quotation: echo 'a");
+    let empty = cmd(&bench, "cmd.run", "", &no_shell);
+    assert_eq!(text(&empty), "ERROR: there is no command to run");
+}
+
+#[test]
+fn folder_environment_and_input_are_the_ones_given() {
+    let bench = Bench::new();
+    assert_eq!(
+        cmd(&bench, "cmd.run", "pwd", &[("cwd", "/".into())]),
+        Outcome::from("/")
+    );
+    let wrong = cmd(&bench, "cmd.run", "pwd", &[("cwd", "/no/such".into())]);
+    assert_eq!(
+        text(&wrong),
+        "ERROR: Specified cwd '/no/such' either not absolute or does not exist"
+    );
+    let print = "echo \"$A-$B\"";
+    let mapping = Value::map([("A", Value::from("x y")), ("B", Value::Int(5))]);
+    assert_eq!(
+        cmd(&bench, "cmd.run", print, &[("env", mapping)]),
+        Outcome::from("x y-5")
+    );
+    let list = Value::List(vec!["A=1=2".into(), Value::map([("B", Value::from("3"))])]);
+    assert_eq!(
+        cmd(&bench, "cmd.run", print, &[("env", list)]),
+        Outcome::from("1=2-3")
+    );
+    let removed = [("env", Value::map([("PATH", Value::Null)]))];
+    assert_eq!(
+        cmd(&bench, "cmd.run", "/usr/bin/env | grep ^PATH", &removed).retcode,
+        1
+    );
+    let clean = [("clean_env", Value::Bool(true))];
+    assert!(!text(&cmd(&bench, "cmd.run", "/usr/bin/env", &clean)).contains("CARGO"));
+    for bad in [
+        Value::from("A"),
+        Value::Int(1),
+        Value::map([("A=B", Value::from("x"))]),
+    ] {
+        let outcome = cmd(&bench, "cmd.run", "true", &[("env", bad)]);
+        assert!(text(&outcome).starts_with("Passed invalid arguments to cmd.run: env: "));
+    }
+    let input = "x".repeat(1 << 20);
+    let counted = cmd(
+        &bench,
+        "cmd.run",
+        "wc -c",
+        &[("stdin", input.clone().into())],
+    );
+    assert_eq!(counted, Outcome::from("1048576"));
+    let unread = cmd(
+        &bench,
+        "cmd.run",
+        "exec <&-; echo done",
+        &[("stdin", input.into())],
+    );
+    assert_eq!(unread, Outcome::from("done"));
+}
+
+#[test]
+fn a_timeout_ends_the_whole_group_and_says_so() {
+    let bench = Bench::new();
+    let mark = bench.folder.path().join("alive");
+    let line = format!("echo before; (sleep 600; touch {}) | cat", mark.display());
+    let outcome = cmd(&bench, "cmd.run", &line, &[("timeout", Value::Float(0.2))]);
+    assert_eq!(
+        text(&outcome),
+        format!("before\n'{line}' : Timed out after 1 second")
+    );
+    assert_eq!((outcome.retcode, outcome.success()), (1, false));
+    let stubborn = "trap '' TERM; echo $$; while true; do sleep 1; done";
+    let outcome = cmd(
+        &bench,
+        "cmd.run",
+        stubborn,
+        &[("timeout", Value::Float(0.2))],
+    );
+    let pid = text(&outcome).lines().next().unwrap();
+    assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists());
+}
+
+#[test]
+fn a_stopping_minion_kills_the_command() {
+    let bench = Bench::new();
+    bench.host.stop.raise();
+    assert_eq!(cmd(&bench, "cmd.run", "sleep 600", &[]).retcode, 130);
+}
+
+#[test]
+fn much_output_on_both_streams_hangs_nothing() {
+    let bench = Bench::new();
+    let line = "head -c 3000000 /dev/zero >&2; head -c 3000000 /dev/zero";
+    let outcome = cmd(&bench, "cmd.run_all", line, &[]);
+    for stream in ["stdout", "stderr"] {
+        let printed = outcome.value.get(stream).and_then(Value::as_str).unwrap();
+        assert_eq!(printed.len(), 3_000_000);
+    }
+}
+
+#[test]
+fn what_stays_in_the_background_is_not_waited_for() {
+    let bench = Bench::new();
+    let outcome = cmd(&bench, "cmd.run", "sleep 5 & echo started $!", &[]);
+    let pid = text(&outcome).strip_prefix("started ").unwrap();
+    assert!(std::path::Path::new(&format!("/proc/{pid}")).exists());
+    cmd(&bench, "cmd.run", &format!("kill {pid}"), &[]);
+}
+
+#[test]
+fn output_that_is_not_utf8_survives() {
+    let bench = Bench::new();
+    let outcome = cmd(&bench, "cmd.run", "printf 'a\\377\\000b\\n'", &[]);
+    assert_eq!(outcome.value, Value::Bytes(b"a\xff\0b".to_vec()));
+}
+
+#[test]
+fn output_above_the_limit_is_left_in_a_file_that_the_error_names() {
+    let bench = Bench::with_limit(1000 + 1024);
+    let exact = cmd(
+        &bench,
+        "cmd.run",
+        "head -c 1000 /dev/zero | tr '\\0' x",
+        &[],
+    );
+    assert_eq!(text(&exact).len(), 1000);
+    let outcome = cmd(
+        &bench,
+        "cmd.run",
+        "head -c 5000 /dev/zero | tr '\\0' x",
+        &[],
+    );
+    let said = text(&outcome);
+    assert!(
+        said.contains("the output of 5000 bytes is above the limit of 1000 bytes"),
+        "{said}"
+    );
+    let path = said.split("lies in ").nth(1).unwrap();
+    assert!(path.starts_with(bench.folder.path().to_str().unwrap()));
+    assert_eq!(std::fs::read(path).unwrap(), vec![b'x'; 5000]);
+    assert!(!outcome.success());
+    let endless = cmd(&bench, "cmd.run", "head -c 500000 /dev/zero", &[]);
+    let said = text(&endless);
+    assert!(
+        said.contains("of 500000 bytes") && said.contains("its beginning lies in"),
+        "{said}"
+    );
+    let path = said.split("lies in ").nth(1).unwrap();
+    assert!(std::fs::metadata(path).unwrap().len() <= 16_000);
+}
+
+#[test]
+fn what_is_not_supported_is_refused() {
+    let bench = Bench::new();
+    let outcome = cmd(&bench, "cmd.run", "id", &[("runas", "nobody".into())]);
+    assert!(text(&outcome).starts_with("ERROR: runas is not supported yet"));
+    assert!(!outcome.success());
+}
+
+#[test]
+fn a_bare_word_that_yaml_reads_as_a_truth_value_is_a_command() {
+    let bench = Bench::new();
+    assert_eq!(
+        bench.call("cmd.retcode", &[Value::Bool(false)], &[]).value,
+        Value::Int(1)
+    );
+}

@@ -1,0 +1,301 @@
+//! What a minion must not forget: which jobs it began, and returns that the master has not
+//! acknowledged. One append-only file; what stands in it survives the end of the process however
+//! it comes, and with `spool_sync: always` a power loss.
+//!
+//! A job is noted as started before it runs, so it runs at most once: after a crash it is answered
+//! with a return that says so. A return leaves only when the master has it.
+
+mod file;
+mod index;
+mod record;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use saline_protocol::message::{
+    Jid, Job, MasterTime, Packed, PackedArguments, RETCODE_INTERRUPTED, Return, Value,
+};
+use tokio::sync::Notify;
+
+use crate::modules::INTERRUPTED;
+use file::SpoolFile;
+use index::{Index, State};
+use record::Record;
+
+/// Why a job may not be begun.
+#[derive(Debug, thiserror::Error)]
+pub enum BeginError {
+    /// It has been here.
+    #[error("this job has been here")]
+    Seen,
+    /// The spool does not take it.
+    #[error("the spool does not take it: {0}")]
+    Io(#[from] io::Error),
+}
+
+/// The spool. Its calls write to a disk and may block; [`is_seen`](Self::is_seen),
+/// [`take_unsent`](Self::take_unsent) and [`in_memory`](Self::in_memory) do not.
+#[derive(Debug)]
+pub struct Spool {
+    // Always taken before the index.
+    file: Mutex<SpoolFile>,
+    index: Mutex<Index>,
+    returned: Notify,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // What a panic leaves behind is a whole state: each is changed in one step.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Spool {
+    /// Reads what `path` holds. Each job that was begun and did not return gets a return that says
+    /// that it was interrupted.
+    ///
+    /// # Errors
+    /// When the file is there and cannot be read.
+    pub fn open(path: PathBuf, sync_always: bool) -> io::Result<Self> {
+        let mut file = SpoolFile::new(path, sync_always);
+        let mut index = Index::default();
+        let mut interrupted: BTreeMap<Jid, (String, PackedArguments)> = BTreeMap::new();
+        file.replay(|record, place| match record {
+            Record::Started {
+                jid,
+                fun,
+                arg,
+                expires,
+            } => {
+                index.set(&jid, Some(expires), State::Running(place));
+                interrupted.insert(jid, (fun, arg));
+            }
+            Record::Return(returned) => {
+                interrupted.remove(&returned.jid);
+                index.set(&returned.jid, None, State::Spooled(place, None));
+            }
+            Record::Done { jid } => {
+                interrupted.remove(&jid);
+                index.set(&jid, None, State::Done);
+            }
+            Record::Seen { jid, expires } => index.set(&jid, Some(expires), State::Done),
+            Record::Floor { jid } => index.floor = index.floor.take().max(Some(jid)),
+        })?;
+        let spool = Self {
+            file: Mutex::new(file),
+            index: Mutex::new(index),
+            returned: Notify::new(),
+        };
+        for (jid, (fun, fun_args)) in interrupted {
+            tracing::warn!("job {jid}: {fun} was interrupted when the minion stopped");
+            spool.finish(Return {
+                jid,
+                fun,
+                fun_args,
+                retcode: RETCODE_INTERRUPTED,
+                success: false,
+                payload: Packed::pack(&Value::from(INTERRUPTED)),
+            });
+        }
+        Ok(spool)
+    }
+
+    /// Whether the job has been here.
+    pub fn is_seen(&self, jid: &Jid) -> bool {
+        lock(&self.index).is_seen(jid)
+    }
+
+    /// Notes that `job` begins now. It must not run unless this succeeded.
+    ///
+    /// # Errors
+    /// When it has been here, or cannot be noted.
+    pub fn begin(&self, job: &Job) -> Result<(), BeginError> {
+        let mut file = lock(&self.file);
+        if self.is_seen(&job.jid) {
+            return Err(BeginError::Seen);
+        }
+        let record = Record::Started {
+            jid: job.jid.clone(),
+            fun: job.fun.clone(),
+            arg: job.arg.clone(),
+            expires: job.expires,
+        };
+        let place = file.append(&record, true)?;
+        lock(&self.index).set(&job.jid, Some(job.expires), State::Running(place));
+        Ok(())
+    }
+
+    /// Keeps a return until it is acknowledged: in the file, or, when that does not take it, in
+    /// memory.
+    pub fn finish(&self, returned: Return) {
+        let jid = returned.jid.clone();
+        let record = Record::Return(returned);
+        let mut file = lock(&self.file);
+        let appended = file.append(&record, true);
+        let Record::Return(returned) = record else {
+            return;
+        };
+        let mut index = lock(&self.index);
+        let state = match appended {
+            Ok(place) => {
+                let small = index.has_room_for(returned.payload.as_bytes().len());
+                State::Spooled(place, small.then_some(returned))
+            }
+            Err(error) => {
+                tracing::error!(
+                    "job {jid}: its return is held in memory until the master has it: the spool \
+                     does not take it: {error}"
+                );
+                State::Unspooled(returned)
+            }
+        };
+        index.set(&jid, None, state);
+        drop(index);
+        self.returned.notify_one();
+    }
+
+    /// The same for a job that could not be begun: it counts as seen from now on.
+    pub fn refuse(&self, expires: MasterTime, returned: Return) {
+        let jid = returned.jid.clone();
+        self.finish(returned);
+        if let Some(entry) = lock(&self.index).entries.get_mut(&jid) {
+            entry.expires = expires;
+        }
+    }
+
+    /// Waits until there may be a return to send.
+    ///
+    /// # Cancel safety
+    /// A wake-up is not lost when the future is dropped.
+    pub async fn returned(&self) {
+        self.returned.notified().await;
+    }
+
+    /// Takes the oldest job whose return is to be sent. It comes back with
+    /// [`put_back`](Self::put_back), or is [`done`](Self::done).
+    pub fn take_unsent(&self) -> Option<Jid> {
+        lock(&self.index).take_unsent()
+    }
+
+    /// The return was not acknowledged.
+    pub fn put_back(&self, jid: &Jid) {
+        lock(&self.index).put_back(jid);
+        self.returned.notify_one();
+    }
+
+    /// The return, when it is in memory.
+    pub fn in_memory(&self, jid: &Jid) -> Option<Return> {
+        match &lock(&self.index).entries.get(jid)?.state {
+            State::Spooled(_, cached) => cached.clone(),
+            State::Unspooled(returned) => Some(returned.clone()),
+            State::Running(_) | State::Done => None,
+        }
+    }
+
+    /// The return, read from the file if need be. None when there is none (any more).
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn read(&self, jid: &Jid) -> io::Result<Option<Return>> {
+        let mut file = lock(&self.file);
+        let place = match lock(&self.index).entries.get(jid).map(|e| e.state.clone()) {
+            Some(State::Spooled(_, Some(returned)) | State::Unspooled(returned)) => {
+                return Ok(Some(returned));
+            }
+            Some(State::Spooled(place, None)) => place,
+            _ => return Ok(None),
+        };
+        match file.read(place)? {
+            Record::Return(returned) => Ok(Some(returned)),
+            _ => Err(io::ErrorKind::InvalidData.into()),
+        }
+    }
+
+    /// The master has the return, or refused it for good. `now` is the master's time, if known.
+    pub fn done(&self, jid: &Jid, now: Option<MasterTime>) {
+        let mut file = lock(&self.file);
+        if let Err(error) = file.append(&Record::Done { jid: jid.clone() }, false) {
+            // After a restart it is sent once more, which the master answers with `Duplicate`.
+            tracing::warn!("job {jid}: that it is done was not noted in the spool: {error}");
+        }
+        lock(&self.index).set(jid, None, State::Done);
+        if file.has_grown()
+            && let Err(error) = self.compact(&mut file, now)
+        {
+            tracing::warn!("the spool was not written anew: {error}");
+        }
+    }
+
+    fn compact(&self, file: &mut SpoolFile, now: Option<MasterTime>) -> io::Result<()> {
+        let mut index = lock(&self.index);
+        index.prune(now);
+        let entries: Vec<_> = index
+            .entries
+            .iter()
+            .map(|(jid, entry)| (jid.clone(), entry.expires, Kept::of(&entry.state)))
+            .collect();
+        let floor = index.floor.clone();
+        drop(index);
+        let mut moved = Vec::new();
+        file.rewrite(|old, new| {
+            if let Some(jid) = floor {
+                new.append(&Record::Floor { jid }, false)?;
+            }
+            for (jid, expires, kept) in entries {
+                let seen = Record::Seen {
+                    jid: jid.clone(),
+                    expires,
+                };
+                new.append(&seen, false)?;
+                match kept {
+                    Kept::Place(place) => {
+                        let record = old.read(place)?;
+                        moved.push((jid, new.append(&record, false)?));
+                    }
+                    Kept::Return(returned) => {
+                        new.append(&Record::Return(returned), false)?;
+                    }
+                    Kept::Nothing => {}
+                }
+            }
+            Ok(())
+        })?;
+        // Nobody else moves places: the file is locked.
+        let mut index = lock(&self.index);
+        for (jid, new) in moved {
+            if let Some(entry) = index.entries.get_mut(&jid)
+                && let State::Running(place) | State::Spooled(place, _) = &mut entry.state
+            {
+                *place = new;
+            }
+        }
+        Ok(())
+    }
+
+    /// How many jobs returned without an acknowledgement.
+    pub fn unacknowledged(&self) -> usize {
+        lock(&self.index).unacknowledged()
+    }
+}
+
+/// What a compaction keeps of a job beside that it was here.
+enum Kept {
+    Nothing,
+    /// The record that stands there.
+    Place(index::Place),
+    /// A return that found no room on the disk when it came.
+    Return(Return),
+}
+
+impl Kept {
+    fn of(state: &State) -> Self {
+        match state {
+            State::Running(place) | State::Spooled(place, _) => Self::Place(*place),
+            State::Unspooled(returned) => Self::Return(returned.clone()),
+            State::Done => Self::Nothing,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

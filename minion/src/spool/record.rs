@@ -1,0 +1,162 @@
+//! What stands in the file: records, each with its length and a checksum.
+
+use std::io::{self, Read};
+
+use saline_protocol::message::{Jid, MasterTime, PackedArguments, Return, decode};
+use serde::{Deserialize, Serialize};
+
+/// Length and checksum, four bytes each, little-endian.
+pub const FRAME_HEADER: usize = 8;
+
+/// One record.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Record {
+    /// This job was begun.
+    Started {
+        /// Which.
+        jid: Jid,
+        /// What was run.
+        fun: String,
+        /// With what.
+        arg: PackedArguments,
+        /// Until when it may come again.
+        expires: MasterTime,
+    },
+    /// This came out.
+    Return(Return),
+    /// The master has its return.
+    Done {
+        /// Which.
+        jid: Jid,
+    },
+    /// This job has been here: what a compaction leaves of one.
+    Seen {
+        /// Which.
+        jid: Jid,
+        /// Until when it may come again.
+        expires: MasterTime,
+    },
+    /// Every job up to this one has been here, as far as is still known.
+    Floor {
+        /// The last of them.
+        jid: Jid,
+    },
+}
+
+/// The bytes of a record in the file.
+pub fn frame(record: &Record) -> io::Result<Vec<u8>> {
+    // Room for length and checksum, so that a large record is not copied behind them.
+    let mut bytes = postcard::to_extend(record, vec![0; FRAME_HEADER])
+        .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+    let body = &bytes[FRAME_HEADER..];
+    let length = u32::try_from(body.len())
+        .map_err(|_| io::Error::new(io::ErrorKind::FileTooLarge, "a record above 4 GiB"))?;
+    let checksum = crc32(body);
+    bytes[..4].copy_from_slice(&length.to_le_bytes());
+    bytes[4..FRAME_HEADER].copy_from_slice(&checksum.to_le_bytes());
+    Ok(bytes)
+}
+
+/// The record in the bytes of a frame.
+pub fn unframe(bytes: &[u8]) -> Option<Record> {
+    let (header, body) = bytes.split_first_chunk::<FRAME_HEADER>()?;
+    let (length, checksum) = header_numbers(header);
+    (body.len() as u64 == u64::from(length) && crc32(body) == checksum)
+        .then(|| decode(body).ok())?
+}
+
+fn header_numbers(header: &[u8; FRAME_HEADER]) -> (u32, u32) {
+    let [a, b, c, d, e, f, g, h] = *header;
+    (
+        u32::from_le_bytes([a, b, c, d]),
+        u32::from_le_bytes([e, f, g, h]),
+    )
+}
+
+/// Reads the next record of a file of which `left` bytes are still to come: it and the bytes that
+/// it took. None at the end, and where the bytes are no record.
+///
+/// # Errors
+/// When reading fails.
+pub fn next(file: &mut impl Read, left: u64) -> io::Result<Option<(Record, u64)>> {
+    if left < FRAME_HEADER as u64 {
+        return Ok(None);
+    }
+    let mut header = [0; FRAME_HEADER];
+    file.read_exact(&mut header)?;
+    let (length, checksum) = header_numbers(&header);
+    // Checked before anything is reserved for it.
+    if u64::from(length) > left - FRAME_HEADER as u64 {
+        return Ok(None);
+    }
+    let mut body = vec![0; length as usize];
+    file.read_exact(&mut body)?;
+    if crc32(&body) != checksum {
+        return Ok(None);
+    }
+    let record = decode(&body).ok();
+    Ok(record.map(|record| (record, FRAME_HEADER as u64 + u64::from(length))))
+}
+
+/// CRC-32 as Ethernet and zip have it.
+fn crc32(bytes: &[u8]) -> u32 {
+    const TABLE: [u32; 256] = table();
+    let crc = bytes.iter().fold(u32::MAX, |crc, byte| {
+        (crc >> 8) ^ TABLE[((crc ^ u32::from(*byte)) & 0xff) as usize]
+    });
+    !crc
+}
+
+const fn table() -> [u32; 256] {
+    let mut table = [0; 256];
+    let mut index = 0;
+    while index < 256 {
+        let mut value = index as u32;
+        let mut bit = 0;
+        while bit < 8 {
+            value = if value & 1 == 1 {
+                0xedb8_8320 ^ (value >> 1)
+            } else {
+                value >> 1
+            };
+            bit += 1;
+        }
+        table[index] = value;
+        index += 1;
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_checksum_is_the_known_one() {
+        assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_or_end_the_reading(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+            let mut file = bytes.as_slice();
+            let mut left = bytes.len() as u64;
+            while let Some((_, taken)) = next(&mut file, left).unwrap() {
+                left -= taken;
+            }
+            let _ = unframe(&bytes);
+        }
+
+        #[test]
+        fn a_changed_byte_is_noticed(index in 0usize..40, flip in 1u8..) {
+            let jid = Jid::parse("20261121091409931549").unwrap();
+            let record = Record::Seen { jid, expires: 7 };
+            let mut bytes = frame(&record).unwrap();
+            prop_assert_eq!(unframe(&bytes), Some(record));
+            let index = index % bytes.len();
+            bytes[index] ^= flip;
+            prop_assert_eq!(unframe(&bytes), None);
+        }
+    }
+}

@@ -1,0 +1,240 @@
+use super::*;
+use proptest::prelude::*;
+use saline_protocol::message::Arguments;
+use saline_protocol::target::Target;
+
+fn jid(number: u64) -> Jid {
+    Jid::parse(&format!("20261121{number:012}")).unwrap()
+}
+
+fn job(number: u64) -> Job {
+    Job {
+        jid: jid(number),
+        target: Target::glob("*"),
+        fun: "test.ping".into(),
+        arg: Arguments::default().pack(),
+        user: "root".into(),
+        created: 1000,
+        expires: 61_000,
+    }
+}
+
+fn returned(number: u64, text: &str) -> Return {
+    Return {
+        jid: jid(number),
+        fun: "test.ping".into(),
+        fun_args: Arguments::default().pack(),
+        retcode: 0,
+        success: true,
+        payload: Packed::pack(&Value::from(text)),
+    }
+}
+
+struct Folder(tempfile::TempDir);
+
+impl Folder {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self) -> PathBuf {
+        self.0.path().join("cache/spool.log")
+    }
+
+    fn open(&self) -> Spool {
+        Spool::open(self.path(), false).unwrap()
+    }
+
+    fn size(&self) -> u64 {
+        std::fs::metadata(self.path()).map_or(0, |data| data.len())
+    }
+}
+
+#[test]
+fn a_return_stays_until_it_is_done() {
+    let folder = Folder::new();
+    let spool = folder.open();
+    assert!(!folder.path().exists(), "opened on demand");
+    spool.begin(&job(1)).unwrap();
+    assert_eq!(spool.take_unsent(), None);
+    spool.finish(returned(1, "a"));
+    assert_eq!(spool.take_unsent(), Some(jid(1)));
+    assert_eq!(spool.take_unsent(), None, "taken once");
+    spool.put_back(&jid(1));
+    drop(spool);
+
+    let spool = folder.open();
+    assert_eq!(spool.unacknowledged(), 1);
+    assert_eq!(spool.take_unsent(), Some(jid(1)));
+    assert_eq!(spool.in_memory(&jid(1)), None);
+    assert_eq!(spool.read(&jid(1)).unwrap(), Some(returned(1, "a")));
+    spool.done(&jid(1), None);
+    spool.put_back(&jid(1));
+    assert_eq!(spool.take_unsent(), None);
+    drop(spool);
+
+    let spool = folder.open();
+    assert_eq!(spool.unacknowledged(), 0);
+    assert!(spool.is_seen(&jid(1)));
+    assert!(matches!(spool.begin(&job(1)), Err(BeginError::Seen)));
+    assert!(!spool.is_seen(&jid(2)));
+}
+
+#[test]
+fn what_was_begun_and_did_not_return_was_interrupted() {
+    let folder = Folder::new();
+    folder.open().begin(&job(1)).unwrap();
+    for _ in 0..2 {
+        let spool = folder.open();
+        assert_eq!(spool.take_unsent(), Some(jid(1)));
+        let said = spool.read(&jid(1)).unwrap().unwrap();
+        assert_eq!((said.retcode, said.success), (RETCODE_INTERRUPTED, false));
+        assert_eq!(said.fun, "test.ping");
+        assert_eq!(said.payload.unpack().unwrap(), Value::from(INTERRUPTED));
+        assert!(spool.is_seen(&jid(1)));
+    }
+}
+
+#[test]
+fn a_torn_tail_is_cut_off_and_the_rest_stands() {
+    let folder = Folder::new();
+    let spool = folder.open();
+    spool.begin(&job(1)).unwrap();
+    spool.finish(returned(1, "a"));
+    let whole = folder.size();
+    spool.begin(&job(2)).unwrap();
+    spool.finish(returned(2, "b"));
+    drop(spool);
+    let bytes = std::fs::read(folder.path()).unwrap();
+    for cut in whole as usize..bytes.len() {
+        std::fs::write(folder.path(), &bytes[..cut]).unwrap();
+        let spool = folder.open();
+        assert_eq!(spool.read(&jid(1)).unwrap(), Some(returned(1, "a")));
+        // What is written next stands where it is found again.
+        spool.begin(&job(3)).unwrap();
+        spool.finish(returned(3, "c"));
+        drop(spool);
+        let spool = folder.open();
+        assert_eq!(
+            spool.read(&jid(3)).unwrap(),
+            Some(returned(3, "c")),
+            "cut at {cut}"
+        );
+    }
+}
+
+#[test]
+fn it_is_written_anew_when_it_has_grown() {
+    let folder = Folder::new();
+    let spool = folder.open();
+    spool.begin(&job(1)).unwrap();
+    spool.finish(returned(1, "kept"));
+    spool.begin(&job(2)).unwrap();
+    let large = "x".repeat(20_000);
+    for number in 3..200 {
+        spool.begin(&job(number)).unwrap();
+        spool.finish(returned(number, &large));
+        spool.done(&jid(number), Some(2000));
+    }
+    assert!(folder.size() < 200_000, "{}", folder.size());
+    assert_eq!(spool.read(&jid(1)).unwrap(), Some(returned(1, "kept")));
+    drop(spool);
+    let spool = folder.open();
+    assert_eq!(spool.read(&jid(1)).unwrap(), Some(returned(1, "kept")));
+    assert_eq!(
+        spool.read(&jid(2)).unwrap().unwrap().retcode,
+        RETCODE_INTERRUPTED
+    );
+    assert!((1..200).all(|number| spool.is_seen(&jid(number))));
+}
+
+#[test]
+fn what_cannot_come_again_is_forgotten_and_the_rest_is_bounded() {
+    let mut index = Index::default();
+    for number in 0..10_100 {
+        index.set(&jid(number), Some(number), State::Done);
+    }
+    index.prune(Some(600_150));
+    assert!(!index.is_seen(&jid(149)) && index.is_seen(&jid(150)));
+    for number in 20_000..20_150 {
+        index.set(&jid(number), Some(number), State::Done);
+    }
+    index.prune(None);
+    assert_eq!(index.entries.len(), 10_000);
+    assert!(index.is_seen(&jid(249)), "by the floor");
+    assert!(index.is_seen(&jid(0)), "by the floor");
+    assert!(!index.is_seen(&jid(15_000)));
+}
+
+#[test]
+fn a_full_disk_loses_nothing_silently() {
+    let folder = Folder::new();
+    let spool = Spool::open("/dev/full/spool.log".into(), false);
+    assert!(spool.is_err(), "not a folder");
+    let spool = Spool::open("/dev/full".into(), false);
+    // Reading it gives zeros without end, which are no records.
+    let spool = spool.unwrap();
+    let Err(BeginError::Io(error)) = spool.begin(&job(1)) else {
+        panic!("it does not fit");
+    };
+    assert!(error.to_string().contains("space") || error.raw_os_error().is_some());
+    spool.refuse(61_000, returned(1, "no space"));
+    assert!(spool.is_seen(&jid(1)));
+    assert_eq!(spool.take_unsent(), Some(jid(1)));
+    assert_eq!(spool.in_memory(&jid(1)), Some(returned(1, "no space")));
+    spool.done(&jid(1), None);
+    assert_eq!(spool.unacknowledged(), 0);
+    drop(folder);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn any_bytes_open(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
+        let folder = Folder::new();
+        std::fs::create_dir_all(folder.path().parent().unwrap()).unwrap();
+        std::fs::write(folder.path(), bytes).unwrap();
+        let spool = folder.open();
+        spool.begin(&job(1)).unwrap();
+        drop(spool);
+        prop_assert!(folder.open().is_seen(&jid(1)));
+    }
+
+    /// Whatever is done in whatever order, with restarts between: a model says what must stand.
+    #[test]
+    fn it_agrees_with_a_model(steps in proptest::collection::vec((0u8..5, 0u64..6), 0..60)) {
+        let folder = Folder::new();
+        let mut spool = folder.open();
+        let mut model: BTreeMap<u64, Option<bool>> = BTreeMap::new();
+        for (step, number) in steps {
+            match step {
+                0 => {
+                    let fresh = !model.contains_key(&number);
+                    prop_assert_eq!(spool.begin(&job(number)).is_ok(), fresh);
+                    model.entry(number).or_insert(None);
+                }
+                1 if model.get(&number) == Some(&None) => {
+                    spool.finish(returned(number, &"x".repeat(9000)));
+                    model.insert(number, Some(false));
+                }
+                2 if model.get(&number) == Some(&Some(false)) => {
+                    spool.done(&jid(number), None);
+                    model.insert(number, Some(true));
+                }
+                3 => {
+                    drop(spool);
+                    spool = folder.open();
+                    for state in model.values_mut() {
+                        *state = Some(state.unwrap_or(false));
+                    }
+                }
+                _ => {}
+            }
+            for (number, state) in &model {
+                prop_assert!(spool.is_seen(&jid(*number)));
+                prop_assert_eq!(spool.read(&jid(*number)).unwrap().is_some(), *state == Some(false));
+            }
+        }
+    }
+}

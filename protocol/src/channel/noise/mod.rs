@@ -1,0 +1,146 @@
+//! The Noise handshakes: XX at first contact, IK when the initiator knows the master.
+//!
+//! Noise agrees keys and nothing else: its split becomes the two record keys of the session. The
+//! prologue binds both ends to the role that was asked for and to the certificate of the link.
+
+mod initiator;
+mod responder;
+
+use aws_lc_rs::agreement;
+use aws_lc_rs::digest::{SHA256, digest};
+use aws_lc_rs::hmac;
+use snow::{Builder, HandshakeState};
+
+use super::{ChannelError, Identity, NoiseKey, PublicIdentity};
+use crate::message::{Introduction, Role, decode, encode};
+
+pub use initiator::{FirstContact, InitiatorKeys, Resumption};
+pub use responder::{HalfOpen, Responder, Resuming};
+
+const XX: &str = "Noise_XX_25519_AESGCM_SHA256";
+const IK: &str = "Noise_IK_25519_AESGCM_SHA256";
+
+/// The longest handshake message that is looked at. Noise itself allows 65,535.
+pub const MAX_HANDSHAKE: usize = 4096;
+
+/// The keys that a handshake agreed, one a direction.
+pub struct SplitKeys {
+    /// From the one who began.
+    pub initiator: [u8; 32],
+    /// From the one who answered: the master.
+    pub responder: [u8; 32],
+}
+
+/// Who is at the other end, proven.
+#[derive(Debug, Clone)]
+pub struct Proven {
+    /// As what it comes.
+    pub role: Role,
+    /// What it says its name is: checked by nobody yet.
+    pub id: String,
+    /// Its identity, which vouches for the Noise key that it holds.
+    pub identity: PublicIdentity,
+    /// That Noise key.
+    pub noise: [u8; 32],
+}
+
+pub(super) fn public_key(private: &[u8; 32]) -> Option<[u8; 32]> {
+    let key = agreement::PrivateKey::from_private_key(&agreement::X25519, private).ok()?;
+    key.compute_public_key().ok()?.as_ref().try_into().ok()
+}
+
+fn prologue(role: Role, certificate: Option<[u8; 32]>) -> Vec<u8> {
+    let mut bytes = b"saline/1".to_vec();
+    bytes.push(role as u8);
+    bytes.extend(certificate.unwrap_or_default());
+    bytes
+}
+
+fn builder<'a>(
+    pattern: &str,
+    key: &'a NoiseKey,
+    prologue: &'a [u8],
+) -> Result<Builder<'a>, ChannelError> {
+    let parameters = pattern.parse().map_err(ChannelError::Noise)?;
+    Ok(Builder::new(parameters)
+        .local_private_key(&key.private)?
+        .prologue(prologue)?)
+}
+
+fn vouched(role: u8, id: &str, noise: &[u8; 32]) -> Vec<u8> {
+    let mut bytes = b"saline/1 noise key".to_vec();
+    bytes.push(role);
+    bytes.extend(noise);
+    bytes.extend(id.as_bytes());
+    bytes
+}
+
+/// The role byte in a master's own introduction.
+const MASTER: u8 = 0;
+
+fn introduce(identity: &Identity, role: u8, id: &str, noise: &NoiseKey) -> Vec<u8> {
+    encode(&Introduction {
+        id: id.to_owned(),
+        identity: identity.public().0,
+        signature: identity.sign(&vouched(role, id, &noise.public())),
+    })
+}
+
+fn check_introduction(
+    state: &HandshakeState,
+    role: u8,
+    payload: &[u8],
+) -> Result<(Introduction, [u8; 32]), ChannelError> {
+    let introduction: Introduction = decode(payload)?;
+    let noise: [u8; 32] = state
+        .get_remote_static()
+        .and_then(|key| key.try_into().ok())
+        .ok_or(ChannelError::NotVouched)?;
+    let identity = PublicIdentity(introduction.identity);
+    if !identity.verifies(
+        &vouched(role, &introduction.id, &noise),
+        &introduction.signature,
+    ) {
+        return Err(ChannelError::NotVouched);
+    }
+    Ok((introduction, noise))
+}
+
+fn write(state: &mut HandshakeState, payload: &[u8]) -> Result<Vec<u8>, ChannelError> {
+    let mut message = vec![0; payload.len() + 256];
+    let length = state.write_message(payload, &mut message)?;
+    message.truncate(length);
+    Ok(message)
+}
+
+fn read(state: &mut HandshakeState, message: &[u8]) -> Result<Vec<u8>, ChannelError> {
+    let mut payload = vec![0; message.len()];
+    let length = state.read_message(message, &mut payload)?;
+    payload.truncate(length);
+    Ok(payload)
+}
+
+fn split(mut state: HandshakeState) -> SplitKeys {
+    let (initiator, responder) = state.dangerously_get_raw_split();
+    SplitKeys {
+        initiator,
+        responder,
+    }
+}
+
+/// The first 32 bytes of a `Resume`: HMAC-SHA256 keyed by the master's Noise key, so that one who
+/// does not know the master cannot make it do any X25519. After WireGuard's mac1.
+fn resume_mac(master_noise: &[u8; 32], rest: &[u8]) -> hmac::Tag {
+    hmac::sign(&resume_mac_key(master_noise), rest)
+}
+
+fn resume_mac_key(master_noise: &[u8; 32]) -> hmac::Key {
+    let secret = digest(
+        &SHA256,
+        &[b"saline/1 resume".as_slice(), master_noise].concat(),
+    );
+    hmac::Key::new(hmac::HMAC_SHA256, secret.as_ref())
+}
+
+#[cfg(test)]
+mod tests;

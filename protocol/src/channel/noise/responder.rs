@@ -1,0 +1,120 @@
+//! The answering side of a handshake: the master.
+
+use std::sync::Arc;
+
+use aws_lc_rs::hmac;
+use snow::HandshakeState;
+
+use super::{
+    IK, MASTER, MAX_HANDSHAKE, Proven, SplitKeys, XX, builder, check_introduction, introduce,
+    prologue, read, resume_mac_key, split, write,
+};
+use crate::channel::{ChannelError, Identity, NoiseKey, PublicIdentity};
+use crate::message::Role;
+
+/// The answering side: a master's keys.
+#[derive(Debug)]
+pub struct Responder {
+    pub(super) identity: Arc<Identity>,
+    noise: NoiseKey,
+    certificate: Option<[u8; 32]>,
+}
+
+/// A first contact of which the third message is still to come.
+pub struct HalfOpen {
+    role: Role,
+    state: HandshakeState,
+}
+
+/// A return that has been read and can be answered.
+pub struct Resuming {
+    /// Who comes.
+    pub proven: Proven,
+    state: HandshakeState,
+}
+
+impl Responder {
+    /// With these keys; `certificate` is the hash of the certificate that the link shows, if any.
+    pub fn new(identity: Arc<Identity>, noise: NoiseKey, certificate: Option<[u8; 32]>) -> Self {
+        Self {
+            identity,
+            noise,
+            certificate,
+        }
+    }
+
+    /// Reads the body of a `First`; the second part is the body of the `FirstReply`.
+    ///
+    /// # Errors
+    /// When it is not one.
+    pub fn first(&self, body: &[u8]) -> Result<(HalfOpen, Vec<u8>), ChannelError> {
+        let (role, message) = split_role(body)?;
+        let prologue = prologue(role, self.certificate);
+        let mut state = builder(XX, &self.noise, &prologue)?.build_responder()?;
+        read(&mut state, message)?;
+        let mine = introduce(&self.identity, MASTER, "", &self.noise);
+        let reply = write(&mut state, &mine)?;
+        Ok((HalfOpen { role, state }, reply))
+    }
+
+    /// Reads the body of a `Resume`. The MAC is checked before anything costs.
+    ///
+    /// # Errors
+    /// When it is not one, or was made for another master.
+    pub fn resume(&self, body: &[u8]) -> Result<Resuming, ChannelError> {
+        let (mac, rest) = body.split_at_checked(32).ok_or(ChannelError::Mismatch)?;
+        let key = resume_mac_key(&self.noise.public());
+        hmac::verify(&key, rest, mac).map_err(|_| ChannelError::Forged)?;
+        let (role, message) = split_role(rest)?;
+        let prologue = prologue(role, self.certificate);
+        let mut state = builder(IK, &self.noise, &prologue)?.build_responder()?;
+        let payload = read(&mut state, message)?;
+        let proven = prove(&state, role, &payload)?;
+        Ok(Resuming { proven, state })
+    }
+}
+
+fn split_role(body: &[u8]) -> Result<(Role, &[u8]), ChannelError> {
+    let (role, message) = body.split_first().ok_or(ChannelError::Mismatch)?;
+    if message.len() > MAX_HANDSHAKE {
+        return Err(ChannelError::Mismatch);
+    }
+    let role = Role::try_from(*role).map_err(|_| ChannelError::Mismatch)?;
+    Ok((role, message))
+}
+
+fn prove(state: &HandshakeState, role: Role, payload: &[u8]) -> Result<Proven, ChannelError> {
+    let (introduction, noise) = check_introduction(state, role as u8, payload)?;
+    Ok(Proven {
+        role,
+        id: introduction.id,
+        identity: PublicIdentity(introduction.identity),
+        noise,
+    })
+}
+
+impl HalfOpen {
+    /// Reads the body of a `FirstFinish`: who it is, and the keys.
+    ///
+    /// # Errors
+    /// When it was changed on the way, or the peer does not hold the identity that it names.
+    pub fn finish(mut self, body: &[u8]) -> Result<(Proven, SplitKeys), ChannelError> {
+        if body.len() > MAX_HANDSHAKE {
+            return Err(ChannelError::Mismatch);
+        }
+        let payload = read(&mut self.state, body)?;
+        let proven = prove(&self.state, self.role, &payload)?;
+        Ok((proven, split(self.state)))
+    }
+}
+
+impl Resuming {
+    /// Answers with `payload` inside the handshake: the body of a `ResumeReply`, and the keys.
+    ///
+    /// # Errors
+    /// When Noise fails, which after a good first message it does not.
+    pub fn reply(mut self, payload: &[u8]) -> Result<(Vec<u8>, SplitKeys), ChannelError> {
+        let reply = write(&mut self.state, payload)?;
+        Ok((reply, split(self.state)))
+    }
+}

@@ -1,0 +1,63 @@
+//! The X25519 key that Noise agrees with. An identity vouches for it; it is nobody's name.
+
+use std::fmt;
+use std::path::Path;
+
+use super::{KeyError, key_file, noise, pem};
+use crate::random;
+
+const LABEL: &str = "PRIVATE KEY";
+
+/// A static X25519 key pair.
+#[derive(Clone)]
+pub struct NoiseKey {
+    pub(super) private: [u8; 32],
+    public: [u8; 32],
+}
+
+impl NoiseKey {
+    /// A new one.
+    ///
+    /// # Errors
+    /// When the system has no randomness.
+    pub fn generate() -> Result<Self, KeyError> {
+        Self::from_private(random::bytes()?)
+    }
+
+    fn from_private(private: [u8; 32]) -> Result<Self, KeyError> {
+        let public = noise::public_key(&private).ok_or(KeyError::Malformed("an X25519 key"))?;
+        Ok(Self { private, public })
+    }
+
+    /// Reads `folder/noise.key`, or makes it (0600).
+    ///
+    /// # Errors
+    /// When the folder or the file cannot be read or written, or holds something else.
+    pub fn load_or_create(folder: &Path) -> Result<Self, KeyError> {
+        let path = folder.join("noise.key");
+        if let Some(text) = key_file::read(&path)? {
+            let private =
+                pem::decode(LABEL, pem::X25519_PRIVATE_PREFIX, &text).ok_or(KeyError::NotAKey {
+                    what: "an X25519 private key in PEM (PKCS #8)",
+                    path,
+                })?;
+            return Self::from_private(private);
+        }
+        key_file::create_private_folder(folder)?;
+        let key = Self::generate()?;
+        let text = pem::encode(LABEL, pem::X25519_PRIVATE_PREFIX, &key.private);
+        key_file::write(&path, &text, 0o600)?;
+        Ok(key)
+    }
+
+    /// The public half.
+    pub fn public(&self) -> [u8; 32] {
+        self.public
+    }
+}
+
+impl fmt::Debug for NoiseKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("NoiseKey")
+    }
+}

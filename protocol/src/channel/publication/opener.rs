@@ -1,0 +1,211 @@
+//! Opening publications: who sealed them, in which order they came, and what was missed.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::{Body, PublicationRoot, topic_all, topic_of, verify_job};
+use crate::channel::record::SealKey;
+use crate::channel::{ChannelError, PublicIdentity};
+use crate::message::{GroupKeyMaterial, Header, Job, Kind, MinionId, SessionId, decode};
+use crate::transport::Topic;
+
+/// Why a publication was not believed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PublicationError {
+    /// Not a publication, or not one that opens.
+    #[error("it does not open")]
+    Forged,
+    /// Sealed in an epoch of which the key is not known (any more): the next heartbeat brings it.
+    #[error("it belongs to another epoch")]
+    OtherEpoch,
+    /// Its number is not above the last.
+    #[error("it came twice or late")]
+    Replayed,
+    /// The master did not sign the job.
+    #[error("the job in it is not signed by the master")]
+    NotSigned,
+}
+
+/// A publication that is believed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Opened {
+    /// What it says.
+    pub content: Content,
+    /// Whether others before it on this topic were missed.
+    pub gap: bool,
+}
+
+/// What a believed publication says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Content {
+    /// Run this.
+    Job(Job),
+    /// A new epoch has begun; the opener has its key already.
+    NewEpoch(u64),
+}
+
+/// Opens the publications that one minion gets in one session.
+pub struct PublicationOpener {
+    master: PublicIdentity,
+    session: SessionId,
+    root: Arc<PublicationRoot>,
+    all: Topic,
+    own: Topic,
+    epoch: u64,
+    group: SealKey,
+    own_key: SealKey,
+    last_all: u64,
+    last_own: u64,
+}
+
+impl PublicationOpener {
+    /// For the minion `id` in `session`, from the epoch that its welcome named.
+    pub fn new(
+        master: PublicIdentity,
+        session: SessionId,
+        root: Arc<PublicationRoot>,
+        id: &MinionId,
+        group: &GroupKeyMaterial,
+    ) -> Self {
+        Self {
+            own_key: root.key(group.epoch).key,
+            master,
+            session,
+            root,
+            all: topic_all(),
+            own: topic_of(id),
+            epoch: group.epoch,
+            group: SealKey::new(&group.key),
+            last_all: group.last_number,
+            last_own: 0,
+        }
+    }
+
+    /// The epoch of which it has the key.
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// Takes the key of a later epoch, as a heartbeat brings it.
+    pub fn install(&mut self, group: &GroupKeyMaterial) {
+        if group.epoch <= self.epoch {
+            return;
+        }
+        self.epoch = group.epoch;
+        self.group = SealKey::new(&group.key);
+        self.own_key = self.root.key(group.epoch).key;
+        self.last_all = group.last_number;
+        self.last_own = 0;
+    }
+
+    /// Holds the numbers that a heartbeat brought against those seen: true when something was missed.
+    pub fn missed(&mut self, epoch: u64, last_all: u64, last_own: u64) -> bool {
+        if epoch != self.epoch {
+            return epoch > self.epoch;
+        }
+        let missed = last_all > self.last_all || last_own > self.last_own;
+        self.last_all = self.last_all.max(last_all);
+        self.last_own = self.last_own.max(last_own);
+        missed
+    }
+
+    /// Opens a frame that came on `topic`: sealed by the master, not seen before, and if it is a
+    /// job, signed.
+    ///
+    /// # Errors
+    /// When it is not believed; nothing has changed then.
+    pub fn open(&mut self, topic: &Topic, frame: &[u8]) -> Result<Opened, PublicationError> {
+        let (header, rest) = Header::decode(frame).map_err(|_| PublicationError::Forged)?;
+        if header.kind != Kind::Publication {
+            return Err(PublicationError::Forged);
+        }
+        let (clear, sealed) = rest
+            .split_first_chunk::<16>()
+            .ok_or(PublicationError::Forged)?;
+        let mut epoch = [0; 8];
+        epoch.copy_from_slice(&clear[..8]);
+        let epoch = u64::from_be_bytes(epoch);
+        let mut number = [0; 8];
+        number.copy_from_slice(&clear[8..]);
+        let number = u64::from_be_bytes(number);
+        let own = *topic == self.own;
+        if !own && *topic != self.all {
+            return Err(PublicationError::Forged);
+        }
+        // Only the minion's own topic may run ahead: it is what carries the next epoch's key.
+        if epoch < self.epoch || (epoch > self.epoch && !own) {
+            return Err(PublicationError::OtherEpoch);
+        }
+        let later = epoch > self.epoch;
+        let plain = if own {
+            if header.session != self.session {
+                return Err(PublicationError::OtherEpoch);
+            }
+            let derived;
+            let key = if later {
+                derived = self.root.key(epoch).key;
+                &derived
+            } else {
+                &self.own_key
+            };
+            self.read(key, &header, clear, topic, sealed)?
+        } else {
+            self.read(&self.group, &header, clear, topic, sealed)?
+        };
+        let last = match (own, later) {
+            (true, true) => 0,
+            (true, false) => self.last_own,
+            (false, _) => self.last_all,
+        };
+        if number <= last {
+            return Err(PublicationError::Replayed);
+        }
+        let content = match decode(&plain).map_err(|_| PublicationError::Forged)? {
+            Body::GroupKey(material) if own && material.epoch == epoch => {
+                self.install(&material);
+                Content::NewEpoch(epoch)
+            }
+            Body::Job(signed) if !later => {
+                Content::Job(verify_job(&self.master, signed).ok_or(PublicationError::NotSigned)?)
+            }
+            Body::GroupKey(_) => return Err(PublicationError::Forged),
+            // A job that ran ahead of the key of its epoch: the heartbeat brings that, and the gap.
+            Body::Job(_) => return Err(PublicationError::OtherEpoch),
+        };
+        if own {
+            self.last_own = number;
+        } else {
+            self.last_all = number;
+        }
+        Ok(Opened {
+            content,
+            gap: number > last + 1,
+        })
+    }
+
+    fn read(
+        &self,
+        key: &SealKey,
+        header: &Header,
+        clear: &[u8; 16],
+        topic: &Topic,
+        sealed: &[u8],
+    ) -> Result<Vec<u8>, PublicationError> {
+        key.open(header, clear, topic.as_str().as_bytes(), sealed)
+            .map_err(|_: ChannelError| PublicationError::Forged)
+    }
+}
+
+impl fmt::Debug for PublicationOpener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "PublicationOpener(epoch {:016x}, {} on {}, {} on {})",
+            self.epoch, self.last_all, self.all, self.last_own, self.own
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,153 @@
+use super::*;
+use crate::channel::Identity;
+use crate::channel::publication::{PublicationKey, sign_job};
+use crate::message::{Arguments, Jid};
+use crate::target::Target;
+use proptest::prelude::*;
+
+const ROOT: [u8; 32] = [3; 32];
+const SESSION: SessionId = SessionId([4; 16]);
+
+fn id() -> MinionId {
+    MinionId::parse("m1").unwrap()
+}
+
+fn material(epoch: u64) -> GroupKeyMaterial {
+    GroupKeyMaterial {
+        epoch,
+        key: [epoch as u8; 32],
+        last_number: 0,
+    }
+}
+
+fn job() -> Job {
+    Job {
+        jid: Jid::parse("20261121091409931549").unwrap(),
+        target: Target::glob("*"),
+        fun: "test.ping".into(),
+        arg: Arguments::default().pack(),
+        user: "root".into(),
+        created: 1,
+        expires: 2,
+    }
+}
+
+fn opener(master: &Identity) -> PublicationOpener {
+    PublicationOpener::new(
+        master.public(),
+        SESSION,
+        Arc::new(PublicationRoot::new(&ROOT)),
+        &id(),
+        &material(7),
+    )
+}
+
+#[test]
+fn jobs_open_in_order_and_gaps_show() {
+    let master = Identity::generate().unwrap();
+    let mut opener = opener(&master);
+    let key = PublicationKey::group(&material(7));
+    let body = Body::Job(sign_job(&master, job()));
+    let frame = |number| key.seal(&topic_all(), SessionId::default(), number, number, &body);
+    assert!(!opener.open(&topic_all(), &frame(1)).unwrap().gap);
+    assert_eq!(
+        opener.open(&topic_all(), &frame(1)),
+        Err(PublicationError::Replayed)
+    );
+    assert!(opener.open(&topic_all(), &frame(3)).unwrap().gap);
+    assert_eq!(
+        opener.open(&topic_all(), &frame(2)),
+        Err(PublicationError::Replayed)
+    );
+    assert!(!opener.missed(7, 3, 0));
+    assert!(opener.missed(7, 4, 0));
+    assert!(
+        opener.open(&topic_of(&id()), &frame(5)).is_err(),
+        "another topic"
+    );
+}
+
+#[test]
+fn a_rotation_comes_on_the_own_topic_and_the_old_key_is_dead() {
+    let master = Identity::generate().unwrap();
+    let mut opener = opener(&master);
+    let own = topic_of(&id());
+    let root = PublicationRoot::new(&ROOT);
+    let frame = root
+        .key(8)
+        .seal(&own, SESSION, 1, 1, &Body::GroupKey(material(8)));
+    assert_eq!(
+        opener.open(&own, &frame).unwrap().content,
+        Content::NewEpoch(8)
+    );
+    let body = Body::Job(sign_job(&master, job()));
+    let old =
+        PublicationKey::group(&material(7)).seal(&topic_all(), SessionId::default(), 9, 9, &body);
+    assert_eq!(
+        opener.open(&topic_all(), &old),
+        Err(PublicationError::OtherEpoch)
+    );
+    let new =
+        PublicationKey::group(&material(8)).seal(&topic_all(), SessionId::default(), 2, 1, &body);
+    assert!(opener.open(&topic_all(), &new).is_ok());
+}
+
+#[test]
+fn one_who_has_the_group_key_cannot_give_orders() {
+    let (master, minion) = (Identity::generate().unwrap(), Identity::generate().unwrap());
+    let mut opener = opener(&master);
+    let forged = PublicationKey::group(&material(7)).seal(
+        &topic_all(),
+        SessionId::default(),
+        1,
+        1,
+        &Body::Job(sign_job(&minion, job())),
+    );
+    assert_eq!(
+        opener.open(&topic_all(), &forged),
+        Err(PublicationError::NotSigned)
+    );
+    let rotation = PublicationKey::group(&material(7)).seal(
+        &topic_all(),
+        SessionId::default(),
+        2,
+        1,
+        &Body::GroupKey(material(7)),
+    );
+    assert!(opener.open(&topic_all(), &rotation).is_err());
+}
+
+#[test]
+fn the_signature_covers_every_field() {
+    let master = Identity::generate().unwrap();
+    let signed = sign_job(&master, job());
+    assert!(verify_job(&master.public(), signed.clone()).is_some());
+    let changes: [fn(&mut Job); 6] = [
+        |job| job.fun = "cmd.run".into(),
+        |job| job.target = Target::glob("m1"),
+        |job| {
+            job.arg = Arguments {
+                positional: vec!["x".into()],
+                named: vec![],
+            }
+            .pack();
+        },
+        |job| job.expires += 1,
+        |job| job.created += 1,
+        |job| job.user = "eve".into(),
+    ];
+    for change in changes {
+        let mut changed = signed.clone();
+        change(&mut changed.job);
+        assert!(verify_job(&master.public(), changed).is_none());
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_are_refused_cleanly(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        let master = Identity::generate().unwrap();
+        prop_assert!(opener(&master).open(&topic_all(), &bytes).is_err());
+        prop_assert!(opener(&master).open(&topic_of(&id()), &bytes).is_err());
+    }
+}

@@ -1,0 +1,222 @@
+//! Sealing what a session says: AES-256-GCM with explicit counters.
+
+use std::fmt;
+use std::sync::Arc;
+
+use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
+use bytes::{BufMut, Bytes, BytesMut};
+
+use super::noise::SplitKeys;
+use super::publication::PublicationRoot;
+use super::{ChannelError, replay::ReplayWindow};
+use crate::message::{HEADER_LEN, Header};
+
+/// The bytes that sealing adds behind the header.
+pub const TAG_LEN: usize = 16;
+
+/// What sealing adds to a message in all.
+pub const OVERHEAD: usize = HEADER_LEN + TAG_LEN;
+
+/// A key for one direction, or for one epoch of publications.
+pub(super) struct SealKey(LessSafeKey);
+
+impl SealKey {
+    pub(super) fn new(key: &[u8; 32]) -> Self {
+        let key = UnboundKey::new(&AES_256_GCM, key)
+            .expect("AES-256-GCM takes any key of 32 bytes, and that is what the type says");
+        Self(LessSafeKey::new(key))
+    }
+
+    /// `header`, `clear` and the sealed `plain`; `header`, `clear` and `unsent` are associated data.
+    pub(super) fn seal(&self, header: &Header, clear: &[u8], unsent: &[u8], plain: &[u8]) -> Bytes {
+        let mut message = BytesMut::with_capacity(HEADER_LEN + clear.len() + plain.len() + TAG_LEN);
+        message.put_slice(&header.encode());
+        message.put_slice(clear);
+        let head = message.len();
+        let aad = [&message[..], unsent].concat();
+        message.put_slice(plain);
+        let nonce = Nonce::assume_unique_for_key(header.nonce());
+        let tag = self
+            .0
+            .seal_in_place_separate_tag(nonce, Aad::from(aad), &mut message[head..])
+            .expect("sealing fails only above 64 GiB, and messages are far below");
+        message.put_slice(tag.as_ref());
+        message.freeze()
+    }
+
+    /// Opens what [`seal`](Self::seal) made of `plain`.
+    pub(super) fn open(
+        &self,
+        header: &Header,
+        clear: &[u8],
+        unsent: &[u8],
+        sealed: &[u8],
+    ) -> Result<Vec<u8>, ChannelError> {
+        let aad = [header.encode().as_slice(), clear, unsent].concat();
+        let mut plain = sealed.to_vec();
+        let nonce = Nonce::assume_unique_for_key(header.nonce());
+        let length = self
+            .0
+            .open_in_place(nonce, Aad::from(aad), &mut plain)
+            .map_err(|_| ChannelError::Forged)?
+            .len();
+        plain.truncate(length);
+        Ok(plain)
+    }
+}
+
+/// The keys of a session as the one who began it holds them.
+pub struct InitiatorRecords {
+    seal: SealKey,
+    open: SealKey,
+    /// Where the keys of its own publications come from.
+    pub publications: Arc<PublicationRoot>,
+}
+
+/// The keys of a session as the master holds them, and which requests it has seen.
+pub struct ResponderRecords {
+    seal: SealKey,
+    open: SealKey,
+    window: ReplayWindow,
+    /// Where the keys of its own publications come from.
+    pub publications: Arc<PublicationRoot>,
+}
+
+impl InitiatorRecords {
+    /// From the keys that a handshake agreed.
+    pub fn new(keys: &SplitKeys) -> Self {
+        Self {
+            seal: SealKey::new(&keys.initiator),
+            open: SealKey::new(&keys.responder),
+            publications: Arc::new(PublicationRoot::new(&keys.responder)),
+        }
+    }
+
+    /// Seals a request. The header's counter must never have been used in this session.
+    pub fn seal_request(&self, header: &Header, plain: &[u8]) -> Bytes {
+        self.seal.seal(header, &[], &[], plain)
+    }
+
+    /// Opens the reply to the request whose header that was: it has the same counter, so a reply
+    /// cannot be given to another request.
+    ///
+    /// # Errors
+    /// When it does not open.
+    pub fn open_reply(&self, header: &Header, sealed: &[u8]) -> Result<Vec<u8>, ChannelError> {
+        self.open.open(header, &[], &[], sealed)
+    }
+}
+
+impl ResponderRecords {
+    /// From the keys that a handshake agreed.
+    pub fn new(keys: &SplitKeys) -> Self {
+        Self {
+            seal: SealKey::new(&keys.responder),
+            open: SealKey::new(&keys.initiator),
+            window: ReplayWindow::default(),
+            publications: Arc::new(PublicationRoot::new(&keys.responder)),
+        }
+    }
+
+    /// Opens a request, once.
+    ///
+    /// # Errors
+    /// `Forged` when it does not open, `Replayed` when it was opened before or is too old to tell.
+    pub fn open_request(
+        &mut self,
+        header: &Header,
+        sealed: &[u8],
+    ) -> Result<Vec<u8>, ChannelError> {
+        let plain = self.open.open(header, &[], &[], sealed)?;
+        if self.window.accept(header.counter) {
+            Ok(plain)
+        } else {
+            Err(ChannelError::Replayed)
+        }
+    }
+
+    /// Seals the reply to the request whose header that was. Each request is opened once and
+    /// answered once, so the counter is used once in this direction too.
+    pub fn seal_reply(&self, header: &Header, plain: &[u8]) -> Bytes {
+        self.seal.seal(header, &[], &[], plain)
+    }
+}
+
+impl fmt::Debug for InitiatorRecords {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("InitiatorRecords")
+    }
+}
+
+impl fmt::Debug for ResponderRecords {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ResponderRecords")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::{Class, Kind, SessionId};
+
+    fn pair() -> (InitiatorRecords, ResponderRecords) {
+        let keys = SplitKeys {
+            initiator: [1; 32],
+            responder: [2; 32],
+        };
+        (InitiatorRecords::new(&keys), ResponderRecords::new(&keys))
+    }
+
+    fn header(counter: u64) -> Header {
+        Header {
+            kind: Kind::Record,
+            session: SessionId([9; 16]),
+            class: Class::Event,
+            counter,
+        }
+    }
+
+    #[test]
+    fn a_request_opens_once_and_its_reply_fits_no_other() {
+        let (minion, mut master) = pair();
+        let message = minion.seal_request(&header(5), b"ping");
+        assert_eq!(message.len(), OVERHEAD + 4);
+        let (got, body) = Header::decode(&message).unwrap();
+        assert_eq!(master.open_request(&got, body).unwrap(), b"ping");
+        assert!(matches!(
+            master.open_request(&got, body),
+            Err(ChannelError::Replayed)
+        ));
+
+        let reply = master.seal_reply(&got, b"pong");
+        let (answered, body) = Header::decode(&reply).unwrap();
+        assert_eq!(minion.open_reply(&answered, body).unwrap(), b"pong");
+        assert!(minion.open_reply(&header(6), body).is_err());
+    }
+
+    #[test]
+    fn every_flipped_byte_is_noticed() {
+        let (minion, mut master) = pair();
+        let message = minion.seal_request(&header(1), b"ping");
+        for index in 0..message.len() {
+            let mut changed = message.to_vec();
+            changed[index] ^= 1;
+            if let Ok((header, body)) = Header::decode(&changed) {
+                assert!(master.open_request(&header, body).is_err(), "byte {index}");
+            }
+        }
+        let (header, body) = Header::decode(&message).unwrap();
+        assert!(
+            master.open_request(&header, body).is_ok(),
+            "forgeries moved nothing"
+        );
+    }
+
+    #[test]
+    fn a_request_does_not_open_as_a_reply() {
+        let (minion, _) = pair();
+        let message = minion.seal_request(&header(1), b"ping");
+        let (header, body) = Header::decode(&message).unwrap();
+        assert!(minion.open_reply(&header, body).is_err());
+    }
+}

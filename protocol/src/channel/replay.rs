@@ -1,0 +1,101 @@
+//! Which counters have been seen. After RFC 4303, appendix A2, and WireGuard.
+
+/// How far behind the highest counter a record may come.
+pub const WINDOW: u64 = 4096;
+
+const WORDS: usize = (WINDOW / 64) as usize;
+
+/// A sliding window of counters that is always on.
+#[derive(Debug)]
+pub struct ReplayWindow {
+    /// One above the highest counter seen.
+    next: u64,
+    /// A bit a counter, at its position modulo the window.
+    seen: [u64; WORDS],
+}
+
+impl Default for ReplayWindow {
+    fn default() -> Self {
+        Self {
+            next: 0,
+            seen: [0; WORDS],
+        }
+    }
+}
+
+impl ReplayWindow {
+    /// Notes `counter`: true when it is new. Call it only after the record has opened, so that
+    /// nobody without the key moves the window.
+    pub fn accept(&mut self, counter: u64) -> bool {
+        if counter == u64::MAX {
+            return false;
+        }
+        if counter >= self.next {
+            // Forget what the window slides over, a word at the most once.
+            let skipped = (counter - self.next).min(WINDOW);
+            for gone in counter - skipped..=counter {
+                self.clear(gone);
+            }
+            self.next = counter + 1;
+        } else if self.next - counter > WINDOW || self.is_set(counter) {
+            return false;
+        }
+        self.set(counter);
+        true
+    }
+
+    fn place(counter: u64) -> (usize, u64) {
+        let bit = counter % WINDOW;
+        ((bit / 64) as usize, 1 << (bit % 64))
+    }
+
+    fn is_set(&self, counter: u64) -> bool {
+        let (word, mask) = Self::place(counter);
+        self.seen[word] & mask != 0
+    }
+
+    fn set(&mut self, counter: u64) {
+        let (word, mask) = Self::place(counter);
+        self.seen[word] |= mask;
+    }
+
+    fn clear(&mut self, counter: u64) {
+        let (word, mask) = Self::place(counter);
+        self.seen[word] &= !mask;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn each_counter_counts_once_within_the_window() {
+        let mut window = ReplayWindow::default();
+        assert!(window.accept(0));
+        assert!(!window.accept(0));
+        assert!(window.accept(WINDOW));
+        assert!(!window.accept(0), "too old by one");
+        assert!(window.accept(1), "the oldest that is still told apart");
+        assert!(!window.accept(1));
+        assert!(!window.accept(u64::MAX));
+    }
+
+    proptest! {
+        #[test]
+        fn it_agrees_with_a_set(counters in proptest::collection::vec(0u64..20_000, 1..400)) {
+            let mut window = ReplayWindow::default();
+            let mut seen = HashSet::new();
+            let mut highest = None;
+            for counter in counters {
+                let fresh = highest.is_none_or(|h| counter > h || h - counter < WINDOW) && seen.insert(counter);
+                prop_assert_eq!(window.accept(counter), fresh);
+                if fresh {
+                    highest = highest.max(Some(counter));
+                }
+            }
+        }
+    }
+}

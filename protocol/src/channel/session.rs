@@ -1,0 +1,248 @@
+//! The connecting side: making a session, and asking in it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::noise::{FirstContact, InitiatorKeys, Resumption, SplitKeys};
+use super::record::InitiatorRecords;
+use super::{
+    ChannelError, Identity, MasterKeys, MasterTrust, NoiseKey, PublicIdentity, PublicationOpener,
+};
+use crate::message::{
+    AuthAnswer, Class, GroupKeyMaterial, Header, Kind, MinionId, Refusal, Role, SessionId, decode,
+    encode,
+};
+use crate::transport::{Client, Instant};
+
+/// Who comes, and as what.
+#[derive(Debug, Clone)]
+pub struct Credentials {
+    /// As what.
+    pub role: Role,
+    /// A minion's id or an operator's name.
+    pub id: String,
+    /// Who it is.
+    pub identity: Arc<Identity>,
+    /// The key that Noise agrees with.
+    pub noise: NoiseKey,
+}
+
+impl Credentials {
+    fn keys(&self, certificate: Option<[u8; 32]>) -> InitiatorKeys<'_> {
+        InitiatorKeys {
+            role: self.role,
+            id: &self.id,
+            identity: &self.identity,
+            noise: &self.noise,
+            certificate,
+        }
+    }
+}
+
+/// A session that stands, accepted or not.
+#[derive(Debug)]
+pub struct Established {
+    /// To ask in.
+    pub session: Session,
+    /// What the master says of the key.
+    pub answer: AuthAnswer,
+    /// The master's keys, to be pinned when this was the first contact.
+    pub master: MasterKeys,
+}
+
+/// Makes a session: in one round trip (IK) when the master's Noise key is known, else, or when the
+/// master has another one now, in two (XX).
+///
+/// # Errors
+/// `WrongMaster` when the master that answers is not the one that is trusted; `Refused` and `Busy`
+/// as the master says; `Transport` when it did not travel.
+///
+/// # Cancel safety
+/// When the future is dropped there is no session; the master forgets the half of one in seconds.
+pub async fn establish(
+    client: &dyn Client,
+    credentials: &Credentials,
+    trust: &MasterTrust,
+    deadline: Instant,
+) -> Result<Established, ChannelError> {
+    if let MasterTrust::Pinned(
+        known @ MasterKeys {
+            noise: Some(noise), ..
+        },
+    ) = trust
+    {
+        match resume(client, credentials, known, noise, deadline).await {
+            // Its Noise key is another now; whether it is the same master shows in full.
+            Err(ChannelError::Refused(Refusal::Handshake | Refusal::Malformed)) => {}
+            other => return other,
+        }
+    }
+    first_contact(client, credentials, trust, deadline).await
+}
+
+async fn first_contact(
+    client: &dyn Client,
+    credentials: &Credentials,
+    trust: &MasterTrust,
+    deadline: Instant,
+) -> Result<Established, ChannelError> {
+    let keys = credentials.keys(client.peer_certificate());
+    let (contact, body) = FirstContact::begin(keys)?;
+    let first = Header::bare(Kind::First, Class::First).with_body(&body);
+    let reply = client.request(first, deadline).await?;
+    let (mut header, body) = expect(&reply, Kind::FirstReply)?;
+    let (identity, noise, finish, keys) = contact.finish(body)?;
+    believe(trust, &identity)?;
+
+    header.kind = Kind::FirstFinish;
+    let reply = client.request(header.with_body(&finish), deadline).await?;
+    let session = Session::new(header.session, &keys, identity);
+    let expected = Header {
+        kind: Kind::Record,
+        counter: 0,
+        ..header
+    };
+    let plain = session.open(&expected, &reply)?;
+    Ok(Established {
+        answer: decode(&plain)?,
+        session,
+        master: MasterKeys {
+            identity,
+            noise: Some(noise),
+        },
+    })
+}
+
+async fn resume(
+    client: &dyn Client,
+    credentials: &Credentials,
+    known: &MasterKeys,
+    noise: &[u8; 32],
+    deadline: Instant,
+) -> Result<Established, ChannelError> {
+    let keys = credentials.keys(client.peer_certificate());
+    let (resumption, body) = Resumption::begin(keys, noise)?;
+    let resume = Header::bare(Kind::Resume, Class::Resume).with_body(&body);
+    let reply = client.request(resume, deadline).await?;
+    let (header, body) = expect(&reply, Kind::ResumeReply)?;
+    let (payload, keys) = resumption.finish(body)?;
+    Ok(Established {
+        answer: decode(&payload)?,
+        session: Session::new(header.session, &keys, known.identity),
+        master: *known,
+    })
+}
+
+fn believe(trust: &MasterTrust, found: &PublicIdentity) -> Result<(), ChannelError> {
+    match trust {
+        MasterTrust::Pinned(known) if known.identity != *found => {
+            Err(ChannelError::wrong_master(&known.identity, found))
+        }
+        MasterTrust::FirstUse {
+            finger: Some(finger),
+        } if !found.has_fingerprint(finger) => Err(ChannelError::WrongMaster {
+            expected: finger.clone(),
+            found: found.fingerprint(),
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// The header and body of a reply of `kind`; what else it may be is an error of its own.
+fn expect(reply: &[u8], kind: Kind) -> Result<(Header, &[u8]), ChannelError> {
+    let (header, body) = Header::decode(reply)?;
+    match header.kind {
+        found if found == kind => Ok((header, body)),
+        Kind::Refused => Err(ChannelError::Refused(Refusal::from_body(body))),
+        Kind::Busy => {
+            let after = body.first_chunk().map_or(1000, |b| u32::from_be_bytes(*b));
+            Err(ChannelError::Busy {
+                after: Duration::from_millis(u64::from(after)),
+            })
+        }
+        _ => Err(ChannelError::Mismatch),
+    }
+}
+
+/// A session at the connecting side. Shared by any number of tasks: every request has a counter of
+/// its own, which the reply carries too.
+#[derive(Debug)]
+pub struct Session {
+    id: SessionId,
+    records: InitiatorRecords,
+    master: PublicIdentity,
+    next: AtomicU64,
+}
+
+impl Session {
+    fn new(id: SessionId, keys: &SplitKeys, master: PublicIdentity) -> Self {
+        Self {
+            id,
+            records: InitiatorRecords::new(keys),
+            master,
+            // Zero answered the handshake.
+            next: AtomicU64::new(1),
+        }
+    }
+
+    /// Its id, as logs on both sides name it.
+    pub fn id(&self) -> SessionId {
+        self.id
+    }
+
+    /// The master's identity.
+    pub fn master(&self) -> PublicIdentity {
+        self.master
+    }
+
+    /// What opens the publications of this session for the minion `id`.
+    pub fn opener(&self, id: &MinionId, group: &GroupKeyMaterial) -> PublicationOpener {
+        PublicationOpener::new(
+            self.master,
+            self.id,
+            Arc::clone(&self.records.publications),
+            id,
+            group,
+        )
+    }
+
+    /// Asks, and waits for the answer until `deadline`.
+    ///
+    /// # Errors
+    /// `Transport` when it did not travel (its kind says whether it may have been carried out);
+    /// `Refused` when the master does not know this session: make a new one; `Forged` or
+    /// `Mismatch` when the answer is not the master's.
+    ///
+    /// # Cancel safety
+    /// As [`Client::request`]: what was sent may still be carried out.
+    pub async fn ask<Q: Serialize, A: DeserializeOwned>(
+        &self,
+        client: &dyn Client,
+        class: Class,
+        request: &Q,
+        deadline: Instant,
+    ) -> Result<A, ChannelError> {
+        let header = Header {
+            kind: Kind::Record,
+            session: self.id,
+            class,
+            counter: self.next.fetch_add(1, Ordering::Relaxed),
+        };
+        let sealed = self.records.seal_request(&header, &encode(request));
+        let reply: Bytes = client.request(sealed, deadline).await?;
+        Ok(decode(&self.open(&header, &reply)?)?)
+    }
+
+    fn open(&self, expected: &Header, reply: &[u8]) -> Result<Vec<u8>, ChannelError> {
+        let (header, body) = expect(reply, Kind::Record)?;
+        if header.session != expected.session || header.counter != expected.counter {
+            return Err(ChannelError::Mismatch);
+        }
+        self.records.open_reply(&header, body)
+    }
+}

@@ -1,0 +1,16 @@
+//! Everything that a Saline master, its minions and every transport agree on. No sockets, no
+//! policy.
+//!
+//! - [`transport`] is the contract that a backend implements.
+//! - [`layer`] decorates any backend with bounds and counts.
+//! - [`channel`] makes it secret and says who speaks.
+//! - [`message`] is what is said.
+//! - [`random`] is where randomness comes from.
+//! - [`target`] says to whom.
+
+pub mod channel;
+pub mod layer;
+pub mod message;
+pub mod random;
+pub mod target;
+pub mod transport;

@@ -1,0 +1,257 @@
+//! The clear header of every message: version, kind, session, class, counter.
+
+use bytes::{BufMut, Bytes, BytesMut};
+
+use super::SessionId;
+
+/// The protocol version that this build speaks.
+pub const VERSION: u8 = 1;
+
+/// The bytes of a header: version, kind, session (16), class, counter (8, big-endian).
+pub const HEADER_LEN: usize = 27;
+
+/// What an envelope holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Kind {
+    /// The first message of a Noise XX handshake.
+    First = 1,
+    /// The second.
+    FirstReply = 2,
+    /// The third; the answer to it is a record.
+    FirstFinish = 3,
+    /// The first message of a Noise IK handshake.
+    Resume = 4,
+    /// The second.
+    ResumeReply = 5,
+    /// Come again with this cookie.
+    Cookie = 6,
+    /// Come again later: milliseconds follow.
+    Busy = 7,
+    /// A sealed request or reply of a session.
+    Record = 8,
+    /// A sealed publication.
+    Publication = 9,
+    /// A refusal in the clear: a [`Refusal`] follows.
+    Refused = 10,
+}
+
+/// How urgent a message is: decides which permit it takes at the master.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Class {
+    /// A first contact.
+    First = 1,
+    /// A return to a master that is known.
+    Resume = 2,
+    /// A return of a job.
+    Return = 3,
+    /// Heartbeats, polls and events.
+    Event = 4,
+    /// What can wait: listings, files.
+    Bulk = 5,
+}
+
+/// Why a message was refused before it was looked at. Nobody vouches for it, so it is a hint: the
+/// one who gets it makes a new session, with backoff, and believes nothing else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Refusal {
+    /// The session is not known (any more): make a new one.
+    UnknownSession = 1,
+    /// The bytes are not a message, or do not open.
+    Malformed = 2,
+    /// The version is not spoken here.
+    Version = 3,
+    /// The handshake did not come out: keys do not fit.
+    Handshake = 4,
+    /// The counter has been seen or is too old.
+    Replayed = 5,
+}
+
+/// Why bytes are not an envelope.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum EnvelopeError {
+    /// Fewer bytes than a header has.
+    #[error("a message of {0} bytes is shorter than a header")]
+    TooShort(usize),
+    /// A version that is not spoken here.
+    #[error("protocol version {0} is not spoken here, {VERSION} is")]
+    Version(u8),
+    /// A kind that there is not.
+    #[error("message kind {0} is not known")]
+    Kind(u8),
+    /// A class that there is not.
+    #[error("message class {0} is not known")]
+    Class(u8),
+}
+
+impl TryFrom<u8> for Kind {
+    type Error = EnvelopeError;
+    fn try_from(byte: u8) -> Result<Self, EnvelopeError> {
+        Ok(match byte {
+            1 => Self::First,
+            2 => Self::FirstReply,
+            3 => Self::FirstFinish,
+            4 => Self::Resume,
+            5 => Self::ResumeReply,
+            6 => Self::Cookie,
+            7 => Self::Busy,
+            8 => Self::Record,
+            9 => Self::Publication,
+            10 => Self::Refused,
+            other => return Err(EnvelopeError::Kind(other)),
+        })
+    }
+}
+
+impl TryFrom<u8> for Class {
+    type Error = EnvelopeError;
+    fn try_from(byte: u8) -> Result<Self, EnvelopeError> {
+        Ok(match byte {
+            1 => Self::First,
+            2 => Self::Resume,
+            3 => Self::Return,
+            4 => Self::Event,
+            5 => Self::Bulk,
+            other => return Err(EnvelopeError::Class(other)),
+        })
+    }
+}
+
+impl Refusal {
+    /// Reads the body of a [`Kind::Refused`]; one that is not known is `Malformed`.
+    pub fn from_body(body: &[u8]) -> Self {
+        match body.first() {
+            Some(1) => Self::UnknownSession,
+            Some(3) => Self::Version,
+            Some(4) => Self::Handshake,
+            Some(5) => Self::Replayed,
+            _ => Self::Malformed,
+        }
+    }
+}
+
+/// The header. All of it is associated data of what follows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Header {
+    /// What follows.
+    pub kind: Kind,
+    /// Which session it belongs to; zero before there is one.
+    pub session: SessionId,
+    /// How urgent it is.
+    pub class: Class,
+    /// The record's number, which is its nonce. A reply has its request's.
+    pub counter: u64,
+}
+
+impl Header {
+    /// A header of a message that belongs to no session yet.
+    pub fn bare(kind: Kind, class: Class) -> Self {
+        Self {
+            kind,
+            session: SessionId::default(),
+            class,
+            counter: 0,
+        }
+    }
+
+    /// The bytes of it.
+    pub fn encode(&self) -> [u8; HEADER_LEN] {
+        let mut bytes = [0; HEADER_LEN];
+        bytes[0] = VERSION;
+        bytes[1] = self.kind as u8;
+        bytes[2..18].copy_from_slice(&self.session.0);
+        bytes[18] = self.class as u8;
+        bytes[19..].copy_from_slice(&self.counter.to_be_bytes());
+        bytes
+    }
+
+    /// Splits a message into its header and what follows.
+    ///
+    /// # Errors
+    /// When the bytes are too few, or the version, kind or class is not known.
+    pub fn decode(message: &[u8]) -> Result<(Self, &[u8]), EnvelopeError> {
+        let Some((header, body)) = message.split_first_chunk::<HEADER_LEN>() else {
+            return Err(EnvelopeError::TooShort(message.len()));
+        };
+        if header[0] != VERSION {
+            return Err(EnvelopeError::Version(header[0]));
+        }
+        let mut session = SessionId::default();
+        session.0.copy_from_slice(&header[2..18]);
+        let mut counter = [0; 8];
+        counter.copy_from_slice(&header[19..]);
+        Ok((
+            Self {
+                kind: Kind::try_from(header[1])?,
+                session,
+                class: Class::try_from(header[18])?,
+                counter: u64::from_be_bytes(counter),
+            },
+            body,
+        ))
+    }
+
+    /// A whole message: this header and `body`.
+    pub fn with_body(&self, body: &[u8]) -> Bytes {
+        let mut message = BytesMut::with_capacity(HEADER_LEN + body.len());
+        message.put_slice(&self.encode());
+        message.put_slice(body);
+        message.freeze()
+    }
+
+    /// The nonce of AES-256-GCM: four zero bytes and the counter, as Noise has it.
+    pub fn nonce(&self) -> [u8; 12] {
+        let mut nonce = [0; 12];
+        nonce[4..].copy_from_slice(&self.counter.to_be_bytes());
+        nonce
+    }
+}
+
+/// A [`Kind::Refused`] for the session that `about` names.
+pub fn refusal(about: Option<&Header>, refusal: Refusal) -> Bytes {
+    let mut header = about
+        .copied()
+        .unwrap_or_else(|| Header::bare(Kind::Refused, Class::Event));
+    header.kind = Kind::Refused;
+    header.with_body(&[refusal as u8])
+}
+
+/// A [`Kind::Busy`]: come again after `after_ms` milliseconds.
+pub fn busy(about: &Header, after_ms: u32) -> Bytes {
+    let mut header = *about;
+    header.kind = Kind::Busy;
+    header.with_body(&after_ms.to_be_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn golden_bytes() {
+        let header = Header {
+            kind: Kind::Record,
+            session: SessionId([0xab; 16]),
+            class: Class::Return,
+            counter: 0x0102,
+        };
+        let mut expected = vec![1, 8];
+        expected.extend([0xab; 16]);
+        expected.extend([3, 0, 0, 0, 0, 0, 0, 1, 2]);
+        assert_eq!(header.encode().to_vec(), expected);
+        assert_eq!(header.nonce(), [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2]);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_decode_or_fail_cleanly(bytes in proptest::collection::vec(any::<u8>(), 0..60)) {
+            if let Ok((header, body)) = Header::decode(&bytes) {
+                prop_assert_eq!(header.with_body(body).to_vec(), bytes);
+            }
+        }
+    }
+}

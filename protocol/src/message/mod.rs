@@ -1,0 +1,104 @@
+//! What is said: the envelope, and the messages inside it.
+//!
+//! The wire is `postcard` behind an explicit version and kind ([`Header`]). Messages grow by new
+//! kinds and new variants at the end only. The values that functions take and return are
+//! self-describing ([`Value`]) and travel packed ([`Packed`]), so that a master passes them on
+//! without looking inside.
+
+mod auth;
+mod envelope;
+mod event;
+mod id;
+mod job;
+mod value;
+mod verbs;
+
+pub use auth::{AuthAnswer, GroupKeyMaterial, Introduction, Publications, Role, Welcome};
+pub use envelope::{
+    Class, EnvelopeError, HEADER_LEN, Header, Kind, Refusal, VERSION, busy, refusal,
+};
+pub use event::{Event, tag};
+pub use id::{IdError, Jid, MinionId, RequestId, SessionId};
+pub use job::{
+    Arguments, Job, JobSummary, MasterTime, OfferState, PackedArguments, RETCODE_INTERRUPTED,
+    Return, ReturnVerdict, SignedJob, StoredReturn,
+};
+pub use value::{MAX_DEPTH, MAX_VALUES, Packed, UnpackError, Value};
+pub use verbs::{
+    HeartbeatReply, KeyAction, KeyEntry, KeyReply, KeyRequest, KeyState, MinionReply,
+    MinionRequest, OperatorReply, OperatorRequest, PendingRequest, Published, RefusedVerb,
+    ReturnsPage,
+};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// The bytes inside an envelope are not the message that they should be.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("not a {what}: {source}")]
+pub struct DecodeError {
+    what: &'static str,
+    source: postcard::Error,
+}
+
+/// Encodes a message.
+pub fn encode<T: Serialize>(message: &T) -> Vec<u8> {
+    // Messages are made of types whose lengths are known, and writing to memory does not fail.
+    postcard::to_stdvec(message).unwrap_or_default()
+}
+
+/// Decodes a message. Nothing may be left over.
+///
+/// # Errors
+/// When the bytes are anything else.
+pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, DecodeError> {
+    let error = |source| DecodeError {
+        what: std::any::type_name::<T>()
+            .rsplit("::")
+            .next()
+            .unwrap_or("message"),
+        source,
+    };
+    let (message, rest) = postcard::take_from_bytes(bytes).map_err(error)?;
+    if rest.is_empty() {
+        Ok(message)
+    } else {
+        Err(error(postcard::Error::DeserializeBadEncoding))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn any_bytes_decode_or_fail_cleanly(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+            let _ = decode::<MinionRequest>(&bytes);
+            let _ = decode::<MinionReply>(&bytes);
+            let _ = decode::<OperatorRequest>(&bytes);
+            let _ = decode::<OperatorReply>(&bytes);
+            let _ = decode::<PendingRequest>(&bytes);
+            let _ = decode::<AuthAnswer>(&bytes);
+            let _ = decode::<Introduction>(&bytes);
+            let _ = decode::<SignedJob>(&bytes);
+            let _ = Event::decode(&bytes);
+        }
+    }
+
+    #[test]
+    fn an_announced_length_reserves_nothing() {
+        // `Jobs` with 2^60 elements of which none follows.
+        let mut bytes = vec![4];
+        bytes.extend([0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x0f]);
+        assert!(decode::<MinionReply>(&bytes).is_err());
+    }
+
+    #[test]
+    fn trailing_bytes_are_refused() {
+        let mut bytes = encode(&MinionRequest::Goodbye);
+        bytes.push(0);
+        assert!(decode::<MinionRequest>(&bytes).is_err());
+    }
+}

@@ -1,0 +1,84 @@
+//! What a backend can do, declared before it starts.
+
+/// How exactly a backend can say how many messages a subscriber lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DropAccounting {
+    /// Every loss is counted: [`Lost::Messages`](super::Lost::Messages).
+    Exact,
+    /// A loss is told, its number may be [`Lost::Unknown`](super::Lost::Unknown).
+    Unknown,
+}
+
+/// The few facts about a backend that change what its callers and the conformance suite do.
+///
+/// They are known before anything starts, so that a test can be listed as skipped and a
+/// configuration refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Capabilities {
+    /// The largest payload in bytes that the backend can carry at all. A backend for which this is
+    /// below the configured `max_message_size` refuses to start.
+    pub max_message: usize,
+    /// Whether [`Address::Local`](super::Address::Local) endpoints (a path on this machine) are served.
+    pub local_endpoints: bool,
+    /// Whether publications travel on an endpoint of their own, as ZeroMQ's do. Only then are
+    /// [`ServeAt::publications`](super::ServeAt::publications) and the `at` of
+    /// [`Client::subscribe`](super::Client::subscribe) given.
+    pub publications_apart: bool,
+    /// Whether the backend can encrypt. One that cannot refuses to start when TLS is asked for.
+    pub encrypted: bool,
+    /// How exactly it counts what a subscriber lost.
+    pub drop_accounting: DropAccounting,
+    /// Whether a broker that the backend did not start stands between the two ends.
+    pub brokered: bool,
+}
+
+impl Capabilities {
+    /// A backend that carries payloads of up to `max_message` bytes and can do nothing optional.
+    pub const fn new(max_message: usize) -> Self {
+        Self {
+            max_message,
+            local_endpoints: false,
+            publications_apart: false,
+            encrypted: false,
+            drop_accounting: DropAccounting::Unknown,
+            brokered: false,
+        }
+    }
+
+    /// With endpoints that are a path on this machine.
+    #[must_use]
+    pub const fn with_local_endpoints(mut self) -> Self {
+        self.local_endpoints = true;
+        self
+    }
+
+    /// With publications on an endpoint of their own.
+    #[must_use]
+    pub const fn with_publications_apart(mut self) -> Self {
+        self.publications_apart = true;
+        self
+    }
+
+    /// With encryption of its own.
+    #[must_use]
+    pub const fn with_encryption(mut self) -> Self {
+        self.encrypted = true;
+        self
+    }
+
+    /// With an exact count of what a subscriber lost.
+    #[must_use]
+    pub const fn with_exact_drops(mut self) -> Self {
+        self.drop_accounting = DropAccounting::Exact;
+        self
+    }
+
+    /// With a broker between the two ends.
+    #[must_use]
+    pub const fn with_broker(mut self) -> Self {
+        self.brokered = true;
+        self
+    }
+}

@@ -1,0 +1,78 @@
+//! The one place where time is read and waited for.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "this is the place that the ban sends everybody to"
+)]
+
+use std::future::Future;
+use std::time::{Duration, SystemTime};
+
+/// A point of monotonic time. It follows `tokio::time::pause`, so that tests can run hours in no time.
+pub use tokio::time::Instant;
+
+/// The deadline passed first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the deadline passed")]
+pub struct Elapsed;
+
+/// Reads and awaits time. A value, handed in by the [`Context`](super::Context), so that a backend
+/// has no clock of its own.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Clock;
+
+impl Clock {
+    /// Now, on the monotonic clock.
+    pub fn now(self) -> Instant {
+        Instant::now()
+    }
+
+    /// Now, on the wall clock, which may step in both directions.
+    pub fn wall(self) -> SystemTime {
+        SystemTime::now()
+    }
+
+    /// That long from now: the form in which the contract takes deadlines.
+    pub fn after(self, duration: Duration) -> Instant {
+        Instant::now() + duration
+    }
+
+    /// Waits until `deadline`. For timers (pings, backoff, expiry), never to wait for a condition.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when the future is dropped.
+    pub async fn until(self, deadline: Instant) {
+        tokio::time::sleep_until(deadline).await;
+    }
+
+    /// Waits for `duration`; see [`until`](Self::until).
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when the future is dropped.
+    pub async fn pause(self, duration: Duration) {
+        tokio::time::sleep(duration).await;
+    }
+
+    /// Runs `future` until `deadline`.
+    ///
+    /// # Errors
+    /// [`Elapsed`] when the deadline comes first; the future is dropped then.
+    ///
+    /// # Cancel safety
+    /// As safe as `future` is.
+    pub async fn deadline<F: Future>(
+        self,
+        deadline: Instant,
+        future: F,
+    ) -> Result<F::Output, Elapsed> {
+        tokio::time::timeout_at(deadline, future)
+            .await
+            .map_err(|_| Elapsed)
+    }
+
+    /// A timer that ticks every `period`, first after one period; ticks that were missed are skipped.
+    pub fn interval(self, period: Duration) -> tokio::time::Interval {
+        let mut interval = tokio::time::interval_at(Instant::now() + period, period);
+        interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        interval
+    }
+}

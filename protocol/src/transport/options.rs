@@ -1,0 +1,171 @@
+//! Options that a backend declares, so that a configuration can be checked before anything starts.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use super::{Error, ErrorKind, Result};
+
+/// What an option takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OptionKind {
+    /// `True` or `False`.
+    Bool,
+    /// A whole number from zero.
+    Integer,
+    /// Any text.
+    Text,
+}
+
+/// One option of a backend's section of the configuration (the section is named by the scheme).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OptionSpec {
+    /// Its name in the configuration.
+    pub name: &'static str,
+    /// What it takes.
+    pub kind: OptionKind,
+    /// Whether its value is kept out of logs and `Debug`.
+    pub secret: bool,
+    /// One line for the operators' book, with the unit and the default.
+    pub help: &'static str,
+}
+
+/// The value of an option.
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OptionValue {
+    /// Of [`OptionKind::Bool`].
+    Bool(bool),
+    /// Of [`OptionKind::Integer`].
+    Integer(u64),
+    /// Of [`OptionKind::Text`].
+    Text(String),
+    /// Of [`OptionKind::Text`], declared secret: `Debug` does not show it.
+    Secret(String),
+}
+
+impl fmt::Debug for OptionValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bool(value) => write!(f, "{value}"),
+            Self::Integer(value) => write!(f, "{value}"),
+            Self::Text(value) => write!(f, "{value:?}"),
+            Self::Secret(_) => f.write_str("<secret>"),
+        }
+    }
+}
+
+/// Options of one endpoint, checked against what its backend declares.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Options(BTreeMap<&'static str, OptionValue>);
+
+impl Options {
+    /// None set: everything at its default.
+    pub fn none() -> Self {
+        Self::default()
+    }
+
+    /// Checks `given` against `specs`.
+    ///
+    /// # Errors
+    /// `Config` for a name that is not declared (the error lists those that are) or a value of the
+    /// wrong kind.
+    pub fn check(
+        specs: &'static [OptionSpec],
+        given: impl IntoIterator<Item = (String, OptionValue)>,
+    ) -> Result<Self> {
+        let mut checked = BTreeMap::new();
+        for (name, value) in given {
+            let Some(spec) = specs.iter().find(|spec| spec.name == name) else {
+                let known: Vec<_> = specs.iter().map(|spec| spec.name).collect();
+                return Err(Error::new(
+                    ErrorKind::Config,
+                    format!("unknown option {name:?}; known are: {}", known.join(", ")),
+                ));
+            };
+            let value = match (spec.kind, value) {
+                (OptionKind::Bool, value @ OptionValue::Bool(_))
+                | (OptionKind::Integer, value @ OptionValue::Integer(_)) => value,
+                (OptionKind::Text, OptionValue::Text(text) | OptionValue::Secret(text)) => {
+                    if spec.secret {
+                        OptionValue::Secret(text)
+                    } else {
+                        OptionValue::Text(text)
+                    }
+                }
+                (kind, _) => {
+                    return Err(Error::new(
+                        ErrorKind::Config,
+                        format!("option {name:?} takes a value of kind {kind:?}"),
+                    ));
+                }
+            };
+            checked.insert(spec.name, value);
+        }
+        Ok(Self(checked))
+    }
+
+    /// The value of `name`, if it was given.
+    pub fn get(&self, name: &str) -> Option<&OptionValue> {
+        self.0.get(name)
+    }
+
+    /// A whole number, or `default`.
+    pub fn integer(&self, name: &str, default: u64) -> u64 {
+        match self.get(name) {
+            Some(OptionValue::Integer(value)) => *value,
+            _ => default,
+        }
+    }
+
+    /// A truth value, or `default`.
+    pub fn bool(&self, name: &str, default: bool) -> bool {
+        match self.get(name) {
+            Some(OptionValue::Bool(value)) => *value,
+            _ => default,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SPECS: &[OptionSpec] = &[
+        OptionSpec {
+            name: "backlog",
+            kind: OptionKind::Integer,
+            secret: false,
+            help: "connections that wait to be accepted",
+        },
+        OptionSpec {
+            name: "token",
+            kind: OptionKind::Text,
+            secret: true,
+            help: "the broker's token",
+        },
+    ];
+
+    #[test]
+    fn an_unknown_option_is_refused_and_the_known_ones_listed() {
+        let error =
+            Options::check(SPECS, [("backlgo".into(), OptionValue::Integer(1))]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Config);
+        assert!(error.to_string().contains("backlog, token"), "{error}");
+    }
+
+    #[test]
+    fn a_secret_does_not_show() {
+        let options = Options::check(
+            SPECS,
+            [("token".into(), OptionValue::Text("hunter2".into()))],
+        )
+        .unwrap();
+        assert!(!format!("{options:?}").contains("hunter2"));
+    }
+
+    #[test]
+    fn a_value_of_the_wrong_kind_is_refused() {
+        assert!(Options::check(SPECS, [("backlog".into(), OptionValue::Bool(true))]).is_err());
+    }
+}

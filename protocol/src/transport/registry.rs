@@ -1,0 +1,97 @@
+//! Which transports there are, as a value.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::{Error, ErrorKind, Result, Transport};
+use crate::layer;
+
+/// From scheme to transport. There are no statics and no code before `main`: whoever builds a
+/// daemon says which transports it has.
+///
+/// What comes out of a registry is wrapped in the [layers](crate::layer), so that no backend has to
+/// check sizes or count by itself, and none can forget to.
+#[derive(Debug, Clone, Default)]
+pub struct Registry {
+    transports: BTreeMap<&'static str, Arc<dyn Transport>>,
+    network_default: Option<&'static str>,
+    local_default: Option<&'static str>,
+}
+
+impl Registry {
+    /// Without transports.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// With one more; it replaces one of the same scheme. The first one is the default for networks,
+    /// and the first with local endpoints the default for those, until said otherwise.
+    #[must_use]
+    pub fn with(mut self, transport: impl Transport + 'static) -> Self {
+        let scheme = transport.scheme();
+        self.network_default.get_or_insert(scheme);
+        if transport.capabilities().local_endpoints {
+            self.local_default.get_or_insert(scheme);
+        }
+        self.transports.insert(scheme, Arc::new(transport));
+        self
+    }
+
+    /// The same, with `scheme` serving networks where the configuration does not say.
+    #[must_use]
+    pub fn with_network_default(mut self, scheme: &'static str) -> Self {
+        self.network_default = Some(scheme);
+        self
+    }
+
+    /// The same, with `scheme` serving local endpoints where the configuration does not say.
+    #[must_use]
+    pub fn with_local_default(mut self, scheme: &'static str) -> Self {
+        self.local_default = Some(scheme);
+        self
+    }
+
+    /// The transport of `scheme`, in its layers.
+    ///
+    /// # Errors
+    /// `Config` for a scheme that is not registered; the error lists those that are.
+    pub fn get(&self, scheme: &str) -> Result<Arc<dyn Transport>> {
+        match self.transports.get(scheme) {
+            Some(transport) => Ok(layer::wrap(Arc::clone(transport))),
+            None => Err(Error::new(
+                ErrorKind::Config,
+                format!(
+                    "unknown transport {scheme:?}; known are: {}",
+                    self.schemes().collect::<Vec<_>>().join(", ")
+                ),
+            )),
+        }
+    }
+
+    /// The schemes that are registered, in alphabetical order.
+    pub fn schemes(&self) -> impl Iterator<Item = &'static str> {
+        self.transports.keys().copied()
+    }
+
+    /// What serves networks where the configuration does not say.
+    ///
+    /// # Errors
+    /// `Config` when nothing is registered.
+    pub fn network_default(&self) -> Result<&'static str> {
+        self.network_default
+            .ok_or_else(|| Error::new(ErrorKind::Config, "no transport is built in"))
+    }
+
+    /// What serves local endpoints where the configuration does not say.
+    ///
+    /// # Errors
+    /// `Config` when no registered transport has local endpoints.
+    pub fn local_default(&self) -> Result<&'static str> {
+        self.local_default.ok_or_else(|| {
+            Error::new(
+                ErrorKind::Config,
+                "no transport with local endpoints is built in",
+            )
+        })
+    }
+}

@@ -1,0 +1,225 @@
+//! The serving side: requests come in, publications go out.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+
+use super::{Endpoint, Error, ErrorKind, Publisher, Result};
+
+/// Where to serve.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServeAt {
+    /// Where requests are taken; publications too, unless they are apart.
+    pub requests: Endpoint,
+    /// Where publications are subscribed to: given exactly when the backend declares
+    /// `publications_apart`.
+    pub publications: Option<Endpoint>,
+}
+
+/// A running server. Its parts are owned apart, because the rooms that use them are. Dropping all of
+/// them without a [`shutdown`](ServerControl::shutdown) ends the server as well, without waiting.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Server {
+    /// Yields what clients ask.
+    pub requests: Box<dyn Requests>,
+    /// Sends to subscribers.
+    pub publisher: Arc<dyn Publisher>,
+    /// Cuts peers, and ends the server.
+    pub control: Arc<dyn ServerControl>,
+    /// What was bound: the endpoints asked for, port 0 replaced by the port that the system chose.
+    pub bound: ServeAt,
+}
+
+impl Server {
+    /// Puts the parts together.
+    pub fn new(
+        requests: Box<dyn Requests>,
+        publisher: Arc<dyn Publisher>,
+        control: Arc<dyn ServerControl>,
+        bound: ServeAt,
+    ) -> Self {
+        Self {
+            requests,
+            publisher,
+            control,
+            bound,
+        }
+    }
+}
+
+/// The stream of incoming requests.
+///
+/// # Contract
+/// - A malformed peer costs nothing but its own connection: it never ends the stream and never
+///   delays another peer.
+/// - At most [`Limits::requests_unanswered`](super::Limits::requests_unanswered) requests are
+///   handed out unanswered; above that the backend stops reading.
+/// - Requests of one client come in the order in which it sent them.
+#[async_trait]
+pub trait Requests: Send + fmt::Debug {
+    /// The next request; `None` once the server has been shut down, and for ever after.
+    ///
+    /// # Cancel safety
+    /// No request is lost when the future is dropped.
+    async fn next(&mut self) -> Option<Request>;
+}
+
+/// A request as it came in.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Request {
+    /// Whose connection it came over: a hint for logs and for [`ServerControl::disconnect`], never
+    /// an authority. Who is asking is decided by the session inside the payload.
+    pub peer: Peer,
+    /// What was asked, at most [`Limits::max_message`](super::Limits::max_message) bytes.
+    pub payload: Bytes,
+    /// Answers it, once.
+    pub reply: Reply,
+}
+
+impl Request {
+    /// Puts the parts together.
+    pub fn new(peer: Peer, payload: Bytes, reply: Reply) -> Self {
+        Self {
+            peer,
+            payload,
+            reply,
+        }
+    }
+}
+
+/// A connection, as the serving side knows it. Numbers are not used again while the server runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct Peer {
+    /// The number of the connection.
+    pub connection: u64,
+    /// Its remote address, where the backend can say.
+    pub address: Option<SocketAddr>,
+}
+
+impl Peer {
+    /// A connection and perhaps its address.
+    pub const fn new(connection: u64, address: Option<SocketAddr>) -> Self {
+        Self {
+            connection,
+            address,
+        }
+    }
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.address {
+            Some(address) => write!(f, "{address}"),
+            None => write!(f, "connection {}", self.connection),
+        }
+    }
+}
+
+/// How a backend recognises the request that an answer belongs to. Both numbers are the backend's own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ReplyToken {
+    /// The connection.
+    pub connection: u64,
+    /// The request within it.
+    pub request: u64,
+}
+
+/// What goes back to a requester.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// This payload.
+    Reply(Bytes),
+    /// The handler dropped its handle: the requester gets [`ErrorKind::NoReply`] at once.
+    NoReply,
+}
+
+/// The way back, implemented by a backend.
+pub trait ReplyRoute: Send + Sync + fmt::Debug {
+    /// Takes the answer and sends it. Never blocks and never waits: the number of answers is
+    /// bounded by the number of unanswered requests. An answer for a peer that has gone is dropped.
+    fn answer(&self, token: ReplyToken, answer: Answer);
+}
+
+/// Answers one request, once. Dropping it tells the requester at once that there will be no reply.
+#[derive(Debug)]
+#[must_use = "dropping a reply tells the requester that there will be none"]
+pub struct Reply {
+    route: Option<Arc<dyn ReplyRoute>>,
+    token: ReplyToken,
+    max_message: usize,
+}
+
+impl Reply {
+    /// The way back of the request that `token` names; payloads above `max_message` bytes are refused.
+    pub fn new(route: Arc<dyn ReplyRoute>, token: ReplyToken, max_message: usize) -> Self {
+        Self {
+            route: Some(route),
+            token,
+            max_message,
+        }
+    }
+
+    /// Sends the answer. That it was taken does not say that it arrived.
+    ///
+    /// # Errors
+    /// `TooLarge` when the payload is above the limit; the requester gets `NoReply` then.
+    pub fn send(mut self, payload: Bytes) -> Result<()> {
+        if payload.len() > self.max_message {
+            return Err(Error::too_large("a reply", payload.len(), self.max_message));
+        }
+        if let Some(route) = self.route.take() {
+            route.answer(self.token, Answer::Reply(payload));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Reply {
+    fn drop(&mut self) {
+        if let Some(route) = self.route.take() {
+            route.answer(self.token, Answer::NoReply);
+        }
+    }
+}
+
+/// Cuts peers and ends the server.
+#[async_trait]
+pub trait ServerControl: Send + Sync + fmt::Debug {
+    /// Cuts the connection of `peer`; its requests that are still unanswered go nowhere. Returns
+    /// false when the backend cannot, or the peer has gone.
+    fn disconnect(&self, peer: Peer) -> bool {
+        let _ = peer;
+        false
+    }
+
+    /// SHA-256 of the certificate that this server shows, where its links have one: what every
+    /// client of it sees as [`peer_certificate`](super::Client::peer_certificate).
+    fn certificate(&self) -> Option<[u8; 32]> {
+        None
+    }
+
+    /// Ends the server gracefully: takes no more connections and requests (those already handed
+    /// out may be answered until `deadline` has passed), sends the answers and publications that it
+    /// holds, closes every connection, joins every task and frees the port. After it returns the
+    /// context's tracker holds nothing of this server and the same endpoint can be served again.
+    /// A second call returns when the first has done its work.
+    ///
+    /// # Errors
+    /// `TimedOut` when something had to be cut at the deadline. The server is down all the same.
+    ///
+    /// # Cancel safety
+    /// A shutdown that was begun goes on when the future is dropped; call again to wait for it.
+    async fn shutdown(&self, deadline: Duration) -> Result<()>;
+}
+
+/// The error of a request whose handler dropped its reply.
+pub fn no_reply() -> Error {
+    Error::new(ErrorKind::NoReply, "the other side dropped the request")
+}

@@ -1,0 +1,329 @@
+//! The bytes of every message, so that no change of the wire goes unseen. A new kind or variant gets
+//! a line here; a line that changes breaks every master and minion that is out there.
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on says so by panicking"
+)]
+
+use saline_protocol::channel::publication::Body;
+use saline_protocol::message::{
+    Arguments, AuthAnswer, Event, GroupKeyMaterial, HeartbeatReply, Introduction, Jid, Job,
+    JobSummary, KeyAction, KeyEntry, KeyReply, KeyRequest, KeyState, MinionId, MinionReply,
+    MinionRequest, OfferState, OperatorReply, OperatorRequest, Packed, PendingRequest,
+    Publications, Published, RefusedVerb, RequestId, Return, ReturnVerdict, ReturnsPage, SignedJob,
+    StoredReturn, Value, Welcome, decode, encode,
+};
+use saline_protocol::target::{Target, TargetKind};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+fn jid() -> Jid {
+    Jid::parse("20261121091409931549").unwrap()
+}
+
+fn id() -> MinionId {
+    MinionId::parse("m1").unwrap()
+}
+
+fn request_id() -> RequestId {
+    RequestId([0xaa; 16])
+}
+
+fn arguments() -> Arguments {
+    Arguments {
+        positional: vec![Value::Int(1)],
+        named: vec![("k".into(), Value::Null)],
+    }
+}
+
+fn job() -> Job {
+    Job {
+        jid: jid(),
+        target: Target {
+            kind: TargetKind::Pcre,
+            expression: "m.".into(),
+        },
+        fun: "test.arg".into(),
+        arg: arguments().pack(),
+        user: "root".into(),
+        created: 1,
+        expires: 300,
+    }
+}
+
+fn signed() -> SignedJob {
+    SignedJob {
+        job: job(),
+        signature: vec![0xbb; 2],
+    }
+}
+
+fn group() -> GroupKeyMaterial {
+    GroupKeyMaterial {
+        epoch: 5,
+        key: [0xcc; 32],
+        last_number: 6,
+    }
+}
+
+fn packed() -> Packed {
+    Packed::pack(&Value::Bool(true))
+}
+
+/// Adds a line `name hex`, after holding that the bytes are read back.
+fn line<T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug>(
+    lines: &mut String,
+    name: &str,
+    message: &T,
+) {
+    let bytes = encode(message);
+    assert_eq!(&decode::<T>(&bytes).unwrap(), message);
+    let hex: String = bytes.iter().map(|b| format!("{b:02x}")).collect();
+    lines.push_str(&format!("{name} {hex}\n"));
+}
+
+fn authentication(lines: &mut String) {
+    let introduction = Introduction {
+        id: "m1".into(),
+        identity: [1; 32],
+        signature: vec![2; 2],
+    };
+    line(lines, "Introduction", &introduction);
+    let welcome = |publications, group| {
+        AuthAnswer::Accepted(Welcome {
+            clock: 1,
+            heartbeat_ms: 15_000,
+            max_message: 1 << 26,
+            publications,
+            group,
+        })
+    };
+    line(
+        lines,
+        "Accepted.Port",
+        &welcome(Publications::Port(4505), Some(group())),
+    );
+    line(
+        lines,
+        "Accepted.SameConnection",
+        &welcome(Publications::SameConnection, None),
+    );
+    line(
+        lines,
+        "Accepted.Path",
+        &welcome(Publications::Path("/p".into()), None),
+    );
+    line(lines, "Pending", &AuthAnswer::Pending);
+    line(lines, "Rejected", &AuthAnswer::Rejected);
+    line(lines, "Denied", &AuthAnswer::Denied);
+    line(lines, "Full", &AuthAnswer::Full);
+    line(lines, "PendingRequest.Poll", &PendingRequest::Poll);
+}
+
+fn minion(lines: &mut String) {
+    let request = |lines: &mut String, name: &str, request: MinionRequest| {
+        line(lines, &format!("MinionRequest.{name}"), &request);
+    };
+    request(lines, "Poll", MinionRequest::Poll);
+    let heartbeat = MinionRequest::Heartbeat {
+        running: vec![jid()],
+        epoch: 5,
+    };
+    request(lines, "Heartbeat", heartbeat);
+    request(lines, "Started", MinionRequest::Started { jid: jid() });
+    let returned = Return {
+        jid: jid(),
+        fun: "test.arg".into(),
+        fun_args: arguments().pack(),
+        retcode: -1,
+        success: false,
+        payload: packed(),
+    };
+    request(lines, "Return", MinionRequest::Return(returned));
+    request(lines, "Declined", MinionRequest::Declined { jid: jid() });
+    request(lines, "Claim", MinionRequest::Claim { jid: jid() });
+    request(lines, "PendingJobs", MinionRequest::PendingJobs);
+    let event = MinionRequest::FireEvent {
+        request_id: request_id(),
+        tag: "start".into(),
+        data: packed(),
+    };
+    request(lines, "FireEvent", event);
+    request(lines, "Goodbye", MinionRequest::Goodbye);
+
+    let reply = |lines: &mut String, name: &str, reply: MinionReply| {
+        line(lines, &format!("MinionReply.{name}"), &reply);
+    };
+    reply(lines, "Auth", MinionReply::Auth(AuthAnswer::Pending));
+    let heartbeat = HeartbeatReply {
+        clock: 1,
+        heartbeat_ms: 2,
+        epoch: 3,
+        group: Some(group()),
+        last_all: 4,
+        last_own: 5,
+    };
+    reply(lines, "Heartbeat", MinionReply::Heartbeat(heartbeat));
+    reply(lines, "Done", MinionReply::Done);
+    for verdict in [
+        ReturnVerdict::Stored,
+        ReturnVerdict::Duplicate,
+        ReturnVerdict::UnknownJob,
+        ReturnVerdict::NotOffered,
+    ] {
+        reply(
+            lines,
+            &format!("Verdict.{verdict:?}"),
+            MinionReply::Verdict(verdict),
+        );
+    }
+    reply(lines, "Jobs", MinionReply::Jobs(vec![signed()]));
+    reply(lines, "Claimed", MinionReply::Claimed(true));
+    reply(lines, "Busy", MinionReply::Busy { after_ms: 300 });
+    for why in [
+        RefusedVerb::Malformed,
+        RefusedVerb::Replaced,
+        RefusedVerb::KeyGone,
+        RefusedVerb::BadEvent,
+        RefusedVerb::ShuttingDown,
+    ] {
+        reply(
+            lines,
+            &format!("Refused.{why:?}"),
+            MinionReply::Refused(why),
+        );
+    }
+    line(lines, "Body.Job", &Body::Job(signed()));
+    line(lines, "Body.GroupKey", &Body::GroupKey(group()));
+}
+
+fn operator(lines: &mut String) {
+    let request = |lines: &mut String, name: &str, request: OperatorRequest| {
+        line(lines, &format!("OperatorRequest.{name}"), &request);
+    };
+    let publish = OperatorRequest::Publish {
+        request_id: request_id(),
+        target: Target::glob("*"),
+        fun: "test.ping".into(),
+        arg: Arguments::default().pack(),
+        user: "root".into(),
+    };
+    request(lines, "Publish", publish);
+    let returns = OperatorRequest::JobReturns {
+        jid: jid(),
+        after: Some(id()),
+    };
+    request(lines, "JobReturns", returns);
+    let list = OperatorRequest::JobList {
+        limit: 10,
+        before: None,
+    };
+    request(lines, "JobList", list);
+    request(
+        lines,
+        "JobLookup",
+        OperatorRequest::JobLookup { jid: jid() },
+    );
+    request(lines, "Keys.List", OperatorRequest::Keys(KeyRequest::List));
+    for action in [KeyAction::Accept, KeyAction::Reject, KeyAction::Delete] {
+        let act = KeyRequest::Act {
+            request_id: request_id(),
+            action,
+            keys: vec![(KeyState::Pending, id())],
+        };
+        request(
+            lines,
+            &format!("Keys.{action:?}"),
+            OperatorRequest::Keys(act),
+        );
+    }
+    request(lines, "Running", OperatorRequest::Running);
+
+    let reply = |lines: &mut String, name: &str, reply: OperatorReply| {
+        line(lines, &format!("OperatorReply.{name}"), &reply);
+    };
+    let states = [
+        OfferState::Offered,
+        OfferState::NotConnected,
+        OfferState::Queued,
+        OfferState::Running,
+        OfferState::Returned,
+        OfferState::Declined,
+        OfferState::Expired,
+    ];
+    let published = Published {
+        jid: Some(jid()),
+        expires: 300,
+        minions: states.map(|state| (id(), state)).to_vec(),
+        unknown: vec!["x".into()],
+    };
+    reply(lines, "Published", OperatorReply::Published(published));
+    let page = ReturnsPage {
+        returns: vec![StoredReturn {
+            minion: id(),
+            retcode: 0,
+            success: true,
+            payload: packed(),
+        }],
+        more: true,
+        states: vec![(id(), OfferState::Returned)],
+        silent: vec![id()],
+        clock: 1,
+        expires: 2,
+    };
+    reply(lines, "Returns", OperatorReply::Returns(page));
+    reply(lines, "Jobs", OperatorReply::Jobs(vec![job()]));
+    let summary = JobSummary {
+        job: job(),
+        minions: vec![(id(), OfferState::Running)],
+    };
+    reply(lines, "Job", OperatorReply::Job(summary));
+    let keys = KeyState::ALL.map(|state| KeyEntry {
+        id: id(),
+        state,
+        identity: [1; 32],
+    });
+    let keys = KeyReply {
+        keys: keys.to_vec(),
+        master: [2; 32],
+    };
+    reply(lines, "Keys", OperatorReply::Keys(keys));
+    reply(
+        lines,
+        "Running",
+        OperatorReply::Running(vec![(id(), vec![jid()])]),
+    );
+    reply(lines, "NoSuchJob", OperatorReply::NoSuchJob);
+    reply(lines, "BadTarget", OperatorReply::BadTarget("why".into()));
+    reply(lines, "Busy", OperatorReply::Busy { after_ms: 1 });
+    reply(
+        lines,
+        "Refused",
+        OperatorReply::Refused(RefusedVerb::Malformed),
+    );
+    reply(lines, "Failed", OperatorReply::Failed("why".into()));
+}
+
+#[test]
+fn the_bytes_of_every_message_are_known() {
+    let mut lines = String::new();
+    authentication(&mut lines);
+    minion(&mut lines);
+    operator(&mut lines);
+    let event = Event {
+        tag: "salt/key".into(),
+        data: Value::map([("id", Value::from("m1")), ("raw", Value::Bytes(vec![0xff]))]),
+    };
+    let hex: String = event.encode().iter().map(|b| format!("{b:02x}")).collect();
+    lines.push_str(&format!("Event {hex}\n"));
+
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden.txt");
+    if std::env::var_os("SALINE_WRITE_DOCS").is_some() {
+        std::fs::write(path, &lines).unwrap();
+    }
+    let known = std::fs::read_to_string(path).unwrap_or_default();
+    for (now, then) in lines.lines().zip(known.lines()) {
+        assert_eq!(now, then, "the wire has changed");
+    }
+    assert_eq!(lines.lines().count(), known.lines().count());
+}

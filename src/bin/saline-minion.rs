@@ -1,0 +1,7 @@
+//! The minion daemon.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    saline_minion::run(saline_transports::registry())
+}

@@ -1,0 +1,74 @@
+//! A master and minions on this machine, to try Saline in a minute.
+//!
+//! The daemons and the commands it shows are this same program under their own names: it executes
+//! itself with another `argv[0]`, so that one `cargo run` needs to build one binary.
+
+mod fleet;
+mod tour;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+/// Starts a master and minions as processes of their own on loopback, accepts their keys, runs a
+/// few commands and shows what they print.
+#[derive(Debug, Parser)]
+#[command(name = "saline-quickstart", version)]
+struct Arguments {
+    /// End after the tour instead of staying up until Ctrl-C
+    #[arg(long)]
+    exit: bool,
+    /// How many minions
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=200))]
+    minions: u16,
+    /// Which transport
+    #[arg(long, value_name = "NAME")]
+    transport: Option<String>,
+}
+
+fn main() -> ExitCode {
+    let name = std::env::args_os().next().unwrap_or_default();
+    let name = Path::new(&name).file_name().unwrap_or_default();
+    let registry = saline_transports::registry();
+    match name.to_str() {
+        Some("saline-master") => {
+            fleet::end_with_parent();
+            saline_master::run(registry)
+        }
+        Some("saline-minion") => {
+            fleet::end_with_parent();
+            saline_minion::run(registry)
+        }
+        Some("saline") => operator(saline_cli::saline(std::env::args_os(), registry)),
+        Some("saline-key") => operator(saline_cli::saline_key(
+            std::env::args_os(),
+            registry,
+            |config, request| saline_master::keys::offline(config, &request),
+        )),
+        _ => {
+            let arguments = Arguments::parse();
+            match tour::run(&registry, &arguments) {
+                Ok(()) => ExitCode::SUCCESS,
+                Err(error) => {
+                    eprintln!("saline-quickstart: {error}");
+                    ExitCode::FAILURE
+                }
+            }
+        }
+    }
+}
+
+/// Runs one of an operator's commands.
+fn operator(command: impl Future<Output = ExitCode>) -> ExitCode {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    match runtime {
+        Ok(runtime) => runtime.block_on(command),
+        Err(error) => {
+            eprintln!("saline-quickstart: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! What the quickstart does and says.
+
+use std::error::Error;
+use std::io::{self, Write};
+use std::process::Command;
+use std::time::Duration;
+
+use saline_client::{BusEvent, Client, EventFilter};
+use saline_config::MasterConfig;
+use saline_protocol::message::{KeyRequest, KeyState};
+use saline_protocol::transport::{Clock, Registry};
+
+use crate::Arguments;
+use crate::fleet::Fleet;
+
+/// How long the minions may take to come.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The commands that are shown, as they are typed.
+const COMMANDS: &[&[&str]] = &[
+    &["*", "test.ping"],
+    &["*", "cmd.run", "echo hello from $(uname -s)"],
+    &["*", "grains.item", "os"],
+];
+
+/// Starts everything, shows the commands, and stays up until Ctrl-C unless told otherwise.
+pub fn run(registry: &Registry, arguments: &Arguments) -> Result<(), Box<dyn Error>> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let transport = match &arguments.transport {
+        Some(name) => registry.get(name)?.scheme(),
+        None => registry.network_default()?,
+    };
+    let ids: Vec<String> = (1..=arguments.minions).map(|n| format!("m{n}")).collect();
+    let mut fleet = Fleet::new()?;
+
+    say(&format!("Starting a master over {transport} ... "));
+    let (endpoint, port) = fleet.start_master(transport)?;
+    println!("{endpoint}");
+    runtime.block_on(welcome(registry, &mut fleet, transport, port, &ids))?;
+
+    for words in COMMANDS {
+        show(&fleet, "saline", words)?;
+    }
+    println!("\nThat was Saline. Go on from another terminal:\n");
+    println!(
+        "    cargo run --release --bin saline -- -c {} '*' test.ping\n",
+        fleet.config().display()
+    );
+    println!(
+        "The logs tell the walk of each job: {}",
+        fleet.logs().display()
+    );
+    if !arguments.exit {
+        println!("Ctrl-C ends the master and the minions.");
+        runtime.block_on(tokio::signal::ctrl_c())?;
+        println!();
+    }
+    say("Ending ... ");
+    drop(fleet);
+    println!("done");
+    Ok(())
+}
+
+/// Prints a part of a line at once.
+fn say(text: &str) {
+    print!("{text}");
+    // A closed standard output shows at the next line too.
+    let _ = io::stdout().flush();
+}
+
+/// Starts the minions, accepts their keys as an operator would, and waits until they are here.
+async fn welcome(
+    registry: &Registry,
+    fleet: &mut Fleet,
+    transport: &str,
+    port: u16,
+    ids: &[String],
+) -> Result<(), Box<dyn Error>> {
+    let schemes: Vec<&str> = registry.schemes().collect();
+    let config = MasterConfig::load(&fleet.config(), &schemes)?.config;
+    let client = Client::connect(&config, registry).await?;
+    let mut authentications = client
+        .events(&EventFilter::Below("salt/auth".into()))
+        .await?;
+    let mut starts = client
+        .events(&EventFilter::Below("salt/minion".into()))
+        .await?;
+
+    say(&format!("Starting {} minions ... ", ids.len()));
+    for id in ids {
+        fleet.start_minion(id, transport, port)?;
+    }
+    let deadline = Clock.after(PATIENCE);
+    let arrived = async {
+        while pending(&client).await? < ids.len() {
+            authentications.next().await.ok_or("the master has gone")?;
+        }
+        Ok::<_, Box<dyn Error>>(())
+    };
+    Clock
+        .deadline(deadline, arrived)
+        .await
+        .map_err(|_| "the minions' keys did not come")??;
+    println!("their keys wait to be accepted");
+    show(fleet, "saline-key", &["-A", "-y"])?;
+
+    say("\nWaiting for the minions ...");
+    let started = async {
+        let mut left = ids.len();
+        while left > 0 {
+            let event = starts.next().await.ok_or("the master has gone")?;
+            if let BusEvent::Event(event) = event
+                && let Some(id) = event.tag.strip_suffix("/start")
+            {
+                say(&format!(" {}", id.trim_start_matches("salt/minion/")));
+                left -= 1;
+            }
+        }
+        Ok::<_, Box<dyn Error>>(())
+    };
+    Clock
+        .deadline(deadline, started)
+        .await
+        .map_err(|_| "the minions did not come")??;
+    println!(" are here");
+    client.shutdown().await;
+    Ok(())
+}
+
+async fn pending(client: &Client) -> Result<usize, Box<dyn Error>> {
+    let reply = client.keys(KeyRequest::List).await?;
+    let pending = reply.keys.iter().filter(|k| k.state == KeyState::Pending);
+    Ok(pending.count())
+}
+
+/// Prints a command as it would be typed, and runs it.
+fn show(fleet: &Fleet, program: &str, words: &[&str]) -> Result<(), Box<dyn Error>> {
+    let typed: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+    println!("\n$ {program} {}", typed.join(" "));
+    let mut command: Command = fleet.command(program, &fleet.config());
+    let status = command.args(words).status()?;
+    if status.success() {
+        Ok(())
+    } else {
+        Err(format!("{program} ended with {status}").into())
+    }
+}
+
+/// A word as a shell wants it.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    if word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{word}'")
+    }
+}

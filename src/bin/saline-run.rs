@@ -1,0 +1,6 @@
+//! `saline-run`: look jobs up, follow the event bus.
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> std::process::ExitCode {
+    saline_cli::saline_run(std::env::args_os(), saline_transports::registry()).await
+}

@@ -1,0 +1,6 @@
+//! `saline`: run functions on minions.
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> std::process::ExitCode {
+    saline_cli::saline(std::env::args_os(), saline_transports::registry()).await
+}

@@ -1,0 +1,101 @@
+//! Keys: accepted, rejected, deleted, denied; and masters that are not the one that is trusted.
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on says so by panicking"
+)]
+
+mod support;
+
+use support::Fleet;
+
+over_each_transport!(
+    a_rejected_key_waits_and_a_deleted_one_starts_again,
+    deleting_an_accepted_key_ends_its_session_at_once,
+    another_key_under_the_same_id_is_denied,
+    a_master_with_another_key_is_refused_with_what_to_do,
+    a_wrong_master_finger_is_refused,
+);
+
+fn key(fleet: &Fleet, arguments: &[&str]) -> support::Said {
+    fleet.run("saline-key", arguments)
+}
+
+fn a_rejected_key_waits_and_a_deleted_one_starts_again(transport: &'static str) {
+    let mut fleet = Fleet::new(transport, "");
+    fleet.start_master();
+    fleet.start_minion("m1");
+    fleet.master().log.wait_for("minion m1: pend", 1);
+    key(&fleet, &["-y", "-r", "m1"]).expect(0);
+    fleet.minions["m1"].log.wait_for("rejected", 1);
+    let listed = key(&fleet, &["-L", "--out", "json"]).expect(0);
+    let json: serde_json::Value = serde_json::from_str(&listed.stdout).unwrap();
+    assert_eq!(json["minions_rejected"], serde_json::json!(["m1"]));
+    key(&fleet, &["-y", "-d", "m1"]).expect(0);
+    // It comes back by itself, as one that nobody has decided about.
+    fleet.master().log.wait_for("minion m1: pend", 2);
+    key(&fleet, &["-y", "-A"]).expect(0);
+    fleet.minions["m1"].log.wait_for("subscribed", 1);
+    fleet.saline(&["m1", "test.ping"]).expect(0);
+}
+
+fn deleting_an_accepted_key_ends_its_session_at_once(transport: &'static str) {
+    let mut fleet = Fleet::new(transport, "");
+    fleet.start_master();
+    for id in ["gone", "stays"] {
+        fleet.start_minion(id);
+        fleet
+            .master()
+            .log
+            .wait_for(&format!("minion {id}: pend"), 1);
+    }
+    key(&fleet, &["-y", "-A"]).expect(0);
+    for id in ["gone", "stays"] {
+        fleet.minions[id].log.wait_for("subscribed", 1);
+    }
+    key(&fleet, &["-y", "-d", "gone"]).expect(0);
+    fleet
+        .master()
+        .log
+        .wait_for("group key was rotated, 1 minions were told", 1);
+    let said = fleet.saline(&["*", "test.ping"]).expect(0);
+    assert_eq!(said.stdout, "stays:\n    True\n");
+    // Told in band: the one that stayed did not authenticate again.
+    assert_eq!(fleet.master().log.count("minion stays is here"), 1);
+}
+
+fn another_key_under_the_same_id_is_denied(transport: &'static str) {
+    let mut fleet = Fleet::with_minions(transport, &["m1"]);
+    fleet.minions.remove("m1");
+    std::fs::remove_dir_all(fleet.path("m1/etc/saline/pki")).unwrap();
+    fleet.start_minion("m1");
+    fleet.minions["m1"]
+        .log
+        .wait_for("another key is known under its id", 1);
+    let listed = key(&fleet, &["-l", "den"]).expect(0);
+    assert_eq!(listed.stdout, "Denied Keys:\nm1\n");
+    // The one that was accepted still is.
+    let listed = key(&fleet, &["-l", "acc"]).expect(0);
+    assert_eq!(listed.stdout, "Accepted Keys:\nm1\n");
+}
+
+fn a_master_with_another_key_is_refused_with_what_to_do(transport: &'static str) {
+    let mut fleet = Fleet::with_minions(transport, &["m1"]);
+    fleet.kill_master();
+    std::fs::remove_dir_all(fleet.path("master/etc/saline/pki")).unwrap();
+    fleet.start_master();
+    let line = fleet.minions["m1"]
+        .log
+        .wait_for("has another key than the one", 1);
+    assert!(line.contains("master.pub"), "{line}");
+    fleet.saline(&["*", "test.ping"]).expect(2);
+}
+
+fn a_wrong_master_finger_is_refused(transport: &'static str) {
+    let mut fleet = Fleet::new(transport, "auto_accept: True\n");
+    fleet.start_master();
+    let finger = ["ab"; 32].join(":");
+    fleet.start_minion_with("m1", &format!("master_finger: '{finger}'\n"));
+    let line = fleet.minions["m1"].log.wait_for(&finger, 1);
+    assert!(line.contains("master_finger"), "{line}");
+    fleet.saline(&["*", "test.ping"]).expect(2);
+}

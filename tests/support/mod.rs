@@ -1,0 +1,338 @@
+//! Real daemons on loopback under a temporary root, for the end-to-end tests.
+#![allow(
+    dead_code,
+    reason = "each test binary compiles this for itself and uses a part of it"
+)]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "deadlines for processes that are really running; nothing here sleeps"
+)]
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// Far beyond what anything here takes on a busy machine.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Every test of a file, over each transport: `transport: NAME` in both files and nothing else.
+#[macro_export]
+macro_rules! over_each_transport {
+    ($($(#[$note:meta])* $test:ident),* $(,)?) => {
+        $crate::over_each_transport!(@over zeromq: $($test),*);
+        $crate::over_each_transport!(@over tcp: $($test),*);
+        $crate::over_each_transport!(@over quic: $($test),*);
+    };
+    (@over $transport:ident: $($test:ident),*) => {
+        mod $transport {
+            $(#[test] fn $test() { super::$test(stringify!($transport)); })*
+        }
+    };
+}
+
+/// What a daemon has logged so far.
+#[derive(Debug, Default)]
+pub struct Log {
+    lines: Mutex<Vec<String>>,
+    grown: Condvar,
+}
+
+impl Log {
+    /// Waits until `count` lines contain `needle`, and returns the last of them.
+    pub fn wait_for(&self, needle: &str, count: usize) -> String {
+        let deadline = Instant::now() + PATIENCE;
+        let mut lines = self.lines.lock().unwrap();
+        loop {
+            let found: Vec<_> = lines.iter().filter(|line| line.contains(needle)).collect();
+            if found.len() >= count {
+                return found[count - 1].clone();
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            assert!(
+                !left.is_zero(),
+                "waited in vain for {count} lines with {needle:?}; the log:\n{}",
+                lines.join("\n")
+            );
+            lines = self.grown.wait_timeout(lines, left).unwrap().0;
+        }
+    }
+
+    /// How many lines contain `needle` now.
+    pub fn count(&self, needle: &str) -> usize {
+        let lines = self.lines.lock().unwrap();
+        lines.iter().filter(|line| line.contains(needle)).count()
+    }
+
+    /// Everything so far.
+    pub fn text(&self) -> String {
+        self.lines.lock().unwrap().join("\n")
+    }
+}
+
+/// A daemon that this test started. Dropping it kills it.
+#[derive(Debug)]
+pub struct Daemon {
+    child: Child,
+    pub log: Arc<Log>,
+}
+
+impl Daemon {
+    pub fn spawn(command: &mut Command) -> Self {
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let log = Arc::new(Log::default());
+        let stderr = child.stderr.take().unwrap();
+        let sink = Arc::clone(&log);
+        // Ends with the daemon, which is killed when this is dropped.
+        std::thread::spawn(move || {
+            for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+                sink.lines.lock().unwrap().push(line);
+                sink.grown.notify_all();
+            }
+        });
+        Self { child, log }
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
+        kill_process(pid, signal).unwrap();
+    }
+
+    /// SIGKILL, and waits until it is gone.
+    pub fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// SIGTERM, and the exit code.
+    pub fn terminate(&mut self) -> Option<i32> {
+        self.signal(Signal::TERM);
+        self.child.wait().unwrap().code()
+    }
+
+    /// Waits until it ends by itself: its exit code.
+    pub fn wait(&mut self) -> Option<i32> {
+        self.child.wait().unwrap().code()
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A master and its minions.
+#[derive(Debug)]
+pub struct Fleet {
+    root: tempfile::TempDir,
+    pub transport: &'static str,
+    pub master: Option<Daemon>,
+    pub minions: BTreeMap<String, Daemon>,
+    /// More lines for the master's configuration.
+    pub master_options: String,
+    ports: Option<(u16, u16)>,
+}
+
+impl Fleet {
+    /// A running master that accepts keys by itself, and these minions, all of them connected.
+    pub fn with_minions(transport: &'static str, ids: &[&str]) -> Self {
+        let mut fleet = Self::new(transport, "auto_accept: True\n");
+        fleet.start_master();
+        for id in ids {
+            fleet.start_minion(id);
+        }
+        for id in ids {
+            fleet.minions[*id].log.wait_for("subscribed", 1);
+        }
+        fleet
+    }
+
+    /// Nothing started yet.
+    pub fn new(transport: &'static str, master_options: &str) -> Self {
+        let root = tempfile::Builder::new()
+            .prefix("saline-")
+            .tempdir()
+            .unwrap();
+        Self {
+            root,
+            transport,
+            master: None,
+            minions: BTreeMap::new(),
+            master_options: master_options.to_owned(),
+            ports: None,
+        }
+    }
+
+    /// The folder of the configuration.
+    pub fn config(&self) -> PathBuf {
+        self.root.path().join("etc")
+    }
+
+    pub fn root(&self) -> &Path {
+        self.root.path()
+    }
+
+    /// A path under the root.
+    pub fn path(&self, below: &str) -> PathBuf {
+        self.root.path().join(below)
+    }
+
+    pub fn write_master_config(&self) {
+        let (requests, publications) = self.ports.unwrap_or((0, 0));
+        let root = self.root.path().join("master");
+        std::fs::create_dir_all(self.config()).unwrap();
+        let text = format!(
+            "root_dir: {}\ninterface: 127.0.0.1\nret_port: {requests}\npublish_port: {publications}\nheartbeat_interval: 2\nlog_level: info\ntransport: {}\n{}",
+            root.display(),
+            self.transport,
+            self.master_options
+        );
+        std::fs::write(self.config().join("master"), text).unwrap();
+    }
+
+    pub fn master_command(&self) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_saline-master"));
+        command.arg("-c").arg(self.config());
+        command
+    }
+
+    /// Starts the master: on free ports the first time, on the same ones after that.
+    pub fn start_master(&mut self) {
+        self.write_master_config();
+        let master = Daemon::spawn(&mut self.master_command());
+        master.log.wait_for(" is up", 1);
+        if self.ports.is_none() {
+            let port = |name: &str| -> u16 {
+                let line = master.log.wait_for(name, 1);
+                line.rsplit(':').next().unwrap().trim().parse().unwrap()
+            };
+            let requests = port("requests on ");
+            let apart = master.log.count("publications on ") > 0;
+            let publications = if apart { port("publications on ") } else { 0 };
+            self.ports = Some((requests, publications));
+        }
+        self.master = Some(master);
+    }
+
+    pub fn master(&self) -> &Daemon {
+        self.master.as_ref().unwrap()
+    }
+
+    /// The port on which the master takes requests.
+    pub fn port(&self) -> u16 {
+        self.ports.unwrap().0
+    }
+
+    /// Minions that are started from now on go to this port.
+    pub fn use_port(&mut self, port: u16) {
+        self.ports = Some((port, 0));
+    }
+
+    pub fn kill_master(&mut self) {
+        self.master.take().unwrap().kill();
+    }
+
+    /// The folder of one minion's configuration.
+    pub fn minion_config(&self, id: &str) -> PathBuf {
+        self.root.path().join(format!("etc-{id}"))
+    }
+
+    /// Starts a minion with more lines of configuration.
+    pub fn start_minion_with(&mut self, id: &str, options: &str) {
+        let folder = self.minion_config(id);
+        std::fs::create_dir_all(&folder).unwrap();
+        let (port, _) = self.ports.unwrap();
+        let mut text = format!(
+            "root_dir: {}\nid: {id}\nmaster: 127.0.0.1\nmaster_port: {port}\nacceptance_wait_time: 0.2\nrecon_default: 50\nrecon_max: 500\nlog_level: info\ntransport: {}\n",
+            self.root.path().join(id).display(),
+            self.transport
+        );
+        text.write_str(options).unwrap();
+        std::fs::write(folder.join("minion"), text).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_saline-minion"));
+        command.arg("-c").arg(folder);
+        self.minions
+            .insert(id.to_owned(), Daemon::spawn(&mut command));
+    }
+
+    pub fn start_minion(&mut self, id: &str) {
+        self.start_minion_with(id, "");
+    }
+
+    /// A command of an operator, not started yet.
+    pub fn command(&self, program: &str, arguments: &[&str]) -> Command {
+        let path = match program {
+            "saline" => env!("CARGO_BIN_EXE_saline"),
+            "saline-key" => env!("CARGO_BIN_EXE_saline-key"),
+            "saline-run" => env!("CARGO_BIN_EXE_saline-run"),
+            other => panic!("no program {other}"),
+        };
+        let mut command = Command::new(path);
+        command.arg("-c").arg(self.config()).args(arguments);
+        command
+    }
+
+    /// Runs `saline` and waits for it.
+    pub fn saline(&self, arguments: &[&str]) -> Said {
+        self.run("saline", arguments)
+    }
+
+    /// Runs a command of an operator and waits for it.
+    pub fn run(&self, program: &str, arguments: &[&str]) -> Said {
+        let output = self
+            .command(program, arguments)
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        Said::from(output)
+    }
+}
+
+/// What a command printed and ended with.
+#[derive(Debug)]
+pub struct Said {
+    pub code: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl From<Output> for Said {
+    fn from(output: Output) -> Self {
+        Self {
+            code: output.status.code(),
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+}
+
+impl Said {
+    /// Panics with everything that was printed unless it ended with `code`.
+    #[track_caller]
+    pub fn expect(self, code: i32) -> Self {
+        assert_eq!(
+            self.code,
+            Some(code),
+            "stdout:\n{}\nstderr:\n{}",
+            self.stdout,
+            self.stderr
+        );
+        self
+    }
+}

@@ -1,0 +1,192 @@
+//! UDP sockets, and what QUIC is told about the network.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::time::Duration;
+
+use quinn::{IdleTimeout, TransportConfig, VarInt};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, ipproto, socket_with, sockopt};
+use saline_protocol::transport::{Address, Endpoint, Error, ErrorKind, HostPort, Limits, Result};
+use tokio::io::Interest;
+
+/// Streams that a peer may have open at once. Memory is allocated for all of them: 43 KiB a
+/// connection with 16, 1.1 MiB with 8,192.
+const STREAMS: u32 = 16;
+
+/// Bytes on their way on one stream.
+const STREAM_WINDOW: u32 = 1024 * 1024;
+
+/// Bytes that wait on one connection to be sent or acknowledged, beside the queues.
+const SEND_WINDOW: u64 = 4 * 1024 * 1024;
+
+/// A socket on `address` with buffers of `buffer` bytes.
+///
+/// # Errors
+/// The system's: in use, not an address of this machine.
+pub(crate) fn open(address: SocketAddr, buffer: usize, only_v6: bool) -> io::Result<UdpSocket> {
+    let family = match address {
+        SocketAddr::V4(_) => AddressFamily::INET,
+        SocketAddr::V6(_) => AddressFamily::INET6,
+    };
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(family, SocketType::DGRAM, flags, Some(ipproto::UDP))?;
+    if address.is_ipv6() {
+        sockopt::set_ipv6_v6only(&socket, only_v6)?;
+    }
+    // Past the system's bound where we may, and as far as it lets us where not.
+    if sockopt::set_socket_recv_buffer_size_force(&socket, buffer).is_err() {
+        sockopt::set_socket_recv_buffer_size(&socket, buffer)?;
+    }
+    if sockopt::set_socket_send_buffer_size_force(&socket, buffer).is_err() {
+        sockopt::set_socket_send_buffer_size(&socket, buffer)?;
+    }
+    bind(&socket, &address)?;
+    Ok(socket.into())
+}
+
+/// Any port of any address, of the family of `peer`.
+pub(crate) fn anywhere(peer: SocketAddr) -> SocketAddr {
+    let ip = match peer {
+        SocketAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+        SocketAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+    };
+    SocketAddr::new(ip, 0)
+}
+
+/// Listens to what the system hears about a peer that cannot be reached (ICMP).
+///
+/// A socket that is not connected is told of it only when it asks, and ours is not connected, so that
+/// it survives a change of address. It asks no longer than the handshake takes: afterwards anybody who
+/// can guess ports could end a link with a forged packet.
+#[derive(Debug)]
+pub(crate) struct Icmp(tokio::net::UdpSocket);
+
+impl Icmp {
+    /// Asks on `socket`, which goes to `peer`.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(crate) fn ask(socket: &UdpSocket, peer: SocketAddr) -> io::Result<Self> {
+        let icmp = Self(tokio::net::UdpSocket::from_std(socket.try_clone()?)?);
+        icmp.set(peer, true)?;
+        Ok(icmp)
+    }
+
+    /// Asks no more.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(crate) fn stop(self, peer: SocketAddr) -> io::Result<()> {
+        self.set(peer, false)
+    }
+
+    #[cfg(target_os = "linux")]
+    fn set(&self, peer: SocketAddr, on: bool) -> io::Result<()> {
+        use nix::sys::socket::{setsockopt, sockopt};
+        match peer {
+            SocketAddr::V4(_) => setsockopt(&self.0, sockopt::Ipv4RecvErr, &on)?,
+            SocketAddr::V6(_) => setsockopt(&self.0, sockopt::Ipv6RecvErr, &on)?,
+        }
+        Ok(())
+    }
+
+    /// Elsewhere a handshake that nobody answers takes until its deadline.
+    #[cfg(not(target_os = "linux"))]
+    fn set(&self, _peer: SocketAddr, _on: bool) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Resolves when nobody listens there, or there is no way to it, and never otherwise.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when the future is dropped.
+    pub(crate) async fn refused(&self) -> io::Error {
+        use io::ErrorKind::{ConnectionRefused, HostUnreachable, NetworkUnreachable, WouldBlock};
+        let look = || match self.0.take_error()? {
+            Some(error) => Ok(error),
+            None => Err(WouldBlock.into()),
+        };
+        loop {
+            match self.0.async_io(Interest::ERROR, look).await {
+                Ok(error)
+                    if matches!(
+                        error.kind(),
+                        ConnectionRefused | HostUnreachable | NetworkUnreachable
+                    ) =>
+                {
+                    return error;
+                }
+                Ok(_) => {}
+                // Whoever cannot ask hears nothing; the deadline of the handshake stands.
+                Err(_) => std::future::pending().await,
+            }
+        }
+    }
+}
+
+/// The addresses of an endpoint, in its order.
+///
+/// # Errors
+/// `Config` when it is a path.
+pub(crate) fn addresses(endpoint: &Endpoint) -> Result<&[HostPort]> {
+    match &endpoint.address {
+        Address::Network { addresses, .. } => Ok(addresses),
+        Address::Local(path) => Err(Error::new(
+            ErrorKind::Config,
+            format!(
+                "QUIC has no local endpoints, so {} cannot be one",
+                path.display()
+            ),
+        )),
+    }
+}
+
+/// What `address` stands for now.
+///
+/// # Errors
+/// The resolver's.
+pub(crate) async fn resolve(address: &HostPort) -> io::Result<Vec<SocketAddr>> {
+    if let Some(address) = address.as_socket_address() {
+        return Ok(vec![address]);
+    }
+    let found = tokio::net::lookup_host((address.host.as_str(), address.port)).await?;
+    Ok(found.collect())
+}
+
+/// QUIC's parameters on one side.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Side {
+    /// Pings, and takes publications and large messages.
+    Client,
+    /// Takes one stream of requests.
+    Server,
+}
+
+/// QUIC's parameters. The client pings after two fifths of the interval and either side gives up
+/// after one and a half of silence: in the worst case the client notices after 1.9 intervals.
+pub(crate) fn transport(limits: &Limits, side: Side) -> Arc<TransportConfig> {
+    let mut config = TransportConfig::default();
+    let patience = limits
+        .ping_interval
+        .mul_f64(1.5)
+        .max(Duration::from_millis(1));
+    // More than fits a QUIC number of milliseconds is no time-out at all.
+    config.max_idle_timeout(IdleTimeout::try_from(patience).ok());
+    let (bidirectional, unidirectional) = match side {
+        Side::Client => {
+            config.keep_alive_interval(Some(limits.ping_interval.mul_f64(0.4)));
+            (0, STREAMS)
+        }
+        Side::Server => (1, 0),
+    };
+    config.max_concurrent_bidi_streams(bidirectional.into());
+    config.max_concurrent_uni_streams(unidirectional.into());
+    config.stream_receive_window(STREAM_WINDOW.into());
+    // Enough for every stream's own, so that a stream that waits cannot take another one's.
+    let windows = u64::from(bidirectional + unidirectional) * u64::from(STREAM_WINDOW);
+    config.receive_window(VarInt::from_u64(windows).unwrap_or(VarInt::MAX));
+    config.send_window(SEND_WINDOW);
+    config.datagram_receive_buffer_size(None);
+    Arc::new(config)
+}

@@ -1,0 +1,374 @@
+//! What all parts of one server share: its connections, and the requests that it owes an answer.
+
+use std::collections::{HashMap, VecDeque};
+use std::net::SocketAddr;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use quinn::VarInt;
+use saline_protocol::transport::{Answer, Context, Error, Instant, Limits, Metric, Result, Topic};
+use saline_tls::Refusals;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
+
+use crate::connection::{ServerLink, code};
+use crate::frame::{Asked, Broken};
+use crate::lock;
+use crate::publisher::{Encoded, Index, Subscription};
+use crate::runtime::Tasks;
+
+/// Connections that may be shaking hands at once.
+pub(crate) const HALF_OPEN: usize = 1024;
+
+/// What all parts of one server share.
+#[derive(Debug)]
+pub(crate) struct ServerCore {
+    pub(crate) context: Context,
+    /// Who was refused, and why: told, and counted.
+    pub(crate) refusals: Refusals,
+    /// quinn's own and those of the connections.
+    pub(crate) tasks: Arc<Tasks>,
+    /// One for each request that may be held unanswered.
+    permits: Arc<Semaphore>,
+    pub(crate) half_open: Arc<Semaphore>,
+    /// Cancelled when a shutdown begins.
+    pub(crate) drain: CancellationToken,
+    inbox: Mutex<Inbox>,
+    /// A request came in, or the server ends.
+    pub(crate) arrived: Notify,
+    /// While draining: an answer was given, or a link has gone.
+    settled: Notify,
+    state: Mutex<State>,
+    ending: Mutex<Ending>,
+}
+
+/// Requests that were taken and not handed out yet.
+#[derive(Debug, Default)]
+struct Inbox {
+    queue: VecDeque<Arrived>,
+    /// None is handed out any more.
+    closed: bool,
+    /// Whether the stream of requests was dropped, so that nobody will ever answer.
+    unread: bool,
+}
+
+/// A request that came in.
+#[derive(Debug)]
+pub(crate) struct Arrived {
+    pub(crate) link: Arc<ServerLink>,
+    pub(crate) id: u64,
+    pub(crate) payload: Bytes,
+    pub(crate) permit: OwnedSemaphorePermit,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// No connections, subscriptions and publications any more.
+    closed: bool,
+    last_number: u64,
+    links: HashMap<u64, Entry>,
+    index: Index,
+}
+
+#[derive(Debug)]
+struct Entry {
+    link: Arc<ServerLink>,
+    subscriptions: HashMap<u64, Arc<Subscription>>,
+    filters: usize,
+}
+
+#[derive(Debug, Default)]
+struct Ending {
+    deadline: Option<Instant>,
+    cut_short: bool,
+}
+
+impl ServerCore {
+    pub(crate) fn new(context: Context) -> Arc<Self> {
+        let unanswered = context.limits.requests_unanswered;
+        Arc::new(Self {
+            tasks: Tasks::new(&context),
+            permits: Arc::new(Semaphore::new(unanswered.min(Semaphore::MAX_PERMITS))),
+            half_open: Arc::new(Semaphore::new(HALF_OPEN)),
+            drain: CancellationToken::new(),
+            inbox: Mutex::default(),
+            arrived: Notify::new(),
+            settled: Notify::new(),
+            state: Mutex::default(),
+            ending: Mutex::default(),
+            refusals: Refusals::new(),
+            context,
+        })
+    }
+
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.context.limits
+    }
+
+    /// Takes a connection in and welcomes it; its subscriptions hold from that place on.
+    pub(crate) fn register(
+        self: &Arc<Self>,
+        address: SocketAddr,
+        asked: Vec<Asked>,
+    ) -> Result<Arc<ServerLink>, (VarInt, &'static str)> {
+        let mut state = lock(&self.state);
+        if state.closed || self.drain.is_cancelled() {
+            return Err((code::SHUTDOWN, "the server goes"));
+        }
+        if state.links.len() >= self.limits().connections {
+            return Err((code::FULL, "the server is full"));
+        }
+        let filters = asked.iter().map(|asked| asked.filters.len()).sum();
+        if filters > self.limits().subscriptions_per_connection {
+            return Err((code::VIOLATION, "too many subscriptions"));
+        }
+        state.last_number += 1;
+        let link = ServerLink::new(state.last_number, address, self);
+        link.publications.welcome();
+        let mut subscriptions = HashMap::with_capacity(asked.len());
+        for asked in asked {
+            let id = asked.id;
+            let subscription = Subscription::new(asked, &link);
+            state.index.insert(&subscription);
+            subscriptions.insert(id, subscription);
+        }
+        let entry = Entry {
+            link: Arc::clone(&link),
+            subscriptions,
+            filters,
+        };
+        state.links.insert(link.number, entry);
+        drop(state);
+        self.context.count(Metric::Connected);
+        Ok(link)
+    }
+
+    /// Forgets a connection. False when that was done before.
+    pub(crate) fn unregister(&self, link: &ServerLink) -> bool {
+        let mut state = lock(&self.state);
+        let Some(entry) = state.links.remove(&link.number) else {
+            return false;
+        };
+        for subscription in entry.subscriptions.values() {
+            state.index.remove(subscription);
+        }
+        drop(state);
+        link.close();
+        self.context.count(Metric::Disconnected);
+        self.settled.notify_one();
+        true
+    }
+
+    /// Adds a subscription, or refuses it when there are too many.
+    pub(crate) fn subscribe(&self, link: &Arc<ServerLink>, asked: Asked) -> Result<(), Broken> {
+        let mut state = lock(&self.state);
+        let most = self.limits().subscriptions_per_connection;
+        let State { links, index, .. } = &mut *state;
+        let Some(entry) = links.get_mut(&link.number) else {
+            return Err(Broken::Gone);
+        };
+        let id = asked.id;
+        if entry.subscriptions.contains_key(&id) || asked.filters.is_empty() {
+            return Err(Broken::Violation("not a new subscription"));
+        }
+        let taken = entry.filters + asked.filters.len() <= most;
+        if taken {
+            let subscription = Subscription::new(asked, link);
+            entry.filters += subscription.filters();
+            index.insert(&subscription);
+            entry.subscriptions.insert(id, subscription);
+        }
+        // Under the lock: what is published next comes after it.
+        link.publications.confirm(id, taken);
+        Ok(())
+    }
+
+    pub(crate) fn unsubscribe(&self, link: &ServerLink, id: u64) {
+        let mut state = lock(&self.state);
+        let State { links, index, .. } = &mut *state;
+        if let Some(entry) = links.get_mut(&link.number)
+            && let Some(subscription) = entry.subscriptions.remove(&id)
+        {
+            entry.filters -= subscription.filters();
+            index.remove(&subscription);
+            link.publications.forget(id);
+        }
+    }
+
+    /// Hands `payload` to every connection that asked for `topic`.
+    pub(crate) fn publish(&self, topic: &Topic, payload: &Bytes) -> Result<()> {
+        let mut lost = 0;
+        {
+            // Under the lock, so that all see the same order.
+            let mut state = lock(&self.state);
+            if state.closed || self.drain.is_cancelled() {
+                return Err(Error::closed());
+            }
+            let mut message = None;
+            state.index.matching(topic, |number, subscription| {
+                let message = message.get_or_insert_with(|| Encoded::new(topic, payload));
+                let queue = &subscription.link.publications;
+                lost += queue.offer(number, subscription, message);
+            });
+        }
+        if lost > 0 {
+            self.context.metrics.add(Metric::Lost, lost);
+        }
+        Ok(())
+    }
+
+    /// How many subscriptions take `topic`.
+    pub(crate) fn subscriptions(&self, topic: &Topic) -> usize {
+        let mut count = 0;
+        lock(&self.state).index.matching(topic, |_, _| count += 1);
+        count
+    }
+
+    /// Room for one request more, if there is any.
+    pub(crate) fn try_permit(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.permits).try_acquire_owned().ok()
+    }
+
+    /// Waits for room for one request more.
+    pub(crate) async fn permit(&self) -> Result<OwnedSemaphorePermit, Broken> {
+        let permit = Arc::clone(&self.permits).acquire_owned().await;
+        permit.map_err(|_| Broken::Gone)
+    }
+
+    /// Takes requests in to be handed out. A server that drains takes none.
+    pub(crate) fn take(&self, requests: &mut Vec<Arrived>) {
+        if requests.is_empty() {
+            return;
+        }
+        let mut inbox = lock(&self.inbox);
+        if inbox.closed {
+            requests.clear();
+        } else if inbox.unread {
+            drop(inbox);
+            for request in requests.drain(..) {
+                request.link.reply(request.id, Answer::NoReply);
+            }
+        } else {
+            inbox.queue.extend(requests.drain(..));
+            drop(inbox);
+            self.arrived.notify_one();
+        }
+    }
+
+    /// A request that was handed out has its answer.
+    pub(crate) fn answered(&self) {
+        self.permits.add_permits(1);
+        if self.drain.is_cancelled() {
+            self.settled.notify_one();
+        }
+    }
+
+    /// Waits until nothing is owed to anybody who is still there.
+    pub(crate) async fn settle(&self) {
+        let owed = || {
+            let state = lock(&self.state);
+            let mut links = state.links.values();
+            links.any(|entry| entry.link.owed.load(Ordering::Acquire) > 0)
+        };
+        while owed() {
+            self.settled.notified().await;
+        }
+    }
+
+    /// Has every connection write what it holds and say goodbye, and waits until all are gone.
+    pub(crate) async fn say_goodbye(&self) {
+        for entry in lock(&self.state).links.values() {
+            entry.link.finish();
+        }
+        while !lock(&self.state).links.is_empty() {
+            self.settled.notified().await;
+        }
+    }
+
+    /// The first request whose connection is still there; `None` when there is none, `Err` at the end.
+    pub(crate) fn first(&self) -> Result<Option<Arrived>, ()> {
+        let mut inbox = lock(&self.inbox);
+        if inbox.closed {
+            return Err(());
+        }
+        while let Some(request) = inbox.queue.pop_front() {
+            if !request.link.cut.is_cancelled() {
+                // Before the lock goes: a shutdown that comes now sees it.
+                request.link.owed.fetch_add(1, Ordering::AcqRel);
+                return Ok(Some(request));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Nobody will ever answer: what waits and what comes is told so.
+    pub(crate) fn leave_unread(&self) {
+        let mut left = {
+            let mut inbox = lock(&self.inbox);
+            inbox.unread = true;
+            Vec::from(std::mem::take(&mut inbox.queue))
+        };
+        self.take(&mut left);
+    }
+
+    /// Cuts a connection. False when it has gone.
+    pub(crate) fn cut(&self, connection: u64) -> bool {
+        let link = {
+            let state = lock(&self.state);
+            let entry = state.links.get(&connection);
+            entry.map(|entry| Arc::clone(&entry.link))
+        };
+        link.is_some_and(|link| self.unregister(&link))
+    }
+
+    /// Begins a shutdown that has that much time, unless one has begun.
+    pub(crate) fn begin_shutdown(&self, time: Duration) {
+        let until = self.context.clock.after(time);
+        lock(&self.ending).deadline.get_or_insert(until);
+        self.drain.cancel();
+    }
+
+    /// Hands out no request more. Returns until when those that are out may be answered.
+    pub(crate) fn stop_requests(&self) -> Instant {
+        let dropped = {
+            let mut inbox = lock(&self.inbox);
+            inbox.closed = true;
+            std::mem::take(&mut inbox.queue)
+        };
+        drop(dropped);
+        self.arrived.notify_one();
+        let deadline = lock(&self.ending).deadline;
+        deadline.unwrap_or_else(|| self.context.clock.now())
+    }
+
+    /// The shutdown did not come to its end in time.
+    pub(crate) fn cut_short(&self) {
+        lock(&self.ending).cut_short = true;
+    }
+
+    pub(crate) fn was_cut_short(&self) -> bool {
+        lock(&self.ending).cut_short
+    }
+
+    /// Ends everything at once.
+    pub(crate) fn close(&self) {
+        self.drain.cancel();
+        self.permits.close();
+        self.stop_requests();
+        let links: Vec<_> = {
+            let mut state = lock(&self.state);
+            state.closed = true;
+            let entries = state.links.values();
+            entries.map(|entry| Arc::clone(&entry.link)).collect()
+        };
+        for link in links {
+            self.unregister(&link);
+        }
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        lock(&self.state).links.len() >= self.limits().connections
+    }
+}

@@ -1,0 +1,38 @@
+//! The subscriptions of a client.
+
+use async_trait::async_trait;
+use saline_protocol::transport::{
+    Context, Delivery, DeliveryReceiver, Instant, Result, Subscriber, TopicFilter, delivery_queue,
+};
+
+use crate::unwritten;
+
+/// Subscribes, and returns when the server has confirmed.
+pub(crate) async fn subscribe(
+    context: &Context,
+    _topics: Vec<TopicFilter>,
+    _deadline: Instant,
+) -> Result<Box<dyn Subscriber>> {
+    // The queue is given: it bounds, counts losses, and wakes.
+    let (_sender, receiver) = delivery_queue(&context.limits);
+    let _subscriber = TemplateSubscriber { receiver };
+    Err(unwritten(
+        "Client::subscribe",
+        "ask the server, wait for its confirmation until the deadline, and ask again on every link \
+         that comes after this one",
+        "9. Subscriptions",
+    ))
+}
+
+/// The end of a subscription that is read. Dropping it withdraws the subscription.
+#[derive(Debug)]
+struct TemplateSubscriber {
+    receiver: DeliveryReceiver,
+}
+
+#[async_trait]
+impl Subscriber for TemplateSubscriber {
+    async fn next(&mut self) -> Option<Delivery> {
+        self.receiver.next().await
+    }
+}

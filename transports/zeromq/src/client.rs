@@ -1,0 +1,373 @@
+//! The connecting side of requests: a DEALER socket that is made anew for every connection.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use saline_protocol::transport::{
+    Client, Context, Endpoint, Error, ErrorKind, Instant, Metric, Result, Subscriber, TopicFilter,
+    no_reply,
+};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use crate::frame::{Frame, REQUEST_HEADER};
+use crate::lifetime::Lifetime;
+use crate::line::Line;
+use crate::link::{Link, Pace, Patience, places};
+use crate::native;
+use crate::packet::{self, Packet};
+use crate::socket::{BATCH, Sent, Shared, Socket};
+use crate::subscriber;
+
+/// Requests that libzmq holds for a server that does not read. One alone would be lock-step; what is
+/// behind these waits in our own queue, which a caller that has gone can leave.
+const SEND_QUEUE: i32 = 64;
+
+/// A client of one server.
+#[derive(Debug)]
+pub(crate) struct ZmqClient {
+    line: Arc<Line>,
+    shared: Arc<Shared>,
+    context: Context,
+    lifetime: Lifetime,
+    _alive: DropGuard,
+}
+
+/// Connects, and keeps connected.
+pub(crate) async fn connect(
+    shared: Arc<Shared>,
+    endpoint: &Endpoint,
+    context: Context,
+) -> Result<Arc<dyn Client>> {
+    let mut keeper = Keeper {
+        line: Arc::new(Line::default()),
+        shared: Arc::clone(&shared),
+        endpoint: endpoint.clone(),
+        pace: Pace::new(&context),
+        context: context.clone(),
+        stop: CancellationToken::new(),
+    };
+    let link = tokio::select! {
+        () = context.cancel.cancelled() => return Err(Error::closed()),
+        link = keeper.dial() => link?,
+    };
+    let line = Arc::clone(&keeper.line);
+    let lifetime = Lifetime::new(&context);
+    keeper.stop = lifetime.stop.clone();
+    lifetime.spawn(keeper.run(link));
+    Ok(Arc::new(ZmqClient {
+        line,
+        shared,
+        context,
+        _alive: lifetime.cut.clone().drop_guard(),
+        lifetime,
+    }))
+}
+
+#[async_trait]
+impl Client for ZmqClient {
+    async fn request(&self, payload: Bytes, deadline: Instant) -> Result<Bytes> {
+        let (entry, reply) = self.line.ask(payload)?;
+        match self.context.clock.deadline(deadline, reply).await {
+            Ok(outcome) => {
+                entry.settled();
+                outcome.unwrap_or_else(|_| Err(Error::closed()))
+            }
+            Err(_) => Err(entry.overdue()),
+        }
+    }
+
+    async fn subscribe(
+        &self,
+        at: Option<&Endpoint>,
+        topics: Vec<TopicFilter>,
+        deadline: Instant,
+    ) -> Result<Box<dyn Subscriber>> {
+        let Some(at) = at else {
+            return Err(Error::new(
+                ErrorKind::Config,
+                "ZeroMQ publishes on an endpoint of its own, which must be given",
+            ));
+        };
+        if self.lifetime.stop.is_cancelled() {
+            return Err(Error::closed());
+        }
+        let subscribing = subscriber::subscribe(
+            &self.shared,
+            at,
+            topics,
+            deadline,
+            &self.context,
+            &self.lifetime,
+        );
+        tokio::select! {
+            () = self.lifetime.stop.cancelled() => Err(Error::closed()),
+            () = self.context.cancel.cancelled() => Err(Error::closed()),
+            subscriber = subscribing => subscriber,
+        }
+    }
+
+    async fn shutdown(&self, deadline: Duration) -> Result<()> {
+        self.line.close();
+        self.lifetime.shutdown(deadline).await
+    }
+}
+
+impl Drop for ZmqClient {
+    fn drop(&mut self) {
+        self.line.close();
+    }
+}
+
+/// The task that owns the socket and replaces it.
+struct Keeper {
+    line: Arc<Line>,
+    shared: Arc<Shared>,
+    endpoint: Endpoint,
+    context: Context,
+    pace: Pace,
+    stop: CancellationToken,
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        // However the task ends, nobody waits for it.
+        self.line.close();
+    }
+}
+
+impl Keeper {
+    async fn run(mut self, mut link: Link) {
+        let stop = self.stop.clone();
+        loop {
+            self.serve(&mut link).await;
+            self.context.count(Metric::Disconnected);
+            if stop.is_cancelled() {
+                break link.close().await;
+            }
+            self.line.lose_sent();
+            tracing::debug!(endpoint = %self.endpoint, "the link for requests broke");
+            // libzmq is done with the old socket before there is a new one.
+            drop(link);
+            link = tokio::select! {
+                () = stop.cancelled() => break,
+                link = self.redial() => link,
+            };
+            tracing::debug!(endpoint = %self.endpoint, "the link for requests stands again");
+        }
+    }
+
+    async fn redial(&mut self) -> Link {
+        loop {
+            self.pace.pause().await;
+            match self.dial().await {
+                Ok(link) => return link,
+                Err(error) => {
+                    tracing::debug!(endpoint = %self.endpoint, %error, "could not connect");
+                }
+            }
+        }
+    }
+
+    /// Tries every address once.
+    async fn dial(&mut self) -> Result<Link> {
+        let clock = self.context.clock;
+        let until = clock.after(self.context.limits.connect_timeout);
+        let unreachable = || {
+            Error::new(
+                ErrorKind::Unreachable,
+                format!("{}: no answer in time", self.endpoint),
+            )
+        };
+        let found = clock.deadline(until, places(&self.endpoint)).await;
+        let found = found.map_err(|_| unreachable())??;
+        let mut last = None;
+        for (index, place) in found.iter().enumerate() {
+            let deadline = self.pace.attempt_deadline(until, found.len() - index);
+            let tune = |socket: &mut Socket| {
+                socket.options().set_sndhwm(SEND_QUEUE)?;
+                Ok(())
+            };
+            let opened = Link::open(
+                &self.shared,
+                &self.context,
+                place,
+                zmq::DEALER,
+                deadline,
+                tune,
+            );
+            let greeted = async { greet(opened.await?).await };
+            match clock.deadline(deadline, greeted).await {
+                Ok(Ok(link)) => {
+                    self.pace.connected();
+                    return Ok(link);
+                }
+                Ok(Err(error)) => last = Some(error),
+                Err(_) => last = Some(unreachable()),
+            }
+        }
+        Err(last.unwrap_or_else(unreachable))
+    }
+
+    /// Carries requests and replies until the link breaks or the client is shut down.
+    async fn serve(&mut self, link: &mut Link) {
+        let patience = Patience::new(self.context.limits.ping_interval);
+        let mut look = self.context.clock.interval(patience.look);
+        let mut outcomes = Vec::new();
+        let mut unsent = VecDeque::new();
+        loop {
+            let received = self.receive(link, &mut outcomes);
+            // Before anything is sent: what goes into a broken link counts as sent.
+            if link.is_broken() {
+                // What came in before the end still counts.
+                while self.receive(link, &mut outcomes) > 0 {}
+                return;
+            }
+            let (sent, full) = self.send(link, &mut unsent);
+            if received == BATCH || sent > 0 {
+                // A busy link lets others have a turn: callers, whose next requests then go together.
+                tokio::task::yield_now().await;
+                continue;
+            }
+            if full && !link.watched.socket.idle(true) {
+                continue;
+            }
+            tokio::select! {
+                () = self.stop.cancelled() => return,
+                () = link.ready() => {}
+                () = self.line.wake.notified(), if !full => {}
+                _ = look.tick() => {
+                    // What waits to be read was said in time.
+                    self.receive(link, &mut outcomes);
+                    let silence = link.silence();
+                    if silence >= patience.dead {
+                        tracing::debug!(endpoint = %self.endpoint, ?silence, "the server is silent");
+                        return;
+                    }
+                    if silence >= patience.ask {
+                        link.watched.socket.send(None, Frame::Ping.encode(&[]));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes a batch of what came in; returns how much.
+    fn receive(&self, link: &mut Link, outcomes: &mut Vec<(u64, Result<Bytes>)>) -> usize {
+        let mut count = 0;
+        while count < BATCH
+            && let Some(message) = link.watched.socket.receive()
+        {
+            count += 1;
+            if message.get_more() {
+                link.watched.socket.skip_rest(message);
+                self.context.count(Metric::PeersRefused);
+                continue;
+            }
+            match Frame::decode(&message) {
+                Some(Frame::Reply(id)) => {
+                    let payload = native::into_bytes(message, REQUEST_HEADER);
+                    outcomes.push((id, Ok(payload)));
+                }
+                Some(frame) => self.note(frame, &[], outcomes),
+                None => match packet::split(&message) {
+                    Some(frames) => {
+                        for bytes in frames {
+                            match Frame::decode(bytes) {
+                                Some(frame) => self.note(frame, bytes, outcomes),
+                                None => self.context.count(Metric::PeersRefused),
+                            }
+                        }
+                    }
+                    None => self.context.count(Metric::PeersRefused),
+                },
+            }
+        }
+        if count > 0 {
+            link.heard();
+        }
+        if !outcomes.is_empty() {
+            self.line.settle(outcomes);
+        }
+        count
+    }
+
+    /// Takes note of one frame; `bytes` are all of it where it may have a payload.
+    fn note(&self, frame: Frame, bytes: &[u8], outcomes: &mut Vec<(u64, Result<Bytes>)>) {
+        match frame {
+            Frame::Reply(id) => {
+                let payload = bytes.get(REQUEST_HEADER..).unwrap_or_default();
+                outcomes.push((id, Ok(Bytes::copy_from_slice(payload))));
+            }
+            Frame::NoReply(id) => outcomes.push((id, Err(no_reply()))),
+            Frame::Pong | Frame::Welcome => {}
+            _ => self.context.count(Metric::PeersRefused),
+        }
+    }
+
+    /// Sends a batch of what waits; returns how much, and whether more waits for room.
+    fn send(&self, link: &mut Link, unsent: &mut VecDeque<(u64, Packet)>) -> (usize, bool) {
+        self.line.take(BATCH, unsent);
+        let mut count = 0;
+        while let Some((id, first)) = unsent.pop_front() {
+            let joined = packet::together(
+                std::iter::once(&first).chain(unsent.iter().map(|(_, packet)| packet)),
+            );
+            let others = joined - 1;
+            let sent = if others > 0 {
+                let packets = unsent.iter().take(others).map(|(_, packet)| packet);
+                let message = packet::join(std::iter::once(&first).chain(packets));
+                match link.watched.socket.send(None, message) {
+                    // Joined anew when there is room: some of them may have been given up by then.
+                    Sent::Full(_) => Err(first),
+                    _ => Ok(()),
+                }
+            } else {
+                match link.watched.socket.send(None, first.into_message()) {
+                    Sent::Full(message) => Err(Packet::Large(message)),
+                    _ => Ok(()),
+                }
+            };
+            if let Err(first) = sent {
+                unsent.push_front((id, first));
+                self.line.put_back(unsent);
+                return (count, self.line.is_waiting());
+            }
+            unsent.drain(..others);
+            count += joined;
+        }
+        (count, false)
+    }
+}
+
+/// Asks whether it is one of our servers that answers.
+async fn greet(mut link: Link) -> Result<Link> {
+    let unreachable = |why| Error::new(ErrorKind::Unreachable, why);
+    link.watched.socket.send(None, Frame::Hello.encode(&[]));
+    loop {
+        while let Some(message) = link.watched.socket.receive() {
+            let frame = Frame::decode(&message);
+            link.watched.socket.skip_rest(message);
+            match frame {
+                Some(Frame::Welcome) => {
+                    link.heard();
+                    return Ok(link);
+                }
+                Some(Frame::Full) => {
+                    return Err(unreachable(
+                        "the server holds as many connections as it may",
+                    ));
+                }
+                _ => {}
+            }
+        }
+        if link.is_broken() {
+            return Err(unreachable(
+                "the connection broke before the server answered",
+            ));
+        }
+        link.ready().await;
+    }
+}

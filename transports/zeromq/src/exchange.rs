@@ -1,0 +1,158 @@
+//! Requests on their way to handlers, and answers on their way back.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use saline_protocol::transport::{Answer, ReplyRoute, ReplyToken, Request, Requests};
+use tokio::sync::Notify;
+use tokio_util::sync::DropGuard;
+
+use crate::frame::Frame;
+use crate::packet::Packet;
+
+/// Requests as they are handed up.
+#[derive(Debug)]
+pub(crate) struct ZmqRequests {
+    exchange: Arc<Exchange>,
+    /// Taken from the exchange at once, so that it is locked once a batch.
+    batch: VecDeque<Request>,
+    _alive: Arc<DropGuard>,
+}
+
+impl ZmqRequests {
+    /// What `alive` guards lives at least as long as the stream.
+    pub(crate) fn new(exchange: Arc<Exchange>, alive: Arc<DropGuard>) -> Self {
+        Self {
+            exchange,
+            batch: VecDeque::new(),
+            _alive: alive,
+        }
+    }
+}
+
+#[async_trait]
+impl Requests for ZmqRequests {
+    async fn next(&mut self) -> Option<Request> {
+        loop {
+            {
+                let mut inbox = self.exchange.inbox();
+                if inbox.ended {
+                    // What was not handed out is not going to be answered.
+                    let rest = std::mem::take(&mut inbox.requests);
+                    drop(inbox);
+                    drop((rest, std::mem::take(&mut self.batch)));
+                    return None;
+                }
+                if self.batch.is_empty() {
+                    std::mem::swap(&mut self.batch, &mut inbox.requests);
+                }
+            }
+            if let Some(request) = self.batch.pop_front() {
+                return Some(request);
+            }
+            self.exchange.arrived.notified().await;
+        }
+    }
+}
+
+impl Drop for ZmqRequests {
+    fn drop(&mut self) {
+        let mut inbox = self.exchange.inbox();
+        inbox.abandoned = true;
+        let rest = std::mem::take(&mut inbox.requests);
+        drop(inbox);
+        drop(rest);
+    }
+}
+
+/// What handlers and the task that owns the socket share.
+#[derive(Debug, Default)]
+pub(crate) struct Exchange {
+    inbox: Mutex<Inbox>,
+    pub(crate) arrived: Notify,
+    outbox: Mutex<Outbox>,
+    /// Tells the task that there are answers.
+    pub(crate) wake: Notify,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Inbox {
+    pub(crate) requests: VecDeque<Request>,
+    /// The server ends: nothing is handed out any more.
+    pub(crate) ended: bool,
+    /// Nobody will ask for requests any more.
+    pub(crate) abandoned: bool,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Outbox {
+    pub(crate) answers: VecDeque<Outgoing>,
+    /// The task is gone, and with it every way back.
+    closed: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Outgoing {
+    pub(crate) connection: u32,
+    pub(crate) packet: Packet,
+}
+
+impl Exchange {
+    pub(crate) fn inbox(&self) -> MutexGuard<'_, Inbox> {
+        // The state is consistent after every statement, so a panic elsewhere does not spoil it.
+        self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn outbox(&self) -> MutexGuard<'_, Outbox> {
+        self.outbox.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ReplyRoute for Exchange {
+    fn answer(&self, token: ReplyToken, answer: Answer) {
+        let packet = match answer {
+            Answer::Reply(payload) => Packet::new(Frame::Reply(token.request), payload),
+            Answer::NoReply => Packet::new(Frame::NoReply(token.request), Bytes::new()),
+        };
+        let Ok(connection) = u32::try_from(token.connection) else {
+            return;
+        };
+        let mut outbox = self.outbox();
+        if outbox.closed {
+            return;
+        }
+        let first = outbox.answers.is_empty();
+        outbox.answers.push_back(Outgoing { connection, packet });
+        drop(outbox);
+        if first {
+            self.wake.notify_one();
+        }
+    }
+}
+
+/// An exchange that closes when its task ends, however that ends.
+pub(crate) struct OpenExchange(pub(crate) Arc<Exchange>);
+
+impl OpenExchange {
+    /// Hands out no more requests.
+    pub(crate) fn end(&self) {
+        let mut inbox = self.0.inbox();
+        inbox.ended = true;
+        let rest = std::mem::take(&mut inbox.requests);
+        drop(inbox);
+        self.0.arrived.notify_one();
+        // Tells their clients that there will be no reply.
+        drop(rest);
+    }
+}
+
+impl Drop for OpenExchange {
+    fn drop(&mut self) {
+        self.end();
+        let mut outbox = self.0.outbox();
+        outbox.closed = true;
+        outbox.answers = VecDeque::new();
+    }
+}

@@ -1,0 +1,151 @@
+//! The bytes on the request link: one ZeroMQ frame a message, `version, kind, body`. Those on the
+//! publication link are in `published.rs`.
+
+use std::ops::Deref;
+
+/// The version of everything below.
+pub(crate) const VERSION: u8 = 1;
+/// The most bytes that come before a payload, on either link.
+pub(crate) const MAX_HEADER: usize = saline_protocol::transport::MAX_BYTES + 2 + 2 + 8 + 2 + 9 * 8;
+/// Bytes before the payload of a request or a reply.
+pub(crate) const REQUEST_HEADER: usize = 10;
+
+/// A frame on the request link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Frame {
+    /// A client's first frame.
+    Hello,
+    /// The answer to it.
+    Welcome,
+    /// The other answer: the server holds as many connections as it may.
+    Full,
+    /// A request; its payload follows the header.
+    Request(u64),
+    /// The reply to the request of that number; its payload follows the header.
+    Reply(u64),
+    /// The handler dropped the request of that number.
+    NoReply(u64),
+    /// A client asks whether the server is alive.
+    Ping,
+    /// It is.
+    Pong,
+}
+
+impl Frame {
+    fn parts(self) -> (u8, Option<u64>) {
+        match self {
+            Self::Hello => (1, None),
+            Self::Welcome => (2, None),
+            Self::Full => (3, None),
+            Self::Request(id) => (4, Some(id)),
+            Self::Reply(id) => (5, Some(id)),
+            Self::NoReply(id) => (6, Some(id)),
+            Self::Ping => (7, None),
+            Self::Pong => (8, None),
+        }
+    }
+
+    /// What comes before the payload.
+    pub(crate) fn header(self) -> impl Deref<Target = [u8]> {
+        let (kind, id) = self.parts();
+        let mut bytes = [0; REQUEST_HEADER];
+        bytes[0] = VERSION;
+        bytes[1] = kind;
+        bytes[2..].copy_from_slice(&id.unwrap_or_default().to_le_bytes());
+        Header {
+            bytes,
+            length: if id.is_some() { REQUEST_HEADER } else { 2 },
+        }
+    }
+
+    /// The frame with `payload` behind it.
+    pub(crate) fn encode(self, payload: &[u8]) -> zmq::Message {
+        join(&self.header(), payload)
+    }
+
+    /// Reads a frame; the payload of one that has a number begins at [`REQUEST_HEADER`]. `None` when
+    /// it is not one of ours.
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
+        let (&version, rest) = bytes.split_first()?;
+        let (&kind, rest) = rest.split_first()?;
+        if version != VERSION {
+            return None;
+        }
+        let id = || rest.first_chunk().copied().map(u64::from_le_bytes);
+        match kind {
+            1 => Some(Self::Hello),
+            2 => Some(Self::Welcome),
+            3 => Some(Self::Full),
+            4 => id().map(Self::Request),
+            5 => id().map(Self::Reply),
+            6 => id().map(Self::NoReply),
+            7 => Some(Self::Ping),
+            8 => Some(Self::Pong),
+            _ => None,
+        }
+    }
+}
+
+/// The first bytes of a frame.
+struct Header {
+    bytes: [u8; REQUEST_HEADER],
+    length: usize,
+}
+
+impl Deref for Header {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+}
+
+/// A message of both parts. Small ones are cheaper in one allocation of libzmq's own, large ones
+/// without being cleared first.
+pub(crate) fn join(header: &[u8], payload: &[u8]) -> zmq::Message {
+    const SMALL: usize = 4096;
+    let length = header.len() + payload.len();
+    if length <= SMALL {
+        let mut message = zmq::Message::with_size(length);
+        message[..header.len()].copy_from_slice(header);
+        message[header.len()..].copy_from_slice(payload);
+        message
+    } else {
+        let mut bytes = Vec::with_capacity(length);
+        bytes.extend_from_slice(header);
+        bytes.extend_from_slice(payload);
+        bytes.into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn no_bytes_break_the_reader(
+            ours in any::<bool>(),
+            bytes in prop::collection::vec(any::<u8>(), 0..20),
+        ) {
+            let _ = Frame::decode(&bytes);
+            let begun = if ours { [&[VERSION, 4][..], &bytes].concat() } else { bytes };
+            let _ = Frame::decode(&begun);
+        }
+
+        #[test]
+        fn a_frame_reads_back(
+            id: u64,
+            payload in prop::collection::vec(any::<u8>(), 0..9000),
+        ) {
+            for frame in [Frame::Request(id), Frame::Reply(id), Frame::NoReply(id)] {
+                let message = frame.encode(&payload);
+                prop_assert_eq!(Frame::decode(&message), Some(frame));
+                prop_assert_eq!(&message[REQUEST_HEADER..], &payload[..]);
+            }
+            for frame in [Frame::Hello, Frame::Welcome, Frame::Full, Frame::Ping, Frame::Pong] {
+                prop_assert_eq!(Frame::decode(&frame.encode(&[])), Some(frame));
+            }
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! One attempt to reach a server: where it is, and a fresh socket that talks to it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use saline_protocol::transport::{
+    Address, Context, Endpoint, Error, ErrorKind, Instant, Metric, Result,
+};
+
+use crate::native;
+use crate::socket::{Monitored, Shared, Socket, millis};
+
+/// How a path may be at most: `sun_path` with its NUL.
+const LONGEST_PATH: usize = 107;
+
+/// Everything that can happen to a connecting socket.
+const EVENTS: u32 = zmq_sys::ZMQ_EVENT_CONNECTED
+    | zmq_sys::ZMQ_EVENT_HANDSHAKE_SUCCEEDED
+    | zmq_sys::ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL
+    | zmq_sys::ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL
+    | zmq_sys::ZMQ_EVENT_HANDSHAKE_FAILED_AUTH
+    | zmq_sys::ZMQ_EVENT_CLOSED
+    | zmq_sys::ZMQ_EVENT_DISCONNECTED;
+
+/// Milliseconds until libzmq would connect again by itself: twelve days, for a socket that is closed
+/// as soon as its connection is gone.
+const NEVER: i32 = 1 << 30;
+
+/// Acknowledged bytes that are more than a few pings.
+const PROGRESS: u64 = 1024;
+
+/// One place that a name or an address stands for, as libzmq takes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// `tcp://address:port` or `ipc://path`.
+    pub(crate) endpoint: String,
+    /// Whether it needs the option ZMQ_IPV6.
+    pub(crate) ipv6: bool,
+}
+
+/// Where an endpoint is now: names are resolved each time.
+///
+/// # Errors
+/// `Config` when the endpoint is not of this backend's kind, `Unreachable` when no name resolves.
+pub(crate) async fn places(endpoint: &Endpoint) -> Result<Vec<Place>> {
+    match &endpoint.address {
+        Address::Local(path) => {
+            let bad = |why: String| {
+                Error::new(
+                    ErrorKind::Config,
+                    format!("socket path {}: {why}", path.display()),
+                )
+            };
+            let text = path.to_str().ok_or_else(|| bad("not UTF-8".into()))?;
+            if text.len() > LONGEST_PATH {
+                return Err(bad(format!(
+                    "{} bytes, the system allows {LONGEST_PATH}",
+                    text.len()
+                )));
+            }
+            // libzmq reads these as a wildcard and as the abstract namespace.
+            if text.is_empty() || text.starts_with(['*', '@']) || text.contains('\0') {
+                return Err(bad("not a path of a socket".into()));
+            }
+            Ok(vec![Place {
+                endpoint: format!("ipc://{text}"),
+                ipv6: false,
+            }])
+        }
+        Address::Network { addresses, .. } => {
+            let mut places = Vec::with_capacity(addresses.len());
+            let mut failed = None;
+            for address in addresses {
+                match tokio::net::lookup_host((address.host.as_str(), address.port)).await {
+                    Ok(found) => places.extend(found.map(|found| Place {
+                        endpoint: format!("tcp://{found}"),
+                        ipv6: found.is_ipv6(),
+                    })),
+                    Err(error) => failed = Some((address, error)),
+                }
+            }
+            match failed {
+                Some((address, error)) if places.is_empty() => Err(Error::new(
+                    ErrorKind::Unreachable,
+                    format!("cannot resolve {address}"),
+                )
+                .with_source(error)),
+                _ => Ok(places),
+            }
+        }
+    }
+}
+
+/// A socket with a ZeroMQ connection that stands, and when it was last heard of.
+#[derive(Debug)]
+pub(crate) struct Link {
+    pub(crate) watched: Monitored,
+    heard: Instant,
+    /// The connection, as libzmq's monitor named it.
+    descriptor: Option<i32>,
+    /// Bytes that were acknowledged and received when last looked at.
+    moved: (u64, u64),
+    context: Context,
+}
+
+impl Link {
+    /// Connects a fresh socket to `place`; `tune` sets what is particular to its kind.
+    ///
+    /// # Errors
+    /// `Unreachable` when the connection is refused or does not stand at `deadline`.
+    ///
+    /// # Cancel safety
+    /// The socket is closed when the future is dropped.
+    pub(crate) async fn open(
+        shared: &Arc<Shared>,
+        context: &Context,
+        place: &Place,
+        kind: zmq::SocketType,
+        deadline: Instant,
+        tune: impl FnOnce(&mut Socket) -> std::io::Result<()>,
+    ) -> Result<Self> {
+        let unreachable =
+            |why: &str| Error::new(ErrorKind::Unreachable, format!("{}: {why}", place.endpoint));
+        let mut socket = Socket::new(shared, kind, &context.limits)?;
+        let remaining = deadline.saturating_duration_since(context.clock.now());
+        let tuned = || -> std::io::Result<()> {
+            let options = socket.options();
+            options.set_ipv6(place.ipv6)?;
+            // Reconnecting is ours: a socket is used for one attempt and never again. -1 would say so
+            // to libzmq, and so would IMMEDIATE, but both make it throw away what has come in and is
+            // not yet read when a connection ends, the last replies of a server that shuts down.
+            options.set_reconnect_ivl(NEVER)?;
+            options.set_connect_timeout(millis(remaining))?;
+            tune(&mut socket)
+        }();
+        tuned.map_err(|error| unreachable("cannot set up the socket").with_source(error))?;
+        let mut watched = socket.monitor(EVENTS)?;
+        watched
+            .socket
+            .connect(&place.endpoint)
+            .map_err(|error| unreachable("cannot connect").with_source(error))?;
+        let mut descriptor = None;
+        let ended = async {
+            loop {
+                let event = watched.monitor.next().await;
+                if event.kind != zmq_sys::ZMQ_EVENT_CONNECTED {
+                    return event.kind;
+                }
+                descriptor = Some(event.value);
+            }
+        };
+        match context.clock.deadline(deadline, ended).await {
+            Ok(zmq_sys::ZMQ_EVENT_HANDSHAKE_SUCCEEDED) => Ok(Self {
+                watched,
+                heard: context.clock.now(),
+                descriptor,
+                moved: (0, 0),
+                context: context.clone(),
+            }),
+            Ok(zmq_sys::ZMQ_EVENT_CLOSED) => Err(unreachable("the connection was refused")),
+            Ok(_) => Err(unreachable("no ZeroMQ peer answers there")),
+            Err(_) => Err(unreachable("no answer in time")),
+        }
+    }
+
+    /// Takes note that something came in.
+    pub(crate) fn heard(&mut self) {
+        self.heard = self.context.clock.now();
+    }
+
+    /// How long nothing has come in, neither whole messages nor parts of a large one.
+    pub(crate) fn silence(&mut self) -> Duration {
+        // A large message over a slow link holds up the signs of life behind it, in both
+        // directions. What a ping needs does not count: the system of a peer that hangs
+        // acknowledges that too.
+        if let Some((acknowledged, received)) = self.descriptor.and_then(native::tcp_progress) {
+            let (before_acknowledged, before_received) = self.moved;
+            if received > before_received || acknowledged > before_acknowledged + PROGRESS {
+                self.moved = (acknowledged, received);
+                self.heard();
+            }
+        }
+        self.context.clock.now() - self.heard
+    }
+
+    /// Whether the monitor says that the connection is gone.
+    pub(crate) fn is_broken(&mut self) -> bool {
+        let mut broken = false;
+        while let Some(event) = self.watched.monitor.event() {
+            broken |= event.kind != zmq_sys::ZMQ_EVENT_HANDSHAKE_SUCCEEDED;
+        }
+        broken
+    }
+
+    /// Waits until the socket or its monitor may have something to do.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when the future is dropped.
+    pub(crate) async fn ready(&mut self) {
+        let Monitored { socket, monitor } = &mut self.watched;
+        tokio::select! {
+            () = socket.ready() => {}
+            () = monitor.ready() => {}
+        }
+    }
+
+    /// Closes the socket and waits until it is gone, so that nothing of it stays open behind a
+    /// client that was shut down.
+    pub(crate) async fn close(self) {
+        self.watched.close(Duration::ZERO, &self.context).await;
+    }
+}
+
+/// How the silence of a peer is judged.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Patience {
+    /// How often to look.
+    pub(crate) look: Duration,
+    /// A silence after which a client asks.
+    pub(crate) ask: Duration,
+    /// A silence after which the peer counts as dead. With one look more it is still within two pings.
+    pub(crate) dead: Duration,
+}
+
+impl Patience {
+    /// From the ping interval.
+    pub(crate) fn new(ping_interval: Duration) -> Self {
+        Self {
+            look: ping_interval / 5,
+            ask: ping_interval / 2,
+            dead: ping_interval * 17 / 10,
+        }
+    }
+}
+
+/// The waits between attempts, and what is counted about them.
+#[derive(Debug)]
+pub(crate) struct Pace {
+    context: Context,
+    backoff: saline_protocol::transport::Backoff,
+}
+
+impl Pace {
+    pub(crate) fn new(context: &Context) -> Self {
+        Self {
+            context: context.clone(),
+            backoff: context.backoff.clone(),
+        }
+    }
+
+    /// Waits before the next attempt.
+    pub(crate) async fn pause(&mut self) {
+        let delay = self.backoff.next_delay();
+        self.context.clock.pause(delay).await;
+    }
+
+    /// A link stands.
+    pub(crate) fn connected(&mut self) {
+        self.backoff.reset();
+        self.context.count(Metric::Connected);
+    }
+
+    /// When an attempt that begins now must be done, which is one of `left` that share `until`.
+    pub(crate) fn attempt_deadline(&self, until: Instant, left: usize) -> Instant {
+        let now = self.context.clock.now();
+        let share = until.saturating_duration_since(now) / u32::try_from(left.max(1)).unwrap_or(1);
+        now + share
+    }
+}

@@ -1,0 +1,278 @@
+//! What the `zmq` crate has no call for.
+#![allow(
+    unsafe_code,
+    reason = "ZMQ_MAX_SOCKETS, XPUB_VERBOSER, XPUB_NODROP and TCP_MAXRT have no setter in the zmq \
+              crate, its bind and connect panic on an errno that it does not list, and its Message \
+              is not Send"
+)]
+
+use std::ffi::{CString, c_int, c_void};
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+
+use bytes::Bytes;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+/// ZMQ_SRCFD, which zmq-sys leaves out of its exports.
+const SRCFD: c_int = 2;
+
+/// A libzmq context. The last one to drop it waits until all its sockets are closed, which is quick:
+/// none of them lingers unless it is being shut down gracefully.
+#[derive(Debug)]
+pub(crate) struct NativeContext(*mut c_void);
+
+// SAFETY: libzmq documents contexts as safe to share between threads.
+unsafe impl Send for NativeContext {}
+// SAFETY: as above.
+unsafe impl Sync for NativeContext {}
+
+impl NativeContext {
+    /// A context that allows `max_sockets` sockets.
+    pub(crate) fn new(max_sockets: u16) -> io::Result<Self> {
+        // SAFETY: takes nothing; null is checked below.
+        let context = unsafe { zmq_sys::zmq_ctx_new() };
+        if context.is_null() {
+            return Err(last_error());
+        }
+        let context = Self(context);
+        context.set(zmq_sys::ZMQ_MAX_SOCKETS, c_int::from(max_sockets))?;
+        // A socket that is dropped without a shutdown takes what it has not sent with it.
+        context.set(zmq_sys::ZMQ_BLOCKY, 0)?;
+        Ok(context)
+    }
+
+    fn set(&self, option: u32, value: c_int) -> io::Result<()> {
+        // SAFETY: the context is alive until `drop`.
+        check(unsafe { zmq_sys::zmq_ctx_set(self.0, option as c_int, value) })
+    }
+
+    /// A socket of this context. It must not outlive the context: [`Socket`](crate::socket::Socket)
+    /// owns both.
+    pub(crate) fn socket(&self, kind: zmq::SocketType) -> io::Result<zmq::Socket> {
+        let kind = match kind {
+            zmq::DEALER => zmq_sys::ZMQ_DEALER,
+            zmq::ROUTER => zmq_sys::ZMQ_ROUTER,
+            zmq::SUB => zmq_sys::ZMQ_SUB,
+            zmq::XPUB => zmq_sys::ZMQ_XPUB,
+            _ => zmq_sys::ZMQ_PAIR,
+        };
+        // SAFETY: the context is alive; null is checked below.
+        let socket = unsafe { zmq_sys::zmq_socket(self.0, kind as c_int) };
+        if socket.is_null() {
+            return Err(last_error());
+        }
+        // SAFETY: the pointer is a fresh socket that nothing else owns.
+        Ok(unsafe { zmq::Socket::from_raw(socket) })
+    }
+}
+
+impl Drop for NativeContext {
+    fn drop(&mut self) {
+        // SAFETY: this is the only place that ends it, and every socket holds the context alive.
+        while unsafe { zmq_sys::zmq_ctx_term(self.0) } == -1 {
+            if last_error().kind() != io::ErrorKind::Interrupted {
+                break;
+            }
+        }
+    }
+}
+
+/// The descriptor of a socket (ZMQ_FD), which the socket closes.
+#[derive(Debug)]
+pub(crate) struct Descriptor(RawFd);
+
+impl AsRawFd for Descriptor {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0
+    }
+}
+
+/// Registers the descriptor of `socket` with the runtime. The result must be dropped before the
+/// socket: [`Socket`](crate::socket::Socket) owns both, in that order.
+pub(crate) fn register(socket: &zmq::Socket) -> io::Result<AsyncFd<Descriptor>> {
+    let descriptor = Descriptor(socket.get_fd()?);
+    // SAFETY: libzmq keeps the descriptor open and the same until the socket is closed, and the
+    // result goes before it.
+    Ok(unsafe { AsyncFd::register_with_interest(descriptor, Interest::READABLE) }?)
+}
+
+/// An option of type int that the crate has no setter for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum IntOption {
+    /// Pass every subscription and every withdrawal up, not only the first and the last of a kind.
+    XpubVerboser,
+    /// Refuse a message that a matching subscriber has no room for, instead of dropping it there.
+    XpubNodrop,
+    /// Milliseconds that data may stay unacknowledged before the connection is given up.
+    TcpMaxrt,
+}
+
+/// Sets `option` of `socket`.
+pub(crate) fn set(socket: &mut zmq::Socket, option: IntOption, value: c_int) -> io::Result<()> {
+    let option = match option {
+        IntOption::XpubVerboser => zmq_sys::ZMQ_XPUB_VERBOSER,
+        IntOption::XpubNodrop => zmq_sys::ZMQ_XPUB_NODROP,
+        IntOption::TcpMaxrt => zmq_sys::ZMQ_TCP_MAXRT,
+    };
+    // SAFETY: the socket is alive and borrowed mutably; libzmq copies the value before it returns.
+    check(unsafe {
+        zmq_sys::zmq_setsockopt(
+            socket.as_mut_ptr(),
+            option as c_int,
+            (&raw const value).cast(),
+            size_of::<c_int>(),
+        )
+    })
+}
+
+/// Binds `socket`; the error is the system's.
+pub(crate) fn bind(socket: &mut zmq::Socket, endpoint: &str) -> io::Result<()> {
+    let endpoint = CString::new(endpoint)?;
+    // SAFETY: the socket is alive and borrowed mutably, the text ends in a NUL and outlives the call.
+    check(unsafe { zmq_sys::zmq_bind(socket.as_mut_ptr(), endpoint.as_ptr()) })
+}
+
+/// Connects `socket`; the error is the system's. What comes of it is told by the monitor.
+pub(crate) fn connect(socket: &mut zmq::Socket, endpoint: &str) -> io::Result<()> {
+    let endpoint = CString::new(endpoint)?;
+    // SAFETY: as in `bind`.
+    check(unsafe { zmq_sys::zmq_connect(socket.as_mut_ptr(), endpoint.as_ptr()) })
+}
+
+/// Ends the reports to the monitor of `socket`. It must be called before the monitor's receiving end
+/// is closed: libzmq reports with sends that wait, and would wait for ever for a receiver.
+pub(crate) fn unmonitor(socket: &mut zmq::Socket) {
+    // SAFETY: the socket is alive and borrowed mutably; a null address is how a monitor is ended.
+    let _ = unsafe { zmq_sys::zmq_socket_monitor(socket.as_mut_ptr(), std::ptr::null(), 0) };
+}
+
+/// Sends `message` without waiting. When libzmq does not take it, it stays whole.
+pub(crate) fn send(message: &mut zmq::Message, socket: &mut zmq::Socket) -> io::Result<()> {
+    let message: *mut zmq::Message = message;
+    // SAFETY: `zmq::Message` is a struct of one field, the `zmq_msg_t`, so both begin at the same
+    // place; both are borrowed mutably. What libzmq took it leaves behind empty, to be dropped.
+    let result = unsafe {
+        zmq_sys::zmq_msg_send(
+            message.cast(),
+            socket.as_mut_ptr(),
+            zmq_sys::ZMQ_DONTWAIT as c_int,
+        )
+    };
+    // The number of bytes that were taken, or -1.
+    check(result.min(0))
+}
+
+/// The descriptor of the connection that `message` came over, as libzmq had it then.
+pub(crate) fn source(message: &zmq::Message) -> Option<RawFd> {
+    let message: *const zmq::Message = message;
+    // SAFETY: as in `send`; libzmq only reads it.
+    let fd = unsafe { zmq_sys::zmq_msg_get(message.cast(), SRCFD) };
+    (fd >= 0).then_some(fd)
+}
+
+/// The remote address of the connection that `message` came over. A hint: the connection may have
+/// closed since, and its descriptor may belong to another one now.
+pub(crate) fn peer_address(message: &mut zmq::Message) -> Option<SocketAddr> {
+    let told: std::net::IpAddr = message.gets("Peer-Address")?.parse().ok()?;
+    let fd = source(message)?;
+    // SAFETY: the number is not negative; a closed or a strange descriptor makes getpeername fail or
+    // tell another address, which the comparison below discards.
+    let fd = unsafe { BorrowedFd::borrow_raw(fd) };
+    let address = SocketAddr::try_from(rustix::net::getpeername(fd).ok()??).ok()?;
+    (address.ip().to_canonical() == told.to_canonical()).then_some(address)
+}
+
+/// Cuts the TCP connection `fd` if it is one to a port among `ports`. The descriptor is libzmq's and
+/// may be another connection's by now: it is looked at through a duplicate, which stays the same
+/// connection, so that nothing but a peer of these ports can be cut.
+pub(crate) fn cut(fd: RawFd, ports: &[u16]) -> bool {
+    // SAFETY: the number came from libzmq and is not negative; duplicating a closed one fails.
+    let fd = unsafe { BorrowedFd::borrow_raw(fd) };
+    let Ok(fd) = rustix::io::fcntl_dupfd_cloexec(fd, 0) else {
+        return false;
+    };
+    let local = rustix::net::getsockname(&fd).map(SocketAddr::try_from);
+    let ours = matches!(local, Ok(Ok(local)) if ports.contains(&local.port()));
+    ours && matches!(rustix::net::getpeername(&fd), Ok(Some(_)))
+        && rustix::net::shutdown(&fd, rustix::net::Shutdown::Both).is_ok()
+}
+
+/// How many bytes of a TCP connection the peer has acknowledged, and how many it has sent. `None` when
+/// `fd` is not a TCP socket. Only asked, never changed: the descriptor is libzmq's, and may be another
+/// connection's by the time this is called.
+pub(crate) fn tcp_progress(fd: RawFd) -> Option<(u64, u64)> {
+    unsafe extern "C" {
+        fn getsockopt(
+            fd: c_int,
+            level: c_int,
+            name: c_int,
+            value: *mut c_void,
+            length: *mut u32,
+        ) -> c_int;
+    }
+    const IPPROTO_TCP: c_int = 6;
+    const TCP_INFO: c_int = 11;
+    // Of linux/tcp.h, `struct tcp_info`: `tcpi_bytes_acked` and `tcpi_bytes_received`.
+    const ACKED: usize = 120;
+    const RECEIVED: usize = 128;
+    let mut info = [0u8; RECEIVED + 8];
+    let mut length = info.len() as u32;
+    // SAFETY: the kernel writes at most `length` bytes, which `info` has, and says how many.
+    let result = unsafe {
+        getsockopt(
+            fd,
+            IPPROTO_TCP,
+            TCP_INFO,
+            info.as_mut_ptr().cast(),
+            &raw mut length,
+        )
+    };
+    if result != 0 || (length as usize) < info.len() {
+        return None;
+    }
+    let number = |at: usize| {
+        info.get(at..)?
+            .first_chunk()
+            .copied()
+            .map(u64::from_ne_bytes)
+    };
+    Some((number(ACKED)?, number(RECEIVED)?))
+}
+
+/// What a received message holds from `start` on; large ones are not copied.
+pub(crate) fn into_bytes(message: zmq::Message, start: usize) -> Bytes {
+    /// Below this, a copy costs less than a shared owner.
+    const COPY: usize = 512;
+    let payload = message.get(start..).unwrap_or_default();
+    if payload.len() <= COPY {
+        return Bytes::copy_from_slice(payload);
+    }
+    Bytes::from_owner(Received(message, start))
+}
+
+struct Received(zmq::Message, usize);
+
+// SAFETY: a message that nobody else refers to may be read and closed on any thread; libzmq counts
+// the references to its content atomically.
+unsafe impl Send for Received {}
+
+impl AsRef<[u8]> for Received {
+    fn as_ref(&self) -> &[u8] {
+        self.0.get(self.1..).unwrap_or_default()
+    }
+}
+
+fn check(result: c_int) -> io::Result<()> {
+    if result == -1 {
+        Err(last_error())
+    } else {
+        Ok(())
+    }
+}
+
+fn last_error() -> io::Error {
+    // SAFETY: reads the errno of this thread.
+    io::Error::from_raw_os_error(unsafe { zmq_sys::zmq_errno() })
+}

@@ -1,0 +1,394 @@
+//! The bytes on the publication link: one ZeroMQ frame a message.
+//!
+//! A frame begins with the topic, because ZeroMQ filters by the first bytes: each segment and a `/`,
+//! then a byte that no topic contains, which ends it. So a subscription to `a/b/` takes whole segments
+//! only. Version, kind and body follow.
+//!
+//! Publications are numbered per subscription filter, not per topic: a message carries the next
+//! number of every filter that takes it and that somebody has subscribed to, at most nine. A
+//! subscriber so counts exactly what its own filter lost, and a publisher remembers what is
+//! subscribed to now instead of every topic that it ever saw.
+
+use saline_protocol::transport::{MAX_BYTES, Topic, TopicFilter};
+
+use crate::frame::{MAX_HEADER, VERSION, join};
+
+/// The most bytes of a subscription: a filter and what a confirmation puts before it.
+pub(crate) const MAX_SUBSCRIPTION: usize = MAX_BYTES + 2 + 2 + 8;
+
+/// What every subscriber also subscribes to: proof that the publisher is alive.
+pub(crate) const BEAT: &[u8] = b"\x02b";
+/// What a confirmation's topic begins with.
+const CONFIRM: &[u8] = b"\x02c";
+
+/// A filter as ZeroMQ subscribes to it.
+pub(crate) fn filter_key(filter: &TopicFilter) -> Vec<u8> {
+    let mut key = Vec::with_capacity(filter.topic().as_str().len() + 2);
+    key.extend_from_slice(filter.topic().as_str().as_bytes());
+    key.push(b'/');
+    if matches!(filter, TopicFilter::Exact(_)) {
+        key.push(0);
+    }
+    key
+}
+
+/// Whether `key` is what [`filter_key`] makes of some filter.
+pub(crate) fn is_filter_key(key: &[u8]) -> bool {
+    let text = key.strip_suffix(&[0]).unwrap_or(key);
+    let Some(text) = text.strip_suffix(b"/") else {
+        return false;
+    };
+    std::str::from_utf8(text).is_ok_and(|text| Topic::parse(text).is_ok())
+}
+
+/// The keys of all filters that take `topic`, with the bit that each has in a publication: 0 for the
+/// exact topic, n for its first n segments.
+pub(crate) fn keys_of(topic_bytes: &[u8]) -> impl Iterator<Item = (u8, &[u8])> {
+    let exact = std::iter::once((0, topic_bytes));
+    let prefixes = topic_bytes
+        .iter()
+        .enumerate()
+        .filter(|(_, byte)| **byte == b'/')
+        .zip(1..=8)
+        .map(|((at, _), bit)| (bit, &topic_bytes[..=at]));
+    exact.chain(prefixes)
+}
+
+/// The bit of `filter` in a publication that it takes.
+pub(crate) fn filter_bit(filter: &TopicFilter) -> u8 {
+    match filter {
+        TopicFilter::Exact(_) => 0,
+        TopicFilter::Prefix(topic) => topic.segments().count() as u8,
+    }
+}
+
+/// The topic to which a subscriber subscribes to be told the number of `key`.
+pub(crate) fn confirmation(token: u64, key: &[u8]) -> Vec<u8> {
+    let mut topic = Vec::with_capacity(CONFIRM.len() + 8 + key.len());
+    topic.extend_from_slice(CONFIRM);
+    topic.extend_from_slice(&token.to_le_bytes());
+    topic.extend_from_slice(key);
+    topic
+}
+
+/// The filter that a confirmation's topic asks about.
+pub(crate) fn confirmation_key(topic: &[u8]) -> Option<&[u8]> {
+    topic.strip_prefix(CONFIRM)?.get(8..)
+}
+
+/// The numbers of one publication: of every filter that takes it, by bit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Numbers {
+    mask: u16,
+    numbers: [u64; 9],
+}
+
+impl Numbers {
+    /// Sets the number of the filter with this bit.
+    pub(crate) fn set(&mut self, bit: u8, number: u64) {
+        if let Some(place) = self.numbers.get_mut(usize::from(bit)) {
+            *place = number;
+            self.mask |= 1 << bit;
+        }
+    }
+
+    /// The number of the filter with this bit, if there is one.
+    pub(crate) fn get(&self, bit: u8) -> Option<u64> {
+        let number = self.numbers.get(usize::from(bit))?;
+        (self.mask & (1 << bit) != 0).then_some(*number)
+    }
+}
+
+/// A frame on the publication link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Published<'a> {
+    /// A publication.
+    Message {
+        /// The topic as ZeroMQ sees it, `/` and NUL at its end.
+        topic: &'a [u8],
+        /// Which publisher it comes from.
+        incarnation: u64,
+        /// What numbers it has.
+        numbers: Numbers,
+        /// Where the payload begins.
+        payload: usize,
+    },
+    /// The last number of a filter, in case the message that had it was lost.
+    Beacon {
+        /// The filter.
+        key: &'a [u8],
+        /// Which publisher it comes from.
+        incarnation: u64,
+        /// Its last number.
+        number: u64,
+    },
+    /// The publisher is alive.
+    Beat {
+        /// Which publisher.
+        incarnation: u64,
+    },
+    /// A filter is subscribed to.
+    Confirmed {
+        /// The topic that asked for it.
+        topic: &'a [u8],
+        /// Which publisher confirms.
+        incarnation: u64,
+        /// The filter's last number: what comes next has the one after it.
+        number: u64,
+    },
+}
+
+/// Kinds behind the topic.
+const MESSAGE: u8 = 1;
+const BEACON: u8 = 2;
+const ALIVE: u8 = 3;
+const CONFIRMED: u8 = 4;
+/// Ends a filter of whole segments in a beacon, where an exact topic has its NUL.
+const END: u8 = 1;
+
+/// A publication. `topic` is the key of the exact topic.
+pub(crate) fn publication(
+    topic: &[u8],
+    incarnation: u64,
+    numbers: &Numbers,
+    payload: &[u8],
+) -> zmq::Message {
+    let mut header = [0; MAX_HEADER];
+    let mut length = 0;
+    let mut put = |bytes: &[u8]| {
+        header[length..length + bytes.len()].copy_from_slice(bytes);
+        length += bytes.len();
+    };
+    put(topic);
+    put(&[VERSION, MESSAGE]);
+    put(&incarnation.to_le_bytes());
+    put(&numbers.mask.to_le_bytes());
+    for bit in 0..9 {
+        if let Some(number) = numbers.get(bit) {
+            put(&number.to_le_bytes());
+        }
+    }
+    join(&header[..length], payload)
+}
+
+/// Gives a publication of the topic `key` other numbers. `None` when it has room for the numbers of
+/// other filters than these.
+pub(crate) fn renumber(
+    mut message: zmq::Message,
+    key: &[u8],
+    numbers: &Numbers,
+) -> Option<zmq::Message> {
+    let at = key.len() + 2 + 8;
+    if message.get(at..at + 2)? != numbers.mask.to_le_bytes() {
+        return None;
+    }
+    let given = (0..9).filter_map(|bit| numbers.get(bit));
+    for (place, number) in message.get_mut(at + 2..)?.chunks_exact_mut(8).zip(given) {
+        place.copy_from_slice(&number.to_le_bytes());
+    }
+    Some(message)
+}
+
+/// A beacon of the filter `key`.
+pub(crate) fn beacon(key: &[u8], incarnation: u64, number: u64) -> zmq::Message {
+    let mut bytes = key.to_vec();
+    if key.last() != Some(&0) {
+        bytes.push(END);
+    }
+    bytes.extend_from_slice(&[VERSION, BEACON]);
+    bytes.extend_from_slice(&incarnation.to_le_bytes());
+    bytes.extend_from_slice(&number.to_le_bytes());
+    bytes.into()
+}
+
+/// A beat.
+pub(crate) fn beat(incarnation: u64) -> zmq::Message {
+    let mut bytes = BEAT.to_vec();
+    bytes.extend_from_slice(&[VERSION, ALIVE]);
+    bytes.extend_from_slice(&incarnation.to_le_bytes());
+    bytes.into()
+}
+
+/// The answer to the subscription to `topic`, which [`confirmation`] made.
+pub(crate) fn confirmed(topic: &[u8], incarnation: u64, number: u64) -> zmq::Message {
+    let mut bytes = topic.to_vec();
+    // The number of bytes of the topic is not in it: what follows has a fixed size instead.
+    bytes.extend_from_slice(&[VERSION, CONFIRMED]);
+    bytes.extend_from_slice(&incarnation.to_le_bytes());
+    bytes.extend_from_slice(&number.to_le_bytes());
+    bytes.into()
+}
+
+impl<'a> Published<'a> {
+    /// Reads a frame; `None` when it is not one of ours.
+    pub(crate) fn decode(bytes: &'a [u8]) -> Option<Self> {
+        if let Some(rest) = bytes.strip_prefix(BEAT) {
+            let (kind, rest) = kind(rest)?;
+            return (kind == ALIVE).then_some(Self::Beat {
+                incarnation: u64::from_le_bytes(*rest.first_chunk()?),
+            });
+        }
+        if bytes.starts_with(CONFIRM) {
+            let (topic, tail) = bytes.split_at_checked(bytes.len().checked_sub(18)?)?;
+            confirmation_key(topic)?;
+            let (kind, rest) = kind(tail)?;
+            let (incarnation, rest) = number(rest)?;
+            let (number, _) = number(rest)?;
+            return (kind == CONFIRMED).then_some(Self::Confirmed {
+                topic,
+                incarnation,
+                number,
+            });
+        }
+        let end = bytes
+            .iter()
+            .take(MAX_BYTES + 2)
+            .position(|byte| *byte <= END)?;
+        let exact = bytes[end] == 0;
+        let key = if exact { &bytes[..=end] } else { &bytes[..end] };
+        let (kind, rest) = kind(&bytes[end + 1..])?;
+        let (incarnation, rest) = number(rest)?;
+        match (kind, exact) {
+            (MESSAGE, true) => {
+                let (mask, mut rest) = rest.split_first_chunk()?;
+                let mask = u16::from_le_bytes(*mask);
+                if mask >= 1 << 9 {
+                    return None;
+                }
+                let mut numbers = Numbers::default();
+                for bit in 0..9 {
+                    if mask & (1 << bit) != 0 {
+                        let (value, after) = number(rest)?;
+                        numbers.set(bit, value);
+                        rest = after;
+                    }
+                }
+                Some(Self::Message {
+                    topic: key,
+                    incarnation,
+                    numbers,
+                    payload: bytes.len() - rest.len(),
+                })
+            }
+            (BEACON, _) => Some(Self::Beacon {
+                key,
+                incarnation,
+                number: number(rest)?.0,
+            }),
+            _ => None,
+        }
+    }
+}
+
+fn kind(bytes: &[u8]) -> Option<(u8, &[u8])> {
+    match bytes {
+        [VERSION, kind, rest @ ..] => Some((*kind, rest)),
+        _ => None,
+    }
+}
+
+fn number(bytes: &[u8]) -> Option<(u64, &[u8])> {
+    let (value, rest) = bytes.split_first_chunk()?;
+    Some((u64::from_le_bytes(*value), rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn topic(text: &str) -> Topic {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn a_filter_takes_what_its_key_begins() {
+        let exact = filter_key(&TopicFilter::Exact(topic("a/b")));
+        let prefix = filter_key(&TopicFilter::Prefix(topic("a/b")));
+        assert_eq!(
+            (exact.as_slice(), prefix.as_slice()),
+            (&b"a/b/\0"[..], &b"a/b/"[..])
+        );
+        let keys: Vec<_> = keys_of(&exact).collect();
+        assert_eq!(
+            keys,
+            [(0, &b"a/b/\0"[..]), (1, &b"a/"[..]), (2, &b"a/b/"[..])]
+        );
+        assert!(is_filter_key(&exact) && is_filter_key(&prefix));
+        assert!(!is_filter_key(b"a/b") && !is_filter_key(b"") && !is_filter_key(b"/"));
+    }
+
+    #[test]
+    fn the_longest_header_fits() {
+        let text = format!("1/2/3/4/5/6/7/{}", "8".repeat(512 - 14));
+        let key = filter_key(&TopicFilter::Exact(topic(&text)));
+        let mut numbers = Numbers::default();
+        (0..9).for_each(|bit| numbers.set(bit, u64::MAX));
+        let message = publication(&key, 1, &numbers, b"x");
+        assert_eq!(message.len(), MAX_HEADER + 1);
+        let asked = confirmation(1, &key);
+        assert!(asked.len() <= MAX_SUBSCRIPTION + 1);
+        assert_eq!(confirmation_key(&asked), Some(&key[..]));
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_break_the_readers(bytes in prop::collection::vec(any::<u8>(), 0..700)) {
+            let _ = Published::decode(&bytes);
+            let _ = is_filter_key(&bytes);
+            let _ = confirmation_key(&bytes);
+        }
+
+        #[test]
+        fn bytes_that_begin_like_ours_break_nothing(
+            text in "[a-c/]{0,20}",
+            end in 0u8..3,
+            kind in 0u8..9,
+            rest in prop::collection::vec(any::<u8>(), 0..100),
+        ) {
+            let mut bytes = text.into_bytes();
+            bytes.extend([end, VERSION, kind]);
+            bytes.extend(rest);
+            if let Some(Published::Message { payload, .. }) = Published::decode(&bytes) {
+                prop_assert!(payload <= bytes.len());
+            }
+            let _ = Published::decode(&[CONFIRM, &bytes].concat());
+            let _ = Published::decode(&[BEAT, &bytes].concat());
+        }
+
+        #[test]
+        fn a_publication_reads_back(
+            text in "[a-z]{1,9}(/[a-z]{1,9}){0,7}",
+            incarnation: u64,
+            given in prop::collection::vec(prop::option::of(any::<u64>()), 9),
+            payload in prop::collection::vec(any::<u8>(), 0..100),
+        ) {
+            let key = filter_key(&TopicFilter::Exact(topic(&text)));
+            let mut numbers = Numbers::default();
+            for (bit, number) in given.iter().enumerate() {
+                if let Some(number) = number {
+                    numbers.set(bit as u8, *number);
+                }
+            }
+            let message = publication(&key, incarnation, &numbers, &payload);
+            let Some(Published::Message { topic, incarnation: from, numbers: read, payload: at }) = Published::decode(&message)
+            else { panic!("not a publication") };
+            prop_assert_eq!((topic, from, read), (&key[..], incarnation, numbers));
+            prop_assert_eq!(&message[at..], &payload[..]);
+
+            let mut other = numbers;
+            (0..9).for_each(|bit| if let Some(n) = numbers.get(bit) { other.set(bit, n ^ 1) });
+            let renumbered = renumber(publication(&key, incarnation, &numbers, &payload), &key, &other);
+            prop_assert_eq!(renumbered, Some(publication(&key, incarnation, &other, &payload)));
+
+            let prefix = filter_key(&TopicFilter::Prefix(self::topic(&text)));
+            for key in [&key, &prefix] {
+                let bytes = beacon(key, incarnation, 7);
+                prop_assert_eq!(Published::decode(&bytes), Some(Published::Beacon { key, incarnation, number: 7 }));
+                let asked = confirmation(incarnation, key);
+                let bytes = confirmed(&asked, incarnation, 9);
+                prop_assert_eq!(Published::decode(&bytes), Some(Published::Confirmed { topic: &asked, incarnation, number: 9 }));
+            }
+        }
+    }
+}

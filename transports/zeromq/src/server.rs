@@ -1,0 +1,157 @@
+//! What starts a server and ends it.
+
+use std::collections::VecDeque;
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hasher};
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use saline_protocol::transport::{
+    Address, Context, Endpoint, Error, ErrorKind, Metric, Result, ServeAt, Server, ServerControl,
+};
+use tokio_util::sync::DropGuard;
+
+use crate::bind::{bind, set_up_failed};
+use crate::desk::Desk;
+use crate::exchange::{Exchange, OpenExchange, ZmqRequests};
+use crate::feed::{Feed, OpenFeed};
+use crate::lifetime::Lifetime;
+use crate::native::IntOption;
+use crate::numbered::Numbered;
+use crate::published;
+use crate::publisher::{Distributor, ZmqPublisher};
+use crate::socket::{Shared, Socket};
+
+/// What the monitor of a bound socket reports.
+const EVENTS: u32 = zmq_sys::ZMQ_EVENT_ACCEPT_FAILED
+    | zmq_sys::ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL
+    | zmq_sys::ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL
+    | zmq_sys::ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
+
+/// And what that of the XPUB socket reports as well.
+const CONNECTIONS: u32 = zmq_sys::ZMQ_EVENT_ACCEPTED | zmq_sys::ZMQ_EVENT_DISCONNECTED;
+
+/// Messages of one client that libzmq holds while we do not read: with `max_message` it bounds what a
+/// client can make the server hold.
+const RECEIVE_QUEUE: i32 = 64;
+
+/// Binds both sockets and starts their tasks.
+pub(crate) async fn serve(shared: &Arc<Shared>, at: ServeAt, context: Context) -> Result<Server> {
+    let Some(publications) = &at.publications else {
+        return Err(Error::new(
+            ErrorKind::Config,
+            "ZeroMQ publishes on an endpoint of its own, which must be given",
+        ));
+    };
+    // A client of ours never has more requests unanswered than this, so its answers always fit.
+    let answers = i32::try_from(context.limits.requests_in_flight).unwrap_or(i32::MAX / 2);
+    let mut router = Socket::new(shared, zmq::ROUTER, &context.limits)?;
+    let options = router.options();
+    let tuned = options
+        .set_router_mandatory(true)
+        .and_then(|()| options.set_rcvhwm(RECEIVE_QUEUE))
+        .and_then(|()| options.set_sndhwm(answers.saturating_add(64)));
+    tuned.map_err(set_up_failed)?;
+    let (requests_at, requests_path) = bind(&mut router, &at.requests).await?;
+
+    let queue = i32::try_from(context.limits.subscriber_queue_messages).unwrap_or(i32::MAX);
+    let mut xpub = Socket::new(shared, zmq::XPUB, &context.limits)?;
+    let options = xpub.options();
+    // All that comes in are subscriptions, and each byte of one costs libzmq about forty. With room
+    // for the command that ZMTP puts around it.
+    let longest = published::MAX_SUBSCRIPTION as i64 + 100;
+    options
+        .set_sndhwm(queue.max(1))
+        .and_then(|()| options.set_maxmsgsize(longest))
+        // libzmq takes subscriptions in for as long as there are any, before it returns to its caller:
+        // with a longer queue a flood would never let go of the task that counts and cuts.
+        .and_then(|()| options.set_rcvhwm(1))
+        .map_err(set_up_failed)?;
+    let tuned = xpub
+        .set(IntOption::XpubVerboser, 1)
+        .and_then(|()| xpub.set(IntOption::XpubNodrop, 1));
+    tuned.map_err(set_up_failed)?;
+    let (publications_at, publications_path) = bind(&mut xpub, publications).await?;
+
+    let lifetime = Lifetime::new(&context);
+    let alive = Arc::new(lifetime.cut.clone().drop_guard());
+    let exchange = Arc::new(Exchange::default());
+    let incarnation = RandomState::new().build_hasher().finish().max(1);
+    let feed = Arc::new(Feed::new(&context, incarnation));
+    let desk = Desk {
+        exchange: OpenExchange(Arc::clone(&exchange)),
+        watched: router.monitor(EVENTS)?,
+        path: requests_path,
+        context: context.clone(),
+        stop: lifetime.stop.clone(),
+        ending: Arc::clone(&lifetime.ending),
+        connections: Numbered::default(),
+        unanswered: 0,
+        arrivals: VecDeque::new(),
+        parked: VecDeque::new(),
+        swept: None,
+    };
+    let distributor = Distributor {
+        feed: OpenFeed(Arc::clone(&feed)),
+        watched: xpub.monitor(EVENTS | CONNECTIONS)?,
+        ports: ports(&publications_at),
+        subscribed: Numbered::default(),
+        path: publications_path,
+        context: context.clone(),
+        stop: lifetime.stop.clone(),
+        ending: Arc::clone(&lifetime.ending),
+    };
+    lifetime.spawn(desk.run());
+    lifetime.spawn(distributor.run());
+    Ok(Server::new(
+        Box::new(ZmqRequests::new(exchange, Arc::clone(&alive))),
+        Arc::new(ZmqPublisher {
+            feed,
+            _alive: Arc::clone(&alive),
+        }),
+        Arc::new(Control {
+            lifetime,
+            _alive: alive,
+        }),
+        ServeAt {
+            requests: requests_at,
+            publications: Some(publications_at),
+        },
+    ))
+}
+
+/// The ports of an endpoint, none when it is local.
+fn ports(endpoint: &Endpoint) -> Vec<u16> {
+    match &endpoint.address {
+        Address::Network { addresses, .. } => addresses.iter().map(|at| at.port).collect(),
+        Address::Local(_) => Vec::new(),
+    }
+}
+
+/// Counts what the monitor of a bound socket says.
+pub(crate) fn note(context: &Context, event: u32) {
+    match event {
+        zmq_sys::ZMQ_EVENT_ACCEPT_FAILED => {
+            tracing::debug!("a connection could not be accepted: out of descriptors?");
+        }
+        zmq_sys::ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL
+        | zmq_sys::ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL
+        | zmq_sys::ZMQ_EVENT_HANDSHAKE_FAILED_AUTH => context.count(Metric::PeersRefused),
+        _ => {}
+    }
+}
+
+/// Ends the server.
+#[derive(Debug)]
+struct Control {
+    lifetime: Lifetime,
+    _alive: Arc<DropGuard>,
+}
+
+#[async_trait]
+impl ServerControl for Control {
+    async fn shutdown(&self, deadline: Duration) -> Result<()> {
+        self.lifetime.shutdown(deadline).await
+    }
+}

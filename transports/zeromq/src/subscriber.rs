@@ -1,0 +1,328 @@
+//! The connecting side of publications: a SUB socket of its own for every subscription.
+//!
+//! A subscription is confirmed end to end: after its filters the subscriber subscribes to one topic
+//! more for each of them, which nobody else knows. The publisher sees that in order, and answers on
+//! it with the filter's current number. From there on every number follows the one before it, and a
+//! gap is a loss.
+
+use std::collections::HashMap;
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hasher};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use saline_protocol::transport::{
+    Context, Delivery, DeliveryReceiver, DeliverySender, Endpoint, Error, ErrorKind, Instant, Lost,
+    Metric, Result, Subscriber, TopicFilter, delivery_queue,
+};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use crate::filters::{Filters, Meaning};
+use crate::lifetime::Lifetime;
+use crate::link::{Link, Pace, Patience, places};
+use crate::native;
+use crate::published::{self, Published};
+use crate::socket::{BATCH, Shared, Socket};
+
+/// Subscribes, and returns when every filter is confirmed.
+pub(crate) async fn subscribe(
+    shared: &Arc<Shared>,
+    at: &Endpoint,
+    topics: Vec<TopicFilter>,
+    deadline: Instant,
+    context: &Context,
+    lifetime: &Lifetime,
+) -> Result<Box<dyn Subscriber>> {
+    let (sender, receiver) = delivery_queue(&context.limits);
+    let gone = CancellationToken::new();
+    let mut keeper = Keeper {
+        shared: Arc::clone(shared),
+        endpoint: at.clone(),
+        context: context.clone(),
+        pace: Pace::new(context),
+        filters: Filters::new(topics),
+        sender,
+        stop: lifetime.stop.clone(),
+        gone: gone.clone(),
+    };
+    let link = keeper.first(deadline).await?;
+    lifetime.spawn(keeper.run(link));
+    Ok(Box::new(ZmqSubscriber {
+        receiver,
+        _gone: gone.drop_guard(),
+    }))
+}
+
+/// The subscriber's end of a subscription.
+#[derive(Debug)]
+struct ZmqSubscriber {
+    receiver: DeliveryReceiver,
+    _gone: DropGuard,
+}
+
+#[async_trait]
+impl Subscriber for ZmqSubscriber {
+    async fn next(&mut self) -> Option<Delivery> {
+        self.receiver.next().await
+    }
+}
+
+/// The task that owns the socket and replaces it.
+struct Keeper {
+    shared: Arc<Shared>,
+    endpoint: Endpoint,
+    context: Context,
+    pace: Pace,
+    filters: Filters,
+    sender: DeliverySender,
+    stop: CancellationToken,
+    gone: CancellationToken,
+}
+
+impl Keeper {
+    /// The link that `subscribe` waits for.
+    async fn first(&mut self, deadline: Instant) -> Result<Link> {
+        let clock = self.context.clock;
+        let mut last = Error::new(
+            ErrorKind::Unreachable,
+            format!(
+                "{}: the subscription was not confirmed in time",
+                self.endpoint
+            ),
+        );
+        while clock.now() < deadline {
+            match self.dial(deadline).await {
+                Ok(link) => return Ok(link),
+                Err(error) if error.kind() == ErrorKind::Config => return Err(error),
+                Err(error) => last = error,
+            }
+            if clock.deadline(deadline, self.pace.pause()).await.is_err() {
+                break;
+            }
+        }
+        Err(last)
+    }
+
+    async fn run(mut self, mut link: Link) {
+        loop {
+            self.serve(&mut link).await;
+            self.context.count(Metric::Disconnected);
+            if self.stop.is_cancelled() || self.gone.is_cancelled() {
+                break link.close().await;
+            }
+            tracing::debug!(endpoint = %self.endpoint, "the link for publications broke");
+            drop(link);
+            self.sender.push(Delivery::Disconnected);
+            let (stop, gone) = (self.stop.clone(), self.gone.clone());
+            link = tokio::select! {
+                () = stop.cancelled() => break,
+                () = gone.cancelled() => break,
+                link = self.redial() => link,
+            };
+            tracing::debug!(endpoint = %self.endpoint, "the link for publications stands again");
+            self.sender.push(Delivery::Connected);
+        }
+    }
+
+    async fn redial(&mut self) -> Link {
+        loop {
+            self.pace.pause().await;
+            let until = self
+                .context
+                .clock
+                .after(self.context.limits.connect_timeout);
+            match self.dial(until).await {
+                Ok(link) => return link,
+                Err(error) => {
+                    tracing::debug!(endpoint = %self.endpoint, %error, "could not subscribe");
+                }
+            }
+        }
+    }
+
+    /// Tries every address once.
+    async fn dial(&mut self, until: Instant) -> Result<Link> {
+        let clock = self.context.clock;
+        let unreachable = format!("{}: not confirmed in time", self.endpoint);
+        let unreachable = || Error::new(ErrorKind::Unreachable, unreachable.clone());
+        let found = clock.deadline(until, places(&self.endpoint)).await;
+        let found = found.map_err(|_| unreachable())??;
+        let mut last = None;
+        for (index, place) in found.iter().enumerate() {
+            let deadline = self.pace.attempt_deadline(until, found.len() - index);
+            let queue = i32::try_from(self.context.limits.subscriber_queue_messages);
+            let tune = |socket: &mut Socket| {
+                // What a SUB socket sends are its subscriptions, whose number is bounded, and of
+                // which none may be dropped.
+                socket.options().set_sndhwm(0)?;
+                socket
+                    .options()
+                    .set_rcvhwm(queue.unwrap_or(i32::MAX).max(1))?;
+                Ok(())
+            };
+            let (shared, context) = (Arc::clone(&self.shared), self.context.clone());
+            let opened = Link::open(&shared, &context, place, zmq::SUB, deadline, tune);
+            let confirmed = async {
+                let link = opened.await?;
+                self.confirm(link).await
+            };
+            match clock.deadline(deadline, confirmed).await {
+                Ok(Ok(link)) => {
+                    self.pace.connected();
+                    return Ok(link);
+                }
+                Ok(Err(error)) => last = Some(error),
+                Err(_) => last = Some(unreachable()),
+            }
+        }
+        Err(last.unwrap_or_else(unreachable))
+    }
+
+    /// Subscribes on a fresh link and waits until the publisher has confirmed every filter.
+    async fn confirm(&mut self, mut link: Link) -> Result<Link> {
+        let failed = |error: zmq::Error| {
+            Error::new(ErrorKind::Unreachable, "could not subscribe").with_source(error)
+        };
+        let broken = || {
+            Error::new(
+                ErrorKind::Unreachable,
+                "the connection broke before the subscription was confirmed",
+            )
+        };
+        let token = RandomState::new().build_hasher().finish();
+        let options = link.watched.socket.options();
+        options.set_subscribe(published::BEAT).map_err(failed)?;
+        for (key, filter) in &mut self.filters.by_key {
+            filter.next = None;
+            options.set_subscribe(key).map_err(failed)?;
+        }
+        let mut asked = HashMap::new();
+        for key in self.filters.by_key.keys() {
+            let topic = published::confirmation(token, key);
+            options.set_subscribe(&topic).map_err(failed)?;
+            asked.insert(topic, key.clone());
+        }
+        self.filters.incarnation = 0;
+        while !asked.is_empty() {
+            while let Some(message) = link.watched.socket.receive() {
+                link.heard();
+                if message.get_more() {
+                    link.watched.socket.skip_rest(message);
+                    continue;
+                }
+                if let Some(Published::Confirmed {
+                    topic,
+                    incarnation,
+                    number,
+                }) = Published::decode(&message)
+                {
+                    let Some(key) = asked.remove(topic) else {
+                        continue;
+                    };
+                    let options = link.watched.socket.options();
+                    options.set_unsubscribe(topic).map_err(failed)?;
+                    if let Some(filter) = self.filters.by_key.get_mut(&key) {
+                        filter.next = Some(number + 1);
+                    }
+                    if self.filters.incarnation == 0 {
+                        self.filters.incarnation = incarnation;
+                    }
+                } else if matches!(self.filters.meaning(&message), Meaning::Broken) {
+                    // What was published before the subscription stood is not for the subscriber.
+                    return Err(broken());
+                }
+                if asked.is_empty() {
+                    return Ok(link);
+                }
+            }
+            if link.is_broken() {
+                return Err(broken());
+            }
+            link.ready().await;
+        }
+        Ok(link)
+    }
+
+    /// Delivers until the link breaks, the subscriber goes or the client is shut down.
+    async fn serve(&mut self, link: &mut Link) {
+        let patience = Patience::new(self.context.limits.ping_interval);
+        let mut look = self.context.clock.interval(patience.look);
+        let (stop, gone) = (self.stop.clone(), self.gone.clone());
+        loop {
+            let Some(received) = self.receive(link) else {
+                return;
+            };
+            if link.is_broken() {
+                // What came in before the end is still delivered.
+                while self.receive(link).is_some_and(|received| received > 0) {}
+                return;
+            }
+            if received == BATCH {
+                if stop.is_cancelled() || gone.is_cancelled() {
+                    return;
+                }
+                tokio::task::yield_now().await;
+                continue;
+            }
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = gone.cancelled() => return,
+                () = link.ready() => {}
+                _ = look.tick() => {
+                    if self.receive(link).is_none() {
+                        return;
+                    }
+                    let silence = link.silence();
+                    if silence >= patience.dead {
+                        tracing::debug!(endpoint = %self.endpoint, ?silence, "the publisher is silent");
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Delivers a batch of what came in; returns how much, or `None` when the link must be renewed.
+    fn receive(&mut self, link: &mut Link) -> Option<usize> {
+        let mut count = 0;
+        while count < BATCH
+            && let Some(message) = link.watched.socket.receive()
+        {
+            count += 1;
+            if message.get_more() {
+                link.watched.socket.skip_rest(message);
+                self.context.count(Metric::PeersRefused);
+                continue;
+            }
+            match self.filters.meaning(&message) {
+                Meaning::Message {
+                    lost,
+                    payload,
+                    topic,
+                } => {
+                    self.lose(lost);
+                    let payload = native::into_bytes(message, payload);
+                    let dropped = self.sender.push(Delivery::Message { topic, payload });
+                    if dropped > 0 {
+                        self.context.metrics.add(Metric::Lost, dropped);
+                    }
+                }
+                Meaning::Lost(lost) => self.lose(lost),
+                Meaning::Nothing => {}
+                Meaning::Foreign => self.context.count(Metric::PeersRefused),
+                Meaning::Broken => return None,
+            }
+        }
+        if count > 0 {
+            link.heard();
+        }
+        Some(count)
+    }
+
+    fn lose(&self, lost: u64) {
+        if lost > 0 {
+            self.sender.push(Delivery::Lagged(Lost::Messages(lost)));
+            self.context.metrics.add(Metric::Lost, lost);
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! The conformance suite on this backend.
+use std::sync::Arc;
+
+use saline_conformance::{Backend, KnownGap, Wire, conformance_main};
+use saline_protocol::transport::Transport;
+use saline_zeromq::ZeroMq;
+
+/// What libzmq cannot do, or what is not done yet.
+const GAPS: &[KnownGap] = &[
+    KnownGap {
+        id: "BUS-001",
+        reason: "libzmq gives the socket the mode that the umask leaves; sock_dir is 0700",
+    },
+    KnownGap {
+        id: "CON-026",
+        reason: "the serving side sends no ZMTP heartbeats: a client that vanished is counted until TCP gives it up",
+    },
+    KnownGap {
+        id: "LIM-013",
+        reason: "ROUTER reads up to 1,000 messages of each client ahead (ZMQ_RCVHWM), of whatever size: half a gibibyte of requests of 128 KiB is all read",
+    },
+];
+
+/// What is a race between a stranger and the sweep that cuts it.
+const UNSTEADY: &[KnownGap] = &[KnownGap {
+    id: "SEC-009",
+    reason: "libzmq takes a stranger's endless 0x01 bytes for frames of a ZMTP 1.0 message that never ends, and keeps all of them: four strangers made it hold 450 MiB before they were cut",
+}];
+
+#[derive(Debug)]
+struct OverTcp;
+
+impl Backend for OverTcp {
+    fn name(&self) -> &'static str {
+        "zeromq"
+    }
+    fn transport(&self) -> Arc<dyn Transport> {
+        Arc::new(ZeroMq::new())
+    }
+    fn known_gaps(&self) -> &[KnownGap] {
+        GAPS
+    }
+    fn unsteady_gaps(&self) -> &[KnownGap] {
+        UNSTEADY
+    }
+    fn skips(&self) -> Option<&'static str> {
+        Some(include_str!("skips.txt"))
+    }
+    fn wire(&self) -> Option<Wire> {
+        Some(Wire::Tcp)
+    }
+}
+
+conformance_main!(OverTcp);
