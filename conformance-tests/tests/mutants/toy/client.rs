@@ -137,7 +137,7 @@ impl Line {
 
     async fn carry(&self, stream: Box<dyn Stream>) -> io::Result<()> {
         let (clock, limits) = (self.context.clock, &self.context.limits);
-        let (mut from, mut to) = tokio::io::split(stream);
+        let (from, mut to) = tokio::io::split(stream);
         let (out, mut queued) = mpsc::channel::<Frame>(16);
         let again: Vec<_> = {
             let state = self.state.lock().unwrap();
@@ -166,11 +166,16 @@ impl Line {
             WireFault::Hurried => limits.ping_interval / 10,
             _ => limits.ping_interval * 2,
         };
+        let mut from = wire::Source {
+            stream: from,
+            most: limits.max_message,
+            patience,
+            fault: self.fault,
+            rest: None,
+        };
         let reading = async {
             loop {
-                let frame = wire::read(&mut from, limits.max_message, self.fault, None);
-                let frame = clock.deadline(clock.after(patience), frame).await;
-                self.take(frame.map_err(io::Error::other)??);
+                self.take(from.frame().await?);
             }
         };
         tokio::select! {

@@ -212,7 +212,17 @@ async fn connection(stream: Box<dyn Stream>, house: &House) -> io::Result<()> {
         _ => 16,
     };
     let (out, mut queued) = mpsc::channel::<Frame>(room);
-    let (mut from, mut to) = tokio::io::split(stream);
+    let (from, mut to) = tokio::io::split(stream);
+    let mut from = wire::Source {
+        stream: from,
+        most: limits.max_message,
+        patience: match house.fault {
+            WireFault::BufferForSlow | WireFault::NoPings => NEVER,
+            _ => limits.ping_interval * 2,
+        },
+        fault: house.fault,
+        rest: Some(Arc::clone(&house.rest)),
+    };
     let writing = async {
         while let Some(frame) = queued.recv().await {
             wire::write(&mut to, &frame).await?;
@@ -222,25 +232,12 @@ async fn connection(stream: Box<dyn Stream>, house: &House) -> io::Result<()> {
     let reading = async {
         let mut subscriptions = HashMap::new();
         loop {
-            let clock = context.clock;
-            let frame = wire::read(
-                &mut from,
-                limits.max_message,
-                house.fault,
-                Some(&house.rest),
-            );
-            let silent = clock.after(limits.ping_interval * 2);
-            let frame = match house.fault {
-                WireFault::BufferForSlow | WireFault::NoPings => frame.await?,
-                _ => clock
-                    .deadline(silent, frame)
-                    .await
-                    .map_err(io::Error::other)??,
-            };
+            let frame = from.frame().await?;
             match frame.kind {
                 wire::PING => drop(out.try_send(frame)),
                 wire::REQUEST => {
                     let (agent, out) = (Arc::clone(&agent), out.clone());
+                    let clock = context.clock;
                     context.spawn(async move {
                         let outcome = agent.request(frame.body, clock.after(NEVER)).await;
                         let answer = match outcome {

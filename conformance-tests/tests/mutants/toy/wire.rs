@@ -3,9 +3,10 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use bytes::Bytes;
-use saline_protocol::transport::{Address, Endpoint, Topic, TopicFilter};
+use saline_protocol::transport::{Address, Clock, Endpoint, Topic, TopicFilter};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
 
@@ -83,49 +84,71 @@ pub async fn write(to: &mut (impl AsyncWrite + Unpin), frame: &Frame) -> io::Res
     to.flush().await
 }
 
-/// Reads one frame of at most `most` bytes. Not cancel safe: it is read in a loop of its own.
-pub async fn read(
-    from: &mut (impl AsyncRead + Unpin),
-    most: usize,
-    fault: WireFault,
-    rest: Option<&Rest>,
-) -> io::Result<Frame> {
-    let mut head = [0; 4];
-    if fault == WireFault::ReadIsMessage {
-        if from.read(&mut head).await? < head.len() {
-            return Err(io::ErrorKind::InvalidData.into());
-        }
-    } else {
-        from.read_exact(&mut head).await?;
+/// What frames are read from.
+#[derive(Debug)]
+pub struct Source<R> {
+    pub stream: R,
+    /// The largest payload.
+    pub most: usize,
+    /// How long it may be silent. Bytes break the silence, not frames: a slow network brings them
+    /// one by one.
+    pub patience: Duration,
+    pub fault: WireFault,
+    pub rest: Option<Rest>,
+}
+
+impl<R: AsyncRead + Unpin> Source<R> {
+    /// Reads what there is; no bytes are the end.
+    async fn some(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let silent = Clock.after(self.patience);
+        let read = Clock.deadline(silent, self.stream.read(into)).await;
+        read.map_err(io::Error::other)?
     }
-    let length = u32::from_be_bytes(head) as usize;
-    let _early =
-        (fault == WireFault::AllocateAnnounced).then(|| std::hint::black_box(vec![0u8; length]));
-    if !(9..=most + 1024).contains(&length) {
-        return Err(io::ErrorKind::InvalidData.into());
-    }
-    let mut bytes = vec![0; length];
-    let mut have = 0;
-    if let Some(rest) = rest.filter(|_| fault == WireFault::KeepPartial) {
-        let kept = std::mem::take(&mut *rest.lock().unwrap());
-        have = kept.len().min(length);
-        bytes[..have].copy_from_slice(&kept[..have]);
-    }
-    while have < length {
-        let count = from.read(&mut bytes[have..]).await.unwrap_or(0);
-        if count == 0 {
-            if let Some(rest) = rest {
-                *rest.lock().unwrap() = bytes[..have].to_vec();
+
+    /// Reads one frame. Not cancel safe: it is read in a loop of its own.
+    pub async fn frame(&mut self) -> io::Result<Frame> {
+        let mut head = [0; 4];
+        let mut have = 0;
+        while have < head.len() {
+            have += match self.some(&mut head[have..]).await? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                count => count,
+            };
+            if self.fault == WireFault::ReadIsMessage && have < head.len() {
+                return Err(io::ErrorKind::InvalidData.into());
             }
-            return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        have += count;
-        if fault == WireFault::ReadIsMessage && have < length {
+        let length = u32::from_be_bytes(head) as usize;
+        let _early = (self.fault == WireFault::AllocateAnnounced)
+            .then(|| std::hint::black_box(vec![0u8; length]));
+        if !(9..=self.most + 1024).contains(&length) {
             return Err(io::ErrorKind::InvalidData.into());
         }
+        let mut bytes = vec![0; length];
+        let mut have = 0;
+        if let Some(rest) = &self.rest
+            && self.fault == WireFault::KeepPartial
+        {
+            let kept = std::mem::take(&mut *rest.lock().unwrap());
+            have = kept.len().min(length);
+            bytes[..have].copy_from_slice(&kept[..have]);
+        }
+        while have < length {
+            let count = self.some(&mut bytes[have..]).await.unwrap_or(0);
+            if count == 0 {
+                if let Some(rest) = &self.rest {
+                    *rest.lock().unwrap() = bytes[..have].to_vec();
+                }
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            have += count;
+            if self.fault == WireFault::ReadIsMessage && have < length {
+                return Err(io::ErrorKind::InvalidData.into());
+            }
+        }
+        let number = u64::from_be_bytes(bytes[1..9].try_into().unwrap());
+        Ok(Frame::new(bytes[0], number, Bytes::from(bytes).slice(9..)))
     }
-    let number = u64::from_be_bytes(bytes[1..9].try_into().unwrap());
-    Ok(Frame::new(bytes[0], number, Bytes::from(bytes).slice(9..)))
 }
 
 /// Where an endpoint's socket is.
