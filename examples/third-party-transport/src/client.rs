@@ -188,13 +188,13 @@ impl Keeper {
 
     async fn read(&self, mut source: crate::link::Source, heard: &crate::link::Heard) {
         let context = &self.lifetime.context;
-        let began = context.clock.now();
+        heard.note();
         loop {
             let message = tokio::select! {
                 // First what has come in: on a busy machine both may be ready.
                 biased;
                 message = source.next() => message,
-                () = heard.silence(began, &context.limits) => {
+                () = heard.silence() => {
                     tracing::debug!(endpoint = %self.endpoint, "the server is silent");
                     return;
                 }

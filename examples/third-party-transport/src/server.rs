@@ -303,7 +303,7 @@ async fn greet(
     half_open: OwnedSemaphorePermit,
 ) {
     let context = &core.lifetime.context;
-    let Ok((stream, heard)) = Watched::new(stream, context.clock) else {
+    let Ok((stream, heard)) = Watched::new(stream, context) else {
         return;
     };
     let mut place = None;

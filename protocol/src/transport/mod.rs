@@ -30,6 +30,7 @@ mod options;
 mod publisher;
 mod registry;
 mod server;
+mod silence;
 mod subscriber;
 mod tls;
 mod topic;
@@ -56,6 +57,7 @@ pub use server::{
     Answer, Peer, Reply, ReplyRoute, ReplyToken, Request, Requests, ServeAt, Server, ServerControl,
     no_reply,
 };
+pub use silence::Silence;
 pub use subscriber::{Delivery, Lost, Subscriber};
 pub use tls::{Tls, VerifyPeer};
 pub use topic::{MAX_BYTES, MAX_SEGMENTS, Topic, TopicError, TopicFilter};
