@@ -252,8 +252,8 @@ impl Link {
         let stream = TcpStream::connect(place)
             .await
             .map_err(|error| unreachable().with_source(error))?;
-        let (stream, heard) = Watched::new(stream, context)
-            .map_err(|error| unreachable().with_source(error))?;
+        let (stream, heard) =
+            Watched::new(stream, context).map_err(|error| unreachable().with_source(error))?;
         let (socket, _) = client_async_with_config(request, stream, Some(config(&context.limits)))
             .await
             .map_err(|error| unreachable().with_source(error))?;
