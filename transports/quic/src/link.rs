@@ -299,12 +299,16 @@ async fn read_publications(
     reader: &mut FrameReader,
 ) -> Result<(), Broken> {
     let subscriptions = &core.subscriptions;
+    // Messages that came together are handed over together.
+    let mut messages = Vec::new();
     loop {
         while let Some(frame) = reader.ready()? {
+            if let Frame::Message(topic, payload) = frame {
+                messages.push((topic, payload));
+                continue;
+            }
+            lock(&flow.sorter).messages(subscriptions, &mut messages);
             match frame {
-                Frame::Message(topic, payload) => {
-                    lock(&flow.sorter).message(subscriptions, topic, payload);
-                }
                 Frame::Announced(topic) => {
                     lock(&flow.sorter).announced(subscriptions, topic);
                     flow.announced.notify_one();
@@ -318,9 +322,11 @@ async fn read_publications(
                 }
                 _ => return Err(Broken::Violation("not a publication")),
             }
-            while lock(&flow.sorter).is_full() {
-                flow.arrived.notified().await;
-            }
+        }
+        lock(&flow.sorter).messages(subscriptions, &mut messages);
+        // What is read at once is little, so that it is soon enough to look here.
+        while lock(&flow.sorter).is_full() {
+            flow.arrived.notified().await;
         }
         tokio::task::consume_budget().await;
         if !reader.more().await? {
