@@ -326,7 +326,7 @@ impl Keeper {
                 }
             } else {
                 match link.watched.socket.send(None, first.into_message()) {
-                    Sent::Full(message) => Err(Packet::Large(message)),
+                    Sent::Full(message) => Err(Packet::Whole(message)),
                     _ => Ok(()),
                 }
             };

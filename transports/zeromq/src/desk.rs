@@ -127,7 +127,7 @@ impl Desk {
             let others = joined - 1;
             if others == 0 {
                 match self.send(connection, packet.into_message()) {
-                    Sent::Full(message) => self.park(connection, Packet::Large(message)),
+                    Sent::Full(message) => self.park(connection, Packet::Whole(message)),
                     _ => self.answered(1),
                 }
                 continue;
@@ -174,7 +174,7 @@ impl Desk {
             };
             match self.send(connection, packet.into_message()) {
                 Sent::Full(message) if now < until => {
-                    let packet = Packet::Large(message);
+                    let packet = Packet::Whole(message);
                     self.parked
                         .push_back((until, Outgoing { connection, packet }));
                 }
