@@ -26,6 +26,9 @@ pub(crate) async fn bind(
     socket
         .options()
         .set_backlog(backlog(&endpoint.options))
+        // Nobody answers for this domain, so that everybody is let in; but peers that speak ZMTP 1 or 2,
+        // which cannot be asked, are not. Without a handshake, a stranger's bytes are messages at once.
+        .and_then(|()| socket.options().set_zap_domain("saline"))
         .map_err(set_up_failed)?;
     let refused = |error: io::Error| {
         Error::new(

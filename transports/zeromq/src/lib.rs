@@ -5,6 +5,7 @@
 //! | `server.rs`, `bind.rs` | what starts and ends a server; binding |
 //! | `desk.rs`, `exchange.rs` | the task that owns the ROUTER socket; requests up and answers down |
 //! | `publisher.rs`, `feed.rs` | the task that owns the XPUB socket; numbers, confirmations, beacons |
+//! | `audience.rs` | who is connected to it, and who is cut |
 //! | `client.rs`, `line.rs` | the task that owns the DEALER socket; requests without an outcome |
 //! | `subscriber.rs`, `filters.rs` | the task that owns a SUB socket; which numbers come next |
 //! | `link.rs` | one attempt to connect: addresses, a fresh socket, when a peer counts as dead |
@@ -36,6 +37,7 @@
 //! [`Limits::subscriber_queue_messages`]: saline_protocol::transport::Limits::subscriber_queue_messages
 //! [`ServerControl::disconnect`]: saline_protocol::transport::ServerControl::disconnect
 //! [`Publisher::subscriptions`]: saline_protocol::transport::Publisher::subscriptions
+mod audience;
 mod bind;
 mod client;
 mod desk;

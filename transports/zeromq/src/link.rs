@@ -26,8 +26,35 @@ const EVENTS: u32 = zmq_sys::ZMQ_EVENT_CONNECTED
 /// as soon as its connection is gone.
 const NEVER: i32 = 1 << 30;
 
-/// Acknowledged bytes that are more than a few pings.
+/// Bytes that are more than a few pings.
 const PROGRESS: u64 = 1024;
+
+/// What has moved over a TCP connection when last looked at: bytes that were acknowledged, and bytes
+/// that were received.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Progress {
+    acknowledged: u64,
+    received: u64,
+}
+
+impl Progress {
+    /// Whether there is a sign of life since the last one: more than `said` bytes that were received.
+    /// Or much was acknowledged, since a large message over a slow link holds up what is behind it.
+    /// What a ping needs is not much: the system of a peer that hangs acknowledges that too.
+    ///
+    /// `None` when `descriptor` is not a TCP connection.
+    pub(crate) fn since_last(&mut self, descriptor: i32, said: u64) -> Option<bool> {
+        let (acknowledged, received) = native::tcp_progress(descriptor)?;
+        let alive = received > self.received + said || acknowledged > self.acknowledged + PROGRESS;
+        if alive {
+            *self = Self {
+                acknowledged,
+                received,
+            };
+        }
+        Some(alive)
+    }
+}
 
 /// One place that a name or an address stands for, as libzmq takes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -98,8 +125,7 @@ pub(crate) struct Link {
     heard: Instant,
     /// The connection, as libzmq's monitor named it.
     descriptor: Option<i32>,
-    /// Bytes that were acknowledged and received when last looked at.
-    moved: (u64, u64),
+    progress: Progress,
     context: Context,
 }
 
@@ -154,7 +180,7 @@ impl Link {
                 watched,
                 heard: context.clock.now(),
                 descriptor,
-                moved: (0, 0),
+                progress: Progress::default(),
                 context: context.clone(),
             }),
             Ok(zmq_sys::ZMQ_EVENT_CLOSED) => Err(unreachable("the connection was refused")),
@@ -170,15 +196,10 @@ impl Link {
 
     /// How long nothing has come in, neither whole messages nor parts of a large one.
     pub(crate) fn silence(&mut self) -> Duration {
-        // A large message over a slow link holds up the signs of life behind it, in both
-        // directions. What a ping needs does not count: the system of a peer that hangs
-        // acknowledges that too.
-        if let Some((acknowledged, received)) = self.descriptor.and_then(native::tcp_progress) {
-            let (before_acknowledged, before_received) = self.moved;
-            if received > before_received || acknowledged > before_acknowledged + PROGRESS {
-                self.moved = (acknowledged, received);
-                self.heard();
-            }
+        // Few bytes prove nothing of a server: libzmq's threads send heartbeats by themselves.
+        let parts = |descriptor| self.progress.since_last(descriptor, PROGRESS);
+        if self.descriptor.and_then(parts) == Some(true) {
+            self.heard();
         }
         self.context.clock.now() - self.heard
     }

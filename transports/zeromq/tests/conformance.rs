@@ -6,12 +6,7 @@ use saline_protocol::transport::Transport;
 use saline_zeromq::ZeroMq;
 
 /// What libzmq cannot do, or what is not done yet.
-const GAPS: &[KnownGap] = &[
-    KnownGap {
-        id: "CON-026",
-        reason: "the serving side sends no ZMTP heartbeats: a client that vanished is counted until TCP gives it up",
-    },
-];
+const GAPS: &[KnownGap] = &[];
 
 /// What is a race between a stranger and the sweep that cuts it.
 const UNSTEADY: &[KnownGap] = &[KnownGap {
