@@ -4,17 +4,9 @@ use std::os::fd::RawFd;
 
 use saline_protocol::transport::{Address, Context, Endpoint, Metric};
 
-use crate::link::Progress;
+use crate::link::{DEAD, LOOKS, Progress};
 use crate::native;
 use crate::numbered::Numbered;
-
-/// Looks in one ping interval.
-pub(crate) const LOOKS: u32 = 5;
-
-/// Looks without a sign of life after which a subscriber counts as dead: with one look more it is
-/// still within two pings. Looks are counted and not time, so that a publisher that was held up
-/// itself blames nobody.
-const DEAD: u32 = 2 * LOOKS - 1;
 
 /// Bytes from a subscriber that are a sign of life: any, since it answers ZMTP's heartbeats with few.
 const SAID: u64 = 0;

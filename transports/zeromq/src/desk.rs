@@ -14,7 +14,6 @@ use crate::bind::BoundPath;
 use crate::exchange::{OpenExchange, Outgoing};
 use crate::frame::{Frame, REQUEST_HEADER};
 use crate::lifetime::Ending;
-use crate::link::Patience;
 use crate::native;
 use crate::numbered::Numbered;
 use crate::packet::{self, Packet};
@@ -44,8 +43,8 @@ pub(crate) struct Desk {
 
 impl Desk {
     pub(crate) async fn run(mut self) {
-        let patience = Patience::new(self.context.limits.ping_interval);
-        let mut look = self.context.clock.interval(patience.ask);
+        let look = self.context.limits.ping_interval / 2;
+        let mut look = self.context.clock.interval(look);
         let mut answers = VecDeque::new();
         let mut ended = false;
         loop {

@@ -118,11 +118,12 @@ pub(crate) async fn places(endpoint: &Endpoint) -> Result<Vec<Place>> {
     }
 }
 
-/// A socket with a ZeroMQ connection that stands, and when it was last heard of.
+/// A socket with a ZeroMQ connection that stands, and whether it was heard of.
 #[derive(Debug)]
 pub(crate) struct Link {
     pub(crate) watched: Monitored,
-    heard: Instant,
+    /// How many looks it has been silent for.
+    silent: u32,
     /// The connection, as libzmq's monitor named it.
     descriptor: Option<i32>,
     progress: Progress,
@@ -178,7 +179,7 @@ impl Link {
         match context.clock.deadline(deadline, ended).await {
             Ok(zmq_sys::ZMQ_EVENT_HANDSHAKE_SUCCEEDED) => Ok(Self {
                 watched,
-                heard: context.clock.now(),
+                silent: 0,
                 descriptor,
                 progress: Progress::default(),
                 context: context.clone(),
@@ -191,17 +192,19 @@ impl Link {
 
     /// Takes note that something came in.
     pub(crate) fn heard(&mut self) {
-        self.heard = self.context.clock.now();
+        self.silent = 0;
     }
 
-    /// How long nothing has come in, neither whole messages nor parts of a large one.
-    pub(crate) fn silence(&mut self) -> Duration {
+    /// One look; returns for how many of them nothing has come in, neither whole messages nor parts of
+    /// a large one.
+    pub(crate) fn look(&mut self) -> u32 {
+        self.silent = self.silent.saturating_add(1);
         // Few bytes prove nothing of a server: libzmq's threads send heartbeats by themselves.
         let parts = |descriptor| self.progress.since_last(descriptor, PROGRESS);
         if self.descriptor.and_then(parts) == Some(true) {
             self.heard();
         }
-        self.context.clock.now() - self.heard
+        self.silent
     }
 
     /// Whether the monitor says that the connection is gone.
@@ -232,27 +235,16 @@ impl Link {
     }
 }
 
-/// How the silence of a peer is judged.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Patience {
-    /// How often to look.
-    pub(crate) look: Duration,
-    /// A silence after which a client asks.
-    pub(crate) ask: Duration,
-    /// A silence after which the peer counts as dead. With one look more it is still within two pings.
-    pub(crate) dead: Duration,
-}
+/// Looks in one ping interval, on both sides. Looks are counted and not time: who was held up itself,
+/// or whose whole machine was, blames nobody.
+pub(crate) const LOOKS: u32 = 5;
 
-impl Patience {
-    /// From the ping interval.
-    pub(crate) fn new(ping_interval: Duration) -> Self {
-        Self {
-            look: ping_interval / 5,
-            ask: ping_interval / 2,
-            dead: ping_interval * 17 / 10,
-        }
-    }
-}
+/// Looks without a sign of life after which a client asks for one.
+pub(crate) const ASK: u32 = 3;
+
+/// Looks without a sign of life after which a peer counts as dead. With one look more it is still
+/// within two pings.
+pub(crate) const DEAD: u32 = 2 * LOOKS - 1;
 
 /// The waits between attempts, and what is counted about them.
 #[derive(Debug)]

@@ -9,10 +9,11 @@ use bytes::Bytes;
 use saline_protocol::transport::{Context, Instant, Metric, Publisher, Result, Topic};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::audience::{Audience, LOOKS};
+use crate::audience::Audience;
 use crate::bind::BoundPath;
 use crate::feed::{Feed, OpenFeed};
 use crate::lifetime::Ending;
+use crate::link::LOOKS;
 use crate::native::IntOption;
 use crate::server::note;
 use crate::socket::{BATCH, Monitored, Sent};

@@ -19,7 +19,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::filters::{Filters, Meaning};
 use crate::lifetime::Lifetime;
-use crate::link::{Link, Pace, Patience, places};
+use crate::link::{DEAD, LOOKS, Link, Pace, places};
 use crate::native;
 use crate::published::{self, Published};
 use crate::socket::{BATCH, Shared, Socket};
@@ -245,8 +245,8 @@ impl Keeper {
 
     /// Delivers until the link breaks, the subscriber goes or the client is shut down.
     async fn serve(&mut self, link: &mut Link) {
-        let patience = Patience::new(self.context.limits.ping_interval);
-        let mut look = self.context.clock.interval(patience.look);
+        let look = self.context.limits.ping_interval / LOOKS;
+        let mut look = self.context.clock.interval(look);
         let (stop, gone) = (self.stop.clone(), self.gone.clone());
         loop {
             let Some(received) = self.receive(link) else {
@@ -272,9 +272,8 @@ impl Keeper {
                     if self.receive(link).is_none() {
                         return;
                     }
-                    let silence = link.silence();
-                    if silence >= patience.dead {
-                        tracing::debug!(endpoint = %self.endpoint, ?silence, "the publisher is silent");
+                    if link.look() >= DEAD {
+                        tracing::debug!(endpoint = %self.endpoint, "the publisher is silent");
                         return;
                     }
                 }
