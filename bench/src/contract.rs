@@ -1,5 +1,6 @@
 //! Both halves through the contract, as the registry hands the transport out: in its layers.
 
+use std::iter;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -22,6 +23,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Clients that connect at once.
 const CONNECTING: usize = 32;
+
+/// What is taken at once before others have their turn.
+const AT_ONCE: usize = 64;
 
 /// What is published on.
 fn topic() -> Result<Topic> {
@@ -53,9 +57,13 @@ impl Serving {
         let mut requests = server.requests;
         let mut echo = JoinSet::new();
         echo.spawn(async move {
-            while let Some(Request { payload, reply, .. }) = requests.next().await {
-                // What was asked fits, so the answer does.
-                let _ = reply.send(payload);
+            while let Some(request) = requests.next().await {
+                let more = iter::from_fn(|| requests.try_next());
+                for Request { payload, reply, .. } in iter::once(request).chain(more).take(AT_ONCE)
+                {
+                    // What was asked fits, so the answer does.
+                    let _ = reply.send(payload);
+                }
             }
         });
         Ok(Self {
@@ -196,11 +204,14 @@ impl Far for Clients {
 /// Counts until the client ends. What has another length counts as lost.
 async fn read(mut subscriber: Box<dyn Subscriber>, bytes: usize, mut paced: Paced) {
     while let Some(delivery) = subscriber.next().await {
-        match delivery {
-            Delivery::Message { payload, .. } if payload.len() == bytes => paced.had(1),
-            Delivery::Message { .. } | Delivery::Lagged(Lost::Unknown) => paced.lost(1),
-            Delivery::Lagged(Lost::Messages(lost)) => paced.lost(lost),
-            _ => {}
+        let more = iter::from_fn(|| subscriber.try_next());
+        for delivery in iter::once(delivery).chain(more).take(AT_ONCE) {
+            match delivery {
+                Delivery::Message { payload, .. } if payload.len() == bytes => paced.had(1),
+                Delivery::Message { .. } | Delivery::Lagged(Lost::Unknown) => paced.lost(1),
+                Delivery::Lagged(Lost::Messages(lost)) => paced.lost(lost),
+                _ => {}
+            }
         }
     }
 }

@@ -145,6 +145,8 @@ pub enum Fault {
     LeakDescriptors,
     /// A server without readers of requests publishes nothing more.
     UnreadKills,
+    /// What is there already is handed out without its first.
+    PassOver,
 }
 
 /// Every mutant, and the requirements that it has to fail.
@@ -233,4 +235,5 @@ pub const FAULTS: &[(Fault, &[&str])] = &[
     (Fault::KeepAll, &["LIM-012"]),
     (Fault::CopyRequests, &["LIM-013"]),
     (Fault::LeakDescriptors, &["CON-024", "CON-025"]),
+    (Fault::PassOver, &["REQ-013", "PUB-018"]),
 ];

@@ -97,6 +97,24 @@ impl Requests for WrongRequests {
         if self.fault == Fault::LoseRequest {
             tokio::task::yield_now().await;
         }
+        Some(self.route(request))
+    }
+
+    fn try_next(&mut self) -> Option<Request> {
+        let vanished = &self.route.shared.vanished;
+        if self.fault == Fault::VanishStops && vanished.load(Ordering::Relaxed) {
+            return None;
+        }
+        if self.fault == Fault::PassOver {
+            drop(self.inner.try_next());
+        }
+        let request = self.inner.try_next()?;
+        Some(self.route(request))
+    }
+}
+
+impl WrongRequests {
+    fn route(&self, request: Request) -> Request {
         let token = ReplyToken {
             connection: request.peer.connection,
             request: self.route.count.fetch_add(1, Ordering::Relaxed),
@@ -104,7 +122,7 @@ impl Requests for WrongRequests {
         self.route.held.lock().unwrap().insert(token, request.reply);
         let route = Arc::clone(&self.route) as Arc<dyn ReplyRoute>;
         let reply = Reply::new(route, token, self.max_message);
-        Some(Request::new(request.peer, request.payload, reply))
+        Request::new(request.peer, request.payload, reply)
     }
 }
 

@@ -127,6 +127,21 @@ impl Subscriber for WrongSubscriber {
             }
         }
     }
+
+    fn try_next(&mut self) -> Option<Delivery> {
+        if self.fault == Fault::PassOver {
+            drop(self.inner.as_mut()?.try_next());
+        }
+        if let Some(delivery) = self.next.pop_front() {
+            return Some(delivery);
+        }
+        loop {
+            let delivery = self.inner.as_mut()?.try_next()?;
+            if let Some(delivery) = self.spoil(delivery) {
+                return Some(delivery);
+            }
+        }
+    }
 }
 
 impl Drop for WrongSubscriber {

@@ -225,6 +225,10 @@ impl Subscriber for WsSubscriber {
     async fn next(&mut self) -> Option<Delivery> {
         self.receiver.next().await
     }
+
+    fn try_next(&mut self) -> Option<Delivery> {
+        self.receiver.try_next()
+    }
 }
 
 impl Drop for WsSubscriber {

@@ -70,10 +70,22 @@ struct MeteredRequests {
 impl Requests for MeteredRequests {
     async fn next(&mut self) -> Option<Request> {
         let request = self.inner.next().await?;
-        self.sink.add(Metric::RequestsReceived, 1);
-        self.sink
-            .add(Metric::BytesReceived, request.payload.len() as u64);
+        self.count(&request);
         Some(request)
+    }
+
+    fn try_next(&mut self) -> Option<Request> {
+        let request = self.inner.try_next()?;
+        self.count(&request);
+        Some(request)
+    }
+}
+
+impl MeteredRequests {
+    fn count(&self, request: &Request) {
+        let size = request.payload.len() as u64;
+        self.sink.add(Metric::RequestsReceived, 1);
+        self.sink.add(Metric::BytesReceived, size);
     }
 }
 
@@ -127,6 +139,7 @@ impl Client for MeteredClient {
         Ok(Box::new(MeteredSubscriber {
             inner,
             sink: Arc::clone(&self.sink),
+            uncounted: Uncounted::default(),
         }))
     }
 
@@ -143,16 +156,55 @@ impl Client for MeteredClient {
 struct MeteredSubscriber {
     inner: Box<dyn Subscriber>,
     sink: Arc<dyn MetricsSink>,
+    uncounted: Uncounted,
+}
+
+/// What was read at once is counted at once, when the reader has it all.
+#[derive(Debug, Default)]
+struct Uncounted {
+    messages: u64,
+    bytes: u64,
+}
+
+impl MeteredSubscriber {
+    fn note(&mut self, delivery: Option<&Delivery>) {
+        if let Some(Delivery::Message { payload, .. }) = delivery {
+            self.uncounted.messages += 1;
+            self.uncounted.bytes += payload.len() as u64;
+        }
+    }
+
+    fn count(&mut self) {
+        let Uncounted { messages, bytes } = std::mem::take(&mut self.uncounted);
+        if messages > 0 {
+            self.sink.add(Metric::Delivered, messages);
+            self.sink.add(Metric::BytesReceived, bytes);
+        }
+    }
 }
 
 #[async_trait]
 impl Subscriber for MeteredSubscriber {
     async fn next(&mut self) -> Option<Delivery> {
-        let delivery = self.inner.next().await?;
-        if let Delivery::Message { payload, .. } = &delivery {
-            self.sink.add(Metric::Delivered, 1);
-            self.sink.add(Metric::BytesReceived, payload.len() as u64);
+        self.count();
+        let delivery = self.inner.next().await;
+        self.note(delivery.as_ref());
+        self.count();
+        delivery
+    }
+
+    fn try_next(&mut self) -> Option<Delivery> {
+        let delivery = self.inner.try_next();
+        match &delivery {
+            None => self.count(),
+            some => self.note(some.as_ref()),
         }
-        Some(delivery)
+        delivery
+    }
+}
+
+impl Drop for MeteredSubscriber {
+    fn drop(&mut self) {
+        self.count();
     }
 }

@@ -7,28 +7,41 @@ use tokio::sync::Notify;
 
 use super::{Delivery, Limits, Lost};
 
+/// A receiver says what it has read after so many messages, or that part of the queue.
+const TOLD_AFTER: usize = 64;
+const PART: usize = 16;
+
 /// Queues deliveries for one subscriber within [`Limits::subscriber_queue_messages`] and
 /// [`Limits::subscriber_queue_bytes`]. What does not fit is dropped, counted, and told to the
 /// subscriber as one [`Delivery::Lagged`] at the place of the loss. For every backend: bounding,
 /// counting and waking are written once.
 pub fn delivery_queue(limits: &Limits) -> (DeliverySender, DeliveryReceiver) {
+    let messages = limits.subscriber_queue_messages;
     let shared = Arc::new(Shared {
         state: Mutex::new(State::default()),
         wake: Notify::new(),
-        messages: limits.subscriber_queue_messages,
+        messages,
         bytes: limits.subscriber_queue_bytes,
+        told_after: (messages / PART).clamp(1, TOLD_AFTER),
     });
     (
         DeliverySender(Arc::clone(&shared)),
-        DeliveryReceiver(shared),
+        DeliveryReceiver {
+            shared,
+            taken: VecDeque::new(),
+            read: Read::default(),
+        },
     )
 }
 
 #[derive(Debug, Default)]
 struct State {
     queue: VecDeque<Delivery>,
+    /// Messages that the receiver has not told to be read, those that it has taken among them.
     messages: usize,
     bytes: usize,
+    /// The receiver waits.
+    waiting: bool,
     sender_gone: bool,
     receiver_gone: bool,
 }
@@ -43,6 +56,26 @@ impl State {
             _ => self.queue.push_back(Delivery::Lagged(lost)),
         }
     }
+
+    /// Adds a change of the link. Links change at the pace of the backoff; a pair that nobody has
+    /// read yet says nothing more than the last one, so that a reader that never reads costs no
+    /// memory.
+    fn push_link(&mut self, link: Delivery, most: usize) {
+        let queued = self.queue.len();
+        let repeats = queued >= 2
+            && queued > most
+            && self.queue[queued - 1] != link
+            && self.queue[queued - 2] == link
+            && matches!(
+                self.queue[queued - 1],
+                Delivery::Connected | Delivery::Disconnected
+            );
+        if repeats {
+            self.queue.pop_back();
+        } else {
+            self.queue.push_back(link);
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -51,6 +84,7 @@ struct Shared {
     wake: Notify,
     messages: usize,
     bytes: usize,
+    told_after: usize,
 }
 
 impl Shared {
@@ -68,47 +102,42 @@ impl DeliverySender {
     /// Queues one delivery without waiting. Returns how many messages were dropped: one, when a
     /// message did not fit, else none.
     pub fn push(&self, delivery: Delivery) -> u64 {
-        let mut state = self.0.lock();
+        self.push_all([delivery])
+    }
+
+    /// Queues what came in together, in its order, and wakes the subscriber once. Returns how many
+    /// messages were dropped.
+    pub fn push_all(&self, deliveries: impl IntoIterator<Item = Delivery>) -> u64 {
+        let shared = &*self.0;
+        let mut state = shared.lock();
         if state.receiver_gone {
             return 0;
         }
         let mut dropped = 0;
-        match delivery {
-            Delivery::Message { topic, payload } => {
-                let size = payload.len();
-                let full = state.messages >= self.0.messages
-                    || (state.messages > 0 && state.bytes + size > self.0.bytes);
-                if full {
-                    state.push_lost(Lost::Messages(1));
-                    dropped = 1;
-                } else {
-                    state.messages += 1;
-                    state.bytes += size;
-                    state.queue.push_back(Delivery::Message { topic, payload });
+        for delivery in deliveries {
+            match delivery {
+                Delivery::Message { topic, payload } => {
+                    let size = payload.len();
+                    let full = state.messages >= shared.messages
+                        || (state.messages > 0 && state.bytes + size > shared.bytes);
+                    if full {
+                        state.push_lost(Lost::Messages(1));
+                        dropped += 1;
+                    } else {
+                        state.messages += 1;
+                        state.bytes += size;
+                        state.queue.push_back(Delivery::Message { topic, payload });
+                    }
                 }
-            }
-            Delivery::Lagged(lost) => state.push_lost(lost),
-            // Links change at the pace of the backoff; a pair that nobody has read yet says nothing
-            // more than the last one, so that a reader that never reads costs no memory.
-            link => {
-                let queued = state.queue.len();
-                if queued >= 2
-                    && state.queue[queued - 1] != link
-                    && state.queue[queued - 2] == link
-                    && matches!(
-                        state.queue[queued - 1],
-                        Delivery::Connected | Delivery::Disconnected
-                    )
-                    && queued > self.0.messages
-                {
-                    state.queue.pop_back();
-                } else {
-                    state.queue.push_back(link);
-                }
+                Delivery::Lagged(lost) => state.push_lost(lost),
+                link => state.push_link(link, shared.messages),
             }
         }
+        let waiting = !state.queue.is_empty() && std::mem::take(&mut state.waiting);
         drop(state);
-        self.0.wake.notify_one();
+        if waiting {
+            shared.wake.notify_one();
+        }
         dropped
     }
 
@@ -127,7 +156,26 @@ impl Drop for DeliverySender {
 
 /// The subscriber's end of the queue.
 #[derive(Debug)]
-pub struct DeliveryReceiver(Arc<Shared>);
+pub struct DeliveryReceiver {
+    shared: Arc<Shared>,
+    /// The queue as it was, taken as a whole, so that both ends rarely meet at the lock.
+    taken: VecDeque<Delivery>,
+    read: Read,
+}
+
+/// Messages that were read since that was last told.
+#[derive(Debug, Default)]
+struct Read {
+    messages: usize,
+    bytes: usize,
+}
+
+/// What there is for a receiver that has read what it took.
+enum More {
+    Taken,
+    Nothing,
+    End,
+}
 
 impl DeliveryReceiver {
     /// What comes next; `None` when the backend's end is gone and everything has been read.
@@ -136,27 +184,59 @@ impl DeliveryReceiver {
     /// Nothing is lost when the future is dropped.
     pub async fn next(&mut self) -> Option<Delivery> {
         loop {
-            {
-                let mut state = self.0.lock();
-                if let Some(delivery) = state.queue.pop_front() {
-                    if let Delivery::Message { payload, .. } = &delivery {
-                        state.messages -= 1;
-                        state.bytes -= payload.len();
-                    }
-                    return Some(delivery);
-                }
-                if state.sender_gone {
-                    return None;
-                }
+            if let Some(delivery) = self.pop() {
+                return Some(delivery);
             }
-            self.0.wake.notified().await;
+            match self.take(true) {
+                More::Taken => {}
+                More::Nothing => self.shared.wake.notified().await,
+                More::End => return None,
+            }
         }
+    }
+
+    /// What comes next, if it is there already. `None` says nothing about the end: ask
+    /// [`next`](Self::next).
+    pub fn try_next(&mut self) -> Option<Delivery> {
+        if self.taken.is_empty() {
+            self.take(false);
+        }
+        self.pop()
+    }
+
+    fn pop(&mut self) -> Option<Delivery> {
+        let delivery = self.taken.pop_front()?;
+        if let Delivery::Message { payload, .. } = &delivery {
+            self.read.messages += 1;
+            self.read.bytes += payload.len();
+            if self.taken.is_empty() || self.read.messages >= self.shared.told_after {
+                let read = std::mem::take(&mut self.read);
+                let mut state = self.shared.lock();
+                state.messages -= read.messages;
+                state.bytes -= read.bytes;
+            }
+        }
+        Some(delivery)
+    }
+
+    /// Takes what is queued, when everything before is read.
+    fn take(&mut self, waits: bool) -> More {
+        let mut state = self.shared.lock();
+        if state.queue.is_empty() {
+            state.waiting = waits;
+            return match state.sender_gone {
+                true => More::End,
+                false => More::Nothing,
+            };
+        }
+        std::mem::swap(&mut self.taken, &mut state.queue);
+        More::Taken
     }
 }
 
 impl Drop for DeliveryReceiver {
     fn drop(&mut self) {
-        let mut state = self.0.lock();
+        let mut state = self.shared.lock();
         state.receiver_gone = true;
         state.queue = VecDeque::new();
     }
@@ -218,6 +298,41 @@ mod tests {
             sender.push(Delivery::Disconnected);
             sender.push(Delivery::Connected);
         }
-        assert!(receiver.0.lock().queue.len() <= 6);
+        assert!(receiver.shared.lock().queue.len() <= 6);
+    }
+
+    #[tokio::test]
+    async fn what_is_read_is_told_now_and_then() {
+        let (sender, mut receiver) = delivery_queue(&limits(64, 1000));
+        assert_eq!(sender.push_all((0..64).map(|_| message(1))), 0);
+        assert_eq!(receiver.next().await, Some(message(1)));
+        // It is told after every fourth.
+        assert_eq!(sender.push(message(2)), 1);
+        for _ in 0..3 {
+            assert_eq!(receiver.try_next(), Some(message(1)));
+        }
+        assert_eq!(sender.push_all((0..5).map(|_| message(3))), 1);
+        for _ in 0..60 {
+            assert_eq!(receiver.try_next(), Some(message(1)));
+        }
+        let lost = Delivery::Lagged(Lost::Messages(1));
+        assert_eq!(receiver.try_next().as_ref(), Some(&lost));
+        for _ in 0..4 {
+            assert_eq!(receiver.try_next(), Some(message(3)));
+        }
+        assert_eq!(receiver.try_next().as_ref(), Some(&lost));
+        assert_eq!(receiver.try_next(), None);
+    }
+
+    #[tokio::test]
+    async fn a_reader_that_looked_and_then_waits_is_woken() {
+        let (sender, mut receiver) = delivery_queue(&limits(4, 100));
+        assert_eq!(receiver.try_next(), None);
+        let (read, ()) = tokio::join!(receiver.next(), async {
+            sender.push(message(1));
+        });
+        assert_eq!(read, Some(message(1)));
+        let (read, ()) = tokio::join!(receiver.next(), async { drop(sender) });
+        assert_eq!(read, None);
     }
 }

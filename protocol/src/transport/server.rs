@@ -67,6 +67,13 @@ pub trait Requests: Send + fmt::Debug {
     /// # Cancel safety
     /// No request is lost when the future is dropped.
     async fn next(&mut self) -> Option<Request>;
+
+    /// The next request, if it is there already: for handlers that take many. It yields what
+    /// [`next`](Self::next) would, in the same order, and `None` says nothing but "not now", so that
+    /// a backend without a queue of its own need not write it.
+    fn try_next(&mut self) -> Option<Request> {
+        None
+    }
 }
 
 /// A request as it came in.

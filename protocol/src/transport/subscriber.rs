@@ -45,4 +45,11 @@ pub trait Subscriber: Send + fmt::Debug {
     /// # Cancel safety
     /// Nothing is lost when the future is dropped.
     async fn next(&mut self) -> Option<Delivery>;
+
+    /// What comes next, if it is there already: for readers that take many. It yields what
+    /// [`next`](Self::next) would, in the same order, and `None` says nothing but "not now", so that
+    /// a backend without a queue of its own need not write it.
+    fn try_next(&mut self) -> Option<Delivery> {
+        None
+    }
 }

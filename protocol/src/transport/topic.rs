@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 /// The most segments that a topic has.
 pub const MAX_SEGMENTS: usize = 8;
@@ -36,8 +37,10 @@ pub enum TopicError {
 /// assert_eq!(topic.segments().collect::<Vec<_>>(), ["job", "all"]);
 /// assert!("job//all".parse::<Topic>().is_err());
 /// ```
+///
+/// A clone shares the text.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Topic(Box<str>);
+pub struct Topic(Arc<str>);
 
 impl Topic {
     /// Checks `text` and makes a topic of it.
@@ -48,8 +51,9 @@ impl Topic {
         if text.len() > MAX_BYTES {
             return Err(TopicError::TooLong(text.len()));
         }
-        if let Some(bad) = text.chars().find(|c| !c.is_ascii_graphic()) {
-            return Err(TopicError::Character(bad));
+        if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
+            let bad = text.chars().find(|c| !c.is_ascii_graphic());
+            return Err(TopicError::Character(bad.unwrap_or_default()));
         }
         let mut count = 0;
         for segment in text.split('/') {

@@ -99,19 +99,30 @@ struct InProcRequests {
 #[async_trait]
 impl Requests for InProcRequests {
     async fn next(&mut self) -> Option<Request> {
-        let core = &self.core;
         loop {
-            if core.drain.is_cancelled() {
+            if self.core.drain.is_cancelled() {
                 return None;
             }
-            if let Some((token, payload)) = core.first() {
-                let route = Arc::clone(core) as Arc<dyn ReplyRoute>;
-                let reply = Reply::new(route, token, core.context.limits.max_message);
-                let peer = Peer::new(token.connection, None);
-                return Some(Request::new(peer, payload, reply));
+            if let Some(request) = self.try_next() {
+                return Some(request);
             }
-            core.arrived.notified().await;
+            self.core.arrived.notified().await;
         }
+    }
+
+    fn try_next(&mut self) -> Option<Request> {
+        let core = &self.core;
+        if core.drain.is_cancelled() {
+            return None;
+        }
+        let (token, payload) = core.first()?;
+        let route = Arc::clone(core) as Arc<dyn ReplyRoute>;
+        let reply = Reply::new(route, token, core.context.limits.max_message);
+        Some(Request::new(
+            Peer::new(token.connection, None),
+            payload,
+            reply,
+        ))
     }
 }
 

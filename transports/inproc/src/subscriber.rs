@@ -48,6 +48,10 @@ impl Subscriber for InProcSubscriber {
     async fn next(&mut self) -> Option<Delivery> {
         self.receiver.next().await
     }
+
+    fn try_next(&mut self) -> Option<Delivery> {
+        self.receiver.try_next()
+    }
 }
 
 impl Drop for InProcSubscriber {

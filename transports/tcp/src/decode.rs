@@ -15,6 +15,9 @@ const SMALL: usize = 16 * 1024;
 const ROOM: usize = 4 * 1024;
 /// The read buffer of a busy one.
 const MOST_ROOM: usize = 64 * 1024;
+/// Small frames that came together are copied out together, so many bytes at once. One that is kept
+/// keeps the others.
+const PAGE: usize = 4 * 1024;
 
 /// What one side may be sent.
 #[derive(Debug, Clone, Copy)]
@@ -94,6 +97,10 @@ pub(crate) struct FrameReader {
     buffer: BytesMut,
     room: usize,
     large: Option<Large>,
+    /// Of the last publication: most often one topic follows itself.
+    topic: Option<Topic>,
+    /// Whole frames that came before what is in the buffer.
+    page: Bytes,
 }
 
 impl FrameReader {
@@ -103,6 +110,8 @@ impl FrameReader {
             buffer: BytesMut::new(),
             room: ROOM,
             large: None,
+            topic: None,
+            page: Bytes::new(),
         }
     }
 
@@ -111,19 +120,20 @@ impl FrameReader {
     /// # Errors
     /// When the peer broke the protocol; the connection is of no use then.
     pub(crate) fn next(&mut self) -> Result<Option<Frame>, Violation> {
+        if let Some(frame) = self.next_of_page()? {
+            return Ok(Some(frame));
+        }
         if self.large.is_none() {
-            let Some(head) = self.buffer.first_chunk::<HEADER>() else {
+            let Some((kind, length)) = head(&self.buffer) else {
                 return Ok(None);
             };
-            let [a, b, c, d, kind] = *head;
-            let length = usize::try_from(u32::from_le_bytes([a, b, c, d])).unwrap_or(usize::MAX);
-            let kind = self.bounds.check(Kind::of(kind), length)?;
+            let kind = self.bounds.check(kind, length)?;
             if length <= SMALL {
                 let Some(body) = self.buffer.get(HEADER..HEADER + length) else {
                     return Ok(None);
                 };
                 let copy = |from: usize| Bytes::copy_from_slice(&body[from..]);
-                let frame = decode(kind, body, copy)?;
+                let frame = decode(kind, body, &mut self.topic, copy)?;
                 self.buffer.advance(HEADER + length);
                 self.note(&frame);
                 return Ok(Some(frame));
@@ -138,13 +148,51 @@ impl FrameReader {
         match self.large.take() {
             Some(large) if large.body.len() == large.length => {
                 let body = large.body.freeze();
-                let frame = decode(large.kind, &body, |from| body.slice(from..))?;
+                let rest = |from| body.slice(from..);
+                let frame = decode(large.kind, &body, &mut self.topic, rest)?;
                 Ok(Some(frame))
             }
             unfinished => {
                 self.large = unfinished;
                 Ok(None)
             }
+        }
+    }
+
+    /// The next frame of those that came together.
+    fn next_of_page(&mut self) -> Result<Option<Frame>, Violation> {
+        if self.page.is_empty() && self.large.is_none() {
+            self.turn_page();
+        }
+        let Some((kind, length)) = head(&self.page) else {
+            return Ok(None);
+        };
+        let kind = self.bounds.check(kind, length)?;
+        let (page, end) = (&self.page, HEADER + length);
+        let rest = |from| page.slice(HEADER + from..end);
+        let frame = decode(kind, &page[HEADER..end], &mut self.topic, rest)?;
+        if end == self.page.len() {
+            self.page = Bytes::new();
+        } else {
+            self.page.advance(end);
+        }
+        self.note(&frame);
+        Ok(Some(frame))
+    }
+
+    /// Makes a page of the small frames that are in the buffer, if there are several.
+    fn turn_page(&mut self) {
+        let (mut count, mut end) = (0, 0);
+        while let Some((_, length)) = head(&self.buffer[end..]) {
+            let next = end.saturating_add(HEADER).saturating_add(length);
+            if next > PAGE.min(self.buffer.len()) {
+                break;
+            }
+            (count, end) = (count + 1, next);
+        }
+        if count > 1 {
+            self.page = Bytes::copy_from_slice(&self.buffer[..end]);
+            self.buffer.advance(end);
         }
     }
 
@@ -202,8 +250,21 @@ impl FrameReader {
     }
 }
 
-/// Reads a body whose length was checked. `payload` gives what begins at a place.
-fn decode(kind: Kind, body: &[u8], payload: impl Fn(usize) -> Bytes) -> Result<Frame, Violation> {
+/// The kind, if it is one, and the length of the body that follows.
+fn head(bytes: &[u8]) -> Option<(Option<Kind>, usize)> {
+    let [a, b, c, d, kind] = *bytes.first_chunk::<HEADER>()?;
+    let length = usize::try_from(u32::from_le_bytes([a, b, c, d])).unwrap_or(usize::MAX);
+    Some((Kind::of(kind), length))
+}
+
+/// Reads a body whose length was checked. `last` is the topic of the publication before; `payload`
+/// gives what begins at a place.
+fn decode(
+    kind: Kind,
+    body: &[u8],
+    last: &mut Option<Topic>,
+    payload: impl FnOnce(usize) -> Bytes,
+) -> Result<Frame, Violation> {
     let id = || body.first_chunk().copied().map(u64::from_le_bytes);
     let short = Violation("a frame that is too short");
     Ok(match kind {
@@ -226,7 +287,11 @@ fn decode(kind: Kind, body: &[u8], payload: impl Fn(usize) -> Bytes) -> Result<F
         Kind::Denied => Frame::Denied(id().ok_or(short)?),
         Kind::Unsubscribe => Frame::Unsubscribe(id().ok_or(short)?),
         Kind::Publication => {
-            let (topic, rest) = topic(body)?;
+            let (text, rest) = text(body)?;
+            let topic = match last {
+                Some(last) if last.as_str().as_bytes() == text => last.clone(),
+                other => other.insert(topic(text)?).clone(),
+            };
             Frame::Publication {
                 topic,
                 payload: payload(body.len() - rest.len()),
@@ -244,12 +309,17 @@ fn decode(kind: Kind, body: &[u8], payload: impl Fn(usize) -> Bytes) -> Result<F
     })
 }
 
-/// A length, a topic, and what is behind it.
-fn topic(bytes: &[u8]) -> Result<(Topic, &[u8]), Violation> {
+/// What stands behind its length, and what is behind it.
+fn text(bytes: &[u8]) -> Result<(&[u8], &[u8]), Violation> {
     bytes
         .split_first_chunk()
         .and_then(|(length, rest)| rest.split_at_checked(u16::from_le_bytes(*length).into()))
-        .and_then(|(text, rest)| Some((Topic::parse(std::str::from_utf8(text).ok()?).ok()?, rest)))
+        .ok_or(Violation("a topic that is cut off"))
+}
+
+fn topic(text: &[u8]) -> Result<Topic, Violation> {
+    let text = std::str::from_utf8(text).ok();
+    text.and_then(|text| Topic::parse(text).ok())
         .ok_or(Violation("a topic that is none"))
 }
 
@@ -263,7 +333,8 @@ fn filters(bytes: &[u8]) -> Result<Vec<TopicFilter>, Violation> {
         let (&kind, text) = rest
             .split_first()
             .ok_or(Violation("a subscription that is too short"))?;
-        let (topic, after) = topic(text)?;
+        let (text, after) = self::text(text)?;
+        let topic = topic(text)?;
         filters.push(match kind {
             0 => TopicFilter::Exact(topic),
             1 => TopicFilter::Prefix(topic),

@@ -147,35 +147,58 @@ pub(crate) struct TcpRequests {
     pub(crate) _alive: Arc<DropGuard>,
 }
 
+/// What there is to hand out.
+enum Next {
+    Request(Request),
+    Nothing,
+    End,
+}
+
+impl TcpRequests {
+    fn look(&mut self) -> Next {
+        let inbox = &self.core.inbox;
+        let mut next = lock(&inbox.next);
+        loop {
+            if next.is_empty() {
+                let mut waiting = lock(&inbox.waiting);
+                if waiting.ended {
+                    return Next::End;
+                }
+                std::mem::swap(&mut *next, &mut waiting.requests);
+                waiting.idle = next.is_empty();
+                let was_full = std::mem::take(&mut waiting.bytes) > WAITING;
+                drop(waiting);
+                if was_full {
+                    inbox.taken.notify_waiters();
+                }
+            }
+            let Some(incoming) = next.pop_front() else {
+                return Next::Nothing;
+            };
+            let max_message = self.core.lifetime.context.limits.max_message;
+            if let Some(request) = incoming.into_request(max_message) {
+                return Next::Request(request);
+            }
+        }
+    }
+}
+
 #[async_trait]
 impl Requests for TcpRequests {
     async fn next(&mut self) -> Option<Request> {
-        let inbox = &self.core.inbox;
         loop {
-            {
-                let mut next = lock(&inbox.next);
-                if next.is_empty() {
-                    let mut waiting = lock(&inbox.waiting);
-                    if waiting.ended {
-                        return None;
-                    }
-                    std::mem::swap(&mut *next, &mut waiting.requests);
-                    waiting.idle = next.is_empty();
-                    let was_full = std::mem::take(&mut waiting.bytes) > WAITING;
-                    drop(waiting);
-                    if was_full {
-                        inbox.taken.notify_waiters();
-                    }
-                }
-                if let Some(incoming) = next.pop_front() {
-                    let max_message = self.core.lifetime.context.limits.max_message;
-                    match incoming.into_request(max_message) {
-                        Some(request) => return Some(request),
-                        None => continue,
-                    }
-                }
+            match self.look() {
+                Next::Request(request) => return Some(request),
+                Next::Nothing => self.core.inbox.arrived.notified().await,
+                Next::End => return None,
             }
-            inbox.arrived.notified().await;
+        }
+    }
+
+    fn try_next(&mut self) -> Option<Request> {
+        match self.look() {
+            Next::Request(request) => Some(request),
+            Next::Nothing | Next::End => None,
         }
     }
 }

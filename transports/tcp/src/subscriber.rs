@@ -227,30 +227,28 @@ impl Subscriptions {
         let mut dropped = 0;
         {
             let state = self.state();
-            // Most often one topic follows itself.
-            let mut last: Option<Topic> = None;
-            let mut takers: Vec<(u64, &DeliverySender)> = Vec::new();
-            for (topic, payload) in arrived.drain(..) {
-                if last.as_ref() != Some(&topic) {
-                    takers.clear();
-                    for (id, sender) in state.interest.takers(&topic) {
-                        if !takers.iter().any(|(other, _)| other == id) {
-                            takers.push((*id, sender));
-                        }
+            // Most often one topic follows itself, so those of one topic go together.
+            let mut rest = arrived.drain(..);
+            while let Some((topic, _)) = rest.as_slice().first() {
+                let these = rest.as_slice();
+                let others = these.iter().position(|(other, _)| other != topic);
+                let count = others.unwrap_or(these.len());
+                let mut takers: Vec<(u64, &DeliverySender)> = Vec::new();
+                for (id, sender) in state.interest.takers(topic) {
+                    if !takers.iter().any(|(other, _)| other == id) {
+                        takers.push((*id, sender));
                     }
-                    last = Some(topic.clone());
                 }
-                let Some(((_, first), others)) = takers.split_first() else {
-                    continue;
-                };
-                for (_, other) in others {
-                    dropped += other.push(Delivery::Message {
-                        topic: topic.clone(),
-                        payload: payload.clone(),
-                    });
+                let message = |(topic, payload)| Delivery::Message { topic, payload };
+                let last = takers.pop();
+                for (_, taker) in takers {
+                    dropped += taker.push_all(these[..count].iter().cloned().map(message));
                 }
-                // Usually the only one, and then nothing was copied.
-                dropped += first.push(Delivery::Message { topic, payload });
+                // Usually the only one, and then nothing is copied.
+                let mut these = rest.by_ref().take(count);
+                dropped += last.map_or(0, |(_, taker)| taker.push_all(these.by_ref().map(message)));
+                // What nobody takes, or whoever took it has just gone.
+                these.for_each(drop);
             }
         }
         if dropped > 0 {
@@ -286,6 +284,10 @@ pub(crate) struct TcpSubscriber {
 impl Subscriber for TcpSubscriber {
     async fn next(&mut self) -> Option<Delivery> {
         self.receiver.next().await
+    }
+
+    fn try_next(&mut self) -> Option<Delivery> {
+        self.receiver.try_next()
     }
 }
 

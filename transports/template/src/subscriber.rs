@@ -35,4 +35,8 @@ impl Subscriber for TemplateSubscriber {
     async fn next(&mut self) -> Option<Delivery> {
         self.receiver.next().await
     }
+
+    fn try_next(&mut self) -> Option<Delivery> {
+        self.receiver.try_next()
+    }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use saline_protocol::transport::Delivery;
 
 use crate::failure::{ensure, ensure_eq};
 use crate::kit::{Listener, World, exact, join_all, number, numbered, payload, prefix, topic};
@@ -326,5 +327,44 @@ pub(super) async fn a_thousand_subscribers(world: Arc<World>) -> Outcome {
             }
         }
     }
+    Ok(())
+}
+
+pub(super) async fn read_many(world: Arc<World>) -> Outcome {
+    const COUNT: u64 = 300;
+    let host = world.serve().await?;
+    let caller = world.client(&host).await?;
+    let mut listener = caller.subscribe(&[prefix("t")?]).await?;
+    for n in 0..COUNT {
+        let at = if n % 3 == 0 { "t/a" } else { "t/b" };
+        host.publish(&topic(at)?, numbered(n, 10)).await?;
+    }
+    // Order is promised within a topic.
+    let mut expected = [0, 1];
+    for turn in 0..COUNT {
+        // One that is awaited, then up to six that may be there.
+        let there = match turn % 7 {
+            0 => None,
+            _ => listener.0.try_next(),
+        };
+        let payload = match there {
+            Some(Delivery::Message { payload, .. }) => payload,
+            Some(other) => {
+                return Err(Failure::new(format!(
+                    "expected a publication, try_next yielded {other:?}"
+                )));
+            }
+            None => listener.message().await?.1,
+        };
+        let n = number(&payload);
+        let row = &mut expected[usize::from(!n.is_multiple_of(3))];
+        ensure_eq!(n, *row, "the next publication of its topic");
+        // One in three goes to the one topic, the others to the other.
+        *row += [3, 1, 2][(n % 3) as usize];
+    }
+    ensure!(
+        listener.0.try_next().is_none(),
+        "there is a publication that nobody made"
+    );
     Ok(())
 }

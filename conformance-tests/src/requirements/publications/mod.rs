@@ -178,4 +178,14 @@ pub const ALL: &[Requirement] = &[
         needs: &[Need::OwnProcess],
         run: |world| Box::pin(delivery::a_thousand_subscribers(world)),
     },
+    Requirement {
+        id: "PUB-018",
+        name: "read_many",
+        level: Level::Must,
+        sentence: "What try_next yields is what next would have yielded: nothing twice, nothing passed over, in the same order, whichever is called.",
+        why: "Who reads much reads what is there without waiting for each; who does not must see the same.",
+        look_at: "a second queue behind try_next; a message taken for next and not given back",
+        needs: &[],
+        run: |world| Box::pin(delivery::read_many(world)),
+    },
 ];

@@ -177,3 +177,37 @@ pub(super) async fn burst(world: Arc<World>) -> Outcome {
     ensure_eq!(seen.len() as u64, TASKS * EACH, "requests that arrived");
     Ok(())
 }
+
+pub(super) async fn take_many(world: Arc<World>) -> Outcome {
+    const COUNT: u64 = 300;
+    let mut host = world.serve().await?;
+    let caller = world.client(&host).await?;
+    let asking = join_all((0..COUNT).map(|n| caller.ask(numbered(n, 10))));
+    let answering = async {
+        for expected in 0..COUNT {
+            // One that is awaited, then up to six that may be there.
+            let there = match expected % 7 {
+                0 => None,
+                _ => host.requests.stream()?.try_next(),
+            };
+            let request = match there {
+                Some(request) => request,
+                None => host.requests.next().await?,
+            };
+            ensure_eq!(number(&request.payload), expected, "the next request");
+            echo(request);
+        }
+        ensure!(
+            host.requests.stream()?.try_next().is_none(),
+            "there is a request that nobody sent"
+        );
+        Outcome::Ok(())
+    };
+    let (replies, answered) = tokio::join!(asking, answering);
+    answered?;
+    for (n, reply) in (0..).zip(replies) {
+        let reply = reply.expecting("a request of a row that is taken at once")?;
+        ensure_eq!(number(&reply), n, "the reply");
+    }
+    Ok(())
+}

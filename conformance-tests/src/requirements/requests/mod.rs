@@ -127,4 +127,14 @@ pub const ALL: &[Requirement] = &[
         needs: &[],
         run: |world| Box::pin(outcomes::unread_requests(world)),
     },
+    Requirement {
+        id: "REQ-013",
+        name: "take_many",
+        level: Level::Must,
+        sentence: "What try_next hands out is what next would have handed out: nothing twice, nothing passed over, in the same order, whichever is called.",
+        why: "A handler under load takes what is there without waiting for each.",
+        look_at: "a second queue behind try_next; a request taken for next and not given back",
+        needs: &[],
+        run: |world| Box::pin(matching::take_many(world)),
+    },
 ];
