@@ -12,7 +12,7 @@
 //! | `numbered.rs` | maps by number |
 //! | `lifetime.rs` | the tasks of one client or server, and their graceful end |
 //! | `frame.rs`, `published.rs` | the bytes on the request link and on the publication link |
-//! | `packet.rs` | several small requests or replies in one frame |
+//! | `packet.rs`, `series.rs` | several small requests, replies or publications in one frame |
 //! | `socket.rs` | a socket in an async task, its monitor, how both are closed |
 //! | `native.rs` | what the `zmq` crate has no call for; the only `unsafe` |
 //!
@@ -57,6 +57,7 @@ mod options;
 mod packet;
 mod published;
 mod publisher;
+mod series;
 mod server;
 mod socket;
 mod subscriber;

@@ -37,7 +37,7 @@ pub(crate) struct ZmqPublisher {
 #[async_trait]
 impl Publisher for ZmqPublisher {
     async fn publish(&self, topic: &Topic, payload: Bytes) -> Result<()> {
-        self.feed.publish(topic, &payload).await
+        self.feed.publish(topic, payload).await
     }
 
     fn subscriptions(&self, topic: &Topic) -> usize {
