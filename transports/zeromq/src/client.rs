@@ -15,7 +15,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use crate::frame::{Frame, REQUEST_HEADER};
 use crate::lifetime::Lifetime;
 use crate::line::Line;
-use crate::link::{Link, Pace, Patience, places};
+use crate::link::{ASK, DEAD, LOOKS, Link, Pace, places};
 use crate::native;
 use crate::packet::{self, Packet};
 use crate::socket::{BATCH, Sent, Shared, Socket};
@@ -213,8 +213,8 @@ impl Keeper {
 
     /// Carries requests and replies until the link breaks or the client is shut down.
     async fn serve(&mut self, link: &mut Link) {
-        let patience = Patience::new(self.context.limits.ping_interval);
-        let mut look = self.context.clock.interval(patience.look);
+        let look = self.context.limits.ping_interval / LOOKS;
+        let mut look = self.context.clock.interval(look);
         let mut outcomes = Vec::new();
         let mut unsent = VecDeque::new();
         loop {
@@ -241,12 +241,12 @@ impl Keeper {
                 _ = look.tick() => {
                     // What waits to be read was said in time.
                     self.receive(link, &mut outcomes);
-                    let silence = link.silence();
-                    if silence >= patience.dead {
-                        tracing::debug!(endpoint = %self.endpoint, ?silence, "the server is silent");
+                    let silent = link.look();
+                    if silent >= DEAD {
+                        tracing::debug!(endpoint = %self.endpoint, "the server is silent");
                         return;
                     }
-                    if silence >= patience.ask {
+                    if silent >= ASK {
                         link.watched.socket.send(None, Frame::Ping.encode(&[]));
                     }
                 }
@@ -326,7 +326,7 @@ impl Keeper {
                 }
             } else {
                 match link.watched.socket.send(None, first.into_message()) {
-                    Sent::Full(message) => Err(Packet::Large(message)),
+                    Sent::Full(message) => Err(Packet::Whole(message)),
                     _ => Ok(()),
                 }
             };

@@ -14,7 +14,6 @@ use crate::bind::BoundPath;
 use crate::exchange::{OpenExchange, Outgoing};
 use crate::frame::{Frame, REQUEST_HEADER};
 use crate::lifetime::Ending;
-use crate::link::Patience;
 use crate::native;
 use crate::numbered::Numbered;
 use crate::packet::{self, Packet};
@@ -44,8 +43,8 @@ pub(crate) struct Desk {
 
 impl Desk {
     pub(crate) async fn run(mut self) {
-        let patience = Patience::new(self.context.limits.ping_interval);
-        let mut look = self.context.clock.interval(patience.ask);
+        let look = self.context.limits.ping_interval / 2;
+        let mut look = self.context.clock.interval(look);
         let mut answers = VecDeque::new();
         let mut ended = false;
         loop {
@@ -127,7 +126,7 @@ impl Desk {
             let others = joined - 1;
             if others == 0 {
                 match self.send(connection, packet.into_message()) {
-                    Sent::Full(message) => self.park(connection, Packet::Large(message)),
+                    Sent::Full(message) => self.park(connection, Packet::Whole(message)),
                     _ => self.answered(1),
                 }
                 continue;
@@ -174,7 +173,7 @@ impl Desk {
             };
             match self.send(connection, packet.into_message()) {
                 Sent::Full(message) if now < until => {
-                    let packet = Packet::Large(message);
+                    let packet = Packet::Whole(message);
                     self.parked
                         .push_back((until, Outgoing { connection, packet }));
                 }

@@ -51,8 +51,6 @@ impl Line {
         payload: Bytes,
     ) -> Result<(Entry, oneshot::Receiver<Result<Bytes>>)> {
         let (outcome, receiver) = oneshot::channel();
-        // The number goes into the message, and copying a large payload under the lock would hold
-        // up everybody else.
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let packet = Some(Packet::new(Frame::Request(id), payload));
         {

@@ -23,8 +23,11 @@ const BATCH: u8 = 9;
 pub(crate) enum Packet {
     /// May be joined with others.
     Small(Frame, Bytes),
-    /// Goes alone; already copied into its message, by whoever made it.
-    Large(zmq::Message),
+    /// Goes alone, and is copied into its message only when it is sent: what waits here is the
+    /// caller's own memory.
+    Large(Frame, Bytes),
+    /// Goes alone, and is in its message already.
+    Whole(zmq::Message),
 }
 
 impl Packet {
@@ -33,15 +36,24 @@ impl Packet {
         if payload.len() <= SMALL {
             Self::Small(frame, payload)
         } else {
-            Self::Large(frame.encode(&payload))
+            Self::Large(frame, payload)
+        }
+    }
+
+    /// The same, but a large one is copied at once: by whoever answers, and not by the task that
+    /// serves all clients.
+    pub(crate) fn copied(frame: Frame, payload: Bytes) -> Self {
+        match Self::new(frame, payload) {
+            Self::Large(frame, payload) => Self::Whole(frame.encode(&payload)),
+            small => small,
         }
     }
 
     /// As a frame of its own.
     pub(crate) fn into_message(self) -> zmq::Message {
         match self {
-            Self::Small(frame, payload) => frame.encode(&payload),
-            Self::Large(message) => message,
+            Self::Small(frame, payload) | Self::Large(frame, payload) => frame.encode(&payload),
+            Self::Whole(message) => message,
         }
     }
 }
@@ -54,7 +66,7 @@ pub(crate) fn together<'a>(packets: impl Iterator<Item = &'a Packet>) -> usize {
             bytes += payload.len();
             bytes <= MAX_BYTES
         }
-        Packet::Large(_) => false,
+        Packet::Large(..) | Packet::Whole(_) => false,
     });
     joined.count().max(1)
 }

@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use saline_protocol::transport::{
-    Address, Context, Endpoint, Error, ErrorKind, Metric, Result, ServeAt, Server, ServerControl,
+    Context, Error, ErrorKind, Metric, Result, ServeAt, Server, ServerControl,
 };
 use tokio_util::sync::DropGuard;
 
+use crate::audience::Audience;
 use crate::bind::{bind, set_up_failed};
 use crate::desk::Desk;
 use crate::exchange::{Exchange, OpenExchange, ZmqRequests};
@@ -21,7 +22,7 @@ use crate::native::IntOption;
 use crate::numbered::Numbered;
 use crate::published;
 use crate::publisher::{Distributor, ZmqPublisher};
-use crate::socket::{Shared, Socket};
+use crate::socket::{Shared, Socket, millis};
 
 /// What the monitor of a bound socket reports.
 const EVENTS: u32 = zmq_sys::ZMQ_EVENT_ACCEPT_FAILED
@@ -67,6 +68,11 @@ pub(crate) async fn serve(shared: &Arc<Shared>, at: ServeAt, context: Context) -
         // libzmq takes subscriptions in for as long as there are any, before it returns to its caller:
         // with a longer queue a flood would never let go of the task that counts and cuts.
         .and_then(|()| options.set_rcvhwm(1))
+        // A subscriber says nothing of itself once it has subscribed. libzmq's heartbeats make it
+        // answer; that it does is seen by the audience, not by libzmq, which takes a heartbeat that
+        // waits behind a large message for an unanswered one.
+        .and_then(|()| options.set_heartbeat_ivl(millis(context.limits.ping_interval / 2)))
+        .and_then(|()| options.set_heartbeat_timeout(0))
         .map_err(set_up_failed)?;
     let tuned = xpub
         .set(IntOption::XpubVerboser, 1)
@@ -95,8 +101,7 @@ pub(crate) async fn serve(shared: &Arc<Shared>, at: ServeAt, context: Context) -
     let distributor = Distributor {
         feed: OpenFeed(Arc::clone(&feed)),
         watched: xpub.monitor(EVENTS | CONNECTIONS)?,
-        ports: ports(&publications_at),
-        subscribed: Numbered::default(),
+        audience: Audience::new(&publications_at, &context),
         path: publications_path,
         context: context.clone(),
         stop: lifetime.stop.clone(),
@@ -119,14 +124,6 @@ pub(crate) async fn serve(shared: &Arc<Shared>, at: ServeAt, context: Context) -
             publications: Some(publications_at),
         },
     ))
-}
-
-/// The ports of an endpoint, none when it is local.
-fn ports(endpoint: &Endpoint) -> Vec<u16> {
-    match &endpoint.address {
-        Address::Network { addresses, .. } => addresses.iter().map(|at| at.port).collect(),
-        Address::Local(_) => Vec::new(),
-    }
 }
 
 /// Counts what the monitor of a bound socket says.
