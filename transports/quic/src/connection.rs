@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::batch::Batch;
 use crate::frame::{Asked, Bounds, Broken, Frame, FrameReader, Kind, LARGE, header};
-use crate::publisher::{Alone, Lane, Queue};
+use crate::queue::{Alone, Lane, Queue};
 use crate::state::{Arrived, ServerCore};
 use crate::{certificate, gather, lock};
 
@@ -288,11 +288,12 @@ async fn write_replies(link: &ServerLink, stream: &mut SendStream) -> Result<(),
 }
 
 async fn write_publications(link: &ServerLink, stream: &mut SendStream) -> Result<(), Broken> {
+    let mut batch = Batch::default();
     loop {
         let finishing = link.is_finishing();
-        let mut blocks = link.publications.take();
-        if !blocks.is_empty() {
-            stream.write_all_chunks(&mut blocks).await?;
+        link.publications.take(&mut batch);
+        if !batch.is_empty() {
+            stream.write_all_chunks(&mut batch.take()).await?;
         } else if finishing {
             return Ok(());
         } else {

@@ -1,6 +1,6 @@
 //! What all parts of one server share: its connections, and the requests that it owes an answer.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
@@ -8,15 +8,18 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use quinn::VarInt;
-use saline_protocol::transport::{Answer, Context, Error, Instant, Limits, Metric, Result, Topic};
+use saline_protocol::transport::{
+    Answer, Context, Error, Instant, Limits, Metric, Result, Topic, TopicFilter,
+};
 use saline_tls::Refusals;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use crate::connection::{ServerLink, code};
 use crate::frame::{Asked, Broken};
+use crate::index::Index;
 use crate::lock;
-use crate::publisher::{Encoded, Index, Subscription};
+use crate::log::Log;
 use crate::runtime::Tasks;
 
 /// Connections that may be shaking hands at once.
@@ -70,12 +73,15 @@ struct State {
     last_number: u64,
     links: HashMap<u64, Entry>,
     index: Index,
+    log: Log,
+    /// The number of the last publication.
+    published: u64,
 }
 
 #[derive(Debug)]
 struct Entry {
     link: Arc<ServerLink>,
-    subscriptions: HashMap<u64, Arc<Subscription>>,
+    subscriptions: HashMap<u64, Vec<TopicFilter>>,
     filters: usize,
 }
 
@@ -120,6 +126,10 @@ impl ServerCore {
         if state.links.len() >= self.limits().connections {
             return Err((code::FULL, "the server is full"));
         }
+        let numbers: HashSet<_> = asked.iter().map(|asked| asked.id).collect();
+        if numbers.len() < asked.len() {
+            return Err((code::VIOLATION, "not a new subscription"));
+        }
         let filters = asked.iter().map(|asked| asked.filters.len()).sum();
         if filters > self.limits().subscriptions_per_connection {
             return Err((code::VIOLATION, "too many subscriptions"));
@@ -129,10 +139,8 @@ impl ServerCore {
         link.publications.welcome();
         let mut subscriptions = HashMap::with_capacity(asked.len());
         for asked in asked {
-            let id = asked.id;
-            let subscription = Subscription::new(asked, &link);
-            state.index.insert(&subscription);
-            subscriptions.insert(id, subscription);
+            state.index.insert(&link, asked.id, &asked.filters);
+            subscriptions.insert(asked.id, asked.filters);
         }
         let entry = Entry {
             link: Arc::clone(&link),
@@ -151,8 +159,8 @@ impl ServerCore {
         let Some(entry) = state.links.remove(&link.number) else {
             return false;
         };
-        for subscription in entry.subscriptions.values() {
-            state.index.remove(subscription);
+        for (id, filters) in &entry.subscriptions {
+            state.index.remove(link, *id, filters);
         }
         drop(state);
         link.close();
@@ -175,10 +183,9 @@ impl ServerCore {
         }
         let taken = entry.filters + asked.filters.len() <= most;
         if taken {
-            let subscription = Subscription::new(asked, link);
-            entry.filters += subscription.filters();
-            index.insert(&subscription);
-            entry.subscriptions.insert(id, subscription);
+            entry.filters += asked.filters.len();
+            index.insert(link, id, &asked.filters);
+            entry.subscriptions.insert(id, asked.filters);
         }
         // Under the lock: what is published next comes after it.
         link.publications.confirm(id, taken);
@@ -189,10 +196,10 @@ impl ServerCore {
         let mut state = lock(&self.state);
         let State { links, index, .. } = &mut *state;
         if let Some(entry) = links.get_mut(&link.number)
-            && let Some(subscription) = entry.subscriptions.remove(&id)
+            && let Some(filters) = entry.subscriptions.remove(&id)
         {
-            entry.filters -= subscription.filters();
-            index.remove(&subscription);
+            entry.filters -= filters.len();
+            index.remove(link, id, &filters);
             link.publications.forget(id);
         }
     }
@@ -206,12 +213,23 @@ impl ServerCore {
             if state.closed || self.drain.is_cancelled() {
                 return Err(Error::closed());
             }
+            state.published += 1;
+            let State {
+                index,
+                log,
+                published,
+                ..
+            } = &mut *state;
             let mut message = None;
-            state.index.matching(topic, |number, subscription| {
-                let message = message.get_or_insert_with(|| Encoded::new(topic, payload));
-                let queue = &subscription.link.publications;
-                lost += queue.offer(number, subscription, message);
-            });
+            for taker in index.takers(topic) {
+                let message = message.get_or_insert_with(|| {
+                    let takers = index.takers(topic).count();
+                    log.encode(topic, payload, takers)
+                });
+                let (link, subscription) = (&taker.link, taker.subscription());
+                let (queue, size) = (&link.publications, payload.len());
+                lost += queue.offer(*published, subscription, message, size, &link.alone);
+            }
         }
         if lost > 0 {
             self.context.metrics.add(Metric::Lost, lost);
@@ -221,9 +239,7 @@ impl ServerCore {
 
     /// How many subscriptions take `topic`.
     pub(crate) fn subscriptions(&self, topic: &Topic) -> usize {
-        let mut count = 0;
-        lock(&self.state).index.matching(topic, |_, _| count += 1);
-        count
+        lock(&self.state).index.count(topic)
     }
 
     /// Room for one request more, if there is any.

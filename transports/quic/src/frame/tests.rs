@@ -86,7 +86,10 @@ fn write(batch: &mut Batch, frame: &Frame) {
             let name = Bytes::copy_from_slice(topic.as_str().as_bytes());
             batch.frame(Kind::Announced, 0, &name);
         }
-        Frame::Lost(id, count) => batch.lost(*id, *count),
+        Frame::Lost(id, count) => {
+            let count = Bytes::copy_from_slice(&count.to_le_bytes());
+            batch.frame(Kind::Lost, *id, &count);
+        }
         Frame::Goodbye(count) => batch.bare(Kind::Goodbye, *count),
     }
 }
