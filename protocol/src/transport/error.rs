@@ -14,10 +14,10 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// | `Unreachable` | `connect`, `request`, `subscribe` | no, and it never will | yes |
 /// | `ConnectionLost` | `request` | perhaps | yes |
 /// | `TimedOut` | `request`; a `shutdown` that had to cut something | perhaps, or it may still | yes |
-/// | `NoReply` | `request` | it was handed out, or nobody took it | yes |
+/// | `NoReply` | `request` | perhaps | yes |
 /// | `TooLarge` | `request`, `publish`, `Reply::send` | no | no |
 /// | `Refused` | `serve` | | no |
-/// | `Closed` | whatever is asked of an end that was shut down | not after it was `Closed` before sending, else perhaps | no |
+/// | `Closed` | whatever is asked of an end that was shut down | no, if it had not been sent; else perhaps | no |
 /// | `Config` | `serve`, `connect`, `subscribe`, the registry, options | | no |
 /// | `Protocol` | none of them: see there | | no |
 ///
