@@ -61,7 +61,8 @@ impl Desk {
             if ended && self.unanswered == 0 {
                 break;
             }
-            if received == BATCH || answered >= BATCH {
+            if received > 0 || answered > 0 {
+                // Others have a turn, handlers above all, so that their answers go together.
                 tokio::task::yield_now().await;
                 continue;
             }
@@ -267,10 +268,11 @@ impl Desk {
             Some(_) => self.context.count(Metric::PeersRefused),
             None => match packet::split(&body) {
                 Some(frames) => {
-                    for bytes in frames {
-                        if let Some(Frame::Request(id)) = Frame::decode(bytes) {
-                            let payload = Bytes::copy_from_slice(&bytes[REQUEST_HEADER..]);
-                            self.request(connection, id, payload);
+                    let whole = native::into_bytes(body, 0);
+                    for frame in frames {
+                        let bytes = whole.slice(frame);
+                        if let Some(Frame::Request(id)) = Frame::decode(&bytes) {
+                            self.request(connection, id, bytes.slice(REQUEST_HEADER..));
                         } else {
                             self.context.count(Metric::PeersRefused);
                         }
