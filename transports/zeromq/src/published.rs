@@ -19,6 +19,10 @@ pub(crate) const MAX_SUBSCRIPTION: usize = MAX_BYTES + 2 + 2 + 8;
 
 /// What every subscriber also subscribes to: proof that the publisher is alive.
 pub(crate) const BEAT: &[u8] = b"\x02b";
+/// What a subscriber subscribes to, and at the next beat withdraws: proof that it is alive, which a
+/// publisher could not ask for otherwise. ZMTP's heartbeats would do, but libzmq 4.3.4 ends the process
+/// when one is due on a connection that broke while it was not being read.
+pub(crate) const ALIVE_TOO: &[u8] = b"\x02a";
 /// What a confirmation's topic begins with.
 const CONFIRM: &[u8] = b"\x02c";
 
