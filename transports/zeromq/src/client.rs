@@ -226,7 +226,7 @@ impl Keeper {
                 return;
             }
             let (sent, full) = self.send(link, &mut unsent);
-            if received == BATCH || sent > 0 {
+            if received > 0 || sent > 0 {
                 // A busy link lets others have a turn: callers, whose next requests then go together.
                 tokio::task::yield_now().await;
                 continue;
@@ -271,12 +271,14 @@ impl Keeper {
                     let payload = native::into_bytes(message, REQUEST_HEADER);
                     outcomes.push((id, Ok(payload)));
                 }
-                Some(frame) => self.note(frame, &[], outcomes),
+                Some(frame) => self.note(frame, &Bytes::new(), outcomes),
                 None => match packet::split(&message) {
                     Some(frames) => {
-                        for bytes in frames {
-                            match Frame::decode(bytes) {
-                                Some(frame) => self.note(frame, bytes, outcomes),
+                        let whole = native::into_bytes(message, 0);
+                        for frame in frames {
+                            let bytes = whole.slice(frame);
+                            match Frame::decode(&bytes) {
+                                Some(frame) => self.note(frame, &bytes, outcomes),
                                 None => self.context.count(Metric::PeersRefused),
                             }
                         }
@@ -295,11 +297,10 @@ impl Keeper {
     }
 
     /// Takes note of one frame; `bytes` are all of it where it may have a payload.
-    fn note(&self, frame: Frame, bytes: &[u8], outcomes: &mut Vec<(u64, Result<Bytes>)>) {
+    fn note(&self, frame: Frame, bytes: &Bytes, outcomes: &mut Vec<(u64, Result<Bytes>)>) {
         match frame {
             Frame::Reply(id) => {
-                let payload = bytes.get(REQUEST_HEADER..).unwrap_or_default();
-                outcomes.push((id, Ok(Bytes::copy_from_slice(payload))));
+                outcomes.push((id, Ok(bytes.slice(REQUEST_HEADER..))));
             }
             Frame::NoReply(id) => outcomes.push((id, Err(no_reply()))),
             Frame::Pong | Frame::Welcome => {}

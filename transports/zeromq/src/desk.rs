@@ -43,8 +43,10 @@ pub(crate) struct Desk {
 
 impl Desk {
     pub(crate) async fn run(mut self) {
-        let look = self.context.limits.ping_interval / 2;
-        let mut look = self.context.clock.interval(look);
+        let clock = self.context.clock;
+        let pause = self.context.limits.ping_interval / 2;
+        // An instant and not a timer: it is kept also while there is always something to do.
+        let mut look = clock.after(pause);
         let mut answers = VecDeque::new();
         let mut ended = false;
         loop {
@@ -52,6 +54,15 @@ impl Desk {
                 // The listener stays until the end: closing it would close every connection.
                 ended = true;
                 self.exchange.end();
+            }
+            let now = clock.now();
+            if now >= look {
+                look = now + pause;
+                self.unpark();
+                // While it is full, pings are not read: who is connected is told unasked.
+                if self.is_full() {
+                    self.sweep();
+                }
             }
             let answered = self.answer(&mut answers);
             let received = self.receive(ended);
@@ -61,7 +72,8 @@ impl Desk {
             if ended && self.unanswered == 0 {
                 break;
             }
-            if received == BATCH || answered >= BATCH {
+            if received > 0 || answered > 0 {
+                // Others have a turn, handlers above all, so that their answers go together.
                 tokio::task::yield_now().await;
                 continue;
             }
@@ -69,24 +81,18 @@ impl Desk {
                 // Nothing was received that would have made libzmq look at its signals.
                 self.watched.socket.idle(false);
             }
-            let deadline = self.ending.deadline(self.context.clock.now());
+            let deadline = self.ending.deadline(now);
             let Monitored { socket, monitor } = &mut self.watched;
             tokio::select! {
                 () = self.stop.cancelled(), if !ended => {}
-                () = self.context.clock.until(deadline), if ended => {
+                () = clock.until(deadline), if ended => {
                     self.ending.cut_short();
                     break;
                 }
                 () = socket.ready() => {}
                 () = monitor.ready() => {}
                 () = self.exchange.0.wake.notified() => {}
-                _ = look.tick() => {
-                    self.unpark();
-                    // While it is full, pings are not read: who is connected is told unasked.
-                    if self.is_full() {
-                        self.sweep();
-                    }
-                }
+                () = clock.until(look) => {}
             }
         }
         let now = self.context.clock.now();
@@ -267,10 +273,11 @@ impl Desk {
             Some(_) => self.context.count(Metric::PeersRefused),
             None => match packet::split(&body) {
                 Some(frames) => {
-                    for bytes in frames {
-                        if let Some(Frame::Request(id)) = Frame::decode(bytes) {
-                            let payload = Bytes::copy_from_slice(&bytes[REQUEST_HEADER..]);
-                            self.request(connection, id, payload);
+                    let whole = native::into_bytes(body, 0);
+                    for frame in frames {
+                        let bytes = whole.slice(frame);
+                        if let Some(Frame::Request(id)) = Frame::decode(&bytes) {
+                            self.request(connection, id, bytes.slice(REQUEST_HEADER..));
                         } else {
                             self.context.count(Metric::PeersRefused);
                         }

@@ -22,7 +22,7 @@ use crate::native::IntOption;
 use crate::numbered::Numbered;
 use crate::published;
 use crate::publisher::{Distributor, ZmqPublisher};
-use crate::socket::{Shared, Socket, millis};
+use crate::socket::{Shared, Socket};
 
 /// What the monitor of a bound socket reports.
 const EVENTS: u32 = zmq_sys::ZMQ_EVENT_ACCEPT_FAILED
@@ -68,11 +68,6 @@ pub(crate) async fn serve(shared: &Arc<Shared>, at: ServeAt, context: Context) -
         // libzmq takes subscriptions in for as long as there are any, before it returns to its caller:
         // with a longer queue a flood would never let go of the task that counts and cuts.
         .and_then(|()| options.set_rcvhwm(1))
-        // A subscriber says nothing of itself once it has subscribed. libzmq's heartbeats make it
-        // answer; that it does is seen by the audience, not by libzmq, which takes a heartbeat that
-        // waits behind a large message for an unanswered one.
-        .and_then(|()| options.set_heartbeat_ivl(millis(context.limits.ping_interval / 2)))
-        .and_then(|()| options.set_heartbeat_timeout(0))
         .map_err(set_up_failed)?;
     let tuned = xpub
         .set(IntOption::XpubVerboser, 1)
