@@ -92,6 +92,12 @@ impl Lifetime {
         self.deadline.get().copied().unwrap_or_else(now)
     }
 
+    /// How much time there is until then.
+    pub fn left(&self) -> Duration {
+        let now = self.context.clock.now();
+        self.deadline().saturating_duration_since(now)
+    }
+
     /// Takes note that something was not done when the deadline came.
     pub fn cut_short(&self) {
         self.cut_short.store(true, Ordering::Relaxed);

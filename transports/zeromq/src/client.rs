@@ -7,13 +7,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use saline_protocol::transport::{
-    Client, Context, Endpoint, Error, ErrorKind, Instant, Metric, Result, Subscriber, TopicFilter,
-    no_reply,
+    Client, Context, Endpoint, Error, ErrorKind, Instant, Lifetime, Metric, Result, Subscriber,
+    TopicFilter, no_reply,
 };
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use crate::GRACE;
 use crate::frame::{Frame, REQUEST_HEADER};
-use crate::lifetime::Lifetime;
 use crate::line::Line;
 use crate::link::{ASK, DEAD, LOOKS, Link, Pace, places};
 use crate::native;
@@ -31,7 +31,7 @@ pub(crate) struct ZmqClient {
     line: Arc<Line>,
     shared: Arc<Shared>,
     context: Context,
-    lifetime: Lifetime,
+    lifetime: Arc<Lifetime>,
     _alive: DropGuard,
 }
 
@@ -54,7 +54,7 @@ pub(crate) async fn connect(
         link = keeper.dial() => link?,
     };
     let line = Arc::clone(&keeper.line);
-    let lifetime = Lifetime::new(&context);
+    let lifetime = Lifetime::new(context.clone(), GRACE);
     keeper.stop = lifetime.stop.clone();
     lifetime.spawn(keeper.run(link));
     Ok(Arc::new(ZmqClient {

@@ -6,14 +6,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use saline_protocol::transport::{
-    Context, Instant, Metric, Peer, Reply, ReplyRoute, ReplyToken, Request,
+    Context, Instant, Lifetime, Metric, Peer, Reply, ReplyRoute, ReplyToken, Request,
 };
 use tokio_util::sync::CancellationToken;
 
 use crate::bind::BoundPath;
 use crate::exchange::{OpenExchange, Outgoing};
 use crate::frame::{Frame, REQUEST_HEADER};
-use crate::lifetime::Ending;
 use crate::native;
 use crate::numbered::Numbered;
 use crate::packet::{self, Packet};
@@ -28,7 +27,7 @@ pub(crate) struct Desk {
     pub(crate) path: Option<BoundPath>,
     pub(crate) context: Context,
     pub(crate) stop: CancellationToken,
-    pub(crate) ending: Arc<Ending>,
+    pub(crate) lifetime: Arc<Lifetime>,
     /// Connections that said hello. ROUTER does not tell who left; [`Desk::sweep`] finds out.
     pub(crate) connections: Numbered<u32, Option<SocketAddr>>,
     /// Requests that were handed up and whose answer libzmq does not have yet.
@@ -81,12 +80,12 @@ impl Desk {
                 // Nothing was received that would have made libzmq look at its signals.
                 self.watched.socket.idle(false);
             }
-            let deadline = self.ending.deadline(now);
+            let deadline = self.lifetime.deadline();
             let Monitored { socket, monitor } = &mut self.watched;
             tokio::select! {
                 () = self.stop.cancelled(), if !ended => {}
                 () = clock.until(deadline), if ended => {
-                    self.ending.cut_short();
+                    self.lifetime.cut_short();
                     break;
                 }
                 () = socket.ready() => {}
@@ -95,21 +94,20 @@ impl Desk {
                 () = clock.until(look) => {}
             }
         }
-        let now = self.context.clock.now();
-        let left = self.ending.left(now);
+        let left = self.lifetime.left();
         let Self {
             watched,
             exchange,
             context,
-            ending,
+            lifetime,
             path,
             ..
         } = self;
         drop(exchange);
         watched.close(left, &context).await;
         drop(path);
-        if context.clock.now() > ending.deadline(now) {
-            ending.cut_short();
+        if context.clock.now() > lifetime.deadline() {
+            lifetime.cut_short();
         }
     }
 

@@ -12,13 +12,12 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use saline_protocol::transport::{
-    Context, Delivery, DeliveryReceiver, DeliverySender, Endpoint, Error, ErrorKind, Instant, Lost,
-    Metric, Result, Subscriber, Topic, TopicFilter, delivery_queue,
+    Context, Delivery, DeliveryReceiver, DeliverySender, Endpoint, Error, ErrorKind, Instant,
+    Lifetime, Lost, Metric, Result, Subscriber, Topic, TopicFilter, delivery_queue,
 };
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::filters::{Filters, Meaning, Payloads};
-use crate::lifetime::Lifetime;
 use crate::link::{DEAD, LOOKS, Link, Pace, places};
 use crate::native;
 use crate::published::{self, Published};
