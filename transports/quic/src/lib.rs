@@ -2,7 +2,8 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `server.rs` | how a server starts, hands requests out, and ends |
+//! | `server.rs` | how a server starts and ends |
+//! | `inbox.rs` | requests between the connections and whoever handles them |
 //! | `state.rs` | what all parts of a server share |
 //! | `connection.rs` | one connection, as the server holds it |
 //! | `publisher.rs` | publishing |
@@ -44,6 +45,7 @@ mod certificate;
 mod client;
 mod connection;
 mod frame;
+mod inbox;
 mod index;
 mod line;
 mod link;

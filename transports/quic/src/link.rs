@@ -262,10 +262,10 @@ impl Default for Flow {
 }
 
 async fn write(core: &ClientCore, stream: &mut SendStream) -> Result<Infallible, Broken> {
-    let mut batch = Batch::default();
+    let (mut batch, mut taken) = (Batch::default(), Vec::new());
     loop {
         core.subscriptions.write(&mut batch);
-        core.line.write(&mut batch);
+        core.line.write(&mut batch, &mut taken);
         if batch.is_empty() {
             core.line.wake.notified().await;
             gather(|| core.line.waiting()).await;

@@ -1,22 +1,23 @@
 //! What all parts of one server share: its connections, and the requests that it owes an answer.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
 use quinn::VarInt;
 use saline_protocol::transport::{
-    Answer, Context, Error, Instant, Limits, Metric, Result, Topic, TopicFilter,
+    Context, Error, Instant, Limits, Metric, Result, Topic, TopicFilter,
 };
 use saline_tls::Refusals;
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 use tokio_util::sync::CancellationToken;
 
 use crate::connection::{ServerLink, code};
 use crate::frame::{Asked, Broken};
+use crate::inbox::Inbox;
 use crate::index::Index;
 use crate::lock;
 use crate::log::Log;
@@ -34,36 +35,17 @@ pub(crate) struct ServerCore {
     /// quinn's own and those of the connections.
     pub(crate) tasks: Arc<Tasks>,
     /// One for each request that may be held unanswered.
-    permits: Arc<Semaphore>,
+    permits: Semaphore,
     pub(crate) half_open: Arc<Semaphore>,
     /// Cancelled when a shutdown begins.
     pub(crate) drain: CancellationToken,
-    inbox: Mutex<Inbox>,
-    /// A request came in, or the server ends.
-    pub(crate) arrived: Notify,
+    pub(crate) inbox: Inbox,
+    /// Whether somebody waits for what is owed.
+    settling: AtomicBool,
     /// While draining: an answer was given, or a link has gone.
     settled: Notify,
     state: Mutex<State>,
     ending: Mutex<Ending>,
-}
-
-/// Requests that were taken and not handed out yet.
-#[derive(Debug, Default)]
-struct Inbox {
-    queue: VecDeque<Arrived>,
-    /// None is handed out any more.
-    closed: bool,
-    /// Whether the stream of requests was dropped, so that nobody will ever answer.
-    unread: bool,
-}
-
-/// A request that came in.
-#[derive(Debug)]
-pub(crate) struct Arrived {
-    pub(crate) link: Arc<ServerLink>,
-    pub(crate) id: u64,
-    pub(crate) payload: Bytes,
-    pub(crate) permit: OwnedSemaphorePermit,
 }
 
 #[derive(Debug, Default)]
@@ -96,11 +78,11 @@ impl ServerCore {
         let unanswered = context.limits.requests_unanswered;
         Arc::new(Self {
             tasks: Tasks::new(&context),
-            permits: Arc::new(Semaphore::new(unanswered.min(Semaphore::MAX_PERMITS))),
+            permits: Semaphore::new(unanswered.min(Semaphore::MAX_PERMITS)),
             half_open: Arc::new(Semaphore::new(HALF_OPEN)),
             drain: CancellationToken::new(),
-            inbox: Mutex::default(),
-            arrived: Notify::new(),
+            inbox: Inbox::default(),
+            settling: AtomicBool::new(false),
             settled: Notify::new(),
             state: Mutex::default(),
             ending: Mutex::default(),
@@ -242,51 +224,44 @@ impl ServerCore {
         lock(&self.state).index.count(topic)
     }
 
-    /// Room for one request more, if there is any.
-    pub(crate) fn try_permit(&self) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.permits).try_acquire_owned().ok()
+    /// Takes room for one request more, if there is any. It is given back by
+    /// [`release`](Self::release).
+    pub(crate) fn try_permit(&self) -> bool {
+        self.permits
+            .try_acquire()
+            .map(SemaphorePermit::forget)
+            .is_ok()
     }
 
     /// Waits for room for one request more.
-    pub(crate) async fn permit(&self) -> Result<OwnedSemaphorePermit, Broken> {
-        let permit = Arc::clone(&self.permits).acquire_owned().await;
-        permit.map_err(|_| Broken::Gone)
+    pub(crate) async fn permit(&self) -> Result<(), Broken> {
+        let permit = self.permits.acquire().await;
+        permit
+            .map(SemaphorePermit::forget)
+            .map_err(|_| Broken::Gone)
     }
 
-    /// Takes requests in to be handed out. A server that drains takes none.
-    pub(crate) fn take(&self, requests: &mut Vec<Arrived>) {
-        if requests.is_empty() {
-            return;
-        }
-        let mut inbox = lock(&self.inbox);
-        if inbox.closed {
-            requests.clear();
-        } else if inbox.unread {
-            drop(inbox);
-            for request in requests.drain(..) {
-                request.link.reply(request.id, Answer::NoReply);
-            }
-        } else {
-            inbox.queue.extend(requests.drain(..));
-            drop(inbox);
-            self.arrived.notify_one();
-        }
+    /// Gives the room of one request back.
+    pub(crate) fn release(&self) {
+        self.permits.add_permits(1);
     }
 
     /// A request that was handed out has its answer.
     pub(crate) fn answered(&self) {
-        self.permits.add_permits(1);
-        if self.drain.is_cancelled() {
+        self.release();
+        if self.settling.load(Ordering::SeqCst) {
             self.settled.notify_one();
         }
     }
 
     /// Waits until nothing is owed to anybody who is still there.
     pub(crate) async fn settle(&self) {
+        // Before the first look, so that whoever answers after it sees it.
+        self.settling.store(true, Ordering::SeqCst);
         let owed = || {
             let state = lock(&self.state);
             let mut links = state.links.values();
-            links.any(|entry| entry.link.owed.load(Ordering::Acquire) > 0)
+            links.any(|entry| entry.link.owed.load(Ordering::SeqCst) > 0)
         };
         while owed() {
             self.settled.notified().await;
@@ -301,32 +276,6 @@ impl ServerCore {
         while !lock(&self.state).links.is_empty() {
             self.settled.notified().await;
         }
-    }
-
-    /// The first request whose connection is still there; `None` when there is none, `Err` at the end.
-    pub(crate) fn first(&self) -> Result<Option<Arrived>, ()> {
-        let mut inbox = lock(&self.inbox);
-        if inbox.closed {
-            return Err(());
-        }
-        while let Some(request) = inbox.queue.pop_front() {
-            if !request.link.cut.is_cancelled() {
-                // Before the lock goes: a shutdown that comes now sees it.
-                request.link.owed.fetch_add(1, Ordering::AcqRel);
-                return Ok(Some(request));
-            }
-        }
-        Ok(None)
-    }
-
-    /// Nobody will ever answer: what waits and what comes is told so.
-    pub(crate) fn leave_unread(&self) {
-        let mut left = {
-            let mut inbox = lock(&self.inbox);
-            inbox.unread = true;
-            Vec::from(std::mem::take(&mut inbox.queue))
-        };
-        self.take(&mut left);
     }
 
     /// Cuts a connection. False when it has gone.
@@ -348,13 +297,7 @@ impl ServerCore {
 
     /// Hands out no request more. Returns until when those that are out may be answered.
     pub(crate) fn stop_requests(&self) -> Instant {
-        let dropped = {
-            let mut inbox = lock(&self.inbox);
-            inbox.closed = true;
-            std::mem::take(&mut inbox.queue)
-        };
-        drop(dropped);
-        self.arrived.notify_one();
+        self.inbox.close();
         let deadline = lock(&self.ending).deadline;
         deadline.unwrap_or_else(|| self.context.clock.now())
     }

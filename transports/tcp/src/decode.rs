@@ -17,7 +17,7 @@ const ROOM: usize = 4 * 1024;
 const MOST_ROOM: usize = 64 * 1024;
 /// Small frames that came together are copied out together, so many bytes at once. One that is kept
 /// keeps the others.
-const PAGE: usize = 4 * 1024;
+const PAGE: usize = 16 * 1024;
 
 /// What one side may be sent.
 #[derive(Debug, Clone, Copy)]

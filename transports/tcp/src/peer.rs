@@ -184,8 +184,6 @@ impl Writer {
                 }
                 Todo::Closed => return Err(ErrorKind::ConnectionAborted.into()),
                 Todo::Wait { answers_are_due } => {
-                    batch.rest();
-                    taken = Parcel::default();
                     if stopping && !answers_are_due {
                         return self.stream.shutdown().await;
                     }
@@ -204,6 +202,9 @@ impl Writer {
                 }
                 () = &mut quiet => {
                     if clock.now() >= spoke + pulse.every {
+                        // Idle now: what it needed while it was busy goes.
+                        batch.rest();
+                        taken = Parcel::default();
                         batch.frame(Kind::Ping, &[], &Bytes::new());
                         self.write_all(&mut batch, &pulse).await?;
                         spoke = clock.now();

@@ -8,9 +8,6 @@ use crate::link::{DEAD, LOOKS, Progress};
 use crate::native;
 use crate::numbered::Numbered;
 
-/// Bytes from a subscriber that are a sign of life: any, since it answers ZMTP's heartbeats with few.
-const SAID: u64 = 0;
-
 /// Everybody who is connected to the XPUB socket over a network.
 #[derive(Debug)]
 pub(crate) struct Audience {
@@ -76,6 +73,8 @@ impl Audience {
         let Some(member) = self.members.get_mut(&source) else {
             return;
         };
+        // What it said may have waited here, while nothing more could come.
+        member.patience = DEAD;
         if *what == 0 {
             member.subscriptions = member.subscriptions.saturating_sub(1);
             return;
@@ -95,7 +94,7 @@ impl Audience {
     /// Looks who gave a sign of life since the last look, and cuts who has given none for too long.
     pub(crate) fn look(&mut self) {
         for (descriptor, member) in &mut self.members {
-            match member.progress.since_last(*descriptor, SAID) {
+            match member.progress.since_last(*descriptor) {
                 // Local, or closed just now.
                 None => {}
                 Some(true) => member.patience = DEAD,

@@ -7,13 +7,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use saline_protocol::transport::{
-    Client, Context, Endpoint, Error, ErrorKind, Instant, Metric, Result, Subscriber, TopicFilter,
-    no_reply,
+    Client, Context, Endpoint, Error, ErrorKind, Instant, Lifetime, Metric, Result, Subscriber,
+    TopicFilter, no_reply,
 };
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use crate::GRACE;
 use crate::frame::{Frame, REQUEST_HEADER};
-use crate::lifetime::Lifetime;
 use crate::line::Line;
 use crate::link::{ASK, DEAD, LOOKS, Link, Pace, places};
 use crate::native;
@@ -31,7 +31,7 @@ pub(crate) struct ZmqClient {
     line: Arc<Line>,
     shared: Arc<Shared>,
     context: Context,
-    lifetime: Lifetime,
+    lifetime: Arc<Lifetime>,
     _alive: DropGuard,
 }
 
@@ -54,7 +54,7 @@ pub(crate) async fn connect(
         link = keeper.dial() => link?,
     };
     let line = Arc::clone(&keeper.line);
-    let lifetime = Lifetime::new(&context);
+    let lifetime = Lifetime::new(context.clone(), GRACE);
     keeper.stop = lifetime.stop.clone();
     lifetime.spawn(keeper.run(link));
     Ok(Arc::new(ZmqClient {
@@ -226,7 +226,7 @@ impl Keeper {
                 return;
             }
             let (sent, full) = self.send(link, &mut unsent);
-            if received == BATCH || sent > 0 {
+            if received > 0 || sent > 0 {
                 // A busy link lets others have a turn: callers, whose next requests then go together.
                 tokio::task::yield_now().await;
                 continue;
@@ -271,12 +271,14 @@ impl Keeper {
                     let payload = native::into_bytes(message, REQUEST_HEADER);
                     outcomes.push((id, Ok(payload)));
                 }
-                Some(frame) => self.note(frame, &[], outcomes),
+                Some(frame) => self.note(frame, &Bytes::new(), outcomes),
                 None => match packet::split(&message) {
                     Some(frames) => {
-                        for bytes in frames {
-                            match Frame::decode(bytes) {
-                                Some(frame) => self.note(frame, bytes, outcomes),
+                        let whole = native::into_bytes(message, 0);
+                        for frame in frames {
+                            let bytes = whole.slice(frame);
+                            match Frame::decode(&bytes) {
+                                Some(frame) => self.note(frame, &bytes, outcomes),
                                 None => self.context.count(Metric::PeersRefused),
                             }
                         }
@@ -295,11 +297,10 @@ impl Keeper {
     }
 
     /// Takes note of one frame; `bytes` are all of it where it may have a payload.
-    fn note(&self, frame: Frame, bytes: &[u8], outcomes: &mut Vec<(u64, Result<Bytes>)>) {
+    fn note(&self, frame: Frame, bytes: &Bytes, outcomes: &mut Vec<(u64, Result<Bytes>)>) {
         match frame {
             Frame::Reply(id) => {
-                let payload = bytes.get(REQUEST_HEADER..).unwrap_or_default();
-                outcomes.push((id, Ok(Bytes::copy_from_slice(payload))));
+                outcomes.push((id, Ok(bytes.slice(REQUEST_HEADER..))));
             }
             Frame::NoReply(id) => outcomes.push((id, Err(no_reply()))),
             Frame::Pong | Frame::Welcome => {}

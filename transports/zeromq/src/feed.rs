@@ -202,7 +202,7 @@ impl Feed {
         if topic.len() > published::MAX_SUBSCRIPTION {
             return false;
         }
-        if topic == published::BEAT {
+        if topic == published::BEAT || topic == published::ALIVE_TOO {
             return what <= 1;
         }
         let mut state = self.lock();

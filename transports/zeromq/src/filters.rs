@@ -136,7 +136,7 @@ impl Filters {
                 _ => Meaning::Nothing,
             },
             Some(Published::Beat { incarnation }) if known == 0 || incarnation == known => {
-                Meaning::Nothing
+                Meaning::Beat
             }
             Some(Published::Beat { .. }) => Meaning::Broken,
             Some(Published::Confirmed { .. }) => Meaning::Nothing,
@@ -155,6 +155,8 @@ pub(crate) enum Meaning {
     },
     /// So many messages were lost.
     Lost(u64),
+    /// The publisher is alive, and asks for the same.
+    Beat,
     /// Nothing.
     Nothing,
     /// It is not one of our frames.

@@ -10,7 +10,6 @@
 //! | `subscriber.rs`, `filters.rs` | the task that owns a SUB socket; which numbers come next |
 //! | `link.rs` | one attempt to connect: addresses, a fresh socket, when a peer counts as dead |
 //! | `numbered.rs` | maps by number |
-//! | `lifetime.rs` | the tasks of one client or server, and their graceful end |
 //! | `frame.rs`, `published.rs` | the bytes on the request link and on the publication link |
 //! | `packet.rs`, `series.rs` | several small requests, replies or publications in one frame |
 //! | `socket.rs` | a socket in an async task, its monitor, how both are closed |
@@ -48,7 +47,6 @@ mod exchange;
 mod feed;
 mod filters;
 mod frame;
-mod lifetime;
 mod line;
 mod link;
 mod native;
@@ -64,6 +62,7 @@ mod subscriber;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use saline_protocol::transport::{
@@ -76,6 +75,9 @@ use socket::Shared;
 /// Sockets that one context allows unless asked for more: each costs twelve bytes, whether or not it
 /// is opened. A client has three and each of its subscriptions three more.
 const MAX_SOCKETS: u16 = 16_384;
+
+/// How long after the deadline of a shutdown tasks may still take to notice it.
+const GRACE: Duration = Duration::from_secs(1);
 
 /// The ZeroMQ transport, scheme `zeromq`.
 pub struct ZeroMq {

@@ -38,14 +38,14 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Whether there is a sign of life since the last one: more than `said` bytes that were received.
+    /// Whether there is a sign of life since the last one: bytes that were received.
     /// Or much was acknowledged, since a large message over a slow link holds up what is behind it.
     /// What a ping needs is not much: the system of a peer that hangs acknowledges that too.
     ///
     /// `None` when `descriptor` is not a TCP connection.
-    pub(crate) fn since_last(&mut self, descriptor: i32, said: u64) -> Option<bool> {
+    pub(crate) fn since_last(&mut self, descriptor: i32) -> Option<bool> {
         let (acknowledged, received) = native::tcp_progress(descriptor)?;
-        let alive = received > self.received + said || acknowledged > self.acknowledged + PROGRESS;
+        let alive = received > self.received || acknowledged > self.acknowledged + PROGRESS;
         if alive {
             *self = Self {
                 acknowledged,
@@ -199,8 +199,7 @@ impl Link {
     /// a large one.
     pub(crate) fn look(&mut self) -> u32 {
         self.silent = self.silent.saturating_add(1);
-        // Few bytes prove nothing of a server: libzmq's threads send heartbeats by themselves.
-        let parts = |descriptor| self.progress.since_last(descriptor, PROGRESS);
+        let parts = |descriptor| self.progress.since_last(descriptor);
         if self.descriptor.and_then(parts) == Some(true) {
             self.heard();
         }

@@ -12,13 +12,17 @@
 use bytes::Bytes;
 use saline_protocol::transport::{MAX_BYTES, Topic, TopicFilter};
 
-use crate::frame::{MAX_HEADER, VERSION, join};
+use crate::frame::{LENGTH, MAX_HEADER, VERSION, join, put_length};
 
 /// The most bytes of a subscription: a filter and what a confirmation puts before it.
 pub(crate) const MAX_SUBSCRIPTION: usize = MAX_BYTES + 2 + 2 + 8;
 
 /// What every subscriber also subscribes to: proof that the publisher is alive.
 pub(crate) const BEAT: &[u8] = b"\x02b";
+/// What a subscriber subscribes to, and at the next beat withdraws: proof that it is alive, which a
+/// publisher could not ask for otherwise. ZMTP's heartbeats would do, but libzmq 4.3.4 ends the process
+/// when one is due on a connection that broke while it was not being read.
+pub(crate) const ALIVE_TOO: &[u8] = b"\x02a";
 /// What a confirmation's topic begins with.
 const CONFIRM: &[u8] = b"\x02c";
 
@@ -185,19 +189,15 @@ pub(crate) fn series(
     payloads: &[Bytes],
 ) -> zmq::Message {
     let (header, length) = header(SERIES, topic, incarnation, numbers);
-    let size: usize = payloads.iter().map(|payload| 4 + payload.len()).sum();
-    let mut message = zmq::Message::with_size(length + size);
-    let mut at = 0;
-    let mut put = |bytes: &[u8]| {
-        message[at..at + bytes.len()].copy_from_slice(bytes);
-        at += bytes.len();
-    };
-    put(&header[..length]);
+    let size: usize = payloads.iter().map(|one| LENGTH + one.len()).sum();
+    // Exactly as much as is needed: libzmq takes it as it is.
+    let mut bytes = Vec::with_capacity(length + size);
+    bytes.extend_from_slice(&header[..length]);
     for payload in payloads {
-        put(&(payload.len() as u32).to_le_bytes());
-        put(payload);
+        put_length(payload.len(), &mut bytes);
+        bytes.extend_from_slice(payload);
     }
-    message
+    bytes.into()
 }
 
 /// What comes before the payload, and how long it is.

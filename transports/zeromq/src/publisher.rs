@@ -6,13 +6,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use saline_protocol::transport::{Context, Instant, Metric, Publisher, Result, Topic};
+use saline_protocol::transport::{Context, Instant, Lifetime, Metric, Publisher, Result, Topic};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::audience::Audience;
 use crate::bind::BoundPath;
 use crate::feed::{Feed, OpenFeed};
-use crate::lifetime::Ending;
 use crate::link::LOOKS;
 use crate::native::IntOption;
 use crate::server::note;
@@ -54,7 +53,7 @@ pub(crate) struct Distributor {
     pub(crate) audience: Audience,
     pub(crate) context: Context,
     pub(crate) stop: CancellationToken,
-    pub(crate) ending: Arc<Ending>,
+    pub(crate) lifetime: Arc<Lifetime>,
 }
 
 impl Distributor {
@@ -184,19 +183,18 @@ impl Distributor {
 
     /// Sends what libzmq holds, while there is time, and closes everything.
     async fn end(self) {
-        let now = self.context.clock.now();
-        let left = self.ending.left(now);
+        let left = self.lifetime.left();
         let Self {
             watched,
             context,
-            ending,
+            lifetime,
             path,
             ..
         } = self;
         watched.close(left, &context).await;
         drop(path);
-        if context.clock.now() > ending.deadline(now) {
-            ending.cut_short();
+        if context.clock.now() > lifetime.deadline() {
+            lifetime.cut_short();
         }
     }
 }

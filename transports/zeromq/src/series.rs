@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::frame::pieces;
 use crate::published::{self, Numbers};
 
 /// Payloads up to this are joined.
@@ -92,19 +93,7 @@ pub(crate) fn join(
 
 /// Where the payloads of a series are, which begin at `start`; `None` when it breaks the rules.
 pub(crate) fn split(bytes: &[u8], start: usize) -> Option<Vec<Range<usize>>> {
-    let mut payloads = Vec::with_capacity(MAX_COUNT);
-    let mut at = start;
-    while at < bytes.len() {
-        let length = bytes.get(at..)?.first_chunk()?;
-        let begin = at + length.len();
-        let end = begin.checked_add(usize::try_from(u32::from_le_bytes(*length)).ok()?)?;
-        if end > bytes.len() || payloads.len() == MAX_COUNT {
-            return None;
-        }
-        payloads.push(begin..end);
-        at = end;
-    }
-    Some(payloads)
+    pieces(bytes, start, MAX_COUNT)
 }
 
 #[cfg(test)]

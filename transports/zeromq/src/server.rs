@@ -8,21 +8,21 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use saline_protocol::transport::{
-    Context, Error, ErrorKind, Metric, Result, ServeAt, Server, ServerControl,
+    Context, Error, ErrorKind, Lifetime, Metric, Result, ServeAt, Server, ServerControl,
 };
 use tokio_util::sync::DropGuard;
 
+use crate::GRACE;
 use crate::audience::Audience;
 use crate::bind::{bind, set_up_failed};
 use crate::desk::Desk;
 use crate::exchange::{Exchange, OpenExchange, ZmqRequests};
 use crate::feed::{Feed, OpenFeed};
-use crate::lifetime::Lifetime;
 use crate::native::IntOption;
 use crate::numbered::Numbered;
 use crate::published;
 use crate::publisher::{Distributor, ZmqPublisher};
-use crate::socket::{Shared, Socket, millis};
+use crate::socket::{Shared, Socket};
 
 /// What the monitor of a bound socket reports.
 const EVENTS: u32 = zmq_sys::ZMQ_EVENT_ACCEPT_FAILED
@@ -68,11 +68,6 @@ pub(crate) async fn serve(shared: &Arc<Shared>, at: ServeAt, context: Context) -
         // libzmq takes subscriptions in for as long as there are any, before it returns to its caller:
         // with a longer queue a flood would never let go of the task that counts and cuts.
         .and_then(|()| options.set_rcvhwm(1))
-        // A subscriber says nothing of itself once it has subscribed. libzmq's heartbeats make it
-        // answer; that it does is seen by the audience, not by libzmq, which takes a heartbeat that
-        // waits behind a large message for an unanswered one.
-        .and_then(|()| options.set_heartbeat_ivl(millis(context.limits.ping_interval / 2)))
-        .and_then(|()| options.set_heartbeat_timeout(0))
         .map_err(set_up_failed)?;
     let tuned = xpub
         .set(IntOption::XpubVerboser, 1)
@@ -80,7 +75,7 @@ pub(crate) async fn serve(shared: &Arc<Shared>, at: ServeAt, context: Context) -
     tuned.map_err(set_up_failed)?;
     let (publications_at, publications_path) = bind(&mut xpub, publications).await?;
 
-    let lifetime = Lifetime::new(&context);
+    let lifetime = Lifetime::new(context.clone(), GRACE);
     let alive = Arc::new(lifetime.cut.clone().drop_guard());
     let exchange = Arc::new(Exchange::default());
     let incarnation = RandomState::new().build_hasher().finish().max(1);
@@ -91,7 +86,7 @@ pub(crate) async fn serve(shared: &Arc<Shared>, at: ServeAt, context: Context) -
         path: requests_path,
         context: context.clone(),
         stop: lifetime.stop.clone(),
-        ending: Arc::clone(&lifetime.ending),
+        lifetime: Arc::clone(&lifetime),
         connections: Numbered::default(),
         unanswered: 0,
         arrivals: VecDeque::new(),
@@ -105,7 +100,7 @@ pub(crate) async fn serve(shared: &Arc<Shared>, at: ServeAt, context: Context) -
         path: publications_path,
         context: context.clone(),
         stop: lifetime.stop.clone(),
-        ending: Arc::clone(&lifetime.ending),
+        lifetime: Arc::clone(&lifetime),
     };
     lifetime.spawn(desk.run());
     lifetime.spawn(distributor.run());
@@ -142,7 +137,7 @@ pub(crate) fn note(context: &Context, event: u32) {
 /// Ends the server.
 #[derive(Debug)]
 struct Control {
-    lifetime: Lifetime,
+    lifetime: Arc<Lifetime>,
     _alive: Arc<DropGuard>,
 }
 

@@ -12,13 +12,12 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use saline_protocol::transport::{
-    Context, Delivery, DeliveryReceiver, DeliverySender, Endpoint, Error, ErrorKind, Instant, Lost,
-    Metric, Result, Subscriber, Topic, TopicFilter, delivery_queue,
+    Context, Delivery, DeliveryReceiver, DeliverySender, Endpoint, Error, ErrorKind, Instant,
+    Lifetime, Lost, Metric, Result, Subscriber, Topic, TopicFilter, delivery_queue,
 };
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::filters::{Filters, Meaning, Payloads};
-use crate::lifetime::Lifetime;
 use crate::link::{DEAD, LOOKS, Link, Pace, places};
 use crate::native;
 use crate::published::{self, Published};
@@ -41,6 +40,7 @@ pub(crate) async fn subscribe(
         context: context.clone(),
         pace: Pace::new(context),
         filters: Filters::new(topics),
+        odd_beat: false,
         arrived: Vec::new(),
         sender,
         stop: lifetime.stop.clone(),
@@ -79,6 +79,8 @@ struct Keeper {
     context: Context,
     pace: Pace,
     filters: Filters,
+    /// Whether the last beat was answered with a subscription, and not with its withdrawal.
+    odd_beat: bool,
     /// What came in together, to be queued together.
     arrived: Vec<Delivery>,
     sender: DeliverySender,
@@ -210,6 +212,7 @@ impl Keeper {
             asked.insert(topic, key.clone());
         }
         self.filters.incarnation = 0;
+        self.odd_beat = false;
         while !asked.is_empty() {
             while let Some(message) = link.watched.socket.receive() {
                 link.heard();
@@ -311,6 +314,17 @@ impl Keeper {
                     self.arrive(message, payloads, &topic);
                 }
                 Meaning::Lost(lost) => self.lose(lost),
+                Meaning::Beat => {
+                    let options = link.watched.socket.options();
+                    self.odd_beat = !self.odd_beat;
+                    let answered = match self.odd_beat {
+                        true => options.set_subscribe(published::ALIVE_TOO),
+                        false => options.set_unsubscribe(published::ALIVE_TOO),
+                    };
+                    if let Err(error) = answered {
+                        tracing::debug!(%error, "could not answer a beat");
+                    }
+                }
                 Meaning::Nothing => {}
                 Meaning::Foreign => self.context.count(Metric::PeersRefused),
                 Meaning::Broken => {
