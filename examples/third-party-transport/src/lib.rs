@@ -10,7 +10,6 @@
 //! | `options.rs` | what can be configured |
 //! | `frame.rs` | what is in a binary message |
 //! | `link.rs` | a WebSocket, how it is dialled, and when it counts as dead |
-//! | `lifetime.rs` | the tasks of one client or server, and their graceful end |
 //! | `server.rs` | what listens, whom it takes, how requests are handed out |
 //! | `connection.rs` | one connection on the serving side: reading and writing |
 //! | `publisher.rs` | who is connected and who takes what |

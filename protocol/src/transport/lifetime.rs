@@ -14,8 +14,10 @@ use super::{Context, Error, ErrorKind, Instant, Result};
 /// [`ServerControl::shutdown`](super::ServerControl::shutdown) and
 /// [`Client::shutdown`](super::Client::shutdown) promise of tasks is kept here, once.
 ///
-/// A task that is asked to stop finishes what it owes, until [`deadline`](Self::deadline); what is
-/// left then is cut.
+/// A task that is asked to [`stop`](Self::stop) finishes what it owes, until
+/// [`deadline`](Self::deadline); what is left then is [`cut`](Self::cut). One that panics has ended.
+/// For an end whose handles were all dropped, keep a
+/// [`drop_guard`](CancellationToken::drop_guard) of `cut` in each handle.
 ///
 /// ```
 /// # use std::{sync::Arc, time::Duration};
@@ -54,7 +56,7 @@ struct Tasks {
 
 impl Lifetime {
     /// Without tasks. Those that look at the deadline themselves, to say what they had to cut, have
-    /// `grace` more to do so.
+    /// `grace` more to do so; zero where none does.
     pub fn new(context: Context, grace: Duration) -> Arc<Self> {
         Arc::new(Self {
             context,
@@ -68,7 +70,9 @@ impl Lifetime {
         })
     }
 
-    /// Spawns a task on the context that also ends with this lifetime.
+    /// Spawns a task on the context that also ends with this lifetime: dropped at its next await when
+    /// the context is cancelled or [`cut`](Self::cut) is. What is spawned while a shutdown waits is
+    /// waited for as well, so look at [`stop`](Self::stop) before.
     pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         let cut = self.cut.clone();
         let handle = self.context.spawn(async move {
@@ -92,25 +96,26 @@ impl Lifetime {
         self.deadline.get().copied().unwrap_or_else(now)
     }
 
-    /// How much time there is until then.
+    /// How much time there is until [`deadline`](Self::deadline).
     pub fn left(&self) -> Duration {
         let now = self.context.clock.now();
         self.deadline().saturating_duration_since(now)
     }
 
-    /// Takes note that something was not done when the deadline came.
+    /// Takes note that something was not done when the deadline came: the shutdown will say `TimedOut`.
     pub fn cut_short(&self) {
         self.cut_short.store(true, Ordering::Relaxed);
     }
 
-    /// Asks all tasks to end, waits for them until `deadline` has passed, and then cuts them. A
-    /// second call waits for the first; its deadline counts for nothing.
+    /// Asks all tasks to end, waits for them until `deadline` (counted from now) has passed, and then
+    /// cuts them. A second call waits for the first; its deadline counts for nothing.
     ///
     /// # Errors
     /// `TimedOut` when something had to be cut. Every task has ended all the same.
     ///
     /// # Cancel safety
-    /// The tasks end all the same when the future is dropped; call again to wait for them.
+    /// The tasks end all the same when the future is dropped; call again to wait for them. One that
+    /// does not end by itself is cut by whoever waits when the deadline has passed.
     pub async fn shutdown(&self, deadline: Duration) -> Result<()> {
         let clock = self.context.clock;
         let deadline = *self.deadline.get_or_init(|| clock.after(deadline));

@@ -60,7 +60,7 @@
 //! | what was bound, port 0 | [`Server::bound`], [`HostPort`] | `CON-009` to `CON-014` |
 //! | hostile peers cost their own connection | [`Requests`], [`Limits::handshake_timeout`] | `SEC` |
 //! | any future may be dropped | every *Cancel safety* | `CAN` |
-//! | an end that is graceful, complete, and can be waited for twice | [`Client::shutdown`], [`ServerControl::shutdown`], [`Context`] | `SHU` |
+//! | an end that is graceful, complete, and can be waited for twice | [`Client::shutdown`], [`ServerControl::shutdown`], [`Context`], [`Lifetime`] | `SHU` |
 //! | who reaches a local endpoint | [`Address::Local`] | `BUS`, `CON-017` |
 //! | what is declared, refused and counted | [`Capabilities`], [`Options`], [`Metric`] | `OBS` |
 //! | what went wrong | [`ErrorKind`] | all of them |
@@ -69,8 +69,9 @@
 //!
 //! A [`Registry`] hands every transport out in the [layers](crate::layer): they check the sizes of
 //! what is sent, bound the requests in flight, refuse endpoints and limits that the backend does not
-//! declare, and count the traffic. [`delivery_queue`], [`Silence`], [`Backoff`] and [`Clock`] are
-//! the parts that every backend would otherwise write again.
+//! declare, and count the traffic. What every backend would otherwise write again is here, to be
+//! used or left: [`Lifetime`] (tasks and their end), [`delivery_queue`] (in front of a subscriber),
+//! [`Silence`] (of a peer), [`Backoff`] and [`Clock`].
 //!
 //! # Versions
 //!

@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use saline_protocol::transport::{
-    Client, Context, Endpoint, Instant, Result, Subscriber, TopicFilter,
+    Client, Context, Endpoint, Instant, Lifetime, Result, Subscriber, TopicFilter,
 };
 use tokio_util::sync::DropGuard;
 
@@ -17,20 +17,19 @@ use crate::{subscriber, unwritten};
 /// A client of one server. Dropping it without a shutdown ends it as well.
 #[derive(Debug)]
 pub(crate) struct TemplateClient {
-    pub(crate) context: Context,
+    pub(crate) lifetime: Arc<Lifetime>,
     pub(crate) _alive: DropGuard,
 }
 
 /// Connects, and keeps connected.
-pub(crate) async fn connect(endpoint: &Endpoint, mut context: Context) -> Result<Arc<dyn Client>> {
+pub(crate) async fn connect(endpoint: &Endpoint, context: Context) -> Result<Arc<dyn Client>> {
     let until = context.clock.after(context.limits.connect_timeout);
     let link = Link::dial(endpoint, &context, until).await?;
-    // A token of its own ends this client alone; its tasks stay on the tracker that was handed in.
-    context.cancel = context.cancel.child_token();
-    context.spawn(keep(link));
+    let lifetime = Lifetime::new(context, Duration::ZERO);
+    lifetime.spawn(keep(link));
     Ok(Arc::new(TemplateClient {
-        _alive: context.cancel.clone().drop_guard(),
-        context,
+        _alive: lifetime.cut.clone().drop_guard(),
+        lifetime,
     }))
 }
 
@@ -58,13 +57,14 @@ impl Client for TemplateClient {
         topics: Vec<TopicFilter>,
         deadline: Instant,
     ) -> Result<Box<dyn Subscriber>> {
-        subscriber::subscribe(&self.context, topics, deadline).await
+        subscriber::subscribe(&self.lifetime.context, topics, deadline).await
     }
 
     async fn shutdown(&self, _deadline: Duration) -> Result<()> {
         Err(unwritten(
             "Client::shutdown",
-            "end the requests with Closed and the subscribers with None, and join every task",
+            "end the requests with Closed and the subscribers with None, and then the lifetime, which \
+             joins every task",
             "10. The end",
         ))
     }

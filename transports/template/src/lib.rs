@@ -81,7 +81,9 @@ fn unwritten(place: &str, what: &str, section: &str) -> Error {
 mod tests {
     use super::*;
     use bytes::Bytes;
-    use saline_protocol::transport::{HostPort, Publisher, ServerControl, Topic, TopicFilter};
+    use saline_protocol::transport::{
+        HostPort, Lifetime, Publisher, ServerControl, Topic, TopicFilter,
+    };
     use std::time::Duration;
 
     /// What is reached only when something before it has been written. Delete this in your copy as
@@ -92,9 +94,10 @@ mod tests {
         let soon = context.clock.after(Duration::from_secs(1));
         let topic: Topic = "t".parse().unwrap();
         let endpoint = Endpoint::network("template", HostPort::new("127.0.0.1", 0));
+        let lifetime = Lifetime::new(context.clone(), Duration::ZERO);
         let client = client::TemplateClient {
-            _alive: context.cancel.clone().drop_guard(),
-            context: context.clone(),
+            _alive: lifetime.cut.clone().drop_guard(),
+            lifetime,
         };
         let at = ServeAt {
             requests: endpoint.clone(),

@@ -105,7 +105,8 @@ impl ServerControl for TemplateControl {
     async fn shutdown(&self, _deadline: Duration) -> Result<()> {
         Err(unwritten(
             "ServerControl::shutdown",
-            "take nothing new, send what is owed until the deadline, join every task, free the port",
+            "take nothing new, send what is owed until the deadline, join every task (a Lifetime does), \
+             free the port",
             "10. The end",
         ))
     }
