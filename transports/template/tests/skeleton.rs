@@ -40,6 +40,26 @@ fn every_failure_says_what_to_write_and_where_the_guide_speaks_of_it() {
 }
 
 #[test]
+fn the_manifest_in_the_guide_has_what_the_skeleton_needs() {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    let guide = std::fs::read_to_string(format!("{root}/docs/writing-a-transport.md")).unwrap();
+    let manifest = guide.split("```toml\n").nth(1).unwrap();
+    let manifest = manifest.split("```").next().unwrap();
+    let own = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")).unwrap();
+    let needed = own
+        .lines()
+        .filter_map(|line| line.split_once(".workspace = true"));
+    let needed: Vec<_> = needed
+        .map(|(name, _)| name)
+        .skip_while(|name| *name != "saline-protocol")
+        .collect();
+    assert!(needed.len() >= 6, "{needed:?}");
+    for name in needed {
+        assert!(manifest.contains(&format!("\n{name} = ")), "{name}");
+    }
+}
+
+#[test]
 fn the_sections_that_it_names_are_in_the_guide() {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
     let guide = std::fs::read_to_string(format!("{root}/docs/writing-a-transport.md")).unwrap();
