@@ -1,12 +1,15 @@
 //! Everything that a Saline master, its minions and every transport agree on. No sockets, no
 //! policy.
 //!
-//! - [`transport`] is the contract that a backend implements.
+//! - [`transport`] is the contract that a backend implements. Who writes one needs nothing else here.
 //! - [`layer`] decorates any backend with bounds and counts.
 //! - [`channel`] makes it secret and says who speaks.
 //! - [`message`] is what is said.
 //! - [`random`] is where randomness comes from.
 //! - [`target`] says to whom.
+//!
+//! Of these, semantic versioning holds for [`transport`] and [`layer`]. Of the others the bytes on the
+//! wire are promised, and not the Rust; `docs/versions.md` says what.
 
 pub mod channel;
 pub mod layer;

@@ -109,7 +109,7 @@ pub enum Address {
     ///
     /// A socket in the file system lets no other user in (`BUS-001`), replaces what a dead process
     /// left, disturbs neither somebody who listens nor a file that is no socket, both `Refused`
-    /// (`BUS-003` to `BUS-005`), and goes with its server (`BUS-006`). What is local is never encrypted.
+    /// (`BUS-003` to `BUS-005`), and goes with its server (`BUS-006`). TLS is not for it.
     Local(PathBuf),
 }
 

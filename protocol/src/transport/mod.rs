@@ -8,6 +8,9 @@
 //!
 //! Everything is object-safe, because the configuration chooses the backend at run time.
 //!
+//! `docs/writing-a-transport.md` is the guide to keeping this contract, `transports/template` a
+//! skeleton to copy, and `saline-inproc` the shortest backend that keeps all of it.
+//!
 //! # The roles
 //!
 //! [`serve`](Transport::serve) gives a [`Server`], whose parts are owned apart, and
