@@ -8,12 +8,14 @@ use std::sync::Arc;
 use saline_protocol::layer;
 use saline_protocol::transport::{Endpoint, HostPort, Transport};
 
-/// A backend under test.
+/// A backend under test. Two methods are needed; each of the others lets the suite test more, or says
+/// what is known. All of them have to say the same every time, since they are asked before anything
+/// runs and again in the processes that the suite starts.
 pub trait Backend: Send + Sync + fmt::Debug + 'static {
-    /// Its name in reports and file names: lower-case letters, digits and dashes.
+    /// Its name in reports and file names: lower-case letters, digits and dashes. Usually its scheme.
     fn name(&self) -> &'static str;
 
-    /// A fresh instance. Every requirement gets one of its own.
+    /// A fresh instance. Every requirement gets one of its own, for both ends.
     fn transport(&self) -> Arc<dyn Transport>;
 
     /// A fresh instance as a registry would hand it out, in its [layers](layer). Only the self-test
@@ -33,7 +35,8 @@ pub trait Backend: Send + Sync + fmt::Debug + 'static {
         false
     }
 
-    /// What its network endpoints are made of, if hostile bytes can be sent to them.
+    /// What its network endpoints are made of, if hostile bytes can be sent to them. Without, the areas
+    /// that need a wire (`SEC`, and the bad networks of `CON`) are skipped.
     fn wire(&self) -> Option<Wire> {
         None
     }
@@ -62,12 +65,24 @@ pub trait Backend: Send + Sync + fmt::Debug + 'static {
 
     /// Known gaps that show only when the machine is quick enough, or slow enough: passing one of
     /// these proves nothing and is reported as the gap that it is. For memory that a library takes
-    /// in a race against its own clean-up, say; whatever can be a [known gap](Self::known_gaps) is.
+    /// in a race against its own clean-up, say. What fails every time belongs into
+    /// [`known_gaps`](Self::known_gaps).
     fn unsteady_gaps(&self) -> &[KnownGap] {
         &[]
     }
 
-    /// What it is known not to keep, with reasons. Passing one of these is a failure.
+    /// What it is known not to keep, with reasons. Each is run, and passing it is a failure. A gap in
+    /// a [`MUST`](crate::Level::Must) is a backend that is not one yet; the suite lets it be declared,
+    /// so that it is seen.
+    ///
+    /// ```
+    /// use saline_conformance::KnownGap;
+    ///
+    /// const GAPS: &[KnownGap] = &[KnownGap {
+    ///     id: "CON-026",
+    ///     reason: "the broker tells nobody who left: a client that vanished counts for 60 s",
+    /// }];
+    /// ```
     fn known_gaps(&self) -> &[KnownGap] {
         &[]
     }

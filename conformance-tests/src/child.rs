@@ -24,7 +24,8 @@ const KEPT: &str = "kept";
 /// Descriptors that a requirement with a process of its own may need, both ends together.
 pub(crate) const DESCRIPTORS: u64 = 16_384;
 
-/// Runs what this process was started for on `backend`, if it was started for one requirement.
+/// Runs what this process was started for on `backend`, if it was started for one requirement, and
+/// says whether it was: then the work is done, and the process is to end.
 /// [`run_all`](crate::run_all) asks first of all; a [`Backend::process`] of another kind has to.
 pub fn answer_if_asked(backend: &Arc<dyn Backend>) -> bool {
     let (Ok(id), Some(path)) = (std::env::var(REQUIREMENT), std::env::var_os(ANSWER)) else {

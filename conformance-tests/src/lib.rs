@@ -2,8 +2,19 @@
 //!
 //! A backend that passes runs a master and its minions; the requirements are the contract of
 //! [`saline_protocol::transport`] as data, each with its sentence, its reason, and where to look
-//! when it fails. The suite stands on `saline-protocol` alone. To adopt it, write
-//! `tests/conformance.rs`, with `harness = false` in its `[[test]]`:
+//! when it fails. The suite stands on `saline-protocol` alone.
+//!
+//! # Adopting it
+//!
+//! In `Cargo.toml`, with this crate among the `[dev-dependencies]`:
+//!
+//! ```toml
+//! [[test]]
+//! name = "conformance"
+//! harness = false
+//! ```
+//!
+//! and in `tests/conformance.rs`:
 //!
 //! ```no_run
 //! # mod mine { pub use saline_inproc::InProc as Mine; }
@@ -22,11 +33,35 @@
 //! conformance_main!(MyBackend);
 //! ```
 //!
-//! `cargo test --test conformance` runs all of it, `-- REQ` one area, `-- REQ-003` one requirement.
-//! What a backend declares that it cannot do is skipped, which is decided before anything runs; a
-//! known gap is run all the same, and passing it is a failure, so that no list outlives its reason.
-//! Every whole run writes its [report] to `target/conformance`, and `cargo nextest run` works as well.
-//! What is random is drawn from one seed, which is printed; `SALINE_CONFORMANCE_SEED` repeats it.
+//! That is all; the other methods of [`Backend`] say what can be tested besides (hostile bytes, a bad
+//! network, sockets in the file system) and what is known not to be kept.
+//!
+//! # Running it
+//!
+//! `cargo test --test conformance` runs all of it, `-- REQ` one area, `-- REQ-003` one requirement;
+//! `cargo nextest run` works as well. Each [`Requirement`] comes to a [`Verdict`], and the whole
+//! succeeds, with exit code 0, when none of them is a failure:
+//!
+//! - What a backend declares that it cannot do is skipped, which is decided before anything runs.
+//!   [`Backend::skips`] has the list checked in, so that nothing is skipped unseen.
+//! - A [known gap](Backend::known_gaps) is run all the same, and passing it is a failure, so that no
+//!   list outlives its reason.
+//! - What is random is drawn from one seed, which is printed; `SALINE_CONFORMANCE_SEED` repeats it.
+//!
+//! Every whole run writes its [report] to `target/conformance`.
+//!
+//! # What else is here
+//!
+//! [`requirements`] lists all of them, and [`contract`] makes the book of them that stands in
+//! `docs/transport-contract.md`. The [`kit`] is what they are written with; a backend may use it in
+//! tests of its own, and names the exact version then.
+//!
+//! # Versions
+//!
+//! The suite has the version of the contract that it tests, and makes the same promise: within a major
+//! version (before 1.0.0, a minor one) a backend that passed passes. New requirements begin as a
+//! [`SHOULD`](Level::Should), and an id is never used again for anything else. `docs/versions.md` says
+//! it in full.
 
 mod backend;
 mod child;
@@ -47,7 +82,7 @@ pub use requirement::{Level, Need, Requirement, Running};
 pub use run::{Verdict, run_all, run_one};
 
 /// The `main` of a `harness = false` test that runs the suite on one [`Backend`], given as an
-/// expression.
+/// expression: [`run_all`] of it.
 #[macro_export]
 macro_rules! conformance_main {
     ($backend:expr) => {

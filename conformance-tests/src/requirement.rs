@@ -12,14 +12,15 @@ use saline_protocol::transport::{Address, DropAccounting};
 use crate::kit::World;
 use crate::{Backend, Outcome, Wire, child};
 
-/// How binding a requirement is, after RFC 2119.
+/// How binding a requirement is, after RFC 2119. `Display` is its word there. All levels are run alike,
+/// and what is not kept is a failure unless it is a declared gap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Level {
-    /// Without it a backend is not one.
+    /// Without it a backend is not one, and should not be released.
     Must,
     /// A backend that does without says so as a known gap.
     Should,
-    /// Welcome.
+    /// Welcome; nothing above relies on it.
     May,
 }
 
@@ -51,9 +52,9 @@ pub struct Requirement {
     pub why: &'static str,
     /// Where to look when it fails.
     pub look_at: &'static str,
-    /// What must be declared or there for it to apply.
+    /// What must be declared or there for it to apply: all of them.
     pub needs: &'static [Need],
-    /// Checks it.
+    /// Checks it, once, in a world made for it. [`run_one`](crate::run_one) makes that.
     pub run: fn(Arc<World>) -> Running,
 }
 
@@ -62,7 +63,7 @@ pub struct Requirement {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Need {
-    /// Endpoints with hosts and ports.
+    /// Endpoints with hosts and ports; see [`Backend::endpoint`].
     Network,
     /// An IPv6 loopback on this machine.
     Ipv6,
@@ -70,17 +71,17 @@ pub enum Need {
     LocalEndpoints,
     /// No capability `local_endpoints`.
     NoLocalEndpoints,
-    /// Losses counted exactly.
+    /// The capability `drop_accounting`, exact.
     ExactDrops,
-    /// A bound on messages that is below what can be configured.
+    /// The capability `max_message`, below `usize::MAX`.
     BoundedMessages,
-    /// Raw TCP under the endpoint.
+    /// Raw TCP under the endpoint; see [`Backend::wire`].
     TcpWire,
     /// Raw UDP under the endpoint.
     UdpWire,
     /// Raw TCP or UDP under the endpoint.
     AnyWire,
-    /// Local endpoints that are sockets in the file system.
+    /// Local endpoints that are sockets in the file system; see [`Backend::local_sockets`].
     LocalSockets,
     /// A process of its own whose memory and descriptors the system tells. With it, the requirement
     /// is run in one.

@@ -15,22 +15,27 @@ use crate::{Backend, Failure, Need, Outcome, Requirement, child, quiet, requirem
 /// What a single requirement may take before it counts as hung.
 const WATCHDOG: Duration = Duration::from_secs(90);
 
-/// What came of one requirement on one backend.
+/// What came of one requirement on one backend. [`Fail`](Self::Fail) and
+/// [`UnexpectedPass`](Self::UnexpectedPass) are failures of the suite.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
     /// Kept.
     Pass,
-    /// Not kept.
+    /// Not kept: what was expected, and what happened.
     Fail(String),
-    /// Not applicable, by what the backend declares.
+    /// Not applicable, by what the backend declares or the machine has: why.
     Skipped(&'static str),
-    /// Not kept, as declared.
+    /// Not kept, as declared: the reason that was declared, and what happened.
     KnownGap(&'static str, String),
-    /// Kept although declared a gap: the declaration is stale.
+    /// Kept although declared a gap, for this reason: the declaration is stale.
     UnexpectedPass(&'static str),
 }
 
 /// Runs `requirement` on `backend`, on a runtime of its own, in a process of its own if it needs one.
+/// It may take 90 s; what is still running then has failed.
+///
+/// # Panics
+/// When called inside a Tokio runtime, since it blocks on one of its own.
 pub fn run_one(backend: &Arc<dyn Backend>, requirement: &Requirement) -> Verdict {
     if let Some(reason) = requirement.skipped(backend.as_ref()) {
         return Verdict::Skipped(reason);
@@ -88,7 +93,8 @@ pub(crate) fn check(backend: &Arc<dyn Backend>, requirement: &Requirement) -> Ou
 }
 
 /// Runs the suite on `backend` as the command line says (`-- REQ`, `--list`, `--test-threads`, as
-/// of every test), writes the report, and returns what `main` returns.
+/// of every test), writes the report if it was the whole of it, and returns what `main` returns:
+/// success, unless a requirement failed. A report that cannot be written is said and is no failure.
 pub fn run_all(backend: impl Backend) -> ExitCode {
     let backend: Arc<dyn Backend> = Arc::new(backend);
     if child::answer_if_asked(&backend) {

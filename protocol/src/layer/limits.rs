@@ -1,4 +1,7 @@
 //! Checks sizes, bounds the requests in flight, and refuses what a backend declares it cannot do.
+//!
+//! What it does not do, because only the backend can: look at the size of what comes in, and bound what
+//! waits on the serving side.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,6 +16,17 @@ use crate::transport::{
 };
 
 /// A transport that keeps to its [`Limits`] and [`Capabilities`].
+///
+/// | refused | with |
+/// |---|---|
+/// | an endpoint of another scheme, without an address, or a path without `local_endpoints` | `Config` |
+/// | TLS on a network endpoint of a backend that is not `encrypted` | `Config` |
+/// | a `max_message` above what the backend can carry | `Config` |
+/// | a place for publications where there is none, or none where it is needed | `Config` |
+/// | no topic, or more than `subscriptions_per_connection` in one `subscribe` | `Config` |
+/// | a request or publication above `max_message` | `TooLarge` |
+///
+/// Replies are checked by [`Reply::send`](crate::transport::Reply::send).
 #[derive(Debug)]
 pub struct Limited {
     inner: Arc<dyn Transport>,

@@ -4,9 +4,18 @@ use std::time::Duration;
 
 use crate::random;
 
-/// Exponential backoff with full jitter: attempt n waits a random time of up to
+/// Exponential backoff with full jitter: attempt n, counted from 0, waits a random time of up to
 /// `first * 2^n`, never above `max` and never below a tenth of that bound, so that a fleet whose
 /// master restarts does not come back in one wave.
+///
+/// ```
+/// use std::time::Duration;
+/// use saline_protocol::transport::Backoff;
+///
+/// let mut backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(10));
+/// assert!(backoff.next_delay() <= Duration::from_millis(200));
+/// assert!(backoff.next_delay() <= Duration::from_millis(400));
+/// ```
 ///
 /// After: "Exponential Backoff And Jitter", M. Brooker, 2015.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,7 +26,7 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// Waits between `first` and `max`.
+    /// Waits whose bound grows from `first` to `max`; a `max` below `first` counts as `first`.
     pub fn new(first: Duration, max: Duration) -> Self {
         Self {
             first,
@@ -26,7 +35,7 @@ impl Backoff {
         }
     }
 
-    /// The time to wait before the next attempt.
+    /// The time to wait before the next attempt. Each call counts as an attempt that failed.
     pub fn next_delay(&mut self) -> Duration {
         let bound = self
             .first
@@ -50,7 +59,7 @@ impl Default for Backoff {
     }
 }
 
-/// A random duration from zero to `bound`.
+/// A random duration from zero to `bound`; `bound` itself where the system has no randomness.
 pub fn jitter(bound: Duration) -> Duration {
     let mut bytes = [0u8; 4];
     // Without randomness the herd is not spread, which is worse but not wrong.

@@ -14,11 +14,20 @@ pub enum DropAccounting {
 ///
 /// They are known before anything starts, so that a test can be listed as skipped and a
 /// configuration refused.
+///
+/// ```
+/// use saline_protocol::transport::{Capabilities, DropAccounting};
+///
+/// // Payloads of up to 1 GiB, paths on this machine, and every loss counted.
+/// let able = Capabilities::new(1 << 30).with_local_endpoints().with_exact_drops();
+/// assert!(able.local_endpoints && !able.encrypted);
+/// assert_eq!(able.drop_accounting, DropAccounting::Exact);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Capabilities {
     /// The largest payload in bytes that the backend can carry at all. A backend for which this is
-    /// below the configured `max_message_size` refuses to start.
+    /// below the configured `max_message_size` refuses to start (`LIM-007`).
     pub max_message: usize,
     /// Whether [`Address::Local`](super::Address::Local) endpoints (a path on this machine) are served.
     pub local_endpoints: bool,
@@ -26,11 +35,14 @@ pub struct Capabilities {
     /// [`ServeAt::publications`](super::ServeAt::publications) and the `at` of
     /// [`Client::subscribe`](super::Client::subscribe) given.
     pub publications_apart: bool,
-    /// Whether the backend can encrypt. One that cannot refuses to start when TLS is asked for.
+    /// Whether the backend can encrypt its network links with [`Context::tls`](super::Context::tls).
+    /// One that cannot refuses to start when that is asked for. What the channel above encrypts is
+    /// encrypted on every backend.
     pub encrypted: bool,
     /// How exactly it counts what a subscriber lost.
     pub drop_accounting: DropAccounting,
-    /// Whether a broker that the backend did not start stands between the two ends.
+    /// Whether a broker that the backend did not start stands between the two ends. So far it is told
+    /// to operators and in reports, and nothing else follows from it.
     pub brokered: bool,
 }
 

@@ -31,7 +31,8 @@ impl Clock {
         SystemTime::now()
     }
 
-    /// That long from now: the form in which the contract takes deadlines.
+    /// That long from now: the form in which the contract takes the deadlines of requests and
+    /// subscriptions.
     pub fn after(self, duration: Duration) -> Instant {
         Instant::now() + duration
     }
@@ -52,7 +53,7 @@ impl Clock {
         tokio::time::sleep(duration).await;
     }
 
-    /// Runs `future` until `deadline`.
+    /// Runs `future` until `deadline`. It is polled at least once, also when that has passed.
     ///
     /// # Errors
     /// [`Elapsed`] when the deadline comes first; the future is dropped then.
@@ -69,7 +70,11 @@ impl Clock {
             .map_err(|_| Elapsed)
     }
 
-    /// A timer that ticks every `period`, first after one period; ticks that were missed are skipped.
+    /// A timer that ticks every `period`, first after one period. Ticks that were missed are skipped,
+    /// and the next comes a period after the one that was late.
+    ///
+    /// # Panics
+    /// When `period` is zero.
     pub fn interval(self, period: Duration) -> tokio::time::Interval {
         let mut interval = tokio::time::interval_at(Instant::now() + period, period);
         interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);

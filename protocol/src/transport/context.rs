@@ -10,15 +10,38 @@ use tokio_util::task::TaskTracker;
 use super::{Backoff, Clock, Counters, Limits, Metric, MetricsSink, Tls};
 
 /// Handed to every [`Transport::serve`](super::Transport::serve) and
-/// [`Transport::connect`](super::Transport::connect). A backend takes its tasks, clock, bounds,
-/// backoff and counters from here: it never calls `tokio::spawn`, reads a clock or has a number of
-/// its own.
+/// [`Transport::connect`](super::Transport::connect).
 ///
-/// A clone shares everything. [`child`](Self::child) makes a part that can be ended alone.
+/// # Contract
+/// - A backend takes its tasks, clock, bounds, backoff and counters from here: it never calls
+///   `tokio::spawn`, reads a clock or has a number of its own.
+/// - All of its tasks are on the tracker that it was given. After the `shutdown` of a server or a
+///   client has returned, that holds nothing of it (`SHU-003`). To close the tracker and to wait for it
+///   is for whoever handed it in.
+/// - When the token is cancelled, every task ends at its next await, and whoever waits is told:
+///   requests and publications by an error, streams by `None` (`SHU-011`). Nothing that must happen
+///   may stand behind an await; it belongs into a guard that the task owns.
+///
+/// A clone shares everything, tracker and token too. [`child`](Self::child) makes a part that can be
+/// ended and waited for alone: give one to each server and each client.
+///
+/// ```
+/// use saline_protocol::transport::{Context, Limits};
+/// # #[tokio::main(flavor = "current_thread")] async fn main() {
+/// let daemon = Context::new(Limits::default());
+/// let link = daemon.child();
+/// link.spawn(std::future::pending());
+/// assert_eq!((daemon.tracker.len(), link.tracker.len()), (0, 1));
+///
+/// daemon.cancel.cancel();
+/// link.tracker.close();
+/// link.tracker.wait().await;
+/// # }
+/// ```
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Context {
-    /// Owns every task of the backend; empty after a shutdown, which is tested.
+    /// Owns every task of the backend.
     pub tracker: TaskTracker,
     /// Ends every task of the backend when cancelled. A graceful end is the `shutdown` of the roles.
     pub cancel: CancellationToken,
@@ -26,9 +49,10 @@ pub struct Context {
     pub limits: Limits,
     /// Reads and awaits time.
     pub clock: Clock,
-    /// A fresh copy of this paces each reconnection.
+    /// Paces attempts that failed. A fresh copy is taken whenever a link is lost, so that the first
+    /// wait is short again.
     pub backoff: Backoff,
-    /// Where the backend counts.
+    /// Where the backend counts what it alone sees: see [`Metric`].
     pub metrics: Arc<dyn MetricsSink>,
     /// What to encrypt network links with, when that was asked for. A backend that is not
     /// [`encrypted`](super::Capabilities::encrypted) is refused then; local endpoints have no use
@@ -37,7 +61,8 @@ pub struct Context {
 }
 
 impl Context {
-    /// A context with these limits, a tracker of its own, and counters that nobody reads.
+    /// A context with these limits, a tracker and a token of its own, the default backoff, no TLS, and
+    /// counters that nobody reads.
     pub fn new(limits: Limits) -> Self {
         Self {
             tracker: TaskTracker::new(),
@@ -72,7 +97,9 @@ impl Context {
     }
 
     /// A part with a tracker and a token of its own: cancelling this one cancels the child, not the
-    /// other way round.
+    /// other way round. For whoever hands contexts out: a backend's tasks belong on the tracker that it
+    /// was given, so one that wants to end a part alone takes a
+    /// [`child_token`](CancellationToken::child_token) of [`cancel`](Self::cancel).
     #[must_use]
     pub fn child(&self) -> Self {
         Self {
@@ -83,7 +110,8 @@ impl Context {
     }
 
     /// Spawns a task that the tracker owns. It is dropped at its next await point when
-    /// [`cancel`](Self::cancel) is cancelled.
+    /// [`cancel`](Self::cancel) is cancelled. Has to be called inside a Tokio runtime, as everything
+    /// that spawns.
     pub fn spawn<F>(&self, task: F) -> JoinHandle<()>
     where
         F: Future<Output = ()> + Send + 'static,
@@ -99,7 +127,8 @@ impl Context {
     }
 
     /// Runs something that blocks (a name look-up, closing a libzmq socket) on a thread that the
-    /// tracker owns. It cannot be cancelled, so it must end by itself.
+    /// tracker owns. It cannot be cancelled, so it must end by itself, and soon: a shutdown waits for
+    /// it.
     pub fn spawn_blocking<T, F>(&self, work: F) -> JoinHandle<T>
     where
         T: Send + 'static,

@@ -13,8 +13,29 @@ const PART: usize = 16;
 
 /// Queues deliveries for one subscriber within [`Limits::subscriber_queue_messages`] and
 /// [`Limits::subscriber_queue_bytes`]. What does not fit is dropped, counted, and told to the
-/// subscriber as one [`Delivery::Lagged`] at the place of the loss. For every backend: bounding,
-/// counting and waking are written once.
+/// subscriber as one [`Delivery::Lagged`] at the place of the loss. A message larger than the whole
+/// queue fits when it is empty. For every backend: bounding, counting and waking are written once.
+///
+/// Room is given back in steps of up to 64 messages, or when everything was read.
+///
+/// ```
+/// use saline_protocol::transport::{Delivery, Limits, Lost, Topic, delivery_queue};
+///
+/// let mut limits = Limits::default();
+/// limits.subscriber_queue_messages = 2;
+/// let (sender, mut receiver) = delivery_queue(&limits);
+/// let topic: Topic = "job/all".parse().unwrap();
+/// let message = |text: &'static str| Delivery::Message {
+///     topic: topic.clone(),
+///     payload: text.into(),
+/// };
+///
+/// // Three came in together, and one of them had no room.
+/// assert_eq!(sender.push_all(["a", "b", "c"].map(message)), 1);
+/// assert_eq!(receiver.try_next(), Some(message("a")));
+/// assert_eq!(receiver.try_next(), Some(message("b")));
+/// assert_eq!(receiver.try_next(), Some(Delivery::Lagged(Lost::Messages(1))));
+/// ```
 pub fn delivery_queue(limits: &Limits) -> (DeliverySender, DeliveryReceiver) {
     let messages = limits.subscriber_queue_messages;
     let shared = Arc::new(Shared {
@@ -100,13 +121,18 @@ pub struct DeliverySender(Arc<Shared>);
 
 impl DeliverySender {
     /// Queues one delivery without waiting. Returns how many messages were dropped: one, when a
-    /// message did not fit, else none.
+    /// message did not fit, else none. Count them as [`Metric::Lost`](super::Metric::Lost).
+    ///
+    /// Link events and losses always fit: losses that follow each other become one, and so do changes
+    /// of the link that nobody has read, so that a subscriber that never reads costs no memory.
     pub fn push(&self, delivery: Delivery) -> u64 {
         self.push_all([delivery])
     }
 
     /// Queues what came in together, in its order, and wakes the subscriber once. Returns how many
-    /// messages were dropped.
+    /// messages were dropped. For a read that brought several: one lock and one wake instead of many.
+    ///
+    /// `deliveries` is run under the queue's lock: it must neither wait nor touch this queue.
     pub fn push_all(&self, deliveries: impl IntoIterator<Item = Delivery>) -> u64 {
         let shared = &*self.0;
         let mut state = shared.lock();
@@ -141,7 +167,7 @@ impl DeliverySender {
         dropped
     }
 
-    /// Whether the subscriber has been dropped.
+    /// Whether the subscriber has been dropped. What is pushed then goes nowhere, and is not counted.
     pub fn is_closed(&self) -> bool {
         self.0.lock().receiver_gone
     }

@@ -6,7 +6,16 @@ use std::path::PathBuf;
 
 use super::{Error, ErrorKind, Options, Result};
 
-/// A name or an address, and a port. Port 0 asks the system for a free one.
+/// A name or an address, and a port. To a server, port 0 asks the system for a free one, the same for
+/// everything that the name resolves to; [`Server::bound`](super::Server::bound) says which (`CON-009`).
+///
+/// ```
+/// use saline_protocol::transport::HostPort;
+///
+/// assert_eq!(HostPort::parse("salt:4507", 4506)?, HostPort::new("salt", 4507));
+/// assert_eq!(HostPort::parse("2001:db8::1", 4506)?.to_string(), "[2001:db8::1]:4506");
+/// # Ok::<(), saline_protocol::transport::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct HostPort {
     /// `192.0.2.1`, `2001:db8::1` (without brackets) or a name.
@@ -16,7 +25,7 @@ pub struct HostPort {
 }
 
 impl HostPort {
-    /// A host and a port as they are.
+    /// A host and a port as they are, without looking at either.
     pub fn new(host: impl Into<String>, port: u16) -> Self {
         Self {
             host: host.into(),
@@ -24,7 +33,8 @@ impl HostPort {
         }
     }
 
-    /// Reads `host`, `host:port`, `[v6]`, `[v6]:port` or a bare `v6`, as Salt's `master` option does.
+    /// Reads `host`, `host:port`, `[v6]`, `[v6]:port` or a bare `v6`, as Salt's `master` option does;
+    /// `default_port` where none is given. Nothing is resolved.
     ///
     /// # Errors
     /// `Config` when the host is empty or the port is not a number from 0 to 65535.
@@ -88,24 +98,39 @@ impl fmt::Display for HostPort {
 pub enum Address {
     /// Reached over a network.
     Network {
-        /// One or more. A client tries them in order until one answers; a server listens on all.
+        /// One or more. A client tries them in order until one answers, each time that it connects
+        /// (`CON-014`); a server listens on all or on none.
         addresses: Vec<HostPort>,
         /// What follows the authority in a URL, for backends that have such a thing.
         path: Option<String>,
     },
     /// A path on this machine: a Unix socket, or what the backend makes of it. Only with the
-    /// capability `local_endpoints`.
+    /// capability [`local_endpoints`](super::Capabilities::local_endpoints).
+    ///
+    /// A socket in the file system lets no other user in (`BUS-001`), replaces what a dead process
+    /// left, disturbs neither somebody who listens nor a file that is no socket, both `Refused`
+    /// (`BUS-003` to `BUS-005`), and goes with its server (`BUS-006`). What is local is never encrypted.
     Local(PathBuf),
 }
 
 /// A scheme, an address and the options of its backend.
+///
+/// ```
+/// use saline_protocol::transport::{Endpoint, HostPort};
+///
+/// let anywhere = Endpoint::network("tcp", HostPort::new("127.0.0.1", 0));
+/// assert_eq!(anywhere.to_string(), "tcp://127.0.0.1:0");
+/// assert_eq!(Endpoint::local("tcp", "/run/saline/bus").port(), None);
+/// ```
+///
+/// `Display` leaves the options out, and `Debug` does not show those that are secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Endpoint {
     /// Names the transport in the [`Registry`](super::Registry).
     pub scheme: String,
     /// Where.
     pub address: Address,
-    /// How, typed by the backend.
+    /// How, of the kinds that the backend declares; see [`Transport::options`](super::Transport::options).
     pub options: Options,
 }
 
@@ -138,7 +163,7 @@ impl Endpoint {
         self
     }
 
-    /// The same place with another port, when it is on a network.
+    /// The same place with another port, at each of its addresses, when it is on a network.
     #[must_use]
     pub fn with_port(mut self, new: u16) -> Self {
         if let Address::Network { addresses, .. } = &mut self.address {

@@ -1,4 +1,4 @@
-//! What can go wrong on a transport, as a closed set of kinds.
+//! What can go wrong on a transport, as a set of kinds.
 
 use std::borrow::Cow;
 
@@ -6,6 +6,23 @@ use std::borrow::Cow;
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// What went wrong. The kind is contract and tested; the text is not, and nothing decides by it.
+///
+/// Which operation ends with which kind stands under its *Errors*; together they are:
+///
+/// | kind | ends | did a request run? | can a retry help? |
+/// |---|---|---|---|
+/// | `Unreachable` | `connect`, `request`, `subscribe` | no, and it never will | yes |
+/// | `ConnectionLost` | `request` | perhaps | yes |
+/// | `TimedOut` | `request`; a `shutdown` that had to cut something | perhaps, or it may still | yes |
+/// | `NoReply` | `request` | perhaps | yes |
+/// | `TooLarge` | `request`, `publish`, `Reply::send` | no | no |
+/// | `Refused` | `serve` | | no |
+/// | `Closed` | whatever is asked of an end that was shut down | no, if it had not been sent; else perhaps | no |
+/// | `Config` | `serve`, `connect`, `subscribe`, the registry, options | | no |
+/// | `Protocol` | none of them: see there | | no |
+///
+/// That a retry can help does not say that it is safe: after `ConnectionLost`, `TimedOut` and `NoReply`
+/// a request may have had its effect, and only whoever made it knows whether it may have it twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -19,13 +36,17 @@ pub enum ErrorKind {
     NoReply,
     /// A payload above [`Limits::max_message`](super::Limits::max_message).
     TooLarge,
-    /// The peer, or the operating system, said no: a port in use, a uid that is not ours.
+    /// The operating system, or whoever was there before, said no: a port in use, an address that is
+    /// not this machine's, a folder of somebody else.
     Refused,
-    /// This end has been shut down.
+    /// This end has been shut down, or its context was cancelled.
     Closed,
-    /// The configuration asks for something that cannot be.
+    /// The configuration, or the caller, asks for something that cannot be.
     Config,
-    /// The peer broke the backend's own protocol.
+    /// The peer broke the backend's own protocol. For a backend's own use, between its parts: to a
+    /// caller of the contract such a peer is one whose link broke (`ConnectionLost`) or could not be
+    /// made (`Unreachable`), and it is counted as
+    /// [`Metric::PeersRefused`](super::Metric::PeersRefused).
     Protocol,
 }
 
@@ -45,7 +66,8 @@ impl ErrorKind {
         }
     }
 
-    /// Whether the same operation can succeed later without anybody changing anything.
+    /// Whether the same operation can succeed later without anybody changing anything. Whether
+    /// repeating it is safe is another question; see [`ErrorKind`].
     pub fn is_retryable(self) -> bool {
         matches!(
             self,
@@ -55,6 +77,15 @@ impl ErrorKind {
 }
 
 /// An error of the transport contract: a kind, what it happened to, and the source.
+///
+/// ```
+/// use saline_protocol::transport::{Error, ErrorKind};
+///
+/// let cause = std::io::Error::other("address in use");
+/// let error = Error::new(ErrorKind::Refused, "cannot listen on 192.0.2.1:4506").with_source(cause);
+/// assert_eq!(error.kind(), ErrorKind::Refused);
+/// assert!(!error.is_retryable());
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {context}", kind.name())]
 pub struct Error {
@@ -86,7 +117,8 @@ impl Error {
         self
     }
 
-    /// The same, saying that a retry can (or cannot) help where the kind alone would say otherwise.
+    /// The same, saying that a retry can (or cannot) help where the kind alone would say otherwise: a
+    /// name that no server will ever have, say.
     #[must_use]
     pub fn retryable(mut self, retryable: bool) -> Self {
         self.retryable = retryable;
@@ -103,7 +135,8 @@ impl Error {
         self.retryable
     }
 
-    /// A payload of `size` bytes against a limit of `limit` bytes.
+    /// `TooLarge`: a payload of `size` bytes against a limit of `limit` bytes. `what` names it: "a
+    /// request".
     pub fn too_large(what: &str, size: usize, limit: usize) -> Self {
         Self::new(
             ErrorKind::TooLarge,
@@ -111,7 +144,7 @@ impl Error {
         )
     }
 
-    /// This end has been shut down.
+    /// `Closed`: this end has been shut down.
     pub fn closed() -> Self {
         Self::new(ErrorKind::Closed, "this end has been shut down")
     }

@@ -6,32 +6,58 @@ use std::time::Duration;
 const MIB: usize = 1024 * 1024;
 
 /// Every bound that a backend needs. They come from the configuration, and from the conformance
-/// suite with short times, so that no backend has numbers of its own.
+/// suite with short times, so that no backend has numbers of its own. A count of zero or a time of
+/// none asks for nothing that a backend could give; whoever makes limits leaves both out.
+///
+/// Each end keeps to its own. The [layer](crate::layer::limits) keeps
+/// [`max_message`](Self::max_message) of what is sent, [`requests_in_flight`](Self::requests_in_flight)
+/// and the number of topics of one `subscribe`; all else is the backend's.
+///
+/// No queue of a backend is without bound. Where one is full, it waits for room (requests, answers), or
+/// drops for one slow subscriber alone and says so (publications).
+///
+/// ```
+/// use std::time::Duration;
+/// use saline_protocol::transport::Limits;
+///
+/// let mut limits = Limits::default();
+/// limits.ping_interval = Duration::from_secs(1);
+/// assert_eq!(limits.max_message, 64 << 20);
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// The largest payload in bytes, of a request, a reply and a publication alike. Salt's operators
-    /// know it as `max_message_size`; 64 MiB by default.
+    /// The largest payload in bytes, of a request, a reply and a publication alike, on every backend
+    /// to the byte (`LIM-001` to `LIM-003`). What announces more is refused before
+    /// anything is allocated for it. In the configuration it is `max_message_size`; 64 MiB.
     pub max_message: usize,
-    /// Requests that one client may have in flight or queued; further callers wait for a permit. 1,024.
+    /// Requests that one client may have in flight or queued; further callers wait for a permit, in
+    /// their order (`LIM-005`). 1,024.
     pub requests_in_flight: usize,
-    /// Requests that one server holds unanswered before it stops reading more. 16,384.
+    /// Requests that one server has handed out and that are not answered; at so many it stops reading
+    /// more, and the clients wait (`LIM-004`). 16,384.
     pub requests_unanswered: usize,
-    /// How often an idle link is pinged. A peer that is gone without a FIN is noticed within two
-    /// of these, on both sides. 5 s.
+    /// How often a link is pinged, at least, by both sides, whether it is idle or not. A peer that is
+    /// gone without a FIN is noticed within two of these: by the client always, by the server where it
+    /// can tell who left (`CON-026`, a `SHOULD`). A large message on its way is no silence
+    /// (`LIM-010`). [`Silence`](super::Silence) judges it. 5 s.
     pub ping_interval: Duration,
-    /// How long `connect` tries before it says `Unreachable`. 5 s.
+    /// How long `connect` tries before it says `Unreachable`, all addresses and the handshake together;
+    /// each attempt to reconnect may take as long. 5 s.
     pub connect_timeout: Duration,
-    /// How long a peer may take for the backend's own handshake. 5 s.
+    /// How long a peer may take for the whole of the backend's own handshake before the server closes
+    /// its connection, however busy it is with it (`SEC-004`, `SEC-007`). 5 s.
     pub handshake_timeout: Duration,
     /// Messages that wait for one slow subscriber before it loses some. 1,024.
     pub subscriber_queue_messages: usize,
     /// Bytes that wait for one slow subscriber before it loses some. 16 MiB. A single message
     /// above this is still delivered to a queue that is empty.
     pub subscriber_queue_bytes: usize,
-    /// Connections that one server holds at once. 16,384.
+    /// Connections that one server holds at once; it takes no other until one has gone (`LIM-011`).
+    /// 16,384.
     pub connections: usize,
-    /// Subscriptions that one connection may hold. 1,024.
+    /// Topics that one connection may be subscribed to, all of its subscribers together (`LIM-008`).
+    /// 1,024.
     pub subscriptions_per_connection: usize,
 }
 

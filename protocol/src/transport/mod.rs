@@ -1,20 +1,84 @@
 //! The transport contract: how messages travel, and nothing else.
 //!
-//! A backend implements [`Transport`]; [`serve`](Transport::serve) gives a [`Server`] and
-//! [`connect`](Transport::connect) a [`Client`]. Between them there are two roles:
+//! Whoever writes a backend implements [`Transport`] and keeps what these pages say; the conformance
+//! suite, `saline-conformance`, tells whether it does. Whoever uses one takes it from a
+//! [`Registry`]. The unit is a message, not a stream. Identity, secrecy and meaning live above, in
+//! [`channel`](crate::channel) and [`message`](crate::message): a payload is opaque here, and what a
+//! connection says about who its peer is counts for nothing.
+//!
+//! Everything is object-safe, because the configuration chooses the backend at run time.
+//!
+//! # The roles
+//!
+//! [`serve`](Transport::serve) gives a [`Server`], whose parts are owned apart, and
+//! [`connect`](Transport::connect) a [`Client`], which opens [`Subscriber`]s:
 //!
 //! | role | does | promises |
 //! |---|---|---|
 //! | [`Requests`] | yields incoming requests, each with a one-shot [`Reply`] | a dropped reply is told at once; malformed peers cost nothing |
-//! | [`Client`] | makes requests, any number at once | exactly one outcome each; nothing is ever replayed |
 //! | [`Publisher`] | publishes on a [`Topic`] | never waits for a slow subscriber |
+//! | [`ServerControl`] | cuts peers, ends the server | a graceful end that leaves nothing behind |
+//! | [`Client`] | makes requests, any number at once | exactly one outcome each; nothing is ever replayed |
 //! | [`Subscriber`] | yields messages and link events | subscribed means subscribed; a loss is told |
 //!
-//! Identity, secrecy and meaning live above, in `channel` and
-//! [`message`](crate::message): a payload is opaque here, and what a peer's connection says about
-//! who it is counts for nothing.
+//! # Using a transport
 //!
-//! Everything is object-safe, because the configuration chooses the backend at run time.
+//! ```
+//! use std::time::Duration;
+//! use saline_protocol::transport::{Context, Endpoint, HostPort, Registry, Result};
+//!
+//! async fn ask(registry: &Registry, context: &Context) -> Result<()> {
+//!     let transport = registry.get("tcp")?;
+//!     let master = HostPort::parse("salt.example.com", 4506)?;
+//!     let endpoint = Endpoint::network(transport.scheme(), master);
+//!
+//!     // A child of its own: its tracker is empty when the client is down.
+//!     let client = transport.connect(&endpoint, context.child()).await?;
+//!     let deadline = context.clock.after(Duration::from_secs(5));
+//!     let answer = client.request("how are you?".into(), deadline).await?;
+//!     println!("{} bytes", answer.len());
+//!     client.shutdown(Duration::from_secs(1)).await
+//! }
+//! ```
+//!
+//! # Where each promise stands
+//!
+//! Each is said once, under *Contract*, *Errors* or *Cancel safety* of the item in the middle; the
+//! requirements of the suite on the right hold a backend to it. `REQ`, say, is all of that area;
+//! `docs/transport-contract.md` has every sentence.
+//!
+//! | promise | read | checked by |
+//! |---|---|---|
+//! | one outcome a request, never another's, nothing replayed | [`Client`], [`Client::request`] | `REQ`, `CON-002` to `CON-005`, `CON-018` |
+//! | a reply that is dropped is told | [`Reply`], [`ReplyRoute`] | `REQ-005`, `REQ-006` |
+//! | the order of a client's requests | [`Requests`] | `REQ-007` |
+//! | subscribed means subscribed, filters, order, no duplicates | [`Client::subscribe`], [`Subscriber`], [`TopicFilter`] | `PUB`, `CON-007` |
+//! | a slow subscriber loses alone, and is told | [`Publisher`], [`Delivery::Lagged`], [`delivery_queue`] | `PUB-007` to `PUB-010` |
+//! | every size and number is bounded | [`Limits`], [`Requests`] | `LIM`, `SEC-006` |
+//! | reconnecting, one event for each change | [`Client`], [`Delivery`] | `CON-003` to `CON-007`, `CON-019` to `CON-021` |
+//! | a silent peer is noticed | [`Limits::ping_interval`], [`Silence`] | `CON-020`, `CON-026`, `CON-027` |
+//! | what was bound, port 0 | [`Server::bound`], [`HostPort`] | `CON-009` to `CON-014` |
+//! | hostile peers cost their own connection | [`Requests`], [`Limits::handshake_timeout`] | `SEC` |
+//! | any future may be dropped | every *Cancel safety* | `CAN` |
+//! | an end that is graceful, complete, and can be waited for twice | [`Client::shutdown`], [`ServerControl::shutdown`], [`Context`] | `SHU` |
+//! | who reaches a local endpoint | [`Address::Local`] | `BUS`, `CON-017` |
+//! | what is declared, refused and counted | [`Capabilities`], [`Options`], [`Metric`] | `OBS` |
+//! | what went wrong | [`ErrorKind`] | all of them |
+//!
+//! # What is done for a backend
+//!
+//! A [`Registry`] hands every transport out in the [layers](crate::layer): they check the sizes of
+//! what is sent, bound the requests in flight, refuse endpoints and limits that the backend does not
+//! declare, and count the traffic. [`delivery_queue`], [`Silence`], [`Backoff`] and [`Clock`] are
+//! the parts that every backend would otherwise write again.
+//!
+//! # Versions
+//!
+//! Semantic versioning holds for this module and for the suite (before 1.0.0, a minor version counts
+//! as a major one). Within a major version a backend goes on compiling, and goes on passing: traits
+//! get new methods only with a default, what is `#[non_exhaustive]` gets new variants and fields,
+//! and a new requirement begins as a `SHOULD`. What stands under *Contract*, *Errors* and *Cancel
+//! safety* is promised; the text of an error is not. `docs/versions.md` says it in full.
 
 mod backoff;
 mod capabilities;

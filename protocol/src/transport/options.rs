@@ -11,20 +11,37 @@ use super::{Error, ErrorKind, Result};
 pub enum OptionKind {
     /// `True` or `False`.
     Bool,
-    /// A whole number from zero.
+    /// A whole number, from zero to `u64::MAX`. A narrower range is the backend's to check, with
+    /// [`ErrorKind::Config`], when it serves or connects.
     Integer,
     /// Any text.
     Text,
 }
 
-/// One option of a backend's section of the configuration (the section is named by the scheme).
+/// One option of a backend's section of the configuration (the section is named by the scheme). A
+/// backend lists them in a constant:
+///
+/// ```
+/// use saline_protocol::transport::{OptionKind, OptionSpec, OptionValue, Options};
+///
+/// const SPECS: &[OptionSpec] = &[OptionSpec {
+///     name: "backlog",
+///     kind: OptionKind::Integer,
+///     secret: false,
+///     help: "connections that wait to be accepted; 1024",
+/// }];
+///
+/// let given = Options::check(SPECS, [("backlog".to_owned(), OptionValue::Integer(16))])?;
+/// assert_eq!(given.integer("backlog", 1024), 16);
+/// # Ok::<(), saline_protocol::transport::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OptionSpec {
     /// Its name in the configuration.
     pub name: &'static str,
     /// What it takes.
     pub kind: OptionKind,
-    /// Whether its value is kept out of logs and `Debug`.
+    /// Whether its value is kept out of logs and `Debug` (`OBS-009`).
     pub secret: bool,
     /// One line for the operators' book, with the unit and the default.
     pub help: &'static str,
@@ -55,7 +72,8 @@ impl fmt::Debug for OptionValue {
     }
 }
 
-/// Options of one endpoint, checked against what its backend declares.
+/// Options of one endpoint, checked against what its backend declares: what was not given is not in
+/// it, and the backend's default holds.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Options(BTreeMap<&'static str, OptionValue>);
 
@@ -65,7 +83,8 @@ impl Options {
         Self::default()
     }
 
-    /// Checks `given` against `specs`.
+    /// Checks `given` against `specs`, and marks what those declare secret. Of a name that is given
+    /// twice, the last value counts.
     ///
     /// # Errors
     /// `Config` for a name that is not declared (the error lists those that are) or a value of the
@@ -110,7 +129,7 @@ impl Options {
         self.0.get(name)
     }
 
-    /// A whole number, or `default`.
+    /// A whole number, or `default` when none was given.
     pub fn integer(&self, name: &str, default: u64) -> u64 {
         match self.get(name) {
             Some(OptionValue::Integer(value)) => *value,
@@ -118,7 +137,7 @@ impl Options {
         }
     }
 
-    /// A truth value, or `default`.
+    /// A truth value, or `default` when none was given.
     pub fn bool(&self, name: &str, default: bool) -> bool {
         match self.get(name) {
             Some(OptionValue::Bool(value)) => *value,

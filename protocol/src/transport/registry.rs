@@ -11,6 +11,18 @@ use crate::layer;
 ///
 /// What comes out of a registry is wrapped in the [layers](crate::layer), so that no backend has to
 /// check sizes or count by itself, and none can forget to.
+///
+/// ```
+/// use saline_protocol::transport::{ErrorKind, Registry, Transport};
+///
+/// /// A daemon's transports: one of a crate of its own, beside the others.
+/// fn with_mine(others: Registry, mine: impl Transport + 'static) -> Registry {
+///     others.with(mine)
+/// }
+///
+/// let error = Registry::new().get("smoke-signals").unwrap_err();
+/// assert_eq!(error.kind(), ErrorKind::Config);
+/// ```
 #[derive(Debug, Clone, Default)]
 pub struct Registry {
     transports: BTreeMap<&'static str, Arc<dyn Transport>>,
@@ -37,14 +49,16 @@ impl Registry {
         self
     }
 
-    /// The same, with `scheme` serving networks where the configuration does not say.
+    /// The same, with `scheme` serving networks where the configuration does not say. One that is not
+    /// registered shows when it is asked for, by [`get`](Self::get).
     #[must_use]
     pub fn with_network_default(mut self, scheme: &'static str) -> Self {
         self.network_default = Some(scheme);
         self
     }
 
-    /// The same, with `scheme` serving local endpoints where the configuration does not say.
+    /// The same, with `scheme` serving local endpoints where the configuration does not say. One that
+    /// is not registered shows when it is asked for.
     #[must_use]
     pub fn with_local_default(mut self, scheme: &'static str) -> Self {
         self.local_default = Some(scheme);

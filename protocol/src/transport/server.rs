@@ -21,7 +21,24 @@ pub struct ServeAt {
 }
 
 /// A running server. Its parts are owned apart, because the rooms that use them are. Dropping all of
-/// them without a [`shutdown`](ServerControl::shutdown) ends the server as well, without waiting.
+/// them without a [`shutdown`](ServerControl::shutdown) ends the server as well, without waiting
+/// (`SHU-014`). Dropping the requests alone leaves the publisher working; what is asked then ends
+/// with `NoReply` or at its deadline (`REQ-012`).
+///
+/// ```
+/// use saline_protocol::transport::{Context, Result, ServeAt, Transport};
+///
+/// async fn echo(transport: &dyn Transport, at: ServeAt, context: Context) -> Result<()> {
+///     let mut server = transport.serve(at, context).await?;
+///     println!("serving at {}", server.bound.requests);
+///     // Until somebody who holds `server.control` shuts it down.
+///     while let Some(request) = server.requests.next().await {
+///         // What came in was within the limit, so the same goes out.
+///         let _ = request.reply.send(request.payload);
+///     }
+///     Ok(())
+/// }
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Server {
@@ -32,6 +49,7 @@ pub struct Server {
     /// Cuts peers, and ends the server.
     pub control: Arc<dyn ServerControl>,
     /// What was bound: the endpoints asked for, port 0 replaced by the port that the system chose.
+    /// A client on this machine can connect to it as it is.
     pub bound: ServeAt,
 }
 
@@ -56,21 +74,24 @@ impl Server {
 ///
 /// # Contract
 /// - A malformed peer costs nothing but its own connection: it never ends the stream and never
-///   delays another peer.
+///   delays another peer (`SEC`).
 /// - At most [`Limits::requests_unanswered`](super::Limits::requests_unanswered) requests are
-///   handed out unanswered; above that the backend stops reading.
-/// - Requests of one client come in the order in which it sent them.
+///   handed out unanswered; above that the backend stops reading, and loses none (`LIM-004`).
+/// - Requests of one client come in the order in which it sent them (`REQ-007`).
+/// - A request that was not handed out before a shutdown is never run by this server (`SHU-013`).
 #[async_trait]
 pub trait Requests: Send + fmt::Debug {
-    /// The next request; `None` once the server has been shut down, and for ever after.
+    /// The next request; `None` once the server has been shut down or its context was cancelled, and
+    /// for ever after.
     ///
     /// # Cancel safety
-    /// No request is lost when the future is dropped.
+    /// No request is lost when the future is dropped (`CAN-003`).
     async fn next(&mut self) -> Option<Request>;
 
     /// The next request, if it is there already: for handlers that take many. It yields what
-    /// [`next`](Self::next) would, in the same order, and `None` says nothing but "not now", so that
-    /// a backend without a queue of its own need not write it.
+    /// [`next`](Self::next) would, in the same order (`REQ-013`), and `None` says nothing but "not
+    /// now", so that a backend without a queue of its own need not write it. It never yields to the
+    /// runtime: take a bounded number before the next await.
     fn try_next(&mut self) -> Option<Request> {
         None
     }
@@ -100,7 +121,8 @@ impl Request {
     }
 }
 
-/// A connection, as the serving side knows it. Numbers are not used again while the server runs.
+/// A connection, as the serving side knows it: the same for all of its requests, another one for each
+/// link of a client. Numbers are not used again while the server runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Peer {
@@ -149,8 +171,12 @@ pub enum Answer {
 
 /// The way back, implemented by a backend.
 pub trait ReplyRoute: Send + Sync + fmt::Debug {
-    /// Takes the answer and sends it. Never blocks and never waits: the number of answers is
-    /// bounded by the number of unanswered requests. An answer for a peer that has gone is dropped.
+    /// Takes the answer and sends it: exactly one for each [`Reply`] that was made. Never blocks and
+    /// never waits: the number of answers is bounded by the number of unanswered requests. An answer
+    /// for a peer that has gone is dropped, and reaches nobody else (`CON-018`).
+    ///
+    /// A reply may be dropped anywhere, so this is called from any thread, also outside of a runtime,
+    /// and while a panic unwinds.
     fn answer(&self, token: ReplyToken, answer: Answer);
 }
 
@@ -164,7 +190,8 @@ pub struct Reply {
 }
 
 impl Reply {
-    /// The way back of the request that `token` names; payloads above `max_message` bytes are refused.
+    /// The way back of the request that `token` names; payloads above `max_message` bytes
+    /// ([`Limits::max_message`](super::Limits::max_message)) are refused.
     pub fn new(route: Arc<dyn ReplyRoute>, token: ReplyToken, max_message: usize) -> Self {
         Self {
             route: Some(route),
@@ -199,15 +226,16 @@ impl Drop for Reply {
 /// Cuts peers and ends the server.
 #[async_trait]
 pub trait ServerControl: Send + Sync + fmt::Debug {
-    /// Cuts the connection of `peer`; its requests that are still unanswered go nowhere. Returns
-    /// false when the backend cannot, or the peer has gone.
+    /// Cuts the connection of `peer` and no other; its requests that are still unanswered go nowhere,
+    /// and end with `ConnectionLost` on its side. It may come back, as another peer. Returns false,
+    /// having changed nothing, when the backend cannot, or the peer has gone (`CON-015`).
     fn disconnect(&self, peer: Peer) -> bool {
         let _ = peer;
         false
     }
 
-    /// SHA-256 of the certificate that this server shows, where its links have one: what every
-    /// client of it sees as [`peer_certificate`](super::Client::peer_certificate).
+    /// SHA-256 of the certificate (its DER form) that this server shows, where its links have one:
+    /// what every client of it sees as [`peer_certificate`](super::Client::peer_certificate).
     fn certificate(&self) -> Option<[u8; 32]> {
         None
     }
@@ -215,18 +243,22 @@ pub trait ServerControl: Send + Sync + fmt::Debug {
     /// Ends the server gracefully: takes no more connections and requests (those already handed
     /// out may be answered until `deadline` has passed), sends the answers and publications that it
     /// holds, closes every connection, joins every task and frees the port. After it returns the
-    /// context's tracker holds nothing of this server and the same endpoint can be served again.
-    /// A second call returns when the first has done its work.
+    /// context's tracker holds nothing of this server and the same endpoint can be served again at
+    /// once (`SHU-003`, `SHU-004`); a local endpoint's file is gone (`BUS-006`). `deadline` is counted
+    /// from now; it is a bound, and a server with nothing to wait for is down long before it. A second
+    /// call returns when the first has done its work.
     ///
     /// # Errors
     /// `TimedOut` when something had to be cut at the deadline. The server is down all the same.
     ///
     /// # Cancel safety
-    /// A shutdown that was begun goes on when the future is dropped; call again to wait for it.
+    /// A shutdown that was begun goes on when the future is dropped; call again to wait for it
+    /// (`CAN-009`).
     async fn shutdown(&self, deadline: Duration) -> Result<()>;
 }
 
-/// The error of a request whose handler dropped its reply.
+/// The error of a request whose handler dropped its reply: what a backend's client makes of
+/// [`Answer::NoReply`].
 pub fn no_reply() -> Error {
     Error::new(ErrorKind::NoReply, "the other side dropped the request")
 }

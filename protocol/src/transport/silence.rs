@@ -15,6 +15,11 @@ use super::{Clock, Instant};
 /// nothing about the peer: after such a time what has arrived meanwhile is read first, and the peer
 /// has a part of its time left. So a link is not cut because its own end was asleep.
 ///
+/// The contract gives a dead peer two [`ping_interval`](super::Limits::ping_interval)s. Allow a little
+/// less, so that what follows from it is done in time too; ping more often than once an interval, so
+/// that a peer that lives is heard well before; and take every byte for a sign of life, not every
+/// message, because a large one takes its time.
+///
 /// ```
 /// # use std::time::Duration;
 /// # use saline_protocol::transport::{Clock, Silence};
@@ -37,7 +42,8 @@ pub struct Silence {
 }
 
 impl Silence {
-    /// A peer that was heard just now, and may be silent for `allowed`.
+    /// A peer that was heard just now, and may be silent for `allowed`. Has to be called inside a Tokio
+    /// runtime.
     #[allow(
         clippy::disallowed_methods,
         reason = "one timer that is set again, where Clock would make a new one at every await"
@@ -65,7 +71,7 @@ impl Silence {
         poll_fn(|cx| self.poll_over(cx)).await;
     }
 
-    /// The same, for who polls by hand.
+    /// The same, for whoever polls by hand.
     pub fn poll_over(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             ready!(self.look.as_mut().poll(cx));

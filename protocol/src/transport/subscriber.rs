@@ -7,10 +7,10 @@ use bytes::Bytes;
 
 use super::Topic;
 
-/// How much was lost.
+/// How much was lost. Under [`DropAccounting::Exact`](super::DropAccounting::Exact) always a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Lost {
-    /// That many messages.
+    /// That many messages, at least one.
     Messages(u64),
     /// Something; the backend cannot say how much.
     Unknown,
@@ -27,28 +27,63 @@ pub enum Delivery {
         /// What was published.
         payload: Bytes,
     },
-    /// Publications that this subscriber asked for were lost at this place in the stream. Told
-    /// within two link pings, also when the last one was lost.
+    /// Publications that this subscriber asked for were lost at this place in the stream, while the
+    /// link stood. Told within two [`ping_interval`](super::Limits::ping_interval)s, also when the
+    /// last one was lost and nothing follows it (`PUB-008`, `PUB-009`).
     Lagged(Lost),
-    /// The link is up again and every subscription is confirmed. What was published meanwhile was missed.
+    /// The link is up again and this subscription is confirmed on it: the very next publication
+    /// arrives (`CON-007`). What was published since the link broke was missed, also what was on its
+    /// way then, and no `Lagged` says so besides.
     Connected,
-    /// The link is down. Once for each change: `Connected` and `Disconnected` alternate, and the
-    /// link that stood when `subscribe` returned is not announced.
+    /// The link is down. Once for each change: `Disconnected` comes first, then the two alternate,
+    /// and the link that stood when `subscribe` returned is not announced (`CON-006`).
     Disconnected,
 }
 
 /// A confirmed subscription. Dropping it withdraws it.
+///
+/// # Contract
+/// - While it keeps up and the link stands, nothing published on its topics is missed.
+/// - Messages of one topic come in the order in which they were published. None comes twice, also when
+///   several of its filters take it (`PUB-002`, `PUB-005`).
+/// - What it does not read waits in a bounded queue, and above that is lost and told, at its place in
+///   the stream.
+/// - It survives the link: the client subscribes again by itself, and says so by
+///   [`Disconnected`](Delivery::Disconnected) and [`Connected`](Delivery::Connected).
+///
+/// ```
+/// use saline_protocol::transport::{Client, Delivery, Instant, Result, Topic, TopicFilter};
+///
+/// async fn follow(client: &dyn Client, topic: Topic, deadline: Instant) -> Result<()> {
+///     let filters = vec![TopicFilter::Prefix(topic)];
+///     let mut subscriber = client.subscribe(None, filters, deadline).await?;
+///     while let Some(first) = subscriber.next().await {
+///         // What is there already is taken without another wait, so many at once at most.
+///         let more = std::iter::from_fn(|| subscriber.try_next()).take(63);
+///         for delivery in std::iter::once(first).chain(more) {
+///             match delivery {
+///                 Delivery::Message { topic, payload } => println!("{topic}: {}", payload.len()),
+///                 Delivery::Lagged(_) | Delivery::Connected => println!("ask for what was missed"),
+///                 _ => {}
+///             }
+///         }
+///     }
+///     Ok(())
+/// }
+/// ```
 #[async_trait]
 pub trait Subscriber: Send + fmt::Debug {
-    /// What comes next; `None` once the client has been shut down, and for ever after.
+    /// What comes next; `None` once the client has been shut down or dropped, or its context was
+    /// cancelled, and for ever after. What is still queued then may be read before it.
     ///
     /// # Cancel safety
-    /// Nothing is lost when the future is dropped.
+    /// Nothing is lost when the future is dropped (`CAN-002`).
     async fn next(&mut self) -> Option<Delivery>;
 
     /// What comes next, if it is there already: for readers that take many. It yields what
-    /// [`next`](Self::next) would, in the same order, and `None` says nothing but "not now", so that
-    /// a backend without a queue of its own need not write it.
+    /// [`next`](Self::next) would, in the same order (`PUB-018`), and `None` says nothing but "not
+    /// now", so that a backend without a queue of its own need not write it. It never yields to the
+    /// runtime: take a bounded number before the next await.
     fn try_next(&mut self) -> Option<Delivery> {
         None
     }

@@ -16,7 +16,10 @@ pub enum VerifyPeer {
 }
 
 /// Certificates and keys, as they stood in their files: PEM. A backend reads them with the library
-/// that it encrypts with. `Debug` does not show the key.
+/// that it encrypts with, and says `Config` of what it cannot read. `Debug` does not show the key.
+///
+/// Secrecy does not rest on it: sessions are encrypted above every transport. It is for networks that
+/// let nothing else through, and for whoever must show a certificate.
 #[derive(Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Tls {

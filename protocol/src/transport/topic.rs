@@ -43,7 +43,7 @@ pub enum TopicError {
 pub struct Topic(Arc<str>);
 
 impl Topic {
-    /// Checks `text` and makes a topic of it.
+    /// Checks `text` and makes a topic of it; `text.parse()` is the same.
     ///
     /// # Errors
     /// When the text breaks one of the rules of [`TopicError`].
@@ -98,7 +98,17 @@ impl fmt::Debug for Topic {
     }
 }
 
-/// What a subscriber asks for: one topic, or all topics whose first segments are these.
+/// What a subscriber asks for: one topic, or all topics whose first segments are these. There is no
+/// filter for everything, and none with a gap in the middle, because not every wire has them.
+///
+/// ```
+/// use saline_protocol::transport::{Topic, TopicFilter};
+///
+/// let topic = |text| Topic::parse(text).unwrap();
+/// let jobs = TopicFilter::Prefix(topic("salt/job"));
+/// assert!(jobs.matches(&topic("salt/job/20261121/new")));
+/// assert!(!jobs.matches(&topic("salt/jobs")));
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum TopicFilter {
     /// That topic and no other.

@@ -22,10 +22,11 @@ pub(crate) struct TemplateClient {
 }
 
 /// Connects, and keeps connected.
-pub(crate) async fn connect(endpoint: &Endpoint, context: Context) -> Result<Arc<dyn Client>> {
+pub(crate) async fn connect(endpoint: &Endpoint, mut context: Context) -> Result<Arc<dyn Client>> {
     let until = context.clock.after(context.limits.connect_timeout);
     let link = Link::dial(endpoint, &context, until).await?;
-    let context = context.child();
+    // A token of its own ends this client alone; its tasks stay on the tracker that was handed in.
+    context.cancel = context.cancel.child_token();
     context.spawn(keep(link));
     Ok(Arc::new(TemplateClient {
         _alive: context.cancel.clone().drop_guard(),

@@ -84,7 +84,8 @@ mod tests {
     use saline_protocol::transport::{HostPort, Publisher, ServerControl, Topic, TopicFilter};
     use std::time::Duration;
 
-    /// What is reached only when something before it has been written. Delete this in your copy.
+    /// What is reached only when something before it has been written. Delete this in your copy as
+    /// soon as you have written something.
     #[tokio::test]
     async fn whatever_is_called_says_what_to_write() {
         let context = Context::default();

@@ -7,9 +7,9 @@ use saline_protocol::transport::Transport;
 use saline_transport_template::Template;
 
 #[derive(Debug)]
-struct Mine;
+struct UnderTest;
 
-impl Backend for Mine {
+impl Backend for UnderTest {
     fn name(&self) -> &'static str {
         "template"
     }
@@ -18,4 +18,4 @@ impl Backend for Mine {
     }
 }
 
-conformance_main!(Mine);
+conformance_main!(UnderTest);
