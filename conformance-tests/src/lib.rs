@@ -59,9 +59,9 @@
 //! # Versions
 //!
 //! The suite has the version of the contract that it tests, and makes the same promise: within a major
-//! version (before 1.0.0, a minor one) a backend that passed passes. New requirements begin as a
-//! [`SHOULD`](Level::Should), and an id is never used again for anything else. `docs/versions.md` says
-//! it in full.
+//! version (before 1.0.0, a minor one) a backend keeps every [`MUST`](Level::Must) that it kept. New
+//! requirements begin as a [`SHOULD`](Level::Should), which a backend that does not keep it yet declares
+//! as a known gap; an id is never used again for anything else. `docs/versions.md` says it in full.
 
 mod backend;
 mod child;

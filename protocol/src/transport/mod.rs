@@ -79,10 +79,11 @@
 //! # Versions
 //!
 //! Semantic versioning holds for this module and for the suite (before 1.0.0, a minor version counts
-//! as a major one). Within a major version a backend goes on compiling, and goes on passing: traits
-//! get new methods only with a default, what is `#[non_exhaustive]` gets new variants and fields,
-//! and a new requirement begins as a `SHOULD`. What stands under *Contract*, *Errors* and *Cancel
-//! safety* is promised; the text of an error is not. `docs/versions.md` says it in full.
+//! as a major one). Within a major version a backend goes on compiling, and keeps every `MUST` that it
+//! kept: traits get new methods only with a default, what is `#[non_exhaustive]` gets new variants and
+//! fields, and a new requirement begins as a `SHOULD`, which may be declared a known gap. What stands
+//! under *Contract*, *Errors* and *Cancel safety* is promised; the text of an error is not.
+//! `docs/versions.md` says it in full.
 
 mod backoff;
 mod capabilities;
