@@ -74,7 +74,7 @@ pub(crate) struct Wanted {
     #[arg(long, value_name = "S")]
     pub(crate) seconds: Option<f64>,
     /// Threads of the runtime, in each of the two processes
-    #[arg(long, value_name = "N", default_value_t = 2)]
+    #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) workers: usize,
     /// Seconds instead of minutes: one pair of 0.2 s each, unless said otherwise
     #[arg(long)]

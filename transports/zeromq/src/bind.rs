@@ -1,7 +1,9 @@
 //! Binding, and who may have a place.
 
+use std::io;
 use std::net::SocketAddr;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use saline_protocol::transport::{Address, Endpoint, Error, ErrorKind, HostPort, Result};
@@ -11,7 +13,7 @@ use crate::options::backlog;
 use crate::socket::Socket;
 
 /// A socket that cannot have the options that it needs.
-pub(crate) fn set_up_failed(error: impl Into<std::io::Error>) -> Error {
+pub(crate) fn set_up_failed(error: impl Into<io::Error>) -> Error {
     Error::new(ErrorKind::Refused, "cannot set up a ZeroMQ socket").with_source(error.into())
 }
 
@@ -24,19 +26,29 @@ pub(crate) async fn bind(
     socket
         .options()
         .set_backlog(backlog(&endpoint.options))
+        // Nobody answers for this domain, so that everybody is let in; but peers that speak ZMTP 1 or 2,
+        // which cannot be asked, are not. Without a handshake, a stranger's bytes are messages at once.
+        .and_then(|()| socket.options().set_zap_domain("saline"))
         .map_err(set_up_failed)?;
-    let refused = |error: std::io::Error| {
+    let refused = |error: io::Error| {
         Error::new(
             ErrorKind::Refused,
             format!("cannot listen on {endpoint}: {error}"),
         )
         .with_source(error)
     };
-    if let Address::Local(path) = &endpoint.address {
-        refuse_a_living_socket(path, endpoint).await?;
-    }
     let mut bound = Vec::new();
+    let mut file = None;
     for place in places(endpoint).await? {
+        if let Address::Local(path) = &endpoint.address {
+            refuse_a_living_socket(path, endpoint).await?;
+            let backlog = backlog(&endpoint.options);
+            let (listener, bound_path) = listen_alone(path, backlog).map_err(refused)?;
+            file = bound_path;
+            let at = socket.bind_to(listener, &place.endpoint);
+            bound.push(at.map_err(refused)?);
+            continue;
+        }
         socket
             .options()
             .set_ipv6(place.ipv6)
@@ -44,10 +56,6 @@ pub(crate) async fn bind(
         bound.push(socket.bind(&place.endpoint).map_err(refused)?);
     }
     let mut at = endpoint.clone();
-    let path = match &endpoint.address {
-        Address::Local(path) => BoundPath::new(path),
-        Address::Network { .. } => None,
-    };
     if let Address::Network { addresses, .. } = &mut at.address {
         // A name stays a name; several places of one name share its port only if it was given.
         if addresses.len() == bound.len() {
@@ -64,7 +72,25 @@ pub(crate) async fn bind(
                 .collect();
         }
     }
-    Ok((at, path))
+    Ok((at, file))
+}
+
+/// A socket at `path` that only our own user can connect to, whatever the umask is. libzmq would give
+/// it the mode that the umask leaves, and listen at once.
+fn listen_alone(path: &Path, backlog: i32) -> io::Result<(OwnedFd, Option<BoundPath>)> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let kind = rustix::net::SocketType::STREAM;
+    let flags = rustix::net::SocketFlags::CLOEXEC | rustix::net::SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(rustix::net::AddressFamily::UNIX, kind, flags, None)?;
+    rustix::net::bind(&socket, &rustix::net::SocketAddrUnix::new(path)?)?;
+    let bound = BoundPath::new(path);
+    // Before it listens, nobody can connect whatever the mode is.
+    std::fs::set_permissions(path, PermissionsExt::from_mode(0o600))?;
+    rustix::net::listen(&socket, backlog)?;
+    Ok((socket, bound))
 }
 
 /// The file of a Unix socket that we bound. libzmq leaves it behind when it closes.
@@ -98,8 +124,8 @@ fn file_at(path: &Path) -> Option<(u64, u64)> {
     Some((found.dev(), found.ino()))
 }
 
-/// libzmq removes whatever stands at a path before it binds there. Somebody who still listens must
-/// not lose the path; what a dead process left behind may go.
+/// What stands at a path is removed before it is bound. Somebody who still listens must not lose the
+/// path; what a dead process left behind may go.
 async fn refuse_a_living_socket(path: &Path, endpoint: &Endpoint) -> Result<()> {
     let refused = |why: &str| {
         Err(Error::new(
@@ -115,8 +141,8 @@ async fn refuse_a_living_socket(path: &Path, endpoint: &Endpoint) -> Result<()> 
         Ok(_) => {}
     }
     match tokio::net::UnixStream::connect(path).await {
-        Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => Ok(()),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         // A full backlog and a forbidden path are signs of life too.
         _ => refused("somebody is listening there"),
     }

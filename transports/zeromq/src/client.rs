@@ -7,15 +7,15 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use saline_protocol::transport::{
-    Client, Context, Endpoint, Error, ErrorKind, Instant, Metric, Result, Subscriber, TopicFilter,
-    no_reply,
+    Client, Context, Endpoint, Error, ErrorKind, Instant, Lifetime, Metric, Result, Subscriber,
+    TopicFilter, no_reply,
 };
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use crate::GRACE;
 use crate::frame::{Frame, REQUEST_HEADER};
-use crate::lifetime::Lifetime;
 use crate::line::Line;
-use crate::link::{Link, Pace, Patience, places};
+use crate::link::{ASK, DEAD, LOOKS, Link, Pace, places};
 use crate::native;
 use crate::packet::{self, Packet};
 use crate::socket::{BATCH, Sent, Shared, Socket};
@@ -31,7 +31,7 @@ pub(crate) struct ZmqClient {
     line: Arc<Line>,
     shared: Arc<Shared>,
     context: Context,
-    lifetime: Lifetime,
+    lifetime: Arc<Lifetime>,
     _alive: DropGuard,
 }
 
@@ -54,7 +54,7 @@ pub(crate) async fn connect(
         link = keeper.dial() => link?,
     };
     let line = Arc::clone(&keeper.line);
-    let lifetime = Lifetime::new(&context);
+    let lifetime = Lifetime::new(context.clone(), GRACE);
     keeper.stop = lifetime.stop.clone();
     lifetime.spawn(keeper.run(link));
     Ok(Arc::new(ZmqClient {
@@ -213,8 +213,8 @@ impl Keeper {
 
     /// Carries requests and replies until the link breaks or the client is shut down.
     async fn serve(&mut self, link: &mut Link) {
-        let patience = Patience::new(self.context.limits.ping_interval);
-        let mut look = self.context.clock.interval(patience.look);
+        let look = self.context.limits.ping_interval / LOOKS;
+        let mut look = self.context.clock.interval(look);
         let mut outcomes = Vec::new();
         let mut unsent = VecDeque::new();
         loop {
@@ -226,7 +226,7 @@ impl Keeper {
                 return;
             }
             let (sent, full) = self.send(link, &mut unsent);
-            if received == BATCH || sent > 0 {
+            if received > 0 || sent > 0 {
                 // A busy link lets others have a turn: callers, whose next requests then go together.
                 tokio::task::yield_now().await;
                 continue;
@@ -241,12 +241,12 @@ impl Keeper {
                 _ = look.tick() => {
                     // What waits to be read was said in time.
                     self.receive(link, &mut outcomes);
-                    let silence = link.silence();
-                    if silence >= patience.dead {
-                        tracing::debug!(endpoint = %self.endpoint, ?silence, "the server is silent");
+                    let silent = link.look();
+                    if silent >= DEAD {
+                        tracing::debug!(endpoint = %self.endpoint, "the server is silent");
                         return;
                     }
-                    if silence >= patience.ask {
+                    if silent >= ASK {
                         link.watched.socket.send(None, Frame::Ping.encode(&[]));
                     }
                 }
@@ -271,12 +271,14 @@ impl Keeper {
                     let payload = native::into_bytes(message, REQUEST_HEADER);
                     outcomes.push((id, Ok(payload)));
                 }
-                Some(frame) => self.note(frame, &[], outcomes),
+                Some(frame) => self.note(frame, &Bytes::new(), outcomes),
                 None => match packet::split(&message) {
                     Some(frames) => {
-                        for bytes in frames {
-                            match Frame::decode(bytes) {
-                                Some(frame) => self.note(frame, bytes, outcomes),
+                        let whole = native::into_bytes(message, 0);
+                        for frame in frames {
+                            let bytes = whole.slice(frame);
+                            match Frame::decode(&bytes) {
+                                Some(frame) => self.note(frame, &bytes, outcomes),
                                 None => self.context.count(Metric::PeersRefused),
                             }
                         }
@@ -295,11 +297,10 @@ impl Keeper {
     }
 
     /// Takes note of one frame; `bytes` are all of it where it may have a payload.
-    fn note(&self, frame: Frame, bytes: &[u8], outcomes: &mut Vec<(u64, Result<Bytes>)>) {
+    fn note(&self, frame: Frame, bytes: &Bytes, outcomes: &mut Vec<(u64, Result<Bytes>)>) {
         match frame {
             Frame::Reply(id) => {
-                let payload = bytes.get(REQUEST_HEADER..).unwrap_or_default();
-                outcomes.push((id, Ok(Bytes::copy_from_slice(payload))));
+                outcomes.push((id, Ok(bytes.slice(REQUEST_HEADER..))));
             }
             Frame::NoReply(id) => outcomes.push((id, Err(no_reply()))),
             Frame::Pong | Frame::Welcome => {}
@@ -326,7 +327,7 @@ impl Keeper {
                 }
             } else {
                 match link.watched.socket.send(None, first.into_message()) {
-                    Sent::Full(message) => Err(Packet::Large(message)),
+                    Sent::Full(message) => Err(Packet::Whole(message)),
                     _ => Ok(()),
                 }
             };

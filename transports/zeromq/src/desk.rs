@@ -6,15 +6,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use saline_protocol::transport::{
-    Context, Instant, Metric, Peer, Reply, ReplyRoute, ReplyToken, Request,
+    Context, Instant, Lifetime, Metric, Peer, Reply, ReplyRoute, ReplyToken, Request,
 };
 use tokio_util::sync::CancellationToken;
 
 use crate::bind::BoundPath;
 use crate::exchange::{OpenExchange, Outgoing};
 use crate::frame::{Frame, REQUEST_HEADER};
-use crate::lifetime::Ending;
-use crate::link::Patience;
 use crate::native;
 use crate::numbered::Numbered;
 use crate::packet::{self, Packet};
@@ -29,7 +27,7 @@ pub(crate) struct Desk {
     pub(crate) path: Option<BoundPath>,
     pub(crate) context: Context,
     pub(crate) stop: CancellationToken,
-    pub(crate) ending: Arc<Ending>,
+    pub(crate) lifetime: Arc<Lifetime>,
     /// Connections that said hello. ROUTER does not tell who left; [`Desk::sweep`] finds out.
     pub(crate) connections: Numbered<u32, Option<SocketAddr>>,
     /// Requests that were handed up and whose answer libzmq does not have yet.
@@ -44,8 +42,10 @@ pub(crate) struct Desk {
 
 impl Desk {
     pub(crate) async fn run(mut self) {
-        let patience = Patience::new(self.context.limits.ping_interval);
-        let mut look = self.context.clock.interval(patience.ask);
+        let clock = self.context.clock;
+        let pause = self.context.limits.ping_interval / 2;
+        // An instant and not a timer: it is kept also while there is always something to do.
+        let mut look = clock.after(pause);
         let mut answers = VecDeque::new();
         let mut ended = false;
         loop {
@@ -53,6 +53,15 @@ impl Desk {
                 // The listener stays until the end: closing it would close every connection.
                 ended = true;
                 self.exchange.end();
+            }
+            let now = clock.now();
+            if now >= look {
+                look = now + pause;
+                self.unpark();
+                // While it is full, pings are not read: who is connected is told unasked.
+                if self.is_full() {
+                    self.sweep();
+                }
             }
             let answered = self.answer(&mut answers);
             let received = self.receive(ended);
@@ -62,7 +71,8 @@ impl Desk {
             if ended && self.unanswered == 0 {
                 break;
             }
-            if received == BATCH || answered >= BATCH {
+            if received > 0 || answered > 0 {
+                // Others have a turn, handlers above all, so that their answers go together.
                 tokio::task::yield_now().await;
                 continue;
             }
@@ -70,41 +80,34 @@ impl Desk {
                 // Nothing was received that would have made libzmq look at its signals.
                 self.watched.socket.idle(false);
             }
-            let deadline = self.ending.deadline(self.context.clock.now());
+            let deadline = self.lifetime.deadline();
             let Monitored { socket, monitor } = &mut self.watched;
             tokio::select! {
                 () = self.stop.cancelled(), if !ended => {}
-                () = self.context.clock.until(deadline), if ended => {
-                    self.ending.cut_short();
+                () = clock.until(deadline), if ended => {
+                    self.lifetime.cut_short();
                     break;
                 }
                 () = socket.ready() => {}
                 () = monitor.ready() => {}
                 () = self.exchange.0.wake.notified() => {}
-                _ = look.tick() => {
-                    self.unpark();
-                    // While it is full, pings are not read: who is connected is told unasked.
-                    if self.is_full() {
-                        self.sweep();
-                    }
-                }
+                () = clock.until(look) => {}
             }
         }
-        let now = self.context.clock.now();
-        let left = self.ending.left(now);
+        let left = self.lifetime.left();
         let Self {
             watched,
             exchange,
             context,
-            ending,
+            lifetime,
             path,
             ..
         } = self;
         drop(exchange);
         watched.close(left, &context).await;
         drop(path);
-        if context.clock.now() > ending.deadline(now) {
-            ending.cut_short();
+        if context.clock.now() > lifetime.deadline() {
+            lifetime.cut_short();
         }
     }
 
@@ -127,7 +130,7 @@ impl Desk {
             let others = joined - 1;
             if others == 0 {
                 match self.send(connection, packet.into_message()) {
-                    Sent::Full(message) => self.park(connection, Packet::Large(message)),
+                    Sent::Full(message) => self.park(connection, Packet::Whole(message)),
                     _ => self.answered(1),
                 }
                 continue;
@@ -174,7 +177,7 @@ impl Desk {
             };
             match self.send(connection, packet.into_message()) {
                 Sent::Full(message) if now < until => {
-                    let packet = Packet::Large(message);
+                    let packet = Packet::Whole(message);
                     self.parked
                         .push_back((until, Outgoing { connection, packet }));
                 }
@@ -268,10 +271,11 @@ impl Desk {
             Some(_) => self.context.count(Metric::PeersRefused),
             None => match packet::split(&body) {
                 Some(frames) => {
-                    for bytes in frames {
-                        if let Some(Frame::Request(id)) = Frame::decode(bytes) {
-                            let payload = Bytes::copy_from_slice(&bytes[REQUEST_HEADER..]);
-                            self.request(connection, id, payload);
+                    let whole = native::into_bytes(body, 0);
+                    for frame in frames {
+                        let bytes = whole.slice(frame);
+                        if let Some(Frame::Request(id)) = Frame::decode(&bytes) {
+                            self.request(connection, id, bytes.slice(REQUEST_HEADER..));
                         } else {
                             self.context.count(Metric::PeersRefused);
                         }

@@ -1,6 +1,7 @@
 //! Requests on their way to handlers, and answers on their way back.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
@@ -32,27 +33,50 @@ impl ZmqRequests {
     }
 }
 
+/// What there is to hand out.
+enum Next {
+    Request(Request),
+    Nothing,
+    End,
+}
+
+impl ZmqRequests {
+    fn look(&mut self) -> Next {
+        let ended = self.exchange.ended.load(Ordering::Acquire);
+        if self.batch.is_empty() || ended {
+            let mut inbox = self.exchange.inbox();
+            if inbox.ended {
+                // What was not handed out is not going to be answered.
+                let rest = std::mem::take(&mut inbox.requests);
+                drop(inbox);
+                drop((rest, std::mem::take(&mut self.batch)));
+                return Next::End;
+            }
+            std::mem::swap(&mut self.batch, &mut inbox.requests);
+        }
+        match self.batch.pop_front() {
+            Some(request) => Next::Request(request),
+            None => Next::Nothing,
+        }
+    }
+}
+
 #[async_trait]
 impl Requests for ZmqRequests {
     async fn next(&mut self) -> Option<Request> {
         loop {
-            {
-                let mut inbox = self.exchange.inbox();
-                if inbox.ended {
-                    // What was not handed out is not going to be answered.
-                    let rest = std::mem::take(&mut inbox.requests);
-                    drop(inbox);
-                    drop((rest, std::mem::take(&mut self.batch)));
-                    return None;
-                }
-                if self.batch.is_empty() {
-                    std::mem::swap(&mut self.batch, &mut inbox.requests);
-                }
+            match self.look() {
+                Next::Request(request) => return Some(request),
+                Next::Nothing => self.exchange.arrived.notified().await,
+                Next::End => return None,
             }
-            if let Some(request) = self.batch.pop_front() {
-                return Some(request);
-            }
-            self.exchange.arrived.notified().await;
+        }
+    }
+
+    fn try_next(&mut self) -> Option<Request> {
+        match self.look() {
+            Next::Request(request) => Some(request),
+            Next::Nothing | Next::End => None,
         }
     }
 }
@@ -71,6 +95,8 @@ impl Drop for ZmqRequests {
 #[derive(Debug, Default)]
 pub(crate) struct Exchange {
     inbox: Mutex<Inbox>,
+    /// The inbox has ended; told apart, so that it is locked once a batch.
+    ended: AtomicBool,
     pub(crate) arrived: Notify,
     outbox: Mutex<Outbox>,
     /// Tells the task that there are answers.
@@ -113,7 +139,7 @@ impl Exchange {
 impl ReplyRoute for Exchange {
     fn answer(&self, token: ReplyToken, answer: Answer) {
         let packet = match answer {
-            Answer::Reply(payload) => Packet::new(Frame::Reply(token.request), payload),
+            Answer::Reply(payload) => Packet::copied(Frame::Reply(token.request), payload),
             Answer::NoReply => Packet::new(Frame::NoReply(token.request), Bytes::new()),
         };
         let Ok(connection) = u32::try_from(token.connection) else {
@@ -140,6 +166,7 @@ impl OpenExchange {
     pub(crate) fn end(&self) {
         let mut inbox = self.0.inbox();
         inbox.ended = true;
+        self.0.ended.store(true, Ordering::Release);
         let rest = std::mem::take(&mut inbox.requests);
         drop(inbox);
         self.0.arrived.notify_one();

@@ -4,14 +4,13 @@ use std::collections::{HashMap, VecDeque};
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use saline_protocol::transport::{Context, Error, Result, Topic, TopicFilter};
+use bytes::Bytes;
+use saline_protocol::transport::{Context, Error, Result, Topic};
 use tokio::sync::Notify;
 
 use crate::published::{self, Numbers};
+use crate::series::{self, Outgoing, SMALL};
 use crate::socket::BATCH;
-
-/// Payloads above this are copied into their message before the feed is locked.
-const LARGE: usize = 4096;
 
 /// Filters that are remembered at once, over all subscribers. What is beyond is not confirmed.
 const MAX_FILTERS: usize = 65_536;
@@ -42,8 +41,10 @@ pub(crate) struct Feed {
 #[derive(Debug, Default)]
 struct FeedState {
     filters: HashMap<Box<[u8]>, Filter>,
-    queue: VecDeque<zmq::Message>,
+    queue: VecDeque<Outgoing>,
     bytes: usize,
+    /// The topic of the last publication, and its key: most often one topic follows itself.
+    last: Option<(Topic, Arc<[u8]>)>,
     closed: bool,
 }
 
@@ -72,9 +73,20 @@ impl FeedState {
         numbers
     }
 
-    fn push(&mut self, message: zmq::Message) {
-        self.bytes += message.len();
-        self.queue.push_back(message);
+    fn key(&mut self, topic: &Topic) -> Arc<[u8]> {
+        match &self.last {
+            Some((last, key)) if last == topic => Arc::clone(key),
+            _ => {
+                let key: Arc<[u8]> = published::exact_key(topic).into();
+                self.last = Some((topic.clone(), Arc::clone(&key)));
+                key
+            }
+        }
+    }
+
+    fn push(&mut self, outgoing: Outgoing) {
+        self.bytes += outgoing.len();
+        self.queue.push_back(outgoing);
     }
 }
 
@@ -96,7 +108,7 @@ impl Feed {
     }
 
     pub(crate) fn subscriptions(&self, topic: &Topic) -> usize {
-        let key = published::filter_key(&TopicFilter::Exact(topic.clone()));
+        let key = published::exact_key(topic);
         let state = self.lock();
         published::keys_of(&key)
             .filter_map(|(_, key)| state.filters.get(key))
@@ -108,17 +120,14 @@ impl Feed {
     ///
     /// # Cancel safety
     /// The message is queued whole or not at all.
-    pub(crate) async fn publish(&self, topic: &Topic, payload: &[u8]) -> Result<()> {
-        let key = published::filter_key(&TopicFilter::Exact(topic.clone()));
+    pub(crate) async fn publish(&self, topic: &Topic, payload: Bytes) -> Result<()> {
+        // What is not joined with others is copied into its message before the feed is locked.
         let mut ready = None;
-        if payload.len() > LARGE {
+        if payload.len() > SMALL {
+            let key = published::exact_key(topic);
             let numbers = self.lock().numbers(&key, false);
-            ready = Some(published::publication(
-                &key,
-                self.incarnation,
-                &numbers,
-                payload,
-            ));
+            let message = published::publication(&key, self.incarnation, &numbers, &payload);
+            ready = Some(message);
         }
         loop {
             // Registered before the look, so that room made in between is not missed.
@@ -134,19 +143,27 @@ impl Feed {
                     || (state.queue.len() < self.messages
                         && state.bytes + payload.len() <= self.bytes)
                 {
+                    let key = state.key(topic);
                     let numbers = state.numbers(&key, true);
                     if numbers == Numbers::default() {
                         // Nobody has a confirmed subscription that takes it.
                         return Ok(());
                     }
-                    let message = ready
-                        .take()
-                        .and_then(|ready| published::renumber(ready, &key, &numbers))
-                        .unwrap_or_else(|| {
-                            published::publication(&key, self.incarnation, &numbers, payload)
-                        });
+                    let outgoing = if payload.len() > SMALL {
+                        let renumbered =
+                            ready.and_then(|ready| published::renumber(ready, &key, &numbers));
+                        Outgoing::Whole(renumbered.unwrap_or_else(|| {
+                            published::publication(&key, self.incarnation, &numbers, &payload)
+                        }))
+                    } else {
+                        Outgoing::Small {
+                            key,
+                            numbers,
+                            payload,
+                        }
+                    };
                     let first = state.queue.is_empty();
-                    state.push(message);
+                    state.push(outgoing);
                     drop(state);
                     if first {
                         self.wake.notify_one();
@@ -161,15 +178,19 @@ impl Feed {
     /// Takes up to a batch to be sent.
     pub(crate) fn take(&self, into: &mut VecDeque<zmq::Message>) {
         let mut state = self.lock();
+        if state.queue.is_empty() {
+            return;
+        }
         let was_full = state.queue.len() >= self.messages || state.bytes > self.bytes / 2;
         let count = state.queue.len().min(BATCH);
-        into.extend(state.queue.drain(..count));
-        let taken: usize = into.iter().map(|message| message.len()).sum();
-        state.bytes = state.bytes.saturating_sub(taken);
+        let taken: Vec<_> = state.queue.drain(..count).collect();
+        let bytes: usize = taken.iter().map(Outgoing::len).sum();
+        state.bytes = state.bytes.saturating_sub(bytes);
         drop(state);
         if was_full {
             self.room.notify_waiters();
         }
+        series::join(taken.into_iter(), self.incarnation, into);
     }
 
     /// A subscriber's frame: a subscription, a withdrawal, or something that it should not send.
@@ -181,7 +202,7 @@ impl Feed {
         if topic.len() > published::MAX_SUBSCRIPTION {
             return false;
         }
-        if topic == published::BEAT {
+        if topic == published::BEAT || topic == published::ALIVE_TOO {
             return what <= 1;
         }
         let mut state = self.lock();
@@ -190,7 +211,7 @@ impl Feed {
                 && let Some(filter) = state.filters.get(key)
             {
                 let message = published::confirmed(topic, self.incarnation, filter.number);
-                state.push(message);
+                state.push(Outgoing::Whole(message));
             }
             return what <= 1;
         }
@@ -235,7 +256,7 @@ impl Feed {
         } = &mut *state;
         let mut push = |message: zmq::Message| {
             *bytes += message.len();
-            queue.push_back(message);
+            queue.push_back(Outgoing::Whole(message));
         };
         push(published::beat(self.incarnation));
         filters.retain(|key, filter| {

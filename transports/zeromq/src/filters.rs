@@ -1,10 +1,12 @@
 //! What one subscription asked for, and which numbers come next.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use saline_protocol::transport::{Topic, TopicFilter};
 
 use crate::published::{self, Published};
+use crate::series;
 
 /// One filter, and the number that comes next.
 #[derive(Debug)]
@@ -23,6 +25,8 @@ pub(crate) struct Filters {
     bits: u16,
     /// The publisher that confirmed them.
     pub(crate) incarnation: u64,
+    /// The topic of the last message, and how it is written: most often one topic follows itself.
+    last: Option<(Vec<u8>, Topic)>,
 }
 
 impl Filters {
@@ -48,6 +52,7 @@ impl Filters {
                 .fold(0, |bits, filter| bits | 1 << filter.bit),
             by_key,
             incarnation: 0,
+            last: None,
         }
     }
 
@@ -60,95 +65,118 @@ impl Filters {
         self.by_key.get_mut(key)
     }
 
+    /// The topic that `key` is written for.
+    fn topic(&mut self, key: &[u8]) -> Option<Topic> {
+        match &self.last {
+            Some((last, topic)) if last == key => Some(topic.clone()),
+            _ => {
+                // Behind it are the `/` and the NUL.
+                let text = std::str::from_utf8(key.get(..key.len().checked_sub(2)?)?).ok()?;
+                let topic = Topic::parse(text).ok()?;
+                self.last = Some((key.to_vec(), topic.clone()));
+                Some(topic)
+            }
+        }
+    }
+
     /// Reads a frame and moves the numbers on.
     pub(crate) fn meaning(&mut self, bytes: &[u8]) -> Meaning {
         let known = self.incarnation;
-        let (number, incarnation, payload, key) = match Published::decode(bytes) {
+        match Published::decode(bytes) {
             Some(Published::Message {
                 topic,
                 incarnation,
                 numbers,
                 payload,
+                series,
             }) => {
+                let payloads = match series {
+                    true => series::split(bytes, payload).map(Payloads::Several),
+                    false => Some(Payloads::One(payload)),
+                };
+                let Some(payloads) = payloads else {
+                    return Meaning::Foreign;
+                };
                 let Some(filter) = self.of(topic) else {
                     return Meaning::Nothing;
                 };
-                (numbers.get(filter.bit), incarnation, Some(payload), topic)
-            }
-            Some(Published::Beacon {
-                key,
-                incarnation,
-                number,
-            }) => {
-                if !self.by_key.contains_key(key) {
+                let Some(next) = &mut filter.next else {
+                    // Not confirmed yet: from before the subscription.
                     return Meaning::Nothing;
-                }
-                (Some(number), incarnation, None, key)
-            }
-            Some(Published::Beat { incarnation }) if known == 0 || incarnation == known => {
-                return Meaning::Nothing;
-            }
-            Some(Published::Beat { .. }) => return Meaning::Broken,
-            Some(Published::Confirmed { .. }) => return Meaning::Nothing,
-            None => return Meaning::Foreign,
-        };
-        let filter = match payload {
-            Some(_) => self.of(key),
-            None => self.by_key.get_mut(key),
-        };
-        let Some(Filter {
-            next: Some(next), ..
-        }) = filter
-        else {
-            // Not confirmed yet: from before the subscription.
-            return Meaning::Nothing;
-        };
-        // A publisher that forgot a filter which is subscribed to numbers it anew.
-        let Some(number) = number.filter(|_| incarnation == known) else {
-            return Meaning::Broken;
-        };
-        match payload {
-            Some(payload) => {
-                let Some(lost) = number.checked_sub(*next) else {
+                };
+                // A publisher that forgot a filter which is subscribed to numbers it anew.
+                let number = numbers.get(filter.bit).filter(|_| incarnation == known);
+                let Some((number, lost)) = number.and_then(|n| Some((n, n.checked_sub(*next)?)))
+                else {
                     return Meaning::Broken;
                 };
-                *next = number + 1;
-                let text = &key[..key.len() - 2];
-                match std::str::from_utf8(text)
-                    .ok()
-                    .and_then(|text| Topic::parse(text).ok())
-                {
-                    Some(topic) => Meaning::Message {
+                *next = number.saturating_add(payloads.count());
+                match self.topic(topic) {
+                    Some(topic) => Meaning::Messages {
                         lost,
-                        payload,
+                        payloads,
                         topic,
                     },
                     None => Meaning::Broken,
                 }
             }
-            None => {
-                let lost = (number + 1).saturating_sub(*next);
-                *next += lost;
-                Meaning::Lost(lost)
+            Some(Published::Beacon {
+                key,
+                incarnation,
+                number,
+            }) => match self.by_key.get_mut(key) {
+                Some(Filter {
+                    next: Some(next), ..
+                }) if incarnation == known => {
+                    let lost = number.saturating_add(1).saturating_sub(*next);
+                    *next += lost;
+                    Meaning::Lost(lost)
+                }
+                Some(Filter { next: Some(_), .. }) => Meaning::Broken,
+                _ => Meaning::Nothing,
+            },
+            Some(Published::Beat { incarnation }) if known == 0 || incarnation == known => {
+                Meaning::Beat
             }
+            Some(Published::Beat { .. }) => Meaning::Broken,
+            Some(Published::Confirmed { .. }) => Meaning::Nothing,
+            None => Meaning::Foreign,
         }
     }
 }
 
 /// What a frame means to a subscription.
 pub(crate) enum Meaning {
-    /// A message in its place, after so many lost ones.
-    Message {
+    /// Messages in their place, after so many lost ones, and where in the frame they are.
+    Messages {
         lost: u64,
-        payload: usize,
+        payloads: Payloads,
         topic: Topic,
     },
     /// So many messages were lost.
     Lost(u64),
+    /// The publisher is alive, and asks for the same.
+    Beat,
     /// Nothing.
     Nothing,
     /// It is not one of our frames.
     Foreign,
     /// The link cannot be trusted any more: everything must be confirmed anew.
     Broken,
+}
+
+/// Where the payloads of a frame are.
+pub(crate) enum Payloads {
+    /// From here to the end.
+    One(usize),
+    Several(Vec<Range<usize>>),
+}
+
+impl Payloads {
+    fn count(&self) -> u64 {
+        match self {
+            Self::One(_) => 1,
+            Self::Several(ranges) => ranges.len() as u64,
+        }
+    }
 }

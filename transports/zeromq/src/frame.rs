@@ -1,7 +1,7 @@
 //! The bytes on the request link: one ZeroMQ frame a message, `version, kind, body`. Those on the
 //! publication link are in `published.rs`.
 
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 
 /// The version of everything below.
 pub(crate) const VERSION: u8 = 1;
@@ -115,6 +115,32 @@ pub(crate) fn join(header: &[u8], payload: &[u8]) -> zmq::Message {
         bytes.extend_from_slice(payload);
         bytes.into()
     }
+}
+
+/// Bytes of the length that stands before each piece of a frame that holds several.
+pub(crate) const LENGTH: usize = 4;
+
+/// Puts the length of a piece.
+pub(crate) fn put_length(length: usize, bytes: &mut Vec<u8>) {
+    bytes.extend_from_slice(&(length as u32).to_le_bytes());
+}
+
+/// Where the pieces are that begin at `start`, each behind its length. `None` when one is cut off, or
+/// when there are more than `most`.
+pub(crate) fn pieces(bytes: &[u8], start: usize, most: usize) -> Option<Vec<Range<usize>>> {
+    let mut pieces = Vec::with_capacity(most);
+    let mut at = start;
+    while at < bytes.len() {
+        let length = u32::from_le_bytes(*bytes.get(at..)?.first_chunk::<LENGTH>()?);
+        let begin = at + LENGTH;
+        let end = begin.checked_add(usize::try_from(length).ok()?)?;
+        if end > bytes.len() || pieces.len() == most {
+            return None;
+        }
+        pieces.push(begin..end);
+        at = end;
+    }
+    Some(pieces)
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! The requests of one client that have no outcome yet.
 
 use std::collections::{VecDeque, hash_map};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
@@ -17,9 +16,7 @@ use crate::socket::BATCH;
 #[derive(Debug, Default)]
 pub(crate) struct Line {
     state: Mutex<LineState>,
-    /// The number of the next request.
-    next: AtomicU64,
-    /// Tells the task that there is something to send.
+    /// Tells the task that there is something to send, when there was nothing.
     pub(crate) wake: Notify,
 }
 
@@ -29,6 +26,8 @@ struct LineState {
     pending: Numbered<u64, Pending>,
     /// Those not yet sent, in order. Numbers of callers that have gone may be among them.
     queue: VecDeque<u64>,
+    /// The number of the next request.
+    next: u64,
     closed: bool,
 }
 
@@ -51,19 +50,20 @@ impl Line {
         payload: Bytes,
     ) -> Result<(Entry, oneshot::Receiver<Result<Bytes>>)> {
         let (outcome, receiver) = oneshot::channel();
-        // The number goes into the message, and copying a large payload under the lock would hold
-        // up everybody else.
-        let id = self.next.fetch_add(1, Ordering::Relaxed);
-        let packet = Some(Packet::new(Frame::Request(id), payload));
-        {
-            let mut state = self.lock();
-            if state.closed {
-                return Err(Error::closed());
-            }
-            state.pending.insert(id, Pending { packet, outcome });
-            state.queue.push_back(id);
+        let mut state = self.lock();
+        if state.closed {
+            return Err(Error::closed());
         }
-        self.wake.notify_one();
+        let id = state.next;
+        state.next += 1;
+        let packet = Some(Packet::new(Frame::Request(id), payload));
+        state.pending.insert(id, Pending { packet, outcome });
+        let first = state.queue.is_empty();
+        state.queue.push_back(id);
+        drop(state);
+        if first {
+            self.wake.notify_one();
+        }
         let line = Arc::clone(self);
         Ok((
             Entry {

@@ -26,8 +26,35 @@ const EVENTS: u32 = zmq_sys::ZMQ_EVENT_CONNECTED
 /// as soon as its connection is gone.
 const NEVER: i32 = 1 << 30;
 
-/// Acknowledged bytes that are more than a few pings.
+/// Bytes that are more than a few pings.
 const PROGRESS: u64 = 1024;
+
+/// What has moved over a TCP connection when last looked at: bytes that were acknowledged, and bytes
+/// that were received.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Progress {
+    acknowledged: u64,
+    received: u64,
+}
+
+impl Progress {
+    /// Whether there is a sign of life since the last one: bytes that were received.
+    /// Or much was acknowledged, since a large message over a slow link holds up what is behind it.
+    /// What a ping needs is not much: the system of a peer that hangs acknowledges that too.
+    ///
+    /// `None` when `descriptor` is not a TCP connection.
+    pub(crate) fn since_last(&mut self, descriptor: i32) -> Option<bool> {
+        let (acknowledged, received) = native::tcp_progress(descriptor)?;
+        let alive = received > self.received || acknowledged > self.acknowledged + PROGRESS;
+        if alive {
+            *self = Self {
+                acknowledged,
+                received,
+            };
+        }
+        Some(alive)
+    }
+}
 
 /// One place that a name or an address stands for, as libzmq takes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -91,15 +118,15 @@ pub(crate) async fn places(endpoint: &Endpoint) -> Result<Vec<Place>> {
     }
 }
 
-/// A socket with a ZeroMQ connection that stands, and when it was last heard of.
+/// A socket with a ZeroMQ connection that stands, and whether it was heard of.
 #[derive(Debug)]
 pub(crate) struct Link {
     pub(crate) watched: Monitored,
-    heard: Instant,
+    /// How many looks it has been silent for.
+    silent: u32,
     /// The connection, as libzmq's monitor named it.
     descriptor: Option<i32>,
-    /// Bytes that were acknowledged and received when last looked at.
-    moved: (u64, u64),
+    progress: Progress,
     context: Context,
 }
 
@@ -152,9 +179,9 @@ impl Link {
         match context.clock.deadline(deadline, ended).await {
             Ok(zmq_sys::ZMQ_EVENT_HANDSHAKE_SUCCEEDED) => Ok(Self {
                 watched,
-                heard: context.clock.now(),
+                silent: 0,
                 descriptor,
-                moved: (0, 0),
+                progress: Progress::default(),
                 context: context.clone(),
             }),
             Ok(zmq_sys::ZMQ_EVENT_CLOSED) => Err(unreachable("the connection was refused")),
@@ -165,22 +192,18 @@ impl Link {
 
     /// Takes note that something came in.
     pub(crate) fn heard(&mut self) {
-        self.heard = self.context.clock.now();
+        self.silent = 0;
     }
 
-    /// How long nothing has come in, neither whole messages nor parts of a large one.
-    pub(crate) fn silence(&mut self) -> Duration {
-        // A large message over a slow link holds up the signs of life behind it, in both
-        // directions. What a ping needs does not count: the system of a peer that hangs
-        // acknowledges that too.
-        if let Some((acknowledged, received)) = self.descriptor.and_then(native::tcp_progress) {
-            let (before_acknowledged, before_received) = self.moved;
-            if received > before_received || acknowledged > before_acknowledged + PROGRESS {
-                self.moved = (acknowledged, received);
-                self.heard();
-            }
+    /// One look; returns for how many of them nothing has come in, neither whole messages nor parts of
+    /// a large one.
+    pub(crate) fn look(&mut self) -> u32 {
+        self.silent = self.silent.saturating_add(1);
+        let parts = |descriptor| self.progress.since_last(descriptor);
+        if self.descriptor.and_then(parts) == Some(true) {
+            self.heard();
         }
-        self.context.clock.now() - self.heard
+        self.silent
     }
 
     /// Whether the monitor says that the connection is gone.
@@ -211,27 +234,16 @@ impl Link {
     }
 }
 
-/// How the silence of a peer is judged.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Patience {
-    /// How often to look.
-    pub(crate) look: Duration,
-    /// A silence after which a client asks.
-    pub(crate) ask: Duration,
-    /// A silence after which the peer counts as dead. With one look more it is still within two pings.
-    pub(crate) dead: Duration,
-}
+/// Looks in one ping interval, on both sides. Looks are counted and not time: who was held up itself,
+/// or whose whole machine was, blames nobody.
+pub(crate) const LOOKS: u32 = 5;
 
-impl Patience {
-    /// From the ping interval.
-    pub(crate) fn new(ping_interval: Duration) -> Self {
-        Self {
-            look: ping_interval / 5,
-            ask: ping_interval / 2,
-            dead: ping_interval * 17 / 10,
-        }
-    }
-}
+/// Looks without a sign of life after which a client asks for one.
+pub(crate) const ASK: u32 = 3;
+
+/// Looks without a sign of life after which a peer counts as dead. With one look more it is still
+/// within two pings.
+pub(crate) const DEAD: u32 = 2 * LOOKS - 1;
 
 /// The waits between attempts, and what is counted about them.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! What the `zmq` crate has no call for.
 #![allow(
     unsafe_code,
-    reason = "ZMQ_MAX_SOCKETS, XPUB_VERBOSER, XPUB_NODROP and TCP_MAXRT have no setter in the zmq \
+    reason = "ZMQ_MAX_SOCKETS, XPUB_VERBOSER, XPUB_NODROP, USE_FD and TCP_MAXRT have no setter in the zmq \
               crate, its bind and connect panic on an errno that it does not list, and its Message \
               is not Send"
 )]
@@ -105,6 +105,8 @@ pub(crate) enum IntOption {
     XpubVerboser,
     /// Refuse a message that a matching subscriber has no room for, instead of dropping it there.
     XpubNodrop,
+    /// A descriptor that listens already, to be bound to.
+    UseDescriptor,
     /// Milliseconds that data may stay unacknowledged before the connection is given up.
     TcpMaxrt,
 }
@@ -114,6 +116,7 @@ pub(crate) fn set(socket: &mut zmq::Socket, option: IntOption, value: c_int) -> 
     let option = match option {
         IntOption::XpubVerboser => zmq_sys::ZMQ_XPUB_VERBOSER,
         IntOption::XpubNodrop => zmq_sys::ZMQ_XPUB_NODROP,
+        IntOption::UseDescriptor => zmq_sys::ZMQ_USE_FD,
         IntOption::TcpMaxrt => zmq_sys::ZMQ_TCP_MAXRT,
     };
     // SAFETY: the socket is alive and borrowed mutably; libzmq copies the value before it returns.

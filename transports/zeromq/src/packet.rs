@@ -4,9 +4,11 @@
 //! its own) costs more than a small request itself, so those that wait anyway go together. One that
 //! waits alone goes alone and at once: nothing is ever held back to be joined.
 
+use std::ops::Range;
+
 use bytes::Bytes;
 
-use crate::frame::{Frame, VERSION};
+use crate::frame::{Frame, LENGTH, VERSION, pieces, put_length};
 
 /// Payloads up to this are joined.
 const SMALL: usize = 1024;
@@ -23,8 +25,11 @@ const BATCH: u8 = 9;
 pub(crate) enum Packet {
     /// May be joined with others.
     Small(Frame, Bytes),
-    /// Goes alone; already copied into its message, by whoever made it.
-    Large(zmq::Message),
+    /// Goes alone, and is copied into its message only when it is sent: what waits here is the
+    /// caller's own memory.
+    Large(Frame, Bytes),
+    /// Goes alone, and is in its message already.
+    Whole(zmq::Message),
 }
 
 impl Packet {
@@ -33,15 +38,24 @@ impl Packet {
         if payload.len() <= SMALL {
             Self::Small(frame, payload)
         } else {
-            Self::Large(frame.encode(&payload))
+            Self::Large(frame, payload)
+        }
+    }
+
+    /// The same, but a large one is copied at once: by whoever answers, and not by the task that
+    /// serves all clients.
+    pub(crate) fn copied(frame: Frame, payload: Bytes) -> Self {
+        match Self::new(frame, payload) {
+            Self::Large(frame, payload) => Self::Whole(frame.encode(&payload)),
+            small => small,
         }
     }
 
     /// As a frame of its own.
     pub(crate) fn into_message(self) -> zmq::Message {
         match self {
-            Self::Small(frame, payload) => frame.encode(&payload),
-            Self::Large(message) => message,
+            Self::Small(frame, payload) | Self::Large(frame, payload) => frame.encode(&payload),
+            Self::Whole(message) => message,
         }
     }
 }
@@ -54,43 +68,34 @@ pub(crate) fn together<'a>(packets: impl Iterator<Item = &'a Packet>) -> usize {
             bytes += payload.len();
             bytes <= MAX_BYTES
         }
-        Packet::Large(_) => false,
+        Packet::Large(..) | Packet::Whole(_) => false,
     });
     joined.count().max(1)
 }
 
 /// One frame of the small ones among `packets`.
-pub(crate) fn join<'a>(packets: impl Iterator<Item = &'a Packet>) -> zmq::Message {
-    let mut bytes = Vec::with_capacity(4096);
+pub(crate) fn join<'a>(packets: impl Iterator<Item = &'a Packet> + Clone) -> zmq::Message {
+    let small = packets.filter_map(|packet| match packet {
+        Packet::Small(frame, payload) => Some((frame.header(), payload)),
+        Packet::Large(..) | Packet::Whole(_) => None,
+    });
+    // Exactly as much as is needed: libzmq takes it as it is.
+    let lengths = small.clone();
+    let length = lengths.map(|(header, payload)| LENGTH + header.len() + payload.len());
+    let mut bytes = Vec::with_capacity(2 + length.sum::<usize>());
     bytes.extend_from_slice(&[VERSION, BATCH]);
-    for packet in packets {
-        if let Packet::Small(frame, payload) = packet {
-            let header = frame.header();
-            let length = (header.len() + payload.len()) as u32;
-            bytes.extend_from_slice(&length.to_le_bytes());
-            bytes.extend_from_slice(&header);
-            bytes.extend_from_slice(payload);
-        }
+    for (header, payload) in small {
+        put_length(header.len() + payload.len(), &mut bytes);
+        bytes.extend_from_slice(&header);
+        bytes.extend_from_slice(payload);
     }
-    // As a slice: what the vector has to spare must not wait in libzmq's queues.
-    zmq::Message::from(&bytes[..])
+    bytes.into()
 }
 
-/// The frames in a joined one; `None` when it is not one, or breaks the rules anywhere.
-pub(crate) fn split(bytes: &[u8]) -> Option<Vec<&[u8]>> {
-    let mut rest = bytes.strip_prefix(&[VERSION, BATCH])?;
-    let mut frames = Vec::with_capacity(MAX_COUNT);
-    while !rest.is_empty() {
-        let (length, after) = rest.split_first_chunk()?;
-        let length = usize::try_from(u32::from_le_bytes(*length)).ok()?;
-        let (frame, after) = after.split_at_checked(length)?;
-        if frames.len() == MAX_COUNT {
-            return None;
-        }
-        frames.push(frame);
-        rest = after;
-    }
-    Some(frames)
+/// Where the frames of a joined one are; `None` when it is not one, or breaks the rules anywhere.
+pub(crate) fn split(bytes: &[u8]) -> Option<Vec<Range<usize>>> {
+    let start = bytes.strip_prefix(&[VERSION, BATCH]).map(|_| 2)?;
+    pieces(bytes, start, MAX_COUNT)
 }
 
 #[cfg(test)]
@@ -133,7 +138,8 @@ mod tests {
             let joined = join(packets.iter());
             let frames = split(&joined).unwrap();
             prop_assert_eq!(frames.len(), packets.len());
-            for ((frame, payload), id) in frames.iter().zip(&payloads).zip(0..) {
+            for ((frame, payload), id) in frames.into_iter().zip(&payloads).zip(0..) {
+                let frame = &joined[frame];
                 prop_assert_eq!(Frame::decode(frame), Some(Frame::Reply(id)));
                 prop_assert_eq!(&frame[REQUEST_HEADER..], &payload[..]);
             }

@@ -9,15 +9,20 @@
 //! subscriber so counts exactly what its own filter lost, and a publisher remembers what is
 //! subscribed to now instead of every topic that it ever saw.
 
+use bytes::Bytes;
 use saline_protocol::transport::{MAX_BYTES, Topic, TopicFilter};
 
-use crate::frame::{MAX_HEADER, VERSION, join};
+use crate::frame::{LENGTH, MAX_HEADER, VERSION, join, put_length};
 
 /// The most bytes of a subscription: a filter and what a confirmation puts before it.
 pub(crate) const MAX_SUBSCRIPTION: usize = MAX_BYTES + 2 + 2 + 8;
 
 /// What every subscriber also subscribes to: proof that the publisher is alive.
 pub(crate) const BEAT: &[u8] = b"\x02b";
+/// What a subscriber subscribes to, and at the next beat withdraws: proof that it is alive, which a
+/// publisher could not ask for otherwise. ZMTP's heartbeats would do, but libzmq 4.3.4 ends the process
+/// when one is due on a connection that broke while it was not being read.
+pub(crate) const ALIVE_TOO: &[u8] = b"\x02a";
 /// What a confirmation's topic begins with.
 const CONFIRM: &[u8] = b"\x02c";
 
@@ -30,6 +35,11 @@ pub(crate) fn filter_key(filter: &TopicFilter) -> Vec<u8> {
         key.push(0);
     }
     key
+}
+
+/// The key of the filter that takes `topic` alone.
+pub(crate) fn exact_key(topic: &Topic) -> Vec<u8> {
+    filter_key(&TopicFilter::Exact(topic.clone()))
 }
 
 /// Whether `key` is what [`filter_key`] makes of some filter.
@@ -92,6 +102,17 @@ impl Numbers {
         }
     }
 
+    /// The numbers of the publication that comes `count` later.
+    pub(crate) fn plus(&self, count: u64) -> Self {
+        let mut later = *self;
+        for (bit, number) in later.numbers.iter_mut().enumerate() {
+            if self.mask & (1 << bit) != 0 {
+                *number += count;
+            }
+        }
+        later
+    }
+
     /// The number of the filter with this bit, if there is one.
     pub(crate) fn get(&self, bit: u8) -> Option<u64> {
         let number = self.numbers.get(usize::from(bit))?;
@@ -102,7 +123,7 @@ impl Numbers {
 /// A frame on the publication link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Published<'a> {
-    /// A publication.
+    /// A publication, or several of one topic.
     Message {
         /// The topic as ZeroMQ sees it, `/` and NUL at its end.
         topic: &'a [u8],
@@ -112,6 +133,8 @@ pub(crate) enum Published<'a> {
         numbers: Numbers,
         /// Where the payload begins.
         payload: usize,
+        /// Whether it is a series of payloads, whose first one has these numbers.
+        series: bool,
     },
     /// The last number of a filter, in case the message that had it was lost.
     Beacon {
@@ -143,6 +166,7 @@ const MESSAGE: u8 = 1;
 const BEACON: u8 = 2;
 const ALIVE: u8 = 3;
 const CONFIRMED: u8 = 4;
+const SERIES: u8 = 5;
 /// Ends a filter of whole segments in a beacon, where an exact topic has its NUL.
 const END: u8 = 1;
 
@@ -153,6 +177,36 @@ pub(crate) fn publication(
     numbers: &Numbers,
     payload: &[u8],
 ) -> zmq::Message {
+    let (header, length) = header(MESSAGE, topic, incarnation, numbers);
+    join(&header[..length], payload)
+}
+
+/// Several publications of one topic, the first of which has these numbers.
+pub(crate) fn series(
+    topic: &[u8],
+    incarnation: u64,
+    numbers: &Numbers,
+    payloads: &[Bytes],
+) -> zmq::Message {
+    let (header, length) = header(SERIES, topic, incarnation, numbers);
+    let size: usize = payloads.iter().map(|one| LENGTH + one.len()).sum();
+    // Exactly as much as is needed: libzmq takes it as it is.
+    let mut bytes = Vec::with_capacity(length + size);
+    bytes.extend_from_slice(&header[..length]);
+    for payload in payloads {
+        put_length(payload.len(), &mut bytes);
+        bytes.extend_from_slice(payload);
+    }
+    bytes.into()
+}
+
+/// What comes before the payload, and how long it is.
+fn header(
+    kind: u8,
+    topic: &[u8],
+    incarnation: u64,
+    numbers: &Numbers,
+) -> ([u8; MAX_HEADER], usize) {
     let mut header = [0; MAX_HEADER];
     let mut length = 0;
     let mut put = |bytes: &[u8]| {
@@ -160,7 +214,7 @@ pub(crate) fn publication(
         length += bytes.len();
     };
     put(topic);
-    put(&[VERSION, MESSAGE]);
+    put(&[VERSION, kind]);
     put(&incarnation.to_le_bytes());
     put(&numbers.mask.to_le_bytes());
     for bit in 0..9 {
@@ -168,7 +222,7 @@ pub(crate) fn publication(
             put(&number.to_le_bytes());
         }
     }
-    join(&header[..length], payload)
+    (header, length)
 }
 
 /// Gives a publication of the topic `key` other numbers. `None` when it has room for the numbers of
@@ -249,7 +303,7 @@ impl<'a> Published<'a> {
         let (kind, rest) = kind(&bytes[end + 1..])?;
         let (incarnation, rest) = number(rest)?;
         match (kind, exact) {
-            (MESSAGE, true) => {
+            (MESSAGE | SERIES, true) => {
                 let (mask, mut rest) = rest.split_first_chunk()?;
                 let mask = u16::from_le_bytes(*mask);
                 if mask >= 1 << 9 {
@@ -268,6 +322,7 @@ impl<'a> Published<'a> {
                     incarnation,
                     numbers,
                     payload: bytes.len() - rest.len(),
+                    series: kind == SERIES,
                 })
             }
             (BEACON, _) => Some(Self::Beacon {
@@ -371,7 +426,7 @@ mod tests {
                 }
             }
             let message = publication(&key, incarnation, &numbers, &payload);
-            let Some(Published::Message { topic, incarnation: from, numbers: read, payload: at }) = Published::decode(&message)
+            let Some(Published::Message { topic, incarnation: from, numbers: read, payload: at, series: false }) = Published::decode(&message)
             else { panic!("not a publication") };
             prop_assert_eq!((topic, from, read), (&key[..], incarnation, numbers));
             prop_assert_eq!(&message[at..], &payload[..]);

@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use saline_protocol::transport::{Context, Instant, Metric, Publisher, Result, Topic};
+use saline_protocol::transport::{Context, Instant, Lifetime, Metric, Publisher, Result, Topic};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use crate::audience::Audience;
 use crate::bind::BoundPath;
 use crate::feed::{Feed, OpenFeed};
-use crate::lifetime::Ending;
-use crate::native::{self, IntOption};
-use crate::numbered::Numbered;
+use crate::link::LOOKS;
+use crate::native::IntOption;
 use crate::server::note;
 use crate::socket::{BATCH, Monitored, Sent};
 
@@ -36,7 +36,7 @@ pub(crate) struct ZmqPublisher {
 #[async_trait]
 impl Publisher for ZmqPublisher {
     async fn publish(&self, topic: &Topic, payload: Bytes) -> Result<()> {
-        self.feed.publish(topic, &payload).await
+        self.feed.publish(topic, payload).await
     }
 
     fn subscriptions(&self, topic: &Topic) -> usize {
@@ -50,27 +50,33 @@ pub(crate) struct Distributor {
     pub(crate) watched: Monitored,
     /// Goes after the socket.
     pub(crate) path: Option<BoundPath>,
-    /// The ports that subscribers connect to.
-    pub(crate) ports: Vec<u16>,
-    /// How many subscriptions came over each descriptor.
-    pub(crate) subscribed: Numbered<i32, usize>,
+    pub(crate) audience: Audience,
     pub(crate) context: Context,
     pub(crate) stop: CancellationToken,
-    pub(crate) ending: Arc<Ending>,
+    pub(crate) lifetime: Arc<Lifetime>,
 }
 
 impl Distributor {
     pub(crate) async fn run(mut self) {
-        let mut beat = self
-            .context
-            .clock
-            .interval(self.context.limits.ping_interval / 2);
+        let clock = self.context.clock;
+        let ping = self.context.limits.ping_interval;
+        // Instants and not timers: they are kept also while there is always something to send.
+        let (mut beat, mut look) = (clock.after(ping / 2), clock.after(ping / LOOKS));
         let mut unsent = VecDeque::new();
         // Until when the first of the unsent may wait for a subscriber whose queue is full.
         let mut stalled: Option<Instant> = None;
-        let mut waited = self.context.clock.now();
+        let mut waited = clock.now();
         let mut ended = false;
         loop {
+            let now = clock.now();
+            if now >= beat {
+                beat = now + ping / 2;
+                self.feed.beat();
+            }
+            if now >= look {
+                look = now + ping / LOOKS;
+                self.audience.look();
+            }
             if unsent.is_empty() {
                 self.feed.take(&mut unsent);
             }
@@ -78,15 +84,13 @@ impl Distributor {
             let received = self.receive();
             while let Some(event) = self.watched.monitor.event() {
                 match event.kind {
-                    // The descriptor is, or will be, another connection's.
-                    zmq_sys::ZMQ_EVENT_ACCEPTED | zmq_sys::ZMQ_EVENT_DISCONNECTED => {
-                        self.subscribed.remove(&event.value);
-                    }
+                    zmq_sys::ZMQ_EVENT_ACCEPTED => self.audience.came(event.value),
+                    zmq_sys::ZMQ_EVENT_DISCONNECTED => self.audience.left(event.value),
                     kind => note(&self.context, kind),
                 }
             }
             if sent > 0 && stalled.take().is_some() {
-                waited = self.context.clock.now();
+                waited = now;
             }
             if received > 0 || sent > 0 {
                 tokio::task::yield_now().await;
@@ -108,7 +112,7 @@ impl Distributor {
                     () = socket.ready() => {}
                     () = monitor.ready() => {}
                     () = self.feed.wake.notified() => {}
-                    _ = beat.tick() => self.feed.beat(),
+                    () = clock.until(beat.min(look)) => {}
                 }
                 continue;
             }
@@ -116,13 +120,12 @@ impl Distributor {
             if self.send(&mut unsent) > 0 {
                 continue;
             }
-            let now = self.context.clock.now();
             let until = *stalled.get_or_insert_with(|| now + STALL.min(now - waited));
             if now < until {
                 let socket = &mut self.watched.socket;
                 tokio::select! {
                     () = socket.ready() => {}
-                    () = self.context.clock.until(until) => {}
+                    () = clock.until(until) => {}
                 }
             } else {
                 self.send_to_those_with_room(&mut unsent);
@@ -141,36 +144,13 @@ impl Distributor {
         {
             count += 1;
             let known = !message.get_more() && self.feed.subscriber_said(&message);
-            self.bound_subscriptions(&message);
+            self.audience.said(&message);
             self.watched.socket.skip_rest(message);
             if !known {
                 self.context.count(Metric::PeersRefused);
             }
         }
         count
-    }
-
-    /// Counts the subscriptions of each connection, and cuts one that has too many: libzmq keeps
-    /// them all, forty bytes for each byte.
-    fn bound_subscriptions(&mut self, message: &zmq::Message) {
-        let (Some(what @ 0..=1), Some(source)) = (message.first(), native::source(message)) else {
-            return;
-        };
-        let count = self.subscribed.entry(source).or_default();
-        if *what == 0 {
-            *count = count.saturating_sub(1);
-            return;
-        }
-        *count += 1;
-        // While it is confirmed, every filter has a second one; and there is the beat.
-        let most = 2 * self.context.limits.subscriptions_per_connection + 16;
-        if *count > most {
-            *count = 0;
-            if native::cut(source, &self.ports) {
-                self.context.count(Metric::PeersRefused);
-                tracing::debug!(most, "cut a subscriber with too many subscriptions");
-            }
-        }
     }
 
     /// Sends until everything is sent or a subscriber's queue is full; returns how much.
@@ -203,19 +183,18 @@ impl Distributor {
 
     /// Sends what libzmq holds, while there is time, and closes everything.
     async fn end(self) {
-        let now = self.context.clock.now();
-        let left = self.ending.left(now);
+        let left = self.lifetime.left();
         let Self {
             watched,
             context,
-            ending,
+            lifetime,
             path,
             ..
         } = self;
         watched.close(left, &context).await;
         drop(path);
-        if context.clock.now() > ending.deadline(now) {
-            ending.cut_short();
+        if context.clock.now() > lifetime.deadline() {
+            lifetime.cut_short();
         }
     }
 }

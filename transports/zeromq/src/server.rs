@@ -8,15 +8,16 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use saline_protocol::transport::{
-    Address, Context, Endpoint, Error, ErrorKind, Metric, Result, ServeAt, Server, ServerControl,
+    Context, Error, ErrorKind, Lifetime, Metric, Result, ServeAt, Server, ServerControl,
 };
 use tokio_util::sync::DropGuard;
 
+use crate::GRACE;
+use crate::audience::Audience;
 use crate::bind::{bind, set_up_failed};
 use crate::desk::Desk;
 use crate::exchange::{Exchange, OpenExchange, ZmqRequests};
 use crate::feed::{Feed, OpenFeed};
-use crate::lifetime::Lifetime;
 use crate::native::IntOption;
 use crate::numbered::Numbered;
 use crate::published;
@@ -74,7 +75,7 @@ pub(crate) async fn serve(shared: &Arc<Shared>, at: ServeAt, context: Context) -
     tuned.map_err(set_up_failed)?;
     let (publications_at, publications_path) = bind(&mut xpub, publications).await?;
 
-    let lifetime = Lifetime::new(&context);
+    let lifetime = Lifetime::new(context.clone(), GRACE);
     let alive = Arc::new(lifetime.cut.clone().drop_guard());
     let exchange = Arc::new(Exchange::default());
     let incarnation = RandomState::new().build_hasher().finish().max(1);
@@ -85,7 +86,7 @@ pub(crate) async fn serve(shared: &Arc<Shared>, at: ServeAt, context: Context) -
         path: requests_path,
         context: context.clone(),
         stop: lifetime.stop.clone(),
-        ending: Arc::clone(&lifetime.ending),
+        lifetime: Arc::clone(&lifetime),
         connections: Numbered::default(),
         unanswered: 0,
         arrivals: VecDeque::new(),
@@ -95,12 +96,11 @@ pub(crate) async fn serve(shared: &Arc<Shared>, at: ServeAt, context: Context) -
     let distributor = Distributor {
         feed: OpenFeed(Arc::clone(&feed)),
         watched: xpub.monitor(EVENTS | CONNECTIONS)?,
-        ports: ports(&publications_at),
-        subscribed: Numbered::default(),
+        audience: Audience::new(&publications_at, &context),
         path: publications_path,
         context: context.clone(),
         stop: lifetime.stop.clone(),
-        ending: Arc::clone(&lifetime.ending),
+        lifetime: Arc::clone(&lifetime),
     };
     lifetime.spawn(desk.run());
     lifetime.spawn(distributor.run());
@@ -121,14 +121,6 @@ pub(crate) async fn serve(shared: &Arc<Shared>, at: ServeAt, context: Context) -
     ))
 }
 
-/// The ports of an endpoint, none when it is local.
-fn ports(endpoint: &Endpoint) -> Vec<u16> {
-    match &endpoint.address {
-        Address::Network { addresses, .. } => addresses.iter().map(|at| at.port).collect(),
-        Address::Local(_) => Vec::new(),
-    }
-}
-
 /// Counts what the monitor of a bound socket says.
 pub(crate) fn note(context: &Context, event: u32) {
     match event {
@@ -145,7 +137,7 @@ pub(crate) fn note(context: &Context, event: u32) {
 /// Ends the server.
 #[derive(Debug)]
 struct Control {
-    lifetime: Lifetime,
+    lifetime: Arc<Lifetime>,
     _alive: Arc<DropGuard>,
 }
 

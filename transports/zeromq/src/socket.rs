@@ -7,7 +7,7 @@
 //! so a loop does one of them.
 
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Poll, Waker};
@@ -132,6 +132,19 @@ impl Socket {
         self.socket
             .get_last_endpoint()?
             .map_err(|_| io::Error::other("the bound endpoint is not text"))
+    }
+
+    /// Binds to what listens at `endpoint` already.
+    pub(crate) fn bind_to(&mut self, listener: OwnedFd, endpoint: &str) -> io::Result<String> {
+        native::set(
+            &mut self.socket,
+            IntOption::UseDescriptor,
+            listener.as_raw_fd(),
+        )?;
+        let bound = self.bind(endpoint)?;
+        // libzmq closes it with the socket.
+        let _ = listener.into_raw_fd();
+        Ok(bound)
     }
 
     /// Begins to connect.

@@ -12,14 +12,13 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use saline_protocol::transport::{
-    Context, Delivery, DeliveryReceiver, DeliverySender, Endpoint, Error, ErrorKind, Instant, Lost,
-    Metric, Result, Subscriber, TopicFilter, delivery_queue,
+    Context, Delivery, DeliveryReceiver, DeliverySender, Endpoint, Error, ErrorKind, Instant,
+    Lifetime, Lost, Metric, Result, Subscriber, Topic, TopicFilter, delivery_queue,
 };
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::filters::{Filters, Meaning};
-use crate::lifetime::Lifetime;
-use crate::link::{Link, Pace, Patience, places};
+use crate::filters::{Filters, Meaning, Payloads};
+use crate::link::{DEAD, LOOKS, Link, Pace, places};
 use crate::native;
 use crate::published::{self, Published};
 use crate::socket::{BATCH, Shared, Socket};
@@ -41,6 +40,8 @@ pub(crate) async fn subscribe(
         context: context.clone(),
         pace: Pace::new(context),
         filters: Filters::new(topics),
+        odd_beat: false,
+        arrived: Vec::new(),
         sender,
         stop: lifetime.stop.clone(),
         gone: gone.clone(),
@@ -65,6 +66,10 @@ impl Subscriber for ZmqSubscriber {
     async fn next(&mut self) -> Option<Delivery> {
         self.receiver.next().await
     }
+
+    fn try_next(&mut self) -> Option<Delivery> {
+        self.receiver.try_next()
+    }
 }
 
 /// The task that owns the socket and replaces it.
@@ -74,6 +79,10 @@ struct Keeper {
     context: Context,
     pace: Pace,
     filters: Filters,
+    /// Whether the last beat was answered with a subscription, and not with its withdrawal.
+    odd_beat: bool,
+    /// What came in together, to be queued together.
+    arrived: Vec<Delivery>,
     sender: DeliverySender,
     stop: CancellationToken,
     gone: CancellationToken,
@@ -203,6 +212,7 @@ impl Keeper {
             asked.insert(topic, key.clone());
         }
         self.filters.incarnation = 0;
+        self.odd_beat = false;
         while !asked.is_empty() {
             while let Some(message) = link.watched.socket.receive() {
                 link.heard();
@@ -245,8 +255,8 @@ impl Keeper {
 
     /// Delivers until the link breaks, the subscriber goes or the client is shut down.
     async fn serve(&mut self, link: &mut Link) {
-        let patience = Patience::new(self.context.limits.ping_interval);
-        let mut look = self.context.clock.interval(patience.look);
+        let look = self.context.limits.ping_interval / LOOKS;
+        let mut look = self.context.clock.interval(look);
         let (stop, gone) = (self.stop.clone(), self.gone.clone());
         loop {
             let Some(received) = self.receive(link) else {
@@ -257,7 +267,7 @@ impl Keeper {
                 while self.receive(link).is_some_and(|received| received > 0) {}
                 return;
             }
-            if received == BATCH {
+            if received > 0 {
                 if stop.is_cancelled() || gone.is_cancelled() {
                     return;
                 }
@@ -272,9 +282,8 @@ impl Keeper {
                     if self.receive(link).is_none() {
                         return;
                     }
-                    let silence = link.silence();
-                    if silence >= patience.dead {
-                        tracing::debug!(endpoint = %self.endpoint, ?silence, "the publisher is silent");
+                    if link.look() >= DEAD {
+                        tracing::debug!(endpoint = %self.endpoint, "the publisher is silent");
                         return;
                     }
                 }
@@ -284,8 +293,9 @@ impl Keeper {
 
     /// Delivers a batch of what came in; returns how much, or `None` when the link must be renewed.
     fn receive(&mut self, link: &mut Link) -> Option<usize> {
-        let mut count = 0;
+        let (mut count, mut broken) = (0, false);
         while count < BATCH
+            && self.arrived.len() < BATCH
             && let Some(message) = link.watched.socket.receive()
         {
             count += 1;
@@ -295,33 +305,67 @@ impl Keeper {
                 continue;
             }
             match self.filters.meaning(&message) {
-                Meaning::Message {
+                Meaning::Messages {
                     lost,
-                    payload,
+                    payloads,
                     topic,
                 } => {
                     self.lose(lost);
-                    let payload = native::into_bytes(message, payload);
-                    let dropped = self.sender.push(Delivery::Message { topic, payload });
-                    if dropped > 0 {
-                        self.context.metrics.add(Metric::Lost, dropped);
-                    }
+                    self.arrive(message, payloads, &topic);
                 }
                 Meaning::Lost(lost) => self.lose(lost),
+                Meaning::Beat => {
+                    let options = link.watched.socket.options();
+                    self.odd_beat = !self.odd_beat;
+                    let answered = match self.odd_beat {
+                        true => options.set_subscribe(published::ALIVE_TOO),
+                        false => options.set_unsubscribe(published::ALIVE_TOO),
+                    };
+                    if let Err(error) = answered {
+                        tracing::debug!(%error, "could not answer a beat");
+                    }
+                }
                 Meaning::Nothing => {}
                 Meaning::Foreign => self.context.count(Metric::PeersRefused),
-                Meaning::Broken => return None,
+                Meaning::Broken => {
+                    broken = true;
+                    break;
+                }
             }
         }
         if count > 0 {
             link.heard();
         }
-        Some(count)
+        if !self.arrived.is_empty() {
+            let dropped = self.sender.push_all(self.arrived.drain(..));
+            if dropped > 0 {
+                self.context.metrics.add(Metric::Lost, dropped);
+            }
+        }
+        (!broken).then_some(count)
     }
 
-    fn lose(&self, lost: u64) {
+    fn arrive(&mut self, message: zmq::Message, payloads: Payloads, topic: &Topic) {
+        let mut deliver = |payload| {
+            self.arrived.push(Delivery::Message {
+                topic: topic.clone(),
+                payload,
+            });
+        };
+        match payloads {
+            Payloads::One(start) => deliver(native::into_bytes(message, start)),
+            Payloads::Several(ranges) => {
+                let frame = native::into_bytes(message, 0);
+                ranges
+                    .into_iter()
+                    .for_each(|range| deliver(frame.slice(range)));
+            }
+        }
+    }
+
+    fn lose(&mut self, lost: u64) {
         if lost > 0 {
-            self.sender.push(Delivery::Lagged(Lost::Messages(lost)));
+            self.arrived.push(Delivery::Lagged(Lost::Messages(lost)));
             self.context.metrics.add(Metric::Lost, lost);
         }
     }

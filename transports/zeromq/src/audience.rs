@@ -1,0 +1,110 @@
+//! The connections of the XPUB socket: how much each has subscribed to, and whether it is alive.
+
+use std::os::fd::RawFd;
+
+use saline_protocol::transport::{Address, Context, Endpoint, Metric};
+
+use crate::link::{DEAD, LOOKS, Progress};
+use crate::native;
+use crate::numbered::Numbered;
+
+/// Everybody who is connected to the XPUB socket over a network.
+#[derive(Debug)]
+pub(crate) struct Audience {
+    /// By descriptor, as libzmq's monitor tells of them.
+    members: Numbered<RawFd, Member>,
+    /// The ports that they connect to.
+    ports: Vec<u16>,
+    context: Context,
+}
+
+#[derive(Debug)]
+struct Member {
+    subscriptions: usize,
+    progress: Progress,
+    /// How many looks it may still be silent for.
+    patience: u32,
+}
+
+impl Audience {
+    /// The audience of what is published at `bound`.
+    pub(crate) fn new(bound: &Endpoint, context: &Context) -> Self {
+        let ports = match &bound.address {
+            Address::Network { addresses, .. } => addresses.iter().map(|at| at.port).collect(),
+            Address::Local(_) => Vec::new(),
+        };
+        Self {
+            members: Numbered::default(),
+            ports,
+            context: context.clone(),
+        }
+    }
+
+    /// A connection was accepted. libzmq itself gives it the time for its handshake.
+    pub(crate) fn came(&mut self, descriptor: RawFd) {
+        self.members.insert(descriptor, self.stranger());
+    }
+
+    /// A connection is gone; its descriptor is, or will be, another one's.
+    pub(crate) fn left(&mut self, descriptor: RawFd) {
+        self.members.remove(&descriptor);
+    }
+
+    fn stranger(&self) -> Member {
+        let limits = &self.context.limits;
+        let look = limits.ping_interval / LOOKS;
+        let handshake = limits.handshake_timeout.div_duration_f32(look).ceil() as u32;
+        Member {
+            subscriptions: 0,
+            progress: Progress::default(),
+            patience: handshake.saturating_add(DEAD),
+        }
+    }
+
+    /// Counts the subscriptions of each connection, and cuts one that has too many: libzmq keeps
+    /// them all, forty bytes for each byte.
+    pub(crate) fn said(&mut self, message: &zmq::Message) {
+        let (Some(what @ 0..=1), Some(source)) = (message.first(), native::source(message)) else {
+            return;
+        };
+        if !self.members.contains_key(&source) {
+            self.came(source);
+        }
+        let Some(member) = self.members.get_mut(&source) else {
+            return;
+        };
+        // What it said may have waited here, while nothing more could come.
+        member.patience = DEAD;
+        if *what == 0 {
+            member.subscriptions = member.subscriptions.saturating_sub(1);
+            return;
+        }
+        member.subscriptions += 1;
+        // While it is confirmed, every filter has a second one; and there is the beat.
+        let most = 2 * self.context.limits.subscriptions_per_connection + 16;
+        if member.subscriptions > most {
+            member.subscriptions = 0;
+            if native::cut(source, &self.ports) {
+                self.context.count(Metric::PeersRefused);
+                tracing::debug!(most, "cut a subscriber with too many subscriptions");
+            }
+        }
+    }
+
+    /// Looks who gave a sign of life since the last look, and cuts who has given none for too long.
+    pub(crate) fn look(&mut self) {
+        for (descriptor, member) in &mut self.members {
+            match member.progress.since_last(*descriptor) {
+                // Local, or closed just now.
+                None => {}
+                Some(true) => member.patience = DEAD,
+                Some(false) => {
+                    member.patience = member.patience.saturating_sub(1);
+                    if member.patience == 0 && native::cut(*descriptor, &self.ports) {
+                        tracing::debug!("cut a subscriber that gives no sign of life");
+                    }
+                }
+            }
+        }
+    }
+}
