@@ -12,11 +12,14 @@ use tokio::sync::{Notify, OwnedSemaphorePermit};
 use tokio_util::sync::CancellationToken;
 
 use crate::batch::Batch;
-use crate::frame::{Asked, Bounds, Broken, Frame, FrameReader, Kind, LARGE, header};
+use crate::frame::{Asked, Bounds, Broken, Frame, FrameReader, HEADER, Kind, LARGE, header};
 use crate::inbox::Arrived;
 use crate::queue::{Alone, Lane, Queue};
 use crate::state::ServerCore;
 use crate::{certificate, gather, lock};
+
+/// Bytes of replies that may wait for a client before its requests are read no further.
+const OWED: usize = 1024 * 1024;
 
 /// Codes with which a connection is closed.
 pub(crate) mod code {
@@ -50,6 +53,10 @@ pub(crate) struct ServerLink {
     pub(crate) owed: AtomicUsize,
     replies: Mutex<Replies>,
     replied: Notify,
+    /// Bytes of replies that wait to be written, those that travel alone included.
+    unwritten: AtomicUsize,
+    /// Replies were taken to be written.
+    room: Notify,
     pub(crate) publications: Queue,
     pub(crate) alone: Lane,
 }
@@ -74,6 +81,8 @@ impl ServerLink {
             owed: AtomicUsize::new(0),
             replies: Mutex::default(),
             replied: Notify::new(),
+            unwritten: AtomicUsize::new(0),
+            room: Notify::new(),
             publications: Queue::new(core.limits()),
             alone: Lane::default(),
         })
@@ -85,6 +94,11 @@ impl ServerLink {
         if replies.closed {
             return;
         }
+        let size = match &answer {
+            Answer::Reply(payload) => HEADER + payload.len(),
+            Answer::NoReply => HEADER,
+        };
+        self.unwritten.fetch_add(size, Ordering::Relaxed);
         match answer {
             Answer::Reply(payload) if payload.len() > LARGE => {
                 drop(replies);
@@ -109,7 +123,30 @@ impl ServerLink {
     fn take_replies(&self) -> Vec<Bytes> {
         let mut replies = lock(&self.replies);
         replies.idle = replies.batch.is_empty();
-        replies.batch.take()
+        let size = replies.batch.len();
+        let blocks = replies.batch.take();
+        drop(replies);
+        self.wrote(size);
+        blocks
+    }
+
+    /// Takes note that so many bytes of replies wait no longer.
+    fn wrote(&self, size: usize) {
+        let before = self.unwritten.fetch_sub(size, Ordering::AcqRel);
+        if before > OWED && before - size <= OWED {
+            self.room.notify_one();
+        }
+    }
+
+    /// Waits until few enough bytes wait to be written that more may be asked: whoever asks and does
+    /// not read is read no further.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when the future is dropped.
+    async fn room(&self) {
+        while self.unwritten.load(Ordering::Acquire) > OWED {
+            self.room.notified().await;
+        }
     }
 
     /// Whether the connection is over.
@@ -255,6 +292,7 @@ async fn read(
             }
         }
         core.inbox.take(&mut requests);
+        link.room().await;
         tokio::task::consume_budget().await;
         if !reader.more().await? {
             // Only we end this stream.
@@ -326,6 +364,9 @@ async fn write_alone(link: &ServerLink, connection: &Connection) -> Result<u64, 
             let mut stream = connection.open_uni().await?;
             // What is small goes first.
             let _ = stream.set_priority(-1);
+            if !message.is_publication {
+                link.wrote(HEADER + message.payload.len());
+            }
             let mut blocks = [message.head, message.payload];
             stream.write_all_chunks(&mut blocks).await?;
             let _ = stream.finish();

@@ -95,3 +95,56 @@ impl Index {
         keys.len()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::ServerCore;
+    use proptest::prelude::*;
+    use saline_protocol::transport::Context;
+
+    fn a_filter() -> impl Strategy<Value = TopicFilter> {
+        (any::<bool>(), "[ab](/[ab]){0,3}").prop_map(|(prefix, text)| {
+            let topic = text.parse().unwrap();
+            if prefix {
+                TopicFilter::Prefix(topic)
+            } else {
+                TopicFilter::Exact(topic)
+            }
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn it_finds_what_matching_one_by_one_finds(
+            subscriptions in proptest::collection::vec(
+                (0u64..3, proptest::collection::vec(a_filter(), 1..4), any::<bool>()),
+                0..20,
+            ),
+            topic in "[ab](/[ab]){0,3}",
+        ) {
+            let topic: Topic = topic.parse().unwrap();
+            let core = ServerCore::new(Context::default());
+            let address = ([127, 0, 0, 1], 1).into();
+            let links = [1, 2, 3].map(|number| ServerLink::new(number, address, &core));
+            let mut index = Index::default();
+            for (id, (link, filters, _)) in (0..).zip(&subscriptions) {
+                index.insert(&links[*link as usize], id, filters);
+            }
+            let mut expected = Vec::new();
+            for (id, (link, filters, goes)) in (0..).zip(&subscriptions) {
+                if *goes {
+                    index.remove(&links[*link as usize], id, filters);
+                } else if filters.iter().any(|filter| filter.matches(&topic)) {
+                    expected.push((link + 1, id));
+                }
+            }
+            expected.sort_unstable();
+            let mut found: Vec<_> = index.takers(&topic).map(|taker| taker.key).collect();
+            found.sort_unstable();
+            found.dedup();
+            prop_assert_eq!(&found, &expected);
+            prop_assert_eq!(index.count(&topic), expected.len());
+        }
+    }
+}

@@ -20,6 +20,7 @@
 //! | `certificate.rs` | certificates, and what TLS is asked to do with them |
 //! | `socket.rs` | UDP sockets, and what QUIC is told about the network |
 //! | `runtime.rs` | what quinn runs on: the context's tasks |
+//! | `patience.rs` | time as an endpoint lived it |
 //! | `options.rs` | what can be configured |
 //!
 //! A client has one connection for both roles. Small messages share long-lived streams; a large
@@ -51,6 +52,7 @@ mod line;
 mod link;
 mod log;
 mod options;
+mod patience;
 mod publisher;
 mod queue;
 mod runtime;

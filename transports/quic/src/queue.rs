@@ -315,6 +315,27 @@ mod tests {
     use std::time::Duration;
 
     #[tokio::test(start_paused = true)]
+    async fn a_loss_wakes_a_writer_that_sleeps() {
+        let mut limits = Limits::default();
+        limits.subscriber_queue_messages = 1;
+        let (queue, alone, mut batch) = (Queue::new(&limits), Lane::default(), Batch::default());
+        let large = Encoded::Large("t".into(), "head".into(), "large".into());
+        assert_eq!(queue.offer(1, 7, &large, 5, &alone), 0);
+        queue.take(&mut batch);
+        queue.take(&mut batch);
+        // The writer has nothing to do, and what is large still waits.
+        batch.take();
+        assert_eq!(queue.offer(2, 7, &large, 5, &alone), 1);
+        assert_eq!(queue.offer(2, 7, &large, 5, &alone), 0);
+        assert_eq!(queue.offer(2, 8, &large, 5, &alone), 1);
+        queue.wake.notified().await;
+        queue.take(&mut batch);
+        assert_eq!(batch.len(), 2 * (HEADER + 8));
+        assert!(alone.take(&queue).is_some());
+        assert_eq!(queue.offer(3, 7, &large, 5, &alone), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_client_that_reads_no_confirmations_makes_no_more() {
         let queue = Queue::new(&Limits::default());
         for id in 0..CONFIRMATIONS as u64 {

@@ -15,6 +15,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
 use crate::lock;
+use crate::patience::{Patience, PatientTimer};
 
 /// Tasks that end together. Dropping them aborts them.
 pub(crate) struct Tasks {
@@ -92,16 +93,18 @@ impl fmt::Debug for Tasks {
 #[derive(Debug)]
 pub(crate) struct ContextRuntime {
     tasks: std::sync::Weak<Tasks>,
-    context: Context,
+    patience: Arc<Patience>,
     sent: Arc<Notify>,
 }
 
 impl ContextRuntime {
     /// Runs quinn's tasks among `tasks`; `sent` is notified after each packet.
     pub(crate) fn new(tasks: &Arc<Tasks>, sent: Arc<Notify>) -> Arc<Self> {
+        let patience = Patience::new(tasks.context.clock, &tasks.context.limits);
+        tasks.spawn(Arc::clone(&patience).keep());
         Arc::new(Self {
             tasks: Arc::downgrade(tasks),
-            context: tasks.context.clone(),
+            patience,
             sent,
         })
     }
@@ -109,8 +112,9 @@ impl ContextRuntime {
 
 impl Runtime for ContextRuntime {
     fn new_timer(&self, at: std::time::Instant) -> Pin<Box<dyn AsyncTimer>> {
-        // Nothing but tokio's own timer, which follows its clock.
-        TokioRuntime.new_timer(at)
+        // Beneath is tokio's own timer, which follows its clock.
+        let timer = PatientTimer::new(&self.patience, at, |at| TokioRuntime.new_timer(at));
+        Box::pin(timer)
     }
 
     fn spawn(&self, task: Pin<Box<dyn Future<Output = ()> + Send>>) {
@@ -127,7 +131,7 @@ impl Runtime for ContextRuntime {
     }
 
     fn now(&self) -> std::time::Instant {
-        self.context.clock.now().into_std()
+        self.patience.now()
     }
 }
 

@@ -20,6 +20,9 @@ const STREAM_WINDOW: u32 = 1024 * 1024;
 /// Bytes that wait on one connection to be sent or acknowledged, beside the queues.
 const SEND_WINDOW: u64 = 4 * 1024 * 1024;
 
+/// What a round trip is taken to last before one was measured, at most (RFC 9002, 6.2.2).
+const ROUND_TRIP: Duration = Duration::from_millis(333);
+
 /// A socket on `address` with buffers of `buffer` bytes.
 ///
 /// # Errors
@@ -173,6 +176,10 @@ pub(crate) fn transport(limits: &Limits, side: Side) -> Arc<TransportConfig> {
         .max(Duration::from_millis(1));
     // More than fits a QUIC number of milliseconds is no time-out at all.
     config.max_idle_timeout(IdleTimeout::try_from(patience).ok());
+    // A packet that was lost in the handshake is sent again after three times this: there has to be
+    // time for that, and for a second one.
+    let round_trip = limits.handshake_timeout / 20;
+    config.initial_rtt(round_trip.clamp(Duration::from_millis(1), ROUND_TRIP));
     let (bidirectional, unidirectional) = match side {
         Side::Client => {
             config.keep_alive_interval(Some(limits.ping_interval.mul_f64(0.4)));

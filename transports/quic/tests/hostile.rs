@@ -10,7 +10,7 @@ use quinn::crypto::rustls::QuicClientConfig;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use saline_protocol::transport::{Clock, Metric};
-use stage::{Host, PATIENCE, ask, client, limits};
+use stage::{Host, PATIENCE, PING, ask, client, limits};
 
 /// Code of a connection that is closed for breaking the protocol.
 const VIOLATION: u32 = 1;
@@ -174,6 +174,31 @@ async fn another_protocol_is_refused_in_the_handshake() {
     let host = Host::start().await;
     assert!(raw(host.address(), b"h3").await.is_err());
     assert_eq!(host.counters.get(Metric::Connected), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_asks_without_reading_is_read_no_further() {
+    const SIZE: u32 = 32 * 1024;
+    let host = Host::start().await;
+    let steady = client(host.address()).await;
+    let (_endpoint, connection) = raw(host.address(), b"saline/1").await.unwrap();
+    let (mut send, _receive) = connection.open_bi().await.unwrap();
+    send.write_all(&header(1, 1, 0)).await.unwrap();
+    let mut taken = 0;
+    let asking = async {
+        for id in 1..=2048 {
+            let request = [header(4, id, SIZE), vec![7; SIZE as usize]].concat();
+            // Without pings it is cut before long.
+            if send.write_all(&request).await.is_err() {
+                break;
+            }
+            taken += SIZE;
+        }
+    };
+    let _ = Clock.deadline(Clock.after(PING * 4), asking).await;
+    // What both ends' windows hold, and what may be owed.
+    assert!(taken < 32 * 1024 * 1024, "{taken} bytes were taken");
+    assert_eq!(ask(&steady, "beside it").await.unwrap(), "beside it");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
