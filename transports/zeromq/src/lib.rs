@@ -30,6 +30,11 @@
 //!   1.3 seconds. Such a peer cannot be told from one that sends a large request, but by looking at
 //!   every connection many times a second. (Without a handshake, or with endless subscriptions, it is
 //!   cut.)
+//! - A stranger can end the process. libzmq 4.3.4 asserts that it never answers a ZMTP heartbeat on a
+//!   connection that broke while its input was stopped (`stream_engine_base.cpp:331`), and it does when
+//!   it resumes what it had already read. Input stops when as many messages wait as may
+//!   (`ZMQ_RCVHWM`), and without that bound a stranger could fill the memory instead. Heartbeats of
+//!   our own would do the same, so there are none.
 //! - What libzmq queues for a subscriber that does not read is bounded in messages
 //!   ([`Limits::subscriber_queue_messages`]), not in bytes: lowering the bound of a live connection
 //!   makes libzmq 4.3.4 stop it for good. Over TCP such a connection ends after two link pings.
