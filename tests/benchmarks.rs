@@ -58,6 +58,8 @@ fn check(backend: &str, beside_bare: bool) {
         if beside_bare {
             assert_eq!(line["bare_lost"], 0, "{line}");
         }
+        let in_a_loop = ["tcp", "quic"].contains(&backend) && line["bench"] == "requests";
+        assert_eq!(line["loop_per_second"].is_number(), in_a_loop, "{line}");
     }
     let numbers = |line: &Value| {
         ["clients", "outstanding", "subscribers"].map(|field| line[field].as_u64().unwrap())

@@ -21,7 +21,8 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     /// Each transport through the contract, beside the bare library doing the same work
     ///
-    /// Requests: so many outstanding on one client, echoed. Fan-out: one publisher, so many
+    /// Requests: so many outstanding on one client, echoed, each awaited by a task of its own; beside
+    /// it stands what a bare loop reaches that hands nobody a reply. Fan-out: one publisher, so many
     /// subscribers with a connection each; the publisher is never more than 512 messages ahead of
     /// the slowest, so that both sides deliver everything. Server and clients are two processes on
     /// loopback. Ours and bare take turns; medians are printed, as operations a second and as CPU
@@ -73,14 +74,11 @@ pub(crate) struct Wanted {
     #[arg(long, value_name = "S")]
     pub(crate) seconds: Option<f64>,
     /// Threads of the runtime, in each of the two processes
-    #[arg(long, value_name = "N", default_value_t = 2)]
+    #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) workers: usize,
     /// Seconds instead of minutes: one pair of 0.2 s each, unless said otherwise
     #[arg(long)]
     pub(crate) quick: bool,
-    /// Give the bare clients of tcp and quic a task for every request too, instead of one loop
-    #[arg(long)]
-    pub(crate) callers: bool,
     /// Only our side, to profile it
     #[arg(long)]
     pub(crate) alone: bool,
@@ -128,7 +126,6 @@ impl Wanted {
             pairs,
             seconds,
             workers: self.workers,
-            callers: self.callers,
             alone: self.alone,
             json: self.json,
         })

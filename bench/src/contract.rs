@@ -144,13 +144,14 @@ impl Far for Clients {
         let payload = Bytes::from(vec![7; bytes]);
         let stop = Arc::new(AtomicBool::new(false));
         let mut callers: JoinSet<Result<u64>> = JoinSet::new();
-        for client in std::iter::repeat_n(&self.connected[0], outstanding) {
+        // Far beyond what a run takes: one for all of its requests.
+        let deadline = Clock.after(run + PATIENCE);
+        for client in iter::repeat_n(&self.connected[0], outstanding) {
             let (client, payload) = (Arc::clone(client), payload.clone());
             let stop = Arc::clone(&stop);
             callers.spawn(async move {
                 let mut answered = 0;
                 while !stop.load(Ordering::Relaxed) {
-                    let deadline = Clock.after(PATIENCE);
                     let reply = client.request(payload.clone(), deadline).await?;
                     if reply.len() != payload.len() {
                         return Err("an echo of another length".into());

@@ -17,14 +17,35 @@ pub(crate) struct Plan {
     pub(crate) seconds: f64,
     /// Threads of each half's runtime.
     pub(crate) workers: usize,
-    /// Bare clients have a task for every request.
-    pub(crate) callers: bool,
     /// Only our side.
     pub(crate) alone: bool,
     pub(crate) json: Option<PathBuf>,
 }
 
-/// The work that both sides do.
+/// What carries the work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Over {
+    /// Ours.
+    Contract,
+    /// The bare library, doing the same work.
+    Bare,
+    /// The bare library in one loop over a buffer, which hands nobody a reply: what no program that
+    /// does the work can reach.
+    Loop,
+}
+
+impl Over {
+    /// What there is to compare for `work` on `backend`, ours first.
+    pub(crate) fn all(backend: &str, work: Work) -> &'static [Self] {
+        match (backend, work) {
+            ("tcp" | "quic", Work::Requests { .. }) => &[Self::Contract, Self::Bare, Self::Loop],
+            ("tcp" | "quic" | "zeromq", _) => &[Self::Contract, Self::Bare],
+            _ => &[Self::Contract],
+        }
+    }
+}
+
+/// The work that every side does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Work {
     /// One client keeps so many requests outstanding; each is echoed.
@@ -75,14 +96,11 @@ impl fmt::Display for Work {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Spec {
     pub(crate) backend: String,
-    /// Over the bare library instead of through the contract.
-    pub(crate) bare: bool,
+    pub(crate) over: Over,
     pub(crate) work: Work,
     pub(crate) seconds: f64,
     /// Threads of each half's runtime.
     pub(crate) workers: usize,
-    /// A bare client has a task for every request.
-    pub(crate) callers: bool,
     /// Where the near half serves, as it wrote it for its own far half.
     pub(crate) at: Vec<String>,
 }

@@ -8,9 +8,8 @@ use serde_json::{Value, json};
 
 use crate::Result;
 use crate::near::{Measured, measure};
-use crate::plan::{Plan, Spec, Work};
+use crate::plan::{Over, Plan, Spec, Work};
 use crate::process::load;
-use crate::side::has_bare;
 
 /// What a side reached in one cell of the table.
 #[derive(Debug, Default)]
@@ -22,7 +21,7 @@ struct Side {
 }
 
 impl Side {
-    fn add(&mut self, measured: Measured) -> f64 {
+    fn add(&mut self, measured: Measured) {
         let operations = measured.operations as f64;
         let per_second = operations / measured.elapsed.as_secs_f64();
         self.per_second.push(per_second);
@@ -30,7 +29,6 @@ impl Side {
             .push(measured.cpu.as_secs_f64() * 1e6 / operations);
         self.delivered += measured.operations;
         self.lost += measured.lost;
-        per_second
     }
 }
 
@@ -47,8 +45,17 @@ pub(crate) fn run(plan: &Plan, registry: &Registry) -> Result<()> {
         load().map_or_else(|| "unknown".into(), |load| load.to_string()),
     );
     println!(
-        "{:<8} {:<34} {:>11} {:>11} {:>6} {:>9} {:>9} {:>6} {:>5}",
-        "backend", "work", "a second", "bare", "ratio", "CPU µs", "bare µs", "lost", "load"
+        "{:<8} {:<34} {:>11} {:>11} {:>6} {:>9} {:>9} {:>11} {:>6} {:>5}",
+        "backend",
+        "work",
+        "a second",
+        "bare",
+        "ratio",
+        "CPU µs",
+        "bare µs",
+        "bare loop",
+        "lost",
+        "load"
     );
     let mut failed = 0;
     for backend in &plan.backends {
@@ -73,32 +80,38 @@ pub(crate) fn run(plan: &Plan, registry: &Registry) -> Result<()> {
     }
 }
 
-/// One cell: pairs of ours and bare, which take turns in beginning.
+/// One cell: rounds in which all sides take turns, and turns in beginning.
 fn cell(plan: &Plan, backend: &str, work: Work, registry: &Registry) -> Result<Value> {
-    let spec = |bare| Spec {
-        backend: backend.to_owned(),
-        bare,
-        work,
-        seconds: plan.seconds,
-        workers: plan.workers,
-        callers: plan.callers,
-        at: Vec::new(),
+    let sides = match Over::all(backend, work) {
+        all if plan.alone => &all[..1],
+        all => all,
     };
-    let beside = has_bare(backend) && !plan.alone;
-    let (mut ours, mut bare, mut ratios) = (Side::default(), Side::default(), Vec::new());
-    for pair in 0..plan.pairs {
-        let mut rates = [0.0; 2];
-        let order = [pair % 2 == 1, pair % 2 == 0];
-        for is_bare in order.into_iter().filter(|&is_bare| beside || !is_bare) {
-            let side = if is_bare { &mut bare } else { &mut ours };
-            let measured = measure(spec(is_bare), registry)
-                .map_err(|error| format!("{}: {error}", if is_bare { "bare" } else { "ours" }))?;
-            rates[usize::from(is_bare)] = side.add(measured);
+    let mut reached: Vec<_> = sides.iter().map(|_| Side::default()).collect();
+    let mut ratios = Vec::new();
+    for round in 0..plan.pairs {
+        for turn in 0..sides.len() {
+            let which = (round + turn) % sides.len();
+            let spec = Spec {
+                backend: backend.to_owned(),
+                over: sides[which],
+                work,
+                seconds: plan.seconds,
+                workers: plan.workers,
+                at: Vec::new(),
+            };
+            let measured =
+                measure(spec, registry).map_err(|error| format!("{:?}: {error}", sides[which]))?;
+            reached[which].add(measured);
         }
-        if beside {
-            ratios.push(rates[0] / rates[1]);
+        if let [ours, bare, ..] = &reached[..] {
+            ratios.push(ours.per_second[round] / bare.per_second[round]);
         }
     }
+    let mut reached = reached.into_iter();
+    let [ours, bare, strict] = std::array::from_fn(|_| reached.next());
+    let ours = ours.unwrap_or_default();
+    let rate = |side: &Option<Side>| side.as_ref().and_then(|side| median(&side.per_second));
+    let cpu = |side: &Option<Side>| side.as_ref().and_then(|side| median(&side.cpu_us));
     let (outstanding, subscribers) = match work {
         Work::Requests { outstanding, .. } => (outstanding, 0),
         Work::FanOut { subscribers, .. } => (0, subscribers),
@@ -110,19 +123,20 @@ fn cell(plan: &Plan, backend: &str, work: Work, registry: &Registry) -> Result<V
         "outstanding": outstanding,
         "bytes": work.bytes(),
         "subscribers": subscribers,
-        "per_second": median(ours.per_second).map(f64::round),
-        "bare_per_second": median(bare.per_second).map(f64::round),
-        "ratio": median(ratios).map(hundredths),
-        "cpu_us": median(ours.cpu_us).map(thousandths),
-        "bare_cpu_us": median(bare.cpu_us).map(thousandths),
+        "per_second": median(&ours.per_second).map(f64::round),
+        "bare_per_second": rate(&bare).map(f64::round),
+        "ratio": median(&ratios).map(hundredths),
+        "cpu_us": median(&ours.cpu_us).map(thousandths),
+        "bare_cpu_us": cpu(&bare).map(thousandths),
+        "loop_per_second": rate(&strict).map(f64::round),
+        "loop_cpu_us": cpu(&strict).map(thousandths),
         "delivered": ours.delivered,
         "lost": ours.lost,
-        "bare_delivered": beside.then_some(bare.delivered),
-        "bare_lost": beside.then_some(bare.lost),
+        "bare_delivered": bare.as_ref().map(|bare| bare.delivered),
+        "bare_lost": bare.as_ref().map(|bare| bare.lost),
         "pairs": plan.pairs,
         "seconds": plan.seconds,
         "workers": plan.workers,
-        "callers": plan.callers,
         "load": load(),
     }))
 }
@@ -136,7 +150,7 @@ fn row(line: &Value, work: Work) -> String {
     let lost = line["lost"].as_u64().unwrap_or_default();
     let bare_lost = line["bare_lost"].as_u64().unwrap_or_default();
     format!(
-        "{:<8} {:<34} {:>11} {:>11} {:>6} {:>9} {:>9} {:>6} {:>5}",
+        "{:<8} {:<34} {:>11} {:>11} {:>6} {:>9} {:>9} {:>11} {:>6} {:>5}",
         line["backend"].as_str().unwrap_or_default(),
         work.to_string(),
         number("per_second"),
@@ -144,6 +158,7 @@ fn row(line: &Value, work: Work) -> String {
         number("ratio"),
         number("cpu_us"),
         number("bare_cpu_us"),
+        number("loop_per_second"),
         match bare_lost {
             0 => lost.to_string(),
             _ => format!("{lost}/{bare_lost}"),
@@ -153,7 +168,8 @@ fn row(line: &Value, work: Work) -> String {
 }
 
 /// The one in the middle, or the mean of the two.
-fn median(mut values: Vec<f64>) -> Option<f64> {
+fn median(values: &[f64]) -> Option<f64> {
+    let mut values = values.to_vec();
     values.sort_by(f64::total_cmp);
     let (below, above) = (values.len().checked_sub(1)? / 2, values.len() / 2);
     Some((values[below] + values[above]) / 2.0)
@@ -173,8 +189,8 @@ mod tests {
 
     #[test]
     fn a_median_is_the_middle() {
-        assert_eq!(median(vec![3.0, 1.0, 2.0]), Some(2.0));
-        assert_eq!(median(vec![4.0, 1.0, 2.0, 3.0]), Some(2.5));
-        assert_eq!(median(Vec::new()), None);
+        assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), Some(2.5));
+        assert_eq!(median(&[]), None);
     }
 }

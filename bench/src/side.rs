@@ -11,7 +11,7 @@ use crate::Result;
 use crate::bare;
 use crate::contract;
 use crate::pace::Pace;
-use crate::plan::Spec;
+use crate::plan::{Over, Spec};
 
 /// The half that serves: it echoes requests, or publishes.
 #[async_trait]
@@ -41,31 +41,28 @@ pub(crate) trait Far: Send {
     -> Result<()>;
 }
 
-/// Whether there is a bare side to `backend`.
-pub(crate) fn has_bare(backend: &str) -> bool {
-    matches!(backend, "tcp" | "quic" | "zeromq")
-}
-
 /// The serving half of `spec`.
 pub(crate) async fn near(spec: &Spec, registry: &Registry) -> Result<Box<dyn Near>> {
-    Ok(match (spec.bare, spec.backend.as_str()) {
-        (false, backend) => Box::new(contract::Serving::start(registry.get(backend)?).await?),
-        (true, "tcp") => Box::new(bare::tcp::Serving::start(spec.work).await?),
-        (true, "quic") => Box::new(bare::quic::Serving::start(spec.work)?),
-        (true, "zeromq") => Box::new(bare::zeromq::Serving::start(spec.work)?),
-        (true, backend) => return Err(format!("{backend} has no bare side").into()),
+    Ok(match (spec.over, spec.backend.as_str()) {
+        (Over::Contract, backend) => {
+            Box::new(contract::Serving::start(registry.get(backend)?).await?)
+        }
+        (_, "tcp") => Box::new(bare::tcp::Serving::start(spec.work).await?),
+        (_, "quic") => Box::new(bare::quic::Serving::start(spec.work)?),
+        (_, "zeromq") => Box::new(bare::zeromq::Serving::start(spec.work)?),
+        (_, backend) => return Err(format!("{backend} has no bare side").into()),
     })
 }
 
 /// The clients' half of `spec`.
 pub(crate) async fn far(spec: &Spec, registry: &Registry) -> Result<Box<dyn Far>> {
-    let at = spec.at.clone();
-    Ok(match (spec.bare, spec.backend.as_str()) {
-        (false, backend) => Box::new(contract::Clients::new(registry.get(backend)?, &at)?),
-        (true, "tcp") => Box::new(bare::tcp::Clients::new(at, spec.callers)?),
-        (true, "quic") => Box::new(bare::quic::Clients::new(&at, spec.callers)?),
-        (true, "zeromq") => Box::new(bare::zeromq::Clients::new(at)?),
-        (true, backend) => return Err(format!("{backend} has no bare side").into()),
+    let (at, callers) = (spec.at.clone(), spec.over == Over::Bare);
+    Ok(match (spec.over, spec.backend.as_str()) {
+        (Over::Contract, backend) => Box::new(contract::Clients::new(registry.get(backend)?, &at)?),
+        (_, "tcp") => Box::new(bare::tcp::Clients::new(at, callers)?),
+        (_, "quic") => Box::new(bare::quic::Clients::new(&at, callers)?),
+        (_, "zeromq") => Box::new(bare::zeromq::Clients::new(at)?),
+        (_, backend) => return Err(format!("{backend} has no bare side").into()),
     })
 }
 

@@ -78,6 +78,8 @@ async fn write(mut writer: impl AsyncWrite + Unpin, desk: Arc<Desk>) -> std::io:
     let mut output = Vec::new();
     loop {
         desk.written.notified().await;
+        // Others are about to ask too: all of it goes in one write.
+        tokio::task::yield_now().await;
         std::mem::swap(&mut output, &mut lock(&desk.output));
         writer.write_all(&output).await?;
         output.clear();

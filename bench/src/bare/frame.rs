@@ -23,12 +23,26 @@ pub(crate) fn put(output: &mut Vec<u8>, number: u64, payload: &[u8]) {
     output.extend_from_slice(payload);
 }
 
-/// So many frames with `payload`, numbered from `next` on, which moves.
+/// What is published on, with its length.
+const TOPIC: &[u8] = b"\x07job/all";
+
+/// So many publications of `payload`, numbered from `next` on, which moves.
 pub(crate) fn burst(payload: &[u8], times: u64, next: &mut u64) -> Bytes {
-    let mut frames = Vec::with_capacity(times as usize * (12 + payload.len()));
+    let mut frames = Vec::with_capacity(times as usize * (12 + TOPIC.len() + payload.len()));
     for _ in 0..times {
-        put(&mut frames, *next, payload);
+        put(&mut frames, *next, &[TOPIC, payload].concat());
         *next += 1;
     }
     frames.into()
+}
+
+/// Takes the first publication of `input` when it is complete: its number, topic and payload.
+pub(crate) fn publication(input: &mut BytesMut) -> Option<(u64, Bytes, Bytes)> {
+    let (number, mut payload) = take(input)?;
+    let length = usize::from(*payload.first()?);
+    if payload.len() < 1 + length {
+        return None;
+    }
+    payload.advance(1);
+    Some((number, payload.split_to(length), payload))
 }

@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::callers;
-use super::frame::{ROOM, burst, put, take};
+use super::frame::{ROOM, burst, publication, put, take};
 use crate::Result;
 use crate::pace::{Pace, Paced, STEPS};
 use crate::plan::Work;
@@ -226,22 +226,31 @@ impl Far for Clients {
         Ok(answered)
     }
 
-    async fn subscribe(&mut self, subscribers: usize, _: usize, pace: &Arc<Pace>) -> Result<()> {
+    async fn subscribe(
+        &mut self,
+        subscribers: usize,
+        bytes: usize,
+        pace: &Arc<Pace>,
+    ) -> Result<()> {
         for _ in 0..subscribers {
             let connection = self.connect().await?;
-            self.readers.spawn(read(connection, pace.subscriber()));
+            self.readers
+                .spawn(read(connection, bytes, pace.subscriber()));
         }
         Ok(())
     }
 }
 
-async fn read(connection: Connection, mut paced: Paced) -> Result<()> {
+async fn read(connection: Connection, bytes: usize, mut paced: Paced) -> Result<()> {
     let mut stream = connection.accept_uni().await?;
     let mut input = BytesMut::with_capacity(ROOM);
     while let Some(chunk) = stream.read_chunk(ROOM, true).await? {
         input.extend_from_slice(&chunk.bytes);
-        while let Some((number, _)) = take(&mut input) {
-            paced.numbered(number);
+        while let Some((number, _topic, payload)) = publication(&mut input) {
+            match payload.len() == bytes {
+                true => paced.numbered(number),
+                false => paced.lost(1),
+            }
         }
     }
     Ok(())

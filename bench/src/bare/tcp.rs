@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::callers;
-use super::frame::{ROOM, burst, put, take};
+use super::frame::{ROOM, burst, publication, put, take};
 use crate::Result;
 use crate::pace::{Pace, Paced, STEPS};
 use crate::plan::Work;
@@ -169,20 +169,28 @@ impl Far for Clients {
         Ok(answered)
     }
 
-    async fn subscribe(&mut self, subscribers: usize, _: usize, pace: &Arc<Pace>) -> Result<()> {
+    async fn subscribe(
+        &mut self,
+        subscribers: usize,
+        bytes: usize,
+        pace: &Arc<Pace>,
+    ) -> Result<()> {
         for _ in 0..subscribers {
             let stream = TcpStream::connect(&self.at).await?;
-            self.readers.spawn(read(stream, pace.subscriber()));
+            self.readers.spawn(read(stream, bytes, pace.subscriber()));
         }
         Ok(())
     }
 }
 
-async fn read(mut stream: TcpStream, mut paced: Paced) -> std::io::Result<()> {
+async fn read(mut stream: TcpStream, bytes: usize, mut paced: Paced) -> std::io::Result<()> {
     let mut input = BytesMut::with_capacity(ROOM);
     while stream.read_buf(&mut input).await? > 0 {
-        while let Some((number, _)) = take(&mut input) {
-            paced.numbered(number);
+        while let Some((number, _topic, payload)) = publication(&mut input) {
+            match payload.len() == bytes {
+                true => paced.numbered(number),
+                false => paced.lost(1),
+            }
         }
         input.reserve(ROOM / 2);
     }

@@ -23,7 +23,7 @@ use crate::{Backend, kit};
 
 pub use entry::{Entry, Mark};
 pub use files::folder;
-pub use table::side_by_side;
+pub use table::{side_by_side, summary};
 
 /// What came of the whole suite on one backend.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -16,29 +16,10 @@ pub fn side_by_side(reports: &[Report]) -> String {
          What came of each requirement of [the contract](transport-contract.md) on each backend. A skip\n\
          follows from what the backend declares; a known gap is declared, with its reason below.\n\n",
     );
-    page.push_str("| |");
-    reports
-        .iter()
-        .for_each(|report| column(&mut page, &report.backend));
-    page.push_str("\n|---|");
-    reports.iter().for_each(|_| page.push_str("---|"));
-    for (name, mark) in [
-        ("passed", Mark::Pass),
-        ("skipped", Mark::Skipped),
-        ("known gaps", Mark::KnownGap),
-    ] {
-        let _ = write!(page, "\n| **{name}** |");
-        for report in reports {
-            column(&mut page, &report.count(mark).to_string());
-        }
-    }
-    page.push_str("\n| **failed** |");
-    for report in reports {
-        column(&mut page, &report.failures().to_string());
-    }
+    page.push_str(&summary(reports));
     let mut notes = String::new();
     for (id, title) in rows(reports) {
-        let _ = write!(page, "\n| {id} {title} |");
+        let _ = write!(page, "| {id} {title} |");
         for report in reports {
             let entry = report.requirements.iter().find(|entry| entry.id == id);
             let mark = entry.map_or_else(|| "not run".to_owned(), |e| e.outcome.to_string());
@@ -47,11 +28,38 @@ pub fn side_by_side(reports: &[Report]) -> String {
                 let _ = writeln!(notes, "- {} {id}: {}", report.backend, cell(&entry.reason));
             }
         }
+        page.push('\n');
     }
-    page.push('\n');
     if !notes.is_empty() {
         let _ = write!(page, "\n## Known gaps\n\n{notes}");
     }
+    page
+}
+
+/// The head of that table: how many requirements each backend passes, skips, and so on.
+pub fn summary(reports: &[Report]) -> String {
+    let mut page = String::from("| |");
+    reports
+        .iter()
+        .for_each(|report| column(&mut page, &report.backend));
+    page.push_str("\n|---|");
+    reports.iter().for_each(|_| page.push_str("---|"));
+    page.push('\n');
+    let row = |page: &mut String, name: &str, count: &dyn Fn(&Report) -> usize| {
+        let _ = write!(page, "| **{name}** |");
+        for report in reports {
+            column(page, &count(report).to_string());
+        }
+        page.push('\n');
+    };
+    for (name, mark) in [
+        ("passed", Mark::Pass),
+        ("skipped", Mark::Skipped),
+        ("known gaps", Mark::KnownGap),
+    ] {
+        row(&mut page, name, &|report| report.count(mark));
+    }
+    row(&mut page, "failed", &Report::failures);
     page
 }
 

@@ -19,8 +19,8 @@ mod transport;
 mod wire_fault;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use saline_conformance::{
     Backend, KnownGap, Level, Need, Requirement, Verdict, report, requirements, run_one,
@@ -30,6 +30,14 @@ use serde_json::json;
 use fault::Fault;
 use mutant::{Mutant, Which};
 use wire_fault::WireFault;
+
+/// Held by who needs the machine for himself: what is right must not fail because of what others
+/// load it with, and what is wrong takes all of it.
+static MACHINE: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    MACHINE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// What `mutant` fails, of those that `wanted` takes.
 fn failures(mutant: Mutant, wanted: impl Fn(&Requirement) -> bool) -> Vec<String> {
@@ -79,12 +87,14 @@ fn is_of_the_wire(requirement: &Requirement) -> bool {
 
 #[test]
 fn the_null_mutant_fails_nothing() {
+    let _alone = alone();
     let null = Mutant::new(Which::Memory(Fault::None));
     assert_eq!(failures(null, |_| true), Vec::<String>::new());
 }
 
 #[test]
 fn the_null_mutant_fails_nothing_in_real_time() {
+    let _alone = alone();
     let mut null = Mutant::new(Which::Memory(Fault::None));
     null.paused = false;
     let shared = |requirement: &Requirement| !requirement.needs.contains(&Need::OwnProcess);
@@ -93,12 +103,14 @@ fn the_null_mutant_fails_nothing_in_real_time() {
 
 #[test]
 fn the_null_toy_fails_nothing_of_the_wire() {
+    let _alone = alone();
     let null = Mutant::new(Which::Toy(WireFault::None));
     assert_eq!(failures(null, is_of_the_wire), Vec::<String>::new());
 }
 
 #[test]
 fn every_mutant_fails_what_it_declares() {
+    let _alone = alone();
     let outcomes = beside_each_other(|(which, targets)| {
         let outcome = |target: &&'static str| {
             let failed = failures(Mutant::new(which), |own| own.id == *target);

@@ -7,14 +7,13 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::{SinkExt, StreamExt};
 use saline_protocol::transport::{
-    Client, Clock, Context, Endpoint, Error, ErrorKind, Instant, Metric, Result, Subscriber,
-    TopicFilter,
+    Client, Clock, Context, Endpoint, Error, ErrorKind, Instant, Lifetime, Metric, Result,
+    Subscriber, TopicFilter,
 };
 use tokio_tungstenite::tungstenite::{Error as WsError, Message};
 use tokio_util::sync::DropGuard;
 
 use crate::frame::{Frame, Violation};
-use crate::lifetime::Lifetime;
 use crate::line::Line;
 use crate::link::{Link, Sink, is_violation, send_all};
 use crate::subscriber::Subscriptions;
@@ -38,7 +37,7 @@ pub(crate) async fn connect(endpoint: &Endpoint, context: Context) -> Result<Arc
     };
     let line = Arc::new(Line::default());
     let subscriptions = Subscriptions::new(context.clone(), Arc::clone(&line));
-    let lifetime = Lifetime::new(context);
+    let lifetime = Lifetime::new(context, Duration::ZERO);
     let keeper = Keeper {
         line: Arc::clone(&line),
         subscriptions: Arc::clone(&subscriptions),
@@ -188,13 +187,13 @@ impl Keeper {
 
     async fn read(&self, mut source: crate::link::Source, heard: &crate::link::Heard) {
         let context = &self.lifetime.context;
-        let began = context.clock.now();
+        heard.note();
         loop {
             let message = tokio::select! {
                 // First what has come in: on a busy machine both may be ready.
                 biased;
                 message = source.next() => message,
-                () = heard.silence(began, &context.limits) => {
+                () = heard.silence() => {
                     tracing::debug!(endpoint = %self.endpoint, "the server is silent");
                     return;
                 }

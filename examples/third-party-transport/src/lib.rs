@@ -21,7 +21,6 @@
 mod client;
 mod connection;
 mod frame;
-mod lifetime;
 mod line;
 mod link;
 mod options;

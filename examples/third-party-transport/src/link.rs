@@ -1,5 +1,6 @@
 //! A WebSocket: how it is dialled, how large its messages may be, and when it counts as dead.
 
+use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -10,7 +11,7 @@ use bytes::BytesMut;
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt, StreamExt};
 use saline_protocol::transport::{
-    Clock, Context, Endpoint, Error, ErrorKind, HostPort, Instant, Limits, Result,
+    Context, Endpoint, Error, ErrorKind, HostPort, Instant, Limits, Result, Silence,
 };
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
@@ -72,28 +73,22 @@ pub(crate) fn is_violation(error: &WsError) -> bool {
     )
 }
 
-/// When bytes last came in. Bytes, not messages: a large one takes its time.
+/// Whether bytes come in. Bytes, not messages: a large one takes its time.
 #[derive(Debug)]
-pub(crate) struct Heard {
-    clock: Clock,
-    last: Mutex<Instant>,
-}
+pub(crate) struct Heard(Mutex<Silence>);
 
 impl Heard {
-    /// Resolves when nothing has come since two pings, counted from `since` at the earliest: time in
-    /// which nobody read says nothing about the other side.
+    /// Something came in, or nobody listened until now.
+    pub(crate) fn note(&self) {
+        lock(&self.0).heard();
+    }
+
+    /// Resolves when nothing has come since two pings.
     ///
     /// # Cancel safety
     /// Nothing is lost when the future is dropped.
-    pub(crate) async fn silence(&self, since: Instant, limits: &Limits) {
-        loop {
-            // Noticed within two pings, told a little before.
-            let dead = (*lock(&self.last)).max(since) + limits.ping_interval * 39 / 20;
-            if self.clock.now() >= dead {
-                return;
-            }
-            self.clock.until(dead).await;
-        }
+    pub(crate) async fn silence(&self) {
+        poll_fn(|cx| lock(&self.0).poll_over(cx)).await;
     }
 }
 
@@ -111,13 +106,12 @@ pub(crate) struct Watched {
 
 impl Watched {
     /// Watches `stream`, and says where it notes what it hears.
-    pub(crate) fn new(stream: TcpStream, clock: Clock) -> io::Result<(Self, Arc<Heard>)> {
+    pub(crate) fn new(stream: TcpStream, context: &Context) -> io::Result<(Self, Arc<Heard>)> {
         // Messages are put together by the writer, so waiting for more would only delay them.
         stream.set_nodelay(true)?;
-        let heard = Arc::new(Heard {
-            clock,
-            last: Mutex::new(clock.now()),
-        });
+        // Noticed within two pings, told a little before.
+        let silence = Silence::new(context.clock, context.limits.ping_interval * 39 / 20);
+        let heard = Arc::new(Heard(Mutex::new(silence)));
         let watched = Self {
             stream,
             heard: Arc::clone(&heard),
@@ -136,7 +130,7 @@ impl Watched {
         let before = buffer.filled().len();
         ready!(Pin::new(&mut self.stream).poll_read(cx, buffer))?;
         if buffer.filled().len() > before {
-            *lock(&self.heard.last) = self.heard.clock.now();
+            self.heard.note();
         }
         Poll::Ready(Ok(()))
     }
@@ -258,8 +252,8 @@ impl Link {
         let stream = TcpStream::connect(place)
             .await
             .map_err(|error| unreachable().with_source(error))?;
-        let (stream, heard) = Watched::new(stream, context.clock)
-            .map_err(|error| unreachable().with_source(error))?;
+        let (stream, heard) =
+            Watched::new(stream, context).map_err(|error| unreachable().with_source(error))?;
         let (socket, _) = client_async_with_config(request, stream, Some(config(&context.limits)))
             .await
             .map_err(|error| unreachable().with_source(error))?;

@@ -9,8 +9,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::StreamExt;
 use saline_protocol::transport::{
-    Address, Context, Endpoint, Error, ErrorKind, Metric, Peer, Request, Requests, Result, ServeAt,
-    Server, ServerControl,
+    Address, Context, Endpoint, Error, ErrorKind, Lifetime, Metric, Peer, Request, Requests,
+    Result, ServeAt, Server, ServerControl,
 };
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
@@ -23,7 +23,6 @@ use tokio_tungstenite::tungstenite::http::header::SEC_WEBSOCKET_PROTOCOL;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::connection::Connection;
-use crate::lifetime::Lifetime;
 use crate::link::{Link, PROTOCOL, Watched, config};
 use crate::lock;
 use crate::options::{addresses, path};
@@ -38,7 +37,7 @@ const WAITING: usize = 64;
 pub(crate) async fn serve(endpoint: &Endpoint, context: Context) -> Result<Server> {
     let (listeners, bound) = bind(endpoint).await?;
     let permits = |limit: usize| Arc::new(Semaphore::new(limit.clamp(1, Semaphore::MAX_PERMITS)));
-    let lifetime = Lifetime::new(context);
+    let lifetime = Lifetime::new(context, Duration::ZERO);
     let core = Arc::new(Core {
         path: path(endpoint),
         unanswered: permits(lifetime.context.limits.requests_unanswered),
@@ -303,7 +302,7 @@ async fn greet(
     half_open: OwnedSemaphorePermit,
 ) {
     let context = &core.lifetime.context;
-    let Ok((stream, heard)) = Watched::new(stream, context.clock) else {
+    let Ok((stream, heard)) = Watched::new(stream, context) else {
         return;
     };
     let mut place = None;

@@ -24,12 +24,14 @@ mod context;
 mod delivery_queue;
 mod endpoint;
 mod error;
+mod lifetime;
 mod limits;
 mod metrics;
 mod options;
 mod publisher;
 mod registry;
 mod server;
+mod silence;
 mod subscriber;
 mod tls;
 mod topic;
@@ -47,6 +49,7 @@ pub use context::Context;
 pub use delivery_queue::{DeliveryReceiver, DeliverySender, delivery_queue};
 pub use endpoint::{Address, Endpoint, HostPort};
 pub use error::{Error, ErrorKind, Result};
+pub use lifetime::Lifetime;
 pub use limits::Limits;
 pub use metrics::{Counters, Metric, MetricsSink};
 pub use options::{OptionKind, OptionSpec, OptionValue, Options};
@@ -56,6 +59,7 @@ pub use server::{
     Answer, Peer, Reply, ReplyRoute, ReplyToken, Request, Requests, ServeAt, Server, ServerControl,
     no_reply,
 };
+pub use silence::Silence;
 pub use subscriber::{Delivery, Lost, Subscriber};
 pub use tls::{Tls, VerifyPeer};
 pub use topic::{MAX_BYTES, MAX_SEGMENTS, Topic, TopicError, TopicFilter};

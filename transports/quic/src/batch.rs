@@ -3,6 +3,7 @@
 use bytes::{BufMut, Bytes, BytesMut};
 use saline_protocol::transport::TopicFilter;
 
+use crate::BATCH;
 use crate::frame::{Asked, COPIED, Kind, VERSION, header};
 
 /// Frames that wait to be written, coalesced: small ones are copied together into one block, since
@@ -30,6 +31,16 @@ impl Batch {
         }
     }
 
+    /// Adds bytes by copying them.
+    pub(crate) fn copy(&mut self, bytes: &[u8]) {
+        self.tail.put_slice(bytes);
+    }
+
+    /// Makes room for so many bytes, up to a batch.
+    pub(crate) fn reserve(&mut self, bytes: usize) {
+        self.tail.reserve(bytes.min(BATCH));
+    }
+
     /// Adds a frame without a body.
     pub(crate) fn bare(&mut self, kind: Kind, number: u64) {
         self.tail.put_slice(&header(kind, number, 0));
@@ -52,12 +63,6 @@ impl Batch {
         let mut body = BytesMut::new();
         put_filters(&mut body, &asked.filters);
         self.frame(Kind::Subscribe, asked.id, &body.freeze());
-    }
-
-    /// Adds Lost.
-    pub(crate) fn lost(&mut self, subscription: u64, count: u64) {
-        self.tail.put_slice(&header(Kind::Lost, subscription, 8));
-        self.tail.put_u64_le(count);
     }
 
     /// How many bytes wait.

@@ -7,7 +7,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use saline_protocol::transport::{
-    Client, Context, Endpoint, Error, ErrorKind, Instant, Metric, Result, Subscriber, TopicFilter,
+    Backoff, Client, Context, Endpoint, Error, ErrorKind, Instant, Metric, Result, Subscriber,
+    TopicFilter,
 };
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -62,10 +63,11 @@ impl ClientCore {
     /// Tries every address once; each name is looked up anew.
     ///
     /// # Errors
-    /// `Unreachable` when none answers; `Config` when the endpoint is not of this backend's kind.
+    /// `Unreachable` when none answers; `Config` when the endpoint is not of this backend's kind;
+    /// `Closed` when the client is shut down meanwhile. Nothing of an attempt is left.
     ///
     /// # Cancel safety
-    /// Nothing stays connected when the future is dropped.
+    /// Nothing stays connected, but something may not be gone yet, when the future is dropped.
     async fn dial(&self) -> Result<Link> {
         let clock = self.context.clock;
         let until = clock.after(self.context.limits.connect_timeout);
@@ -74,7 +76,8 @@ impl ClientCore {
         let mut last = unreachable("no address");
         let mut places = Vec::new();
         for address in socket::addresses(&self.endpoint)? {
-            match clock.deadline(until, socket::resolve(address)).await {
+            let resolving = clock.deadline(until, socket::resolve(address));
+            match self.unless_closed(resolving).await? {
                 Ok(Ok(found)) => {
                     let name = saline_tls::server_name(&address.host, self.context.tls.as_ref())?;
                     places.extend(found.into_iter().map(|place| (place, name.clone())));
@@ -85,19 +88,42 @@ impl ClientCore {
         }
         for (index, (place, name)) in places.iter().enumerate() {
             let deadline = share(clock.now(), until, places.len() - index);
-            match clock
-                .deadline(deadline, Link::open(self, *place, &name.to_str()))
-                .await
-            {
-                Ok(Ok(link)) => {
+            match Link::open(self, *place, &name.to_str(), deadline).await {
+                Ok(link) => {
                     self.context.count(Metric::Connected);
                     return Ok(link);
                 }
-                Ok(Err(error)) => last = error,
-                Err(_) => last = unreachable("no answer in time"),
+                Err(error) if error.kind() == ErrorKind::Closed => return Err(error),
+                Err(error) => last = error,
             }
         }
         Err(last)
+    }
+
+    /// What comes of `future`, unless the client is shut down before.
+    ///
+    /// # Errors
+    /// `Closed` then.
+    pub(crate) async fn unless_closed<T>(&self, future: impl Future<Output = T>) -> Result<T> {
+        tokio::select! {
+            biased;
+            () = self.closed.cancelled() => Err(Error::closed()),
+            outcome = future => Ok(outcome),
+        }
+    }
+
+    /// Dials until a link stands; `None` when the client is shut down. It is not to be dropped for
+    /// that: an attempt that was begun is cleared away.
+    async fn redial(&self, backoff: &mut Backoff) -> Option<Link> {
+        loop {
+            let pause = self.context.clock.pause(backoff.next_delay());
+            self.unless_closed(pause).await.ok()?;
+            match self.dial().await {
+                Ok(link) => return Some(link),
+                Err(_) if self.closed.is_cancelled() => return None,
+                Err(error) => tracing::debug!(%error, "could not connect"),
+            }
+        }
     }
 
     /// The link is gone: says so to everybody whom it concerns.
@@ -150,21 +176,15 @@ async fn keep(guard: CloseOnDrop, mut link: Link) {
             // Else it was no better than an attempt that failed.
             backoff.reset();
         }
-        let redial = async {
-            loop {
-                core.context.clock.pause(backoff.next_delay()).await;
-                match core.dial().await {
-                    Ok(link) => break link,
-                    Err(error) => tracing::debug!(%error, "could not connect"),
-                }
-            }
-        };
-        link = tokio::select! {
+        let redialled = tokio::select! {
             biased;
-            () = core.closed.cancelled() => return,
             never = &mut deadlines => match never {},
-            link = redial => link,
+            redialled = core.redial(&mut backoff) => redialled,
         };
+        let Some(stands) = redialled else {
+            return;
+        };
+        link = stands;
         tracing::debug!(endpoint = %core.endpoint, "the link stands again");
     }
 }

@@ -13,8 +13,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::batch::Batch;
 use crate::frame::{Asked, Bounds, Broken, Frame, FrameReader, Kind, LARGE, header};
-use crate::publisher::{Alone, Lane, Queue};
-use crate::state::{Arrived, ServerCore};
+use crate::inbox::Arrived;
+use crate::queue::{Alone, Lane, Queue};
+use crate::state::ServerCore;
 use crate::{certificate, gather, lock};
 
 /// Codes with which a connection is closed.
@@ -38,9 +39,11 @@ pub(crate) mod code {
 pub(crate) struct ServerLink {
     pub(crate) number: u64,
     pub(crate) address: SocketAddr,
-    core: Arc<ServerCore>,
+    pub(crate) core: Arc<ServerCore>,
     /// Ends the connection.
     pub(crate) cut: CancellationToken,
+    /// Set when that was done: looking at the token takes a lock.
+    closed: AtomicBool,
     /// Nothing more will be asked of this link: it says goodbye.
     finishing: AtomicBool,
     /// Requests of this connection that are handed out.
@@ -54,6 +57,8 @@ pub(crate) struct ServerLink {
 #[derive(Debug, Default)]
 struct Replies {
     batch: Batch,
+    /// The writer has nothing to do.
+    idle: bool,
     closed: bool,
 }
 
@@ -64,6 +69,7 @@ impl ServerLink {
             address,
             core: Arc::clone(core),
             cut: CancellationToken::new(),
+            closed: AtomicBool::new(false),
             finishing: AtomicBool::new(false),
             owed: AtomicUsize::new(0),
             replies: Mutex::default(),
@@ -92,8 +98,23 @@ impl ServerLink {
             Answer::Reply(payload) => replies.batch.frame(Kind::Reply, request, &payload),
             Answer::NoReply => replies.batch.bare(Kind::NoReply, request),
         }
+        let idle = std::mem::take(&mut replies.idle);
         drop(replies);
-        self.replied.notify_one();
+        if idle {
+            self.replied.notify_one();
+        }
+    }
+
+    /// Every reply that waits, to be written next. When there is none, the next one wakes the writer.
+    fn take_replies(&self) -> Vec<Bytes> {
+        let mut replies = lock(&self.replies);
+        replies.idle = replies.batch.is_empty();
+        replies.batch.take()
+    }
+
+    /// Whether the connection is over.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
     }
 
     /// Makes the task write what there is, say goodbye, and wait for the client to close.
@@ -117,6 +138,7 @@ impl ServerLink {
         *lock(&self.replies) = closed;
         self.publications.close();
         self.alone.close();
+        self.closed.store(true, Ordering::Release);
         self.cut.cancel();
     }
 }
@@ -124,7 +146,7 @@ impl ServerLink {
 impl ReplyRoute for ServerLink {
     fn answer(&self, token: ReplyToken, answer: Answer) {
         self.reply(token.request, answer);
-        self.owed.fetch_sub(1, Ordering::AcqRel);
+        self.owed.fetch_sub(1, Ordering::SeqCst);
         self.core.answered();
     }
 }
@@ -217,20 +239,12 @@ async fn read(
         while let Some(frame) = reader.ready()? {
             match frame {
                 Frame::Request(id, payload) => {
-                    let permit = match core.try_permit() {
-                        Some(permit) => permit,
-                        None => {
-                            // Those that came before it are handed up while it waits.
-                            core.take(&mut requests);
-                            core.permit().await?
-                        }
-                    };
-                    requests.push(Arrived {
-                        link: Arc::clone(link),
-                        id,
-                        payload,
-                        permit,
-                    });
+                    if !core.try_permit() {
+                        // Those that came before it are handed up while it waits.
+                        core.inbox.take(&mut requests);
+                        core.permit().await?;
+                    }
+                    requests.push(Arrived::new(link, id, payload));
                 }
                 Frame::Subscribe(asked) => {
                     link.publications.room_to_confirm().await;
@@ -240,7 +254,7 @@ async fn read(
                 _ => return Err(Broken::Violation("a frame that only a server sends")),
             }
         }
-        core.take(&mut requests);
+        core.inbox.take(&mut requests);
         tokio::task::consume_budget().await;
         if !reader.more().await? {
             // Only we end this stream.
@@ -275,7 +289,7 @@ async fn write_replies(link: &ServerLink, stream: &mut SendStream) -> Result<(),
     loop {
         // Looked at first: whatever was answered before is in the batch.
         let finishing = link.is_finishing();
-        let mut blocks = lock(&link.replies).batch.take();
+        let mut blocks = link.take_replies();
         if !blocks.is_empty() {
             stream.write_all_chunks(&mut blocks).await?;
         } else if finishing {
@@ -288,11 +302,12 @@ async fn write_replies(link: &ServerLink, stream: &mut SendStream) -> Result<(),
 }
 
 async fn write_publications(link: &ServerLink, stream: &mut SendStream) -> Result<(), Broken> {
+    let mut batch = Batch::default();
     loop {
         let finishing = link.is_finishing();
-        let mut blocks = link.publications.take();
-        if !blocks.is_empty() {
-            stream.write_all_chunks(&mut blocks).await?;
+        link.publications.take(&mut batch);
+        if !batch.is_empty() {
+            stream.write_all_chunks(&mut batch.take()).await?;
         } else if finishing {
             return Ok(());
         } else {

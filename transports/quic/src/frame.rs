@@ -25,9 +25,13 @@
 //! unidirectional stream of its own, so that they delay nothing; requests never do, because
 //! they are to be handed out in the order in which they were made.
 
-use bytes::{Buf, BufMut, Bytes, BytesMut};
+mod parser;
+
+use bytes::{BufMut, Bytes, BytesMut};
 use quinn::{ReadError, RecvStream};
 use saline_protocol::transport::{Limits, MAX_BYTES, Topic, TopicFilter};
+
+use parser::Parser;
 
 /// The version of this protocol, in Hello and Welcome.
 pub(crate) const VERSION: u64 = 1;
@@ -38,8 +42,7 @@ pub(crate) const HEADER: usize = 13;
 /// A payload above this is large: it gets a stream of its own where order allows it.
 pub(crate) const LARGE: usize = 64 * 1024;
 
-/// Up to this, bytes are copied to be coalesced (writing) or so that they do not hold the block that
-/// they came in (reading). Above it the block is shared.
+/// Up to this, bytes are copied to be coalesced. Above it their block is shared.
 pub(crate) const COPIED: usize = 4 * 1024;
 
 /// The most packets' worth of bytes that is read at once.
@@ -199,21 +202,20 @@ impl FrameReader {
         self.parser.next()
     }
 
-    /// Waits until more has come in; false at the end of the stream.
+    /// Waits until more has come in; false at the end of the stream. Everything that was
+    /// [`ready`](Self::ready) has to be taken before.
     ///
     /// # Cancel safety
     /// Nothing is lost when the future is dropped.
     pub(crate) async fn more(&mut self) -> Result<bool, Broken> {
         let mut chunks: [Bytes; CHUNKS] = Default::default();
         let Some(count) = self.stream.read_chunks(&mut chunks).await? else {
-            if self.parser.buffer.is_empty() {
+            if self.parser.is_empty() {
                 return Ok(false);
             }
             return Err(Broken::Violation("a stream ended within a frame"));
         };
-        for chunk in &chunks[..count] {
-            self.parser.feed(chunk);
-        }
+        self.parser.feed(&chunks[..count])?;
         Ok(true)
     }
 
@@ -231,126 +233,6 @@ impl FrameReader {
             }
         }
     }
-}
-
-/// Cuts bytes into frames.
-#[derive(Debug)]
-struct Parser {
-    bounds: Bounds,
-    buffer: BytesMut,
-}
-
-impl Parser {
-    fn new(bounds: Bounds) -> Self {
-        let buffer = BytesMut::new();
-        Self { bounds, buffer }
-    }
-
-    /// Takes bytes in. The buffer grows by what has come, never by what was announced.
-    fn feed(&mut self, bytes: &[u8]) {
-        self.buffer.extend_from_slice(bytes);
-    }
-
-    fn next(&mut self) -> Result<Option<Frame>, Broken> {
-        let Some(mut header) = self.buffer.get(..HEADER) else {
-            self.shrink();
-            return Ok(None);
-        };
-        let kind = Kind::read(header.get_u8()).ok_or(Broken::Violation("an unknown frame"))?;
-        let number = header.get_u64_le();
-        let length = header.get_u32_le() as usize;
-        if length > self.bounds.most(kind, number) {
-            return Err(Broken::Violation("a frame above the limit"));
-        }
-        if self.buffer.len() - HEADER < length {
-            return Ok(None);
-        }
-        self.buffer.advance(HEADER);
-        let body = if length <= COPIED {
-            let body = Bytes::copy_from_slice(&self.buffer[..length]);
-            self.buffer.advance(length);
-            body
-        } else {
-            self.buffer.split_to(length).freeze()
-        };
-        decode(kind, number, body).map(Some)
-    }
-
-    /// Gives the buffer back when it is empty: an idle connection holds none.
-    fn shrink(&mut self) {
-        if self.buffer.is_empty() {
-            self.buffer = BytesMut::new();
-        }
-    }
-}
-
-fn decode(kind: Kind, number: u64, mut body: Bytes) -> Result<Frame, Broken> {
-    Ok(match kind {
-        Kind::Hello => {
-            if number != VERSION {
-                return Err(Broken::Violation("another version of the protocol"));
-            }
-            let mut asked = Vec::new();
-            while !body.is_empty() {
-                let id = body.try_get_u64_le().map_err(|_| SHORT)?;
-                let count = body.try_get_u16_le().map_err(|_| SHORT)?;
-                let filters = (0..count).map(|_| filter(&mut body));
-                let filters = filters.collect::<Result<_, _>>()?;
-                asked.push(Asked { id, filters });
-            }
-            Frame::Hello(asked)
-        }
-        Kind::Subscribe => {
-            let mut filters = Vec::new();
-            while !body.is_empty() {
-                filters.push(filter(&mut body)?);
-            }
-            let id = number;
-            Frame::Subscribe(Asked { id, filters })
-        }
-        Kind::Unsubscribe => Frame::Unsubscribe(number),
-        Kind::Request => Frame::Request(number, body),
-        Kind::Reply => Frame::Reply(number, body),
-        Kind::NoReply => Frame::NoReply(number),
-        Kind::Welcome if number == VERSION => Frame::Welcome,
-        Kind::Welcome => return Err(Broken::Violation("another version of the protocol")),
-        Kind::Subscribed => Frame::Subscribed(number),
-        Kind::Refused => Frame::Refused(number),
-        Kind::Message => {
-            let length = usize::try_from(number).map_err(|_| SHORT)?;
-            if length > body.len() {
-                return Err(SHORT);
-            }
-            let name = body.split_to(length);
-            Frame::Message(topic(&name)?, body)
-        }
-        Kind::Announced => Frame::Announced(topic(&body)?),
-        Kind::Lost => Frame::Lost(number, body.try_get_u64_le().map_err(|_| SHORT)?),
-        Kind::Goodbye => Frame::Goodbye(number),
-    })
-}
-
-const SHORT: Broken = Broken::Violation("a body shorter than it says");
-
-fn filter(body: &mut Bytes) -> Result<TopicFilter, Broken> {
-    let prefix = body.try_get_u8().map_err(|_| SHORT)?;
-    let length = usize::from(body.try_get_u16_le().map_err(|_| SHORT)?);
-    if length > body.len() {
-        return Err(SHORT);
-    }
-    let topic = topic(&body.split_to(length))?;
-    match prefix {
-        0 => Ok(TopicFilter::Exact(topic)),
-        1 => Ok(TopicFilter::Prefix(topic)),
-        _ => Err(Broken::Violation("an unknown filter")),
-    }
-}
-
-fn topic(bytes: &[u8]) -> Result<Topic, Broken> {
-    std::str::from_utf8(bytes)
-        .ok()
-        .and_then(|text| Topic::parse(text).ok())
-        .ok_or(Broken::Violation("not a topic"))
 }
 
 /// A header. Bodies are at most `Capabilities::max_message` and a topic, which fits.

@@ -2,10 +2,14 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `server.rs` | how a server starts, hands requests out, and ends |
+//! | `server.rs` | how a server starts and ends |
+//! | `inbox.rs` | requests between the connections and whoever handles them |
 //! | `state.rs` | what all parts of a server share |
 //! | `connection.rs` | one connection, as the server holds it |
-//! | `publisher.rs` | who asked for what, and the queue of each connection |
+//! | `publisher.rs` | publishing |
+//! | `index.rs` | who asked for what |
+//! | `log.rs` | publications, written down once for all who take them |
+//! | `queue.rs` | what waits to be written on a connection |
 //! | `client.rs` | a client, and the task that keeps its link up |
 //! | `line.rs` | requests and their outcomes |
 //! | `link.rs` | one link, as the client holds it |
@@ -41,10 +45,14 @@ mod certificate;
 mod client;
 mod connection;
 mod frame;
+mod inbox;
+mod index;
 mod line;
 mod link;
+mod log;
 mod options;
 mod publisher;
+mod queue;
 mod runtime;
 mod server;
 mod socket;

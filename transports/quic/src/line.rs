@@ -144,9 +144,6 @@ impl Line {
         deadline: Instant,
         clock: Clock,
     ) -> Result<Bytes> {
-        if deadline <= clock.now() {
-            return Err(unreachable());
-        }
         let mut place = Place {
             line: self,
             id: None,
@@ -158,10 +155,14 @@ impl Line {
                 if state.closed {
                     return Poll::Ready(Err(Error::closed()));
                 }
+                let earlier = state.armed.is_none_or(|armed| deadline < armed);
+                // What is not earlier ends with those that are armed, so that the clock is rarely asked.
+                if earlier && deadline <= clock.now() {
+                    return Poll::Ready(Err(unreachable()));
+                }
                 let payload = payload.take().unwrap_or_default();
                 let first = state.queued == 0;
                 place.id = Some(state.insert(payload, deadline, cx.waker().clone()));
-                let earlier = state.armed.is_none_or(|armed| deadline < armed);
                 if earlier {
                     state.armed = Some(deadline);
                 }
@@ -189,8 +190,8 @@ impl Line {
         .await
     }
 
-    /// Writes a batch of what waits, which counts as sent from here on.
-    pub(crate) fn write(&self, batch: &mut Batch) {
+    /// Writes a batch of what waits, which counts as sent from here on. `taken` is kept for its memory.
+    pub(crate) fn write(&self, batch: &mut Batch, taken: &mut Vec<(u64, Bytes)>) {
         let mut state = lock(&self.state);
         let mut size = 0;
         while size < BATCH
@@ -199,13 +200,19 @@ impl Line {
             let Some(slot) = state.slot(id) else {
                 continue;
             };
-            if let Phase::Queued(payload) = &slot.phase {
-                let length = payload.len();
-                batch.frame(Kind::Request, id, payload);
+            if let Phase::Queued(payload) = &mut slot.phase {
+                let payload = std::mem::take(payload);
                 slot.phase = Phase::Sent;
-                size += HEADER + length;
-                state.unqueue(length);
+                size += HEADER + payload.len();
+                state.unqueue(payload.len());
+                taken.push((id, payload));
             }
+        }
+        drop(state);
+        // Copied without the lock, which every caller needs.
+        batch.reserve(size);
+        for (id, payload) in taken.drain(..) {
+            batch.frame(Kind::Request, id, &payload);
         }
     }
 

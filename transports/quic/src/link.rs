@@ -38,68 +38,45 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// Connects to `peer`, which was asked for as `name`, over a socket of its own, greets the server with every subscription there
-    /// is, and waits for its welcome.
+    /// Connects to `peer`, which was asked for as `name`, over a socket of its own, greets the server
+    /// with every subscription there is, and waits for its welcome.
     ///
     /// # Errors
-    /// `Unreachable` when nobody answers, the server has no room, or it speaks something else.
+    /// `Unreachable` when nobody answers until then, the server has no room, or it speaks something
+    /// else; `Closed` when the client is shut down meanwhile. Nothing of the attempt is left.
     ///
     /// # Cancel safety
-    /// Everything is closed when the future is dropped.
-    pub(crate) async fn open(core: &ClientCore, peer: SocketAddr, name: &str) -> Result<Self> {
-        let unreachable =
-            |why: String| Error::new(ErrorKind::Unreachable, format!("{peer}: {why}"));
+    /// Everything is closed, but may not be gone yet, when the future is dropped.
+    pub(crate) async fn open(
+        core: &ClientCore,
+        peer: SocketAddr,
+        name: &str,
+        until: Instant,
+    ) -> Result<Self> {
         let tasks = Tasks::new(&core.context);
         let sent = Arc::new(Notify::new());
-        let opened = || {
-            let socket = socket::open(socket::anywhere(peer), core.udp_buffer, false)?;
-            let icmp = Icmp::ask(&socket, peer)?;
-            let runtime = ContextRuntime::new(&tasks, Arc::clone(&sent));
-            let endpoint = quinn::Endpoint::new(Default::default(), None, socket, runtime)?;
-            Ok((endpoint, icmp))
+        let standing = stand(core, peer, name, &tasks, &sent);
+        let standing = core.context.clock.deadline(until, standing);
+        let stands = match core.unless_closed(standing).await {
+            Ok(Ok(stands)) => stands,
+            Ok(Err(_)) => Err(unreachable(peer, "no answer in time")),
+            Err(closed) => Err(closed),
         };
-        let (endpoint, icmp) = opened()
-            .map_err(|error: io::Error| unreachable("no socket".into()).with_source(error))?;
-        let connecting = endpoint
-            .connect_with(core.config.clone(), peer, name)
-            .map_err(|error| unreachable("cannot connect".into()).with_source(error))?;
-        let greeting = async {
-            let connection = connecting.await?;
-            // Before anybody learns that the link stands.
-            *lock(&core.certificate) = certificate::shown(&connection);
-            greet(core, &connection)
-                .await
-                .map_err(|broken| {
-                    // What QUIC says of the end says more than that it was one.
-                    connection
-                        .close_reason()
-                        .map_or(Failed::Broken(broken), Failed::Quic)
-                })
-                .map(|streams| (connection, streams))
-        };
-        let (connection, (requests, replies, publications)) = tokio::select! {
-            greeted = greeting => greeted.map_err(|failed| match failed {
-                Failed::Quic(error) => {
-                    let why = certificate::why(&error).unwrap_or_else(|| error.to_string());
-                    unreachable(why).with_source(error)
-                }
-                Failed::Broken(broken) => unreachable(broken.to_string()).with_source(broken),
-            })?,
-            error = icmp.refused() => {
-                return Err(unreachable("nobody listens".into()).with_source(error));
+        match stands {
+            Ok(standing) => Ok(Self {
+                connection: standing.connection,
+                requests: standing.requests,
+                replies: standing.replies,
+                publications: standing.publications,
+                sent,
+                tasks,
+                _endpoint: standing.endpoint,
+            }),
+            Err(error) => {
+                tasks.end().await;
+                Err(error)
             }
-        };
-        // Where this fails, a router's word may end the link: no reason not to have one.
-        let _ = icmp.stop(peer);
-        Ok(Self {
-            connection,
-            requests,
-            replies,
-            publications,
-            sent,
-            tasks,
-            _endpoint: endpoint,
-        })
+        }
     }
 
     /// Carries requests, replies and publications until the link breaks or the server has said
@@ -137,8 +114,11 @@ impl Link {
             return;
         }
         self.connection.close(code, b"");
+        let closed = self.packets();
         let told = async {
-            while self.connection.stats().frame_tx.connection_close == 0 {
+            // Once it is closed, a connection sends nothing but its goodbye. What went in the moment
+            // of closing may have been that or not: then the time runs out, which costs little.
+            while self.packets() == closed {
                 self.sent.notified().await;
             }
         };
@@ -148,11 +128,83 @@ impl Link {
             .await;
     }
 
+    /// How many packets went out.
+    fn packets(&self) -> u64 {
+        self.connection.stats().udp_tx.datagrams
+    }
+
     /// Closes the link: when this returns, nothing of it is left.
     pub(crate) async fn close(self, context: &Context) {
         self.say_goodbye(code::DONE, context).await;
         self.tasks.end().await;
     }
+}
+
+/// What a link consists of.
+struct Standing {
+    endpoint: quinn::Endpoint,
+    connection: Connection,
+    requests: SendStream,
+    replies: FrameReader,
+    publications: FrameReader,
+}
+
+async fn stand(
+    core: &ClientCore,
+    peer: SocketAddr,
+    name: &str,
+    tasks: &Arc<Tasks>,
+    sent: &Arc<Notify>,
+) -> Result<Standing> {
+    let opened = || {
+        let socket = socket::open(socket::anywhere(peer), core.udp_buffer, false)?;
+        let icmp = Icmp::ask(&socket, peer)?;
+        let runtime = ContextRuntime::new(tasks, Arc::clone(sent));
+        let endpoint = quinn::Endpoint::new(Default::default(), None, socket, runtime)?;
+        Ok((endpoint, icmp))
+    };
+    let (endpoint, icmp) =
+        opened().map_err(|error: io::Error| unreachable(peer, "no socket").with_source(error))?;
+    let connecting = endpoint
+        .connect_with(core.config.clone(), peer, name)
+        .map_err(|error| unreachable(peer, "cannot connect").with_source(error))?;
+    let greeting = async {
+        let connection = connecting.await?;
+        // Before anybody learns that the link stands.
+        *lock(&core.certificate) = certificate::shown(&connection);
+        let greeted = greet(core, &connection).await;
+        // What QUIC says of the end says more than that it was one.
+        let streams = greeted.map_err(|broken| {
+            let reason = connection.close_reason();
+            reason.map_or(Failed::Broken(broken), Failed::Quic)
+        })?;
+        Ok((connection, streams))
+    };
+    let (connection, (requests, replies, publications)) = tokio::select! {
+        greeted = greeting => greeted.map_err(|failed| match failed {
+            Failed::Quic(error) => {
+                let why = certificate::why(&error).unwrap_or_else(|| error.to_string());
+                unreachable(peer, why).with_source(error)
+            }
+            Failed::Broken(broken) => unreachable(peer, &broken).with_source(broken),
+        })?,
+        error = icmp.refused() => {
+            return Err(unreachable(peer, "nobody listens").with_source(error));
+        }
+    };
+    // Where this fails, a router's word may end the link: no reason not to have one.
+    let _ = icmp.stop(peer);
+    Ok(Standing {
+        endpoint,
+        connection,
+        requests,
+        replies,
+        publications,
+    })
+}
+
+fn unreachable(peer: SocketAddr, why: impl std::fmt::Display) -> Error {
+    Error::new(ErrorKind::Unreachable, format!("{peer}: {why}"))
 }
 
 /// Why a link did not come to stand.
@@ -210,10 +262,10 @@ impl Default for Flow {
 }
 
 async fn write(core: &ClientCore, stream: &mut SendStream) -> Result<Infallible, Broken> {
-    let mut batch = Batch::default();
+    let (mut batch, mut taken) = (Batch::default(), Vec::new());
     loop {
         core.subscriptions.write(&mut batch);
-        core.line.write(&mut batch);
+        core.line.write(&mut batch, &mut taken);
         if batch.is_empty() {
             core.line.wake.notified().await;
             gather(|| core.line.waiting()).await;
@@ -247,12 +299,16 @@ async fn read_publications(
     reader: &mut FrameReader,
 ) -> Result<(), Broken> {
     let subscriptions = &core.subscriptions;
+    // Messages that came together are handed over together.
+    let mut messages = Vec::new();
     loop {
         while let Some(frame) = reader.ready()? {
+            if let Frame::Message(topic, payload) = frame {
+                messages.push((topic, payload));
+                continue;
+            }
+            lock(&flow.sorter).messages(subscriptions, &mut messages);
             match frame {
-                Frame::Message(topic, payload) => {
-                    lock(&flow.sorter).message(subscriptions, topic, payload);
-                }
                 Frame::Announced(topic) => {
                     lock(&flow.sorter).announced(subscriptions, topic);
                     flow.announced.notify_one();
@@ -266,9 +322,11 @@ async fn read_publications(
                 }
                 _ => return Err(Broken::Violation("not a publication")),
             }
-            while lock(&flow.sorter).is_full() {
-                flow.arrived.notified().await;
-            }
+        }
+        lock(&flow.sorter).messages(subscriptions, &mut messages);
+        // What is read at once is little, so that it is soon enough to look here.
+        while lock(&flow.sorter).is_full() {
+            flow.arrived.notified().await;
         }
         tokio::task::consume_budget().await;
         if !reader.more().await? {

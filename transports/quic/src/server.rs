@@ -1,4 +1,4 @@
-//! A server: how it starts, hands requests out, and ends.
+//! A server: how it starts and ends.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use saline_protocol::transport::{
-    Context, Error, ErrorKind, Metric, Peer, Reply, ReplyRoute, ReplyToken, Request, Requests,
-    Result, ServeAt, Server, ServerControl,
+    Context, Error, ErrorKind, Metric, Peer, Result, ServeAt, Server, ServerControl,
 };
 use tokio::task::JoinHandle;
 
 use crate::connection::{attend, code};
+use crate::inbox::QuicRequests;
 use crate::publisher::QuicPublisher;
 use crate::runtime::ContextRuntime;
 use crate::state::{HALF_OPEN, ServerCore};
@@ -180,43 +180,6 @@ pub(crate) struct Alive(Arc<ServerCore>);
 impl Drop for Alive {
     fn drop(&mut self) {
         self.0.drain.cancel();
-    }
-}
-
-/// Hands requests out.
-#[derive(Debug)]
-struct QuicRequests {
-    core: Arc<ServerCore>,
-    _alive: Arc<Alive>,
-}
-
-#[async_trait]
-impl Requests for QuicRequests {
-    async fn next(&mut self) -> Option<Request> {
-        let request = loop {
-            match self.core.first() {
-                Ok(Some(request)) => break request,
-                Ok(None) => self.core.arrived.notified().await,
-                Err(()) => return None,
-            }
-        };
-        // Its answer gives the permit back.
-        request.permit.forget();
-        let link = request.link;
-        let peer = Peer::new(link.number, Some(link.address));
-        let token = ReplyToken {
-            connection: link.number,
-            request: request.id,
-        };
-        let max_message = self.core.limits().max_message;
-        let reply = Reply::new(link as Arc<dyn ReplyRoute>, token, max_message);
-        Some(Request::new(peer, request.payload, reply))
-    }
-}
-
-impl Drop for QuicRequests {
-    fn drop(&mut self) {
-        self.core.leave_unread();
     }
 }
 

@@ -41,10 +41,19 @@ enum What {
 }
 
 impl Sorter {
-    /// A message of the stream.
-    pub(crate) fn message(&mut self, to: &Subscriptions, topic: Topic, payload: Bytes) {
+    /// Messages of the stream.
+    pub(crate) fn messages(&mut self, to: &Subscriptions, messages: &mut Vec<(Topic, Bytes)>) {
+        if self.missing == 0 {
+            return to.deliver(messages);
+        }
+        for (topic, payload) in messages.drain(..) {
+            self.message(to, topic, payload);
+        }
+    }
+
+    fn message(&mut self, to: &Subscriptions, topic: Topic, payload: Bytes) {
         if !self.is_awaited(Some(&topic)) {
-            return to.deliver(&topic, &payload);
+            return to.deliver(&mut vec![(topic, payload)]);
         }
         self.bytes += payload.len();
         self.held.push_back(Held {

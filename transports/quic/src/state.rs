@@ -1,22 +1,26 @@
 //! What all parts of one server share: its connections, and the requests that it owes an answer.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
 use quinn::VarInt;
-use saline_protocol::transport::{Answer, Context, Error, Instant, Limits, Metric, Result, Topic};
+use saline_protocol::transport::{
+    Context, Error, Instant, Limits, Metric, Result, Topic, TopicFilter,
+};
 use saline_tls::Refusals;
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 use tokio_util::sync::CancellationToken;
 
 use crate::connection::{ServerLink, code};
 use crate::frame::{Asked, Broken};
+use crate::inbox::Inbox;
+use crate::index::Index;
 use crate::lock;
-use crate::publisher::{Encoded, Index, Subscription};
+use crate::log::Log;
 use crate::runtime::Tasks;
 
 /// Connections that may be shaking hands at once.
@@ -31,36 +35,17 @@ pub(crate) struct ServerCore {
     /// quinn's own and those of the connections.
     pub(crate) tasks: Arc<Tasks>,
     /// One for each request that may be held unanswered.
-    permits: Arc<Semaphore>,
+    permits: Semaphore,
     pub(crate) half_open: Arc<Semaphore>,
     /// Cancelled when a shutdown begins.
     pub(crate) drain: CancellationToken,
-    inbox: Mutex<Inbox>,
-    /// A request came in, or the server ends.
-    pub(crate) arrived: Notify,
+    pub(crate) inbox: Inbox,
+    /// Whether somebody waits for what is owed.
+    settling: AtomicBool,
     /// While draining: an answer was given, or a link has gone.
     settled: Notify,
     state: Mutex<State>,
     ending: Mutex<Ending>,
-}
-
-/// Requests that were taken and not handed out yet.
-#[derive(Debug, Default)]
-struct Inbox {
-    queue: VecDeque<Arrived>,
-    /// None is handed out any more.
-    closed: bool,
-    /// Whether the stream of requests was dropped, so that nobody will ever answer.
-    unread: bool,
-}
-
-/// A request that came in.
-#[derive(Debug)]
-pub(crate) struct Arrived {
-    pub(crate) link: Arc<ServerLink>,
-    pub(crate) id: u64,
-    pub(crate) payload: Bytes,
-    pub(crate) permit: OwnedSemaphorePermit,
 }
 
 #[derive(Debug, Default)]
@@ -70,12 +55,15 @@ struct State {
     last_number: u64,
     links: HashMap<u64, Entry>,
     index: Index,
+    log: Log,
+    /// The number of the last publication.
+    published: u64,
 }
 
 #[derive(Debug)]
 struct Entry {
     link: Arc<ServerLink>,
-    subscriptions: HashMap<u64, Arc<Subscription>>,
+    subscriptions: HashMap<u64, Vec<TopicFilter>>,
     filters: usize,
 }
 
@@ -90,11 +78,11 @@ impl ServerCore {
         let unanswered = context.limits.requests_unanswered;
         Arc::new(Self {
             tasks: Tasks::new(&context),
-            permits: Arc::new(Semaphore::new(unanswered.min(Semaphore::MAX_PERMITS))),
+            permits: Semaphore::new(unanswered.min(Semaphore::MAX_PERMITS)),
             half_open: Arc::new(Semaphore::new(HALF_OPEN)),
             drain: CancellationToken::new(),
-            inbox: Mutex::default(),
-            arrived: Notify::new(),
+            inbox: Inbox::default(),
+            settling: AtomicBool::new(false),
             settled: Notify::new(),
             state: Mutex::default(),
             ending: Mutex::default(),
@@ -120,6 +108,10 @@ impl ServerCore {
         if state.links.len() >= self.limits().connections {
             return Err((code::FULL, "the server is full"));
         }
+        let numbers: HashSet<_> = asked.iter().map(|asked| asked.id).collect();
+        if numbers.len() < asked.len() {
+            return Err((code::VIOLATION, "not a new subscription"));
+        }
         let filters = asked.iter().map(|asked| asked.filters.len()).sum();
         if filters > self.limits().subscriptions_per_connection {
             return Err((code::VIOLATION, "too many subscriptions"));
@@ -129,10 +121,8 @@ impl ServerCore {
         link.publications.welcome();
         let mut subscriptions = HashMap::with_capacity(asked.len());
         for asked in asked {
-            let id = asked.id;
-            let subscription = Subscription::new(asked, &link);
-            state.index.insert(&subscription);
-            subscriptions.insert(id, subscription);
+            state.index.insert(&link, asked.id, &asked.filters);
+            subscriptions.insert(asked.id, asked.filters);
         }
         let entry = Entry {
             link: Arc::clone(&link),
@@ -151,8 +141,8 @@ impl ServerCore {
         let Some(entry) = state.links.remove(&link.number) else {
             return false;
         };
-        for subscription in entry.subscriptions.values() {
-            state.index.remove(subscription);
+        for (id, filters) in &entry.subscriptions {
+            state.index.remove(link, *id, filters);
         }
         drop(state);
         link.close();
@@ -175,10 +165,9 @@ impl ServerCore {
         }
         let taken = entry.filters + asked.filters.len() <= most;
         if taken {
-            let subscription = Subscription::new(asked, link);
-            entry.filters += subscription.filters();
-            index.insert(&subscription);
-            entry.subscriptions.insert(id, subscription);
+            entry.filters += asked.filters.len();
+            index.insert(link, id, &asked.filters);
+            entry.subscriptions.insert(id, asked.filters);
         }
         // Under the lock: what is published next comes after it.
         link.publications.confirm(id, taken);
@@ -189,10 +178,10 @@ impl ServerCore {
         let mut state = lock(&self.state);
         let State { links, index, .. } = &mut *state;
         if let Some(entry) = links.get_mut(&link.number)
-            && let Some(subscription) = entry.subscriptions.remove(&id)
+            && let Some(filters) = entry.subscriptions.remove(&id)
         {
-            entry.filters -= subscription.filters();
-            index.remove(&subscription);
+            entry.filters -= filters.len();
+            index.remove(link, id, &filters);
             link.publications.forget(id);
         }
     }
@@ -206,12 +195,23 @@ impl ServerCore {
             if state.closed || self.drain.is_cancelled() {
                 return Err(Error::closed());
             }
+            state.published += 1;
+            let State {
+                index,
+                log,
+                published,
+                ..
+            } = &mut *state;
             let mut message = None;
-            state.index.matching(topic, |number, subscription| {
-                let message = message.get_or_insert_with(|| Encoded::new(topic, payload));
-                let queue = &subscription.link.publications;
-                lost += queue.offer(number, subscription, message);
-            });
+            for taker in index.takers(topic) {
+                let message = message.get_or_insert_with(|| {
+                    let takers = index.takers(topic).count();
+                    log.encode(topic, payload, takers)
+                });
+                let (link, subscription) = (&taker.link, taker.subscription());
+                let (queue, size) = (&link.publications, payload.len());
+                lost += queue.offer(*published, subscription, message, size, &link.alone);
+            }
         }
         if lost > 0 {
             self.context.metrics.add(Metric::Lost, lost);
@@ -221,56 +221,47 @@ impl ServerCore {
 
     /// How many subscriptions take `topic`.
     pub(crate) fn subscriptions(&self, topic: &Topic) -> usize {
-        let mut count = 0;
-        lock(&self.state).index.matching(topic, |_, _| count += 1);
-        count
+        lock(&self.state).index.count(topic)
     }
 
-    /// Room for one request more, if there is any.
-    pub(crate) fn try_permit(&self) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.permits).try_acquire_owned().ok()
+    /// Takes room for one request more, if there is any. It is given back by
+    /// [`release`](Self::release).
+    pub(crate) fn try_permit(&self) -> bool {
+        self.permits
+            .try_acquire()
+            .map(SemaphorePermit::forget)
+            .is_ok()
     }
 
     /// Waits for room for one request more.
-    pub(crate) async fn permit(&self) -> Result<OwnedSemaphorePermit, Broken> {
-        let permit = Arc::clone(&self.permits).acquire_owned().await;
-        permit.map_err(|_| Broken::Gone)
+    pub(crate) async fn permit(&self) -> Result<(), Broken> {
+        let permit = self.permits.acquire().await;
+        permit
+            .map(SemaphorePermit::forget)
+            .map_err(|_| Broken::Gone)
     }
 
-    /// Takes requests in to be handed out. A server that drains takes none.
-    pub(crate) fn take(&self, requests: &mut Vec<Arrived>) {
-        if requests.is_empty() {
-            return;
-        }
-        let mut inbox = lock(&self.inbox);
-        if inbox.closed {
-            requests.clear();
-        } else if inbox.unread {
-            drop(inbox);
-            for request in requests.drain(..) {
-                request.link.reply(request.id, Answer::NoReply);
-            }
-        } else {
-            inbox.queue.extend(requests.drain(..));
-            drop(inbox);
-            self.arrived.notify_one();
-        }
+    /// Gives the room of one request back.
+    pub(crate) fn release(&self) {
+        self.permits.add_permits(1);
     }
 
     /// A request that was handed out has its answer.
     pub(crate) fn answered(&self) {
-        self.permits.add_permits(1);
-        if self.drain.is_cancelled() {
+        self.release();
+        if self.settling.load(Ordering::SeqCst) {
             self.settled.notify_one();
         }
     }
 
     /// Waits until nothing is owed to anybody who is still there.
     pub(crate) async fn settle(&self) {
+        // Before the first look, so that whoever answers after it sees it.
+        self.settling.store(true, Ordering::SeqCst);
         let owed = || {
             let state = lock(&self.state);
             let mut links = state.links.values();
-            links.any(|entry| entry.link.owed.load(Ordering::Acquire) > 0)
+            links.any(|entry| entry.link.owed.load(Ordering::SeqCst) > 0)
         };
         while owed() {
             self.settled.notified().await;
@@ -285,32 +276,6 @@ impl ServerCore {
         while !lock(&self.state).links.is_empty() {
             self.settled.notified().await;
         }
-    }
-
-    /// The first request whose connection is still there; `None` when there is none, `Err` at the end.
-    pub(crate) fn first(&self) -> Result<Option<Arrived>, ()> {
-        let mut inbox = lock(&self.inbox);
-        if inbox.closed {
-            return Err(());
-        }
-        while let Some(request) = inbox.queue.pop_front() {
-            if !request.link.cut.is_cancelled() {
-                // Before the lock goes: a shutdown that comes now sees it.
-                request.link.owed.fetch_add(1, Ordering::AcqRel);
-                return Ok(Some(request));
-            }
-        }
-        Ok(None)
-    }
-
-    /// Nobody will ever answer: what waits and what comes is told so.
-    pub(crate) fn leave_unread(&self) {
-        let mut left = {
-            let mut inbox = lock(&self.inbox);
-            inbox.unread = true;
-            Vec::from(std::mem::take(&mut inbox.queue))
-        };
-        self.take(&mut left);
     }
 
     /// Cuts a connection. False when it has gone.
@@ -332,13 +297,7 @@ impl ServerCore {
 
     /// Hands out no request more. Returns until when those that are out may be answered.
     pub(crate) fn stop_requests(&self) -> Instant {
-        let dropped = {
-            let mut inbox = lock(&self.inbox);
-            inbox.closed = true;
-            std::mem::take(&mut inbox.queue)
-        };
-        drop(dropped);
-        self.arrived.notify_one();
+        self.inbox.close();
         let deadline = lock(&self.ending).deadline;
         deadline.unwrap_or_else(|| self.context.clock.now())
     }

@@ -32,7 +32,11 @@ impl Subscription {
 
     /// Queues `delivery` and counts what did not fit.
     pub(crate) fn push(&self, delivery: Delivery) {
-        let dropped = self.queue.push(delivery);
+        self.push_all([delivery]);
+    }
+
+    fn push_all(&self, deliveries: impl IntoIterator<Item = Delivery>) {
+        let dropped = self.queue.push_all(deliveries);
         if dropped > 0 {
             self.metrics.add(Metric::Lost, dropped);
         }
@@ -211,12 +215,27 @@ impl Subscriptions {
         found.map(Arc::clone)
     }
 
-    /// Gives a message to all that take it.
-    pub(crate) fn deliver(&self, topic: &Topic, payload: &Bytes) {
-        for taker in lock(&self.0).active() {
-            if taker.takes(topic) {
-                taker.push(message(topic, payload));
+    /// Gives messages to all that take them.
+    pub(crate) fn deliver(&self, messages: &mut Vec<(Topic, Bytes)>) {
+        let table = lock(&self.0);
+        // Most often one topic follows itself, so those of one topic go together.
+        let mut rest = messages.drain(..);
+        while let Some((topic, _)) = rest.as_slice().first() {
+            let these = rest.as_slice();
+            let others = these.iter().position(|(other, _)| other != topic);
+            let count = others.unwrap_or(these.len());
+            let mut takers: Vec<_> = table.active().filter(|taker| taker.takes(topic)).collect();
+            let message = |(topic, payload)| Delivery::Message { topic, payload };
+            let last = takers.pop();
+            for taker in takers {
+                taker.push_all(these[..count].iter().cloned().map(message));
             }
+            // Usually the only one, and then nothing is copied.
+            let mut these = rest.by_ref().take(count);
+            if let Some(last) = last {
+                last.push_all(these.by_ref().map(message));
+            }
+            these.for_each(drop);
         }
     }
 
@@ -279,6 +298,10 @@ pub(crate) struct QuicSubscriber {
 impl Subscriber for QuicSubscriber {
     async fn next(&mut self) -> Option<Delivery> {
         self.receiver.next().await
+    }
+
+    fn try_next(&mut self) -> Option<Delivery> {
+        self.receiver.try_next()
     }
 }
 

@@ -1,7 +1,7 @@
 //! The conformance suite on this backend.
 use std::sync::Arc;
 
-use saline_conformance::{Backend, conformance_main};
+use saline_conformance::{Backend, Wire, conformance_main};
 use saline_protocol::transport::Transport;
 use saline_quic::Quic;
 
@@ -14,6 +14,12 @@ impl Backend for OverUdp {
     }
     fn transport(&self) -> Arc<dyn Transport> {
         Arc::new(Quic::new())
+    }
+    fn wire(&self) -> Option<Wire> {
+        Some(Wire::Udp)
+    }
+    fn skips(&self) -> Option<&'static str> {
+        Some(include_str!("skips.txt"))
     }
 }
 

@@ -6,16 +6,16 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use saline_protocol::transport::{
-    Client, Context, Endpoint, Error, ErrorKind, Instant, Metric, Result, Subscriber, TopicFilter,
+    Client, Context, Endpoint, Error, ErrorKind, Instant, Lifetime, Metric, Result, Subscriber,
+    TopicFilter,
 };
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::lifetime::Lifetime;
 use crate::line::Line;
 use crate::link::Link;
-use crate::lock;
 use crate::subscriber::Subscriptions;
 use crate::tls::Connector;
+use crate::{GRACE, lock};
 
 /// A client of one server. Dropping it without a shutdown ends it as well.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ pub(crate) async fn connect(endpoint: &Endpoint, context: Context) -> Result<Arc
     };
     let line = Arc::new(Line::default());
     let subscriptions = Subscriptions::new(context.clone(), Arc::clone(&line));
-    let lifetime = Lifetime::new(context);
+    let lifetime = Lifetime::new(context, GRACE);
     let open = Open {
         line: Arc::clone(&line),
         subscriptions: Arc::clone(&subscriptions),

@@ -40,7 +40,6 @@ mod decode;
 mod frame;
 mod inbox;
 mod interest;
-mod lifetime;
 mod line;
 mod link;
 mod local;
@@ -55,6 +54,7 @@ mod subscriber;
 mod tls;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use saline_protocol::transport::{
@@ -126,6 +126,9 @@ impl Transport for Tcp {
         client::connect(endpoint, context).await
     }
 }
+
+/// How long after the deadline of a shutdown tasks may still take to notice it.
+const GRACE: Duration = Duration::from_secs(1);
 
 /// Locks `mutex`. Every state in this crate is consistent after each statement, so a panic elsewhere
 /// does not spoil it.

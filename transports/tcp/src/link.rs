@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use saline_protocol::transport::{
-    Context, Endpoint, Error, ErrorKind, Instant, Limits, Metric, Result, Topic,
+    Context, Endpoint, Error, ErrorKind, Instant, Limits, Metric, Result, Silence, Topic,
 };
 use tokio::io::AsyncWriteExt;
 use tokio_util::sync::CancellationToken;
@@ -220,11 +220,8 @@ struct Reader {
 
 impl Reader {
     async fn run(mut self) {
-        let clock = self.context.clock;
         let (mut outcomes, mut arrived) = (Vec::new(), Vec::new());
-        let mut heard = clock.now();
-        let silence = clock.until(heard + self.pulse.dead);
-        tokio::pin!(silence);
+        let mut silence = Silence::new(self.context.clock, self.pulse.dead);
         loop {
             let taken = self.take(&mut outcomes, &mut arrived);
             // Also before a violation: what came in before it is good.
@@ -240,18 +237,15 @@ impl Reader {
                 biased;
                 read = self.frames.fill(&mut self.stream) => match read {
                     Ok(0) => return,
-                    Ok(_) => heard = clock.now(),
+                    Ok(_) => silence.heard(),
                     Err(error) => {
                         tracing::debug!(%error, "the link broke while reading");
                         return;
                     }
                 },
-                () = &mut silence => {
-                    if clock.now() >= heard + self.pulse.dead {
-                        tracing::debug!("the server is silent");
-                        return;
-                    }
-                    silence.set(clock.until(heard + self.pulse.dead));
+                () = silence.over() => {
+                    tracing::debug!("the server is silent");
+                    return;
                 }
             }
         }

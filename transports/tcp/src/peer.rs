@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Poll, ready};
 
 use bytes::Bytes;
-use saline_protocol::transport::Metric;
+use saline_protocol::transport::{Metric, Silence};
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 
 use crate::batch::Batch;
@@ -56,39 +56,37 @@ impl Reader {
         let lifetime = &core.lifetime;
         let clock = lifetime.context.clock;
         let pulse = Pulse::new(&lifetime.context.limits, &connection.client);
-        let mut heard = clock.now();
-        let silence = clock.until(heard + pulse.dead);
-        tokio::pin!(silence);
+        let mut silence = Silence::new(clock, pulse.dead);
+        // When a peer that is to close has had its time.
         let mut over = None;
         loop {
             if self.take().await? {
                 // Time that it did not read says nothing about its peer.
-                heard = clock.now();
+                silence.heard();
             }
             tokio::select! {
                 // First what has come in: on a busy machine both may be ready.
                 biased;
                 read = self.frames.fill(&mut self.stream) => match read {
                     Ok(0) => return Ok(()),
-                    Ok(_) => heard = clock.now(),
+                    Ok(_) => silence.heard(),
                     Err(error) => {
                         tracing::debug!(peer = %connection.peer, %error, "a connection broke");
                         return Ok(());
                     }
                 },
-                () = &mut silence => {
-                    if clock.now() >= over.unwrap_or(heard + pulse.dead) {
-                        tracing::debug!(peer = %connection.peer, "a peer is silent");
-                        return Ok(());
-                    }
-                    silence.set(clock.until(over.unwrap_or(heard + pulse.dead)));
+                () = silence.over(), if over.is_none() => {
+                    tracing::debug!(peer = %connection.peer, "a peer is silent");
+                    return Ok(());
+                }
+                () = clock.until(over.unwrap_or_else(|| clock.now())), if over.is_some() => {
+                    tracing::debug!(peer = %connection.peer, "a peer does not close");
+                    return Ok(());
                 }
                 () = connection.flushed.cancelled(), if over.is_none() => {
                     // Closing a socket that holds unread bytes resets it, which can cost the peer
                     // what it has not read yet. So it is the peer who closes, if it does so soon.
-                    let until = lifetime.deadline().min(clock.after(pulse.dead));
-                    over = Some(until);
-                    silence.set(clock.until(until));
+                    over = Some(lifetime.deadline().min(clock.after(pulse.dead)));
                 }
             }
         }

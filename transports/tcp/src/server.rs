@@ -5,14 +5,16 @@ use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use saline_protocol::transport::{Context, Endpoint, Peer, Result, ServeAt, Server, ServerControl};
+use saline_protocol::transport::{
+    Context, Endpoint, Lifetime, Peer, Result, ServeAt, Server, ServerControl,
+};
 use saline_tls::Refusals;
 use tokio::sync::Semaphore;
 use tokio_util::sync::DropGuard;
 
+use crate::GRACE;
 use crate::accept::accept;
 use crate::inbox::{Inbox, TcpRequests};
-use crate::lifetime::Lifetime;
 use crate::publisher::{Hub, TcpPublisher};
 use crate::stream::bind;
 use crate::tls::Acceptor;
@@ -22,7 +24,7 @@ pub(crate) async fn serve(endpoint: &Endpoint, context: Context) -> Result<Serve
     let acceptor = Acceptor::new(endpoint, &context)?;
     let (listeners, bound) = bind(endpoint).await?;
     let unanswered = context.limits.requests_unanswered;
-    let lifetime = Lifetime::new(context);
+    let lifetime = Lifetime::new(context, GRACE);
     let core = Arc::new(Core {
         permits: Semaphore::new(unanswered.clamp(1, Semaphore::MAX_PERMITS)),
         inbox: Inbox::default(),

@@ -18,6 +18,9 @@ impl Backend for OverTcp {
     fn wire(&self) -> Option<Wire> {
         Some(Wire::Tcp)
     }
+    fn skips(&self) -> Option<&'static str> {
+        Some(include_str!("skips.txt"))
+    }
 }
 
 conformance_main!(OverTcp);

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use saline_protocol::transport::{
     Client, Context, Delivery, DeliveryReceiver, DeliverySender, Endpoint, Error, ErrorKind,
-    Instant, Lost, Metric, Result, Subscriber, TopicFilter, delivery_queue, no_reply,
+    Instant, Lost, Metric, Result, Silence, Subscriber, TopicFilter, delivery_queue, no_reply,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -169,7 +169,7 @@ impl Line {
         let mut from = wire::Source {
             stream: from,
             most: limits.max_message,
-            patience,
+            silence: Silence::new(clock, patience),
             fault: self.fault,
             rest: None,
         };

@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use saline_inproc::InProc;
 use saline_protocol::transport::{
     Address, Client, Context, Delivery, Endpoint, Error, ErrorKind, HostPort, Lost, Peer, Result,
-    ServeAt, Server, ServerControl, Transport,
+    ServeAt, Server, ServerControl, Silence, Transport,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, UnixListener};
@@ -216,10 +216,13 @@ async fn connection(stream: Box<dyn Stream>, house: &House) -> io::Result<()> {
     let mut from = wire::Source {
         stream: from,
         most: limits.max_message,
-        patience: match house.fault {
-            WireFault::BufferForSlow | WireFault::NoPings => NEVER,
-            _ => limits.ping_interval * 2,
-        },
+        silence: Silence::new(
+            context.clock,
+            match house.fault {
+                WireFault::BufferForSlow | WireFault::NoPings => NEVER,
+                _ => limits.ping_interval * 2,
+            },
+        ),
         fault: house.fault,
         rest: Some(Arc::clone(&house.rest)),
     };

@@ -3,10 +3,9 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use bytes::Bytes;
-use saline_protocol::transport::{Address, Clock, Endpoint, Topic, TopicFilter};
+use saline_protocol::transport::{Address, Endpoint, Silence, Topic, TopicFilter};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
 
@@ -90,9 +89,8 @@ pub struct Source<R> {
     pub stream: R,
     /// The largest payload.
     pub most: usize,
-    /// How long it may be silent. Bytes break the silence, not frames: a slow network brings them
-    /// one by one.
-    pub patience: Duration,
+    /// Bytes break it, not frames: a slow network brings them one by one.
+    pub silence: Silence,
     pub fault: WireFault,
     pub rest: Option<Rest>,
 }
@@ -100,9 +98,14 @@ pub struct Source<R> {
 impl<R: AsyncRead + Unpin> Source<R> {
     /// Reads what there is; no bytes are the end.
     async fn some(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let silent = Clock.after(self.patience);
-        let read = Clock.deadline(silent, self.stream.read(into)).await;
-        read.map_err(io::Error::other)?
+        tokio::select! {
+            biased;
+            read = self.stream.read(into) => {
+                self.silence.heard();
+                read
+            }
+            () = self.silence.over() => Err(io::ErrorKind::TimedOut.into()),
+        }
     }
 
     /// Reads one frame. Not cancel safe: it is read in a loop of its own.
