@@ -14,11 +14,12 @@ use crate::bind::BoundPath;
 use crate::exchange::{OpenExchange, Outgoing};
 use crate::frame::{Frame, REQUEST_HEADER};
 use crate::lifetime::Ending;
+use crate::monitor::Monitored;
 use crate::native;
 use crate::numbered::Numbered;
 use crate::packet::{self, Packet};
 use crate::server::note;
-use crate::socket::{BATCH, Monitored, Sent};
+use crate::socket::{BATCH, Sent};
 
 /// The task that owns the socket for requests.
 pub(crate) struct Desk {

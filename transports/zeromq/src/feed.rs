@@ -8,7 +8,8 @@ use bytes::Bytes;
 use saline_protocol::transport::{Context, Error, Result, Topic};
 use tokio::sync::Notify;
 
-use crate::published::{self, Numbers};
+use crate::numbers::Numbers;
+use crate::published;
 use crate::series::{self, Outgoing, SMALL};
 use crate::socket::BATCH;
 

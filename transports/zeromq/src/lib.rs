@@ -11,9 +11,9 @@
 //! | `link.rs` | one attempt to connect: addresses, a fresh socket, when a peer counts as dead |
 //! | `numbered.rs` | maps by number |
 //! | `lifetime.rs` | the tasks of one client or server, and their graceful end |
-//! | `frame.rs`, `published.rs` | the bytes on the request link and on the publication link |
+//! | `frame.rs`, `published.rs`, `numbers.rs` | the bytes on the request link and on the publication link |
 //! | `packet.rs`, `series.rs` | several small requests, replies or publications in one frame |
-//! | `socket.rs` | a socket in an async task, its monitor, how both are closed |
+//! | `socket.rs`, `monitor.rs` | a socket in an async task, its monitor, how both are closed |
 //! | `native.rs` | what the `zmq` crate has no call for; the only `unsafe` |
 //!
 //! What libzmq does by itself and we do not use: it reconnects and then sends what it had queued,
@@ -56,8 +56,10 @@ mod frame;
 mod lifetime;
 mod line;
 mod link;
+mod monitor;
 mod native;
 mod numbered;
+mod numbers;
 mod options;
 mod packet;
 mod published;

@@ -14,9 +14,10 @@ use crate::bind::BoundPath;
 use crate::feed::{Feed, OpenFeed};
 use crate::lifetime::Ending;
 use crate::link::LOOKS;
+use crate::monitor::Monitored;
 use crate::native::IntOption;
 use crate::server::note;
-use crate::socket::{BATCH, Monitored, Sent};
+use crate::socket::{BATCH, Sent};
 
 /// How long at most the publisher waits for a subscriber whose queue is full before that subscriber
 /// loses what does not fit. libzmq then leaves it out until it has read half of its queue, so that one
