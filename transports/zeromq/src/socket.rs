@@ -22,6 +22,11 @@ use crate::native::{self, Descriptor, IntOption, NativeContext};
 /// How many messages an owner takes before it lets other tasks have a turn.
 pub(crate) const BATCH: usize = 256;
 
+/// What is so much at once that others get a turn before there is more, callers and handlers above all,
+/// so that what they say next goes together. After less the owner just waits: one that yields waits
+/// for its own thread, which a caller may hold up with a large copy, and not for the next free one.
+pub(crate) const MUCH: usize = 8;
+
 /// What all sockets of one [`ZeroMq`](crate::ZeroMq) share.
 #[derive(Debug)]
 pub(crate) struct Shared {
