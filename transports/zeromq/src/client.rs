@@ -18,7 +18,7 @@ use crate::line::Line;
 use crate::link::{ASK, DEAD, LOOKS, Link, Pace, places};
 use crate::native;
 use crate::packet::{self, Packet};
-use crate::socket::{BATCH, Sent, Shared, Socket};
+use crate::socket::{BATCH, MUCH, Sent, Shared, Socket};
 use crate::subscriber;
 
 /// Requests that libzmq holds for a server that does not read. One alone would be lock-step; what is
@@ -226,9 +226,12 @@ impl Keeper {
                 return;
             }
             let (sent, full) = self.send(link, &mut unsent);
-            if received > 0 || sent > 0 {
-                // A busy link lets others have a turn: callers, whose next requests then go together.
+            if received + sent >= MUCH {
                 tokio::task::yield_now().await;
+            }
+            // What was sent may have taken the signal of what came in since.
+            if received >= MUCH || sent > 0 {
+                tokio::task::consume_budget().await;
                 continue;
             }
             if full && !link.watched.socket.idle(true) {
@@ -254,7 +257,7 @@ impl Keeper {
         }
     }
 
-    /// Takes a batch of what came in; returns how much.
+    /// Takes a batch of what came in; returns how much, each of what was joined.
     fn receive(&self, link: &mut Link, outcomes: &mut Vec<(u64, Result<Bytes>)>) -> usize {
         let mut count = 0;
         while count < BATCH
@@ -290,6 +293,7 @@ impl Keeper {
         if count > 0 {
             link.heard();
         }
+        count += outcomes.len();
         if !outcomes.is_empty() {
             self.line.settle(outcomes);
         }

@@ -13,11 +13,12 @@ use tokio_util::sync::CancellationToken;
 use crate::bind::BoundPath;
 use crate::exchange::{OpenExchange, Outgoing};
 use crate::frame::{Frame, REQUEST_HEADER};
+use crate::monitor::Monitored;
 use crate::native;
 use crate::numbered::Numbered;
 use crate::packet::{self, Packet};
 use crate::server::note;
-use crate::socket::{BATCH, Monitored, Sent};
+use crate::socket::{BATCH, MUCH, Sent};
 
 /// The task that owns the socket for requests.
 pub(crate) struct Desk {
@@ -71,8 +72,7 @@ impl Desk {
             if ended && self.unanswered == 0 {
                 break;
             }
-            if received > 0 || answered > 0 {
-                // Others have a turn, handlers above all, so that their answers go together.
+            if received + answered >= MUCH {
                 tokio::task::yield_now().await;
                 continue;
             }
@@ -211,7 +211,8 @@ impl Desk {
         self.swept = Some(self.context.clock.now());
     }
 
-    /// Takes a batch of what came in; returns how much. Hands nothing up when `ended`.
+    /// Takes a batch of what came in; returns how much, each of what was joined. Hands nothing up when
+    /// `ended`.
     fn receive(&mut self, ended: bool) -> usize {
         let mut count = 0;
         while count < BATCH
@@ -237,6 +238,7 @@ impl Desk {
             };
             self.take(connection, body);
         }
+        count += self.arrivals.len();
         if ended {
             // Their clients are told that there will be no reply.
             self.arrivals.clear();

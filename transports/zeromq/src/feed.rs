@@ -8,7 +8,8 @@ use bytes::Bytes;
 use saline_protocol::transport::{Context, Error, Result, Topic};
 use tokio::sync::Notify;
 
-use crate::published::{self, Numbers};
+use crate::numbers::Numbers;
+use crate::published;
 use crate::series::{self, Outgoing, SMALL};
 use crate::socket::BATCH;
 
@@ -175,11 +176,11 @@ impl Feed {
         }
     }
 
-    /// Takes up to a batch to be sent.
-    pub(crate) fn take(&self, into: &mut VecDeque<zmq::Message>) {
+    /// Takes up to a batch to be sent; returns how much, each of what was joined.
+    pub(crate) fn take(&self, into: &mut VecDeque<zmq::Message>) -> usize {
         let mut state = self.lock();
         if state.queue.is_empty() {
-            return;
+            return 0;
         }
         let was_full = state.queue.len() >= self.messages || state.bytes > self.bytes / 2;
         let count = state.queue.len().min(BATCH);
@@ -191,6 +192,7 @@ impl Feed {
             self.room.notify_waiters();
         }
         series::join(taken.into_iter(), self.incarnation, into);
+        count
     }
 
     /// A subscriber's frame: a subscription, a withdrawal, or something that it should not send.

@@ -10,9 +10,9 @@
 //! | `subscriber.rs`, `filters.rs` | the task that owns a SUB socket; which numbers come next |
 //! | `link.rs` | one attempt to connect: addresses, a fresh socket, when a peer counts as dead |
 //! | `numbered.rs` | maps by number |
-//! | `frame.rs`, `published.rs` | the bytes on the request link and on the publication link |
+//! | `frame.rs`, `published.rs`, `numbers.rs` | the bytes on the request link and on the publication link |
 //! | `packet.rs`, `series.rs` | several small requests, replies or publications in one frame |
-//! | `socket.rs` | a socket in an async task, its monitor, how both are closed |
+//! | `socket.rs`, `monitor.rs` | a socket in an async task, its monitor, how both are closed |
 //! | `native.rs` | what the `zmq` crate has no call for; the only `unsafe` |
 //!
 //! What libzmq does by itself and we do not use: it reconnects and then sends what it had queued,
@@ -29,6 +29,11 @@
 //!   1.3 seconds. Such a peer cannot be told from one that sends a large request, but by looking at
 //!   every connection many times a second. (Without a handshake, or with endless subscriptions, it is
 //!   cut.)
+//! - A stranger can end the process. libzmq 4.3.4 asserts that it never answers a ZMTP heartbeat on a
+//!   connection that broke while its input was stopped (`stream_engine_base.cpp:331`), and it does when
+//!   it resumes what it had already read. Input stops when as many messages wait as may
+//!   (`ZMQ_RCVHWM`), and without that bound a stranger could fill the memory instead. Heartbeats of
+//!   our own would do the same, so there are none.
 //! - What libzmq queues for a subscriber that does not read is bounded in messages
 //!   ([`Limits::subscriber_queue_messages`]), not in bytes: lowering the bound of a live connection
 //!   makes libzmq 4.3.4 stop it for good. Over TCP such a connection ends after two link pings.
@@ -49,8 +54,10 @@ mod filters;
 mod frame;
 mod line;
 mod link;
+mod monitor;
 mod native;
 mod numbered;
+mod numbers;
 mod options;
 mod packet;
 mod published;

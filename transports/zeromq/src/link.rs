@@ -7,8 +7,9 @@ use saline_protocol::transport::{
     Address, Context, Endpoint, Error, ErrorKind, Instant, Metric, Result,
 };
 
+use crate::monitor::Monitored;
 use crate::native;
-use crate::socket::{Monitored, Shared, Socket, millis};
+use crate::socket::{Shared, Socket, millis};
 
 /// How a path may be at most: `sun_path` with its NUL.
 const LONGEST_PATH: usize = 107;

@@ -13,6 +13,7 @@ use bytes::Bytes;
 use saline_protocol::transport::{MAX_BYTES, Topic, TopicFilter};
 
 use crate::frame::{LENGTH, MAX_HEADER, VERSION, join, put_length};
+use crate::numbers::Numbers;
 
 /// The most bytes of a subscription: a filter and what a confirmation puts before it.
 pub(crate) const MAX_SUBSCRIPTION: usize = MAX_BYTES + 2 + 2 + 8;
@@ -84,40 +85,6 @@ pub(crate) fn confirmation(token: u64, key: &[u8]) -> Vec<u8> {
 /// The filter that a confirmation's topic asks about.
 pub(crate) fn confirmation_key(topic: &[u8]) -> Option<&[u8]> {
     topic.strip_prefix(CONFIRM)?.get(8..)
-}
-
-/// The numbers of one publication: of every filter that takes it, by bit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Numbers {
-    mask: u16,
-    numbers: [u64; 9],
-}
-
-impl Numbers {
-    /// Sets the number of the filter with this bit.
-    pub(crate) fn set(&mut self, bit: u8, number: u64) {
-        if let Some(place) = self.numbers.get_mut(usize::from(bit)) {
-            *place = number;
-            self.mask |= 1 << bit;
-        }
-    }
-
-    /// The numbers of the publication that comes `count` later.
-    pub(crate) fn plus(&self, count: u64) -> Self {
-        let mut later = *self;
-        for (bit, number) in later.numbers.iter_mut().enumerate() {
-            if self.mask & (1 << bit) != 0 {
-                *number += count;
-            }
-        }
-        later
-    }
-
-    /// The number of the filter with this bit, if there is one.
-    pub(crate) fn get(&self, bit: u8) -> Option<u64> {
-        let number = self.numbers.get(usize::from(bit))?;
-        (self.mask & (1 << bit) != 0).then_some(*number)
-    }
 }
 
 /// A frame on the publication link.
@@ -216,7 +183,7 @@ fn header(
     put(topic);
     put(&[VERSION, kind]);
     put(&incarnation.to_le_bytes());
-    put(&numbers.mask.to_le_bytes());
+    put(&numbers.mask().to_le_bytes());
     for bit in 0..9 {
         if let Some(number) = numbers.get(bit) {
             put(&number.to_le_bytes());
@@ -233,7 +200,7 @@ pub(crate) fn renumber(
     numbers: &Numbers,
 ) -> Option<zmq::Message> {
     let at = key.len() + 2 + 8;
-    if message.get(at..at + 2)? != numbers.mask.to_le_bytes() {
+    if message.get(at..at + 2)? != numbers.mask().to_le_bytes() {
         return None;
     }
     let given = (0..9).filter_map(|bit| numbers.get(bit));

@@ -13,9 +13,10 @@ use crate::audience::Audience;
 use crate::bind::BoundPath;
 use crate::feed::{Feed, OpenFeed};
 use crate::link::LOOKS;
+use crate::monitor::Monitored;
 use crate::native::IntOption;
 use crate::server::note;
-use crate::socket::{BATCH, Monitored, Sent};
+use crate::socket::{BATCH, MUCH, Sent};
 
 /// How long at most the publisher waits for a subscriber whose queue is full before that subscriber
 /// loses what does not fit. libzmq then leaves it out until it has read half of its queue, so that one
@@ -77,9 +78,10 @@ impl Distributor {
                 look = now + ping / LOOKS;
                 self.audience.look();
             }
-            if unsent.is_empty() {
-                self.feed.take(&mut unsent);
-            }
+            let taken = match unsent.is_empty() {
+                true => self.feed.take(&mut unsent),
+                false => 0,
+            };
             let sent = self.send(&mut unsent);
             let received = self.receive();
             while let Some(event) = self.watched.monitor.event() {
@@ -92,8 +94,11 @@ impl Distributor {
             if sent > 0 && stalled.take().is_some() {
                 waited = now;
             }
-            if received > 0 || sent > 0 {
+            if received + taken >= MUCH {
                 tokio::task::yield_now().await;
+            }
+            if received > 0 || sent > 0 {
+                tokio::task::consume_budget().await;
                 continue;
             }
             if unsent.is_empty() {

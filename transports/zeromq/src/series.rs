@@ -11,7 +11,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::frame::pieces;
-use crate::published::{self, Numbers};
+use crate::numbers::Numbers;
+use crate::published;
 
 /// Payloads up to this are joined.
 pub(crate) const SMALL: usize = 1024;

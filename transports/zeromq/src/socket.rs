@@ -11,16 +11,21 @@ use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Poll, Waker};
-use std::time::Duration;
 
-use saline_protocol::transport::{Context, Error, ErrorKind, Limits, Result};
+use saline_protocol::transport::{Error, ErrorKind, Limits, Result};
 use tokio::io::unix::AsyncFd;
 
 use crate::frame::MAX_HEADER;
+use crate::monitor::{Monitor, Monitored};
 use crate::native::{self, Descriptor, IntOption, NativeContext};
 
 /// How many messages an owner takes before it lets other tasks have a turn.
 pub(crate) const BATCH: usize = 256;
+
+/// What is so much at once that others get a turn before there is more, callers and handlers above all,
+/// so that what they say next goes together. After less the owner just waits: one that yields waits
+/// for its own thread, which a caller may hold up with a large copy, and not for the next free one.
+pub(crate) const MUCH: usize = 8;
 
 /// What all sockets of one [`ZeroMq`](crate::ZeroMq) share.
 #[derive(Debug)]
@@ -170,10 +175,7 @@ impl Socket {
         receiver.connect(&name).map_err(fail)?;
         Ok(Monitored {
             socket: self,
-            monitor: Monitor {
-                socket: receiver,
-                signalled: true,
-            },
+            monitor: Monitor::new(receiver),
         })
     }
 
@@ -190,6 +192,26 @@ impl Socket {
                 }
             }
         }
+    }
+
+    /// The next frame; waits for it, and must not be called by a task. `None` when there will be none.
+    pub(crate) fn receive_blocking(&self) -> Option<zmq::Message> {
+        loop {
+            match self.socket.recv_msg(0) {
+                Ok(message) => return Some(message),
+                Err(zmq::Error::EINTR) => {}
+                Err(_) => return None,
+            }
+        }
+    }
+
+    /// Closes the socket, which may send what it holds for `linger` milliseconds. Its monitor goes on
+    /// until it is gone.
+    pub(crate) fn close(mut self, linger: i32) {
+        if let Err(error) = self.options().set_linger(linger) {
+            tracing::debug!(%error, "could not set how long a socket lingers");
+        }
+        self.monitored = false;
     }
 
     /// Throws away what is left of a multipart message; returns whether there was anything.
@@ -241,7 +263,7 @@ impl Socket {
     }
 
     /// Whether the socket may have something to do, as far as the runtime knows. Clears the readiness.
-    fn is_ready(&mut self) -> bool {
+    pub(crate) fn is_ready(&mut self) -> bool {
         let mut context = std::task::Context::from_waker(Waker::noop());
         match self.descriptor.poll_read_ready(&mut context) {
             Poll::Ready(Ok(mut guard)) => {
@@ -261,143 +283,6 @@ impl Socket {
             Ok(mut guard) => guard.clear_ready(),
             // The runtime is shutting down and will drop the task.
             Err(_) => std::future::pending().await,
-        }
-    }
-}
-
-/// A socket with its monitor, in the order in which they must end.
-#[derive(Debug)]
-pub(crate) struct Monitored {
-    /// The socket.
-    pub(crate) socket: Socket,
-    /// What happens to it.
-    pub(crate) monitor: Monitor,
-}
-
-impl Monitored {
-    /// Closes the socket, which may send what it holds for `linger`, and waits until it is gone with
-    /// its last connection and descriptor.
-    ///
-    /// # Cancel safety
-    /// The socket closes all the same; a thread of the context waits for it.
-    pub(crate) async fn close(self, linger: Duration, context: &Context) {
-        let Self {
-            mut socket,
-            monitor,
-        } = self;
-        let linger = i32::try_from(linger.as_millis()).unwrap_or(i32::MAX);
-        if let Err(error) = socket.options().set_linger(linger) {
-            tracing::debug!(%error, "could not set how long a socket lingers");
-        }
-        socket.monitored = false;
-        drop(socket);
-        let mut closing = Closing {
-            monitor: Some(monitor),
-            context,
-        };
-        if let Some(monitor) = &mut closing.monitor {
-            while monitor.next().await.kind != zmq_sys::ZMQ_EVENT_MONITOR_STOPPED {}
-        }
-        closing.monitor = None;
-    }
-}
-
-/// A monitor whose socket is being closed: it must be read until the socket is gone.
-struct Closing<'a> {
-    monitor: Option<Monitor>,
-    context: &'a Context,
-}
-
-impl Drop for Closing<'_> {
-    fn drop(&mut self) {
-        if let Some(monitor) = self.monitor.take() {
-            let rest = Rest(monitor);
-            self.context.spawn_blocking(move || drop(rest));
-        }
-    }
-}
-
-/// Reads a monitor to its end when dropped, wherever that is: also when the runtime is shutting down
-/// and runs nothing any more.
-struct Rest(Monitor);
-
-impl Drop for Rest {
-    fn drop(&mut self) {
-        loop {
-            match self.0.socket.socket.recv_msg(0) {
-                Ok(message) => {
-                    if self.0.read(message).kind == zmq_sys::ZMQ_EVENT_MONITOR_STOPPED {
-                        break;
-                    }
-                }
-                Err(zmq::Error::EINTR) => {}
-                Err(_) => break,
-            }
-        }
-    }
-}
-
-/// What a monitor says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Event {
-    /// One of `ZMQ_EVENT_*`.
-    pub(crate) kind: u32,
-    /// What libzmq says with it: a descriptor or an errno.
-    pub(crate) value: i32,
-}
-
-/// The events of one socket. It must be drained: a full one blocks libzmq's I/O thread.
-#[derive(Debug)]
-pub(crate) struct Monitor {
-    socket: Socket,
-    /// Whether there may be an event. Asking libzmq costs a system call, and there rarely is one.
-    signalled: bool,
-}
-
-impl Monitor {
-    /// The next event, if there is one.
-    pub(crate) fn event(&mut self) -> Option<Event> {
-        if !self.signalled && !self.socket.is_ready() {
-            return None;
-        }
-        let message = self.socket.receive();
-        self.signalled = message.is_some();
-        message.map(|message| self.read(message))
-    }
-
-    fn read(&self, message: zmq::Message) -> Event {
-        let event = match message[..] {
-            [a, b, c, d, e, f] => Event {
-                kind: u32::from(u16::from_ne_bytes([a, b])),
-                value: i32::from_ne_bytes([c, d, e, f]),
-            },
-            _ => Event { kind: 0, value: 0 },
-        };
-        self.socket.skip_rest(message);
-        event
-    }
-
-    /// Waits until there may be an event.
-    ///
-    /// # Cancel safety
-    /// As [`Socket::ready`].
-    pub(crate) async fn ready(&mut self) {
-        if !self.signalled {
-            self.socket.ready().await;
-            self.signalled = true;
-        }
-    }
-
-    /// Waits for the next event.
-    ///
-    /// # Cancel safety
-    /// Nothing is lost when the future is dropped.
-    pub(crate) async fn next(&mut self) -> Event {
-        loop {
-            if let Some(event) = self.event() {
-                return event;
-            }
-            self.ready().await;
         }
     }
 }

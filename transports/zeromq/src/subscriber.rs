@@ -21,7 +21,7 @@ use crate::filters::{Filters, Meaning, Payloads};
 use crate::link::{DEAD, LOOKS, Link, Pace, places};
 use crate::native;
 use crate::published::{self, Published};
-use crate::socket::{BATCH, Shared, Socket};
+use crate::socket::{BATCH, MUCH, Shared, Socket};
 
 /// Subscribes, and returns when every filter is confirmed.
 pub(crate) async fn subscribe(
@@ -267,7 +267,7 @@ impl Keeper {
                 while self.receive(link).is_some_and(|received| received > 0) {}
                 return;
             }
-            if received > 0 {
+            if received >= MUCH {
                 if stop.is_cancelled() || gone.is_cancelled() {
                     return;
                 }
@@ -336,6 +336,7 @@ impl Keeper {
         if count > 0 {
             link.heard();
         }
+        count += self.arrived.len();
         if !self.arrived.is_empty() {
             let dropped = self.sender.push_all(self.arrived.drain(..));
             if dropped > 0 {
