@@ -4,13 +4,13 @@ use std::collections::VecDeque;
 use std::sync::Mutex;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use saline_protocol::transport::Limits;
+use saline_protocol::transport::{FrameBytes, FrameRun, Limits};
 use tokio::sync::Notify;
 
 use crate::batch::Batch;
 use crate::frame::{HEADER, Kind, VERSION, header};
 use crate::lock;
-use crate::log::{Encoded, Run};
+use crate::log::Encoded;
 
 /// Confirmations that may wait to be written before a client is read no further.
 const CONFIRMATIONS: usize = 1024;
@@ -51,7 +51,7 @@ struct QueueState {
 #[derive(Debug)]
 enum Queued {
     Frame(Bytes),
-    Run(Run),
+    Run(FrameRun),
 }
 
 impl QueueState {
@@ -64,7 +64,7 @@ impl QueueState {
         self.push(Bytes::copy_from_slice(&header(kind, number, 0)));
     }
 
-    fn run(&mut self, run: &Run) {
+    fn run(&mut self, run: &FrameRun) {
         self.length += run.len();
         let joined = match self.waiting.back_mut() {
             Some(Queued::Run(last)) => last.extend(run),
@@ -238,7 +238,10 @@ impl Queue {
         for queued in waiting {
             match queued {
                 Queued::Frame(frame) => batch.bytes(&frame),
-                Queued::Run(run) => run.put_into(batch),
+                Queued::Run(run) => run.read(|frames| match frames {
+                    FrameBytes::Copy(frames) => batch.copy(frames),
+                    FrameBytes::Share(frames) => batch.bytes(&frames),
+                }),
             }
         }
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use quinn::VarInt;
 use saline_protocol::transport::{
-    Context, Error, Instant, Limits, Metric, Result, Topic, TopicFilter,
+    Context, Error, FrameLog, Instant, Limits, Metric, Result, Topic, TopicFilter,
 };
 use saline_tls::Refusals;
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};
@@ -20,7 +20,7 @@ use crate::frame::{Asked, Broken};
 use crate::inbox::Inbox;
 use crate::index::Index;
 use crate::lock;
-use crate::log::Log;
+use crate::log::Encoded;
 use crate::runtime::Tasks;
 
 /// Connections that may be shaking hands at once.
@@ -55,7 +55,7 @@ struct State {
     last_number: u64,
     links: HashMap<u64, Entry>,
     index: Index,
-    log: Log,
+    log: FrameLog,
     /// The number of the last publication.
     published: u64,
 }
@@ -206,7 +206,7 @@ impl ServerCore {
             for taker in index.takers(topic) {
                 let message = message.get_or_insert_with(|| {
                     let takers = index.takers(topic).count();
-                    log.encode(topic, payload, takers)
+                    Encoded::new(log, topic, payload, takers)
                 });
                 let (link, subscription) = (&taker.link, taker.subscription());
                 let (queue, size) = (&link.publications, payload.len());

@@ -188,13 +188,13 @@ impl Connection {
         outbox.bytes += publication.size();
         let queued = match publication {
             Logged::Apart(publication) => Some(Queued::Publication(publication.clone())),
-            Logged::InLog(run) => match outbox.publications.back_mut() {
-                Some(Queued::Run(last)) if last.is_followed_by(run) => {
-                    last.extend(run);
-                    None
-                }
-                _ => Some(Queued::Run(run.clone())),
-            },
+            Logged::InLog(run) => {
+                let follows = match outbox.publications.back_mut() {
+                    Some(Queued::Run(last)) => last.extend(run),
+                    _ => false,
+                };
+                (!follows).then(|| Queued::Run(run.clone()))
+            }
         };
         outbox.publications.extend(queued);
         let half = outbox.messages == messages / 2;

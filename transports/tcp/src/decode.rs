@@ -180,6 +180,31 @@ impl FrameReader {
         Ok(Some(frame))
     }
 
+    /// Takes the publications that come next among frames that came together: the bulk of what a
+    /// subscriber reads, without a [`Frame`] for each.
+    ///
+    /// # Errors
+    /// As [`next`](Self::next); those before the violation are in `into`.
+    pub(crate) fn publications(&mut self, into: &mut Vec<(Topic, Bytes)>) -> Result<(), Violation> {
+        if self.page.is_empty() && self.large.is_none() {
+            self.turn_page();
+        }
+        let mut start = 0;
+        while let Some((kind @ Some(Kind::Publication), length)) = head(&self.page[start..]) {
+            self.bounds.check(kind, length)?;
+            let (body, end) = (start + HEADER, start + HEADER + length);
+            let (topic, from) = publication(&self.page[body..end], &mut self.topic)?;
+            into.push((topic, self.page.slice(body + from..end)));
+            start = end;
+        }
+        if start == self.page.len() {
+            self.page = Bytes::new();
+        } else {
+            self.page.advance(start);
+        }
+        Ok(())
+    }
+
     /// Makes a page of the small frames that are in the buffer, if there are several.
     fn turn_page(&mut self) {
         let (mut count, mut end) = (0, 0);
@@ -287,14 +312,10 @@ fn decode(
         Kind::Denied => Frame::Denied(id().ok_or(short)?),
         Kind::Unsubscribe => Frame::Unsubscribe(id().ok_or(short)?),
         Kind::Publication => {
-            let (text, rest) = text(body)?;
-            let topic = match last {
-                Some(last) if last.as_str().as_bytes() == text => last.clone(),
-                other => other.insert(topic(text)?).clone(),
-            };
+            let (topic, from) = publication(body, last)?;
             Frame::Publication {
                 topic,
-                payload: payload(body.len() - rest.len()),
+                payload: payload(from),
             }
         }
         Kind::Lagged => Frame::Lagged {
@@ -307,6 +328,16 @@ fn decode(
         },
         Kind::Ping => Frame::Ping,
     })
+}
+
+/// The topic of a publication, and where its payload begins. `last` is the topic of the one before.
+fn publication(body: &[u8], last: &mut Option<Topic>) -> Result<(Topic, usize), Violation> {
+    let (text, rest) = text(body)?;
+    let topic = match last {
+        Some(last) if last.as_str().as_bytes() == text => last.clone(),
+        other => other.insert(topic(text)?).clone(),
+    };
+    Ok((topic, body.len() - rest.len()))
 }
 
 /// What stands behind its length, and what is behind it.

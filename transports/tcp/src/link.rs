@@ -257,7 +257,11 @@ impl Reader {
         arrived: &mut Vec<(Topic, Bytes)>,
     ) -> Result<(), Violation> {
         let subscriptions = &self.subscriptions;
-        while let Some(frame) = self.frames.next()? {
+        loop {
+            self.frames.publications(arrived)?;
+            let Some(frame) = self.frames.next()? else {
+                return Ok(());
+            };
             match frame {
                 Frame::Reply { id, payload } => outcomes.push((id, Some(payload))),
                 Frame::NoReply(id) => outcomes.push((id, None)),
@@ -276,7 +280,6 @@ impl Reader {
                 _ => return Err(Violation("a frame that means nothing here")),
             }
         }
-        Ok(())
     }
 }
 

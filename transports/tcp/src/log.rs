@@ -1,55 +1,12 @@
-//! Publications that many connections take, written down once.
-//!
-//! Their frames stand one behind the other in chunks of memory, so that a connection which takes
-//! several in a row has them as one piece, however many there are. A chunk lives as long as some
-//! connection has not written its part.
+//! Publications as they are handed to connections: those that many take are written down once.
 
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
-
-use bytes::Bytes;
+use saline_protocol::transport::{FrameBytes, FrameLog, FrameRun};
 
 use crate::batch::Batch;
 use crate::frame::Publication;
 
-/// The size of a chunk.
-const CHUNK: usize = 64 * 1024;
 /// Larger frames stand by themselves, so that they are written from where they are.
 const LARGEST: usize = 4 * 1024;
-
-/// Where frames are written down.
-#[derive(Debug, Default)]
-pub(crate) struct Log {
-    chunk: Arc<Chunk>,
-    length: usize,
-}
-
-#[derive(Debug, Default)]
-struct Chunk {
-    /// Empty when the chunk is full.
-    open: RwLock<Vec<u8>>,
-    /// What was in it then.
-    full: OnceLock<Bytes>,
-}
-
-impl Chunk {
-    fn fill(&self) {
-        let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
-        // Set before the lock is let go, so that a reader finds one or the other.
-        let _ = self.full.set(std::mem::take(&mut *open).into());
-    }
-}
-
-/// Frames side by side in the log.
-#[derive(Debug, Clone)]
-pub(crate) struct Run {
-    chunk: Arc<Chunk>,
-    start: usize,
-    end: usize,
-    /// How many.
-    pub(crate) messages: usize,
-    /// The bytes of their payloads.
-    pub(crate) bytes: usize,
-}
 
 /// A publication as it is handed to connections.
 #[derive(Debug)]
@@ -58,7 +15,31 @@ pub(crate) enum Logged {
     Apart(Publication),
 }
 
+/// Publications side by side in the log.
+#[derive(Debug, Clone)]
+pub(crate) struct Run {
+    frames: FrameRun,
+    /// How many.
+    pub(crate) messages: usize,
+    /// The bytes of their payloads.
+    pub(crate) bytes: usize,
+}
+
 impl Logged {
+    /// Writes a publication into `log`, unless it is large or has few takers, who would keep a whole
+    /// chunk each.
+    pub(crate) fn new(log: &mut FrameLog, publication: Publication, has_many_takers: bool) -> Self {
+        let length = publication.head.len();
+        if length > LARGEST || !publication.tail.is_empty() || !has_many_takers {
+            return Self::Apart(publication);
+        }
+        Self::InLog(Run {
+            frames: log.add(&publication.head),
+            messages: 1,
+            bytes: publication.size,
+        })
+    }
+
     /// The size of the payload.
     pub(crate) fn size(&self) -> usize {
         match self {
@@ -68,110 +49,57 @@ impl Logged {
     }
 }
 
-impl Log {
-    /// Writes a publication down, unless it is large or has few takers, who would keep a whole chunk
-    /// each.
-    pub(crate) fn add(&mut self, publication: Publication, has_many_takers: bool) -> Logged {
-        let length = publication.head.len();
-        if length > LARGEST || !publication.tail.is_empty() || !has_many_takers {
-            return Logged::Apart(publication);
-        }
-        if self.length + length > CHUNK {
-            self.chunk.fill();
-            *self = Self::default();
-        }
-        let mut chunk = self
-            .chunk
-            .open
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
-        if chunk.is_empty() {
-            chunk.reserve_exact(CHUNK);
-        }
-        let start = chunk.len();
-        chunk.extend_from_slice(&publication.head);
-        self.length = chunk.len();
-        Logged::InLog(Run {
-            chunk: Arc::clone(&self.chunk),
-            start,
-            end: self.length,
-            messages: 1,
-            bytes: publication.size,
-        })
-    }
-}
-
 impl Run {
-    /// Whether `next` stands directly behind this one.
-    pub(crate) fn is_followed_by(&self, next: &Self) -> bool {
-        self.end == next.start && Arc::ptr_eq(&self.chunk, &next.chunk)
-    }
-
-    /// Takes in a run that stands directly behind this one.
-    pub(crate) fn extend(&mut self, next: &Self) {
-        self.end = next.end;
-        self.messages += next.messages;
-        self.bytes += next.bytes;
+    /// Takes in a run that stands directly behind this one. False when `next` does not.
+    pub(crate) fn extend(&mut self, next: &Self) -> bool {
+        let follows = self.frames.extend(&next.frames);
+        if follows {
+            self.messages += next.messages;
+            self.bytes += next.bytes;
+        }
+        follows
     }
 
     /// Adds its frames to `batch`.
     pub(crate) fn put_into(&self, batch: &mut Batch) {
-        if self.chunk.full.get().is_none() {
-            let open = self.chunk.open.read();
-            let open = open.unwrap_or_else(PoisonError::into_inner);
-            if let Some(frames) = open.get(self.start..self.end) {
-                batch.copy(frames);
-                return;
-            }
-        }
-        if let Some(full) = self.chunk.full.get() {
-            batch.bytes(&full.slice(self.start..self.end));
-        }
+        self.frames.read(|frames| match frames {
+            FrameBytes::Copy(frames) => batch.copy(frames),
+            FrameBytes::Share(frames) => batch.bytes(&frames),
+        });
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bytes::Bytes;
 
     fn publication(size: usize) -> Publication {
         Publication::new(&"t".parse().unwrap(), Bytes::from(vec![1; size]))
     }
 
     #[test]
-    fn neighbours_become_one_run_and_others_do_not() {
-        let mut log = Log::default();
-        let mut runs = Vec::new();
-        for _ in 0..2000 {
-            match log.add(publication(100), true) {
-                Logged::InLog(run) => runs.push(run),
-                Logged::Apart(_) => panic!("a small one"),
-            }
-        }
-        let mut first = runs[0].clone();
-        assert!(!first.is_followed_by(&runs[2]));
-        for next in &runs[1..3] {
-            assert!(first.is_followed_by(next));
-            first.extend(next);
-        }
-        assert_eq!((first.messages, first.bytes), (3, 300));
+    fn runs_know_what_is_in_them() {
+        let mut log = FrameLog::default();
+        let mut run = |size| match Logged::new(&mut log, publication(size), true) {
+            Logged::InLog(run) => run,
+            Logged::Apart(_) => panic!("a small one"),
+        };
+        let mut first = run(100);
+        assert!(first.extend(&run(50)));
+        assert_eq!((first.messages, first.bytes), (2, 150));
         let mut batch = Batch::default();
         first.put_into(&mut batch);
-        assert_eq!(batch.len(), 3 * publication(100).head.len());
-        // The last chunk is still written to, the first is full.
-        runs[1999].put_into(&mut batch);
-        assert_eq!(batch.len(), 4 * publication(100).head.len());
-        let breaks = runs
-            .windows(2)
-            .filter(|pair| !pair[0].is_followed_by(&pair[1]));
-        assert_eq!(breaks.count(), 2000 * publication(100).head.len() / CHUNK);
+        let length = publication(100).head.len() + publication(50).head.len();
+        assert_eq!(batch.len(), length);
     }
 
     #[test]
     fn what_is_large_or_for_few_stands_by_itself() {
-        let mut log = Log::default();
+        let mut log = FrameLog::default();
         for (size, many) in [(100, false), (LARGEST, true), (100_000, true)] {
-            assert!(matches!(log.add(publication(size), many), Logged::Apart(_)));
+            let logged = Logged::new(&mut log, publication(size), many);
+            assert!(matches!(logged, Logged::Apart(_)));
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use async_trait::async_trait;
 use bytes::Bytes;
 use saline_protocol::transport::{
-    Error, Metric, MetricsSink, Publisher, Result, Topic, TopicFilter,
+    Error, FrameLog, Metric, MetricsSink, Publisher, Result, Topic, TopicFilter,
 };
 use tokio_util::sync::DropGuard;
 
@@ -14,7 +14,7 @@ use crate::connection::{Connection, Taken};
 use crate::frame::{Publication, Violation};
 use crate::interest::Interest;
 use crate::lock;
-use crate::log::Log;
+use crate::log::Logged;
 
 /// What has at most so many takers is not written into the log.
 const FEW: usize = 4;
@@ -61,7 +61,7 @@ struct State {
     interest: Interest<Taker>,
     /// The number of the last publication.
     published: u64,
-    log: Log,
+    log: FrameLog,
     /// Nothing is published any more.
     silent: bool,
     /// Nobody is connected any more, nor will be.
@@ -211,7 +211,7 @@ impl Hub {
             ..
         } = &mut *state;
         let has_many_takers = interest.takers(topic).nth(FEW).is_some();
-        let publication = log.add(publication, has_many_takers);
+        let publication = Logged::new(log, publication, has_many_takers);
         for taker in interest.takers(topic) {
             let (connection, subscription) = (&taker.connection, taker.subscription);
             match connection.publish(*published, &publication, subscription) {

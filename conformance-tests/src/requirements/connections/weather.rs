@@ -4,12 +4,14 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use saline_protocol::transport::{Delivery, ErrorKind};
+use saline_protocol::transport::{Delivery, ErrorKind, Limits};
 
 use super::network::stage;
 use super::restarts::asking;
 use crate::failure::{ensure, ensure_eq, is_error, not_later};
-use crate::kit::{Host, PING, Proxy, World, echo, exact, join_all, number, numbered, topic};
+use crate::kit::{
+    Host, PATIENCE, PING, Proxy, World, echo, exact, join_all, number, numbered, topic,
+};
 use crate::{Expecting, Failure, Outcome};
 
 pub(super) async fn half_open_client(world: Arc<World>) -> Outcome {
@@ -60,17 +62,25 @@ pub(super) async fn one_way_silence(world: Arc<World>) -> Outcome {
 }
 
 pub(super) async fn slow_network(world: Arc<World>) -> Outcome {
-    let host = world.serve().await?;
+    let host = world.serve_with(patient(&world)).await?;
     let proxy = Proxy::start(&world, &host.bound).await?;
     proxy.delay(PING / 8, PING / 8);
     all_arrives(&world, host, &proxy, 60).await
 }
 
 pub(super) async fn lossy_datagrams(world: Arc<World>) -> Outcome {
-    let host = world.serve().await?;
+    let host = world.serve_with(patient(&world)).await?;
     let proxy = Proxy::start(&world, &host.bound).await?;
     proxy.spoil_datagrams(5, 10, 10);
     all_arrives(&world, host, &proxy, 200).await
+}
+
+/// In bad weather it takes what it takes to connect.
+fn patient(world: &World) -> Limits {
+    let mut limits = world.limits();
+    limits.connect_timeout = PATIENCE;
+    limits.handshake_timeout = PATIENCE;
+    limits
 }
 
 /// `count` requests and publications through the proxy, at once: each runs once, each arrives once
@@ -84,7 +94,7 @@ async fn all_arrives(world: &Arc<World>, host: Host, proxy: &Proxy, count: u64) 
         drop(counts);
         echo(request);
     });
-    let caller = world.try_client(&proxy.at, world.limits()).await;
+    let caller = world.try_client(&proxy.at, patient(world)).await;
     let caller = caller.expecting("connecting through the proxy")?;
     let mut listener = caller.subscribe(&[exact("t")?]).await?;
     let publishing = async {

@@ -64,7 +64,10 @@ pub(super) async fn of_unread_requests(world: Arc<World>) -> Outcome {
         for caller in &callers {
             for _ in 0..EACH {
                 let (caller, payload) = (caller.clone(), payload.clone());
-                asking.push(world.spawn(async move { caller.ask(payload).await.map(drop) }));
+                asking.push(world.spawn(async move {
+                    // They all begin now, and the last has to wait for all before it.
+                    caller.ask_within(payload, PATIENCE * 4).await.map(drop)
+                }));
             }
         }
         // Whatever is read without a permit is read by then.

@@ -181,4 +181,38 @@ proptest! {
             prop_assert!(same);
         }
     }
+
+    /// Publications that are taken together, among frames that are not, come as one by one.
+    #[test]
+    fn publications_at_once_are_publications(
+        frames in prop::collection::vec((0usize..4, "[ab](/[ab]){0,2}", 0usize..3000), 1..60),
+        slice in 1usize..20_000,
+    ) {
+        let one = |(kind, topic, size): &(usize, String, usize)| match kind {
+            0 => framed(Kind::Subscribed, &[7; 8]),
+            _ => {
+                let length = (topic.len() as u16).to_le_bytes();
+                framed(Kind::Publication, &[&length, topic.as_bytes(), &vec![9; *size]].concat())
+            }
+        };
+        let bytes: Vec<u8> = frames.iter().flat_map(one).collect();
+        let (expected, violation) = read(reader(false, true), &bytes, slice);
+        prop_assert_eq!(violation, None);
+        let (mut reader, mut found) = (reader(false, true), Vec::new());
+        for part in bytes.chunks(slice) {
+            reader.push(part);
+            loop {
+                let mut publications = Vec::new();
+                reader.publications(&mut publications).unwrap();
+                let publication = |(topic, payload)| Frame::Publication { topic, payload };
+                found.extend(publications.into_iter().map(publication));
+                let Some(frame) = reader.next().unwrap() else {
+                    break;
+                };
+                found.push(frame);
+            }
+        }
+        prop_assert_eq!(found.len(), frames.len());
+        prop_assert_eq!(found, expected);
+    }
 }
