@@ -223,6 +223,7 @@ impl DeliveryReceiver {
 
     /// What comes next, if it is there already. `None` says nothing about the end: ask
     /// [`next`](Self::next).
+    #[inline]
     pub fn try_next(&mut self) -> Option<Delivery> {
         if self.taken.is_empty() {
             self.take(false);
@@ -230,6 +231,7 @@ impl DeliveryReceiver {
         self.pop()
     }
 
+    #[inline]
     fn pop(&mut self) -> Option<Delivery> {
         let delivery = self.taken.pop_front()?;
         if let Delivery::Message { payload, .. } = &delivery {
