@@ -74,7 +74,7 @@
 //! what is sent, bound the requests in flight, refuse endpoints and limits that the backend does not
 //! declare, and count the traffic. What every backend would otherwise write again is here, to be
 //! used or left: [`Lifetime`] (tasks and their end), [`delivery_queue`] (in front of a subscriber),
-//! [`Silence`] (of a peer), [`Backoff`] and [`Clock`].
+//! [`FrameLog`] (behind a publisher that frames), [`Silence`] (of a peer), [`Backoff`] and [`Clock`].
 //!
 //! # Versions
 //!
