@@ -56,7 +56,7 @@
 //! | a reply that is dropped is told | [`Reply`], [`ReplyRoute`] | `REQ-005`, `REQ-006` |
 //! | the order of a client's requests | [`Requests`] | `REQ-007` |
 //! | subscribed means subscribed, filters, order, no duplicates | [`Client::subscribe`], [`Subscriber`], [`TopicFilter`] | `PUB`, `CON-007` |
-//! | a slow subscriber loses alone, and is told | [`Publisher`], [`Delivery::Lagged`], [`delivery_queue`] | `PUB-007` to `PUB-010` |
+//! | a slow subscriber loses alone, and is told | [`Publisher`], [`Delivery::Lagged`], [`delivery_queue()`] | `PUB-007` to `PUB-010` |
 //! | every size and number is bounded | [`Limits`], [`Requests`] | `LIM`, `SEC-006` |
 //! | reconnecting, one event for each change | [`Client`], [`Delivery`] | `CON-003` to `CON-007`, `CON-019` to `CON-021` |
 //! | a silent peer is noticed | [`Limits::ping_interval`], [`Silence`] | `CON-020`, `CON-026`, `CON-027` |
@@ -73,7 +73,7 @@
 //! A [`Registry`] hands every transport out in the [layers](crate::layer): they check the sizes of
 //! what is sent, bound the requests in flight, refuse endpoints and limits that the backend does not
 //! declare, and count the traffic. What every backend would otherwise write again is here, to be
-//! used or left: [`Lifetime`] (tasks and their end), [`delivery_queue`] (in front of a subscriber),
+//! used or left: [`Lifetime`] (tasks and their end), [`delivery_queue()`] (in front of a subscriber),
 //! [`FrameLog`] (behind a publisher that frames), [`Silence`] (of a peer), [`Backoff`] and [`Clock`].
 //!
 //! # Versions
