@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
+use std::task::Poll;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -102,24 +103,24 @@ impl Inbox {
         }
     }
 
-    /// What there is to hand out.
-    fn look(&self, max_message: usize) -> Next {
+    /// What there is to hand out: a request, nothing now, or nothing ever.
+    fn look(&self, max_message: usize) -> Poll<Option<Request>> {
         let mut next = lock(&self.next);
         loop {
             if next.is_empty() {
                 let mut waiting = lock(&self.waiting);
                 if waiting.closed {
-                    return Next::End;
+                    return Poll::Ready(None);
                 }
                 std::mem::swap(&mut *next, &mut waiting.queue);
                 waiting.idle = next.is_empty();
             }
             let Some(request) = next.pop_front() else {
-                return Next::Nothing;
+                return Poll::Pending;
             };
             // Before the lock goes: a shutdown that comes now sees that it is owed.
             if let Some(request) = request.into_request(max_message) {
-                return Next::Request(request);
+                return Poll::Ready(Some(request));
             }
         }
     }
@@ -148,13 +149,6 @@ impl Inbox {
     }
 }
 
-/// What there is to hand out.
-enum Next {
-    Request(Request),
-    Nothing,
-    End,
-}
-
 /// Hands requests out.
 #[derive(Debug)]
 pub(crate) struct QuicRequests {
@@ -163,7 +157,7 @@ pub(crate) struct QuicRequests {
 }
 
 impl QuicRequests {
-    fn look(&self) -> Next {
+    fn look(&self) -> Poll<Option<Request>> {
         self.core.inbox.look(self.core.limits().max_message)
     }
 }
@@ -173,17 +167,16 @@ impl Requests for QuicRequests {
     async fn next(&mut self) -> Option<Request> {
         loop {
             match self.look() {
-                Next::Request(request) => return Some(request),
-                Next::Nothing => self.core.inbox.arrived.notified().await,
-                Next::End => return None,
+                Poll::Ready(next) => return next,
+                Poll::Pending => self.core.inbox.arrived.notified().await,
             }
         }
     }
 
     fn try_next(&mut self) -> Option<Request> {
         match self.look() {
-            Next::Request(request) => Some(request),
-            Next::Nothing | Next::End => None,
+            Poll::Ready(next) => next,
+            Poll::Pending => None,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
+use std::task::Poll;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -147,22 +148,16 @@ pub(crate) struct TcpRequests {
     pub(crate) _alive: Arc<DropGuard>,
 }
 
-/// What there is to hand out.
-enum Next {
-    Request(Request),
-    Nothing,
-    End,
-}
-
 impl TcpRequests {
-    fn look(&mut self) -> Next {
+    /// What there is to hand out: a request, nothing now, or nothing ever.
+    fn look(&mut self) -> Poll<Option<Request>> {
         let inbox = &self.core.inbox;
         let mut next = lock(&inbox.next);
         loop {
             if next.is_empty() {
                 let mut waiting = lock(&inbox.waiting);
                 if waiting.ended {
-                    return Next::End;
+                    return Poll::Ready(None);
                 }
                 std::mem::swap(&mut *next, &mut waiting.requests);
                 waiting.idle = next.is_empty();
@@ -173,11 +168,11 @@ impl TcpRequests {
                 }
             }
             let Some(incoming) = next.pop_front() else {
-                return Next::Nothing;
+                return Poll::Pending;
             };
             let max_message = self.core.lifetime.context.limits.max_message;
             if let Some(request) = incoming.into_request(max_message) {
-                return Next::Request(request);
+                return Poll::Ready(Some(request));
             }
         }
     }
@@ -188,17 +183,16 @@ impl Requests for TcpRequests {
     async fn next(&mut self) -> Option<Request> {
         loop {
             match self.look() {
-                Next::Request(request) => return Some(request),
-                Next::Nothing => self.core.inbox.arrived.notified().await,
-                Next::End => return None,
+                Poll::Ready(next) => return next,
+                Poll::Pending => self.core.inbox.arrived.notified().await,
             }
         }
     }
 
     fn try_next(&mut self) -> Option<Request> {
         match self.look() {
-            Next::Request(request) => Some(request),
-            Next::Nothing | Next::End => None,
+            Poll::Ready(next) => next,
+            Poll::Pending => None,
         }
     }
 }

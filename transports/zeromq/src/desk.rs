@@ -8,7 +8,6 @@ use bytes::Bytes;
 use saline_protocol::transport::{
     Context, Instant, Lifetime, Metric, Peer, Reply, ReplyRoute, ReplyToken, Request,
 };
-use tokio_util::sync::CancellationToken;
 
 use crate::bind::BoundPath;
 use crate::exchange::{OpenExchange, Outgoing};
@@ -27,7 +26,6 @@ pub(crate) struct Desk {
     /// Goes after the socket.
     pub(crate) path: Option<BoundPath>,
     pub(crate) context: Context,
-    pub(crate) stop: CancellationToken,
     pub(crate) lifetime: Arc<Lifetime>,
     /// Connections that said hello. ROUTER does not tell who left; [`Desk::sweep`] finds out.
     pub(crate) connections: Numbered<u32, Option<SocketAddr>>,
@@ -50,7 +48,7 @@ impl Desk {
         let mut answers = VecDeque::new();
         let mut ended = false;
         loop {
-            if !ended && self.stop.is_cancelled() {
+            if !ended && self.lifetime.stop.is_cancelled() {
                 // The listener stays until the end: closing it would close every connection.
                 ended = true;
                 self.exchange.end();
@@ -83,7 +81,7 @@ impl Desk {
             let deadline = self.lifetime.deadline();
             let Monitored { socket, monitor } = &mut self.watched;
             tokio::select! {
-                () = self.stop.cancelled(), if !ended => {}
+                () = self.lifetime.stop.cancelled(), if !ended => {}
                 () = clock.until(deadline), if ended => {
                     self.lifetime.cut_short();
                     break;
@@ -254,7 +252,7 @@ impl Desk {
         match Frame::decode(&body) {
             Some(Frame::Hello) => {
                 let known = self.connections.contains_key(&connection);
-                let answer = if !self.stop.is_cancelled() && (known || self.has_room()) {
+                let answer = if !self.lifetime.stop.is_cancelled() && (known || self.has_room()) {
                     let address = native::peer_address(&mut body);
                     self.connections.insert(connection, address);
                     Frame::Welcome

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -33,15 +34,9 @@ impl ZmqRequests {
     }
 }
 
-/// What there is to hand out.
-enum Next {
-    Request(Request),
-    Nothing,
-    End,
-}
-
 impl ZmqRequests {
-    fn look(&mut self) -> Next {
+    /// What there is to hand out: a request, nothing now, or nothing ever.
+    fn look(&mut self) -> Poll<Option<Request>> {
         let ended = self.exchange.ended.load(Ordering::Acquire);
         if self.batch.is_empty() || ended {
             let mut inbox = self.exchange.inbox();
@@ -50,13 +45,13 @@ impl ZmqRequests {
                 let rest = std::mem::take(&mut inbox.requests);
                 drop(inbox);
                 drop((rest, std::mem::take(&mut self.batch)));
-                return Next::End;
+                return Poll::Ready(None);
             }
             std::mem::swap(&mut self.batch, &mut inbox.requests);
         }
         match self.batch.pop_front() {
-            Some(request) => Next::Request(request),
-            None => Next::Nothing,
+            Some(request) => Poll::Ready(Some(request)),
+            None => Poll::Pending,
         }
     }
 }
@@ -66,17 +61,16 @@ impl Requests for ZmqRequests {
     async fn next(&mut self) -> Option<Request> {
         loop {
             match self.look() {
-                Next::Request(request) => return Some(request),
-                Next::Nothing => self.exchange.arrived.notified().await,
-                Next::End => return None,
+                Poll::Ready(next) => return next,
+                Poll::Pending => self.exchange.arrived.notified().await,
             }
         }
     }
 
     fn try_next(&mut self) -> Option<Request> {
         match self.look() {
-            Next::Request(request) => Some(request),
-            Next::Nothing | Next::End => None,
+            Poll::Ready(next) => next,
+            Poll::Pending => None,
         }
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use saline_protocol::transport::{Context, Instant, Lifetime, Metric, Publisher, Result, Topic};
-use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::sync::DropGuard;
 
 use crate::audience::Audience;
 use crate::bind::BoundPath;
@@ -53,7 +53,6 @@ pub(crate) struct Distributor {
     pub(crate) path: Option<BoundPath>,
     pub(crate) audience: Audience,
     pub(crate) context: Context,
-    pub(crate) stop: CancellationToken,
     pub(crate) lifetime: Arc<Lifetime>,
 }
 
@@ -105,7 +104,7 @@ impl Distributor {
                 if ended {
                     break;
                 }
-                if self.stop.is_cancelled() {
+                if self.lifetime.stop.is_cancelled() {
                     // What was taken before this is still sent.
                     self.feed.close();
                     ended = true;
@@ -113,7 +112,7 @@ impl Distributor {
                 }
                 let Monitored { socket, monitor } = &mut self.watched;
                 tokio::select! {
-                    () = self.stop.cancelled() => {}
+                    () = self.lifetime.stop.cancelled() => {}
                     () = socket.ready() => {}
                     () = monitor.ready() => {}
                     () = self.feed.wake.notified() => {}

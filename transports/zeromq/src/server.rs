@@ -85,7 +85,6 @@ pub(crate) async fn serve(shared: &Arc<Shared>, at: ServeAt, context: Context) -
         watched: router.monitor(EVENTS)?,
         path: requests_path,
         context: context.clone(),
-        stop: lifetime.stop.clone(),
         lifetime: Arc::clone(&lifetime),
         connections: Numbered::default(),
         unanswered: 0,
@@ -99,7 +98,6 @@ pub(crate) async fn serve(shared: &Arc<Shared>, at: ServeAt, context: Context) -
         audience: Audience::new(&publications_at, &context),
         path: publications_path,
         context: context.clone(),
-        stop: lifetime.stop.clone(),
         lifetime: Arc::clone(&lifetime),
     };
     lifetime.spawn(desk.run());
