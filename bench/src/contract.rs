@@ -57,10 +57,9 @@ impl Serving {
         let mut requests = server.requests;
         let mut echo = JoinSet::new();
         echo.spawn(async move {
-            while let Some(request) = requests.next().await {
-                let more = iter::from_fn(|| requests.try_next());
-                for Request { payload, reply, .. } in iter::once(request).chain(more).take(AT_ONCE)
-                {
+            let mut batch = Vec::new();
+            while requests.next_batch(&mut batch, AT_ONCE).await > 0 {
+                for Request { payload, reply, .. } in batch.drain(..) {
                     // What was asked fits, so the answer does.
                     let _ = reply.send(payload);
                 }
@@ -204,9 +203,9 @@ impl Far for Clients {
 
 /// Counts until the client ends. What has another length counts as lost.
 async fn read(mut subscriber: Box<dyn Subscriber>, bytes: usize, mut paced: Paced) {
-    while let Some(delivery) = subscriber.next().await {
-        let more = iter::from_fn(|| subscriber.try_next());
-        for delivery in iter::once(delivery).chain(more).take(AT_ONCE) {
+    let mut batch = Vec::new();
+    while subscriber.next_batch(&mut batch, AT_ONCE).await > 0 {
+        for delivery in batch.drain(..) {
             match delivery {
                 Delivery::Message { payload, .. } if payload.len() == bytes => paced.had(1),
                 Delivery::Message { .. } | Delivery::Lagged(Lost::Unknown) => paced.lost(1),

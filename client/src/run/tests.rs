@@ -3,10 +3,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 use async_trait::async_trait;
+use saline_engine::{DeliveryReceiver, DeliverySender, delivery_queue};
 use saline_protocol::message::{Packed, ReturnsPage, StoredReturn, tag};
-use saline_protocol::transport::{
-    Clock, DeliveryReceiver, DeliverySender, Limits, Lost, delivery_queue,
-};
+use saline_protocol::transport::{Clock, Limits, Lost};
 
 use super::*;
 

@@ -106,6 +106,22 @@ impl Listener {
             .expecting(what)
     }
 
+    /// A batch of at most `most` deliveries, within the suite's patience. Returns how many were added.
+    ///
+    /// # Errors
+    /// When none comes.
+    pub async fn batch(&mut self, into: &mut Vec<Delivery>, most: usize) -> Outcome<usize> {
+        let deadline = Clock.after(PATIENCE);
+        let taken = Clock
+            .deadline(deadline, self.0.next_batch(into, most))
+            .await
+            .expecting("waiting for a batch of deliveries")?;
+        match taken {
+            0 => Err(Failure::new("the subscriber has ended")),
+            taken => Ok(taken),
+        }
+    }
+
     /// The next delivery, which has to be a message.
     ///
     /// # Errors

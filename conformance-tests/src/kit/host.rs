@@ -140,6 +140,22 @@ impl Inbox {
             .expecting("waiting for a request to arrive at the server")
     }
 
+    /// A batch of at most `most` requests, within the suite's patience. Returns how many were added.
+    ///
+    /// # Errors
+    /// When none comes.
+    pub async fn batch(&mut self, into: &mut Vec<Request>, most: usize) -> Outcome<usize> {
+        let deadline = Clock.after(PATIENCE);
+        let taken = Clock
+            .deadline(deadline, self.stream()?.next_batch(into, most))
+            .await
+            .expecting("waiting for a batch of requests")?;
+        match taken {
+            0 => Err(Failure::new("the stream of requests has ended")),
+            taken => Ok(taken),
+        }
+    }
+
     /// The stream itself.
     ///
     /// # Errors

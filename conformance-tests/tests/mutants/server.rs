@@ -100,16 +100,22 @@ impl Requests for WrongRequests {
         Some(self.route(request))
     }
 
-    fn try_next(&mut self) -> Option<Request> {
-        let vanished = &self.route.shared.vanished;
-        if self.fault == Fault::VanishStops && vanished.load(Ordering::Relaxed) {
-            return None;
+    async fn next_batch(&mut self, into: &mut Vec<Request>, most: usize) -> usize {
+        if self.fault != Fault::PassOver {
+            let request = self.next().await;
+            let taken = usize::from(request.is_some());
+            into.extend(request);
+            return taken;
         }
-        if self.fault == Fault::PassOver {
-            drop(self.inner.try_next());
+        let mut batch = Vec::new();
+        if self.inner.next_batch(&mut batch, most).await > 1 {
+            drop(batch.pop());
         }
-        let request = self.inner.try_next()?;
-        Some(self.route(request))
+        let taken = batch.len();
+        for request in batch {
+            into.push(self.route(request));
+        }
+        taken
     }
 }
 

@@ -128,19 +128,21 @@ impl Subscriber for WrongSubscriber {
         }
     }
 
-    fn try_next(&mut self) -> Option<Delivery> {
-        if self.fault == Fault::PassOver {
-            drop(self.inner.as_mut()?.try_next());
+    async fn next_batch(&mut self, into: &mut Vec<Delivery>, most: usize) -> usize {
+        if self.fault != Fault::PassOver {
+            let delivery = self.next().await;
+            let taken = usize::from(delivery.is_some());
+            into.extend(delivery);
+            return taken;
         }
-        if let Some(delivery) = self.next.pop_front() {
-            return Some(delivery);
+        let Some(inner) = self.inner.as_mut() else {
+            return 0;
+        };
+        let taken = inner.next_batch(into, most).await;
+        if taken > 1 {
+            drop(into.pop());
         }
-        loop {
-            let delivery = self.inner.as_mut()?.try_next()?;
-            if let Some(delivery) = self.spoil(delivery) {
-                return Some(delivery);
-            }
-        }
+        taken - usize::from(taken > 1)
     }
 }
 

@@ -6,10 +6,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::{SinkExt, StreamExt};
-use saline_protocol::transport::{
-    Client, Clock, Context, Endpoint, Error, ErrorKind, Instant, Lifetime, Metric, Result,
-    Subscriber, TopicFilter,
-};
+use saline_engine::{Lifetime};
+use saline_protocol::transport::{Client, Clock, Context, Endpoint, Error, ErrorKind, Instant, Metric, Result, Subscriber, TopicFilter};
 use tokio_tungstenite::tungstenite::{Error as WsError, Message};
 use tokio_util::sync::DropGuard;
 

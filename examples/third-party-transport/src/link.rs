@@ -10,9 +10,8 @@ use std::task::{Poll, ready};
 use bytes::BytesMut;
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt, StreamExt};
-use saline_protocol::transport::{
-    Context, Endpoint, Error, ErrorKind, HostPort, Instant, Limits, Result, Silence,
-};
+use saline_engine::{Silence};
+use saline_protocol::transport::{Context, Endpoint, Error, ErrorKind, HostPort, Instant, Limits, Result};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;

@@ -8,10 +8,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::StreamExt;
-use saline_protocol::transport::{
-    Address, Context, Endpoint, Error, ErrorKind, Lifetime, Metric, Peer, Request, Requests,
-    Result, ServeAt, Server, ServerControl,
-};
+use saline_engine::{Lifetime};
+use saline_protocol::transport::{Address, Context, Endpoint, Error, ErrorKind, Metric, Peer, Request, Requests, Result, ServeAt, Server, ServerControl};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio_tungstenite::accept_hdr_async_with_config;

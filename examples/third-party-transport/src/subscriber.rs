@@ -5,10 +5,8 @@ use std::sync::{Arc, Mutex, Weak};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use saline_protocol::transport::{
-    Context, Delivery, DeliveryReceiver, DeliverySender, Error, ErrorKind, Lost, Metric, Result,
-    Subscriber, Topic, TopicFilter, delivery_queue,
-};
+use saline_engine::{DeliveryReceiver, DeliverySender, delivery_queue};
+use saline_protocol::transport::{Context, Delivery, Error, ErrorKind, Lost, Metric, Result, Subscriber, Topic, TopicFilter};
 use tokio::sync::oneshot;
 
 use crate::frame::Frame;
@@ -226,8 +224,8 @@ impl Subscriber for WsSubscriber {
         self.receiver.next().await
     }
 
-    fn try_next(&mut self) -> Option<Delivery> {
-        self.receiver.try_next()
+    async fn next_batch(&mut self, into: &mut Vec<Delivery>, most: usize) -> usize {
+        self.receiver.next_batch(into, most).await
     }
 }
 

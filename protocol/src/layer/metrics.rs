@@ -70,22 +70,24 @@ struct MeteredRequests {
 impl Requests for MeteredRequests {
     async fn next(&mut self) -> Option<Request> {
         let request = self.inner.next().await?;
-        self.count(&request);
+        self.count(std::slice::from_ref(&request));
         Some(request)
     }
 
-    fn try_next(&mut self) -> Option<Request> {
-        let request = self.inner.try_next()?;
-        self.count(&request);
-        Some(request)
+    async fn next_batch(&mut self, into: &mut Vec<Request>, most: usize) -> usize {
+        let taken = self.inner.next_batch(into, most).await;
+        self.count(&into[into.len().saturating_sub(taken)..]);
+        taken
     }
 }
 
 impl MeteredRequests {
-    fn count(&self, request: &Request) {
-        let size = request.payload.len() as u64;
-        self.sink.add(Metric::RequestsReceived, 1);
-        self.sink.add(Metric::BytesReceived, size);
+    fn count(&self, requests: &[Request]) {
+        let size = |request: &Request| request.payload.len() as u64;
+        let bytes = requests.iter().map(size).sum();
+        self.sink
+            .add(Metric::RequestsReceived, requests.len() as u64);
+        self.sink.add(Metric::BytesReceived, bytes);
     }
 }
 
@@ -139,7 +141,6 @@ impl Client for MeteredClient {
         Ok(Box::new(MeteredSubscriber {
             inner,
             sink: Arc::clone(&self.sink),
-            uncounted: Uncounted::default(),
         }))
     }
 
@@ -156,26 +157,17 @@ impl Client for MeteredClient {
 struct MeteredSubscriber {
     inner: Box<dyn Subscriber>,
     sink: Arc<dyn MetricsSink>,
-    uncounted: Uncounted,
-}
-
-/// What was read at once is counted at once, when the reader has it all.
-#[derive(Debug, Default)]
-struct Uncounted {
-    messages: u64,
-    bytes: u64,
 }
 
 impl MeteredSubscriber {
-    fn note(&mut self, delivery: Option<&Delivery>) {
-        if let Some(Delivery::Message { payload, .. }) = delivery {
-            self.uncounted.messages += 1;
-            self.uncounted.bytes += payload.len() as u64;
+    fn count(&self, deliveries: &[Delivery]) {
+        let (mut messages, mut bytes) = (0, 0);
+        for delivery in deliveries {
+            if let Delivery::Message { payload, .. } = delivery {
+                messages += 1;
+                bytes += payload.len() as u64;
+            }
         }
-    }
-
-    fn count(&mut self) {
-        let Uncounted { messages, bytes } = std::mem::take(&mut self.uncounted);
         if messages > 0 {
             self.sink.add(Metric::Delivered, messages);
             self.sink.add(Metric::BytesReceived, bytes);
@@ -186,25 +178,14 @@ impl MeteredSubscriber {
 #[async_trait]
 impl Subscriber for MeteredSubscriber {
     async fn next(&mut self) -> Option<Delivery> {
-        self.count();
         let delivery = self.inner.next().await;
-        self.note(delivery.as_ref());
-        self.count();
+        self.count(delivery.as_slice());
         delivery
     }
 
-    fn try_next(&mut self) -> Option<Delivery> {
-        let delivery = self.inner.try_next();
-        match &delivery {
-            None => self.count(),
-            some => self.note(some.as_ref()),
-        }
-        delivery
-    }
-}
-
-impl Drop for MeteredSubscriber {
-    fn drop(&mut self) {
-        self.count();
+    async fn next_batch(&mut self, into: &mut Vec<Delivery>, most: usize) -> usize {
+        let taken = self.inner.next_batch(into, most).await;
+        self.count(&into[into.len().saturating_sub(taken)..]);
+        taken
     }
 }

@@ -41,6 +41,11 @@ pub struct Capabilities {
     pub encrypted: bool,
     /// How exactly it counts what a subscriber lost.
     pub drop_accounting: DropAccounting,
+    /// Whether it keeps tight [limits](super::Limits::admission) for a peer until it is
+    /// [admitted](super::ServerControl::admitted).
+    pub admission: bool,
+    /// Whether it tells the [departure](super::Departures) of peers that were admitted.
+    pub departures: bool,
     /// Whether a broker that the backend did not start stands between the two ends. So far it is told
     /// to operators and in reports, and nothing else follows from it.
     pub brokered: bool,
@@ -55,6 +60,8 @@ impl Capabilities {
             publications_apart: false,
             encrypted: false,
             drop_accounting: DropAccounting::Unknown,
+            admission: false,
+            departures: false,
             brokered: false,
         }
     }
@@ -84,6 +91,20 @@ impl Capabilities {
     #[must_use]
     pub const fn with_exact_drops(mut self) -> Self {
         self.drop_accounting = DropAccounting::Exact;
+        self
+    }
+
+    /// With tight limits for peers that were not admitted yet.
+    #[must_use]
+    pub const fn with_admission(mut self) -> Self {
+        self.admission = true;
+        self
+    }
+
+    /// With news of the peers that have gone.
+    #[must_use]
+    pub const fn with_departures(mut self) -> Self {
+        self.departures = true;
         self
     }
 

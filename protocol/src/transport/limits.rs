@@ -2,8 +2,34 @@
 
 use std::time::Duration;
 
-/// One mebibyte, in bytes.
-const MIB: usize = 1024 * 1024;
+/// One kibibyte and one mebibyte, in bytes.
+const KIB: usize = 1024;
+const MIB: usize = 1024 * KIB;
+
+/// The bounds of a server for a peer that nobody above has [admitted](super::ServerControl::admitted)
+/// yet, so that a stranger costs little. A peer that goes beyond them is cut and counted as
+/// [`Metric::PeersRefused`](super::Metric::PeersRefused) (`LIM-015` to `LIM-017`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct AdmissionLimits {
+    /// The largest payload of a request, in bytes. 64 KiB.
+    pub max_message: usize,
+    /// How long a connection may stand without being admitted. 10 s.
+    pub time: Duration,
+    /// Bytes of requests that have not arrived as a whole, over all connections that are not
+    /// admitted. The connection whose bytes go beyond it is cut. 16 MiB.
+    pub partial_bytes: usize,
+}
+
+impl Default for AdmissionLimits {
+    fn default() -> Self {
+        Self {
+            max_message: 64 * KIB,
+            time: Duration::from_secs(10),
+            partial_bytes: 16 * MIB,
+        }
+    }
+}
 
 /// Every bound that a backend needs. They come from the configuration, and from the conformance
 /// suite with short times, so that no backend has numbers of its own. A count of zero or a time of
@@ -40,7 +66,7 @@ pub struct Limits {
     /// How often a link is pinged, at least, by both sides, whether it is idle or not. A peer that is
     /// gone without a FIN is noticed within two of these: by the client always, by the server where it
     /// can tell who left (`CON-026`, a `SHOULD`). A large message on its way is no silence
-    /// (`LIM-010`). [`Silence`](super::Silence) judges it. 5 s.
+    /// (`LIM-010`). 5 s.
     pub ping_interval: Duration,
     /// How long `connect` tries before it says `Unreachable`, all addresses and the handshake together;
     /// each attempt to reconnect may take as long. 5 s.
@@ -59,6 +85,10 @@ pub struct Limits {
     /// Topics that one connection may be subscribed to, all of its subscribers together (`LIM-008`).
     /// 1,024.
     pub subscriptions_per_connection: usize,
+    /// What a server allows a peer before it is admitted, on backends that declare
+    /// [`admission`](super::Capabilities::admission). `None` admits every peer as it connects, which
+    /// is right where nothing above tells who is admitted. `None`.
+    pub admission: Option<AdmissionLimits>,
 }
 
 impl Default for Limits {
@@ -74,6 +104,7 @@ impl Default for Limits {
             subscriber_queue_bytes: 16 * MIB,
             connections: 16_384,
             subscriptions_per_connection: 1024,
+            admission: None,
         }
     }
 }

@@ -20,7 +20,8 @@
 //! |---|---|---|
 //! | [`Requests`] | yields incoming requests, each with a one-shot [`Reply`] | a dropped reply is told at once; malformed peers cost nothing |
 //! | [`Publisher`] | publishes on a [`Topic`] | never waits for a slow subscriber |
-//! | [`ServerControl`] | cuts peers, ends the server | a graceful end that leaves nothing behind |
+//! | [`ServerControl`] | cuts and admits peers, ends the server | a graceful end that leaves nothing behind |
+//! | [`Departures`] | yields the peers that have gone | told once, for admitted peers only |
 //! | [`Client`] | makes requests, any number at once | exactly one outcome each; nothing is ever replayed |
 //! | [`Subscriber`] | yields messages and link events | subscribed means subscribed; a loss is told |
 //!
@@ -56,14 +57,16 @@
 //! | a reply that is dropped is told | [`Reply`], [`ReplyRoute`] | `REQ-005`, `REQ-006` |
 //! | the order of a client's requests | [`Requests`] | `REQ-007` |
 //! | subscribed means subscribed, filters, order, no duplicates | [`Client::subscribe`], [`Subscriber`], [`TopicFilter`] | `PUB`, `CON-007` |
-//! | a slow subscriber loses alone, and is told | [`Publisher`], [`Delivery::Lagged`], [`delivery_queue()`] | `PUB-007` to `PUB-010` |
+//! | a slow subscriber loses alone, and is told | [`Publisher`], [`Delivery::Lagged`] | `PUB-007` to `PUB-010` |
 //! | every size and number is bounded | [`Limits`], [`Requests`] | `LIM`, `SEC-006` |
 //! | reconnecting, one event for each change | [`Client`], [`Delivery`] | `CON-003` to `CON-007`, `CON-019` to `CON-021` |
-//! | a silent peer is noticed | [`Limits::ping_interval`], [`Silence`] | `CON-020`, `CON-026`, `CON-027` |
+//! | a silent peer is noticed | [`Limits::ping_interval`] | `CON-020`, `CON-026`, `CON-027` |
 //! | what was bound, port 0 | [`Server::bound`], [`HostPort`] | `CON-009` to `CON-014` |
+//! | who has gone is told | [`Departures`] | `CON-030` to `CON-032` |
+//! | tight bounds until a session stands | [`AdmissionLimits`], [`ServerControl::admitted`] | `LIM-015` to `LIM-017` |
 //! | hostile peers cost their own connection | [`Requests`], [`Limits::handshake_timeout`] | `SEC` |
 //! | any future may be dropped | every *Cancel safety* | `CAN` |
-//! | an end that is graceful, complete, and can be waited for twice | [`Client::shutdown`], [`ServerControl::shutdown`], [`Context`], [`Lifetime`] | `SHU` |
+//! | an end that is graceful, complete, and can be waited for twice | [`Client::shutdown`], [`ServerControl::shutdown`], [`Context`] | `SHU` |
 //! | who reaches a local endpoint | [`Address::Local`] | `BUS`, `CON-017` |
 //! | what is declared, refused and counted | [`Capabilities`], [`Options`], [`Metric`] | `OBS` |
 //! | what went wrong | [`ErrorKind`] | all of them |
@@ -72,9 +75,10 @@
 //!
 //! A [`Registry`] hands every transport out in the [layers](crate::layer): they check the sizes of
 //! what is sent, bound the requests in flight, refuse endpoints and limits that the backend does not
-//! declare, and count the traffic. What every backend would otherwise write again is here, to be
-//! used or left: [`Lifetime`] (tasks and their end), [`delivery_queue()`] (in front of a subscriber),
-//! [`FrameLog`] (behind a publisher that frames), [`Silence`] (of a peer), [`Backoff`] and [`Clock`].
+//! declare, and count the traffic. The crate `saline-engine` holds everything else that backends would
+//! otherwise write again: a backend over a connection (TCP, QUIC, WebSocket) supplies the connection
+//! alone, and a backend over a messaging system takes single parts of it, such as the tasks of one end
+//! or the queue in front of a subscriber.
 //!
 //! # Versions
 //!
@@ -90,18 +94,14 @@ mod capabilities;
 mod client;
 mod clock;
 mod context;
-mod delivery_queue;
 mod endpoint;
 mod error;
-mod frame_log;
-mod lifetime;
 mod limits;
 mod metrics;
 mod options;
 mod publisher;
 mod registry;
 mod server;
-mod silence;
 mod subscriber;
 mod tls;
 mod topic;
@@ -116,21 +116,17 @@ pub use capabilities::{Capabilities, DropAccounting};
 pub use client::Client;
 pub use clock::{Clock, Elapsed, Instant};
 pub use context::Context;
-pub use delivery_queue::{DeliveryReceiver, DeliverySender, delivery_queue};
 pub use endpoint::{Address, Endpoint, HostPort};
 pub use error::{Error, ErrorKind, Result};
-pub use frame_log::{FrameBytes, FrameLog, FrameRun};
-pub use lifetime::Lifetime;
-pub use limits::Limits;
+pub use limits::{AdmissionLimits, Limits};
 pub use metrics::{Counters, Metric, MetricsSink};
 pub use options::{OptionKind, OptionSpec, OptionValue, Options};
 pub use publisher::Publisher;
 pub use registry::Registry;
 pub use server::{
-    Answer, Peer, Reply, ReplyRoute, ReplyToken, Request, Requests, ServeAt, Server, ServerControl,
-    no_reply,
+    Answer, Departure, Departures, Peer, Reply, ReplyRoute, ReplyToken, Request, Requests, ServeAt,
+    Server, ServerControl, no_reply,
 };
-pub use silence::Silence;
 pub use subscriber::{Delivery, Lost, Subscriber};
 pub use tls::{Tls, VerifyPeer};
 pub use topic::{MAX_BYTES, MAX_SEGMENTS, Topic, TopicError, TopicFilter};

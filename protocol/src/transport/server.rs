@@ -46,15 +46,17 @@ pub struct Server {
     pub requests: Box<dyn Requests>,
     /// Sends to subscribers.
     pub publisher: Arc<dyn Publisher>,
-    /// Cuts peers, and ends the server.
+    /// Cuts and admits peers, and ends the server.
     pub control: Arc<dyn ServerControl>,
+    /// Tells which admitted peers have gone.
+    pub departures: Box<dyn Departures>,
     /// What was bound: the endpoints asked for, port 0 replaced by the port that the system chose.
     /// A client on this machine can connect to it as it is.
     pub bound: ServeAt,
 }
 
 impl Server {
-    /// Puts the parts together.
+    /// Puts the parts together, with departures that are never told.
     pub fn new(
         requests: Box<dyn Requests>,
         publisher: Arc<dyn Publisher>,
@@ -65,8 +67,17 @@ impl Server {
             requests,
             publisher,
             control,
+            departures: Box::new(UntoldDepartures),
             bound,
         }
+    }
+
+    /// The same server, telling departures: for a backend that declares
+    /// [`departures`](super::Capabilities::departures).
+    #[must_use]
+    pub fn with_departures(mut self, departures: impl Departures + 'static) -> Self {
+        self.departures = Box::new(departures);
+        self
     }
 }
 
@@ -88,12 +99,21 @@ pub trait Requests: Send + fmt::Debug {
     /// No request is lost when the future is dropped (`CAN-003`).
     async fn next(&mut self) -> Option<Request>;
 
-    /// The next request, if it is there already: for handlers that take many. It yields what
-    /// [`next`](Self::next) would, in the same order (`REQ-013`), and `None` says nothing but "not
-    /// now", so that a backend without a queue of its own need not write it. It never yields to the
-    /// runtime: take a bounded number before the next await.
-    fn try_next(&mut self) -> Option<Request> {
-        None
+    /// Takes up to `most` requests, in the order of [`next`](Self::next): waits for the first, and
+    /// adds what is there already (`REQ-013`). Returns how many were added to `into`; 0 means what
+    /// `None` means there. For handlers under load: one call hands over many requests. A `most` of 0
+    /// counts as 1.
+    ///
+    /// The default takes one, which is right for a backend without a queue of its own.
+    ///
+    /// # Cancel safety
+    /// No request is lost when the future is dropped: what was taken is in `into`.
+    async fn next_batch(&mut self, into: &mut Vec<Request>, most: usize) -> usize {
+        let _ = most;
+        let request = self.next().await;
+        let taken = usize::from(request.is_some());
+        into.extend(request);
+        taken
     }
 }
 
@@ -223,9 +243,58 @@ impl Drop for Reply {
     }
 }
 
-/// Cuts peers and ends the server.
+/// What a server says about peers that have gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Departure {
+    /// The connection of this peer has ended, whoever ended it and however.
+    Gone(Peer),
+    /// So many departures were dropped because nobody read them: any peer may have gone.
+    Missed(u64),
+}
+
+/// The stream of departures: which peers have gone.
+///
+/// # Contract
+/// - Told once for each peer that was [admitted](ServerControl::admitted), as soon as the server
+///   notices: at once after a FIN, a reset or a [`disconnect`](ServerControl::disconnect), within two
+///   [`ping_interval`](super::Limits::ping_interval)s of silence else (`CON-030`).
+/// - A peer that was never admitted is not told: strangers cannot fill the stream (`CON-032`).
+/// - The stream holds at most [`Limits::connections`](super::Limits::connections) departures that
+///   nobody has read; those above are counted in one [`Departure::Missed`].
+#[async_trait]
+pub trait Departures: Send + fmt::Debug {
+    /// The next departure; `None` once the server has been shut down or its context was cancelled.
+    ///
+    /// # Cancel safety
+    /// No departure is lost when the future is dropped.
+    async fn next(&mut self) -> Option<Departure>;
+}
+
+/// The departures of a backend that cannot tell them.
+#[derive(Debug)]
+struct UntoldDepartures;
+
+#[async_trait]
+impl Departures for UntoldDepartures {
+    async fn next(&mut self) -> Option<Departure> {
+        std::future::pending().await
+    }
+}
+
+/// Cuts and admits peers, and ends the server.
 #[async_trait]
 pub trait ServerControl: Send + Sync + fmt::Debug {
+    /// Takes note that a session stands with `peer`: from now on the [`Limits`](super::Limits) hold for
+    /// its connection instead of [`Limits::admission`](super::Limits::admission), and its departure is
+    /// told. Changes nothing for a peer that has gone or was admitted before.
+    ///
+    /// The default does nothing, which is right for a backend that declares no
+    /// [`admission`](super::Capabilities::admission).
+    fn admitted(&self, peer: Peer) {
+        let _ = peer;
+    }
+
     /// Cuts the connection of `peer` and no other; its requests that are still unanswered go nowhere,
     /// and end with `ConnectionLost` on its side. It may come back, as another peer. Returns false,
     /// having changed nothing, when the backend cannot, or the peer has gone (`CON-015`).

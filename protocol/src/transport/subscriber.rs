@@ -57,10 +57,10 @@ pub enum Delivery {
 /// async fn follow(client: &dyn Client, topic: Topic, deadline: Instant) -> Result<()> {
 ///     let filters = vec![TopicFilter::Prefix(topic)];
 ///     let mut subscriber = client.subscribe(None, filters, deadline).await?;
-///     while let Some(first) = subscriber.next().await {
-///         // What is there already is taken without another wait, so many at once at most.
-///         let more = std::iter::from_fn(|| subscriber.try_next()).take(63);
-///         for delivery in std::iter::once(first).chain(more) {
+///     let mut batch = Vec::new();
+///     // What is there already is taken without another wait, so many at once at most.
+///     while subscriber.next_batch(&mut batch, 64).await > 0 {
+///         for delivery in batch.drain(..) {
 ///             match delivery {
 ///                 Delivery::Message { topic, payload } => println!("{topic}: {}", payload.len()),
 ///                 Delivery::Lagged(_) | Delivery::Connected => println!("ask for what was missed"),
@@ -80,11 +80,20 @@ pub trait Subscriber: Send + fmt::Debug {
     /// Nothing is lost when the future is dropped (`CAN-002`).
     async fn next(&mut self) -> Option<Delivery>;
 
-    /// What comes next, if it is there already: for readers that take many. It yields what
-    /// [`next`](Self::next) would, in the same order (`PUB-018`), and `None` says nothing but "not
-    /// now", so that a backend without a queue of its own need not write it. It never yields to the
-    /// runtime: take a bounded number before the next await.
-    fn try_next(&mut self) -> Option<Delivery> {
-        None
+    /// Takes up to `most` deliveries, in the order of [`next`](Self::next): waits for the first, and
+    /// adds what is there already (`PUB-018`). Returns how many were added to `into`; 0 means what
+    /// `None` means there. For readers under load: one call hands over many deliveries. A `most` of 0
+    /// counts as 1.
+    ///
+    /// The default takes one, which is right for a backend without a queue of its own.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when the future is dropped: what was taken is in `into`.
+    async fn next_batch(&mut self, into: &mut Vec<Delivery>, most: usize) -> usize {
+        let _ = most;
+        let delivery = self.next().await;
+        let taken = usize::from(delivery.is_some());
+        into.extend(delivery);
+        taken
     }
 }

@@ -9,9 +9,10 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use saline_engine::delivery_queue;
 use saline_protocol::transport::{
     Answer, Client, Context, Delivery, Endpoint, Error, ErrorKind, Instant, Metric, Result,
-    Subscriber, TopicFilter, delivery_queue, no_reply,
+    Subscriber, TopicFilter, no_reply,
 };
 
 use crate::hub::{Hub, Name, names};

@@ -109,7 +109,9 @@ impl Requests for InProcRequests {
             self.core.arrived.notified().await;
         }
     }
+}
 
+impl InProcRequests {
     fn try_next(&mut self) -> Option<Request> {
         let core = &self.core;
         if core.drain.is_cancelled() {

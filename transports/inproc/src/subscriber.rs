@@ -3,9 +3,8 @@
 use std::sync::{Arc, Weak};
 
 use async_trait::async_trait;
-use saline_protocol::transport::{
-    Delivery, DeliveryReceiver, DeliverySender, Metric, MetricsSink, Subscriber, Topic, TopicFilter,
-};
+use saline_engine::{DeliveryReceiver, DeliverySender};
+use saline_protocol::transport::{Delivery, Metric, MetricsSink, Subscriber, Topic, TopicFilter};
 
 use crate::client::ClientCore;
 
@@ -49,8 +48,8 @@ impl Subscriber for InProcSubscriber {
         self.receiver.next().await
     }
 
-    fn try_next(&mut self) -> Option<Delivery> {
-        self.receiver.try_next()
+    async fn next_batch(&mut self, into: &mut Vec<Delivery>, most: usize) -> usize {
+        self.receiver.next_batch(into, most).await
     }
 }
 

@@ -1,7 +1,8 @@
 //! Publications as they are handed to connections: those that many take are written down once.
 
 use bytes::Bytes;
-use saline_protocol::transport::{FrameLog, FrameRun, Topic};
+use saline_engine::{FrameLog, FrameRun};
+use saline_protocol::transport::Topic;
 
 use crate::frame::{COPIED, LARGE, message_head};
 

@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 use std::sync::Mutex;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use saline_protocol::transport::{FrameBytes, FrameRun, Limits};
+use saline_engine::{FrameBytes, FrameRun};
+use saline_protocol::transport::Limits;
 use tokio::sync::Notify;
 
 use crate::batch::Batch;

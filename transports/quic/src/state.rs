@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use quinn::VarInt;
+use saline_engine::FrameLog;
 use saline_protocol::transport::{
-    Context, Error, FrameLog, Instant, Limits, Metric, Result, Topic, TopicFilter,
+    Context, Error, Instant, Limits, Metric, Result, Topic, TopicFilter,
 };
 use saline_tls::Refusals;
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};

@@ -5,9 +5,10 @@ use std::sync::{Arc, Mutex, Weak};
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use saline_engine::{DeliveryReceiver, DeliverySender, delivery_queue};
 use saline_protocol::transport::{
-    Context, Delivery, DeliveryReceiver, DeliverySender, Error, ErrorKind, Metric, MetricsSink,
-    Result, Subscriber, Topic, TopicFilter, delivery_queue,
+    Context, Delivery, Error, ErrorKind, Metric, MetricsSink, Result, Subscriber, Topic,
+    TopicFilter,
 };
 use tokio::sync::oneshot;
 
@@ -300,8 +301,8 @@ impl Subscriber for QuicSubscriber {
         self.receiver.next().await
     }
 
-    fn try_next(&mut self) -> Option<Delivery> {
-        self.receiver.try_next()
+    async fn next_batch(&mut self, into: &mut Vec<Delivery>, most: usize) -> usize {
+        self.receiver.next_batch(into, most).await
     }
 }
 

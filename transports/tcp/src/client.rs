@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use saline_engine::Lifetime;
 use saline_protocol::transport::{
-    Client, Context, Endpoint, Error, ErrorKind, Instant, Lifetime, Metric, Result, Subscriber,
-    TopicFilter,
+    Client, Context, Endpoint, Error, ErrorKind, Instant, Metric, Result, Subscriber, TopicFilter,
 };
 use tokio_util::sync::{CancellationToken, DropGuard};
 

@@ -189,11 +189,16 @@ impl Requests for TcpRequests {
         }
     }
 
-    fn try_next(&mut self) -> Option<Request> {
-        match self.look() {
-            Poll::Ready(next) => next,
-            Poll::Pending => None,
+    async fn next_batch(&mut self, into: &mut Vec<Request>, most: usize) -> usize {
+        let before = into.len();
+        into.extend(self.next().await);
+        while into.len() > before
+            && into.len() - before < most
+            && let Poll::Ready(Some(request)) = self.look()
+        {
+            into.push(request);
         }
+        into.len() - before
     }
 }
 

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use saline_engine::Silence;
 use saline_protocol::transport::{
-    Context, Endpoint, Error, ErrorKind, Instant, Limits, Metric, Result, Silence, Topic,
+    Context, Endpoint, Error, ErrorKind, Instant, Limits, Metric, Result, Topic,
 };
 use tokio::io::AsyncWriteExt;
 use tokio_util::sync::CancellationToken;

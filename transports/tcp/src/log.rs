@@ -1,6 +1,6 @@
 //! Publications as they are handed to connections: those that many take are written down once.
 
-use saline_protocol::transport::{FrameBytes, FrameLog, FrameRun};
+use saline_engine::{FrameBytes, FrameLog, FrameRun};
 
 use crate::batch::Batch;
 use crate::frame::Publication;

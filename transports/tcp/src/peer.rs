@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::task::{Poll, ready};
 
 use bytes::Bytes;
-use saline_protocol::transport::{Metric, Silence};
+use saline_engine::Silence;
+use saline_protocol::transport::Metric;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 
 use crate::batch::Batch;

@@ -5,8 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use saline_engine::FrameLog;
 use saline_protocol::transport::{
-    Error, FrameLog, Metric, MetricsSink, Publisher, Result, Topic, TopicFilter,
+    Error, Metric, MetricsSink, Publisher, Result, Topic, TopicFilter,
 };
 use tokio_util::sync::DropGuard;
 

@@ -5,9 +5,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use saline_protocol::transport::{
-    Context, Endpoint, Lifetime, Peer, Result, ServeAt, Server, ServerControl,
-};
+use saline_engine::Lifetime;
+use saline_protocol::transport::{Context, Endpoint, Peer, Result, ServeAt, Server, ServerControl};
 use saline_tls::Refusals;
 use tokio::sync::Semaphore;
 use tokio_util::sync::DropGuard;

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use saline_engine::Lifetime;
 use saline_protocol::transport::{
-    Client, Context, Endpoint, Instant, Lifetime, Result, Subscriber, TopicFilter,
+    Client, Context, Endpoint, Instant, Result, Subscriber, TopicFilter,
 };
 use tokio_util::sync::DropGuard;
 

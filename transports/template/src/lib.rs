@@ -81,9 +81,8 @@ fn unwritten(place: &str, what: &str, section: &str) -> Error {
 mod tests {
     use super::*;
     use bytes::Bytes;
-    use saline_protocol::transport::{
-        HostPort, Lifetime, Publisher, ServerControl, Topic, TopicFilter,
-    };
+    use saline_engine::Lifetime;
+    use saline_protocol::transport::{HostPort, Publisher, ServerControl, Topic, TopicFilter};
     use std::time::Duration;
 
     /// What is reached only when something before it has been written. Delete this in your copy as

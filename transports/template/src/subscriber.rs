@@ -1,9 +1,8 @@
 //! The subscriptions of a client.
 
 use async_trait::async_trait;
-use saline_protocol::transport::{
-    Context, Delivery, DeliveryReceiver, Instant, Result, Subscriber, TopicFilter, delivery_queue,
-};
+use saline_engine::{DeliveryReceiver, delivery_queue};
+use saline_protocol::transport::{Context, Delivery, Instant, Result, Subscriber, TopicFilter};
 
 use crate::unwritten;
 
@@ -36,7 +35,7 @@ impl Subscriber for TemplateSubscriber {
         self.receiver.next().await
     }
 
-    fn try_next(&mut self) -> Option<Delivery> {
-        self.receiver.try_next()
+    async fn next_batch(&mut self, into: &mut Vec<Delivery>, most: usize) -> usize {
+        self.receiver.next_batch(into, most).await
     }
 }

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use saline_engine::Lifetime;
 use saline_protocol::transport::{
-    Client, Context, Endpoint, Error, ErrorKind, Instant, Lifetime, Metric, Result, Subscriber,
-    TopicFilter, no_reply,
+    Client, Context, Endpoint, Error, ErrorKind, Instant, Metric, Result, Subscriber, TopicFilter,
+    no_reply,
 };
 use tokio_util::sync::{CancellationToken, DropGuard};
 

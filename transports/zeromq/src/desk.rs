@@ -5,8 +5,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use saline_engine::Lifetime;
 use saline_protocol::transport::{
-    Context, Instant, Lifetime, Metric, Peer, Reply, ReplyRoute, ReplyToken, Request,
+    Context, Instant, Metric, Peer, Reply, ReplyRoute, ReplyToken, Request,
 };
 
 use crate::bind::BoundPath;

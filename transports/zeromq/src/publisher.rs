@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use saline_protocol::transport::{Context, Instant, Lifetime, Metric, Publisher, Result, Topic};
+use saline_engine::Lifetime;
+use saline_protocol::transport::{Context, Instant, Metric, Publisher, Result, Topic};
 use tokio_util::sync::DropGuard;
 
 use crate::audience::Audience;

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use saline_engine::Lifetime;
 use saline_protocol::transport::{
-    Context, Error, ErrorKind, Lifetime, Metric, Result, ServeAt, Server, ServerControl,
+    Context, Error, ErrorKind, Metric, Result, ServeAt, Server, ServerControl,
 };
 use tokio_util::sync::DropGuard;
 

@@ -11,9 +11,10 @@ use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use saline_engine::{DeliveryReceiver, DeliverySender, Lifetime, delivery_queue};
 use saline_protocol::transport::{
-    Context, Delivery, DeliveryReceiver, DeliverySender, Endpoint, Error, ErrorKind, Instant,
-    Lifetime, Lost, Metric, Result, Subscriber, Topic, TopicFilter, delivery_queue,
+    Context, Delivery, Endpoint, Error, ErrorKind, Instant, Lost, Metric, Result, Subscriber,
+    Topic, TopicFilter,
 };
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -67,8 +68,8 @@ impl Subscriber for ZmqSubscriber {
         self.receiver.next().await
     }
 
-    fn try_next(&mut self) -> Option<Delivery> {
-        self.receiver.try_next()
+    async fn next_batch(&mut self, into: &mut Vec<Delivery>, most: usize) -> usize {
+        self.receiver.next_batch(into, most).await
     }
 }
 

@@ -340,31 +340,33 @@ pub(super) async fn read_many(world: Arc<World>) -> Outcome {
         host.publish(&topic(at)?, numbered(n, 10)).await?;
     }
     // Order is promised within a topic.
-    let mut expected = [0, 1];
-    for turn in 0..COUNT {
-        // One that is awaited, then up to six that may be there.
-        let there = match turn % 7 {
-            0 => None,
-            _ => listener.0.try_next(),
-        };
-        let payload = match there {
-            Some(Delivery::Message { payload, .. }) => payload,
-            Some(other) => {
+    let (mut expected, mut read, mut batch) = ([0, 1], 0, Vec::new());
+    while read < COUNT {
+        // One by itself, then a batch of up to seven.
+        if read.is_multiple_of(2) {
+            batch.extend(listener.next().await?);
+        } else {
+            let most = 7;
+            let taken = listener.batch(&mut batch, most).await?;
+            ensure_eq!(taken, batch.len(), "the number that next_batch returned");
+            ensure!(
+                taken <= most,
+                "next_batch took {taken}, at most {most} were asked for"
+            );
+        }
+        for delivery in batch.drain(..) {
+            let Delivery::Message { payload, .. } = delivery else {
                 return Err(Failure::new(format!(
-                    "expected a publication, try_next yielded {other:?}"
+                    "expected a publication, next_batch yielded {delivery:?}"
                 )));
-            }
-            None => listener.message().await?.1,
-        };
-        let n = number(&payload);
-        let row = &mut expected[usize::from(!n.is_multiple_of(3))];
-        ensure_eq!(n, *row, "the next publication of its topic");
-        // One in three goes to the one topic, the others to the other.
-        *row += [3, 1, 2][(n % 3) as usize];
+            };
+            let n = number(&payload);
+            let row = &mut expected[usize::from(!n.is_multiple_of(3))];
+            ensure_eq!(n, *row, "the next publication of its topic");
+            // One in three goes to the one topic, the others to the other.
+            *row += [3, 1, 2][(n % 3) as usize];
+            read += 1;
+        }
     }
-    ensure!(
-        listener.0.try_next().is_none(),
-        "there is a publication that nobody made"
-    );
     Ok(())
 }

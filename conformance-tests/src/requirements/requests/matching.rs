@@ -184,23 +184,26 @@ pub(super) async fn take_many(world: Arc<World>) -> Outcome {
     let caller = world.client(&host).await?;
     let asking = join_all((0..COUNT).map(|n| caller.ask(numbered(n, 10))));
     let answering = async {
-        for expected in 0..COUNT {
-            // One that is awaited, then up to six that may be there.
-            let there = match expected % 7 {
-                0 => None,
-                _ => host.requests.stream()?.try_next(),
-            };
-            let request = match there {
-                Some(request) => request,
-                None => host.requests.next().await?,
-            };
-            ensure_eq!(number(&request.payload), expected, "the next request");
-            echo(request);
+        let (mut expected, mut batch) = (0, Vec::new());
+        while expected < COUNT {
+            // One by itself, then a batch of up to seven.
+            if expected.is_multiple_of(2) {
+                batch.push(host.requests.next().await?);
+            } else {
+                let most = 7;
+                let taken = host.requests.batch(&mut batch, most).await?;
+                ensure_eq!(taken, batch.len(), "the number that next_batch returned");
+                ensure!(
+                    taken <= most,
+                    "next_batch took {taken}, at most {most} were asked for"
+                );
+            }
+            for request in batch.drain(..) {
+                ensure_eq!(number(&request.payload), expected, "the next request");
+                expected += 1;
+                echo(request);
+            }
         }
-        ensure!(
-            host.requests.stream()?.try_next().is_none(),
-            "there is a request that nobody sent"
-        );
         Outcome::Ok(())
     };
     let (replies, answered) = tokio::join!(asking, answering);

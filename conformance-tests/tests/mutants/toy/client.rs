@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use saline_engine::{DeliveryReceiver, DeliverySender, Silence, delivery_queue};
 use saline_protocol::transport::{
-    Client, Context, Delivery, DeliveryReceiver, DeliverySender, Endpoint, Error, ErrorKind,
-    Instant, Lost, Metric, Result, Silence, Subscriber, TopicFilter, delivery_queue, no_reply,
+    Client, Context, Delivery, Endpoint, Error, ErrorKind, Instant, Lost, Metric, Result,
+    Subscriber, TopicFilter, no_reply,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::{mpsc, oneshot, watch};

@@ -7,10 +7,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use saline_engine::Silence;
 use saline_inproc::InProc;
 use saline_protocol::transport::{
     Address, Client, Context, Delivery, Endpoint, Error, ErrorKind, HostPort, Lost, Peer, Result,
-    ServeAt, Server, ServerControl, Silence, Transport,
+    ServeAt, Server, ServerControl, Transport,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, UnixListener};

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use saline_protocol::transport::{Address, Endpoint, Silence, Topic, TopicFilter};
+use saline_engine::Silence;
+use saline_protocol::transport::{Address, Endpoint, Topic, TopicFilter};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
 

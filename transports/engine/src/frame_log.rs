@@ -13,7 +13,7 @@ const CHUNK: usize = 64 * 1024;
 /// holds a part of it, so what has few takers is better sent by itself.
 ///
 /// ```
-/// use saline_protocol::transport::{FrameBytes, FrameLog};
+/// use saline_engine::{FrameBytes, FrameLog};
 ///
 /// let mut log = FrameLog::default();
 /// let mut run = log.add(b"first, ");

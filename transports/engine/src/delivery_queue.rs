@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-use super::{Delivery, Limits, Lost};
+use saline_protocol::transport::{Delivery, Limits, Lost};
 
 /// A receiver says what it has read after so many messages, or that part of the queue.
 const TOLD_AFTER: usize = 64;
@@ -19,7 +19,8 @@ const PART: usize = 16;
 /// Room is given back in steps of up to 64 messages, or when everything was read.
 ///
 /// ```
-/// use saline_protocol::transport::{Delivery, Limits, Lost, Topic, delivery_queue};
+/// use saline_engine::delivery_queue;
+/// use saline_protocol::transport::{Delivery, Limits, Lost, Topic};
 ///
 /// let mut limits = Limits::default();
 /// limits.subscriber_queue_messages = 2;
@@ -121,7 +122,7 @@ pub struct DeliverySender(Arc<Shared>);
 
 impl DeliverySender {
     /// Queues one delivery without waiting. Returns how many messages were dropped: one, when a
-    /// message did not fit, else none. Count them as [`Metric::Lost`](super::Metric::Lost).
+    /// message did not fit, else none. Count them as [`Metric::Lost`](saline_protocol::transport::Metric::Lost).
     ///
     /// Link events and losses always fit: losses that follow each other become one, and so do changes
     /// of the link that nobody has read, so that a subscriber that never reads costs no memory.
@@ -221,6 +222,30 @@ impl DeliveryReceiver {
         }
     }
 
+    /// Takes up to `most` deliveries, at least one: waits for the first and adds what is there already.
+    /// Returns how many were added to `into`; 0 when the backend's end is gone and everything was read.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when the future is dropped.
+    pub async fn next_batch(&mut self, into: &mut Vec<Delivery>, most: usize) -> usize {
+        loop {
+            let before = into.len();
+            while into.len() - before < most.max(1)
+                && let Some(delivery) = self.try_next()
+            {
+                into.push(delivery);
+            }
+            if into.len() > before {
+                return into.len() - before;
+            }
+            match self.take(true) {
+                More::Taken => {}
+                More::Nothing => self.shared.wake.notified().await,
+                More::End => return 0,
+            }
+        }
+    }
+
     /// What comes next, if it is there already. `None` says nothing about the end: ask
     /// [`next`](Self::next).
     #[inline]
@@ -273,8 +298,8 @@ impl Drop for DeliveryReceiver {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::transport::Topic;
     use bytes::Bytes;
+    use saline_protocol::transport::Topic;
 
     fn message(size: usize) -> Delivery {
         Delivery::Message {
@@ -284,11 +309,10 @@ mod tests {
     }
 
     fn limits(messages: usize, bytes: usize) -> Limits {
-        Limits {
-            subscriber_queue_messages: messages,
-            subscriber_queue_bytes: bytes,
-            ..Limits::default()
-        }
+        let mut limits = Limits::default();
+        limits.subscriber_queue_messages = messages;
+        limits.subscriber_queue_bytes = bytes;
+        limits
     }
 
     #[tokio::test]

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::time::Sleep;
 
-use super::{Clock, Instant};
+use saline_protocol::transport::{Clock, Instant};
 
 /// Judges the silence of a peer, for every backend that has to notice one which sends no FIN.
 ///
@@ -15,14 +15,15 @@ use super::{Clock, Instant};
 /// nothing about the peer: after such a time what has arrived meanwhile is read first, and the peer
 /// has a part of its time left. So a link is not cut because its own end was asleep.
 ///
-/// The contract gives a dead peer two [`ping_interval`](super::Limits::ping_interval)s. Allow a little
+/// The contract gives a dead peer two [`ping_interval`](saline_protocol::transport::Limits::ping_interval)s. Allow a little
 /// less, so that what follows from it is done in time too; ping more often than once an interval, so
 /// that a peer that lives is heard well before; and take every byte for a sign of life, not every
 /// message, because a large one takes its time.
 ///
 /// ```
 /// # use std::time::Duration;
-/// # use saline_protocol::transport::{Clock, Silence};
+/// # use saline_engine::Silence;
+/// # use saline_protocol::transport::Clock;
 /// # #[tokio::main(flavor = "current_thread")] async fn main() {
 /// let mut silence = Silence::new(Clock, Duration::from_millis(20));
 /// tokio::select! {

@@ -8,11 +8,11 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::{Context, Error, ErrorKind, Instant, Result};
+use saline_protocol::transport::{Context, Error, ErrorKind, Instant, Result};
 
 /// The tasks of one server or one client, which end together. For every backend: what
-/// [`ServerControl::shutdown`](super::ServerControl::shutdown) and
-/// [`Client::shutdown`](super::Client::shutdown) promise of tasks is kept here, once.
+/// [`ServerControl::shutdown`](saline_protocol::transport::ServerControl::shutdown) and
+/// [`Client::shutdown`](saline_protocol::transport::Client::shutdown) promise of tasks is kept here, once.
 ///
 /// A task that is asked to [`stop`](Self::stop) finishes what it owes, until
 /// [`deadline`](Self::deadline); what is left then is [`cut`](Self::cut). One that panics has ended.
@@ -21,7 +21,8 @@ use super::{Context, Error, ErrorKind, Instant, Result};
 ///
 /// ```
 /// # use std::{sync::Arc, time::Duration};
-/// # use saline_protocol::transport::{Context, Lifetime};
+/// # use saline_engine::Lifetime;
+/// # use saline_protocol::transport::Context;
 /// # #[tokio::main(flavor = "current_thread")] async fn main() {
 /// let lifetime = Lifetime::new(Context::default(), Duration::ZERO);
 /// let stop = lifetime.stop.clone();
@@ -155,7 +156,7 @@ impl Lifetime {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::transport::Clock;
+    use saline_protocol::transport::Clock;
 
     const SECOND: Duration = Duration::from_secs(1);
 
