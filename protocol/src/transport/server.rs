@@ -287,12 +287,15 @@ impl Departures for UntoldDepartures {
 pub trait ServerControl: Send + Sync + fmt::Debug {
     /// Takes note that a session stands with `peer`: from now on the [`Limits`](super::Limits) hold for
     /// its connection instead of [`Limits::admission`](super::Limits::admission), and its departure is
-    /// told. Changes nothing for a peer that has gone or was admitted before.
+    /// told. Admitting a peer again changes nothing. Returns false when the peer has gone: then its
+    /// departure is not told.
     ///
-    /// The default does nothing, which is right for a backend that declares no
-    /// [`admission`](super::Capabilities::admission).
-    fn admitted(&self, peer: Peer) {
+    /// The default does nothing, which is right for a backend that declares neither
+    /// [`admission`](super::Capabilities::admission) nor
+    /// [`departures`](super::Capabilities::departures).
+    fn admitted(&self, peer: Peer) -> bool {
         let _ = peer;
+        true
     }
 
     /// Cuts the connection of `peer` and no other; its requests that are still unanswered go nowhere,

@@ -1,11 +1,69 @@
-//! Everything above a connection that transports share.
+//! Everything above a connection that Saline's transports share.
+//!
+//! A backend over a connection supplies the connection: a [`Dialer`] and a [`Listener`], whose
+//! connections are a [`Pipe`] each. [`serve`] and [`connect`] make the contract's server and client
+//! of them: pending requests, subscriptions that survive a reconnect, counted losses, outbound
+//! queues, keepalive, reconnecting and an orderly end.
+//!
+//! A backend over a messaging system implements the contract itself, and takes single parts:
+//! [`Lifetime`], [`delivery_queue()`], [`PendingRequests`], [`IdleTimer`].
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`pipe`](Pipe) | what a backend supplies |
+//! | [`net`] | resolving, binding, and the files of Unix sockets |
+//! | `wire` | frames, and the buffers that they are read from and written to |
+//! | `state` | the state machines: they take events and the time, and do no input or output |
+//! | `client`, `server` | drive the state machines with Tokio |
 
+mod alarm;
+mod client;
 mod delivery_queue;
-mod frame_log;
 mod lifetime;
-mod silence;
+pub mod net;
+mod pipe;
+mod server;
+mod state;
+mod stream_pipe;
+mod wire;
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+pub use client::connect;
 pub use delivery_queue::{DeliveryReceiver, DeliverySender, delivery_queue};
-pub use frame_log::{FrameBytes, FrameLog, FrameRun};
 pub use lifetime::Lifetime;
-pub use silence::Silence;
+pub use pipe::{Dialer, Incoming, Listener, Pipe, ReadPipe, Source, WritePipe};
+pub use server::serve;
+pub use state::{IdleTimer, Keepalive, PendingRequests, PingTimer, SubmitResult};
+pub use stream_pipe::StreamPipe;
+
+/// How long after the deadline of a shutdown tasks may still take to notice it.
+const GRACE: Duration = Duration::from_secs(1);
+/// How long an end takes to say goodbye on a connection that does not take it at once.
+const FAREWELL: Duration = Duration::from_millis(250);
+
+/// Locks `mutex`. Every state in this crate is consistent after each statement, so a panic elsewhere
+/// does not spoil it.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Gives the other tasks turns for as long as each adds to `queued`, up to what is written at once: a
+/// write costs much more than a message in it, and whoever writes the first of a burst is woken before
+/// the others have written theirs.
+///
+/// # Cancel safety
+/// Nothing is lost when the future is dropped.
+async fn gather(queued: impl Fn() -> usize) {
+    let first = queued();
+    let mut before = first;
+    loop {
+        tokio::task::yield_now().await;
+        let now = queued();
+        if now == before || now.wrapping_sub(first) >= wire::BOUNDARY {
+            return;
+        }
+        before = now;
+    }
+}

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
+use tokio_util::future::FutureExt;
 use tokio_util::sync::CancellationToken;
 
 use saline_protocol::transport::{Context, Error, ErrorKind, Instant, Result};
@@ -45,12 +46,12 @@ pub struct Lifetime {
     cut_short: AtomicBool,
     tasks: Mutex<Tasks>,
     /// Locked by whoever joins, so that a second shutdown waits for the first.
-    joining: tokio::sync::Mutex<Vec<JoinHandle<()>>>,
+    joining: tokio::sync::Mutex<Vec<JoinHandle<Option<()>>>>,
 }
 
 #[derive(Debug, Default)]
 struct Tasks {
-    handles: Vec<JoinHandle<()>>,
+    handles: Vec<JoinHandle<Option<()>>>,
     /// At this number those that have ended are swept out.
     sweep: usize,
 }
@@ -60,9 +61,9 @@ impl Lifetime {
     /// `grace` more to do so; zero where none does.
     pub fn new(context: Context, grace: Duration) -> Arc<Self> {
         Arc::new(Self {
-            context,
             stop: CancellationToken::new(),
-            cut: CancellationToken::new(),
+            cut: context.cancel.child_token(),
+            context,
             grace,
             deadline: OnceLock::new(),
             cut_short: AtomicBool::new(false),
@@ -75,14 +76,9 @@ impl Lifetime {
     /// the context is cancelled or [`cut`](Self::cut) is. What is spawned while a shutdown waits is
     /// waited for as well, so look at [`stop`](Self::stop) before.
     pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        let cut = self.cut.clone();
-        let handle = self.context.spawn(async move {
-            tokio::select! {
-                biased;
-                () = cut.cancelled() => {}
-                () = task => {}
-            }
-        });
+        // One wrapper that pins the task where it is: every `async` block around it would double it.
+        let task = task.with_cancellation_token_owned(self.cut.clone());
+        let handle = self.context.tracker.spawn(task);
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
         if tasks.handles.len() >= tasks.sweep {
             tasks.handles.retain(|handle| !handle.is_finished());

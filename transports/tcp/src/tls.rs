@@ -1,17 +1,15 @@
-//! TLS round a TCP connection, where `ssl` asks for it. Local endpoints stay clear.
+//! TLS around a TCP connection, where `ssl` asks for it. Local endpoints stay clear.
 
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use saline_protocol::transport::{
-    Address, Clock, Context, Endpoint, Error, ErrorKind, Result, Tls,
-};
+use saline_protocol::transport::{Address, Clock, Context, Endpoint, Result, Tls};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::{TlsAcceptor, TlsConnector, TlsStream, rustls};
 
-use crate::stream::Stream;
+use crate::pipe::TcpPipe;
 
 /// What TLS is told that it carries: whoever speaks another protocol is refused in the handshake.
 const PROTOCOL: &[u8] = b"saline-tcp/1";
@@ -44,29 +42,29 @@ impl Connector {
         }))
     }
 
-    /// Shakes hands with the server that is asked for as `host`. Returns the hash of the certificate
-    /// that it shows as well.
+    /// Shakes hands with the server that is asked for as `host`.
     ///
     /// # Errors
-    /// `Unreachable` when either side refuses the other, `Config` when no certificate can name `host`.
+    /// `InvalidData` when either side refuses the other, `InvalidInput` when no certificate can name
+    /// `host`.
     ///
     /// # Cancel safety
     /// The connection is closed when the future is dropped.
-    pub(crate) async fn connect(
-        &self,
-        endpoint: &Endpoint,
-        host: &str,
-        socket: TcpStream,
-    ) -> Result<(Stream, Option<[u8; 32]>)> {
-        let name = saline_tls::server_name(host, Some(&self.tls))?;
+    pub(crate) async fn connect(&self, host: &str, socket: TcpStream) -> io::Result<TcpPipe> {
+        let name = saline_tls::server_name(host, Some(&self.tls));
+        let name = name.map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
         let shaken = self.connector.connect(name, socket).await;
-        let stream = shaken.map_err(|error| {
-            let why = format!("{endpoint}: {}", saline_tls::why(&error));
-            Error::new(ErrorKind::Unreachable, why).with_source(error)
-        })?;
+        let stream = shaken
+            .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, saline_tls::why(&error)))?;
         let shown = stream.get_ref().1.peer_certificates();
         let hash = shown.and_then(|chain| chain.first().map(|der| saline_tls::hash(der)));
-        Ok((Stream::tls(TlsStream::Client(stream)), hash))
+        Ok(TcpPipe::tls(TlsStream::Client(stream), hash))
+    }
+}
+
+impl std::fmt::Debug for Connector {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Connector").finish_non_exhaustive()
     }
 }
 
@@ -97,26 +95,36 @@ impl Acceptor {
     /// Shakes hands with a client.
     ///
     /// # Errors
-    /// What TLS or the system says. The client was told, as far as it listens.
+    /// `InvalidData` when either side refuses the other, who is told as far as it listens; else the
+    /// system's.
     ///
     /// # Cancel safety
     /// The connection is closed when the future is dropped.
-    pub(crate) async fn accept(&self, clock: Clock, socket: TcpStream) -> io::Result<Stream> {
+    pub(crate) async fn accept(&self, clock: Clock, socket: TcpStream) -> io::Result<TcpPipe> {
         match self.acceptor.accept(socket).into_fallible().await {
-            Ok(stream) => Ok(Stream::tls(TlsStream::Server(stream))),
+            Ok(stream) => Ok(TcpPipe::tls(TlsStream::Server(stream), None)),
             Err((error, socket)) => {
                 if is_of_tls(&error) {
                     let told = say_farewell(socket);
                     let _ = clock.deadline(clock.after(FAREWELL), told).await;
                 }
-                Err(error)
+                Err(explained(error))
             }
         }
     }
 }
 
-/// Whether TLS itself failed, and not the connection under it.
-pub(crate) fn is_of_tls(error: &io::Error) -> bool {
+/// Returns an error of TLS as `InvalidData` that says why in words for operators, and any other
+/// error as it is.
+pub(crate) fn explained(error: io::Error) -> io::Error {
+    match is_of_tls(&error) {
+        true => io::Error::new(io::ErrorKind::InvalidData, saline_tls::why(&error)),
+        false => error,
+    }
+}
+
+/// Returns whether TLS itself failed, and not the connection under it.
+fn is_of_tls(error: &io::Error) -> bool {
     error
         .get_ref()
         .is_some_and(|inner| inner.is::<rustls::Error>())

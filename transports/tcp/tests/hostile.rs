@@ -8,8 +8,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use saline_protocol::transport::{Clock, Metric, Topic};
 use stage::{
-    DENIED, FULL, LAGGED, NO_REPLY, PING, PING_FRAME, PUBLICATION, REPLY, REQUEST, Raw, SUBSCRIBED,
-    Stage, eventually, frame, hello, limits, loopback, number, request, soon, subscription,
+    FULL, LAGGED, NO_REPLY, PING, PING_FRAME, PUBLICATION, REPLY, REQUEST, Raw, SUBSCRIBED,
+    SUBSCRIPTION_REFUSED, Stage, eventually, frame, greeting, limits, loopback, number, request,
+    soon, subscription,
 };
 use tokio::io::AsyncWriteExt;
 
@@ -23,7 +24,7 @@ async fn a_peer_that_speaks_byte_by_byte_is_served() {
     let mut raw = stage.raw().await;
     raw.0.set_nodelay(true).unwrap();
     let said = [
-        hello(),
+        greeting(),
         request(7, b"slow"),
         subscription(1, &["t"]),
         request(8, b"gone"),
@@ -65,7 +66,7 @@ async fn who_breaks_the_protocol_is_cut_alone_and_counted() {
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
     let announced = |kind: u8, length: u32| [&length.to_le_bytes()[..], &[kind]].concat();
     let hostile = [
-        // Instead of a hello.
+        // Instead of a greeting.
         (false, frame(PING_FRAME, &[])),
         (false, request(1, b"early")),
         (false, frame(1, b"saline")),
@@ -73,7 +74,7 @@ async fn who_breaks_the_protocol_is_cut_alone_and_counted() {
         (false, b"GET / HTTP/1.1\r\n\r\n".to_vec()),
         (false, announced(1, u32::MAX)),
         // After it.
-        (true, hello()),
+        (true, greeting()),
         (true, announced(REQUEST, u32::MAX)),
         (true, announced(REQUEST, (1 << 20) + 9)),
         (true, announced(REQUEST, 7)),
@@ -113,7 +114,11 @@ async fn who_breaks_the_protocol_is_cut_alone_and_counted() {
     raw.say(&subscription(3, &many[..1025])).await;
     raw.say(&subscription(4, &many[..1024])).await;
     raw.say(&subscription(5, &["one"])).await;
-    for (kind, id) in [(DENIED, 3), (SUBSCRIBED, 4), (DENIED, 5)] {
+    for (kind, id) in [
+        (SUBSCRIPTION_REFUSED, 3),
+        (SUBSCRIBED, 4),
+        (SUBSCRIPTION_REFUSED, 5),
+    ] {
         let heard = raw.hear_more().await.unwrap();
         assert_eq!((heard.0, number(&heard.1)), (kind, id));
     }
@@ -124,8 +129,8 @@ async fn who_breaks_the_protocol_is_cut_alone_and_counted() {
 async fn a_peer_of_another_version_is_told_ours() {
     let stage = Stage::new().await;
     let mut raw = stage.raw().await;
-    let mut said = hello();
-    said[11] = 2;
+    let mut said = greeting();
+    said[11..13].copy_from_slice(&[2, 2]);
     raw.say(&said).await;
     let (kind, body) = raw.hear().await.unwrap();
     assert_eq!((kind, body[6]), (1, 1));
@@ -139,7 +144,7 @@ async fn a_full_server_says_so() {
     let mut stage = Stage::with(loopback(0), limits).await.unwrap();
     let steady = stage.client().await;
     let mut raw = stage.raw().await;
-    raw.say(&hello()).await;
+    raw.say(&greeting()).await;
     assert_eq!(raw.hear().await.unwrap().0, FULL);
     raw.is_cut().await;
     stage.works(&*steady).await;

@@ -9,8 +9,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use saline_protocol::transport::{Client, Clock, Delivery, ErrorKind, Metric, TopicFilter};
 use stage::{
-    HELLO, PING, PING_FRAME, REPLY, REQUEST, Raw, SOON, Stage, ask, connect, context, frame, hello,
-    limits, loopback, number, soon, transport,
+    GREETING, PING, PING_FRAME, REPLY, REQUEST, Raw, SOON, Stage, ask, connect, context, frame,
+    greeting, limits, loopback, number, soon, transport,
 };
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpListener;
@@ -25,8 +25,8 @@ async fn listener() -> (TcpListener, u16) {
 async fn accept(listener: &TcpListener) -> Raw {
     let (stream, _) = soon(listener.accept()).await.unwrap();
     let mut raw = Raw(stream);
-    assert_eq!(raw.hear().await.unwrap().0, HELLO);
-    raw.say(&hello()).await;
+    assert_eq!(raw.hear().await.unwrap().0, GREETING);
+    raw.say(&greeting()).await;
     raw
 }
 
@@ -64,7 +64,7 @@ fn many(
 #[tokio::test]
 async fn who_is_no_server_of_ours_is_unreachable() {
     let full = frame(2, &[]);
-    let other_version = [&hello()[..11], &[9], &hello()[12..]].concat();
+    let other_version = [&greeting()[..11], &[9, 9], &greeting()[13..]].concat();
     for said in [
         &b"SSH-2.0-OpenSSH\r\n"[..],
         &[0; 100],

@@ -24,12 +24,10 @@
 mod certificate;
 mod config;
 mod name;
-mod refusals;
 mod verifier;
 mod why;
 
 pub use certificate::hash;
 pub use config::{client, server};
 pub use name::server_name;
-pub use refusals::Refusals;
 pub use why::{denied, refused, why};

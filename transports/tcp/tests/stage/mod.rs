@@ -137,14 +137,14 @@ pub async fn eventually(what: &str, condition: impl Fn() -> bool) {
     }
 }
 
-pub const HELLO: u8 = 1;
+pub const GREETING: u8 = 1;
 pub const FULL: u8 = 2;
 pub const REQUEST: u8 = 3;
 pub const REPLY: u8 = 4;
 pub const NO_REPLY: u8 = 5;
 pub const SUBSCRIBE: u8 = 6;
 pub const SUBSCRIBED: u8 = 7;
-pub const DENIED: u8 = 8;
+pub const SUBSCRIPTION_REFUSED: u8 = 8;
 pub const PUBLICATION: u8 = 10;
 pub const LAGGED: u8 = 11;
 pub const PING_FRAME: u8 = 12;
@@ -155,11 +155,12 @@ pub fn frame(kind: u8, body: &[u8]) -> Vec<u8> {
     [&length.to_le_bytes()[..], &[kind], body].concat()
 }
 
-pub fn hello() -> Vec<u8> {
+pub fn greeting() -> Vec<u8> {
     let ping = u32::try_from(PING.as_millis()).unwrap();
     let most = 1u64 << 20;
-    let body = [&b"saline\x01"[..], &ping.to_le_bytes(), &most.to_le_bytes()].concat();
-    frame(HELLO, &body)
+    let versions = &b"saline\x01\x01"[..];
+    let body = [versions, &ping.to_le_bytes(), &most.to_le_bytes(), &[0]].concat();
+    frame(GREETING, &body)
 }
 
 pub fn request(id: u64, payload: &[u8]) -> Vec<u8> {
@@ -186,10 +187,10 @@ impl Raw {
         soon(self.0.write_all(bytes)).await.unwrap();
     }
 
-    /// Says hello and hears it.
+    /// Greets and hears the greeting of the other side.
     pub async fn greet(&mut self) {
-        self.say(&hello()).await;
-        assert_eq!(self.hear().await.unwrap().0, HELLO);
+        self.say(&greeting()).await;
+        assert_eq!(self.hear().await.unwrap().0, GREETING);
     }
 
     /// The next frame, `None` at the end of the connection.

@@ -1,0 +1,85 @@
+//! One timer that is set again and again.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use saline_protocol::transport::{Clock, Instant};
+use tokio::time::Sleep;
+
+use crate::state::IdleTimer;
+
+/// A timer of one task, which would otherwise make a new one at every await.
+#[derive(Debug)]
+pub(crate) struct Alarm(Pin<Box<Sleep>>);
+
+impl Alarm {
+    /// Returns an alarm that goes off at `at`. Has to be called inside a Tokio runtime.
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "one timer that is set again, where Clock would make a new one at every await"
+    )]
+    pub(crate) fn new(at: Instant) -> Self {
+        Self(Box::pin(tokio::time::sleep_until(at)))
+    }
+
+    /// Sets it to another time.
+    pub(crate) fn set(&mut self, at: Instant) {
+        self.0.as_mut().reset(at);
+    }
+
+    /// Resolves when it has gone off, and at once from then on until it is set.
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.0.as_mut().poll(cx)
+    }
+
+    /// Resolves when it has gone off, and at once from then on until it is set.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when the future is dropped.
+    pub(crate) async fn rings(&mut self) {
+        std::future::poll_fn(|cx| self.poll(cx)).await;
+    }
+}
+
+/// Drives an [`IdleTimer`].
+#[derive(Debug)]
+pub(crate) struct IdleWatch {
+    clock: Clock,
+    timer: IdleTimer,
+    alarm: Alarm,
+}
+
+impl IdleWatch {
+    /// Watches a peer that was heard just now.
+    pub(crate) fn new(clock: Clock, dead_after: std::time::Duration) -> Self {
+        let timer = IdleTimer::new(clock.now(), dead_after);
+        Self {
+            clock,
+            alarm: Alarm::new(timer.deadline()),
+            timer,
+        }
+    }
+
+    /// Takes note that the peer said something.
+    pub(crate) fn heard(&mut self) {
+        self.timer.heard(self.clock.now());
+    }
+
+    /// Resolves when the peer has been silent for too long, and at once from then on.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when the future is dropped.
+    pub(crate) async fn dead(&mut self) {
+        std::future::poll_fn(|cx| {
+            loop {
+                ready!(self.alarm.poll(cx));
+                if self.timer.is_dead(self.clock.now()) {
+                    return Poll::Ready(());
+                }
+                self.alarm.set(self.timer.deadline());
+            }
+        })
+        .await;
+    }
+}

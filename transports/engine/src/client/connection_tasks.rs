@@ -1,0 +1,185 @@
+//! The two tasks of a client's connection: one reads, one writes.
+
+use std::future::poll_fn;
+use std::io;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use saline_protocol::transport::{Metric, Topic};
+use tokio_util::sync::CancellationToken;
+
+use super::ClientCore;
+use super::requests::Taken;
+use crate::alarm::{Alarm, IdleWatch};
+use crate::pipe::{ReadPipe, WritePipe};
+use crate::state::{Keepalive, PingTimer};
+use crate::wire::{Frame, FrameKind, FrameReader, Violation};
+use crate::{FAREWELL, gather};
+
+/// The task that reads.
+#[derive(Debug)]
+pub(super) struct Reader<R> {
+    pub(super) pipe: R,
+    pub(super) frames: FrameReader,
+    pub(super) core: Arc<ClientCore>,
+    pub(super) keepalive: Keepalive,
+}
+
+impl<R: ReadPipe> Reader<R> {
+    /// Reads until the connection ends or `over` is cancelled.
+    pub(super) async fn run(mut self, over: CancellationToken) {
+        tokio::select! {
+            biased;
+            () = over.cancelled() => {}
+            () = self.read() => {}
+        }
+    }
+
+    async fn read(&mut self) {
+        let (mut outcomes, mut arrived) = (Vec::new(), Vec::new());
+        let context = &self.core.lifetime.context;
+        let mut idle = IdleWatch::new(context.clock, self.keepalive.dead_after);
+        loop {
+            let taken = take(&mut self.frames, &self.core, &mut outcomes, &mut arrived);
+            // Also before a violation: what came in before it is good.
+            self.core.requests.settle(&mut outcomes);
+            self.core.deliver(&mut arrived);
+            if let Err(Violation(why)) = taken {
+                tracing::warn!(why, "the server broke the protocol");
+                context.count(Metric::PeersRefused);
+                return;
+            }
+            tokio::select! {
+                // First what has come in: on a busy machine both may be ready.
+                biased;
+                read = self.frames.fill(&mut self.pipe) => match read {
+                    Ok(0) => return,
+                    Ok(_) => idle.heard(),
+                    Err(error) => {
+                        tracing::debug!(%error, "the connection broke while reading");
+                        return;
+                    }
+                },
+                () = idle.dead() => {
+                    tracing::debug!("the server is silent");
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// Takes the frames that have arrived.
+fn take(
+    frames: &mut FrameReader,
+    core: &ClientCore,
+    outcomes: &mut Vec<(u64, Option<Bytes>)>,
+    arrived: &mut Vec<(Topic, Bytes)>,
+) -> Result<(), Violation> {
+    loop {
+        frames.publications(arrived)?;
+        let Some(frame) = frames.next()? else {
+            return Ok(());
+        };
+        match frame {
+            Frame::Reply { id, payload } => outcomes.push((id, Some(payload))),
+            Frame::NoReply(id) => outcomes.push((id, None)),
+            Frame::Publication { topic, payload } => arrived.push((topic, payload)),
+            Frame::Subscribed(id) => {
+                // What came before is not for it.
+                core.deliver(arrived);
+                core.confirmed(id);
+            }
+            Frame::SubscriptionRefused(id) => {
+                core.deliver(arrived);
+                core.refused(id);
+            }
+            Frame::Lagged { id, count } if count > 0 => {
+                core.deliver(arrived);
+                core.subscriptions().lagged(id, count);
+            }
+            Frame::Ping => {}
+            _ => return Err(Violation("a frame that means nothing here")),
+        }
+    }
+}
+
+/// The task that writes.
+#[derive(Debug)]
+pub(super) struct Writer<W> {
+    pub(super) pipe: W,
+    pub(super) core: Arc<ClientCore>,
+    pub(super) keepalive: Keepalive,
+    /// The largest payload that the server takes.
+    pub(super) largest: usize,
+}
+
+impl<W: WritePipe> Writer<W> {
+    /// Writes until the connection breaks or `over` is cancelled; then it says goodbye, as far as the
+    /// connection takes it at once.
+    pub(super) async fn run(mut self, over: CancellationToken) {
+        let written = tokio::select! {
+            biased;
+            () = over.cancelled() => Ok(()),
+            written = self.write() => written,
+        };
+        if let Err(error) = written {
+            tracing::debug!(%error, "the connection broke while writing");
+            return self.pipe.abort();
+        }
+        let lifetime = &self.core.lifetime;
+        let clock = lifetime.context.clock;
+        let mut until = clock.after(FAREWELL);
+        if lifetime.stop.is_cancelled() {
+            until = until.min(lifetime.deadline());
+        }
+        let finished = poll_fn(|cx| self.pipe.poll_finish(cx));
+        if !matches!(clock.deadline(until, finished).await, Ok(Ok(()))) {
+            self.pipe.abort();
+        }
+    }
+
+    async fn write(&mut self) -> io::Result<()> {
+        let core = Arc::clone(&self.core);
+        let requests = &core.requests;
+        let clock = core.lifetime.context.clock;
+        let mut taken = Taken::default();
+        let mut ping = PingTimer::new(clock.now(), self.keepalive.ping_after);
+        let mut alarm = Alarm::new(ping.deadline());
+        loop {
+            if self.stage(&mut taken) {
+                while !requests.write_once(&mut self.pipe).await? {}
+                ping.spoke(clock.now());
+                continue;
+            }
+            tokio::select! {
+                biased;
+                () = requests.wake.notified() => gather(|| requests.queued()).await,
+                () = alarm.rings() => {
+                    if clock.now() >= ping.deadline() {
+                        // Idle now: what it needed while it was busy goes.
+                        taken = Taken::default();
+                        self.stage_ping();
+                        while !requests.write_once(&mut self.pipe).await? {}
+                        ping.spoke(clock.now());
+                    }
+                    alarm.set(ping.deadline());
+                }
+            }
+        }
+    }
+
+    /// Says that the client is alive, when there is nothing else to say.
+    fn stage_ping(&self) {
+        let mut staged = self.core.requests.staged();
+        staged.buffer.rest();
+        staged.buffer.frame(FrameKind::Ping, &[], &Bytes::new());
+    }
+
+    /// Puts together what there is to say; what is about subscriptions comes first.
+    fn stage(&self, taken: &mut Taken) -> bool {
+        let mut staged = self.core.requests.staged();
+        self.core.announce_subscriptions(&mut staged.buffer);
+        self.core.requests.stage(&mut staged, self.largest, taken)
+    }
+}

@@ -1,0 +1,155 @@
+//! Finding a server and greeting it.
+
+use std::future::poll_fn;
+use std::io;
+
+use saline_protocol::transport::{Context, Endpoint, Error, ErrorKind, Instant, Result};
+
+use crate::net::Candidate;
+use crate::pipe::{Dialer, Pipe};
+use crate::wire::{Bounds, Frame, FrameReader, Greeting, SendBuffer, VERSIONS, Violation};
+
+/// A connection whose server has greeted.
+#[derive(Debug)]
+pub(super) struct Connection<P: Pipe> {
+    pub(super) read: P::Read,
+    pub(super) write: P::Write,
+    pub(super) frames: FrameReader,
+    pub(super) server: Greeting,
+    /// SHA-256 of the certificate that the server showed.
+    pub(super) certificate: Option<[u8; 32]>,
+}
+
+/// Tries every candidate of `endpoint` once, in order, until `until`.
+///
+/// # Errors
+/// `Unreachable` when none answers; `Config` when the endpoint can have none.
+///
+/// # Cancel safety
+/// When the future is dropped, nothing stays connected.
+pub(super) async fn dial<D: Dialer>(
+    dialer: &D,
+    endpoint: &Endpoint,
+    context: &Context,
+    until: Instant,
+) -> Result<Connection<D::Pipe>> {
+    let clock = context.clock;
+    let late = || unreachable(endpoint, "no answer in time");
+    let found = clock.deadline(until, dialer.candidates(endpoint)).await;
+    let found = found.map_err(|_| late())??;
+    let mut last = None;
+    for (index, candidate) in found.iter().enumerate() {
+        // One that does not answer leaves time for those behind it.
+        let left = u32::try_from(found.len() - index).unwrap_or(u32::MAX);
+        let now = clock.now();
+        let share = now + until.saturating_duration_since(now) / left;
+        let connecting = connect(dialer, candidate, endpoint, context);
+        match clock.deadline(share, connecting).await {
+            Ok(Ok(connection)) => return Ok(connection),
+            Ok(Err(error)) => last = Some(error),
+            Err(_) => last = Some(late()),
+        }
+    }
+    Err(last.unwrap_or_else(late))
+}
+
+async fn connect<D: Dialer>(
+    dialer: &D,
+    candidate: &Candidate,
+    endpoint: &Endpoint,
+    context: &Context,
+) -> Result<Connection<D::Pipe>> {
+    let pipe = dialer
+        .dial(candidate)
+        .await
+        .map_err(|error| match error.kind() {
+            io::ErrorKind::InvalidInput => {
+                Error::new(ErrorKind::Config, format!("{endpoint}: {error}")).with_source(error)
+            }
+            io::ErrorKind::InvalidData => unreachable(endpoint, &error).with_source(error),
+            _ => unreachable(endpoint, format!("cannot connect: {error}")).with_source(error),
+        })?;
+    let until = context.clock.after(context.limits.handshake_timeout);
+    let greeted = context.clock.deadline(until, greet(pipe, context)).await;
+    match greeted {
+        Ok(Ok(connection)) => Ok(connection),
+        Ok(Err(Failed::Broken(error))) if error.kind() == io::ErrorKind::InvalidData => {
+            Err(unreachable(endpoint, &error).with_source(error))
+        }
+        Ok(Err(Failed::Broken(error))) => {
+            Err(unreachable(endpoint, "the connection broke").with_source(error))
+        }
+        Ok(Err(Failed::Refused(why))) => Err(unreachable(endpoint, why)),
+        Err(_) => Err(unreachable(endpoint, "nobody answers the greeting")),
+    }
+}
+
+/// Why a connection did not come to stand.
+enum Failed {
+    Broken(io::Error),
+    Refused(String),
+}
+
+impl From<io::Error> for Failed {
+    fn from(error: io::Error) -> Self {
+        Self::Broken(error)
+    }
+}
+
+impl From<&str> for Failed {
+    fn from(why: &str) -> Self {
+        Self::Refused(why.to_owned())
+    }
+}
+
+async fn greet<P: Pipe>(pipe: P, context: &Context) -> Result<Connection<P>, Failed> {
+    let certificate = pipe.peer_certificate();
+    let (mut read, mut write) = pipe.split();
+    let mut frames = FrameReader::new(Bounds::client(&context.limits));
+    let mut buffer = SendBuffer::default();
+    buffer.copy(&Greeting::new(&context.limits).encode());
+    loop {
+        match poll_fn(|cx| buffer.poll_write(cx, &mut write)).await {
+            Ok(true) => break,
+            Ok(false) => {}
+            Err(error) => {
+                // A server that refuses our certificate has said so after its own handshake.
+                let told = frames.fill(&mut read).await.err();
+                let told = told.filter(|told| told.kind() == io::ErrorKind::InvalidData);
+                return Err(told.unwrap_or(error).into());
+            }
+        }
+    }
+    loop {
+        match frames.next() {
+            Ok(Some(Frame::Greeting(server))) => {
+                return match VERSIONS.common(server.versions) {
+                    Some(_) => Ok(Connection {
+                        read,
+                        write,
+                        frames,
+                        server,
+                        certificate,
+                    }),
+                    None => Err(Failed::Refused(format!(
+                        "the server speaks {} of the wire, this end {VERSIONS}: upgrade the older one",
+                        server.versions
+                    ))),
+                };
+            }
+            Ok(Some(_)) => return Err("the server holds as many connections as it may".into()),
+            Ok(None) => {}
+            Err(_) if frames.looks_like_tls() => {
+                return Err("the server speaks TLS, and ssl is not set here".into());
+            }
+            Err(Violation(why)) => return Err(why.into()),
+        }
+        if frames.fill(&mut read).await? == 0 {
+            return Err("the connection was closed at once".into());
+        }
+    }
+}
+
+fn unreachable(endpoint: &Endpoint, why: impl std::fmt::Display) -> Error {
+    Error::new(ErrorKind::Unreachable, format!("{endpoint}: {why}"))
+}

@@ -1,0 +1,248 @@
+//! Making requests: what the callers and the connection tasks of one client share.
+
+use std::future::poll_fn;
+use std::io;
+use std::sync::{Mutex, MutexGuard};
+use std::task::{Poll, Waker};
+
+use bytes::Bytes;
+use saline_protocol::transport::{Clock, Error, Instant, Result};
+use tokio::sync::Notify;
+
+use crate::lock;
+use crate::pipe::WritePipe;
+use crate::state::{PendingRequests, StagedRequests, SubmitResult};
+use crate::wire::BOUNDARY;
+use crate::wire::frame::REQUEST_HEADER;
+
+/// The requests of one client. Where both are held, `staged` is locked before `state`.
+#[derive(Debug, Default)]
+pub(crate) struct Requests {
+    state: Mutex<State>,
+    staged: Mutex<StagedRequests>,
+    /// Tells the writer that there is something to send.
+    pub(crate) wake: Notify,
+    /// Tells the task of [`watch_deadlines`](Self::watch_deadlines) of an earlier deadline.
+    earlier: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    pending: PendingRequests<Waker>,
+    /// The writer has nothing to do.
+    is_idle: bool,
+    /// Bytes of requests that were queued, as a measure of whether more are coming.
+    queued: usize,
+}
+
+/// What a writer keeps for its memory.
+#[derive(Debug, Default)]
+pub(crate) struct Taken(Vec<(u64, Bytes)>);
+
+fn wake(settled: Vec<Waker>) {
+    for caller in settled {
+        caller.wake();
+    }
+}
+
+impl Requests {
+    fn state(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+
+    /// Returns what the writer has put together.
+    pub(crate) fn staged(&self) -> MutexGuard<'_, StagedRequests> {
+        lock(&self.staged)
+    }
+
+    /// Asks, and waits for the outcome.
+    ///
+    /// # Cancel safety
+    /// Dropping the future forgets the request.
+    pub(crate) async fn ask(&self, payload: Bytes, deadline: Instant) -> Result<Bytes> {
+        let mut caller = Caller {
+            requests: self,
+            id: None,
+        };
+        let mut payload = Some(payload);
+        poll_fn(|cx| {
+            let mut state = self.state();
+            if let Some(id) = caller.id {
+                let outcome = state.pending.fetch(id, |waker| match waker {
+                    Some(waker) => waker.clone_from(cx.waker()),
+                    none => *none = Some(cx.waker().clone()),
+                });
+                return match outcome {
+                    None => Poll::Pending,
+                    Some(outcome) => {
+                        caller.id = None;
+                        Poll::Ready(outcome)
+                    }
+                };
+            }
+            let payload = payload.take().unwrap_or_default();
+            state.queued += REQUEST_HEADER + payload.len();
+            let submitted = state.pending.submit(payload, deadline, cx.waker().clone());
+            let SubmitResult::Queued { id, is_earliest } = submitted else {
+                return Poll::Ready(Err(Error::closed()));
+            };
+            caller.id = Some(id);
+            let is_idle = std::mem::take(&mut state.is_idle);
+            drop(state);
+            if is_earliest {
+                self.earlier.notify_one();
+            }
+            if is_idle {
+                self.wake.notify_one();
+            }
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// Returns a number that grows with the bytes that were ever queued.
+    pub(crate) fn queued(&self) -> usize {
+        self.state().queued
+    }
+
+    /// Puts requests together, up to the boundary of a write; none of more than `largest` bytes.
+    /// Returns whether there is something to write; if not, the next request wakes the writer.
+    pub(crate) fn stage(
+        &self,
+        staged: &mut StagedRequests,
+        largest: usize,
+        taken: &mut Taken,
+    ) -> bool {
+        let mut refused = Vec::new();
+        {
+            let mut state = self.state();
+            let mut size = staged.buffer.len();
+            while size < BOUNDARY
+                && let Some((id, payload)) = state.pending.take(largest, &mut refused)
+            {
+                size += REQUEST_HEADER + payload.len();
+                taken.0.push((id, payload));
+            }
+            state.is_idle = taken.0.is_empty() && staged.buffer.is_empty();
+        }
+        wake(refused);
+        // Copied without the lock, which every caller needs.
+        for (id, payload) in taken.0.drain(..) {
+            staged.push(id, payload);
+        }
+        !staged.buffer.is_empty()
+    }
+
+    /// Writes what was put together, once. Resolves with whether that was all of it, and nothing is
+    /// left on the way to the system.
+    ///
+    /// # Cancel safety
+    /// What was not written stays.
+    pub(crate) async fn write_once<W: WritePipe>(&self, pipe: &mut W) -> io::Result<bool> {
+        poll_fn(|cx| {
+            let mut staged = self.staged();
+            let written = staged.buffer.poll_write(cx, pipe);
+            staged.note_written();
+            written
+        })
+        .await
+    }
+
+    /// Gives outcomes to the callers that still wait: a reply, or that there is none.
+    pub(crate) fn settle(&self, outcomes: &mut Vec<(u64, Option<Bytes>)>) {
+        if outcomes.is_empty() {
+            return;
+        }
+        let mut settled = Vec::with_capacity(outcomes.len());
+        {
+            let mut state = self.state();
+            for (id, reply) in outcomes.drain(..) {
+                state.pending.settle(id, reply, &mut settled);
+            }
+        }
+        wake(settled);
+    }
+
+    /// The connection broke: a request that was sent may have run, one that was not waits for the
+    /// next connection.
+    pub(crate) fn disconnected(&self) {
+        let mut settled = Vec::new();
+        {
+            let mut staged = self.staged();
+            let mut state = self.state();
+            staged.take_back(&mut state.pending);
+            staged.buffer.rest();
+            state.pending.fail_sent(&mut settled);
+        }
+        wake(settled);
+    }
+
+    /// Ends every request. Those to come are refused.
+    pub(crate) fn close(&self) {
+        let mut settled = Vec::new();
+        self.state().pending.close(&mut settled);
+        wake(settled);
+        self.earlier.notify_one();
+    }
+
+    /// Ends requests at their deadlines, for as long as it is polled. One timer serves all of them.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when the future is dropped.
+    pub(crate) async fn watch_deadlines(&self, clock: Clock) {
+        loop {
+            let next = self.state().pending.next_deadline();
+            match next {
+                None => self.earlier.notified().await,
+                Some(next) => tokio::select! {
+                    () = clock.until(next) => self.expire(clock.now()),
+                    () = self.earlier.notified() => {}
+                },
+            }
+        }
+    }
+
+    fn expire(&self, now: Instant) {
+        let mut settled = Vec::new();
+        let taken = self.state().pending.expire(now, &mut settled);
+        if !taken.is_empty() {
+            let mut staged = self.staged();
+            let mut state = self.state();
+            if staged.holds_any(&taken) {
+                staged.take_back(&mut state.pending);
+            }
+            state.pending.expire_taken(taken, &mut settled);
+        }
+        wake(settled);
+    }
+
+    /// Forgets a request whose caller has gone.
+    fn abandon(&self, id: u64) {
+        {
+            let mut state = self.state();
+            if !state.pending.is_taken(id) {
+                return state.pending.abandon(id);
+            }
+        }
+        let mut staged = self.staged();
+        let mut state = self.state();
+        if staged.holds_any(&[id]) {
+            staged.take_back(&mut state.pending);
+        }
+        state.pending.abandon(id);
+    }
+}
+
+/// A caller that waits. Dropping it forgets its request.
+struct Caller<'a> {
+    requests: &'a Requests,
+    id: Option<u64>,
+}
+
+impl Drop for Caller<'_> {
+    fn drop(&mut self) {
+        if let Some(id) = self.id {
+            self.requests.abandon(id);
+        }
+    }
+}

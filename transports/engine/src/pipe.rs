@@ -1,0 +1,184 @@
+//! The connection that a backend supplies: how it is dialled and accepted, and the pipe that it is.
+//!
+//! The engine drives these traits with static dispatch, so that a message pays nothing for them.
+
+use std::future::Future;
+use std::io::{self, IoSlice};
+use std::net::SocketAddr;
+use std::task::{Context, Poll};
+
+use saline_protocol::transport::{Endpoint, Result};
+use tokio::io::ReadBuf;
+
+use crate::net::{Candidate, candidates};
+
+/// The connecting side of a backend: opens connections.
+pub trait Dialer: Send + Sync + 'static {
+    /// The connection that it opens.
+    type Pipe: Pipe;
+
+    /// Returns the places to try for `endpoint`, in order. Called for every attempt to connect, so
+    /// that names are resolved afresh. The default resolves names and checks paths of Unix sockets.
+    ///
+    /// # Errors
+    /// `Unreachable` when no name resolves, `Config` when the endpoint can have no place.
+    ///
+    /// # Cancel safety
+    /// Nothing stays when the future is dropped.
+    fn candidates(
+        &self,
+        endpoint: &Endpoint,
+    ) -> impl Future<Output = Result<Vec<Candidate>>> + Send {
+        candidates(endpoint)
+    }
+
+    /// Opens a connection to one place, with whatever handshake the backend has below the engine's
+    /// greeting (TLS, an HTTP upgrade). The engine bounds the time and tries the next place.
+    ///
+    /// # Errors
+    /// The system's, or one whose text says why the peer and this side do not agree. `InvalidInput`
+    /// says that no peer could ever be reached with this configuration.
+    ///
+    /// # Cancel safety
+    /// Nothing stays connected when the future is dropped.
+    fn dial(&self, candidate: &Candidate) -> impl Future<Output = io::Result<Self::Pipe>> + Send;
+}
+
+/// The serving side of a backend: one bound address. Dropping it frees the address.
+pub trait Listener: Send + 'static {
+    /// A connection that was accepted and of which nothing was read.
+    type Incoming: Incoming;
+
+    /// Returns the next connection, without waiting for anything that its peer does: handshakes
+    /// belong into [`Incoming::establish`], which runs apart.
+    ///
+    /// # Errors
+    /// The system's. After an error that is about one connection (`ConnectionAborted`,
+    /// `PermissionDenied` and the like) the engine accepts on at once, after any other one (out of
+    /// descriptors) a little later.
+    ///
+    /// # Cancel safety
+    /// No connection is lost when the future is dropped.
+    fn accept(&mut self) -> impl Future<Output = io::Result<Self::Incoming>> + Send;
+
+    /// Takes no more connections and frees the address. Called once, when a shutdown begins; `ended`
+    /// resolves when every connection has ended, and the engine bounds the time. The default drops
+    /// the listener at once, which is right where connections go on without it. A listener whose
+    /// connections share its socket, as in QUIC, waits for them and ends its own tasks.
+    fn close(self, ended: impl Future<Output = ()> + Send) -> impl Future<Output = ()> + Send
+    where
+        Self: Sized,
+    {
+        drop((self, ended));
+        async {}
+    }
+}
+
+/// Where a connection comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Source {
+    /// Its remote address, where there is one.
+    pub address: Option<SocketAddr>,
+    /// The user that a local peer runs as, where the system says so.
+    pub uid: Option<u32>,
+}
+
+/// A connection that was accepted. Dropping it hangs up.
+pub trait Incoming: Send + 'static {
+    /// The connection that it becomes.
+    type Pipe: Pipe;
+
+    /// Returns where it comes from.
+    fn source(&self) -> Source;
+
+    /// Turns it away, because the server has too many connections that have not greeted. The default
+    /// hangs up.
+    fn refuse(self)
+    where
+        Self: Sized,
+    {
+    }
+
+    /// Makes a pipe of it, with whatever handshake the backend has below the engine's greeting. The
+    /// engine bounds the time by [`Limits::handshake_timeout`] and the number of those at work.
+    ///
+    /// # Errors
+    /// `InvalidData` when the peer was refused, with a text that says why: it is counted and logged.
+    /// Any other error is a peer that left.
+    ///
+    /// # Cancel safety
+    /// The connection ends when the future is dropped.
+    ///
+    /// [`Limits::handshake_timeout`]: saline_protocol::transport::Limits::handshake_timeout
+    fn establish(self) -> impl Future<Output = io::Result<Self::Pipe>> + Send
+    where
+        Self: Sized;
+}
+
+/// A connection that carries bytes in order, both ways. Boundaries between reads or writes mean
+/// nothing, so a connection of packets (WebSocket, SEQPACKET) is a pipe as well.
+pub trait Pipe: Send + 'static {
+    /// The half that reads.
+    type Read: ReadPipe;
+    /// The half that writes.
+    type Write: WritePipe;
+
+    /// Returns SHA-256 of the certificate (its DER form) that the peer showed, if it showed one.
+    fn peer_certificate(&self) -> Option<[u8; 32]> {
+        None
+    }
+
+    /// Takes the halves apart. They are polled by two tasks and have to progress independently: a
+    /// pipe that alternates stands still when both directions are full.
+    fn split(self) -> (Self::Read, Self::Write);
+}
+
+/// The half of a [`Pipe`] that reads. Dropping both halves closes the connection.
+pub trait ReadPipe: Send + Unpin + 'static {
+    /// Reads what has arrived into `into`, which has room for at least one byte. Nothing read means
+    /// that the peer has finished.
+    ///
+    /// # Errors
+    /// The system's, when the connection broke.
+    fn poll_read(&mut self, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>>;
+}
+
+/// The half of a [`Pipe`] that writes. Bytes that it accepted count as sent: a request whose first
+/// byte was accepted is never sent again.
+pub trait WritePipe: Send + Unpin + 'static {
+    /// Returns the largest number of bytes that one [`poll_write`](Self::poll_write) accepts; it is
+    /// offered no more.
+    fn largest_write(&self) -> usize {
+        usize::MAX
+    }
+
+    /// Accepts bytes from the front of `pieces`, in order, and returns how many: at least one.
+    ///
+    /// # Errors
+    /// The system's, when the connection broke.
+    fn poll_write(
+        &mut self,
+        cx: &mut Context<'_>,
+        pieces: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>>;
+
+    /// Hands everything that was accepted to the system. The default has nothing to hand over.
+    ///
+    /// # Errors
+    /// The system's, when the connection broke.
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let _ = cx;
+        Poll::Ready(Ok(()))
+    }
+
+    /// Tells the peer that nothing follows, after everything that was accepted: the peer reads all of
+    /// it, and then the end. Polled until it is ready; nothing is written afterwards.
+    ///
+    /// # Errors
+    /// The system's, when the connection broke.
+    fn poll_finish(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
+
+    /// Cuts the connection where it stands: what was accepted and not sent may be lost. Both halves
+    /// are dropped right after. The default leaves everything to that.
+    fn abort(&mut self) {}
+}

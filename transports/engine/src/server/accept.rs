@@ -1,0 +1,79 @@
+//! The task that accepts connections.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use saline_protocol::transport::Metric;
+
+use super::greet::{HalfOpen, greet};
+use super::{CloseOnDrop, ServerCore};
+use crate::pipe::{Incoming, Listener};
+
+/// Connections that may be in their handshake at once, beside those that stand.
+const HALF_OPEN: usize = 1024;
+
+/// Accepts connections until the server stops, and then closes the listener.
+pub(super) async fn accept<L: Listener>(mut listener: L, open: Arc<CloseOnDrop>) {
+    let core = &open.0;
+    tokio::select! {
+        biased;
+        () = core.lifetime.stop.cancelled() => {}
+        never = take_all(&mut listener, &open) => match never {},
+    }
+    let clock = core.lifetime.context.clock;
+    let closing = listener.close(core.empty());
+    if clock
+        .deadline(core.lifetime.deadline(), closing)
+        .await
+        .is_err()
+    {
+        core.lifetime.cut_short();
+    }
+}
+
+async fn take_all<L: Listener>(
+    listener: &mut L,
+    open: &Arc<CloseOnDrop>,
+) -> std::convert::Infallible {
+    let core: &ServerCore = &open.0;
+    let context = &core.lifetime.context;
+    let mut backoff = context.backoff.clone();
+    loop {
+        match listener.accept().await {
+            Ok(incoming) => {
+                backoff.reset();
+                if core.half_open.load(Ordering::Relaxed) >= HALF_OPEN {
+                    context.count(Metric::PeersRefused);
+                    incoming.refuse();
+                    continue;
+                }
+                let half_open = HalfOpen::new(Arc::clone(open));
+                core.lifetime.spawn(greet(incoming, half_open));
+            }
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                tracing::warn!(%error, "refused");
+                context.count(Metric::PeersRefused);
+            }
+            Err(error) if is_of_one_connection(&error) => {
+                tracing::debug!(%error, "a connection went before it was accepted");
+            }
+            Err(error) => {
+                // Out of descriptors or memory: trying again at once would only take a processor.
+                let delay = backoff.next_delay();
+                tracing::warn!(%error, ?delay, "cannot accept connections");
+                context.clock.pause(delay).await;
+            }
+        }
+    }
+}
+
+fn is_of_one_connection(error: &io::Error) -> bool {
+    use io::ErrorKind::{
+        ConnectionAborted, ConnectionRefused, ConnectionReset, InvalidInput, NotConnected,
+    };
+    matches!(
+        error.kind(),
+        ConnectionAborted | ConnectionRefused | ConnectionReset | InvalidInput | NotConnected
+    )
+}

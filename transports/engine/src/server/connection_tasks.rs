@@ -1,0 +1,389 @@
+//! The two tasks that talk to one client: one reads, one writes.
+
+use std::future::poll_fn;
+use std::io::{self, ErrorKind};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use bytes::Bytes;
+use saline_protocol::transport::{AdmissionLimits, Metric};
+
+use super::connection::Connection;
+use super::requests::InboundRequest;
+use crate::alarm::{Alarm, IdleWatch};
+use crate::gather;
+use crate::pipe::{ReadPipe, WritePipe};
+use crate::state::{Drained, Keepalive, Next, PingTimer};
+use crate::wire::{Frame, FrameKind, FrameReader, SendBuffer, Violation};
+
+/// Permits that a reader takes at once; it gives back what it does not need.
+const PERMITS: usize = 64;
+
+/// The task that reads. Its end is the end of the connection.
+#[derive(Debug)]
+pub(super) struct Reader<R> {
+    connection: Arc<Connection>,
+    pipe: R,
+    frames: FrameReader,
+    /// Permits that it holds for requests to come.
+    permits: usize,
+    /// Bytes that it has reported as part of unfinished requests, while it is not admitted.
+    partial_bytes: usize,
+}
+
+impl<R> Drop for Reader<R> {
+    fn drop(&mut self) {
+        self.report_partial(0);
+        let core = &self.connection.core;
+        if !core.disconnect(self.connection.number()) {
+            // It was cut by others, who do not know whether it has ended.
+            self.connection.close();
+        }
+        core.resume(core.requests.leave(self.connection.number()));
+        core.release_permits(std::mem::take(&mut self.permits));
+        if self.connection.is_admitted() {
+            core.departures.push(self.connection.peer);
+        }
+        self.connection.context().count(Metric::Disconnected);
+    }
+}
+
+impl<R> Reader<R> {
+    /// Returns the reader of a connection that was added to the hub: dropping it removes it there.
+    pub(super) fn new(connection: &Arc<Connection>, pipe: R, frames: FrameReader) -> Self {
+        Self {
+            connection: Arc::clone(connection),
+            pipe,
+            frames,
+            permits: 0,
+            partial_bytes: 0,
+        }
+    }
+
+    /// Reports how many bytes of unfinished requests there are. Returns how many all connections have
+    /// that are not admitted.
+    fn report_partial(&mut self, bytes: usize) -> usize {
+        let all = &self.connection.core.partial_bytes;
+        let before = std::mem::replace(&mut self.partial_bytes, bytes);
+        match bytes >= before {
+            true => all.fetch_add(bytes - before, Ordering::Relaxed) + (bytes - before),
+            false => all.fetch_sub(before - bytes, Ordering::Relaxed) - (before - bytes),
+        }
+    }
+}
+
+impl<R: ReadPipe> Reader<R> {
+    /// Reads until the connection ends.
+    pub(super) async fn run(mut self) {
+        let connection = Arc::clone(&self.connection);
+        tokio::select! {
+            biased;
+            () = connection.closed.cancelled() => {}
+            read = self.read() => if let Err(Violation(why)) = read {
+                tracing::debug!(peer = %connection.peer, why, "a peer broke the protocol");
+                connection.context().count(Metric::PeersRefused);
+            }
+        }
+    }
+
+    async fn read(&mut self) -> Result<(), Violation> {
+        let connection = Arc::clone(&self.connection);
+        let lifetime = &connection.core.lifetime;
+        let clock = lifetime.context.clock;
+        let keepalive = Keepalive::new(&lifetime.context.limits, connection.client.ping);
+        let mut idle = IdleWatch::new(clock, keepalive.dead_after);
+        let mut admission = Admission::new(&connection);
+        // When a peer that is to close has had its time.
+        let mut over = None;
+        loop {
+            admission.look(self)?;
+            if self.take().await? {
+                // Time that it did not read says nothing about its peer.
+                idle.heard();
+            }
+            tokio::select! {
+                // First what has come in: on a busy machine both may be ready.
+                biased;
+                read = self.frames.fill(&mut self.pipe) => match read {
+                    Ok(0) => return Ok(()),
+                    Ok(_) => idle.heard(),
+                    Err(error) => {
+                        tracing::debug!(peer = %connection.peer, %error, "a connection broke");
+                        return Ok(());
+                    }
+                },
+                () = idle.dead(), if over.is_none() => {
+                    tracing::debug!(peer = %connection.peer, "a peer is silent");
+                    return Ok(());
+                }
+                () = admission.over() => admission.check(&connection)?,
+                () = clock.until(over.unwrap_or_else(|| clock.now())), if over.is_some() => {
+                    tracing::debug!(peer = %connection.peer, "a peer does not close");
+                    return Ok(());
+                }
+                () = connection.flushed.cancelled(), if over.is_none() => {
+                    // Closing a socket that holds unread bytes resets it, which can cost the peer
+                    // what it has not read yet. So it is the peer who closes, if it does so soon.
+                    over = Some(lifetime.deadline().min(clock.after(keepalive.dead_after)));
+                }
+            }
+        }
+    }
+
+    /// Takes the frames that are there. Returns whether it had to wait.
+    async fn take(&mut self) -> Result<bool, Violation> {
+        let connection = Arc::clone(&self.connection);
+        let core = &connection.core;
+        let mut requests = Vec::new();
+        let mut waited = false;
+        let taken = self.take_frames(&mut requests, &mut waited).await;
+        // Also before a violation: what came in before it is good.
+        hand_over(&connection, &mut requests);
+        if self.permits > 0 {
+            core.release_permits(std::mem::take(&mut self.permits));
+        }
+        taken?;
+        waited |= connection.room().await;
+        waited |= core.requests.room().await;
+        Ok(waited)
+    }
+
+    async fn take_frames(
+        &mut self,
+        requests: &mut Vec<InboundRequest>,
+        waited: &mut bool,
+    ) -> Result<(), Violation> {
+        let connection = Arc::clone(&self.connection);
+        let core = &connection.core;
+        let number = connection.number();
+        let is_stopping = core.lifetime.stop.is_cancelled();
+        while let Some(frame) = self.frames.next()? {
+            match frame {
+                Frame::Request { .. } if is_stopping => {
+                    // Its client learns from the end of the connection that it was too late.
+                }
+                Frame::Request { id, payload } => {
+                    if self.permits == 0 && !self.reserve(false) {
+                        *waited = true;
+                        hand_over(&connection, requests);
+                        tokio::select! {
+                            () = self.permit() => {}
+                            () = core.lifetime.stop.cancelled() => continue,
+                        }
+                    }
+                    self.permits -= 1;
+                    requests.push(InboundRequest::new(&connection, id, payload));
+                }
+                Frame::Subscribe { id, filters } => {
+                    let most = core.lifetime.context.limits.subscriptions_per_connection;
+                    let mut hub = core.hub();
+                    if let Some(granted) = hub.subscribe(number, id, filters, most)? {
+                        // Under the lock: before anything that is published from now on.
+                        connection.confirm(id, granted);
+                    }
+                }
+                Frame::Unsubscribe(id) => core.hub().unsubscribe(number, id),
+                Frame::Ping => {}
+                _ => return Err(Violation("a frame that means nothing here")),
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes permits, if there are any. If not, the connection waits in line for them.
+    fn reserve(&mut self, in_turn: bool) -> bool {
+        let core = &self.connection.core;
+        let number = self.connection.number();
+        let (granted, next) = core.requests.reserve(number, PERMITS, in_turn);
+        self.permits += granted;
+        core.resume(next);
+        granted > 0
+    }
+
+    /// Waits for its turn to take permits.
+    async fn permit(&mut self) {
+        loop {
+            self.connection.permits.notified().await;
+            if self.reserve(true) {
+                return;
+            }
+        }
+    }
+}
+
+/// Hands requests to the handler.
+fn hand_over(connection: &Connection, requests: &mut Vec<InboundRequest>) {
+    if !requests.is_empty() {
+        connection.expect_answers(requests.len());
+        connection.core.requests.push(requests);
+    }
+}
+
+/// Watches over a connection until a session stands with its peer.
+struct Admission {
+    /// Gone when it was admitted.
+    pending: Option<(AdmissionLimits, Alarm)>,
+}
+
+impl Admission {
+    fn new(connection: &Connection) -> Self {
+        let context = connection.context();
+        let limits = context.limits.admission.clone();
+        Self {
+            pending: limits.map(|limits| {
+                let alarm = Alarm::new(context.clock.after(limits.time));
+                (limits, alarm)
+            }),
+        }
+    }
+
+    /// Looks whether the peer was admitted meanwhile, and bounds its unfinished requests if not.
+    fn look<R>(&mut self, reader: &mut Reader<R>) -> Result<(), Violation> {
+        let Some((limits, _)) = &self.pending else {
+            return Ok(());
+        };
+        if reader.connection.is_admitted() {
+            let context = reader.connection.context();
+            let max_message = context.limits.max_message;
+            reader.frames.set_max_message(max_message);
+            reader.report_partial(0);
+            self.pending = None;
+        } else if reader.report_partial(reader.frames.partial_bytes()) > limits.partial_bytes {
+            return Err(Violation("too many bytes of requests without a session"));
+        }
+        Ok(())
+    }
+
+    /// Resolves when a peer that was not admitted has had its time.
+    async fn over(&mut self) {
+        match &mut self.pending {
+            Some((_, alarm)) => alarm.rings().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    fn check(&self, connection: &Connection) -> Result<(), Violation> {
+        match connection.is_admitted() {
+            true => Ok(()),
+            false => Err(Violation("no session in time")),
+        }
+    }
+}
+
+/// The task that writes.
+#[derive(Debug)]
+pub(super) struct Writer<W> {
+    pub(super) connection: Arc<Connection>,
+    pub(super) pipe: W,
+}
+
+impl<W: WritePipe> Writer<W> {
+    /// Writes until the connection ends, or a graceful end has come to its own.
+    pub(super) async fn run(mut self) {
+        let connection = Arc::clone(&self.connection);
+        tokio::select! {
+            biased;
+            () = connection.closed.cancelled() => self.pipe.abort(),
+            written = self.write() => match written {
+                Ok(()) => connection.flushed.cancel(),
+                Err(error) => {
+                    tracing::debug!(peer = %connection.peer, %error, "a connection broke");
+                    self.pipe.abort();
+                    connection.close();
+                }
+            }
+        }
+    }
+
+    async fn write(&mut self) -> io::Result<()> {
+        let connection = Arc::clone(&self.connection);
+        let lifetime = &connection.core.lifetime;
+        let clock = lifetime.context.clock;
+        let keepalive = Keepalive::new(&lifetime.context.limits, connection.client.ping);
+        let (mut buffer, mut drained) = (SendBuffer::default(), Drained::default());
+        let mut ping = PingTimer::new(clock.now(), keepalive.ping_after);
+        let mut alarm = Alarm::new(ping.deadline());
+        let mut stopping = lifetime.stop.is_cancelled();
+        loop {
+            match connection.drain(&mut buffer, &mut drained) {
+                Next::Write => {
+                    self.write_all(&mut buffer, &keepalive).await?;
+                    ping.spoke(clock.now());
+                    continue;
+                }
+                Next::Closed => return Err(ErrorKind::ConnectionAborted.into()),
+                Next::Wait { answers_are_due } => {
+                    if stopping && !answers_are_due {
+                        return self.finish().await;
+                    }
+                }
+            }
+            tokio::select! {
+                biased;
+                () = connection.wake.notified() => gather(|| connection.waiting()).await,
+                () = lifetime.stop.cancelled(), if !stopping => stopping = true,
+                () = clock.until(lifetime.deadline()), if stopping => {
+                    lifetime.cut_short();
+                    return Err(ErrorKind::TimedOut.into());
+                }
+                () = alarm.rings() => {
+                    if clock.now() >= ping.deadline() {
+                        // Idle now: what it needed while it was busy goes.
+                        buffer.rest();
+                        connection.rest();
+                        drained = Drained::default();
+                        buffer.frame(FrameKind::Ping, &[], &Bytes::new());
+                        self.write_all(&mut buffer, &keepalive).await?;
+                        ping.spoke(clock.now());
+                    }
+                    alarm.set(ping.deadline());
+                }
+            }
+        }
+    }
+
+    /// Writes `buffer`. A peer that takes nothing for as long as a silent one would have is cut: our
+    /// own clients read whatever comes, so its process or the way to it is gone.
+    async fn write_all(
+        &mut self,
+        buffer: &mut SendBuffer,
+        keepalive: &Keepalive,
+    ) -> io::Result<()> {
+        let lifetime = &self.connection.core.lifetime;
+        let clock = lifetime.context.clock;
+        loop {
+            let mut until = clock.after(keepalive.dead_after);
+            if lifetime.stop.is_cancelled() {
+                until = until.min(lifetime.deadline());
+            }
+            let writing = poll_fn(|cx| buffer.poll_write(cx, &mut self.pipe));
+            match clock.deadline(until, writing).await {
+                Ok(written) => {
+                    if written? {
+                        return Ok(());
+                    }
+                }
+                Err(elapsed) => {
+                    if lifetime.stop.is_cancelled() {
+                        lifetime.cut_short();
+                    }
+                    return Err(io::Error::new(ErrorKind::TimedOut, elapsed));
+                }
+            }
+        }
+    }
+
+    /// Tells the peer that nothing follows.
+    async fn finish(&mut self) -> io::Result<()> {
+        let lifetime = &self.connection.core.lifetime;
+        let clock = lifetime.context.clock;
+        let finishing = poll_fn(|cx| self.pipe.poll_finish(cx));
+        match clock.deadline(lifetime.deadline(), finishing).await {
+            Ok(finished) => finished,
+            Err(elapsed) => {
+                lifetime.cut_short();
+                Err(io::Error::new(ErrorKind::TimedOut, elapsed))
+            }
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! The serving side: its parts, and how it ends.
+
+mod accept;
+mod connection;
+mod connection_tasks;
+mod departures;
+mod greet;
+mod publisher;
+mod refusal_log;
+mod requests;
+
+use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use saline_protocol::transport::{Context, Endpoint, Peer, Result, ServeAt, Server, ServerControl};
+use tokio::sync::Notify;
+use tokio_util::sync::DropGuard;
+
+use self::accept::accept;
+use self::connection::Connection;
+use self::departures::{DepartureQueue, EngineDepartures};
+use self::publisher::EnginePublisher;
+use self::refusal_log::RefusalLog;
+use self::requests::{EngineRequests, RequestQueue};
+use crate::pipe::Listener;
+use crate::state::Hub;
+use crate::{GRACE, Lifetime, lock};
+
+/// Serves the connections of `listeners`, which are bound at `bound`: what a backend returns from
+/// [`Transport::serve`](saline_protocol::transport::Transport::serve). `certificate` is the SHA-256 of
+/// the certificate that the listeners show. Has to be called inside a Tokio runtime.
+pub fn serve<L: Listener>(
+    listeners: Vec<L>,
+    bound: Endpoint,
+    certificate: Option<[u8; 32]>,
+    context: Context,
+) -> Server {
+    let limits = &context.limits;
+    let core = Arc::new(ServerCore {
+        requests: RequestQueue::new(limits.requests_unanswered),
+        hub: Mutex::default(),
+        departures: DepartureQueue::new(limits.connections),
+        connections: AtomicU64::new(0),
+        half_open: AtomicUsize::new(0),
+        partial_bytes: AtomicUsize::new(0),
+        certificate,
+        refusals: RefusalLog::default(),
+        emptied: Notify::new(),
+        lifetime: Lifetime::new(context, GRACE),
+    });
+    let lifetime = &core.lifetime;
+    let open = Arc::new(CloseOnDrop(Arc::clone(&core)));
+    for listener in listeners {
+        lifetime.spawn(Box::pin(accept(listener, Arc::clone(&open))));
+    }
+    let alive = Arc::new(lifetime.cut.clone().drop_guard());
+    Server::new(
+        Box::new(EngineRequests {
+            core: Arc::clone(&core),
+            _alive: Arc::clone(&alive),
+        }),
+        Arc::new(EnginePublisher {
+            core: Arc::clone(&core),
+            _alive: Arc::clone(&alive),
+        }),
+        Arc::new(EngineControl {
+            core: Arc::clone(&core),
+            _alive: alive,
+        }),
+        ServeAt {
+            requests: bound,
+            publications: None,
+        },
+    )
+    .with_departures(EngineDepartures { core })
+}
+
+/// What all parts of one server share.
+#[derive(Debug)]
+struct ServerCore {
+    requests: RequestQueue,
+    /// Locked before the queue of a connection.
+    hub: Mutex<Hub<Arc<Connection>>>,
+    departures: DepartureQueue,
+    lifetime: Arc<Lifetime>,
+    /// The number of the last connection.
+    connections: AtomicU64,
+    /// Connections that have not greeted.
+    half_open: AtomicUsize,
+    /// Bytes of unfinished requests of connections that are not admitted.
+    partial_bytes: AtomicUsize,
+    certificate: Option<[u8; 32]>,
+    refusals: RefusalLog,
+    /// Tells that the last connection has ended.
+    emptied: Notify,
+}
+
+impl ServerCore {
+    fn hub(&self) -> MutexGuard<'_, Hub<Arc<Connection>>> {
+        lock(&self.hub)
+    }
+
+    /// Gives back the permits of requests that are answered.
+    fn release_permits(&self, permits: usize) {
+        self.resume(self.requests.release(permits));
+    }
+
+    /// Tells a connection that it may reserve permits.
+    fn resume(&self, connection: Option<u64>) {
+        let mut next = connection;
+        while let Some(connection) = next {
+            let found = self.hub().get(connection).cloned();
+            match found {
+                Some(connection) => return connection.permits.notify_one(),
+                // It has gone meanwhile: another one may.
+                None => next = self.requests.leave(connection),
+            }
+        }
+    }
+
+    /// Removes a connection and closes it. Returns false when it has gone.
+    fn disconnect(&self, connection: u64) -> bool {
+        let (removed, is_empty) = {
+            let mut hub = self.hub();
+            (hub.remove(connection), hub.is_empty())
+        };
+        let Some(removed) = removed else {
+            return false;
+        };
+        removed.close();
+        if is_empty {
+            self.emptied.notify_waiters();
+        }
+        true
+    }
+
+    /// Waits until no connection is left.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when the future is dropped.
+    async fn empty(&self) {
+        loop {
+            let emptied = self.emptied.notified();
+            tokio::pin!(emptied);
+            emptied.as_mut().enable();
+            if self.hub().is_empty() {
+                return;
+            }
+            emptied.await;
+        }
+    }
+
+    fn close(&self) {
+        self.requests.end();
+        self.departures.end();
+        let members = self.hub().close();
+        for member in members {
+            member.close();
+        }
+        self.emptied.notify_waiters();
+    }
+}
+
+/// Held by every task of a server. When the last is gone, however they ended, nobody waits for ever.
+#[derive(Debug)]
+struct CloseOnDrop(Arc<ServerCore>);
+
+impl Drop for CloseOnDrop {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+/// Cuts and admits peers, and ends the server.
+#[derive(Debug)]
+struct EngineControl {
+    core: Arc<ServerCore>,
+    _alive: Arc<DropGuard>,
+}
+
+#[async_trait]
+impl ServerControl for EngineControl {
+    fn admitted(&self, peer: Peer) -> bool {
+        let hub = self.core.hub();
+        // Under the lock: whoever removes the connection then sees that it was admitted.
+        let found = hub.get(peer.connection);
+        found.inspect(|connection| connection.admit()).is_some()
+    }
+
+    fn disconnect(&self, peer: Peer) -> bool {
+        self.core.disconnect(peer.connection)
+    }
+
+    fn certificate(&self) -> Option<[u8; 32]> {
+        self.core.certificate
+    }
+
+    async fn shutdown(&self, deadline: Duration) -> Result<()> {
+        self.core.hub().silence();
+        self.core.requests.end();
+        let ended = self.core.lifetime.shutdown(deadline).await;
+        self.core.close();
+        ended
+    }
+}

@@ -1,0 +1,236 @@
+//! When an idle connection says something, and when a silent one is dead.
+
+use std::time::Duration;
+
+use saline_protocol::transport::{Instant, Limits};
+
+/// No peer can ask to be pinged more often.
+const MOST_OFTEN: Duration = Duration::from_millis(50);
+
+/// The times of one connection, from the limits of this end and what the peer asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Keepalive {
+    /// An end that was silent so long says something. Both ends do, so neither has to answer.
+    pub ping_after: Duration,
+    /// A peer that was silent so long is gone. Less than the two
+    /// [`ping_interval`](Limits::ping_interval)s that the contract allows, so that what follows is
+    /// done in time too.
+    pub dead_after: Duration,
+}
+
+impl Keepalive {
+    /// Returns the times for an end with `limits` whose peer wants to hear something every
+    /// `peer_ping`.
+    #[must_use]
+    pub fn new(limits: &Limits, peer_ping: Duration) -> Self {
+        let often = limits.ping_interval.min(peer_ping.max(MOST_OFTEN));
+        Self {
+            ping_after: often * 3 / 4,
+            dead_after: limits.ping_interval * 39 / 20,
+        }
+    }
+}
+
+/// Judges the silence of a peer that may have gone without a FIN.
+///
+/// Time in which this process did not run (a machine that is overloaded, suspended or moved) says
+/// nothing about the peer: whoever drives the timer looks at [`deadline`](Self::deadline), and a look
+/// that comes late gives the peer the missing time. So a connection is not cut because its own end
+/// was asleep. Every byte is a sign of life, not every message, because a large one takes its time.
+///
+/// ```
+/// use std::time::Duration;
+/// use saline_engine::IdleTimer;
+/// use saline_protocol::transport::Clock;
+///
+/// let start = Clock.now();
+/// let mut timer = IdleTimer::new(start, Duration::from_secs(8));
+/// timer.heard(start + Duration::from_secs(3));
+/// let mut now = timer.deadline();
+/// while !timer.is_dead(now) {
+///     now = timer.deadline();
+/// }
+/// assert_eq!(now, start + Duration::from_secs(11));
+/// ```
+#[derive(Debug, Clone)]
+pub struct IdleTimer {
+    dead_after: Duration,
+    heard: Instant,
+    /// When to look next: not at every sign of life, which are many.
+    deadline: Instant,
+}
+
+impl IdleTimer {
+    /// Returns the timer of a peer that was heard `now` and is dead after a silence of `dead_after`.
+    #[must_use]
+    pub fn new(now: Instant, dead_after: Duration) -> Self {
+        Self {
+            dead_after,
+            heard: now,
+            deadline: now + dead_after / 2,
+        }
+    }
+
+    /// Takes note that the peer said something.
+    pub fn heard(&mut self, now: Instant) {
+        self.heard = now;
+    }
+
+    /// Returns when to ask [`is_dead`](Self::is_dead) next.
+    #[must_use]
+    pub fn deadline(&self) -> Instant {
+        self.deadline
+    }
+
+    /// Returns whether the peer has been silent for too long. Asked at the deadline, and what has
+    /// arrived by then is reported first.
+    pub fn is_dead(&mut self, now: Instant) -> bool {
+        let late = now.saturating_duration_since(self.deadline);
+        if late > self.dead_after / 16 {
+            self.heard = (self.heard + late).min(now);
+        }
+        let dead = self.heard + self.dead_after;
+        if now >= dead {
+            return true;
+        }
+        // Once at half of the time, and then in steps, so that an end which slept shows.
+        let half = self.heard + self.dead_after / 2;
+        let step = now + self.dead_after / 8;
+        self.deadline = half.max(step).min(dead);
+        false
+    }
+}
+
+/// Tells when an end that has nothing to say has to say something all the same.
+#[derive(Debug, Clone)]
+pub struct PingTimer {
+    ping_after: Duration,
+    spoke: Instant,
+}
+
+impl PingTimer {
+    /// Returns the timer of an end that spoke `now` and speaks again after `ping_after`.
+    #[must_use]
+    pub fn new(now: Instant, ping_after: Duration) -> Self {
+        Self {
+            ping_after,
+            spoke: now,
+        }
+    }
+
+    /// Takes note that something was written.
+    pub fn spoke(&mut self, now: Instant) {
+        self.spoke = now;
+    }
+
+    /// Returns when a ping is due, unless something is written before.
+    #[must_use]
+    pub fn deadline(&self) -> Instant {
+        self.spoke + self.ping_after
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use saline_protocol::transport::Clock;
+
+    const DEAD: Duration = Duration::from_secs(8);
+
+    fn seconds(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    /// Looks at every deadline until the peer is dead, and returns when that was.
+    fn death(timer: &mut IdleTimer) -> Instant {
+        loop {
+            let now = timer.deadline();
+            if timer.is_dead(now) {
+                return now;
+            }
+        }
+    }
+
+    #[test]
+    fn a_silent_peer_is_dead_at_its_time_exactly() {
+        let start = Clock.now();
+        let mut timer = IdleTimer::new(start, DEAD);
+        assert_eq!(death(&mut timer) - start, DEAD);
+    }
+
+    #[test]
+    fn time_that_was_slept_through_does_not_count() {
+        let start = Clock.now();
+        let mut timer = IdleTimer::new(start, DEAD);
+        // A look was due after four seconds; it comes 100 seconds late.
+        assert!(!timer.is_dead(start + seconds(104)));
+        assert_eq!(death(&mut timer) - start, DEAD + seconds(100));
+    }
+
+    #[test]
+    fn each_end_pings_as_often_as_either_wants_within_reason() {
+        let mut limits = Limits::default();
+        limits.ping_interval = seconds(4);
+        let times = |peer| Keepalive::new(&limits, peer);
+        assert_eq!(times(seconds(60)).ping_after, seconds(3));
+        assert_eq!(times(seconds(2)).ping_after, seconds(2) * 3 / 4);
+        assert_eq!(times(Duration::ZERO).ping_after, MOST_OFTEN * 3 / 4);
+        assert_eq!(times(seconds(60)).dead_after, seconds(4) * 39 / 20);
+    }
+
+    #[test]
+    fn a_ping_is_due_after_the_last_word() {
+        let start = Clock.now();
+        let mut timer = PingTimer::new(start, seconds(3));
+        assert_eq!(timer.deadline(), start + seconds(3));
+        timer.spoke(start + seconds(2));
+        assert_eq!(timer.deadline(), start + seconds(5));
+    }
+
+    proptest! {
+        /// Whatever is heard when: looked at in time, the peer is dead exactly `DEAD` after its last
+        /// word, and no earlier.
+        #[test]
+        fn death_comes_a_whole_silence_after_the_last_word(words in prop::collection::vec(0u64..7900, 0..40)) {
+            let start = Clock.now();
+            let mut timer = IdleTimer::new(start, DEAD);
+            let mut last = start;
+            for word in words {
+                let at = last + Duration::from_millis(word);
+                while timer.deadline() < at {
+                    let now = timer.deadline();
+                    prop_assert!(!timer.is_dead(now));
+                }
+                timer.heard(at);
+                last = at;
+            }
+            prop_assert_eq!(death(&mut timer), last + DEAD);
+        }
+
+        /// However late the looks come, a peer gets at least a whole silence, and what this end slept
+        /// through is all that is added.
+        #[test]
+        fn late_looks_give_time_and_never_take_any(lates in prop::collection::vec(0u64..20_000, 0..10)) {
+            let start = Clock.now();
+            let mut timer = IdleTimer::new(start, DEAD);
+            let mut slept = Duration::ZERO;
+            let mut now = start;
+            let mut dead = false;
+            for late in lates {
+                let late = Duration::from_millis(late);
+                now = timer.deadline() + late;
+                slept += late;
+                dead = timer.is_dead(now);
+                if dead {
+                    break;
+                }
+            }
+            if !dead {
+                now = death(&mut timer);
+            }
+            prop_assert!(now - start >= DEAD);
+            prop_assert!(now - start <= DEAD + slept);
+        }
+    }
+}

@@ -1,0 +1,22 @@
+//! The middle of the engine, without input or output: state machines that take events and the time
+//! and return what is to be done. They spawn nothing, wait for nothing and read no clock; the modules
+//! `client` and `server` drive them.
+
+mod client_subscriptions;
+mod hub;
+mod inbox;
+mod keepalive;
+mod outbound_queue;
+mod pending_requests;
+mod request_table;
+mod staged_requests;
+mod subscription_index;
+
+pub(crate) use client_subscriptions::{AddError, Announcement, ClientSubscriptions};
+pub(crate) use hub::Hub;
+pub(crate) use inbox::{Inbox, PushResult};
+pub use keepalive::{IdleTimer, Keepalive, PingTimer};
+pub(crate) use outbound_queue::{Drained, EnqueueResult, Next, OutboundQueue};
+pub use pending_requests::{PendingRequests, SubmitResult};
+pub(crate) use staged_requests::StagedRequests;
+pub(crate) use subscription_index::SubscriptionIndex;

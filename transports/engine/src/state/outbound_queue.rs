@@ -1,0 +1,318 @@
+//! What waits to be written to one client: answers, confirmations and publications.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use saline_protocol::transport::{Answer, Limits};
+
+use crate::wire::frame::REQUEST_HEADER;
+use crate::wire::{
+    BOUNDARY, EncodedPublication, FrameKind, PublicationFrame, PublicationRun, SendBuffer,
+};
+
+/// Bytes of answers and confirmations that wait for one client before nothing more is read from it.
+const OWED: usize = 1024 * 1024;
+/// The bytes that an answer or a confirmation counts as, beside its payload: without them, a client
+/// that asks and never reads could queue them without bound.
+const OVERHEAD: usize = 64;
+
+/// The queue of one connection. Answers go before publications; what does not fit into the limits of
+/// publications is dropped, counted for each subscription, and told at its place.
+#[derive(Debug)]
+pub(crate) struct OutboundQueue {
+    answers: VecDeque<(u64, Answer)>,
+    publications: VecDeque<Queued>,
+    /// Publications among them, and the bytes of their payloads.
+    messages: usize,
+    bytes: usize,
+    /// The most of both.
+    most_messages: usize,
+    most_bytes: usize,
+    /// The largest payload that the client takes.
+    largest: usize,
+    /// Bytes of answers and confirmations.
+    owed: usize,
+    /// Requests that were taken and not answered.
+    unanswered: usize,
+    /// The last publication that was for this connection, and the subscriptions that lost it.
+    last: u64,
+    dropped_for: Vec<u64>,
+    /// The writer has nothing to do.
+    is_idle: bool,
+    is_closed: bool,
+}
+
+#[derive(Debug)]
+enum Queued {
+    Publication(PublicationFrame),
+    /// Publications that stand side by side in the log.
+    Run(PublicationRun),
+    /// Among the publications, so that those behind it were published after it.
+    Confirmation {
+        subscription: u64,
+        granted: bool,
+    },
+    /// How many publications each of these subscriptions lost here.
+    Lost(Vec<(u64, u64)>),
+}
+
+/// What became of a publication on one connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum EnqueueResult {
+    Queued,
+    /// Queued, and the queue is half full now.
+    HalfFull,
+    /// There was no room for this subscription.
+    Dropped,
+}
+
+/// What a writer does next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Next {
+    Write,
+    Wait { answers_are_due: bool },
+    Closed,
+}
+
+/// What a writer took out of a queue. Kept for its memory.
+#[derive(Debug, Default)]
+pub(crate) struct Drained {
+    answers: Vec<(u64, Answer)>,
+    publications: Vec<Queued>,
+    /// The reader, which waited because too much was owed, may go on.
+    pub(crate) has_room: bool,
+}
+
+impl OutboundQueue {
+    /// Returns the queue of a client that takes payloads of up to `largest` bytes.
+    pub(crate) fn new(limits: &Limits, largest: usize) -> Self {
+        Self {
+            answers: VecDeque::new(),
+            publications: VecDeque::new(),
+            messages: 0,
+            bytes: 0,
+            most_messages: limits.subscriber_queue_messages,
+            most_bytes: limits.subscriber_queue_bytes,
+            largest,
+            owed: 0,
+            unanswered: 0,
+            last: 0,
+            dropped_for: Vec::new(),
+            is_idle: false,
+            is_closed: false,
+        }
+    }
+
+    /// Forgets everything, and takes nothing from now on.
+    pub(crate) fn close(&mut self) {
+        self.is_closed = true;
+        self.answers = VecDeque::new();
+        self.publications = VecDeque::new();
+        self.owed = 0;
+    }
+
+    /// Returns whether the writer has to be woken for what was queued since it went to wait.
+    pub(crate) fn take_wake(&mut self) -> bool {
+        std::mem::take(&mut self.is_idle)
+    }
+
+    /// Returns whether so much is owed that nothing more may be read.
+    pub(crate) fn is_overdrawn(&self) -> bool {
+        self.owed > OWED
+    }
+
+    /// Returns the bytes that wait, about.
+    pub(crate) fn waiting(&self) -> usize {
+        self.owed + self.bytes + self.messages * REQUEST_HEADER
+    }
+
+    /// Takes note of requests that were handed to the handlers.
+    pub(crate) fn expect_answers(&mut self, requests: usize) {
+        self.unanswered += requests;
+    }
+
+    /// Queues the answer to a request.
+    pub(crate) fn answer(&mut self, request: u64, answer: Answer) {
+        // A request that a reader which was cut had not handed over was not counted.
+        self.unanswered = self.unanswered.saturating_sub(1);
+        if self.is_closed {
+            return;
+        }
+        self.owed += size_of_answer(&answer);
+        self.answers.push_back((request, answer));
+    }
+
+    /// Queues the answer to a subscription.
+    pub(crate) fn confirm(&mut self, subscription: u64, granted: bool) {
+        if self.is_closed {
+            return;
+        }
+        self.owed += OVERHEAD;
+        self.publications.push_back(Queued::Confirmation {
+            subscription,
+            granted,
+        });
+    }
+
+    /// Queues the publication with this number, once for all subscriptions that take it. When there
+    /// is no room it is lost for each of them.
+    pub(crate) fn publish(
+        &mut self,
+        number: u64,
+        publication: &EncodedPublication,
+        subscription: u64,
+    ) -> EnqueueResult {
+        if self.is_closed {
+            return EnqueueResult::Queued;
+        }
+        if self.last == number {
+            // An overlapping filter, or another subscription of the same client.
+            if self.dropped_for.is_empty() || self.dropped_for.contains(&subscription) {
+                return EnqueueResult::Queued;
+            }
+            self.lose(subscription);
+            return EnqueueResult::Dropped;
+        }
+        self.last = number;
+        self.dropped_for.clear();
+        let size = publication.size();
+        let has_room = self.messages < self.most_messages
+            && (self.messages == 0 || self.bytes + size <= self.most_bytes);
+        if !has_room || size > self.largest {
+            self.lose(subscription);
+            return EnqueueResult::Dropped;
+        }
+        self.messages += 1;
+        self.bytes += size;
+        match publication {
+            EncodedPublication::Single(frame) => {
+                self.publications
+                    .push_back(Queued::Publication(frame.clone()));
+            }
+            EncodedPublication::Shared(run) => {
+                let follows = match self.publications.back_mut() {
+                    Some(Queued::Run(last)) => last.extend(run),
+                    _ => false,
+                };
+                if !follows {
+                    self.publications.push_back(Queued::Run(run.clone()));
+                }
+            }
+        }
+        match self.messages == self.most_messages / 2 {
+            true => EnqueueResult::HalfFull,
+            false => EnqueueResult::Queued,
+        }
+    }
+
+    /// Takes note of a loss where the queue ends.
+    fn lose(&mut self, subscription: u64) {
+        self.dropped_for.push(subscription);
+        if let Some(Queued::Lost(lost)) = self.publications.back_mut() {
+            match lost.iter_mut().find(|(other, _)| *other == subscription) {
+                Some((_, count)) => *count += 1,
+                None => lost.push((subscription, 1)),
+            }
+        } else {
+            let lost = vec![(subscription, 1)];
+            self.publications.push_back(Queued::Lost(lost));
+        }
+    }
+
+    /// Moves what is to be written next into `drained`, up to about the boundary of a write beside
+    /// `staged` bytes that wait already.
+    pub(crate) fn drain(&mut self, staged: usize, drained: &mut Drained) -> Next {
+        if self.is_closed {
+            return Next::Closed;
+        }
+        let was_overdrawn = self.is_overdrawn();
+        let mut size = staged;
+        while size < BOUNDARY
+            && let Some((id, answer)) = self.answers.pop_front()
+        {
+            let owed = size_of_answer(&answer);
+            size += owed;
+            self.owed -= owed;
+            drained.answers.push((id, answer));
+        }
+        while size < BOUNDARY
+            && let Some(next) = self.publications.pop_front()
+        {
+            let (messages, bytes) = match &next {
+                Queued::Publication(frame) => (1, frame.size),
+                Queued::Run(run) => (run.messages, run.bytes),
+                Queued::Confirmation { .. } => {
+                    self.owed -= OVERHEAD;
+                    (0, 0)
+                }
+                Queued::Lost(_) => (0, 0),
+            };
+            size += REQUEST_HEADER * messages.max(1) + bytes;
+            self.messages -= messages;
+            self.bytes -= bytes;
+            drained.publications.push(next);
+        }
+        drained.has_room = was_overdrawn && !self.is_overdrawn();
+        if size > 0 {
+            return Next::Write;
+        }
+        self.is_idle = true;
+        Next::Wait {
+            answers_are_due: self.unanswered > 0,
+        }
+    }
+
+    /// Gives back the memory that an idle connection does not need.
+    pub(crate) fn rest(&mut self) {
+        self.answers.shrink_to_fit();
+        self.publications.shrink_to_fit();
+        self.dropped_for = Vec::new();
+    }
+}
+
+fn size_of_answer(answer: &Answer) -> usize {
+    match answer {
+        Answer::Reply(payload) => OVERHEAD + payload.len(),
+        Answer::NoReply => OVERHEAD,
+    }
+}
+
+impl Drained {
+    /// Encodes everything into `buffer`. A reply above `largest` bytes, which the client does not
+    /// take, becomes the news that there is none.
+    pub(crate) fn encode_into(&mut self, buffer: &mut SendBuffer, largest: usize) {
+        let nothing = Bytes::new();
+        for (id, answer) in self.answers.drain(..) {
+            match answer {
+                Answer::Reply(payload) if payload.len() <= largest => {
+                    buffer.frame(FrameKind::Reply, &id.to_le_bytes(), &payload);
+                }
+                _ => buffer.frame(FrameKind::NoReply, &id.to_le_bytes(), &nothing),
+            }
+        }
+        for next in self.publications.drain(..) {
+            match next {
+                Queued::Publication(frame) => frame.put_into(buffer),
+                Queued::Run(run) => run.put_into(buffer),
+                Queued::Confirmation {
+                    subscription,
+                    granted,
+                } => {
+                    let kind = match granted {
+                        true => FrameKind::Subscribed,
+                        false => FrameKind::SubscriptionRefused,
+                    };
+                    buffer.frame(kind, &subscription.to_le_bytes(), &nothing);
+                }
+                Queued::Lost(lost) => {
+                    for (subscription, count) in lost {
+                        let mut body = [0; 16];
+                        body[..8].copy_from_slice(&subscription.to_le_bytes());
+                        body[8..].copy_from_slice(&count.to_le_bytes());
+                        buffer.frame(FrameKind::Lagged, &body, &nothing);
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! The requests of one client by their numbers: queued, taken to be sent, or settled.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use saline_protocol::transport::{Instant, Result};
+
+/// Requests by their numbers, with whatever wakes their callers. A place is used again, a number is
+/// not.
+#[derive(Debug)]
+pub(crate) struct RequestTable<W> {
+    entries: Vec<Entry<W>>,
+    free: Vec<u32>,
+    count: u32,
+    /// Those not yet taken, in order. Numbers of callers that have gone may be among them.
+    queue: VecDeque<u64>,
+    queued: usize,
+}
+
+#[derive(Debug)]
+pub(crate) struct Entry<W> {
+    pub(crate) id: u64,
+    pub(crate) phase: Phase,
+    pub(crate) deadline: Instant,
+    pub(crate) caller: Option<W>,
+}
+
+/// How far a request is.
+#[derive(Debug)]
+pub(crate) enum Phase {
+    Free,
+    Queued(Bytes),
+    /// Taken to be sent, or sent.
+    Taken,
+    Done(Result<Bytes>),
+}
+
+impl<W> Default for RequestTable<W> {
+    fn default() -> Self {
+        Self {
+            entries: Vec::new(),
+            free: Vec::new(),
+            count: 0,
+            queue: VecDeque::new(),
+            queued: 0,
+        }
+    }
+}
+
+impl<W> RequestTable<W> {
+    /// Queues a request and gives it a number.
+    pub(crate) fn insert(&mut self, payload: Bytes, deadline: Instant, caller: W) -> u64 {
+        self.count = self.count.wrapping_add(1);
+        let place = self.free.pop().unwrap_or(self.entries.len() as u32);
+        let id = u64::from(self.count) << 32 | u64::from(place);
+        let entry = Entry {
+            id,
+            phase: Phase::Queued(payload),
+            deadline,
+            caller: Some(caller),
+        };
+        match self.entries.get_mut(place as usize) {
+            Some(free) => *free = entry,
+            None => self.entries.push(entry),
+        }
+        self.queue.push_back(id);
+        self.queued += 1;
+        id
+    }
+
+    /// Returns the request of that number, if its caller still waits.
+    pub(crate) fn get(&mut self, id: u64) -> Option<&mut Entry<W>> {
+        let entry = self.entries.get_mut(place(id))?;
+        (entry.id == id && !matches!(entry.phase, Phase::Free)).then_some(entry)
+    }
+
+    /// Returns every request whose caller has not fetched its outcome.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Entry<W>> {
+        let in_use = |entry: &&Entry<W>| !matches!(entry.phase, Phase::Free);
+        self.entries.iter().filter(in_use)
+    }
+
+    /// Returns whether the request of that number was taken and has no outcome.
+    pub(crate) fn is_taken(&mut self, id: u64) -> bool {
+        matches!(self.get(id).map(|entry| &entry.phase), Some(Phase::Taken))
+    }
+
+    /// Takes the next request of the queue.
+    pub(crate) fn take(&mut self) -> Option<(u64, Bytes)> {
+        loop {
+            let id = self.queue.pop_front()?;
+            let Some(entry) = self.get(id) else {
+                continue;
+            };
+            if let Phase::Queued(payload) = &mut entry.phase {
+                let payload = std::mem::take(payload);
+                entry.phase = Phase::Taken;
+                self.queued -= 1;
+                return Some((id, payload));
+            }
+        }
+    }
+
+    /// Puts one that was taken back to the head of the queue, if its caller still waits.
+    pub(crate) fn put_back(&mut self, id: u64, payload: Bytes) {
+        if let Some(entry) = self.get(id)
+            && matches!(entry.phase, Phase::Taken)
+        {
+            entry.phase = Phase::Queued(payload);
+            self.queue.push_front(id);
+            self.queued += 1;
+        }
+    }
+
+    /// Gives an outcome to a request that has none.
+    pub(crate) fn settle(&mut self, id: u64, outcome: Result<Bytes>, settled: &mut Vec<W>) {
+        let Some(entry) = self.get(id) else {
+            return;
+        };
+        let queued = match entry.phase {
+            Phase::Free | Phase::Done(_) => return,
+            Phase::Queued(_) => 1,
+            Phase::Taken => 0,
+        };
+        entry.phase = Phase::Done(outcome);
+        settled.extend(entry.caller.take());
+        self.queued -= queued;
+    }
+
+    /// Forgets a request. Returns the phase that it was in.
+    pub(crate) fn release(&mut self, id: u64) -> Phase {
+        let Some(entry) = self.get(id) else {
+            return Phase::Free;
+        };
+        let phase = std::mem::replace(&mut entry.phase, Phase::Free);
+        entry.caller = None;
+        self.free.push(id as u32);
+        if matches!(phase, Phase::Queued(_)) {
+            self.queued -= 1;
+            // While the client is not connected nobody takes numbers out of the queue.
+            if self.queue.len() > 2 * self.queued + 64 {
+                let Self { queue, entries, .. } = self;
+                queue.retain(|id| {
+                    let entry = &entries[place(*id)];
+                    entry.id == *id && matches!(entry.phase, Phase::Queued(_))
+                });
+            }
+        }
+        phase
+    }
+}
+
+/// Returns the place of a request, which is the lower half of its number.
+fn place(id: u64) -> usize {
+    id as u32 as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use saline_protocol::transport::Clock;
+
+    fn insert(table: &mut RequestTable<()>, payload: &'static str) -> u64 {
+        table.insert(payload.into(), Clock.now(), ())
+    }
+
+    #[test]
+    fn a_number_is_not_used_again_but_its_place_is() {
+        let mut table = RequestTable::default();
+        let first = insert(&mut table, "first");
+        assert!(matches!(table.release(first), Phase::Queued(_)));
+        let second = insert(&mut table, "second");
+        assert_ne!(first, second);
+        assert_eq!(table.entries.len(), 1);
+        assert!(table.get(first).is_none());
+        table.settle(first, Ok("stale".into()), &mut Vec::new());
+        assert_eq!(table.take(), Some((second, "second".into())));
+        assert_eq!(table.take(), None);
+    }
+
+    #[test]
+    fn a_request_that_is_put_back_comes_first_again() {
+        let mut table = RequestTable::default();
+        let ids = ["a", "b", "c"].map(|payload| insert(&mut table, payload));
+        let taken = [table.take().unwrap(), table.take().unwrap()];
+        table.release(ids[1]);
+        for (id, payload) in taken.into_iter().rev() {
+            table.put_back(id, payload);
+        }
+        assert_eq!(table.take(), Some((ids[0], "a".into())));
+        assert_eq!(table.take(), Some((ids[2], "c".into())));
+        assert_eq!((table.take(), table.queued), (None, 0));
+    }
+
+    #[test]
+    fn callers_that_go_while_nothing_is_sent_leave_nothing() {
+        let mut table = RequestTable::<()>::default();
+        for _ in 0..10_000 {
+            let id = insert(&mut table, "gone");
+            table.release(id);
+        }
+        assert!(table.queue.len() <= 64 && table.entries.len() == 1);
+    }
+}

@@ -1,0 +1,107 @@
+//! Reading the bodies of frames whose lengths were checked.
+
+use bytes::Bytes;
+use saline_protocol::transport::{Topic, TopicFilter};
+
+use super::frame::{Frame, FrameKind, Violation};
+use super::greeting::Greeting;
+
+/// Reads a body. `last` is the topic of the publication before, which most often comes again;
+/// `payload` returns the bytes from a position to the end.
+pub(super) fn decode(
+    kind: FrameKind,
+    body: &[u8],
+    last: &mut Option<Topic>,
+    payload: impl FnOnce(usize) -> Bytes,
+) -> Result<Frame, Violation> {
+    let id = || body.first_chunk().copied().map(u64::from_le_bytes);
+    let short = Violation("a frame that is too short");
+    Ok(match kind {
+        FrameKind::Greeting => Frame::Greeting(Greeting::decode(body)?),
+        FrameKind::Full => Frame::Full,
+        FrameKind::Request => Frame::Request {
+            id: id().ok_or(short)?,
+            payload: payload(8),
+        },
+        FrameKind::Reply => Frame::Reply {
+            id: id().ok_or(short)?,
+            payload: payload(8),
+        },
+        FrameKind::NoReply => Frame::NoReply(id().ok_or(short)?),
+        FrameKind::Subscribe => Frame::Subscribe {
+            id: id().ok_or(short)?,
+            filters: filters(body.get(8..).ok_or(short)?)?,
+        },
+        FrameKind::Subscribed => Frame::Subscribed(id().ok_or(short)?),
+        FrameKind::SubscriptionRefused => Frame::SubscriptionRefused(id().ok_or(short)?),
+        FrameKind::Unsubscribe => Frame::Unsubscribe(id().ok_or(short)?),
+        FrameKind::Publication => {
+            let (topic, from) = publication(body, last)?;
+            Frame::Publication {
+                topic,
+                payload: payload(from),
+            }
+        }
+        FrameKind::Lagged => Frame::Lagged {
+            id: id().ok_or(short)?,
+            count: body
+                .get(8..)
+                .and_then(|rest| rest.first_chunk().copied())
+                .map(u64::from_le_bytes)
+                .ok_or(short)?,
+        },
+        FrameKind::Ping => Frame::Ping,
+    })
+}
+
+/// Returns the topic of a publication, and the position at which its payload begins.
+pub(super) fn publication(
+    body: &[u8],
+    last: &mut Option<Topic>,
+) -> Result<(Topic, usize), Violation> {
+    let (text, rest) = text(body)?;
+    let topic = match last {
+        Some(last) if last.as_str().as_bytes() == text => last.clone(),
+        other => other.insert(topic(text)?).clone(),
+    };
+    Ok((topic, body.len() - rest.len()))
+}
+
+/// Returns the text that stands behind its length, and the rest.
+fn text(bytes: &[u8]) -> Result<(&[u8], &[u8]), Violation> {
+    bytes
+        .split_first_chunk()
+        .and_then(|(length, rest)| rest.split_at_checked(u16::from_le_bytes(*length).into()))
+        .ok_or(Violation("a topic that is cut off"))
+}
+
+fn topic(text: &[u8]) -> Result<Topic, Violation> {
+    let text = std::str::from_utf8(text).ok();
+    text.and_then(|text| Topic::parse(text).ok())
+        .ok_or(Violation("bytes that are no topic"))
+}
+
+fn filters(bytes: &[u8]) -> Result<Vec<TopicFilter>, Violation> {
+    let (count, mut rest) = bytes
+        .split_first_chunk()
+        .ok_or(Violation("a subscription without a count"))?;
+    let count = u16::from_le_bytes(*count);
+    let mut filters = Vec::new();
+    for _ in 0..count {
+        let (&kind, text) = rest
+            .split_first()
+            .ok_or(Violation("a subscription that is too short"))?;
+        let (text, after) = self::text(text)?;
+        let topic = topic(text)?;
+        filters.push(match kind {
+            0 => TopicFilter::Exact(topic),
+            1 => TopicFilter::Prefix(topic),
+            _ => return Err(Violation("a filter of an unknown kind")),
+        });
+        rest = after;
+    }
+    if filters.is_empty() || !rest.is_empty() {
+        return Err(Violation("a subscription that is too long"));
+    }
+    Ok(filters)
+}

@@ -1,0 +1,19 @@
+//! The bytes on the wire: frames, the greeting, and the buffers that frames are read from and
+//! written to.
+
+mod bounds;
+mod decode;
+pub(crate) mod frame;
+mod frame_log;
+mod frame_reader;
+mod greeting;
+mod publication;
+mod send_buffer;
+
+pub(crate) use bounds::Bounds;
+pub(crate) use frame::{Frame, FrameKind, Violation};
+pub(crate) use frame_log::FrameLog;
+pub(crate) use frame_reader::FrameReader;
+pub(crate) use greeting::{Greeting, VERSIONS};
+pub(crate) use publication::{EncodedPublication, PublicationFrame, PublicationRun};
+pub(crate) use send_buffer::{BOUNDARY, SendBuffer};
