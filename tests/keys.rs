@@ -60,7 +60,7 @@ fn deleting_an_accepted_key_ends_its_session_at_once(transport: &'static str) {
     let said = fleet.saline(&["*", "test.ping"]).expect(0);
     assert_eq!(said.stdout, "stays:\n    True\n");
     // Told in band: the one that stayed did not authenticate again.
-    assert_eq!(fleet.master().log.count("minion stays is here"), 1);
+    assert_eq!(fleet.master().log.count("minion stays is connected"), 1);
 }
 
 fn another_key_under_the_same_id_is_denied(transport: &'static str) {

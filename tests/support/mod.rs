@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Far beyond what anything here takes on a busy machine.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Every test of a file, over each transport: `transport: NAME` in both files and nothing else.
 #[macro_export]
@@ -46,7 +46,7 @@ pub struct Log {
 impl Log {
     /// Waits until `count` lines contain `needle`, and returns the last of them.
     pub fn wait_for(&self, needle: &str, count: usize) -> String {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TEST_TIMEOUT;
         let mut lines = self.lines.lock().unwrap();
         loop {
             let found: Vec<_> = lines.iter().filter(|line| line.contains(needle)).collect();

@@ -8,6 +8,7 @@ use std::pin::{Pin, pin};
 use saline_client::{Client, ClientError, JobSpec, Run};
 use saline_config::yaml;
 use saline_protocol::message::{Jid, Value};
+use saline_protocol::target::CompiledTarget;
 use saline_protocol::transport::Registry;
 
 use super::failed;
@@ -32,10 +33,11 @@ pub(crate) async fn saline(
         Ok(arguments) => arguments,
         Err(refused) => return refused.print(screen),
     };
-    // What cannot be read needs no master to be told.
-    if let Err(error) = arguments.target().compile() {
-        return Ok(failed(screen, &ClientError::BadTarget(error.to_string())));
-    }
+    // A malformed target is reported even if no master runs.
+    let target = match arguments.target().compile() {
+        Ok(target) => target,
+        Err(error) => return Ok(failed(screen, &ClientError::BadTarget(error.to_string()))),
+    };
     let config = match settings::load(&arguments.common, &registry) {
         Ok(config) => config,
         Err(line) => {
@@ -53,7 +55,7 @@ pub(crate) async fn saline(
         Ok(client) => client,
         Err(error) => return Ok(failed(screen, &error)),
     };
-    let code = publish(screen, &arguments, &client, interrupt).await;
+    let code = publish(screen, &arguments, target, &client, interrupt).await;
     client.shutdown().await;
     code
 }
@@ -68,10 +70,11 @@ async fn interrupted() {
 async fn publish(
     screen: &mut Screen<'_>,
     arguments: &SalineArguments,
+    target: CompiledTarget,
     client: &Client,
     mut interrupt: Interrupt<'_>,
 ) -> io::Result<u8> {
-    let spec = JobSpec::new(arguments.target(), arguments.function())
+    let spec = JobSpec::new(target, arguments.function())
         .with_arguments(yaml::parse_arguments(arguments.arguments()))
         .asked_by(who::user())
         .with_timeout(arguments.timeout());

@@ -7,6 +7,7 @@
 mod error;
 mod jid;
 mod lookup;
+mod next_expiry;
 mod offers;
 mod prune;
 mod publish;
@@ -20,19 +21,21 @@ mod worker;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, PoisonError};
-use std::time::UNIX_EPOCH;
 
 use rusqlite::Connection;
 use saline_protocol::message::{Jid, MasterTime};
 use saline_protocol::transport::Clock;
 
 pub use error::StoreError;
+pub use next_expiry::NextExpiry;
 pub use offers::may_become;
 pub use publish::{Committed, OUTCOME_KEPT};
 pub use returns::ReturnedPage;
 
 use jid::JidSource;
 use worker::Worker;
+
+use crate::wire_time::master_time;
 
 /// The job store. Every method may be called from any task at once.
 ///
@@ -88,14 +91,9 @@ impl JobStore {
             .next(self.clock.wall())
     }
 
-    /// Now, as the store counts it.
+    /// Returns the master's time, which the store notes with what it writes.
     fn now(&self) -> MasterTime {
-        self.clock
-            .wall()
-            .duration_since(UNIX_EPOCH)
-            .map_or(0, |since| {
-                MasterTime::try_from(since.as_millis()).unwrap_or(MasterTime::MAX)
-            })
+        master_time(self.clock)
     }
 
     /// Has the writer do something, in a transaction with others. `bytes` is about what it carries.

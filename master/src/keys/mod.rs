@@ -5,6 +5,7 @@
 //! blocking is allowed.
 
 mod accepted;
+mod access;
 mod act;
 mod authenticate;
 mod folder;
@@ -21,8 +22,9 @@ use saline_protocol::channel::KeyError;
 use saline_protocol::message::{KeyEntry, KeyState, MinionId};
 use saline_protocol::transport::{Clock, Instant};
 
+pub use access::KeyAccess;
 pub use act::{Applied, KeyChange};
-pub use authenticate::{KeyAnswer, Policy, Verdict};
+pub use authenticate::{Policy, Verdict};
 pub use offline::offline;
 pub use operators::{LOCAL_OPERATOR, OperatorStore};
 pub use root_key::root_key;

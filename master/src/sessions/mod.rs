@@ -3,5 +3,5 @@
 mod session;
 mod table;
 
-pub use session::{OwnNumber, Principal, Session, Standing};
-pub use table::{FirstRecord, Sessions, UNPROVEN, UNPROVEN_FOR};
+pub use session::{OwnNumber, Principal, Session, SessionState};
+pub use table::{PresenceChange, Sessions, UNPROVEN, UNPROVEN_FOR};

@@ -11,7 +11,7 @@ use saline_protocol::channel::record::ResponderRecords;
 use saline_protocol::message::{MinionId, SessionId};
 use saline_protocol::transport::{Clock, Instant};
 
-use super::session::{OwnNumber, Principal, Session, Standing, State, lock};
+use super::session::{Inner, OwnNumber, Principal, Session, SessionState, lock};
 
 /// Sessions that have not sent a first record yet, and half-open handshakes: how many there may be,
 /// and for how long.
@@ -26,13 +26,13 @@ const OPERATOR_IDLE_FOR: Duration = Duration::from_secs(60);
 /// The sessions of one id and key: the one that counts, those it replaced, and one that is coming.
 const PER_KEY: usize = 4;
 /// Sessions of minions whose keys are not accepted, beyond as many as there may be pending keys.
-const WAITING_BESIDE_PENDING: usize = 1024;
+const UNACCEPTED_BESIDE_PENDING: usize = 1024;
 
 #[derive(Debug, Default)]
 struct Table {
     all: HashMap<SessionId, Arc<Session>>,
     /// Those of `all` whose keys were not accepted when they came.
-    waiting: HashSet<SessionId>,
+    unaccepted: HashSet<SessionId>,
     /// Those of `all` that belong to minions, in the order in which they came.
     by_minion: HashMap<MinionId, Vec<(PublicIdentity, SessionId)>>,
     minions: HashMap<MinionId, Arc<Session>>,
@@ -48,23 +48,23 @@ pub struct Sessions {
     started: Instant,
     heartbeat: Duration,
     /// The most sessions that wait.
-    waiting: usize,
+    unaccepted: usize,
 }
 
-/// What a session's record brought about.
+/// How a session's request changed the presence of its minion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FirstRecord {
-    /// Nothing.
-    No,
-    /// A minion that was not there before, or had fallen silent.
+pub enum PresenceChange {
+    /// Not at all.
+    None,
+    /// The minion was not present before, or had fallen silent.
     Arrived,
-    /// A minion that was there with another session, which has ended now.
+    /// The minion was present with another session, which has ended now.
     Replaced,
 }
 
 impl Sessions {
     /// An empty table; a minion is alive for two heartbeats after its last word, and about as many
-    /// may wait to be accepted as there may be pending keys.
+    /// unaccepted sessions are held as there may be pending keys.
     pub fn new(clock: Clock, heartbeat: Duration, max_pending_keys: usize) -> Self {
         Self {
             table: Mutex::default(),
@@ -72,7 +72,7 @@ impl Sessions {
             clock,
             started: clock.now(),
             heartbeat,
-            waiting: max_pending_keys.saturating_add(WAITING_BESIDE_PENDING),
+            unaccepted: max_pending_keys.saturating_add(UNACCEPTED_BESIDE_PENDING),
         }
     }
 
@@ -94,7 +94,7 @@ impl Sessions {
         identity: PublicIdentity,
         listener: usize,
         keys: &SplitKeys,
-        standing: Standing,
+        state: SessionState,
     ) -> Arc<Session> {
         let records = ResponderRecords::new(keys);
         let session = Arc::new(Session {
@@ -103,9 +103,9 @@ impl Sessions {
             identity,
             listener,
             publications: Arc::clone(&records.publications),
-            state: Mutex::new(State {
+            inner: Mutex::new(Inner {
                 records,
-                standing,
+                state,
                 proven: false,
                 lost: false,
                 running: Vec::new(),
@@ -115,11 +115,11 @@ impl Sessions {
         });
         self.unproven.fetch_add(1, Ordering::Relaxed);
         let mut table = lock(&self.table);
-        if standing == Standing::Waiting {
-            if table.waiting.len() >= self.waiting {
+        if state == SessionState::Unaccepted {
+            if table.unaccepted.len() >= self.unaccepted {
                 self.forget_most_silent(&mut table);
             }
-            table.waiting.insert(id);
+            table.unaccepted.insert(id);
         }
         table.all.insert(id, Arc::clone(&session));
         if let Principal::Minion(minion) = &session.principal {
@@ -140,7 +140,7 @@ impl Sessions {
 
     /// Takes a session out of the table and of every index of it.
     fn forget(&self, table: &mut Table, id: SessionId) {
-        table.waiting.remove(&id);
+        table.unaccepted.remove(&id);
         let Some(session) = table.all.remove(&id) else {
             return;
         };
@@ -163,7 +163,7 @@ impl Sessions {
             let session = table.all.get(id);
             session.map_or(0, |s| s.heard.load(Ordering::Relaxed))
         };
-        let Some(id) = table.waiting.iter().min_by_key(|id| heard(id)).copied() else {
+        let Some(id) = table.unaccepted.iter().min_by_key(|id| heard(id)).copied() else {
             return;
         };
         self.forget(table, id);
@@ -171,7 +171,7 @@ impl Sessions {
 
     /// Notes that nothing is left to be proven of a session. Returns whether there was.
     fn prove(&self, session: &Session) -> bool {
-        let first = !std::mem::replace(&mut lock(&session.state).proven, true);
+        let first = !std::mem::replace(&mut lock(&session.inner).proven, true);
         if first {
             self.unproven.fetch_sub(1, Ordering::Relaxed);
         }
@@ -184,55 +184,55 @@ impl Sessions {
     }
 
     /// Notes that `session` spoke. Its first word, when it is accepted, makes it its minion's session.
-    pub fn heard(&self, session: &Arc<Session>) -> FirstRecord {
+    pub fn heard(&self, session: &Arc<Session>) -> PresenceChange {
         session.heard.store(self.since_start(), Ordering::Relaxed);
         let first = self.prove(session);
         let back = {
-            let mut state = lock(&session.state);
-            if state.standing != Standing::Accepted {
-                return FirstRecord::No;
+            let mut inner = lock(&session.inner);
+            if inner.state != SessionState::Accepted {
+                return PresenceChange::None;
             }
-            std::mem::take(&mut state.lost)
+            std::mem::take(&mut inner.lost)
         };
         if first {
             self.seat(session)
         } else if back {
-            FirstRecord::Arrived
+            PresenceChange::Arrived
         } else {
-            FirstRecord::No
+            PresenceChange::None
         }
     }
 
     /// The key of `session` has been accepted while it waited.
-    pub fn accept(&self, session: &Arc<Session>) -> FirstRecord {
+    pub fn accept(&self, session: &Arc<Session>) -> PresenceChange {
         {
-            let mut state = lock(&session.state);
-            if state.standing != Standing::Waiting {
-                return FirstRecord::No;
+            let mut inner = lock(&session.inner);
+            if inner.state != SessionState::Unaccepted {
+                return PresenceChange::None;
             }
-            state.standing = Standing::Accepted;
+            inner.state = SessionState::Accepted;
         }
-        lock(&self.table).waiting.remove(&session.id);
+        lock(&self.table).unaccepted.remove(&session.id);
         self.seat(session)
     }
 
-    fn seat(&self, session: &Arc<Session>) -> FirstRecord {
+    fn seat(&self, session: &Arc<Session>) -> PresenceChange {
         let Principal::Minion(id) = &session.principal else {
-            return FirstRecord::No;
+            return PresenceChange::None;
         };
         let mut table = lock(&self.table);
         // Under the table's lock, which one who ends sessions holds too.
-        if session.standing() != Standing::Accepted {
-            return FirstRecord::No;
+        if session.state() != SessionState::Accepted {
+            return PresenceChange::None;
         }
         match table.minions.insert(id.clone(), Arc::clone(session)) {
             Some(old) if old.id != session.id => {
-                if old.standing() == Standing::Accepted {
-                    old.end(Standing::Replaced);
+                if old.state() == SessionState::Accepted {
+                    old.end(SessionState::Replaced);
                 }
-                FirstRecord::Replaced
+                PresenceChange::Replaced
             }
-            _ => FirstRecord::Arrived,
+            _ => PresenceChange::Arrived,
         }
     }
 
@@ -241,7 +241,7 @@ impl Sessions {
         let mut table = lock(&self.table);
         for (_, session) in table.by_minion.get(id).into_iter().flatten() {
             if let Some(session) = table.all.get(session) {
-                session.end(Standing::KeyGone);
+                session.end(SessionState::KeyGone);
             }
         }
         table.minions.remove(id);
@@ -296,7 +296,7 @@ impl Sessions {
         let mut table = lock(&self.table);
         let kept = |session: &Session| {
             let silent = now.saturating_sub(session.heard.load(Ordering::Relaxed));
-            let kept_for = if !lock(&session.state).proven {
+            let kept_for = if !lock(&session.inner).proven {
                 UNPROVEN_FOR
             } else if matches!(session.principal, Principal::Operator(_)) {
                 OPERATOR_IDLE_FOR
@@ -316,7 +316,7 @@ impl Sessions {
         }
         let silent = table.minions.iter().filter(|(_, s)| !self.is_alive(s));
         silent
-            .filter(|(_, session)| !std::mem::replace(&mut lock(&session.state).lost, true))
+            .filter(|(_, session)| !std::mem::replace(&mut lock(&session.inner).lost, true))
             .map(|(id, _)| id.clone())
             .collect()
     }

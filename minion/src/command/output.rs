@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use crate::leftover;
+use crate::oversize_output;
 
 /// How many times the limit a file takes, before what follows is only counted.
 const FILE_TIMES_LIMIT: u64 = 16;
@@ -47,7 +47,7 @@ impl Output {
                 self.bytes.extend_from_slice(bytes);
                 return;
             }
-            self.spilled = Some(match leftover::create(&self.cache_dir, "output") {
+            self.spilled = Some(match oversize_output::create(&self.cache_dir, "output") {
                 Ok((file, path)) => Spilled::File { file, path },
                 Err(error) => Spilled::Lost(error),
             });

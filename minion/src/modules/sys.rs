@@ -42,7 +42,7 @@ CLI Example:
 
 fn list_functions(call: &Call<'_>) -> Result<Outcome, Failure> {
     let wanted = Wanted::of(call)?;
-    let names = call.host.modules.iter().map(|(name, _)| name);
+    let names = call.modules.iter().map(|(name, _)| name);
     Ok(Value::texts(names.filter(|name| wanted.function(name))).into())
 }
 
@@ -60,7 +60,6 @@ CLI Example:
 fn list_modules(call: &Call<'_>) -> Result<Outcome, Failure> {
     let wanted = Wanted::of(call)?;
     let names: BTreeSet<&str> = call
-        .host
         .modules
         .iter()
         .filter_map(|(name, _)| name.split_once('.'))
@@ -87,7 +86,6 @@ CLI Example:
 fn doc(call: &Call<'_>) -> Result<Outcome, Failure> {
     let wanted = Wanted::of(call)?;
     let docs = call
-        .host
         .modules
         .iter()
         .filter(|(name, _)| wanted.function(name))

@@ -14,7 +14,7 @@ use super::{
     ChannelError, Identity, MasterKeys, MasterTrust, NoiseKey, PublicIdentity, PublicationOpener,
 };
 use crate::message::{
-    AuthAnswer, Class, GroupKeyMaterial, Header, Kind, MinionId, Refusal, Role, SessionId, decode,
+    Admission, Class, GroupKeyMaterial, Header, Kind, MinionId, Refusal, Role, SessionId, decode,
     encode,
 };
 use crate::transport::{Client, Instant};
@@ -50,7 +50,7 @@ pub struct Established {
     /// To ask in.
     pub session: Session,
     /// What the master says of the key.
-    pub answer: AuthAnswer,
+    pub answer: Admission,
     /// The master's keys, to be pinned when this was the first contact.
     pub master: MasterKeys,
 }

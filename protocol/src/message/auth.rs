@@ -42,22 +42,41 @@ pub struct Introduction {
     pub signature: Vec<u8>,
 }
 
-/// What the master answers to one who has proven which keys it holds.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum AuthAnswer {
-    /// Come in.
-    Accepted(Welcome),
-    /// The key waits to be accepted: poll.
+/// The master's decision about a peer that has proven which keys it holds. `W` is what comes with
+/// acceptance: nothing while the master decides, and a [`Welcome`] in the message to the peer.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Admission<W = Welcome> {
+    /// The key is accepted.
+    Accepted(W),
+    /// The key waits to be accepted by an operator; the peer polls.
     Pending,
     /// The key is rejected.
     Rejected,
-    /// Another key is known under this id, and this one was put aside.
+    /// Another key is known under this id; the presented one was put aside.
     Denied,
-    /// The master takes no more minions, or keys, now.
+    /// The master takes no more minions, or no more pending keys, at the moment.
     Full,
 }
 
-impl fmt::Debug for AuthAnswer {
+impl<W> Admission<W> {
+    /// Whether the key is accepted.
+    pub fn is_accepted(&self) -> bool {
+        matches!(self, Self::Accepted(_))
+    }
+
+    /// The same decision with what `welcome` makes of an acceptance.
+    pub fn map<V>(self, welcome: impl FnOnce(W) -> V) -> Admission<V> {
+        match self {
+            Self::Accepted(inner) => Admission::Accepted(welcome(inner)),
+            Self::Pending => Admission::Pending,
+            Self::Rejected => Admission::Rejected,
+            Self::Denied => Admission::Denied,
+            Self::Full => Admission::Full,
+        }
+    }
+}
+
+impl<W> fmt::Debug for Admission<W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Accepted(_) => "Accepted",
@@ -79,14 +98,14 @@ pub struct Welcome {
     /// The largest payload that the master takes, in bytes.
     pub max_message: u64,
     /// Where publications are.
-    pub publications: Publications,
+    pub publications: PublicationAddress,
     /// The group key under which `job/all` is sealed; none for those who are not minions.
     pub group: Option<GroupKeyMaterial>,
 }
 
-/// Where publications are subscribed to.
+/// Where a peer subscribes to publications.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Publications {
+pub enum PublicationAddress {
     /// On the same connection.
     SameConnection,
     /// On the same host, at this port.

@@ -36,19 +36,20 @@ pub enum Kind {
     Refused = 10,
 }
 
-/// How urgent a message is: decides which permit it takes at the master.
+/// The kind of work that a message asks for. It stands in the clear, covered by the seal, so that it
+/// can be read without opening the message; nothing is decided by it, and the master only logs it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Class {
     /// A first contact.
     First = 1,
-    /// A return to a master that is known.
+    /// A new session with a master whose keys are known.
     Resume = 2,
     /// A return of a job.
     Return = 3,
     /// Heartbeats, polls and events.
     Event = 4,
-    /// What can wait: listings, files.
+    /// Requests that can wait, such as listings.
     Bulk = 5,
 }
 

@@ -2,52 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Jid, MinionId, Packed, UnpackError, Value};
+use super::{Packed, UnpackError, Value};
 use crate::transport::{Topic, TopicError};
-
-/// The tags of Salt's bus.
-pub mod tag {
-    use super::{Jid, MinionId};
-
-    /// A minion authenticated, or tried to.
-    pub const AUTH: &str = "salt/auth";
-    /// A key changed.
-    pub const KEY: &str = "salt/key";
-    /// Two minions come under one id.
-    pub const PRESENCE_DUPLICATE: &str = "salt/presence/duplicate";
-    /// Minions came or went.
-    pub const PRESENCE_CHANGE: &str = "salt/presence/change";
-
-    /// A job was published.
-    pub fn job_new(jid: &Jid) -> String {
-        format!("salt/job/{jid}/new")
-    }
-
-    /// A minion returned.
-    pub fn job_return(jid: &Jid, id: &MinionId) -> String {
-        format!("salt/job/{jid}/ret/{id}")
-    }
-
-    /// A minion began.
-    pub fn job_start(jid: &Jid, id: &MinionId) -> String {
-        format!("salt/job/{jid}/start/{id}")
-    }
-
-    /// A minion declined.
-    pub fn job_declined(jid: &Jid, id: &MinionId) -> String {
-        format!("salt/job/{jid}/declined/{id}")
-    }
-
-    /// A minion did not begin in time.
-    pub fn job_expired(jid: &Jid, id: &MinionId) -> String {
-        format!("salt/job/{jid}/expired/{id}")
-    }
-
-    /// What a minion fires stands below this.
-    pub fn minion(id: &MinionId, rest: &str) -> String {
-        format!("salt/minion/{id}/{rest}")
-    }
-}
 
 /// What is told on the bus.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

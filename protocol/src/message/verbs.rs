@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    AuthAnswer, GroupKeyMaterial, Jid, Job, JobSummary, MasterTime, MinionId, OfferState, Packed,
+    Admission, GroupKeyMaterial, Jid, Job, JobSummary, MasterTime, MinionId, OfferState, Packed,
     PackedArguments, RequestId, Return, ReturnVerdict, SignedJob, StoredReturn,
 };
 use crate::target::Target;
@@ -65,7 +65,7 @@ pub enum MinionRequest {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MinionReply {
     /// To `Poll`.
-    Auth(AuthAnswer),
+    Auth(Admission),
     /// To `Heartbeat`.
     Heartbeat(HeartbeatReply),
     /// Done, to what has no other answer.

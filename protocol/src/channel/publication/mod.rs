@@ -1,4 +1,4 @@
-//! Publications: sealed to everybody or to one minion, numbered, and jobs signed once.
+//! Publications: sealed for everybody or for one minion, numbered, and jobs signed once.
 //!
 //! A frame is the envelope's header, the epoch and the number (8 bytes each, big-endian) and the
 //! sealed body. Header, epoch, number and topic are associated data. The header's counter is the
