@@ -1,4 +1,4 @@
-//! What the system and its operator do to the daemons.
+//! The daemons under signals, stops and odd configurations.
 #![allow(
     clippy::unwrap_used,
     reason = "a test that cannot go on says so by panicking"

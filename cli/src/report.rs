@@ -1,4 +1,4 @@
-//! What `saline` prints of a job, and what it ends with.
+//! The report of a job that `saline` prints, and its exit code.
 
 use std::io;
 
@@ -10,18 +10,18 @@ use crate::exit;
 use crate::output::{Format, Style, no_return};
 use crate::screen::Screen;
 
-/// How a job is reported.
+/// The manner of a report.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Manner {
-    /// In which format.
+    /// The output format.
     pub(crate) format: Format,
-    /// In which colours.
+    /// The output style.
     pub(crate) style: Style,
-    /// All at the end, sorted.
+    /// Whether to print everything at the end, sorted.
     pub(crate) as_group: bool,
 }
 
-/// What has become known, printed as it comes.
+/// A report, printed as progress comes in.
 #[derive(Debug)]
 pub(crate) struct Report {
     manner: Manner,
@@ -42,10 +42,10 @@ impl Report {
         }
     }
 
-    /// Takes what became known: returns are printed, who is absent waits for the end.
+    /// Takes a piece of progress. Prints returns at once, and keeps absent minions for the end.
     ///
     /// # Errors
-    /// When it cannot be printed.
+    /// When the output cannot be written.
     pub(crate) fn take(&mut self, screen: &mut Screen<'_>, progress: Progress) -> io::Result<()> {
         match progress {
             Progress::Returned(answer) => self.returned(screen, answer),
@@ -78,10 +78,10 @@ impl Report {
         }
     }
 
-    /// Prints what is left, and says what to end with.
+    /// Prints the rest, and returns the exit code.
     ///
     /// # Errors
-    /// When it cannot be printed.
+    /// When the output cannot be written.
     pub(crate) fn finish(
         mut self,
         screen: &mut Screen<'_>,
@@ -106,7 +106,8 @@ impl Report {
         Ok(exit::GOOD)
     }
 
-    /// Minions that declined were not meant after all: they count when nobody else was.
+    /// Takes the absent minions to be reported. Minions that declined were not targeted after all:
+    /// they count only if no other minion was.
     fn take_absent(&mut self) -> Vec<Absent> {
         let mut absent = std::mem::take(&mut self.absent);
         let somebody_was_meant =
@@ -147,10 +148,10 @@ impl Report {
     }
 }
 
-/// Nobody was meant: nothing was published.
+/// Reports that no minion matched and nothing was published.
 ///
 /// # Errors
-/// When it cannot be printed.
+/// When the output cannot be written.
 pub(crate) fn nobody_matched(screen: &mut Screen<'_>, format: Format) -> io::Result<u8> {
     screen.prose(
         format.is_for_programs(),

@@ -9,7 +9,7 @@ use saline_protocol::transport::Registry;
 
 use crate::server::Master;
 
-/// How long a master that was told to end answers what it has taken.
+/// How long a stopping master may take to answer the requests that it has taken.
 const DRAIN: Duration = Duration::from_secs(10);
 
 /// Runs a master with the transports of `registry` until it is told to end: the whole of a

@@ -79,7 +79,7 @@ async fn a_large_return_comes_whole_and_one_above_the_limit_as_an_error() {
     let line = "head -c 3000000 /dev/zero; head -c 3000000 /dev/zero >&2";
     let above = deployment.ask("m1", "cmd.run_all", &[line.into()]).await;
     let said = above.value.as_str().unwrap();
-    let path = said.split("lies, as MessagePack, in ").nth(1).unwrap();
+    let path = said.split("is stored, as MessagePack, in ").nth(1).unwrap();
     assert!(std::fs::metadata(path).unwrap().len() > 6_000_000);
     minion.stop().await;
 }

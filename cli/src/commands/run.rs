@@ -12,7 +12,7 @@ use crate::arguments::RunArguments;
 use crate::screen::Screen;
 use crate::{exit, settings};
 
-/// The functions that there are.
+/// The names of the functions.
 const FUNCTIONS: [&str; 5] = [
     "jobs.list_job",
     "jobs.list_jobs",
@@ -21,7 +21,7 @@ const FUNCTIONS: [&str; 5] = [
     "state.event",
 ];
 
-/// What is to be run, understood.
+/// A function with its parsed arguments.
 enum Function {
     LookupJid(Jid),
     ListJob(Jid),

@@ -19,7 +19,7 @@ use crate::report::{Manner, Report, nobody_matched};
 use crate::screen::Screen;
 use crate::{exit, settings, who};
 
-/// What Ctrl-C makes ready.
+/// A future that is ready after Ctrl-C.
 type Interrupt<'a> = Pin<&'a mut dyn Future<Output = ()>>;
 
 /// # Errors
@@ -60,7 +60,7 @@ pub(crate) async fn saline(
     code
 }
 
-/// Waits for Ctrl-C; for ever when the signal cannot be had, and then it ends the process.
+/// Waits for Ctrl-C. Waits forever if the signal cannot be caught; Ctrl-C then ends the process.
 async fn interrupted() {
     if tokio::signal::ctrl_c().await.is_err() {
         std::future::pending().await
@@ -139,7 +139,7 @@ async fn follow(
     }
 }
 
-/// What `--async` prints.
+/// Prints the jid for `--async`.
 fn executed(screen: &mut Screen<'_>, format: Format, jid: &Jid) -> io::Result<u8> {
     match format {
         Format::Nested => screen.line(format!("Executed command with job ID: {jid}"))?,
@@ -153,7 +153,7 @@ fn executed(screen: &mut Screen<'_>, format: Format, jid: &Jid) -> io::Result<u8
     Ok(exit::GOOD)
 }
 
-/// What Ctrl-C prints.
+/// Prints the text for Ctrl-C.
 fn leave(screen: &mut Screen<'_>, look_up: Option<&LookUp>) -> u8 {
     screen.complain("\nExiting gracefully on Ctrl-c");
     if let Some(look_up) = look_up {

@@ -7,17 +7,17 @@ use saline_protocol::message::Value;
 use serde::Serialize;
 use serde_json::ser::{Formatter, PrettyFormatter, Serializer};
 
-/// `data` over several lines, without the last newline.
+/// Formats `data` over several lines, without the last newline.
 pub(crate) fn pretty(data: &Value) -> Vec<u8> {
     write(&to_json(data), PrettyFormatter::with_indent(b"    "))
 }
 
-/// `data` in one line, spaced as Python spaces it.
+/// Formats `data` in one line, with Python's spacing.
 pub(crate) fn line(data: &Value) -> Vec<u8> {
     write(&to_json(data), Spaced)
 }
 
-/// The same with every mapping in the order of its keys.
+/// Returns `data` with every mapping in the order of its keys.
 pub(crate) fn sorted(data: &Value) -> Value {
     match data {
         Value::Map(entries) => {
@@ -59,7 +59,7 @@ fn to_json(value: &Value) -> serde_json::Value {
     }
 }
 
-/// `{"a": 1, "b": [1, 2]}`: Python's spacing.
+/// A formatter with Python's spacing: `{"a": 1, "b": [1, 2]}`.
 struct Spaced;
 
 impl Formatter for Spaced {

@@ -20,7 +20,7 @@ const QUEUE: usize = 4096;
 const STAMP: &[BorrowedFormatItem<'_>] =
     format_description!("[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:6]+00:00");
 
-/// Fires events. The bus is best effort: the store is the truth.
+/// Fires events. The bus is best effort; the job store is the truth.
 #[derive(Debug, Clone)]
 pub struct Events {
     queue: mpsc::Sender<Event>,
@@ -62,7 +62,7 @@ impl Events {
     /// Fires an event with these data and a `_stamp`.
     ///
     /// # Cancel safety
-    /// When the future is dropped the event is fired or it is not.
+    /// A dropped future has fired the event or not.
     pub async fn fire<K: Into<String>>(
         &self,
         tag: EventTag,

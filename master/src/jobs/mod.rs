@@ -1,8 +1,8 @@
-//! The job store: what was published, to whom it was offered, and what came back. One SQLite file,
-//! and the truth about every job; the event bus is only its news.
+//! The job store: jobs, their offers to minions, and returns. One SQLite file, which is the truth
+//! about every job; events only report its changes.
 //!
-//! Whatever is acknowledged has been committed and synced to the disk. All writing is done by one
-//! thread, which commits whatever is queued at once; reading is done by another.
+//! Every acknowledged change has been committed and synced to the disk. One thread does all
+//! writing, and commits whatever is queued at once; another thread reads.
 
 mod error;
 mod jid;
@@ -39,21 +39,21 @@ use crate::wire_time::master_time;
 
 /// The job store. Every method may be called from any task at once.
 ///
-/// Dropping it does what is queued and joins its threads, which blocks; [`close`](Self::close)
-/// does the same without blocking a runtime.
+/// Dropping the store finishes the queued work and joins its threads, which blocks;
+/// [`close`](Self::close) does the same without blocking a runtime.
 pub struct JobStore {
     clock: Clock,
     jids: Mutex<JidSource>,
-    /// Whether no rows of removed jobs can be left.
+    /// Whether rows of removed jobs are known to be gone.
     swept: AtomicBool,
-    /// Before the writer, which empties the log when it is the last.
+    /// Dropped before the writer: the last connection to close empties the log.
     reader: Worker,
     writer: Worker,
 }
 
 impl JobStore {
-    /// Opens the store at `path`, making the file (0600), its folder (0700) and its tables as
-    /// needed. Blocks on the disk: for the start of a daemon.
+    /// Opens the store at `path`; creates the file (0600), its folder (0700) and its tables as
+    /// needed. Blocks on the disk, so for the start of a daemon.
     ///
     /// # Errors
     /// When the file cannot be opened, is no store, or was written by a later version.
@@ -73,17 +73,17 @@ impl JobStore {
         })
     }
 
-    /// Does what is queued, refuses what comes later with [`StoreError::Closed`], and ends the
+    /// Finishes the queued work, refuses later calls with [`StoreError::Closed`], and ends the
     /// threads.
     ///
     /// # Cancel safety
-    /// When it is dropped the threads end by themselves.
+    /// The threads end by themselves when the future is dropped.
     pub async fn close(&self) {
         self.reader.close().await;
         self.writer.close().await;
     }
 
-    /// A new jid: the time, made to rise above every jid given out or stored before.
+    /// Returns a new jid: the time, or one above the highest jid so far.
     pub fn next_jid(&self) -> Jid {
         self.jids
             .lock()
@@ -96,7 +96,8 @@ impl JobStore {
         master_time(self.clock)
     }
 
-    /// Has the writer do something, in a transaction with others. `bytes` is about what it carries.
+    /// Runs `act` on the writer's thread, in a transaction with other calls. `bytes` is about the
+    /// size of its data.
     async fn write<T, F>(&self, bytes: usize, act: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
@@ -105,7 +106,7 @@ impl JobStore {
         self.writer.call(bytes, act).await
     }
 
-    /// Has the reader do something.
+    /// Runs `act` on the reader's thread.
     async fn read<T, F>(&self, act: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
@@ -121,7 +122,7 @@ impl std::fmt::Debug for JobStore {
     }
 }
 
-/// The highest jid that is a time. There is no other unless somebody put it there.
+/// Returns the highest jid that is a valid time. A jid that is none was put there from outside.
 fn last_jid(connection: &Connection) -> Result<Option<Jid>, StoreError> {
     let mut statement = connection.prepare("SELECT jid FROM jobs ORDER BY jid DESC")?;
     let mut found = statement.query([])?;

@@ -1,8 +1,7 @@
-//! What is older than it is kept for goes, a little in each transaction, so that returns do not
-//! wait for it.
+//! Deletes expired jobs in small transactions, so that pruning never blocks returns.
 //!
-//! A job's own row goes first: from then on the job is unknown. Then go its returns and offers.
-//! Rows that a crash leaves between the two are found at the first pruning after it.
+//! A job's own row is deleted first, which makes the job unknown; then its returns and offers. Rows
+//! that a crash leaves between the two are found at the first pruning after it.
 
 use std::sync::atomic::Ordering;
 
@@ -11,16 +10,16 @@ use saline_protocol::message::{Jid, MasterTime};
 
 use super::{JobStore, StoreError, publish, rows};
 
-/// Jobs that become unknown in one transaction.
+/// The number of jobs that are deleted in one transaction.
 const JOBS: i64 = 64;
 
-/// Rows that go in one transaction.
+/// The number of rows that are deleted in one transaction.
 const ROWS: usize = 1_000;
 
-/// Bytes of payloads that go in one transaction.
+/// The bytes of payloads that are deleted in one transaction.
 const BYTES: usize = 16 * 1024 * 1024;
 
-/// Pages of 4 KiB that are given back to the file system in one transaction.
+/// The pages of 4 KiB that are returned to the file system in one transaction.
 const PAGES: i64 = 4_096;
 
 impl JobStore {
@@ -76,7 +75,7 @@ impl JobStore {
     }
 }
 
-/// Takes jobs away, and says which.
+/// Deletes the rows of some jobs, and returns their jids.
 fn remove_jobs(
     connection: &Connection,
     before: MasterTime,
@@ -102,7 +101,7 @@ fn remove_jobs(
     Ok(jids)
 }
 
-/// Takes some rows of a job away, and says whether any are left.
+/// Deletes some rows of a job. Returns whether rows are left.
 fn remove_some(connection: &Connection, jid: &Jid) -> Result<bool, StoreError> {
     let mut sizes = connection
         .prepare_cached("SELECT rowid, length(payload) FROM returns WHERE jid = ?1 LIMIT ?2")?;
@@ -145,7 +144,7 @@ fn remove_outcomes(connection: &Connection, now: MasterTime) -> Result<bool, Sto
     Ok(removed == ROWS)
 }
 
-/// Makes the file smaller by some of its free pages, and says whether there are more.
+/// Returns some free pages to the file system. Returns whether more are left.
 fn give_back(connection: &Connection) -> Result<bool, StoreError> {
     let free = |connection: &Connection| -> Result<i64, StoreError> {
         Ok(connection.pragma_query_value(None, "freelist_count", |row| row.get(0))?)
@@ -163,7 +162,8 @@ fn give_back(connection: &Connection) -> Result<bool, StoreError> {
     Ok(after > PAGES && after < before)
 }
 
-/// The jids of offers and returns whose job is gone. It walks from jid to jid, not from row to row.
+/// Returns the jids of offers and returns whose job is gone. Walks from jid to jid, not from row to
+/// row.
 fn orphans(connection: &Connection) -> Result<Vec<Jid>, StoreError> {
     let moment = connection.unchecked_transaction()?;
     let mut jids = Vec::new();

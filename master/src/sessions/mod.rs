@@ -1,4 +1,5 @@
-//! Who is here: sessions, and the table of them. Presence is the table of live ones.
+//! The sessions of peers, and the table of them. A minion is present while its session in the table
+//! lives.
 
 mod session;
 mod table;

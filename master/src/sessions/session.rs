@@ -1,4 +1,4 @@
-//! One session, as the master holds it.
+//! One session, at the master's side.
 
 use std::fmt;
 use std::sync::atomic::AtomicU64;
@@ -59,7 +59,7 @@ pub struct OwnNumber {
     pub last: u64,
 }
 
-/// One session, as the master holds it.
+/// One session, at the master's side.
 pub struct Session {
     /// The session's id.
     pub id: SessionId,

@@ -1,4 +1,4 @@
-//! The program while it runs.
+//! The process of a running program.
 
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -15,23 +15,23 @@ use super::{Command, CommandError, Finished, Output};
 use crate::executor::timespec;
 use crate::host::Host;
 
-/// How long a killed group gets between the polite signal and the other one.
+/// How long a process group may take to end after SIGTERM, before SIGKILL.
 const POLITE: Duration = Duration::from_millis(500);
 
-/// How often to look whether the program ended where the system cannot say.
+/// How often to check whether the program has ended on systems without pidfd.
 const WITHOUT_PIDFD: Duration = Duration::from_millis(20);
 
-/// What is read from a stream at once.
+/// The bytes that are read from a stream at once.
 const CHUNK: usize = 64 * 1024;
 
 impl Command {
-    /// Runs it to its end on this thread.
+    /// Runs the program to its end on this thread.
     ///
-    /// What it printed until its own end is taken; what a program that it left behind in the
-    /// background prints afterwards is not waited for.
+    /// Output is read until the program itself ends. Output of processes that it left in the
+    /// background is not waited for.
     ///
     /// # Errors
-    /// When it cannot be started, and when the minion stops.
+    /// When the program cannot be started, and when the minion stops.
     pub fn run(&self, host: &Host) -> Result<Finished, CommandError> {
         let (program, arguments) = self.argv.split_first().ok_or(CommandError::Empty)?;
         let mut command = std::process::Command::new(program);
@@ -89,7 +89,7 @@ impl Command {
     }
 }
 
-/// A child that leads a process group. Dropping it before it has ended kills the whole group.
+/// A child that leads a process group. Dropping it before its end kills the whole group.
 struct Group {
     child: Child,
     pidfd: Option<OwnedFd>,
@@ -124,7 +124,7 @@ impl Group {
         }
     }
 
-    /// Ends every process of the group: politely, then not.
+    /// Ends every process of the group: with SIGTERM, then with SIGKILL.
     fn kill(&mut self) -> io::Result<ExitStatus> {
         if let Some(status) = self.status {
             return Ok(status);
@@ -163,7 +163,7 @@ struct Running {
     chunk: Box<[u8]>,
 }
 
-/// Why waiting ended.
+/// The reason why a wait ended.
 enum Woken {
     Streams,
     Stopped,
@@ -205,7 +205,8 @@ impl Running {
         })
     }
 
-    /// Waits until a stream is ready, the program has ended, time is over or the minion stops.
+    /// Waits until a stream is ready, the program has ended, the timeout has passed, or the minion
+    /// stops.
     fn wait(&self, host: &Host, deadline: Option<Instant>) -> io::Result<Woken> {
         let stop = host.stop.as_fd();
         let mut wanted = Vec::with_capacity(5);
@@ -234,7 +235,7 @@ impl Running {
         })
     }
 
-    /// Writes and reads what goes without waiting.
+    /// Writes and reads as much as possible without waiting.
     fn transfer(&mut self, input: &[u8]) -> io::Result<()> {
         if let Some(writer) = &mut self.stdin {
             let done = loop {
@@ -259,7 +260,7 @@ impl Running {
     }
 }
 
-/// Reads until nothing is there or the stream has ended; ended streams are closed.
+/// Reads until nothing is available or the stream has ended; closes ended streams.
 fn drain(
     stream: &mut Option<PipeReader>,
     printed: &mut Output,
@@ -296,7 +297,7 @@ fn nonblocking(reader: PipeReader) -> io::Result<PipeReader> {
     Ok(reader)
 }
 
-/// Only our end: the two ends of a pipe have flags of their own.
+/// Sets only this end of the pipe: each end has its own flags.
 fn set_nonblocking(end: impl AsFd) -> io::Result<()> {
     let flags = rustix::fs::fcntl_getfl(&end)?;
     rustix::fs::fcntl_setfl(&end, flags | rustix::fs::OFlags::NONBLOCK)?;

@@ -1,4 +1,4 @@
-//! What a program printed: in memory up to a limit, beyond it in a file.
+//! The output of a program: in memory up to a limit, above it in a file.
 
 use std::fs::File;
 use std::io::Write;
@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use crate::oversize_output;
 
-/// How many times the limit a file takes, before what follows is only counted.
+/// The largest file, as a multiple of the limit; further output is only counted.
 const FILE_TIMES_LIMIT: u64 = 16;
 
-/// What a program printed on one stream.
+/// The output of a program on one stream.
 #[derive(Debug)]
 pub struct Output {
     bytes: Vec<u8>,
@@ -21,14 +21,14 @@ pub struct Output {
 
 #[derive(Debug)]
 enum Spilled {
-    /// The whole output, or its beginning, lies there.
+    /// The whole output, or its beginning, is in this file.
     File { file: File, path: PathBuf },
-    /// It could not be kept.
+    /// The output could not be stored.
     Lost(std::io::Error),
 }
 
 impl Output {
-    /// Nothing yet. More than `limit` bytes go to a file under `cache_dir`.
+    /// Creates an empty output. More than `limit` bytes go to a file under `cache_dir`.
     pub fn new(limit: usize, cache_dir: &Path) -> Self {
         Self {
             bytes: Vec::new(),
@@ -39,7 +39,7 @@ impl Output {
         }
     }
 
-    /// Takes what came.
+    /// Appends bytes.
     pub fn push(&mut self, bytes: &[u8]) {
         self.total += bytes.len() as u64;
         if self.spilled.is_none() {
@@ -67,11 +67,10 @@ impl Output {
         }
     }
 
-    /// The bytes.
+    /// Returns the bytes.
     ///
     /// # Errors
-    /// When there were more than the limit: a text that names the size, the limit and where the
-    /// output lies.
+    /// When there were more than the limit: a text that names the size, the limit and the file.
     pub fn into_bytes(self) -> Result<Vec<u8>, String> {
         let (total, limit) = (self.total, self.limit);
         let too_large = format!("the output of {total} bytes is above the limit of {limit} bytes");

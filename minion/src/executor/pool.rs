@@ -1,13 +1,13 @@
-//! How many functions run at once.
+//! The pool of threads for functions.
 
 use std::sync::Arc;
 
 use saline_protocol::transport::Context;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Threads for functions: so many at once, the others wait for their turn.
+/// A pool that runs a limited number of functions at once; further ones wait.
 ///
-/// The threads are those of the runtime that may block; its own thread, which serves heartbeats
+/// The threads are the runtime's blocking ones. The runtime's own thread, which serves heartbeats
 /// and the transport, never runs a function.
 #[derive(Debug, Clone)]
 pub struct Pool {
@@ -20,7 +20,7 @@ pub struct Pool {
 pub struct Place(#[allow(dead_code, reason = "held for its drop")] OwnedSemaphorePermit);
 
 impl Pool {
-    /// With `places` threads.
+    /// Creates a pool of `places` threads.
     pub fn new(context: Context, places: usize) -> Self {
         let places = places.clamp(1, Semaphore::MAX_PERMITS);
         Self {
@@ -32,16 +32,16 @@ impl Pool {
     /// Waits for a place; none when the pool has been closed.
     ///
     /// # Cancel safety
-    /// A future that is dropped gives up its place in the queue.
+    /// A dropped future leaves the queue.
     pub async fn place(&self) -> Option<Place> {
         let permit = Arc::clone(&self.places).acquire_owned().await;
         permit.ok().map(Place)
     }
 
-    /// Runs `work` on a thread, in that place. None only when it panicked.
+    /// Runs `work` on a thread, in that place. Returns none only when `work` panicked.
     ///
     /// # Cancel safety
-    /// What has begun goes on when the future is dropped, and keeps its place until it ends.
+    /// Work that has begun goes on when the future is dropped, and keeps its place until it ends.
     pub async fn run<T, F>(&self, place: Place, work: F) -> Option<T>
     where
         T: Send + 'static,
@@ -55,7 +55,7 @@ impl Pool {
         running.await.ok()
     }
 
-    /// Nobody gets a place any more. What runs goes on.
+    /// Closes the pool: no further place is given. Running work goes on.
     pub fn close(&self) {
         self.places.close();
     }
@@ -111,7 +111,7 @@ mod tests {
         assert!(pool.place().await.is_some());
     }
 
-    /// Polls once.
+    /// Polls a future once.
     fn futures_now<F: Future>(future: std::pin::Pin<&mut F>) -> Option<F::Output> {
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
         match future.poll(&mut context) {

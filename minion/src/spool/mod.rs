@@ -24,13 +24,13 @@ use file::SpoolFile;
 use index::{Index, State};
 use record::Record;
 
-/// Why a job may not be begun.
+/// The reason why a job may not begin.
 #[derive(Debug, thiserror::Error)]
 pub enum BeginError {
-    /// It has been here.
+    /// The job was begun before.
     #[error("this job has been here")]
     Seen,
-    /// The spool does not take it.
+    /// The spool cannot be written.
     #[error("the spool does not take it: {0}")]
     Io(#[from] io::Error),
 }
@@ -51,11 +51,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Spool {
-    /// Reads what `path` holds. Each job that was begun and did not return gets a return that says
-    /// that it was interrupted.
+    /// Reads the spool at `path`. Every job that was begun and did not return gets a return that
+    /// says that it was interrupted.
     ///
     /// # Errors
-    /// When the file is there and cannot be read.
+    /// When the file exists and cannot be read.
     pub fn open(path: PathBuf, sync_always: bool) -> io::Result<Self> {
         let mut file = SpoolFile::new(path, sync_always);
         let mut index = Index::default();
@@ -100,15 +100,15 @@ impl Spool {
         Ok(spool)
     }
 
-    /// Whether the job has been here.
+    /// Whether the job was begun before.
     pub fn is_seen(&self, jid: &Jid) -> bool {
         lock(&self.index).is_seen(jid)
     }
 
-    /// Notes that `job` begins now. It must not run unless this succeeded.
+    /// Notes that `job` begins now. The job must not run unless this succeeds.
     ///
     /// # Errors
-    /// When it has been here, or cannot be noted.
+    /// When the job was begun before, or cannot be noted.
     pub fn begin(&self, job: &Job) -> Result<(), BeginError> {
         let mut file = lock(&self.file);
         if self.is_seen(&job.jid) {
@@ -125,7 +125,7 @@ impl Spool {
         Ok(())
     }
 
-    /// Keeps a return until it is acknowledged: in the file, or, when that does not take it, in
+    /// Keeps a return until it is acknowledged: in the file, or, if the disk does not take it, in
     /// memory.
     pub fn finish(&self, returned: Return) {
         let jid = returned.jid.clone();
@@ -154,7 +154,7 @@ impl Spool {
         self.returned.notify_one();
     }
 
-    /// The same for a job that could not be begun: it counts as seen from now on.
+    /// Keeps the return of a job that could not begin. The job counts as seen from now on.
     pub fn refuse(&self, expires: MasterTime, returned: Return) {
         let jid = returned.jid.clone();
         self.finish(returned);
@@ -171,19 +171,19 @@ impl Spool {
         self.returned.notified().await;
     }
 
-    /// Takes the oldest job whose return is to be sent. It comes back with
-    /// [`put_back`](Self::put_back), or is [`done`](Self::done).
+    /// Takes the oldest job whose return is to be sent. The caller gives it back with
+    /// [`put_back`](Self::put_back), or finishes it with [`done`](Self::done).
     pub fn take_unsent(&self) -> Option<Jid> {
         lock(&self.index).take_unsent()
     }
 
-    /// The return was not acknowledged.
+    /// Gives back a job whose return was not acknowledged.
     pub fn put_back(&self, jid: &Jid) {
         lock(&self.index).put_back(jid);
         self.returned.notify_one();
     }
 
-    /// The return, when it is in memory.
+    /// Returns the return of a job, if it is in memory.
     pub fn in_memory(&self, jid: &Jid) -> Option<Return> {
         match &lock(&self.index).entries.get(jid)?.state {
             State::Spooled(_, cached) => cached.clone(),
@@ -192,7 +192,7 @@ impl Spool {
         }
     }
 
-    /// The return, read from the file if need be. None when there is none (any more).
+    /// Returns the return of a job, from the file if need be; none if there is none.
     ///
     /// # Errors
     /// When the file cannot be read.
@@ -211,7 +211,8 @@ impl Spool {
         }
     }
 
-    /// The master has the return, or refused it for good. `now` is the master's time, if known.
+    /// Forgets a return that the master has stored or refused for good. `now` is the master's time,
+    /// if known.
     pub fn done(&self, jid: &Jid, now: Option<MasterTime>) {
         let mut file = lock(&self.file);
         if let Err(error) = file.append(&Record::Done { jid: jid.clone() }, false) {
@@ -272,18 +273,18 @@ impl Spool {
         Ok(())
     }
 
-    /// How many jobs returned without an acknowledgement.
+    /// Returns how many returns are not acknowledged.
     pub fn unacknowledged(&self) -> usize {
         lock(&self.index).unacknowledged()
     }
 }
 
-/// What a compaction keeps of a job beside that it was here.
+/// The part of a job's state that a compaction keeps, beside the job's being seen.
 enum Kept {
     Nothing,
-    /// The record that stands there.
+    /// The record at this place.
     Place(index::Place),
-    /// A return that found no room on the disk when it came.
+    /// A return that the disk did not take when it came.
     Return(Return),
 }
 

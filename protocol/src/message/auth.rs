@@ -1,4 +1,4 @@
-//! What is said while a session is made.
+//! The messages of a handshake.
 
 use std::fmt;
 
@@ -6,15 +6,15 @@ use serde::{Deserialize, Serialize};
 
 use super::MasterTime;
 
-/// As what somebody comes.
+/// The role of a peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum Role {
-    /// One per id; counts for presence.
+    /// A minion. One session for each id counts for presence.
     Minion = 1,
-    /// A `saline-call`: several per id.
+    /// A program that runs functions locally on a minion's machine; the master refuses it.
     Caller = 2,
-    /// Somebody who gives orders.
+    /// An operator, who gives orders.
     Operator = 3,
 }
 
@@ -30,8 +30,8 @@ impl TryFrom<u8> for Role {
     }
 }
 
-/// Sent inside the handshake by both sides: which identity vouches for the Noise key. After
-/// libp2p's noise specification.
+/// The introduction that both sides send inside the handshake: the identity that vouches for the
+/// Noise key. After libp2p's noise specification.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Introduction {
     /// The minion's id, or the operator's name; empty for a master.
@@ -64,7 +64,7 @@ impl<W> Admission<W> {
         matches!(self, Self::Accepted(_))
     }
 
-    /// The same decision with what `welcome` makes of an acceptance.
+    /// Returns the same decision, with `welcome` applied to an acceptance.
     pub fn map<V>(self, welcome: impl FnOnce(W) -> V) -> Admission<V> {
         match self {
             Self::Accepted(inner) => Admission::Accepted(welcome(inner)),
@@ -88,7 +88,7 @@ impl<W> fmt::Debug for Admission<W> {
     }
 }
 
-/// What an accepted peer is told.
+/// The message to an accepted peer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Welcome {
     /// The master's clock.
@@ -97,20 +97,20 @@ pub struct Welcome {
     pub heartbeat_ms: u64,
     /// The largest payload that the master takes, in bytes.
     pub max_message: u64,
-    /// Where publications are.
+    /// The address of publications.
     pub publications: PublicationAddress,
-    /// The group key under which `job/all` is sealed; none for those who are not minions.
+    /// The group key under which `job/all` is sealed; only minions get it.
     pub group: Option<GroupKeyMaterial>,
 }
 
-/// Where a peer subscribes to publications.
+/// The address at which a peer subscribes to publications.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PublicationAddress {
-    /// On the same connection.
+    /// The connection of the session.
     SameConnection,
-    /// On the same host, at this port.
+    /// The same host, at this port.
     Port(u16),
-    /// At this path, for one who came over a local endpoint.
+    /// The socket at this path, for a peer on the same machine.
     Path(String),
 }
 

@@ -1,4 +1,4 @@
-//! What is said: the envelope, and the messages inside it.
+//! The messages between a master and its peers: the envelope, and the messages inside it.
 //!
 //! The wire is `postcard` behind an explicit version and kind ([`Header`]). Messages grow by new
 //! kinds and new variants at the end only. The values that functions take and return are
@@ -35,7 +35,7 @@ pub use verbs::{
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// The bytes inside an envelope are not the message that they should be.
+/// The bytes inside an envelope are not the expected message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("not of type {what}: {source}")]
 pub struct DecodeError {
@@ -49,10 +49,10 @@ pub fn encode<T: Serialize>(message: &T) -> Vec<u8> {
     postcard::to_stdvec(message).unwrap_or_default()
 }
 
-/// Decodes a message. Nothing may be left over.
+/// Decodes a message, which must use all bytes.
 ///
 /// # Errors
-/// When the bytes are anything else.
+/// When the bytes are not such a message.
 pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, DecodeError> {
     let error = |source| DecodeError {
         what: short_type_name::<T>(),

@@ -1,4 +1,4 @@
-//! What the quickstart does and says.
+//! The tour of the quickstart.
 
 use std::error::Error;
 use std::io::{self, Write};
@@ -13,17 +13,17 @@ use saline_protocol::transport::{Clock, Registry};
 use crate::Arguments;
 use crate::fleet::Fleet;
 
-/// How long the minions may take to come.
+/// How long the minions may take to connect.
 const STARTUP_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The commands that are shown, as they are typed.
+/// The commands of the tour, as they are typed.
 const COMMANDS: &[&[&str]] = &[
     &["*", "test.ping"],
     &["*", "cmd.run", "echo hello from $(uname -s)"],
     &["*", "grains.item", "os"],
 ];
 
-/// Starts everything, shows the commands, and stays up until Ctrl-C unless told otherwise.
+/// Starts the fleet, runs the commands, and waits for Ctrl-C unless the arguments say to end.
 pub fn run(registry: &Registry, arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -70,7 +70,7 @@ fn say(text: &str) {
     let _ = io::stdout().flush();
 }
 
-/// Starts the minions, accepts their keys as an operator would, and waits until they are here.
+/// Starts the minions, accepts their keys as an operator would, and waits until they are connected.
 async fn welcome(
     registry: &Registry,
     fleet: &mut Fleet,
@@ -149,7 +149,7 @@ fn show(fleet: &Fleet, program: &str, words: &[&str]) -> Result<(), Box<dyn Erro
     }
 }
 
-/// A word as a shell wants it.
+/// Quotes a word for a shell.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     if word.chars().all(plain) {
