@@ -23,7 +23,7 @@ pub enum ClientError {
     },
     /// The key that a master creates at its first start does not exist.
     #[error(
-        "no master answers at {endpoint}: {} is not there, so saline-master was never started with this configuration; start it, or name another configuration folder with -c",
+        "no master answers at {endpoint}: {} does not exist, so saline-master was never started with this configuration; start it, or name another configuration folder with -c",
         path.display()
     )]
     NeverStarted {
@@ -34,7 +34,7 @@ pub enum ClientError {
     },
     /// The master was connected, and has been away for too long.
     #[error(
-        "the master at {endpoint} has been gone for {} s: start saline-master again; what it had taken goes on and its returns are kept",
+        "the master at {endpoint} has been gone for {} s: start saline-master again; minions keep running the jobs that they have begun, and keep the returns",
         gone.as_secs()
     )]
     MasterGone {
@@ -57,7 +57,7 @@ pub enum ClientError {
     Key(#[source] KeyError),
     /// The master does not accept this operator's key.
     #[error(
-        "the master at {endpoint} does not accept the key in {} ({answer}): restart saline-master, which makes it anew",
+        "the master at {endpoint} does not accept the key in {} ({answer}): restart saline-master, which creates a new one",
         path.display()
     )]
     NotAccepted {
@@ -83,7 +83,7 @@ pub enum ClientError {
     },
     /// The master refuses every message.
     #[error(
-        "the master at {endpoint} refuses to talk ({refusal:?}): are both of the same version?"
+        "the master at {endpoint} refuses every message ({refusal:?}): do both have the same version?"
     )]
     Refused {
         /// The master's endpoint.
@@ -98,7 +98,9 @@ pub enum ClientError {
     #[error("bad event tag: {0}")]
     BadTag(String),
     /// There is no such job.
-    #[error("no job {0} is known: it was never published here, or is older than keep_jobs_seconds")]
+    #[error(
+        "job {0} is unknown: it was never published by this master, or is older than keep_jobs_seconds"
+    )]
     NoSuchJob(Jid),
     /// The request is larger than a message may be.
     #[error("the request is too large: {0}; raise max_message_size or send less")]
@@ -107,7 +109,7 @@ pub enum ClientError {
     #[error("the master failed: {0}; its log says more")]
     Failed(String),
     /// The reply does not fit the request.
-    #[error("the master's answer to {0} is not one: are both of the same version?")]
+    #[error("the master's reply to {0} is invalid: do both have the same version?")]
     WrongAnswer(&'static str),
     /// The session failed.
     #[error("the session with the master failed: {0}")]

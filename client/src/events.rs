@@ -55,7 +55,7 @@ impl Events {
                 Delivery::Message { topic, payload } => match Event::decode(&payload) {
                     Ok(event) => BusEvent::Event(event),
                     Err(error) => {
-                        tracing::warn!(%topic, %error, "what is on the bus is not an event");
+                        tracing::warn!(%topic, %error, "ignored a malformed event on the bus");
                         continue;
                     }
                 },

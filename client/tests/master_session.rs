@@ -125,7 +125,7 @@ async fn who_cannot_connect_is_told_why_in_one_line() {
     let root_key = master.config.root_key();
     std::fs::remove_file(&root_key).unwrap();
     let (down, line) = connect().await;
-    assert!(down && line.contains(".root_key is not there"), "{line}");
+    assert!(down && line.contains(".root_key does not exist"), "{line}");
     std::fs::write(&root_key, "nonsense").unwrap();
     let (down, line) = connect().await;
     assert!(!down && line.contains(".root_key"), "{line}");

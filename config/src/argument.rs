@@ -1,4 +1,4 @@
-//! The words that an operator types after a function, read as Salt reads them.
+//! Parses the arguments that an operator types after a function, as Salt does.
 
 use saline_protocol::message::{Arguments, Value};
 

@@ -166,8 +166,8 @@ impl KeyArguments {
     /// The text to be printed instead, if there is nothing to carry out.
     pub(crate) fn read(words: impl IntoIterator<Item = OsString>) -> Result<Self, Refused> {
         let read: Self = read(USAGE, words)?;
-        // `salt-key -F master` is how many have learnt it: the word means nothing there. Elsewhere
-        // it is a name that somebody believes to be acted on.
+        // Salt users often type `salt-key -F master`, where the word has no effect. With another
+        // option the word would be a name that the operator expects to be acted on.
         if let Some(word) = read.words.first()
             && !read.finger_all
         {

@@ -141,7 +141,7 @@ pub(crate) fn read<A: Parser>(
 
 fn message(error: &clap::Error) -> String {
     let option = match error.get(ContextKind::InvalidArg) {
-        // Without the placeholder of its value.
+        // The option without the placeholder of its value.
         Some(ContextValue::String(text)) => text.split([' ', '=', '[']).next().unwrap_or(text),
         Some(ContextValue::Strings(texts)) => texts.first().map_or("", String::as_str),
         _ => "",
@@ -172,8 +172,8 @@ fn message(error: &clap::Error) -> String {
         ErrorKind::TooManyValues | ErrorKind::WrongNumberOfValues if !option.is_empty() => {
             format!("{option} option does not take a value")
         }
-        ErrorKind::InvalidUtf8 => "what was typed is not UTF-8".to_owned(),
-        // One line is enough of what remains.
+        ErrorKind::InvalidUtf8 => "the command line is not UTF-8".to_owned(),
+        // Other errors of the parser: the first line says enough.
         _ => error
             .to_string()
             .lines()

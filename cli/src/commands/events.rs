@@ -3,7 +3,7 @@
 use std::io;
 
 use saline_client::{BusEvent, Client, EventFilter};
-use saline_config::yaml;
+use saline_config::parse_arguments;
 use saline_protocol::message::{Event, Value};
 use saline_protocol::transport::Lost;
 
@@ -30,7 +30,7 @@ impl Wanted {
     /// # Errors
     /// One line that names the mistake.
     pub(crate) fn read(words: &[String]) -> Result<Self, String> {
-        let arguments = yaml::parse_arguments(words);
+        let arguments = parse_arguments(words);
         let mut named = arguments.named;
         for (name, value) in ["tagmatch", "count"].into_iter().zip(&arguments.positional) {
             named.push((name.to_owned(), value.clone()));
@@ -123,14 +123,16 @@ pub(crate) async fn follow(
             }
             Some(BusEvent::Event(_)) => {}
             Some(BusEvent::Lost(Lost::Messages(n))) => {
-                screen.complain(format!("{n} events were lost here: this reads too slowly"));
+                screen.complain(format!(
+                    "{n} events were lost here: this listener reads too slowly"
+                ));
             }
             Some(BusEvent::Lost(Lost::Unknown)) => screen.complain("events were lost here"),
             Some(BusEvent::Disconnected) => {
                 screen.complain("the master is away: waiting for it");
             }
             Some(BusEvent::Connected) => {
-                screen.complain("the master is back: what it fired meanwhile was missed");
+                screen.complain("the master is back: events that it fired meanwhile were missed");
             }
             None => break,
         }

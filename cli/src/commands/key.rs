@@ -151,7 +151,7 @@ impl Keeper<'_> {
         if !self.is_to_be_done(screen, action, done, &keys).await? {
             return Ok(exit::GOOD);
         }
-        // In portions, so that a master with much to do answers others in between.
+        // In portions, so that a busy master can answer other requests in between.
         let mut changed_keys = Vec::new();
         for portion in keys.chunks(PORTION) {
             let Ok(request_id) = RequestId::random() else {
@@ -225,7 +225,7 @@ impl Keeper<'_> {
         let beside = self.format.is_for_programs();
         let answer = screen.ask(question, beside, self.store.context()).await?;
         let answer = match answer.as_deref().map(str::trim) {
-            // Nobody is there to say yes.
+            // The input has ended, so no answer can come.
             None => {
                 screen.prose(beside, "")?;
                 "n"

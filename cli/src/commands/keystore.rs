@@ -29,7 +29,7 @@ impl<'a> KeyStore<'a> {
         match Client::connect(config, registry).await {
             Ok(client) => Ok(Self::Live(client)),
             Err(error) if error.is_master_down() => {
-                tracing::debug!(%error, "working on the key store itself");
+                tracing::debug!(%error, "no master answers; using the key store directly");
                 Ok(Self::Offline { config, act })
             }
             Err(error) => Err(error),

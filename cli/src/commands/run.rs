@@ -85,7 +85,7 @@ pub(crate) async fn run(
 }
 
 fn print(screen: &mut Screen<'_>, text: Option<Vec<u8>>) -> io::Result<u8> {
-    // Salt prints nothing, not an empty line, where there is nothing.
+    // Like Salt, prints nothing, not an empty line, for an empty text.
     match text {
         Some(text) if !text.is_empty() => screen.line(text)?,
         _ => {}

@@ -6,7 +6,7 @@ use std::io;
 use std::pin::{Pin, pin};
 
 use saline_client::{Client, ClientError, JobSpec, Run};
-use saline_config::yaml;
+use saline_config::parse_arguments;
 use saline_protocol::message::{Jid, Value};
 use saline_protocol::target::CompiledTarget;
 use saline_protocol::transport::Registry;
@@ -75,7 +75,7 @@ async fn publish(
     mut interrupt: Interrupt<'_>,
 ) -> io::Result<u8> {
     let spec = JobSpec::new(target, arguments.function())
-        .with_arguments(yaml::parse_arguments(arguments.arguments()))
+        .with_arguments(parse_arguments(arguments.arguments()))
         .asked_by(who::user())
         .with_timeout(arguments.timeout());
     let run = tokio::select! {

@@ -47,7 +47,7 @@ fn to_json(value: &Value) -> serde_json::Value {
         Value::Bool(value) => (*value).into(),
         Value::Int(value) => (*value).into(),
         Value::UInt(value) => (*value).into(),
-        // None for what is not finite.
+        // `null` for numbers that are not finite.
         Value::Float(value) => serde_json::Number::from_f64(*value).into(),
         Value::Text(text) => text.as_str().into(),
         Value::Bytes(bytes) => String::from_utf8_lossy(bytes).into_owned().into(),

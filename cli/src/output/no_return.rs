@@ -6,7 +6,7 @@ use super::colour::Colour;
 /// Formats a minion's name with the indented text below it, without the last newline.
 pub(crate) fn render(name: &str, text: &str, style: Style) -> Vec<u8> {
     let end = style.end();
-    // A list may name anything, also what would command a terminal.
+    // A name in a list may hold any bytes, also escape sequences.
     let name = name.replace('\x1b', "?");
     let mut out = format!("{}{name}{end}:", style.begin(Colour::Cyan));
     for line in text.split('\n') {

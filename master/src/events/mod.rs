@@ -78,7 +78,7 @@ impl Events {
             tag: tag.to_string(),
             data: Value::Map(entries),
         };
-        // The task ends with the master, and then nobody listens any more.
+        // The task ends with the master, when no listener is left.
         let _ = self.queue.send(event).await;
     }
 

@@ -39,10 +39,10 @@ pub enum StoreError {
     #[error("the disk of the job store is full")]
     Full,
     /// Another job has the same jid.
-    #[error("there is a job {0} already")]
+    #[error("job {0} exists already")]
     JidTaken(Jid),
     /// The store holds a value that no version writes: the file was changed from outside.
-    #[error("the job store holds what is not {what}: {found}")]
+    #[error("the job store is damaged: expected {what}, found {found}")]
     Corrupt {
         /// The expected value.
         what: &'static str,

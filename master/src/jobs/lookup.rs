@@ -44,7 +44,7 @@ impl JobStore {
                 "SELECT {} FROM jobs WHERE jid < ?1 ORDER BY jid DESC LIMIT ?2",
                 rows::JOB
             ))?;
-            // A letter stands after every digit.
+            // A letter sorts after every digit.
             let before = before.as_ref().map_or("a", Jid::as_str);
             let mut found = statement.query(params![before, limit.min(LIST_JOBS)])?;
             rows::jobs(&mut found, LIST_BYTES)

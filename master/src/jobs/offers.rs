@@ -17,8 +17,8 @@ const RUNNING_JOBS: usize = 1_024;
 /// The number of offers that expire in one transaction.
 const EXPIRING: i64 = 1_000;
 
-// These name their index: the tables are large, what is open is little, and a plan that scans must
-// fail rather than be slow.
+// These queries name their index: the tables are large, the open offers few, and a query that would
+// scan the table must fail rather than be slow.
 
 const PENDING: &str = "
     FROM offers INDEXED BY offers_open JOIN jobs ON jobs.jid = offers.jid

@@ -151,7 +151,7 @@ fn give_back(connection: &Connection) -> Result<bool, StoreError> {
     };
     let before = free(connection)?;
     if before <= PAGES {
-        // As much as this is soon used again.
+        // This many free pages are soon used again.
         return Ok(false);
     }
     let mut statement = connection.prepare(&format!("PRAGMA incremental_vacuum({PAGES})"))?;

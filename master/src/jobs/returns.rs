@@ -58,7 +58,8 @@ impl JobStore {
     ) -> Result<Option<ReturnedPage>, StoreError> {
         let jid = jid.clone();
         self.read(move |connection| {
-            // One moment for all three, so that no minion stands as returned without its return.
+            // All three are read at one moment, so that no minion is in the state `Returned`
+            // without its return.
             let moment = connection.unchecked_transaction()?;
             let Some(expires) = offers::expires(&moment, &jid)? else {
                 return Ok(None);
@@ -82,7 +83,7 @@ fn store(
     now: MasterTime,
 ) -> Result<ReturnVerdict, StoreError> {
     let jid = returned.jid.as_str();
-    // A job that is being pruned is gone though offers of it may be left.
+    // A job that is being pruned is unknown, though some of its offers may be left.
     let offer: Option<Option<i64>> = connection
         .prepare_cached(
             "SELECT offers.state FROM jobs

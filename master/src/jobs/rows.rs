@@ -56,7 +56,7 @@ pub(super) fn state(number: i64) -> Result<OfferState, StoreError> {
 
 pub(super) fn time(row: &Row<'_>, column: usize) -> Result<MasterTime, StoreError> {
     let time: i64 = row.get(column)?;
-    // A time before 1970 is as good as 1970: long past.
+    // A time before 1970 is read as 1970: both are long past.
     Ok(MasterTime::try_from(time).unwrap_or(0))
 }
 

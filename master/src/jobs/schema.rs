@@ -84,7 +84,8 @@ pub(super) fn open_writer(path: &Path) -> Result<Connection, StoreError> {
         .map_err(|error| StoreError::io(path, error))?;
     file.set_permissions(Permissions::from_mode(0o600))
         .map_err(|error| StoreError::io(path, error))?;
-    // Closing any descriptor of the file drops this process's locks on it, so before SQLite's.
+    // Closing any descriptor of the file drops this process's locks on it, so this happens before
+    // SQLite takes its locks.
     drop(file);
 
     let mut connection = Connection::open_with_flags(

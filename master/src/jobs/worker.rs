@@ -73,7 +73,7 @@ where
             Some(error) => Err(error.clone()),
             None => self.outcome,
         };
-        // Nobody waits any more: it is done all the same.
+        // The caller no longer waits; the command was run all the same.
         let _ = self.reply.send(outcome);
     }
 }
@@ -107,9 +107,9 @@ impl Worker {
             .name(name.to_owned())
             .spawn(move || {
                 work(&connection, queue);
-                // Closing the writer's empties the write-ahead log.
+                // Closing the writer's connection empties the write-ahead log.
                 drop(connection);
-                // Nobody need wait for it.
+                // An error means that the caller of `close` no longer waits.
                 let _ = done.send(());
             })?;
         Ok(Self {
@@ -158,12 +158,12 @@ impl Worker {
     /// Waits until the thread has finished the queued commands and ended.
     pub(super) async fn close(&self) {
         if let Some(orders) = &self.orders {
-            // It has ended already.
+            // An error means that the thread has ended already.
             let _ = orders.send(Order::Close).await;
         }
         let thread = self.take_thread();
         if let Some((thread, ended)) = thread {
-            // Either way it is over.
+            // An error also means that the thread has ended.
             let _ = ended.await;
             join(thread);
         }
@@ -205,7 +205,7 @@ fn next(queue: &mut mpsc::Receiver<Order>) -> Option<Box<dyn Command>> {
 fn read(connection: &Connection, mut queue: mpsc::Receiver<Order>) {
     while let Some(mut command) = next(&mut queue) {
         if command.is_awaited() {
-            // The outcome is in the answer.
+            // The command keeps its outcome for the answer.
             let _ = command.run(connection);
             command.answer(None);
         }
@@ -224,7 +224,7 @@ fn write(connection: &Connection, mut queue: mpsc::Receiver<Order>) {
             }
         }
         let outcome = commit(connection, &mut batch);
-        // Minions try again and again: it is said once.
+        // Minions repeat their requests, so a failure is logged once.
         match &outcome {
             Err(error) if !failing => tracing::error!(%error, "the job store fails"),
             Ok(()) if failing => tracing::info!("the job store works again"),
@@ -262,7 +262,7 @@ fn commit(connection: &Connection, batch: &mut [Box<dyn Command>]) -> Result<(),
             say("SAVEPOINT one")?;
             if let Err(error) = command.run(connection) {
                 if connection.is_autocommit() {
-                    // A full disk or a failing one can end the whole transaction.
+                    // A full or failing disk can end the whole transaction.
                     return Err(error);
                 }
                 say("ROLLBACK TO one")?;
@@ -273,7 +273,7 @@ fn commit(connection: &Connection, batch: &mut [Box<dyn Command>]) -> Result<(),
     };
     let outcome = all();
     if outcome.is_err() && !connection.is_autocommit() {
-        // What cannot even be taken back is taken back when the file is next opened.
+        // If the rollback fails, SQLite rolls back when the file is opened next.
         if let Err(error) = say("ROLLBACK") {
             tracing::error!(%error, "the job store cannot roll back");
         }

@@ -32,7 +32,7 @@ impl AcceptedIds {
         folder: &Folder,
         now: SystemTime,
     ) -> Result<Arc<Vec<MinionId>>, KeyError> {
-        // Before the names, so that a change that comes between is seen the next time.
+        // Read before the names, so that a change in between is noticed the next time.
         let changed = folder.changed()?;
         if self.changed == Some(changed) {
             return Ok(Arc::clone(&self.ids));

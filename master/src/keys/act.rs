@@ -81,7 +81,7 @@ impl KeyStore {
         changes: &mut Vec<KeyChange>,
     ) -> Result<(), KeyError> {
         let mut acting = self.acting();
-        // Whatever happens to them, they are counted again.
+        // Counted again after the action, whatever its result.
         acting.pending = None;
         let outcome = keys.iter().try_for_each(|(from, id)| {
             changes.extend(self.change(action, *from, id)?);
@@ -118,7 +118,8 @@ impl KeyStore {
             {
                 replaced = Some(other);
             }
-            // It is never in no folder: after a crash between the two it is in both.
+            // Written before it is removed: after a crash in between, the key is in both folders
+            // and not in none.
             target.write(id, identity)?;
         }
         self.folder(from).remove(id)?;

@@ -122,7 +122,7 @@ impl Folder {
                 let text = name.to_string_lossy();
                 match MinionId::parse(&text) {
                     Ok(id) => ids.push(id),
-                    // Ours while it is written, or somebody else's notes.
+                    // A file that is being written, or a file of the operator's.
                     Err(_) if text.starts_with('.') => {}
                     Err(error) => {
                         tracing::warn!(folder = %self.path.display(), %error, "skipped: a key's file is named by an id");

@@ -78,7 +78,7 @@ impl KeyStore {
         for state in [Rejected, Accepted, Pending, Denied] {
             match self.folder(state).read(id) {
                 Ok(Found::Key(key)) => return Some((state, key)),
-                // What is meant to be rejected is not to be accepted by a slip of the editor.
+                // A damaged file in the folder of rejected keys still rejects its id.
                 Ok(Found::NoKey) if state == Rejected => return None,
                 Ok(_) => {}
                 Err(error) => {

@@ -221,7 +221,7 @@ impl Sessions {
             return PresenceChange::None;
         };
         let mut table = lock(&self.table);
-        // Under the table's lock, which one who ends sessions holds too.
+        // Checked under the table's lock, which `end_minion` holds too.
         if session.state() != SessionState::Accepted {
             return PresenceChange::None;
         }

@@ -70,7 +70,8 @@ impl Command {
             program: program.clone(),
             source,
         })?;
-        // Our copies of the program's ends go with it: else its streams would never end.
+        // Closes this process's copies of the program's pipe ends; otherwise the streams would
+        // never end.
         drop(command);
         let output = || Output::new(host.max_payload(), &host.cache_dir);
         let running = Running {
@@ -100,7 +101,7 @@ struct Group {
 impl Group {
     fn of(child: Child, host: &Host) -> Self {
         let noted = orphans::note(&host.cache_dir, child.id())
-            .inspect_err(|error| tracing::debug!("a command was not noted: {error}"));
+            .inspect_err(|error| tracing::debug!("cannot note a running command: {error}"));
         let pidfd = Pid::from_raw(i32::try_from(child.id()).unwrap_or_default())
             .and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
         Self {
@@ -132,11 +133,11 @@ impl Group {
         if let Some(pidfd) = &self.pidfd {
             self.signal(Signal::TERM);
             let mut wanted = [PollFd::new(pidfd, PollFlags::IN)];
-            // An error only makes it shorter.
+            // An error only makes the wait shorter.
             let _ = poll(&mut wanted, Some(&timespec(POLITE)));
         }
-        // Also when the leader obeyed: others of its group may not have. It has not been waited
-        // for, so that its number is still its group's.
+        // Also when the leader obeyed: other processes of the group may not have. The leader has
+        // not been waited for, so its number still identifies the group.
         self.signal(Signal::KILL);
         let status = self.child.wait()?;
         self.status = Some(status);
@@ -176,7 +177,7 @@ impl Running {
         loop {
             self.transfer(&command.input)?;
             if self.group.ended()? {
-                // What it wrote last came before its end.
+                // Reads the output that was written just before the end.
                 self.transfer(&command.input)?;
                 break;
             }
@@ -243,7 +244,7 @@ impl Running {
                     Ok(n) => self.written += n,
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => break false,
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                    // It does not want to read: no reason to fail.
+                    // The program does not read its input, which is no failure.
                     Err(_) => break true,
                 }
                 if self.written == input.len() {
@@ -269,7 +270,7 @@ fn drain(
     let Some(reader) = stream else {
         return Ok(());
     };
-    // Bounded, so that one that never stops printing does not outrun its timeout.
+    // Bounded, so that a program that prints without end does not outrun its timeout.
     for _ in 0..16 {
         match reader.read(chunk) {
             Ok(0) => {

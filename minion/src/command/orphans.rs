@@ -28,7 +28,7 @@ pub fn note(cache_dir: &Path, pid: u32) -> io::Result<Noted> {
 
 impl Drop for Noted {
     fn drop(&mut self) {
-        // What stays names a process that is not there any more, which is seen.
+        // A note that stays names a process that has ended, which the next start detects.
         let _ = fs::remove_file(&self.0);
     }
 }
@@ -63,7 +63,7 @@ pub fn end_all(cache_dir: &Path) {
 fn mark(pid: u32) -> Option<String> {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name in parentheses may hold anything; the beginning is the 20th field behind it.
+    // The name in parentheses may hold any bytes; the start time is the 20th field after it.
     let began = stat.rsplit_once(')')?.1.split_whitespace().nth(19)?;
     Some(format!("{} {began}", boot.trim()))
 }
@@ -89,7 +89,7 @@ mod tests {
         let (mut left, mut other) = (child(), child());
         std::mem::forget(note(folder.path(), left.id()).unwrap());
         drop(note(folder.path(), other.id()).unwrap());
-        // A number that another process has now.
+        // The number of another process.
         let path = folder.path().join(FOLDER).join(other.id().to_string());
         fs::write(&path, "another boot 1").unwrap();
         end_all(folder.path());

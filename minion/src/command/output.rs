@@ -77,16 +77,19 @@ impl Output {
         match self.spilled {
             None => Ok(self.bytes),
             Some(Spilled::Lost(error)) => {
-                Err(format!("{too_large}, and could not be kept: {error}"))
+                Err(format!("{too_large}, and could not be stored: {error}"))
             }
             Some(Spilled::File { path, .. }) => {
                 let most = (limit as u64).saturating_mul(FILE_TIMES_LIMIT);
-                let lies = if total > most {
+                let stored = if total > most {
                     "its beginning"
                 } else {
                     "all of it"
                 };
-                Err(format!("{too_large}; {lies} lies in {}", path.display()))
+                Err(format!(
+                    "{too_large}; {stored} is stored in {}",
+                    path.display()
+                ))
             }
         }
     }

@@ -137,7 +137,7 @@ impl JobRunner {
         if !self.matches(&job) {
             // On the topic of all minions only matching ones are offered a job; the others ignore it.
             if origin == Origin::Own {
-                tracing::info!("job {jid}: declined {}, it is for others", job.fun);
+                tracing::info!("job {jid}: declined {}, it is for other minions", job.fun);
                 self.tell(MinionRequest::Declined { jid });
             }
             return;
@@ -226,7 +226,7 @@ impl JobRunner {
             }
             Some(JobEnd::Seen) => tracing::debug!("job {jid}: was run before"),
             None => {
-                tracing::error!("job {jid}: lost by the minion itself");
+                tracing::error!("job {jid}: the code that runs jobs panicked");
                 let spool = Arc::clone(&self.spool);
                 let lost = move || refuse_job(&spool, &job, "the minion lost track of this job");
                 // An error means that this panicked too, which the runtime logs.

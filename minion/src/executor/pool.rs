@@ -70,7 +70,7 @@ mod tests {
     #[tokio::test]
     async fn a_hundred_run_side_by_side_and_the_runtime_stays_free() {
         let pool = Pool::new(Context::default(), 128);
-        // Nobody gets past the barrier unless all hundred and the test are there at once.
+        // The barrier opens only when all hundred threads and the test wait at it.
         let barrier = Arc::new(Barrier::new(101));
         let mut running = Vec::new();
         for _ in 0..100 {

@@ -23,7 +23,7 @@ impl Stop {
 
     /// Raises the flag, which wakes every thread that waits for it.
     pub fn raise(&self) {
-        // It fails only when the counter is full, and then it is up already.
+        // The write fails only when the counter is full, and then the flag is raised already.
         let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
     }
 
@@ -33,7 +33,7 @@ impl Stop {
         let deadline = clock.now().checked_add(duration);
         loop {
             let left = deadline.map(|at| at.saturating_duration_since(clock.now()));
-            // Half an hour at most, so that no duration is too long for the system.
+            // Half an hour at most, so that no duration is too long for the system call.
             let slice = left.map_or(LONGEST, |left| left.min(LONGEST));
             let mut wanted = [PollFd::new(&self.0, PollFlags::IN)];
             let timeout = timespec(slice);

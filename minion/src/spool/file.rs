@@ -104,7 +104,7 @@ impl SpoolFile {
             .write_all(&frame)
             .and_then(|()| if sync { file.sync_data() } else { Ok(()) });
         if let Err(error) = written {
-            // What follows must not stand behind half a record.
+            // Further records must not follow half a record.
             self.dirty = true;
             let _ = self.file();
             return Err(error);

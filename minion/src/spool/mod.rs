@@ -28,10 +28,10 @@ use record::Record;
 #[derive(Debug, thiserror::Error)]
 pub enum BeginError {
     /// The job was begun before.
-    #[error("this job has been here")]
+    #[error("this job was begun before")]
     Seen,
     /// The spool cannot be written.
-    #[error("the spool does not take it: {0}")]
+    #[error("cannot write to the spool: {0}")]
     Io(#[from] io::Error),
 }
 
@@ -39,14 +39,14 @@ pub enum BeginError {
 /// [`take_unsent`](Self::take_unsent) and [`in_memory`](Self::in_memory) do not.
 #[derive(Debug)]
 pub struct Spool {
-    // Always taken before the index.
+    // Locked before the index, always.
     file: Mutex<SpoolFile>,
     index: Mutex<Index>,
     returned: Notify,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // What a panic leaves behind is a whole state: each is changed in one step.
+    // Every change under these locks is complete in one step, so a poisoned lock is still valid.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -143,8 +143,8 @@ impl Spool {
             }
             Err(error) => {
                 tracing::error!(
-                    "job {jid}: its return is held in memory until the master has it: the spool \
-                     does not take it: {error}"
+                    "job {jid}: cannot write its return to the spool; it is kept in memory until the \
+                     master has it: {error}"
                 );
                 State::Unspooled(returned)
             }
@@ -216,14 +216,15 @@ impl Spool {
     pub fn done(&self, jid: &Jid, now: Option<MasterTime>) {
         let mut file = lock(&self.file);
         if let Err(error) = file.append(&Record::Done { jid: jid.clone() }, false) {
-            // After a restart it is sent once more, which the master answers with `Duplicate`.
-            tracing::warn!("job {jid}: that it is done was not noted in the spool: {error}");
+            // After a restart the return is sent once more, and the master answers with
+            // `Duplicate`.
+            tracing::warn!("job {jid}: cannot note in the spool that it is done: {error}");
         }
         lock(&self.index).set(jid, None, State::Done);
         if file.has_grown()
             && let Err(error) = self.compact(&mut file, now)
         {
-            tracing::warn!("the spool was not written anew: {error}");
+            tracing::warn!("the spool was not compacted: {error}");
         }
     }
 
@@ -261,7 +262,7 @@ impl Spool {
             }
             Ok(())
         })?;
-        // Nobody else moves places: the file is locked.
+        // No other thread moves records: the file is locked.
         let mut index = lock(&self.index);
         for (jid, new) in moved {
             if let Some(entry) = index.entries.get_mut(&jid)

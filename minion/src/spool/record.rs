@@ -45,7 +45,7 @@ pub enum Record {
 
 /// Encodes a record with its header.
 pub fn frame(record: &Record) -> io::Result<Vec<u8>> {
-    // Room for length and checksum, so that a large record is not copied behind them.
+    // Leaves room for length and checksum, so that a large record is not copied.
     let mut bytes = postcard::to_extend(record, vec![0; FRAME_HEADER])
         .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
     let body = &bytes[FRAME_HEADER..];

@@ -49,7 +49,7 @@ pub enum ChannelError {
     #[error("the master refused the message: {0:?}")]
     Refused(Refusal),
     /// The master is busy, and asks for a delay.
-    #[error("the master is busy, come again in {} ms", after.as_millis())]
+    #[error("the master is busy; try again in {} ms", after.as_millis())]
     Busy {
         /// The delay.
         after: Duration,
@@ -61,13 +61,13 @@ pub enum ChannelError {
     #[error(transparent)]
     Decode(#[from] DecodeError),
     /// A message of the wrong kind, session or number.
-    #[error("the answer does not belong to the question")]
+    #[error("the reply does not belong to the request")]
     Mismatch,
     /// The message does not open with this session's key.
-    #[error("a message does not open: it was changed on the way or sealed by somebody else")]
+    #[error("a message does not open: it was changed on the way or sealed with another key")]
     Forged,
     /// The counter was used before, or is too old to tell.
-    #[error("a message came twice")]
+    #[error("a message was replayed")]
     Replayed,
     /// Noise failed.
     #[error("the handshake failed: {0}")]

@@ -78,13 +78,13 @@ pub enum EnvelopeError {
     #[error("a message of {0} bytes is shorter than a header")]
     TooShort(usize),
     /// The protocol version is not supported.
-    #[error("protocol version {0} is not spoken here, {VERSION} is")]
+    #[error("protocol version {0} is not supported; this side speaks {VERSION}")]
     Version(u8),
     /// The kind is unknown.
-    #[error("message kind {0} is not known")]
+    #[error("unknown message kind {0}")]
     Kind(u8),
     /// The class is unknown.
-    #[error("message class {0} is not known")]
+    #[error("unknown message class {0}")]
     Class(u8),
 }
 

@@ -21,10 +21,10 @@ pub enum PublicationError {
     #[error("it belongs to another epoch")]
     OtherEpoch,
     /// The number is not above the last one.
-    #[error("it came twice or late")]
+    #[error("it was replayed or is late")]
     Replayed,
     /// The master did not sign the job.
-    #[error("the job in it is not signed by the master")]
+    #[error("its job is not signed by the master")]
     NotSigned,
 }
 
