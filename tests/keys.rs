@@ -16,7 +16,7 @@ over_each_transport!(
     a_wrong_master_finger_is_refused,
 );
 
-fn key(fleet: &Fleet, arguments: &[&str]) -> support::Said {
+fn key(fleet: &Fleet, arguments: &[&str]) -> support::CommandOutput {
     fleet.run("saline-key", arguments)
 }
 

@@ -26,7 +26,7 @@ mod report;
 mod screen;
 mod settings;
 
-mod who;
+mod user_name;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

@@ -10,9 +10,9 @@ use crate::exit;
 use crate::output::{Format, Style, no_return};
 use crate::screen::Screen;
 
-/// The manner of a report.
+/// The options of a report.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Manner {
+pub(crate) struct ReportOptions {
     /// The output format.
     pub(crate) format: Format,
     /// The output style.
@@ -24,7 +24,7 @@ pub(crate) struct Manner {
 /// A report, printed as progress comes in.
 #[derive(Debug)]
 pub(crate) struct Report {
-    manner: Manner,
+    options: ReportOptions,
     group: Vec<(String, Value)>,
     absent: Vec<Absent>,
     returned: usize,
@@ -32,9 +32,9 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    pub(crate) fn new(manner: Manner) -> Self {
+    pub(crate) fn new(options: ReportOptions) -> Self {
         Self {
-            manner,
+            options,
             group: Vec::new(),
             absent: Vec::new(),
             returned: 0,
@@ -62,7 +62,7 @@ impl Report {
         let name = answer.minion.to_string();
         // It came after it had been given up.
         self.absent.retain(|absent| absent.name != name);
-        if self.manner.as_group {
+        if self.options.as_group {
             self.group.push((name, answer.value));
             return Ok(());
         }
@@ -72,7 +72,7 @@ impl Report {
     }
 
     fn print(&self, screen: &mut Screen<'_>, data: &Value, failed: bool) -> io::Result<()> {
-        match self.manner.format.render(data, self.manner.style, failed) {
+        match self.options.format.render(data, self.options.style, failed) {
             Some(text) => screen.line(text),
             None => Ok(()),
         }
@@ -88,11 +88,11 @@ impl Report {
         expires: MasterTime,
         look_up: &LookUp,
     ) -> io::Result<u8> {
-        if self.manner.as_group && (self.returned > 0 || self.manner.format == Format::Json) {
+        if self.options.as_group && (self.returned > 0 || self.options.format == Format::Json) {
             self.group.sort_by(|a, b| a.0.cmp(&b.0));
             let data = Value::Map(std::mem::take(&mut self.group));
             self.print(screen, &data, self.failed)?;
-        } else if self.returned == 0 && self.manner.format == Format::Json {
+        } else if self.returned == 0 && self.options.format == Format::Json {
             self.print(screen, &Value::Map(vec![]), false)?;
         }
         let absent = self.take_absent();
@@ -127,10 +127,10 @@ impl Report {
         expires: MasterTime,
         look_up: &LookUp,
     ) -> io::Result<()> {
-        match self.manner.format {
+        match self.options.format {
             Format::Nested => {
                 let text = absence::text(absence, expires, look_up);
-                screen.line(no_return::render(name, &text, self.manner.style))
+                screen.line(no_return::render(name, &text, self.options.style))
             }
             Format::Quiet => Ok(()),
             // Beside the data, in one line.

@@ -290,30 +290,30 @@ impl Fleet {
     }
 
     /// Runs `saline` and waits for it.
-    pub fn saline(&self, arguments: &[&str]) -> Said {
+    pub fn saline(&self, arguments: &[&str]) -> CommandOutput {
         self.run("saline", arguments)
     }
 
     /// Runs a command of an operator and waits for it.
-    pub fn run(&self, program: &str, arguments: &[&str]) -> Said {
+    pub fn run(&self, program: &str, arguments: &[&str]) -> CommandOutput {
         let output = self
             .command(program, arguments)
             .stdin(Stdio::null())
             .output()
             .unwrap();
-        Said::from(output)
+        CommandOutput::from(output)
     }
 }
 
 /// The output and the exit code of a command.
 #[derive(Debug)]
-pub struct Said {
+pub struct CommandOutput {
     pub code: Option<i32>,
     pub stdout: String,
     pub stderr: String,
 }
 
-impl From<Output> for Said {
+impl From<Output> for CommandOutput {
     fn from(output: Output) -> Self {
         Self {
             code: output.status.code(),
@@ -323,7 +323,7 @@ impl From<Output> for Said {
     }
 }
 
-impl Said {
+impl CommandOutput {
     /// Panics with everything that was printed unless it ended with `code`.
     #[track_caller]
     pub fn expect(self, code: i32) -> Self {

@@ -15,9 +15,9 @@ use super::failed;
 use crate::absence::LookUp;
 use crate::arguments::SalineArguments;
 use crate::output::Format;
-use crate::report::{Manner, Report, nobody_matched};
+use crate::report::{Report, ReportOptions, nobody_matched};
 use crate::screen::Screen;
-use crate::{exit, settings, who};
+use crate::{exit, settings, user_name};
 
 /// A future that is ready after Ctrl-C.
 type Interrupt<'a> = Pin<&'a mut dyn Future<Output = ()>>;
@@ -76,7 +76,7 @@ async fn publish(
 ) -> io::Result<u8> {
     let spec = JobSpec::new(target, arguments.function())
         .with_arguments(parse_arguments(arguments.arguments()))
-        .asked_by(who::user())
+        .asked_by(user_name::current())
         .with_timeout(arguments.timeout());
     let run = tokio::select! {
         biased;
@@ -106,7 +106,7 @@ async fn publish(
         jid,
         options: settings::options_to_repeat(&arguments.common),
     };
-    let report = Report::new(Manner {
+    let report = Report::new(ReportOptions {
         format,
         style: arguments.output.style(screen.terminal),
         as_group: arguments.static_,

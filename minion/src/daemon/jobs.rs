@@ -201,12 +201,12 @@ impl JobRunner {
 
     async fn run(self: &Arc<Self>, job: Job) {
         let jid = job.jid.clone();
-        let place = tokio::select! {
+        let permit = tokio::select! {
             biased;
             () = self.draining.cancelled() => None,
-            place = self.pool.place() => place,
+            permit = self.pool.acquire() => permit,
         };
-        let Some(place) = place else {
+        let Some(permit) = permit else {
             tracing::warn!("job {jid}: not begun, the minion stops");
             return;
         };
@@ -218,7 +218,7 @@ impl JobRunner {
         let (modules, host) = (Arc::clone(&self.modules), Arc::clone(&self.host));
         let (spool, copy) = (Arc::clone(&self.spool), job.clone());
         let work = move || run_job(&modules, &host, &spool, &copy);
-        let end = self.pool.run(place, work).await;
+        let end = self.pool.run(permit, work).await;
         announcement.abort();
         match end {
             Some(JobEnd::Spooled(retcode)) => {

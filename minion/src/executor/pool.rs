@@ -12,52 +12,52 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 #[derive(Debug, Clone)]
 pub struct Pool {
     context: Context,
-    places: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
 }
 
-/// A place in the pool.
+/// A permit to use one thread of the pool.
 #[derive(Debug)]
-pub struct Place(#[allow(dead_code, reason = "held for its drop")] OwnedSemaphorePermit);
+pub struct Permit(#[allow(dead_code, reason = "held for its drop")] OwnedSemaphorePermit);
 
 impl Pool {
-    /// Creates a pool of `places` threads.
-    pub fn new(context: Context, places: usize) -> Self {
-        let places = places.clamp(1, Semaphore::MAX_PERMITS);
+    /// Creates a pool of `threads` threads.
+    pub fn new(context: Context, threads: usize) -> Self {
+        let threads = threads.clamp(1, Semaphore::MAX_PERMITS);
         Self {
             context,
-            places: Arc::new(Semaphore::new(places)),
+            permits: Arc::new(Semaphore::new(threads)),
         }
     }
 
-    /// Waits for a place; none when the pool has been closed.
+    /// Waits for a free thread; none when the pool has been closed.
     ///
     /// # Cancel safety
     /// A dropped future leaves the queue.
-    pub async fn place(&self) -> Option<Place> {
-        let permit = Arc::clone(&self.places).acquire_owned().await;
-        permit.ok().map(Place)
+    pub async fn acquire(&self) -> Option<Permit> {
+        let permit = Arc::clone(&self.permits).acquire_owned().await;
+        permit.ok().map(Permit)
     }
 
-    /// Runs `work` on a thread, in that place. Returns none only when `work` panicked.
+    /// Runs `work` on a thread, under that permit. Returns none only when `work` panicked.
     ///
     /// # Cancel safety
-    /// Work that has begun goes on when the future is dropped, and keeps its place until it ends.
-    pub async fn run<T, F>(&self, place: Place, work: F) -> Option<T>
+    /// Work that has begun goes on when the future is dropped, and keeps its permit until it ends.
+    pub async fn run<T, F>(&self, permit: Permit, work: F) -> Option<T>
     where
         T: Send + 'static,
         F: FnOnce() -> T + Send + 'static,
     {
         let running = self.context.spawn_blocking(move || {
             let result = work();
-            drop(place);
+            drop(permit);
             result
         });
         running.await.ok()
     }
 
-    /// Closes the pool: no further place is given. Running work goes on.
+    /// Closes the pool: no further permit is given. Running work goes on.
     pub fn close(&self) {
-        self.places.close();
+        self.permits.close();
     }
 }
 
@@ -75,10 +75,10 @@ mod tests {
         let mut running = Vec::new();
         for _ in 0..100 {
             let (pool, barrier) = (pool.clone(), Arc::clone(&barrier));
-            let place = pool.place().await.unwrap();
+            let permit = pool.acquire().await.unwrap();
             let context = pool.context.clone();
             running.push(context.spawn(async move {
-                pool.run(place, move || barrier.wait()).await.unwrap();
+                pool.run(permit, move || barrier.wait()).await.unwrap();
             }));
         }
         let context = Context::default();
@@ -94,21 +94,21 @@ mod tests {
     #[tokio::test]
     async fn the_others_wait() {
         let pool = Pool::new(Context::default(), 1);
-        let first = pool.place().await.unwrap();
-        let mut second = std::pin::pin!(pool.place());
+        let first = pool.acquire().await.unwrap();
+        let mut second = std::pin::pin!(pool.acquire());
         assert!(futures_now(second.as_mut()).is_none());
         drop(first);
         assert!(second.await.is_some());
         pool.close();
-        assert!(pool.place().await.is_none());
+        assert!(pool.acquire().await.is_none());
     }
 
     #[tokio::test]
     async fn a_panic_gives_the_place_back() {
         let pool = Pool::new(Context::default(), 1);
-        let place = pool.place().await.unwrap();
-        assert!(pool.run(place, || panic!("on purpose")).await.is_none());
-        assert!(pool.place().await.is_some());
+        let permit = pool.acquire().await.unwrap();
+        assert!(pool.run(permit, || panic!("on purpose")).await.is_none());
+        assert!(pool.acquire().await.is_some());
     }
 
     /// Polls a future once.

@@ -5,7 +5,7 @@ use std::io::{self, BufReader, Write};
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use super::index::Place;
+use super::index::FileRange;
 use super::record::{self, Record};
 
 /// A file below this size is never compacted.
@@ -43,7 +43,7 @@ impl SpoolFile {
     ///
     /// # Errors
     /// When the file exists and cannot be read.
-    pub fn replay(&mut self, mut each: impl FnMut(Record, Place)) -> io::Result<()> {
+    pub fn replay(&mut self, mut each: impl FnMut(Record, FileRange)) -> io::Result<()> {
         let file = match File::open(&self.path) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -53,7 +53,7 @@ impl SpoolFile {
         let mut reader = BufReader::new(file);
         let mut offset = 0;
         while let Some((record, length)) = record::next(&mut reader, size - offset)? {
-            each(record, Place { offset, length });
+            each(record, FileRange { offset, length });
             offset += length;
         }
         self.length = offset;
@@ -96,7 +96,7 @@ impl SpoolFile {
     ///
     /// # Errors
     /// When the disk does not take the record; no part of it is left then.
-    pub fn append(&mut self, record: &Record, durable: bool) -> io::Result<Place> {
+    pub fn append(&mut self, record: &Record, durable: bool) -> io::Result<FileRange> {
         let frame = record::frame(record)?;
         let (sync, offset) = (self.sync && durable, self.length);
         let mut file = self.file()?;
@@ -111,16 +111,16 @@ impl SpoolFile {
         }
         let length = frame.len() as u64;
         self.length += length;
-        Ok(Place { offset, length })
+        Ok(FileRange { offset, length })
     }
 
-    /// Reads the record at `place`.
+    /// Reads the record in `range`.
     ///
     /// # Errors
     /// When it cannot be read or is no record.
-    pub fn read(&mut self, place: Place) -> io::Result<Record> {
-        let mut bytes = vec![0; usize::try_from(place.length).unwrap_or_default()];
-        self.file()?.read_exact_at(&mut bytes, place.offset)?;
+    pub fn read(&mut self, range: FileRange) -> io::Result<Record> {
+        let mut bytes = vec![0; usize::try_from(range.length).unwrap_or_default()];
+        self.file()?.read_exact_at(&mut bytes, range.offset)?;
         record::unframe(&bytes).ok_or_else(|| {
             io::Error::new(io::ErrorKind::InvalidData, "the spool's record has changed")
         })

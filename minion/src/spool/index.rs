@@ -17,7 +17,7 @@ const CACHED_BYTES: usize = 1024 * 1024;
 
 /// A range of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct FileRange {
     /// The beginning of the range.
     pub offset: u64,
     /// The length of the range.
@@ -27,10 +27,10 @@ pub struct Place {
 /// The state of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum State {
-    /// The job was begun; its record is at this place.
-    Running(Place),
-    /// The job returned; the return is at this place, and perhaps cached.
-    Spooled(Place, Option<Return>),
+    /// The job was begun; its record is in this range.
+    Running(FileRange),
+    /// The job returned; the return is in this range, and perhaps cached.
+    Spooled(FileRange, Option<Return>),
     /// The job returned, and the disk did not take the return.
     Unspooled(Return),
     /// The return is acknowledged.

@@ -60,19 +60,19 @@ impl Spool {
         let mut file = SpoolFile::new(path, sync_always);
         let mut index = Index::default();
         let mut interrupted: BTreeMap<Jid, (String, PackedArguments)> = BTreeMap::new();
-        file.replay(|record, place| match record {
+        file.replay(|record, range| match record {
             Record::Started {
                 jid,
                 fun,
                 arg,
                 expires,
             } => {
-                index.set(&jid, Some(expires), State::Running(place));
+                index.set(&jid, Some(expires), State::Running(range));
                 interrupted.insert(jid, (fun, arg));
             }
             Record::Return(returned) => {
                 interrupted.remove(&returned.jid);
-                index.set(&returned.jid, None, State::Spooled(place, None));
+                index.set(&returned.jid, None, State::Spooled(range, None));
             }
             Record::Done { jid } => {
                 interrupted.remove(&jid);
@@ -120,8 +120,8 @@ impl Spool {
             arg: job.arg.clone(),
             expires: job.expires,
         };
-        let place = file.append(&record, true)?;
-        lock(&self.index).set(&job.jid, Some(job.expires), State::Running(place));
+        let range = file.append(&record, true)?;
+        lock(&self.index).set(&job.jid, Some(job.expires), State::Running(range));
         Ok(())
     }
 
@@ -137,9 +137,9 @@ impl Spool {
         };
         let mut index = lock(&self.index);
         let state = match appended {
-            Ok(place) => {
+            Ok(range) => {
                 let small = index.has_room_for(returned.payload.as_bytes().len());
-                State::Spooled(place, small.then_some(returned))
+                State::Spooled(range, small.then_some(returned))
             }
             Err(error) => {
                 tracing::error!(
@@ -198,14 +198,14 @@ impl Spool {
     /// When the file cannot be read.
     pub fn read(&self, jid: &Jid) -> io::Result<Option<Return>> {
         let mut file = lock(&self.file);
-        let place = match lock(&self.index).entries.get(jid).map(|e| e.state.clone()) {
+        let range = match lock(&self.index).entries.get(jid).map(|e| e.state.clone()) {
             Some(State::Spooled(_, Some(returned)) | State::Unspooled(returned)) => {
                 return Ok(Some(returned));
             }
-            Some(State::Spooled(place, None)) => place,
+            Some(State::Spooled(range, None)) => range,
             _ => return Ok(None),
         };
-        match file.read(place)? {
+        match file.read(range)? {
             Record::Return(returned) => Ok(Some(returned)),
             _ => Err(io::ErrorKind::InvalidData.into()),
         }
@@ -250,8 +250,8 @@ impl Spool {
                 };
                 new.append(&seen, false)?;
                 match kept {
-                    Kept::Place(place) => {
-                        let record = old.read(place)?;
+                    Kept::Record(range) => {
+                        let record = old.read(range)?;
                         moved.push((jid, new.append(&record, false)?));
                     }
                     Kept::Return(returned) => {
@@ -266,9 +266,9 @@ impl Spool {
         let mut index = lock(&self.index);
         for (jid, new) in moved {
             if let Some(entry) = index.entries.get_mut(&jid)
-                && let State::Running(place) | State::Spooled(place, _) = &mut entry.state
+                && let State::Running(range) | State::Spooled(range, _) = &mut entry.state
             {
-                *place = new;
+                *range = new;
             }
         }
         Ok(())
@@ -283,8 +283,8 @@ impl Spool {
 /// The part of a job's state that a compaction keeps, beside the job's being seen.
 enum Kept {
     Nothing,
-    /// The record at this place.
-    Place(index::Place),
+    /// The record in this range.
+    Record(index::FileRange),
     /// A return that the disk did not take when it came.
     Return(Return),
 }
@@ -292,7 +292,7 @@ enum Kept {
 impl Kept {
     fn of(state: &State) -> Self {
         match state {
-            State::Running(place) | State::Spooled(place, _) => Self::Place(*place),
+            State::Running(range) | State::Spooled(range, _) => Self::Record(*range),
             State::Unspooled(returned) => Self::Return(returned.clone()),
             State::Done => Self::Nothing,
         }
