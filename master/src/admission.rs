@@ -49,7 +49,7 @@ pub struct Decision {
 }
 
 impl Decision {
-    /// Rejects a peer that has no valid name. It gets the principal of nobody.
+    /// Rejects a peer that has no valid name. Its principal is an operator with an empty name.
     fn reject_nameless() -> Self {
         Self {
             principal: Principal::Operator(String::new()),

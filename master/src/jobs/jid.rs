@@ -2,7 +2,7 @@
 //!
 //! A jid is counted as microseconds since 1970 and only written as `%Y%m%d%H%M%S%f`. One more than
 //! `…59999999` is the next minute and not `…60000000`, so every jid is a time that exists, has
-//! twenty digits, and sorts as text in the order in which it was given out.
+//! twenty digits, and sorts as text in the order of creation.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

@@ -23,16 +23,16 @@ const BYTES: usize = 16 * 1024 * 1024;
 const PAGES: i64 = 4_096;
 
 impl JobStore {
-    /// Removes jobs that were published before `before`, with all that belongs to them, and
-    /// outcomes that are no longer kept. A job stays that may still be begun, or that a minion has
-    /// said since then that it runs; and so does the newest in any case, so that jids go on rising
-    /// after a restart. Returns the number of jobs that went.
+    /// Deletes the jobs that were published before `before` with their offers and returns, and expired
+    /// outcomes. Keeps jobs that may still begin, jobs that a minion has reported as running since
+    /// `before`, and always the newest job, so that jids keep rising after a restart. Returns the
+    /// number of deleted jobs.
     ///
     /// # Errors
-    /// What SQLite says. What went is gone, and the next call goes on.
+    /// When SQLite fails. Deletions so far stand, and the next call continues.
     ///
     /// # Cancel safety
-    /// What went is gone, and the next call goes on.
+    /// Deletions so far stand, and the next call continues.
     pub async fn prune(&self, before: MasterTime) -> Result<usize, StoreError> {
         if !self.swept.swap(false, Ordering::AcqRel) {
             let orphans = self.read(orphans).await?;

@@ -1,9 +1,9 @@
 //! The two threads that own the connections: one writes, one reads.
 //!
 //! The writer takes one command and whatever else is queued, runs them in one transaction, and
-//! answers them all after its commit. So the more is asked of it, the more it does in one sync of
-//! the disk, and a lone command waits for nobody. Each command has a savepoint of its own: one that
-//! fails leaves nothing behind, and its neighbours are kept.
+//! answers them all after its commit. So under load one sync of the disk serves many commands, and a
+//! lone command does not wait for others. Each command has its own savepoint: a failed one leaves
+//! nothing behind, and does not affect the others.
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};

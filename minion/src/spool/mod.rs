@@ -1,9 +1,9 @@
-//! What a minion must not forget: which jobs it began, and returns that the master has not
-//! acknowledged. One append-only file; what stands in it survives the end of the process however
-//! it comes, and with `spool_sync: always` a power loss.
+//! The spool: the jobs that the minion began, and the returns that the master has not acknowledged.
+//! One append-only file, whose records survive a crash of the process, and with `spool_sync: always`
+//! a power loss.
 //!
-//! A job is noted as started before it runs, so it runs at most once: after a crash it is answered
-//! with a return that says so. A return leaves only when the master has it.
+//! A job is noted as started before it runs, so it runs at most once: after a crash the minion
+//! returns that it was interrupted. A return leaves the spool only when the master has it.
 
 mod file;
 mod index;
