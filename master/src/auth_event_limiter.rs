@@ -13,7 +13,7 @@ const EVERY: Duration = Duration::from_secs(1);
 /// The largest number of ids that are remembered.
 const MOST: usize = 10_000;
 
-/// Allows one report for each id in [`EVERY`].
+/// Allows one report for each id in a second.
 #[derive(Debug)]
 pub struct AuthEventLimiter {
     clock: Clock,

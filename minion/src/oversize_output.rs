@@ -46,7 +46,7 @@ pub fn create(cache_dir: &Path, extension: &str) -> io::Result<(File, PathBuf)> 
     Ok((file, path))
 }
 
-/// Removes the files that are older than [`KEPT`].
+/// Removes the files that are older than a day.
 pub fn sweep(cache_dir: &Path) {
     let Ok(entries) = std::fs::read_dir(folder(cache_dir)) else {
         return;
