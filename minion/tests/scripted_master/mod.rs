@@ -1,4 +1,4 @@
-//! A master that says what a test wants it to say, and keeps what it was told.
+//! A master whose replies a test prescribes, and that records the requests.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::collections::{HashMap, VecDeque};
@@ -15,9 +15,9 @@ use saline_protocol::channel::publication::{Body, PublicationKey, topic_all, top
 use saline_protocol::channel::record::ResponderRecords;
 use saline_protocol::channel::{Identity, NoiseKey};
 use saline_protocol::message::{
-    Arguments, AuthAnswer, GroupKeyMaterial, Header, HeartbeatReply, Jid, Job, Kind, MinionId,
-    MinionReply, MinionRequest, Publications, Refusal, Return, ReturnVerdict, SessionId, SignedJob,
-    Value, Welcome, decode, encode, refusal,
+    Admission, Arguments, GroupKeyMaterial, Header, HeartbeatReply, Jid, Job, Kind, MinionId,
+    MinionReply, MinionRequest, PublicationAddress, Refusal, Return, ReturnVerdict, SessionId,
+    SignedJob, Value, Welcome, decode, encode, refusal,
 };
 use saline_protocol::target::Target;
 use saline_protocol::transport::{
@@ -25,13 +25,13 @@ use saline_protocol::transport::{
 };
 use tokio_util::sync::CancellationToken;
 
-/// What is long enough for anything here.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a test waits for anything before it fails.
+const TEST_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The time at this master, until a test changes it.
+/// The time of this master.
 pub const NOW: u64 = 1_000_000;
 
-pub struct Script {
+pub struct ScriptedMaster {
     pub identity: Arc<Identity>,
     responder: Responder,
     publisher: Mutex<Option<Arc<dyn Publisher>>>,
@@ -75,11 +75,11 @@ pub fn job(number: u64, fun: &str, positional: &[Value]) -> Job {
     }
 }
 
-impl Script {
+impl ScriptedMaster {
     pub async fn start(registry: &Registry) -> Arc<Self> {
         let identity = Arc::new(Identity::generate().unwrap());
         let noise = NoiseKey::generate().unwrap();
-        let script = Arc::new(Self {
+        let master = Arc::new(Self {
             responder: Responder::new(Arc::clone(&identity), noise, None),
             identity,
             publisher: Mutex::default(),
@@ -92,10 +92,10 @@ impl Script {
         };
         let context = Context::default();
         let server = transport.serve(at, context.clone()).await.unwrap();
-        *script.publisher.lock().unwrap() = Some(server.publisher);
-        let serving = Arc::clone(&script);
+        *master.publisher.lock().unwrap() = Some(server.publisher);
+        let serving = Arc::clone(&master);
         context.spawn(async move { serving.serve(server.requests).await });
-        script
+        master
     }
 
     async fn serve(&self, mut requests: Box<dyn Requests>) {
@@ -109,11 +109,11 @@ impl Script {
         let (mut header, body) = Header::decode(payload).unwrap();
         let asked = header;
         let mut state = self.state.lock().unwrap();
-        let welcome = AuthAnswer::Accepted(Welcome {
+        let welcome = Admission::Accepted(Welcome {
             clock: NOW,
             heartbeat_ms: 100,
             max_message: 64 * 1024 * 1024,
-            publications: Publications::SameConnection,
+            publications: PublicationAddress::SameConnection,
             group: Some(material(state.last_all)),
         });
         match header.kind {
@@ -241,13 +241,13 @@ impl Script {
     }
 
     pub async fn wait_for_returns(&self, count: usize) -> Vec<Return> {
-        self.wait("returns", |script| script.returns().len() >= count)
+        self.wait("returns", |master| master.returns().len() >= count)
             .await;
         self.returns()
     }
 
     pub async fn wait(&self, what: &str, mut is_so: impl FnMut(&Self) -> bool) {
-        let deadline = Clock.after(PATIENCE);
+        let deadline = Clock.after(TEST_TIMEOUT);
         while !is_so(self) {
             assert!(
                 Clock.now() < deadline,
@@ -291,23 +291,23 @@ impl State {
 }
 
 /// A minion of a scripted master.
-pub struct Stage {
-    pub script: Arc<Script>,
+pub struct Fixture {
+    pub master: Arc<ScriptedMaster>,
     pub root: tempfile::TempDir,
     registry: Registry,
 }
 
-pub struct Player {
+pub struct RunningMinion {
     pub minion: Arc<Minion>,
     stop: CancellationToken,
     serving: tokio::task::JoinHandle<()>,
 }
 
-impl Stage {
+impl Fixture {
     pub async fn new() -> Self {
         let registry = Registry::new().with(InProc::new());
         Self {
-            script: Script::start(&registry).await,
+            master: ScriptedMaster::start(&registry).await,
             root: tempfile::tempdir().unwrap(),
             registry,
         }
@@ -324,21 +324,21 @@ impl Stage {
     }
 
     /// Starts the minion, and waits until it has asked what it missed.
-    pub async fn play(&self, config: MinionConfig) -> Player {
-        let asked = |script: &Script| {
-            let said = script.said();
+    pub async fn start(&self, config: MinionConfig) -> RunningMinion {
+        let asked = |master: &ScriptedMaster| {
+            let said = master.said();
             said.iter()
                 .filter(|r| **r == MinionRequest::PendingJobs)
                 .count()
         };
-        let before = asked(&self.script);
+        let before = asked(&self.master);
         let minion = Minion::new(config, &self.registry, Modules::built_in()).unwrap();
         let stop = CancellationToken::new();
         let serving = Context::default().spawn(Arc::clone(&minion).serve(stop.clone()));
-        self.script
-            .wait("a minion", |script| asked(script) > before)
+        self.master
+            .wait("a minion", |master| asked(master) > before)
             .await;
-        Player {
+        RunningMinion {
             minion,
             stop,
             serving,
@@ -346,7 +346,7 @@ impl Stage {
     }
 }
 
-impl Player {
+impl RunningMinion {
     pub async fn stop(self) {
         self.stop.cancel();
         self.serving.await.unwrap();

@@ -1,4 +1,4 @@
-//! How often a stranger makes the master speak of it.
+//! Rate limit for the events and log lines that unaccepted minions cause.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -7,21 +7,21 @@ use std::time::Duration;
 use saline_protocol::message::MinionId;
 use saline_protocol::transport::{Clock, Instant};
 
-/// Once in that time an event about one id, unless something has changed.
+/// One report for each id in this time, unless something has changed.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// Ids that are remembered. Beyond that the oldest ones are forgotten, and may speak again.
+/// The largest number of ids that are remembered.
 const MOST: usize = 10_000;
 
-/// Lets one event an id through in a while.
+/// Allows one report for each id in a second.
 #[derive(Debug)]
-pub struct RatePerId {
+pub struct AuthEventLimiter {
     clock: Clock,
     last: Mutex<HashMap<MinionId, Instant>>,
 }
 
-impl RatePerId {
-    /// Nobody has spoken yet.
+impl AuthEventLimiter {
+    /// Creates a limiter that has seen no id yet.
     pub fn new(clock: Clock) -> Self {
         Self {
             clock,
@@ -29,7 +29,7 @@ impl RatePerId {
         }
     }
 
-    /// Whether `id` may be spoken of now.
+    /// Whether `id` may be reported now; if so, the report counts.
     pub fn allows(&self, id: &MinionId) -> bool {
         let now = self.clock.now();
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
@@ -39,7 +39,7 @@ impl RatePerId {
         if last.len() >= MOST {
             last.retain(|_, then| now - *then < EVERY);
         }
-        // All of them within a second: that is a flood, and silence is the answer to it.
+        // This many ids within a second are a flood: nothing more is reported.
         if last.len() >= MOST {
             return false;
         }
@@ -54,24 +54,24 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn one_event_an_id_and_second() {
-        let rate = RatePerId::new(Clock);
+        let limiter = AuthEventLimiter::new(Clock);
         let (a, b) = (MinionId::parse("a").unwrap(), MinionId::parse("b").unwrap());
-        assert!(rate.allows(&a));
-        assert!(rate.allows(&b));
-        assert!(!rate.allows(&a));
+        assert!(limiter.allows(&a));
+        assert!(limiter.allows(&b));
+        assert!(!limiter.allows(&a));
         Clock.pause(EVERY).await;
-        assert!(rate.allows(&a));
+        assert!(limiter.allows(&a));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_flood_of_ids_is_met_with_silence_and_bounded() {
-        let rate = RatePerId::new(Clock);
+        let limiter = AuthEventLimiter::new(Clock);
         let allowed = (0..2 * MOST)
-            .filter(|n| rate.allows(&MinionId::parse(&format!("m{n}")).unwrap()))
+            .filter(|n| limiter.allows(&MinionId::parse(&format!("m{n}")).unwrap()))
             .count();
         assert_eq!(allowed, MOST);
         Clock.pause(EVERY).await;
-        assert!(rate.allows(&MinionId::parse("another").unwrap()));
-        assert_eq!(rate.last.lock().unwrap().len(), 1);
+        assert!(limiter.allows(&MinionId::parse("another").unwrap()));
+        assert_eq!(limiter.last.lock().unwrap().len(), 1);
     }
 }

@@ -13,33 +13,32 @@ use saline_minion::modules::Modules;
 use saline_protocol::message::{
     Arguments, Jid, KeyAction, KeyRequest, KeyState, MinionId, RequestId, Value,
 };
-use saline_protocol::target::Target;
 use saline_protocol::transport::{Clock, HostPort, Registry};
 use tokio_util::sync::CancellationToken;
 
-/// What is long enough for anything here.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+/// How long a test waits for anything before it fails.
+pub const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
-pub struct House {
+pub struct Deployment {
     pub root: tempfile::TempDir,
     pub registry: Registry,
     pub config: MasterConfig,
     pub master: Option<Master>,
 }
 
-pub struct Running {
+pub struct RunningMinion {
     pub minion: Arc<Minion>,
     pub config: MinionConfig,
     stop: CancellationToken,
     serving: tokio::task::JoinHandle<()>,
 }
 
-impl House {
-    /// With a master that accepts every key.
+impl Deployment {
+    /// Starts a master that accepts every key.
     pub async fn new() -> Self {
-        let mut house = Self::without_master();
-        house.start_master().await;
-        house
+        let mut deployment = Self::without_master();
+        deployment.start_master().await;
+        deployment
     }
 
     pub fn without_master() -> Self {
@@ -79,13 +78,13 @@ impl House {
         config
     }
 
-    /// Starts a minion; it need not be attended to yet.
-    pub fn start(&self, config: MinionConfig) -> Running {
+    /// Starts a minion, without waiting for its session.
+    pub fn start(&self, config: MinionConfig) -> RunningMinion {
         let minion = Minion::new(config.clone(), &self.registry, Modules::built_in()).unwrap();
         let stop = CancellationToken::new();
         let context = saline_protocol::transport::Context::default();
         let serving = context.spawn(Arc::clone(&minion).serve(stop.clone()));
-        Running {
+        RunningMinion {
             minion,
             config,
             stop,
@@ -93,10 +92,10 @@ impl House {
         }
     }
 
-    /// Starts a minion, and waits until it is attended to.
-    pub async fn minion(&self, id: &str) -> Running {
+    /// Starts a minion, and waits until it answers.
+    pub async fn minion(&self, id: &str) -> RunningMinion {
         let running = self.start(self.minion_config(id));
-        running.wait_for("attending").await;
+        running.wait_for("connected, ").await;
         self.wait_until_it_answers(id).await;
         running
     }
@@ -104,7 +103,7 @@ impl House {
     pub async fn wait_until_it_answers(&self, id: &str) {
         let client = self.client().await;
         wait("a minion that answers", async || {
-            let spec = JobSpec::glob(id, "test.ping").with_timeout(Some(Duration::from_secs(5)));
+            let spec = spec(id, "test.ping", &[]).with_timeout(Some(Duration::from_secs(5)));
             returns(&client, spec).await.len() == 1
         })
         .await;
@@ -159,9 +158,12 @@ impl House {
     }
 }
 
-impl Running {
-    pub async fn wait_for(&self, stage: &str) {
-        wait(stage, async || self.minion.stage().contains(stage)).await;
+impl RunningMinion {
+    pub async fn wait_for(&self, state: &str) {
+        wait(state, async || {
+            self.minion.connection_state().contains(state)
+        })
+        .await;
     }
 
     /// As SIGTERM does.
@@ -177,7 +179,7 @@ pub fn spec(id: &str, fun: &str, positional: &[Value]) -> JobSpec {
         positional: positional.to_vec(),
         named: Vec::new(),
     };
-    JobSpec::new(Target::glob(id), fun).with_arguments(arguments)
+    JobSpec::glob(id, fun).unwrap().with_arguments(arguments)
 }
 
 pub async fn returns(client: &Client, spec: JobSpec) -> Vec<MinionReturn> {
@@ -191,9 +193,9 @@ pub async fn returns(client: &Client, spec: JobSpec) -> Vec<MinionReturn> {
     found
 }
 
-/// Looks again and again, for what no event tells a test.
+/// Polls a condition that no event reports.
 pub async fn wait(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
-    let deadline = Clock.after(PATIENCE);
+    let deadline = Clock.after(TEST_TIMEOUT);
     while !is_so().await {
         assert!(Clock.now() < deadline, "waited in vain for: {what}");
         Clock.pause(Duration::from_millis(20)).await;

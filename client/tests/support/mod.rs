@@ -1,4 +1,4 @@
-//! A master made of the channel and a script, over the in-memory transport.
+//! A master whose replies a test prescribes, over the in-memory transport.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -10,14 +10,14 @@ use saline_protocol::channel::noise::{HalfOpen, Responder};
 use saline_protocol::channel::record::ResponderRecords;
 use saline_protocol::channel::{Identity, MasterKeys, NoiseKey};
 use saline_protocol::message::{
-    AuthAnswer, Header, Kind, OperatorReply, OperatorRequest, Publications, Refusal, SessionId,
-    Welcome, decode, encode, refusal,
+    Admission, Header, Kind, OperatorReply, OperatorRequest, PublicationAddress, Refusal,
+    SessionId, Welcome, decode, encode, refusal,
 };
 use saline_protocol::transport::{
     Context, Endpoint, Registry, Request, ServeAt, ServerControl, Transport,
 };
 
-/// What the master does with the next request in a session.
+/// The master's reaction to the next request in a session.
 #[derive(Debug, Clone)]
 pub enum Act {
     /// Answers.
@@ -29,22 +29,22 @@ pub enum Act {
 }
 
 /// The keys and files of a master, and the transport that it serves on.
-pub struct Stage {
+pub struct TestMaster {
     pub config: MasterConfig,
     pub registry: Registry,
     transport: InProc,
     identity: Arc<Identity>,
     noise: NoiseKey,
-    script: Arc<Mutex<Script>>,
+    behaviour: Arc<Mutex<Behaviour>>,
     _folder: tempfile::TempDir,
 }
 
 #[derive(Debug, Default)]
-struct Script {
+struct Behaviour {
     acts: VecDeque<Act>,
     asked: Vec<OperatorRequest>,
     sessions: usize,
-    answer: Option<AuthAnswer>,
+    answer: Option<Admission>,
 }
 
 /// A master that serves, until it dies.
@@ -53,32 +53,32 @@ pub struct Serving {
     control: Arc<dyn ServerControl>,
 }
 
-impl Stage {
+impl TestMaster {
     pub fn new(acts: impl IntoIterator<Item = Act>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut config = MasterConfig::default();
         config.paths = config.paths.clone().under(folder.path());
         config.ipc_transport = Some("inproc".to_owned());
         let transport = InProc::new();
-        let stage = Self {
+        let master = Self {
             registry: Registry::new().with(transport.clone()),
             transport,
             identity: Arc::new(Identity::generate().unwrap()),
             noise: NoiseKey::generate().unwrap(),
-            script: Arc::default(),
+            behaviour: Arc::default(),
             _folder: folder,
             config,
         };
-        stage.script().acts.extend(acts);
-        std::fs::create_dir_all(&stage.config.paths.cache_dir).unwrap();
-        stage.write_root_key();
+        master.behaviour().acts.extend(acts);
+        std::fs::create_dir_all(&master.config.paths.cache_dir).unwrap();
+        master.write_root_key();
         let keys = MasterKeys {
-            identity: stage.identity.public(),
+            identity: master.identity.public(),
             noise: None,
         };
-        keys.write(&stage.config.paths.pki_dir.join("identity.pub"))
+        keys.write(&master.config.paths.pki_dir.join("identity.pub"))
             .unwrap();
-        stage
+        master
     }
 
     pub fn write_root_key(&self) {
@@ -86,23 +86,23 @@ impl Stage {
         key.write(&self.config.root_key(), 0o400).unwrap();
     }
 
-    fn script(&self) -> MutexGuard<'_, Script> {
-        self.script.lock().unwrap()
+    fn behaviour(&self) -> MutexGuard<'_, Behaviour> {
+        self.behaviour.lock().unwrap()
     }
 
     /// What was asked so far.
     pub fn asked(&self) -> Vec<OperatorRequest> {
-        self.script().asked.clone()
+        self.behaviour().asked.clone()
     }
 
     /// How many sessions were made so far.
     pub fn sessions(&self) -> usize {
-        self.script().sessions
+        self.behaviour().sessions
     }
 
     /// What the master says of keys from now on.
-    pub fn says(&self, answer: AuthAnswer) {
-        self.script().answer = Some(answer);
+    pub fn says(&self, answer: Admission) {
+        self.behaviour().answer = Some(answer);
     }
 
     /// Starts the master.
@@ -115,7 +115,7 @@ impl Stage {
         let mut server = self.transport.serve(at, context.clone()).await.unwrap();
         let mut gate = Gate {
             responder: Responder::new(Arc::clone(&self.identity), self.noise.clone(), None),
-            script: Arc::clone(&self.script),
+            behaviour: Arc::clone(&self.behaviour),
             half: HashMap::new(),
             sessions: HashMap::new(),
         };
@@ -146,7 +146,7 @@ impl Serving {
 
 struct Gate {
     responder: Responder,
-    script: Arc<Mutex<Script>>,
+    behaviour: Arc<Mutex<Behaviour>>,
     half: HashMap<SessionId, HalfOpen>,
     sessions: HashMap<SessionId, ResponderRecords>,
 }
@@ -168,9 +168,9 @@ impl Gate {
                     let records = ResponderRecords::new(&keys);
                     header.kind = Kind::Record;
                     let answer = {
-                        let mut script = self.script.lock().unwrap();
-                        script.sessions += 1;
-                        script.answer.clone().unwrap_or_else(welcome)
+                        let mut behaviour = self.behaviour.lock().unwrap();
+                        behaviour.sessions += 1;
+                        behaviour.answer.clone().unwrap_or_else(welcome)
                     };
                     let reply = records.seal_reply(&header, &encode(&answer));
                     self.sessions.insert(header.session, records);
@@ -191,12 +191,12 @@ impl Gate {
             return Some(refusal(Some(header), Refusal::UnknownSession));
         };
         let plain = records.open_request(header, body).unwrap();
-        let mut script = self.script.lock().unwrap();
-        script.asked.push(decode(&plain).unwrap());
-        match script
+        let mut behaviour = self.behaviour.lock().unwrap();
+        behaviour.asked.push(decode(&plain).unwrap());
+        match behaviour
             .acts
             .pop_front()
-            .expect("more was asked than the script has")
+            .expect("more was asked than the behaviour has")
         {
             Act::Answer(reply) => Some(records.seal_reply(header, &encode(&reply))),
             Act::Lose => None,
@@ -208,12 +208,12 @@ impl Gate {
     }
 }
 
-fn welcome() -> AuthAnswer {
-    AuthAnswer::Accepted(Welcome {
+fn welcome() -> Admission {
+    Admission::Accepted(Welcome {
         clock: 0,
         heartbeat_ms: 15_000,
         max_message: 64 << 20,
-        publications: Publications::SameConnection,
+        publications: PublicationAddress::SameConnection,
         group: None,
     })
 }

@@ -1,4 +1,4 @@
-//! Sends returns until the master says what becomes of them.
+//! Sends spooled returns until the master has given its verdict on them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,39 +7,75 @@ use saline_protocol::message::{
     Arguments, Class, Jid, MinionReply, MinionRequest, Packed, RefusedVerb, Return, ReturnVerdict,
     Value,
 };
-use saline_protocol::transport::{ErrorKind, jitter};
-use tokio::sync::Semaphore;
+use saline_protocol::transport::{Context, ErrorKind, jitter};
+use tokio::sync::{Notify, Semaphore};
 
-use super::Minion;
-use super::link::{AskError, Link};
+use super::current_session::CurrentSession;
+use super::master_clock::MasterClock;
+use super::master_session::{AskError, MasterSession};
+use crate::host::Host;
+use crate::spool::Spool;
 
-/// Returns that are on their way at once.
+/// The largest number of returns that wait for a verdict at once.
 const PARALLEL: usize = 16;
 
-/// How long the master may take for one: it commits to disk, and a large one travels for a while.
-const VERDICT: Duration = Duration::from_secs(60);
+/// How long a verdict may take: a large return travels for a while, and the master commits it.
+const VERDICT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Below this size a return is never the reason why it was not taken.
+/// A payload below this size is never too large for a master, so it is not replaced once more.
 const SURELY_SMALL: usize = 4096;
 
-/// How long to wait before one is tried again that the disk did not give.
-const UNREADABLE: Duration = Duration::from_secs(60);
+/// The delay before a return that could not be read from the spool is tried again.
+const UNREADABLE_DELAY: Duration = Duration::from_secs(60);
 
-/// How long to wait before one that did not arrive is sent again.
-const AGAIN: Duration = Duration::from_millis(250);
+/// How long the returns may take to be acknowledged when the minion stops.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 
-impl Minion {
-    /// Sends what the spool holds, for as long as there is a minion.
-    pub(super) async fn send_returns(self: Arc<Self>) {
+/// The delay before a return without a verdict is sent again.
+const RETRY_DELAY: Duration = Duration::from_millis(250);
+
+/// Sends spooled returns to the master.
+#[derive(Debug)]
+pub struct ReturnSender {
+    spool: Arc<Spool>,
+    host: Arc<Host>,
+    clock: Arc<MasterClock>,
+    session: CurrentSession,
+    /// Notified when a return leaves the spool.
+    acknowledged: Notify,
+    context: Context,
+}
+
+impl ReturnSender {
+    /// Creates a sender; its tasks belong to `context`.
+    pub fn new(
+        spool: Arc<Spool>,
+        host: Arc<Host>,
+        clock: Arc<MasterClock>,
+        session: CurrentSession,
+        context: Context,
+    ) -> Self {
+        Self {
+            spool,
+            host,
+            clock,
+            session,
+            acknowledged: Notify::new(),
+            context,
+        }
+    }
+
+    /// Sends what the spool holds, for as long as the minion exists.
+    pub async fn run(self: Arc<Self>) {
         let permits = Arc::new(Semaphore::new(PARALLEL));
-        let mut links = self.links.subscribe();
+        let mut sessions = self.session.subscribe();
         loop {
-            let link = match links.wait_for(Option::is_some).await {
-                Ok(link) => link.clone(),
-                // The minion is gone.
+            let session = match sessions.wait_for(Option::is_some).await {
+                Ok(session) => session.clone(),
+                // Every other part of the minion has ended.
                 Err(_) => return,
             };
-            let Some(link) = link else { continue };
+            let Some(session) = session else { continue };
             let Ok(permit) = Arc::clone(&permits).acquire_owned().await else {
                 return;
             };
@@ -47,19 +83,33 @@ impl Minion {
                 drop(permit);
                 tokio::select! {
                     () = self.spool.returned() => {}
-                    _ = links.changed() => {}
+                    _ = sessions.changed() => {}
                 }
                 continue;
             };
             let this = Arc::clone(&self);
             self.context.spawn(async move {
-                this.send_return(&link, &jid).await;
+                this.send_return(&session, &jid).await;
                 drop(permit);
             });
         }
     }
 
-    async fn send_return(&self, link: &Link, jid: &Jid) {
+    /// Waits a few seconds until every return is acknowledged, or `session` ends.
+    pub async fn flush(&self, session: &MasterSession) {
+        let clock = self.context.clock;
+        let sent = async {
+            while self.spool.unacknowledged() > 0 {
+                self.acknowledged.notified().await;
+            }
+        };
+        tokio::select! {
+            _ = clock.deadline(clock.after(FLUSH_TIMEOUT), sent) => {}
+            _ = session.ended() => {}
+        }
+    }
+
+    async fn send_return(&self, session: &MasterSession, jid: &Jid) {
         let Some(returned) = self.read_return(jid).await else {
             return;
         };
@@ -69,7 +119,7 @@ impl Minion {
             return self.replace(returned, &why).await;
         }
         let request = MinionRequest::Return(returned);
-        let answer = link.ask(Class::Return, &request, VERDICT).await;
+        let answer = session.ask(Class::Return, &request, VERDICT_TIMEOUT).await;
         let MinionRequest::Return(returned) = request else {
             return;
         };
@@ -80,7 +130,7 @@ impl Minion {
                         tracing::info!("job {jid}: acknowledged");
                     }
                     ReturnVerdict::UnknownJob | ReturnVerdict::NotOffered => {
-                        tracing::warn!("job {jid}: the master does not want it: {verdict:?}");
+                        tracing::warn!("job {jid}: the master refused its return: {verdict:?}");
                     }
                 }
                 return self.forget(jid).await;
@@ -97,7 +147,7 @@ impl Minion {
             Err(AskError::Busy(after)) => after + jitter(after),
             Err(error) => {
                 tracing::debug!("job {jid}: its return was not acknowledged: {error}");
-                AGAIN + jitter(AGAIN)
+                RETRY_DELAY + jitter(RETRY_DELAY)
             }
         };
         drop(returned);
@@ -105,12 +155,12 @@ impl Minion {
         self.spool.put_back(jid);
     }
 
-    /// What cannot be sent as it is becomes a return that says so.
+    /// Replaces a return that cannot be sent with a small one that says why.
     async fn replace(&self, returned: Return, why: &str) {
         let jid = returned.jid.clone();
         tracing::error!("job {jid}: {why}");
         if returned.payload.as_bytes().len() < SURELY_SMALL {
-            // It says something of the kind already.
+            // This is a replacement already.
             return self.forget(&jid).await;
         }
         let instead = Return {
@@ -121,7 +171,7 @@ impl Minion {
             ..returned
         };
         let spool = Arc::clone(&self.spool);
-        // An error means that the runtime is going down; the spool has the first one.
+        // An error means that the runtime is going down; the spool still holds the original.
         let _ = self
             .context
             .spawn_blocking(move || spool.finish(instead))
@@ -137,7 +187,7 @@ impl Minion {
             Ok(Ok(returned)) => returned,
             Ok(Err(error)) => {
                 tracing::error!("job {jid}: its return cannot be read from the spool: {error}");
-                self.context.clock.pause(UNREADABLE).await;
+                self.context.clock.pause(UNREADABLE_DELAY).await;
                 self.spool.put_back(jid);
                 None
             }
@@ -156,7 +206,7 @@ impl Minion {
     }
 }
 
-/// What of a return counts against the limit of a payload.
+/// Returns the bytes of a return that count against the limit of a payload.
 fn size_of(returned: &Return) -> usize {
     returned.payload.as_bytes().len()
         + returned.fun_args.as_packed().as_bytes().len()

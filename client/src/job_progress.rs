@@ -1,4 +1,4 @@
-//! Where every minion stands with one job, as far as this client knows.
+//! The progress of every minion of one job, as far as this client knows.
 
 use std::collections::BTreeMap;
 
@@ -6,26 +6,27 @@ use saline_protocol::message::{MinionId, OfferState};
 
 use crate::{Absence, Absent};
 
-/// Every minion of a job. A minion is told of once as absent, and once as returned.
+/// The progress of every minion of a job. A minion is reported at most once as absent, and at most
+/// once as returned.
 #[derive(Debug, Default)]
-pub(crate) struct Standings {
-    minions: BTreeMap<MinionId, Standing>,
+pub(crate) struct JobProgress {
+    minions: BTreeMap<MinionId, MinionProgress>,
 }
 
 #[derive(Debug)]
-struct Standing {
+struct MinionProgress {
     state: OfferState,
-    /// The master has not heard of its session for two heartbeats.
+    /// The minion's session has been silent for two heartbeats.
     silent: bool,
-    /// Its return has been told.
+    /// The minion's return has been reported.
     returned: bool,
-    /// Its absence has been told.
+    /// The minion's absence has been reported.
     absent: bool,
-    /// It gave no sign of life in time; it is told of as absent when nobody else is waited for.
+    /// The minion gave no sign of life in time. It is reported as absent when no other is waited for.
     given_up: bool,
 }
 
-impl Standing {
+impl MinionProgress {
     fn new(state: OfferState) -> Self {
         Self {
             state,
@@ -36,20 +37,20 @@ impl Standing {
         }
     }
 
-    /// Whether something may still come of it.
+    /// Whether the minion may still return.
     fn is_open(&self) -> bool {
-        // A return that is stored comes with the next page, though its state is final.
+        // A stored return comes with the next page of the store, though its state is final.
         !self.returned && (!self.state.is_final() || self.state == OfferState::Returned)
     }
 
     fn absence(&self) -> Option<Absence> {
-        // A return that the store names and never gives.
+        // `Returned` without a return: the store reports it and never yields it.
         Absence::of(self.state, self.silent).or(Some(Absence::NoResponse))
     }
 }
 
-impl Standings {
-    /// As the master says now. Silence is only known where `silent` is given.
+impl JobProgress {
+    /// Applies the states that the master reports, and the silent minions where they are known.
     pub(crate) fn update(
         &mut self,
         states: &[(MinionId, OfferState)],
@@ -59,57 +60,57 @@ impl Standings {
             self.set(minion, *state);
         }
         if let Some(silent) = silent {
-            for standing in self.minions.values_mut() {
-                standing.silent = false;
+            for progress in self.minions.values_mut() {
+                progress.silent = false;
             }
             for minion in silent {
-                if let Some(standing) = self.minions.get_mut(minion) {
-                    standing.silent = true;
+                if let Some(progress) = self.minions.get_mut(minion) {
+                    progress.silent = true;
                 }
             }
         }
     }
 
-    /// One minion's state. A final one stays, but for a return that comes after all.
+    /// Sets a minion's state. A final state stays, except that a minion may still return.
     pub(crate) fn set(&mut self, minion: &MinionId, state: OfferState) {
-        let standing = self
+        let progress = self
             .minions
             .entry(minion.clone())
-            .or_insert_with(|| Standing::new(state));
-        if state == OfferState::Returned || !standing.state.is_final() {
-            standing.state = state;
+            .or_insert_with(|| MinionProgress::new(state));
+        if state == OfferState::Returned || !progress.state.is_final() {
+            progress.state = state;
         }
         if state == OfferState::Running {
-            standing.silent = false;
+            progress.silent = false;
         }
     }
 
-    /// A return is here. Says whether it is the first of this minion.
+    /// Notes the return of a minion. Returns whether it is the first one.
     pub(crate) fn returned(&mut self, minion: &MinionId) -> bool {
         self.set(minion, OfferState::Returned);
         self.minions
             .get_mut(minion)
-            .is_some_and(|standing| !std::mem::replace(&mut standing.returned, true))
+            .is_some_and(|progress| !std::mem::replace(&mut progress.returned, true))
     }
 
-    /// Those of whom nothing can come and that were not told yet.
+    /// Takes the minions that will not return and have not been reported.
     pub(crate) fn take_absent(&mut self) -> Vec<Absent> {
-        self.take(|standing| !standing.is_open() && !standing.returned)
+        self.take(|progress| !progress.is_open() && !progress.returned)
     }
 
-    /// Those that were given up and not told yet.
+    /// Takes the minions that were given up and have not been reported.
     pub(crate) fn take_given_up(&mut self) -> Vec<Absent> {
-        self.take(|standing| standing.is_open())
+        self.take(|progress| progress.is_open())
     }
 
-    fn take(&mut self, which: impl Fn(&Standing) -> bool) -> Vec<Absent> {
+    fn take(&mut self, which: impl Fn(&MinionProgress) -> bool) -> Vec<Absent> {
         let mut absent = Vec::new();
-        for (minion, standing) in &mut self.minions {
-            if !standing.absent
-                && which(standing)
-                && let Some(absence) = standing.absence()
+        for (minion, progress) in &mut self.minions {
+            if !progress.absent
+                && which(progress)
+                && let Some(absence) = progress.absence()
             {
-                standing.absent = true;
+                progress.absent = true;
                 absent.push(Absent {
                     name: minion.to_string(),
                     absence,
@@ -119,35 +120,35 @@ impl Standings {
         absent
     }
 
-    /// The time for a sign of life is over: all that show none are given up. One that runs, and
-    /// whose session lives, is waited for.
+    /// Gives up the minions that show no sign of life, since the time for it is over. A minion that
+    /// runs the job in a live session is still waited for.
     pub(crate) fn judge(&mut self) {
-        for standing in self.minions.values_mut() {
-            standing.given_up =
-                standing.is_open() && (standing.state != OfferState::Running || standing.silent);
+        for progress in self.minions.values_mut() {
+            progress.given_up =
+                progress.is_open() && (progress.state != OfferState::Running || progress.silent);
         }
     }
 
-    /// Whether somebody is still waited for.
+    /// Whether a minion is still waited for.
     pub(crate) fn is_waiting(&self) -> bool {
         self.minions
             .values()
-            .any(|standing| standing.is_open() && !standing.given_up)
+            .any(|progress| progress.is_open() && !progress.given_up)
     }
 
-    /// Whether a return is stored that has not come here.
+    /// Whether the store has a return that has not been received.
     pub(crate) fn lacks_a_return(&self) -> bool {
         self.minions
             .values()
-            .any(|standing| standing.state == OfferState::Returned && !standing.returned)
+            .any(|progress| progress.state == OfferState::Returned && !progress.returned)
     }
 
-    /// The minion before the first of which something may still come: pages of returns are asked
-    /// for from there.
+    /// Returns the last minion before the first that may still return: pages of returns are read from
+    /// there.
     pub(crate) fn settled_until(&self) -> Option<MinionId> {
         self.minions
             .iter()
-            .take_while(|(_, standing)| !standing.is_open())
+            .take_while(|(_, progress)| !progress.is_open())
             .last()
             .map(|(minion, _)| minion.clone())
     }
@@ -163,16 +164,16 @@ mod tests {
         MinionId::parse(text).unwrap()
     }
 
-    fn standings(states: &[(&str, OfferState)]) -> Standings {
-        let mut standings = Standings::default();
+    fn progress(states: &[(&str, OfferState)]) -> JobProgress {
+        let mut progress = JobProgress::default();
         let states: Vec<_> = states.iter().map(|(m, s)| (id(m), *s)).collect();
-        standings.update(&states, None);
-        standings
+        progress.update(&states, None);
+        progress
     }
 
     #[test]
     fn what_is_final_is_told_once_and_the_others_are_waited_for() {
-        let mut s = standings(&[("a", NotConnected), ("b", Offered), ("c", Running)]);
+        let mut s = progress(&[("a", NotConnected), ("b", Offered), ("c", Running)]);
         assert_eq!(s.take_absent().len(), 1);
         assert_eq!(s.take_absent(), []);
         assert!(s.is_waiting());
@@ -187,7 +188,7 @@ mod tests {
 
     #[test]
     fn who_shows_no_sign_of_life_is_given_up_and_told_when_nobody_is_waited_for() {
-        let mut s = standings(&[("a", Offered), ("b", Running), ("c", Running)]);
+        let mut s = progress(&[("a", Offered), ("b", Running), ("c", Running)]);
         s.update(&[], Some(&[id("c")]));
         s.judge();
         assert!(s.is_waiting(), "b runs");
@@ -200,7 +201,7 @@ mod tests {
 
     #[test]
     fn a_stored_return_that_is_not_here_yet_is_waited_for() {
-        let mut s = standings(&[("a", Offered)]);
+        let mut s = progress(&[("a", Offered)]);
         s.set(&id("a"), Returned);
         assert!(s.is_waiting() && s.lacks_a_return());
         assert_eq!(s.settled_until(), None);
@@ -210,7 +211,7 @@ mod tests {
 
     #[test]
     fn a_minion_that_nobody_expected_counts_when_it_shows() {
-        let mut s = standings(&[("a", Declined)]);
+        let mut s = progress(&[("a", Declined)]);
         assert!(s.returned(&id("z")));
         assert!(!s.is_waiting());
     }
@@ -221,7 +222,7 @@ mod tests {
             events in proptest::collection::vec((0u8..5, 0u8..7, any::<bool>()), 0..60),
         ) {
             let names = ["a", "b", "c", "d", "e"];
-            let mut s = standings(&names.map(|name| (name, Offered)));
+            let mut s = progress(&names.map(|name| (name, Offered)));
             let (mut returned, mut absent) = (Vec::new(), Vec::new());
             for (who, state, silent) in events {
                 let who = id(names[usize::from(who)]);

@@ -1,22 +1,26 @@
-//! The event bus: what the local publisher sends to whoever listens on this machine.
+//! The event bus: the local publisher sends events to every listener on this machine.
+
+mod reports;
 
 use std::sync::Arc;
 
-use saline_protocol::message::{Event, Value};
+use saline_protocol::message::{Event, EventTag, Value};
 use saline_protocol::transport::{Clock, Context, Publisher};
 use time::OffsetDateTime;
 use time::format_description::BorrowedFormatItem;
 use time::macros::format_description;
 use tokio::sync::mpsc;
 
-/// Events that wait to be published.
+pub use reports::ReturnReport;
+
+/// The largest number of events that wait to be published.
 const QUEUE: usize = 4096;
 
 /// Salt's `_stamp`.
 const STAMP: &[BorrowedFormatItem<'_>] =
     format_description!("[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:6]+00:00");
 
-/// Fires events. The bus is best effort: the store is the truth.
+/// Fires events. The bus is best effort; the job store is the truth.
 #[derive(Debug, Clone)]
 pub struct Events {
     queue: mpsc::Sender<Event>,
@@ -25,7 +29,7 @@ pub struct Events {
 }
 
 impl Events {
-    /// A bus over `publisher`; its task belongs to `context`.
+    /// Starts a bus over `publisher`; its task belongs to `context`.
     pub fn start(publisher: Arc<dyn Publisher>, context: &Context) -> Self {
         let (queue, mut events) = mpsc::channel::<Event>(QUEUE);
         let out = Arc::clone(&publisher);
@@ -50,18 +54,18 @@ impl Events {
         }
     }
 
-    /// Whether anybody listens to this tag. Data that is dear to make need not be made for nobody.
-    pub fn wanted(&self, tag: &str) -> bool {
-        Event::topic(tag).is_ok_and(|topic| self.publisher.subscriptions(&topic) > 0)
+    /// Whether anybody listens to this tag, so that costly data are made only for a listener.
+    pub fn wanted(&self, tag: &EventTag) -> bool {
+        Event::topic(&tag.to_string()).is_ok_and(|topic| self.publisher.subscriptions(&topic) > 0)
     }
 
     /// Fires an event with these data and a `_stamp`.
     ///
     /// # Cancel safety
-    /// When the future is dropped the event is fired or it is not.
+    /// A dropped future has fired the event or not.
     pub async fn fire<K: Into<String>>(
         &self,
-        tag: String,
+        tag: EventTag,
         data: impl IntoIterator<Item = (K, Value)>,
     ) {
         if !self.wanted(&tag) {
@@ -71,10 +75,10 @@ impl Events {
             data.into_iter().map(|(k, v)| (k.into(), v)).collect();
         entries.push(("_stamp".to_owned(), Value::from(self.stamp())));
         let event = Event {
-            tag,
+            tag: tag.to_string(),
             data: Value::Map(entries),
         };
-        // The task ends with the master, and then nobody listens any more.
+        // The task ends with the master, when no listener is left.
         let _ = self.queue.send(event).await;
     }
 

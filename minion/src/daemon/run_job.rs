@@ -1,4 +1,4 @@
-//! Running a function on a thread of the pool, and making its return.
+//! Runs the function of a job on the calling thread, and spools its return.
 
 use std::io::Write;
 
@@ -6,52 +6,52 @@ use saline_protocol::message::{Arguments, Job, Packed, PackedArguments, Return, 
 
 use crate::executor::RunningJob;
 use crate::host::Host;
-use crate::leftover;
-use crate::modules::{Failure, Outcome};
+use crate::modules::{Failure, Modules, Outcome};
+use crate::oversize_output;
 use crate::spool::{BeginError, Spool};
 
-/// How a job that got a thread ended.
+/// The end of a job that got a thread.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Returned {
-    /// Its return is spooled; with this retcode.
+pub enum JobEnd {
+    /// Its return is spooled, with this retcode.
     Spooled(i64),
-    /// It has been here: nothing was done.
+    /// The job was run before; nothing was done.
     Seen,
 }
 
-/// Notes that the job begins, runs it, and spools what came out.
-pub fn run_and_spool(host: &Host, spool: &Spool, job: &Job) -> Returned {
+/// Notes in the spool that the job begins, runs its function, and spools the return.
+pub fn run_job(modules: &Modules, host: &Host, spool: &Spool, job: &Job) -> JobEnd {
     match spool.begin(job) {
         Ok(()) => {}
-        Err(BeginError::Seen) => return Returned::Seen,
+        Err(BeginError::Seen) => return JobEnd::Seen,
         Err(BeginError::Io(error)) => {
             tracing::error!("job {}: not run: {error}", job.jid);
-            let why = format!("not run: the minion could not note it in its spool: {error}");
-            return not_begun(spool, job, &why);
+            let why = format!("not run: the minion could not write to its spool: {error}");
+            return refuse_job(spool, job, &why);
         }
     }
     let entered = host.running.enter(RunningJob::of(job));
     let outcome = match job.arg.unpack() {
-        Ok(arguments) => host.modules.call(&job.fun, arguments, host),
+        Ok(arguments) => modules.call(&job.fun, arguments, host),
         Err(error) => Failure::Invocation(error.to_string()).outcome(&job.fun, ""),
     };
-    let returned = make(host, job, outcome);
+    let returned = make_return(host, job, outcome);
     let retcode = returned.retcode;
     spool.finish(returned);
-    // Only now: a heartbeat in between names it rather than nothing.
+    // After the return is spooled, so that every heartbeat either lists the job or finds its return.
     drop(entered);
-    Returned::Spooled(retcode)
+    JobEnd::Spooled(retcode)
 }
 
-/// A job that was not run returns that, and why.
-pub fn not_begun(spool: &Spool, job: &Job, why: &str) -> Returned {
+/// Spools a return that says why the job was not run.
+pub fn refuse_job(spool: &Spool, job: &Job, why: &str) -> JobEnd {
     let outcome = Failure::Execution(why.to_owned()).outcome(&job.fun, "");
     let retcode = outcome.retcode;
     spool.refuse(
         job.expires,
         build(job, retcode, Packed::pack(&outcome.value)),
     );
-    Returned::Spooled(retcode)
+    JobEnd::Spooled(retcode)
 }
 
 fn build(job: &Job, retcode: i64, payload: Packed) -> Return {
@@ -65,11 +65,12 @@ fn build(job: &Job, retcode: i64, payload: Packed) -> Return {
     }
 }
 
-/// The return, or, when it is too large to be sent, one that says so and where it lies.
-fn make(host: &Host, job: &Job, outcome: Outcome) -> Return {
+/// Makes the return. When it is too large to be sent, stores it in a file and makes a return that
+/// names the file.
+fn make_return(host: &Host, job: &Job, outcome: Outcome) -> Return {
     let Outcome { value, retcode } = outcome;
     let payload = Packed::pack(&value);
-    // It may be large, and what follows needs the memory.
+    // Freed early: it may be large, and the packed copy exists now.
     drop(value);
     let arguments = job.arg.as_packed().as_bytes().len() + job.fun.len();
     let limit = host.max_payload();
@@ -77,14 +78,14 @@ fn make(host: &Host, job: &Job, outcome: Outcome) -> Return {
         return build(job, retcode, payload);
     }
     let size = payload.as_bytes().len();
-    let lies = leftover::create(&host.cache_dir, "msgpack")
+    let kept = oversize_output::create(&host.cache_dir, "msgpack")
         .and_then(|(mut file, path)| file.write_all(payload.as_bytes()).map(|()| path));
-    let lies = match lies {
-        Ok(path) => format!("it lies, as MessagePack, in {}", path.display()),
-        Err(error) => format!("it could not be kept: {error}"),
+    let stored = match kept {
+        Ok(path) => format!("it is stored, as MessagePack, in {}", path.display()),
+        Err(error) => format!("it could not be stored: {error}"),
     };
     let most = limit.saturating_sub(arguments);
-    let why = format!("the return of {size} bytes is above the limit of {most} bytes; {lies}");
+    let why = format!("the return of {size} bytes is above the limit of {most} bytes; {stored}");
     let outcome = Failure::Invocation(why).outcome(&job.fun, "");
     let mut returned = build(job, outcome.retcode, Packed::pack(&outcome.value));
     if arguments + returned.payload.as_bytes().len() > limit {

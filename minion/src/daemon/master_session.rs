@@ -1,4 +1,4 @@
-//! A session that is accepted, and asking in it.
+//! An accepted session with the master.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,51 +9,51 @@ use saline_protocol::transport::{self, Client, Clock, Endpoint};
 use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 
-/// Why a session came to its end.
+/// The reason why a session ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
-    /// The master does not know it, or what came in it cannot be believed.
+    /// The master does not know the session, or broke the protocol in it.
     Lost,
-    /// Another minion with this id took its place.
+    /// Another minion with the same id took its place.
     Replaced,
     /// The minion's key was deleted or rejected.
     KeyGone,
 }
 
-/// Why there is no answer.
+/// The reason why a request has no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum AskError {
-    /// The session is over.
-    #[error("the session is over")]
+    /// The session has ended.
+    #[error("the session has ended")]
     Ended,
-    /// The master asks to come again later.
+    /// The master is busy, and asks for a delay.
     #[error("the master is busy")]
     Busy(Duration),
-    /// It did not travel.
+    /// The transport failed.
     #[error(transparent)]
     Transport(#[from] transport::Error),
-    /// The master will not do it.
-    #[error("the master refused it: {0:?}")]
+    /// The master refused the request for good.
+    #[error("the master refused the request: {0:?}")]
     Refused(RefusedVerb),
 }
 
-/// A session that is accepted.
+/// An accepted session with the master.
 #[derive(Debug)]
-pub struct Link {
-    /// Over which it goes.
+pub struct MasterSession {
+    /// The connection that carries the session.
     pub client: Arc<dyn Client>,
-    /// Where the master is.
+    /// The master's endpoint.
     pub endpoint: Endpoint,
-    /// To ask in.
+    /// Seals requests and opens replies.
     pub session: Session,
-    /// What the master said at the door.
+    /// What the master said when it accepted the session.
     pub welcome: Welcome,
-    over: CancellationToken,
+    end: CancellationToken,
     why: OnceCell<Ended>,
 }
 
-impl Link {
-    /// A session that stands over `client`.
+impl MasterSession {
+    /// Wraps a session that the master accepted over `client`.
     pub fn new(
         client: Arc<dyn Client>,
         endpoint: Endpoint,
@@ -65,28 +65,44 @@ impl Link {
             endpoint,
             session,
             welcome,
-            over: CancellationToken::new(),
+            end: CancellationToken::new(),
             why: OnceCell::new(),
         }
     }
 
-    /// The session is over; the first reason counts.
+    /// Ends the session; the first reason counts.
     pub fn end(&self, why: Ended) {
-        // An error means that it was over already.
+        // An error means that the session had ended already.
         let _ = self.why.set(why);
-        self.over.cancel();
+        self.end.cancel();
     }
 
-    /// Waits until it is over.
+    /// Waits until the session has ended, and returns the reason.
     ///
     /// # Cancel safety
     /// Nothing is lost when the future is dropped.
     pub async fn ended(&self) -> Ended {
-        self.over.cancelled().await;
+        self.end.cancelled().await;
         self.why.get().copied().unwrap_or(Ended::Lost)
     }
 
-    /// Asks, and waits for the answer at most that long. What says that the session is over ends it.
+    /// Says goodbye to the master and closes the connection.
+    ///
+    /// # Cancel safety
+    /// A shutdown that was begun goes on.
+    pub async fn leave(&self, within: Duration) {
+        if let Err(error) = self
+            .ask(Class::Event, &MinionRequest::Goodbye, within)
+            .await
+        {
+            tracing::debug!("the master was not told goodbye: {error}");
+        }
+        // An error means that requests or publications were cut, which no longer matters.
+        let _ = self.client.shutdown(within).await;
+    }
+
+    /// Sends a request and waits for the reply, at most for `within`. A reply that says that the
+    /// session is over ends it.
     ///
     /// # Errors
     /// See [`AskError`].
@@ -99,7 +115,7 @@ impl Link {
         request: &MinionRequest,
         within: Duration,
     ) -> Result<MinionReply, AskError> {
-        if self.over.is_cancelled() {
+        if self.end.is_cancelled() {
             return Err(AskError::Ended);
         }
         let deadline = Clock.after(within);
@@ -118,7 +134,7 @@ impl Link {
             Err(ChannelError::Busy { after }) => return Err(AskError::Busy(after)),
             Err(ChannelError::Transport(error)) => return Err(AskError::Transport(error)),
             Err(error) => {
-                tracing::info!("session {} is over: {error}", self.session.id());
+                tracing::info!("session {} has ended: {error}", self.session.id());
                 Ended::Lost
             }
         };

@@ -1,4 +1,4 @@
-//! Files under `cachedir/output` that hold what was too large to be sent.
+//! Files under `cachedir/output` with outputs that were too large to be sent.
 
 use std::fs::File;
 use std::io;
@@ -9,15 +9,15 @@ use std::time::Duration;
 
 use saline_protocol::transport::Clock;
 
-/// How long such a file is kept.
+/// How long a file is kept.
 const KEPT: Duration = Duration::from_secs(24 * 3600);
 
 fn folder(cache_dir: &Path) -> PathBuf {
     cache_dir.join("output")
 }
 
-/// Creates one. Its name is made of the minion's own numbers: nothing that came over a network is
-/// part of a path.
+/// Creates a file. Its name is made of the minion's own numbers: no text from the network is part of
+/// a path.
 ///
 /// # Errors
 /// When the file cannot be created.
@@ -46,7 +46,7 @@ pub fn create(cache_dir: &Path, extension: &str) -> io::Result<(File, PathBuf)> 
     Ok((file, path))
 }
 
-/// Removes those that are older than a day.
+/// Removes the files that are older than a day.
 pub fn sweep(cache_dir: &Path) {
     let Ok(entries) = std::fs::read_dir(folder(cache_dir)) else {
         return;

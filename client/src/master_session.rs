@@ -1,4 +1,4 @@
-//! The way to the master: a connection, and the session in it, made anew when either is lost.
+//! An operator's connection to the master and the session in it; both are restored when lost.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use saline_config::MasterConfig;
 use saline_protocol::channel::{ChannelError, Session, establish};
 use saline_protocol::message::{
-    AuthAnswer, Class, OperatorReply, OperatorRequest, Refusal, RefusedVerb,
+    Admission, Class, OperatorReply, OperatorRequest, Refusal, RefusedVerb,
 };
 use saline_protocol::transport::{
     self, Backoff, Clock, Context, Endpoint, ErrorKind, Instant, Limits, Registry, Subscriber,
@@ -20,21 +20,22 @@ use crate::ClientError;
 use crate::credentials::KeyFiles;
 use crate::master::Master;
 
-/// How long a master may be away before it is given up.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a master may be away before a request fails.
+pub(crate) const MASTER_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long one attempt waits for its answer: above two link pings, so that a dead link says so first.
-const ATTEMPT: Duration = Duration::from_secs(15);
+/// How long one attempt waits for its reply: longer than two link pings, so that the transport
+/// notices a dead connection first.
+const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// How often in a row a master may refuse before it is believed.
+/// The number of refusals in a row after which a refusal is final.
 const REFUSALS: u32 = 5;
 
 /// How long a shutdown may take.
-const SHUTDOWN: Duration = Duration::from_secs(2);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// A connection to the local endpoint of a master.
+/// A connection to the local endpoint of a master, with a session.
 #[derive(Debug)]
-pub(crate) struct Link {
+pub(crate) struct MasterSession {
     client: Arc<dyn transport::Client>,
     context: Context,
     endpoint: Endpoint,
@@ -44,20 +45,20 @@ pub(crate) struct Link {
     sessions: AtomicU64,
 }
 
-/// Why one attempt brought no answer.
+/// The reason why one attempt has no reply.
 enum Attempt {
-    /// Asking again may help.
+    /// The connection or the session was lost; another attempt may succeed.
     Lost(ErrorKind),
-    /// The master says to come again.
+    /// The master is busy, and asks for a delay.
     Busy(Duration),
-    /// The master does not want this session, or any. Said when it goes on saying so: the keys of a
-    /// master that has just started may be older than the files by a moment.
+    /// The master refuses this session, or any. Final only after several refusals: a master that has
+    /// just started may still be writing its key files.
     Refused(ClientError),
-    /// Asking again does not help.
+    /// Another attempt would fail too.
     Final(ClientError),
 }
 
-impl Link {
+impl MasterSession {
     /// Connects and makes a first session.
     ///
     /// # Errors
@@ -98,7 +99,7 @@ impl Link {
                 }
                 _ => ClientError::Transport(error),
             })?;
-        let link = Self {
+        let connected = Self {
             client,
             context,
             endpoint,
@@ -107,30 +108,31 @@ impl Link {
             session: Mutex::new(None),
             sessions: AtomicU64::new(0),
         };
-        match link.first_session().await {
-            Ok(()) => Ok(link),
+        match connected.first_session().await {
+            Ok(()) => Ok(connected),
             Err(error) => {
-                link.shutdown().await;
+                connected.shutdown().await;
                 Err(error)
             }
         }
     }
 
-    /// Its context: what it spawns ends with the link.
+    /// Returns the context of the connection: its tasks end with it.
     pub(crate) fn context(&self) -> &Context {
         &self.context
     }
 
     /// Ends the connection and every task.
     pub(crate) async fn shutdown(&self) {
-        // What does not end in time is cut, which nobody minds any more.
-        let _ = self.client.shutdown(SHUTDOWN).await;
+        // An error means that requests were cut, which no longer matters.
+        let _ = self.client.shutdown(SHUTDOWN_TIMEOUT).await;
         self.context.cancel.cancel();
         self.context.tracker.close();
         self.context.tracker.wait().await;
     }
 
-    /// A master that stands and does not answer is found out here, within a connection's time.
+    /// Makes the first session within the time for a connection, so that a master that accepts
+    /// connections and does not answer is reported soon.
     async fn first_session(&self) -> Result<(), ClientError> {
         let deadline = self.clock().after(self.context.limits.connect_timeout);
         loop {
@@ -153,7 +155,7 @@ impl Link {
         }
     }
 
-    /// The session, made if there is none.
+    /// Returns the session; makes one if there is none.
     async fn session(&self, deadline: Instant) -> Result<Arc<Session>, Attempt> {
         let mut slot = self.session.lock().await;
         if let Some(session) = &*slot {
@@ -163,7 +165,7 @@ impl Link {
             self.keys
                 .read(&self.endpoint())
                 .map_err(|error| match error {
-                    // It was there when this link was made: it is being written anew.
+                    // The file existed when this client connected: the master is writing it anew.
                     ClientError::NeverStarted { .. } => Attempt::Lost(ErrorKind::Unreachable),
                     other => Attempt::Final(other),
                 })?;
@@ -171,7 +173,7 @@ impl Link {
             .await
             .map_err(|error| self.classify(error))?;
         match established.answer {
-            AuthAnswer::Accepted(_) => {
+            Admission::Accepted(_) => {
                 tracing::debug!(session = %established.session.id(), "session made");
                 let session = Arc::new(established.session);
                 *slot = Some(Arc::clone(&session));
@@ -186,7 +188,7 @@ impl Link {
         }
     }
 
-    /// Drops `session`, unless another has taken its place already.
+    /// Drops `session`, unless another one has replaced it already.
     async fn forget(&self, session: &Arc<Session>) {
         let mut slot = self.session.lock().await;
         if slot.as_ref().is_some_and(|held| Arc::ptr_eq(held, session)) {
@@ -259,26 +261,26 @@ impl Link {
     fn gone(&self) -> ClientError {
         ClientError::MasterGone {
             endpoint: self.endpoint(),
-            gone: PATIENCE,
+            gone: MASTER_TIMEOUT,
         }
     }
 }
 
 #[async_trait]
-impl Master for Link {
+impl Master for MasterSession {
     async fn ask(&self, request: &OperatorRequest) -> Result<OperatorReply, ClientError> {
         let clock = self.clock();
-        let mut give_up = clock.after(PATIENCE);
+        let mut give_up = clock.after(MASTER_TIMEOUT);
         let mut backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(2));
         let mut refusals = 0;
         loop {
-            let deadline = clock.after(ATTEMPT).min(give_up);
+            let deadline = clock.after(ATTEMPT_TIMEOUT).min(give_up);
             let wait = match self.attempt(request, deadline).await {
                 Ok(reply) => return Ok(reply),
                 Err(Attempt::Final(error)) => return Err(error),
                 Err(Attempt::Busy(after)) => {
-                    // It lives.
-                    give_up = clock.after(PATIENCE);
+                    // A busy master is not away.
+                    give_up = clock.after(MASTER_TIMEOUT);
                     after.max(Duration::from_millis(10))
                 }
                 Err(Attempt::Refused(error)) => {
@@ -306,7 +308,7 @@ impl Master for Link {
         &self,
         topics: Vec<TopicFilter>,
     ) -> Result<Box<dyn Subscriber>, ClientError> {
-        let deadline = self.clock().after(PATIENCE);
+        let deadline = self.clock().after(MASTER_TIMEOUT);
         self.client
             .subscribe(self.publications.as_ref(), topics, deadline)
             .await

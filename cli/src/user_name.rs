@@ -1,7 +1,7 @@
-//! Who asks. For the record; the master gives no right for it.
+//! The user who asks. For the record only: it gives no rights.
 
-/// The user of this process, as Salt names him: `sudo_NAME` behind sudo.
-pub(crate) fn user() -> String {
+/// Returns the user of this process as Salt names it: `sudo_NAME` behind sudo.
+pub(crate) fn current() -> String {
     let uid = rustix::process::geteuid().as_raw();
     let accounts = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
     let sudo = std::env::var("SUDO_USER").unwrap_or_default();
