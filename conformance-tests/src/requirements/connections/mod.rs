@@ -218,7 +218,7 @@ pub const ALL: &[Requirement] = &[
         sentence: "A connection that is reset ends its requests with ConnectionLost and is replaced, five times in a row.",
         why: "It is what a restarting firewall does.",
         look_at: "errors of the socket that are not the end of the stream",
-        needs: &[Need::TcpWire],
+        needs: &[Need::ConnectionWire],
         run: |world| Box::pin(network::resets(world)),
     },
     Requirement {
@@ -228,7 +228,7 @@ pub const ALL: &[Requirement] = &[
         sentence: "A connection that ends in the middle of a message leaves nothing behind: the requests after it arrive whole.",
         why: "A stale half frame before a fresh one spoils everything that follows.",
         look_at: "buffers that outlive their connection",
-        needs: &[Need::TcpWire],
+        needs: &[Need::ConnectionWire],
         run: |world| Box::pin(network::partial_messages(world)),
     },
     Requirement {
@@ -238,7 +238,7 @@ pub const ALL: &[Requirement] = &[
         sentence: "Messages arrive whole when the network brings them one byte at a time.",
         why: "A read gives what there is, not what was written.",
         look_at: "reads that are taken for messages",
-        needs: &[Need::TcpWire],
+        needs: &[Need::ConnectionWire],
         run: |world| Box::pin(network::one_byte_at_a_time(world)),
     },
     Requirement {
@@ -278,7 +278,7 @@ pub const ALL: &[Requirement] = &[
         sentence: "A link on which nothing comes back any more, although what is sent arrives, is noticed by the client within two pings, and replaced.",
         why: "Firewalls forget one direction first.",
         look_at: "pings that count as answered because they could be sent",
-        needs: &[Need::TcpWire],
+        needs: &[Need::ConnectionWire],
         run: |world| Box::pin(weather::one_way_silence(world)),
     },
     Requirement {
