@@ -120,7 +120,11 @@ fn the_null_toy_fails_nothing_of_the_wire_over_unix_sockets() {
     for kind in [UnixSocket::Stream, UnixSocket::SeqPacket] {
         let null = Mutant::new(Which::Paths(kind, WireFault::None));
         assert!(requirements::all().any(|own| own.id == "SEC-001" && own.skipped(&null).is_none()));
-        assert_eq!(failures(null, is_of_the_wire), Vec::<String>::new(), "{kind:?}");
+        assert_eq!(
+            failures(null, is_of_the_wire),
+            Vec::<String>::new(),
+            "{kind:?}"
+        );
     }
 }
 

@@ -13,6 +13,18 @@ use crate::toy::Toy;
 use crate::transport::Wrong;
 use crate::wire_fault::{WIRE_FAULTS, WireFault};
 
+/// What the in-memory transport itself does not keep.
+const GAPS: &[KnownGap] = &[
+    KnownGap {
+        id: "LIM-018",
+        reason: "its client does not look at the size of a reply",
+    },
+    KnownGap {
+        id: "CON-035",
+        reason: "its server does not count the topics of a connection",
+    },
+];
+
 /// Which transport, and what is wrong with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Which {
@@ -72,12 +84,15 @@ pub struct Mutant {
 }
 
 impl Mutant {
-    /// In paused time where it can be, and without gaps.
+    /// In paused time where it can be.
     pub fn new(which: Which) -> Self {
         Self {
             which,
             paused: matches!(which, Which::Memory(_)),
-            gaps: &[],
+            gaps: match which {
+                Which::Memory(_) => GAPS,
+                _ => &[],
+            },
         }
     }
 }

@@ -5,11 +5,13 @@ mod packets;
 use std::fmt;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use saline_protocol::transport::{Address, Clock, Endpoint, HostPort};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
@@ -193,4 +195,24 @@ impl RawListener {
             Self::Packets(listener) => Raw::Packets(listener.accept().await?),
         })
     }
+}
+
+/// A socket for `place` that is not connected yet: its descriptor is there already.
+pub(crate) fn unconnected(place: &Place) -> io::Result<OwnedFd> {
+    let (family, kind) = match place {
+        Place::Address(address) if address.is_ipv6() => (AddressFamily::INET6, SocketType::STREAM),
+        Place::Address(_) => (AddressFamily::INET, SocketType::STREAM),
+        Place::Path(_, UnixSocket::SeqPacket) => (AddressFamily::UNIX, SocketType::SEQPACKET),
+        Place::Path(..) => (AddressFamily::UNIX, SocketType::STREAM),
+    };
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    Ok(socket_with(family, kind, flags, None)?)
+}
+
+/// Begins to connect it, without waiting.
+pub(crate) fn connect_at_once(socket: &OwnedFd, place: &Place) -> io::Result<()> {
+    Ok(match place {
+        Place::Address(address) => connect(socket, address)?,
+        Place::Path(path, _) => connect(socket, &SocketAddrUnix::new(path)?)?,
+    })
 }

@@ -13,7 +13,7 @@ use crate::kit::{Place, Proxy, Raw, Usage, World, exact, join_all, payload, with
 use crate::{Expecting, Outcome};
 
 /// Limits with which a link survives that a small machine is busy with a flood.
-fn unhurried(world: &World) -> Limits {
+pub(super) fn unhurried(world: &World) -> Limits {
     let mut limits = world.limits();
     limits.ping_interval *= 10;
     limits.connect_timeout *= 5;

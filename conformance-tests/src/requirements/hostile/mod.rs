@@ -2,6 +2,7 @@
 
 mod floods;
 mod handshakes;
+mod replays;
 mod visits;
 
 use crate::failure::ensure_eq;
@@ -109,6 +110,26 @@ pub const ALL: &[Requirement] = &[
         look_at: "state that is made for a first datagram",
         needs: &[Need::UdpWire, Need::OwnProcess],
         run: |world| Box::pin(floods::garbage_datagrams(world)),
+    },
+    Requirement {
+        id: "SEC-011",
+        name: "deaf_strangers",
+        level: Level::Must,
+        sentence: "Strangers that repeat what a real client says for ever, requests, subscriptions, withdrawals and pings, and never read what comes back, stay below a ceiling of memory and delay nobody.",
+        why: "Everything that a peer can make the other side queue has a bound in bytes.",
+        look_at: "answers, confirmations and denials that are queued for a peer that does not read",
+        needs: &[Need::ConnectionWire, Need::OwnProcess],
+        run: |world| Box::pin(replays::deaf_strangers(world)),
+    },
+    Requirement {
+        id: "SEC-012",
+        name: "no_descriptors_left",
+        level: Level::Must,
+        sentence: "A server that cannot accept because descriptors have run out goes on serving those that it has, and accepts again as soon as there are some.",
+        why: "Descriptors run out on the busiest day.",
+        look_at: "an accept loop that ends at an error, or spins on it",
+        needs: &[Need::ConnectionWire, Need::OwnProcess],
+        run: |world| Box::pin(replays::no_descriptors_left(world)),
     },
 ];
 

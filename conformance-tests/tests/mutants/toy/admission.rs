@@ -74,7 +74,6 @@ impl Drop for Partial<'_> {
 struct Gone {
     queue: VecDeque<Peer>,
     missed: u64,
-    ended: bool,
 }
 
 #[derive(Debug)]
@@ -91,13 +90,15 @@ pub struct Peers {
     standing: Mutex<HashMap<u64, Connection>>,
     gone: Mutex<Gone>,
     wake: Notify,
+    down: CancellationToken,
 }
 
 impl Peers {
-    pub fn new(fault: WireFault, most: usize) -> Self {
+    pub fn new(fault: WireFault, most: usize, down: CancellationToken) -> Self {
         Self {
             fault,
             most,
+            down,
             standing: Mutex::default(),
             gone: Mutex::default(),
             wake: Notify::new(),
@@ -120,9 +121,7 @@ impl Peers {
 
     pub fn cut(&self, number: u64) -> bool {
         let standing = self.standing.lock().unwrap();
-        let found = standing
-            .get(&number)
-            .filter(|own| !own.cut.is_cancelled());
+        let found = standing.get(&number).filter(|own| !own.cut.is_cancelled());
         found.map(|own| own.cut.cancel()).is_some()
     }
 
@@ -146,11 +145,6 @@ impl Peers {
         }
         self.wake.notify_one();
     }
-
-    pub fn end(&self) {
-        self.gone.lock().unwrap().ended = self.fault != WireFault::DeparturesStay;
-        self.wake.notify_one();
-    }
 }
 
 /// The stream of departures.
@@ -169,11 +163,13 @@ impl Departures for Told {
                 if gone.missed > 0 {
                     return Some(Departure::Missed(std::mem::take(&mut gone.missed)));
                 }
-                if gone.ended {
+            }
+            tokio::select! {
+                () = self.0.wake.notified() => {}
+                () = self.0.down.cancelled(), if self.0.fault != WireFault::DeparturesStay => {
                     return None;
                 }
             }
-            self.0.wake.notified().await;
         }
     }
 }

@@ -54,11 +54,7 @@ struct ToyClient {
     _end: DropGuard,
 }
 
-pub async fn connect(
-    endpoint: &Endpoint,
-    context: Context,
-    kind: Kind,
-) -> Result<Arc<dyn Client>> {
+pub async fn connect(endpoint: &Endpoint, context: Context, kind: Kind) -> Result<Arc<dyn Client>> {
     let line = Arc::new(Line {
         endpoint: endpoint.clone(),
         end: context.cancel.child_token(),

@@ -7,11 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use saline_protocol::transport::{
-    Clock, Delivery, Lost, Metric, Peer, Reply, ReplyToken, Request,
-};
+use saline_protocol::transport::{Clock, Delivery, Lost, Metric, Peer, Reply, ReplyToken, Request};
 use tokio::io::{AsyncWrite, ReadHalf};
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::admission::Entry;
@@ -67,6 +65,7 @@ pub async fn run(stream: Box<dyn Stream>, house: &House) {
         number,
         out,
         subscriptions: HashMap::new(),
+        permits: Arc::new(Semaphore::new(house.context.limits.requests_in_flight)),
         end: &end,
     };
     let ended = tokio::select! {
@@ -107,9 +106,9 @@ async fn write(
     let ping = house.context.limits.ping_interval / 2;
     loop {
         tokio::select! {
-            (answer, permit) = outbox.next() => {
+            (answer, permits) = outbox.next() => {
                 wire::write(&mut to, &answer).await?;
-                drop(permit);
+                drop(permits);
             }
             Some(frame) = queued.recv() => wire::write(&mut to, &frame).await?,
             () = Clock.pause(ping) => wire::write(&mut to, &Frame::new(wire::PING, 0, "")).await?,
@@ -122,6 +121,8 @@ struct Reader<'a> {
     number: u64,
     out: mpsc::Sender<Frame>,
     subscriptions: HashMap<u64, DropGuard>,
+    /// Those of this connection: one that does not read its answers is not read either.
+    permits: Arc<Semaphore>,
     end: &'a CancellationToken,
 }
 
@@ -170,7 +171,8 @@ impl Reader<'_> {
 
     async fn request(&self, frame: Frame) {
         let (house, request) = (self.house, frame.number);
-        // It is never closed.
+        // They are never closed.
+        let own = Arc::clone(&self.permits).acquire_owned().await.unwrap();
         let permit = Arc::clone(&house.permits).acquire_owned().await.unwrap();
         let connection = self.number;
         let token = ReplyToken {
@@ -178,13 +180,12 @@ impl Reader<'_> {
             request,
         };
         let peer = Peer::new(connection, None);
-        house.answers.waiting.lock().unwrap().insert(token, permit);
+        let permits = [permit, own];
+        house.answers.waiting.lock().unwrap().insert(token, permits);
         let route = Arc::clone(&house.answers);
         let reply = Reply::new(route, token, house.context.limits.max_message);
         // There is room for as many as there are permits; nobody reads it any more, or all do.
-        let _ = house
-            .inbox
-            .try_send(Request::new(peer, frame.body, reply));
+        let _ = house.inbox.try_send(Request::new(peer, frame.body, reply));
     }
 
     async fn subscribe(&mut self, frame: Frame) -> io::Result<()> {
@@ -242,12 +243,7 @@ pub fn hand_out(house: &House, payload: Bytes) {
     let _ = house.inbox.try_send(Request::new(peer, payload, reply));
 }
 
-async fn forward(
-    mut receiver: Receiver,
-    out: mpsc::Sender<Frame>,
-    number: u64,
-    fault: WireFault,
-) {
+async fn forward(mut receiver: Receiver, out: mpsc::Sender<Frame>, number: u64, fault: WireFault) {
     if fault != WireFault::ConfirmEarly {
         let _ = out.send(Frame::new(wire::SUBSCRIBED, number, "")).await;
     }

@@ -109,15 +109,18 @@ impl Publisher for ToyPublisher {
     }
 }
 
+/// What a request holds until its answer is sent: of the server, and of its connection.
+pub type Permits = [OwnedSemaphorePermit; 2];
+
 /// The answers that wait for one connection: no more than there are permits.
 #[derive(Debug, Default)]
 pub struct Outbox {
-    queue: Mutex<VecDeque<(Frame, OwnedSemaphorePermit)>>,
+    queue: Mutex<VecDeque<(Frame, Permits)>>,
     wake: Notify,
 }
 
 impl Outbox {
-    pub async fn next(&self) -> (Frame, OwnedSemaphorePermit) {
+    pub async fn next(&self) -> (Frame, Permits) {
         loop {
             if let Some(answer) = self.queue.lock().unwrap().pop_front() {
                 return answer;
@@ -131,7 +134,7 @@ impl Outbox {
 #[derive(Debug)]
 pub struct Answers {
     pub fault: WireFault,
-    pub waiting: Mutex<HashMap<ReplyToken, OwnedSemaphorePermit>>,
+    pub waiting: Mutex<HashMap<ReplyToken, Permits>>,
     pub connections: Mutex<HashMap<u64, Arc<Outbox>>>,
     pub count: AtomicU64,
 }
@@ -149,7 +152,7 @@ impl Answers {
 
 impl ReplyRoute for Answers {
     fn answer(&self, token: ReplyToken, answer: Answer) {
-        let Some(permit) = self.waiting.lock().unwrap().remove(&token) else {
+        let Some(permits) = self.waiting.lock().unwrap().remove(&token) else {
             return;
         };
         let Some(outbox) = self
@@ -160,7 +163,7 @@ impl ReplyRoute for Answers {
             .cloned()
         else {
             if self.fault == WireFault::KeepPermits {
-                permit.forget();
+                permits.into_iter().for_each(OwnedSemaphorePermit::forget);
             }
             return;
         };
@@ -169,7 +172,7 @@ impl ReplyRoute for Answers {
             Answer::NoReply => Frame::new(wire::NO_REPLY, token.request, ""),
         };
         let count = self.count.fetch_add(1, Ordering::Relaxed);
-        outbox.queue.lock().unwrap().push_back((frame, permit));
+        outbox.queue.lock().unwrap().push_back((frame, permits));
         if self.fault != WireFault::LoseWakeups || count % LOST != LOST - 1 {
             outbox.wake.notify_one();
         }

@@ -58,10 +58,9 @@ impl Sender {
             false => delivery,
         };
         match (state.queue.back_mut(), delivery) {
-            (
-                Some(Delivery::Lagged(Lost::Messages(n))),
-                Delivery::Lagged(Lost::Messages(more)),
-            ) => *n += more,
+            (Some(Delivery::Lagged(Lost::Messages(n))), Delivery::Lagged(Lost::Messages(more))) => {
+                *n += more
+            }
             (_, delivery) => state.queue.push_back(delivery),
         }
         if let (false, Some(size)) = (full, size) {

@@ -50,7 +50,7 @@ pub async fn serve(at: ServeAt, context: Context, kind: Kind, rest: &Rest) -> Re
             connections: Mutex::default(),
             count: AtomicU64::new(0),
         }),
-        peers: Arc::new(Peers::new(kind.fault, limits.connections)),
+        peers: Arc::new(Peers::new(kind.fault, limits.connections, down.clone())),
         permits: Arc::new(Semaphore::new(limits.requests_unanswered)),
         inbox,
         partial: Arc::default(),
@@ -206,7 +206,6 @@ impl ServerControl for Control {
         house.down.cancel();
         house.running.close();
         house.running.wait().await;
-        house.peers.end();
         if let Some(file) = &self.file {
             file.remove(house.kind.fault);
         }
