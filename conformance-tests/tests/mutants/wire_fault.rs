@@ -124,7 +124,7 @@ pub const WIRE_FAULTS: &[(WireFault, &[&str])] = &[
     (WireFault::LoseWakeups, &["REQ-014"]),
     (WireFault::LoseNews, &["PUB-019"]),
     (WireFault::ConfirmEarly, &["PUB-001"]),
-    (WireFault::IgnoreBytes, &["LIM-012"]),
+    (WireFault::IgnoreBytes, &["LIM-014"]),
     (WireFault::QueueDenials, &["SEC-011"]),
     (WireFault::EndOnError, &["SEC-012"]),
     (WireFault::RemoveForeign, &["BUS-006"]),

@@ -15,6 +15,9 @@ use crate::kit::{
 };
 use crate::{Expecting, Outcome};
 
+/// Topics that one connection may subscribe to.
+const TOPICS: usize = 8;
+
 /// How long they go on.
 const TIME: Duration = Duration::from_secs(8);
 
@@ -23,8 +26,9 @@ const MOST: usize = 256 * 1024 * 1024;
 
 /// What a client says, one kind after the other: for each socket of the server apart.
 async fn scripts(world: &Arc<World>, host: &Host) -> Outcome<Vec<[Script; 2]>> {
-    let many = (0..8).map(|n| exact(&format!("many/{n}")));
+    let many = (0..=TOPICS).map(|n| exact(&format!("many/{n}")));
     let many = many.collect::<Outcome<Vec<_>>>()?;
+    let allowed = &many[..TOPICS];
     Ok(vec![
         recorded(world, host, async |caller| {
             let asked = caller.ask(numbered(1, 1000)).await;
@@ -32,15 +36,26 @@ async fn scripts(world: &Arc<World>, host: &Host) -> Outcome<Vec<[Script; 2]>> {
         })
         .await?,
         recorded(world, host, async |caller| {
-            caller.subscribe(&many).await.map(drop)
+            caller.subscribe(allowed).await.map(drop)
         })
         .await?,
         recorded(world, host, async |caller| {
-            let listener = caller.subscribe(&many).await?;
+            let listener = caller.subscribe(allowed).await?;
             drop(listener);
             // It is withdrawn without an answer; this comes after it.
             let asked = caller.ask(numbered(2, 10)).await;
             asked.map(drop).expecting("a request through the proxy")
+        })
+        .await?,
+        // One topic more than the server allows.
+        recorded(world, host, async |caller| {
+            let refused = caller.try_subscribe(&many, PING * 2).await;
+            ensure!(
+                refused.is_err(),
+                "{} topics, {TOPICS} are allowed",
+                many.len()
+            );
+            Ok(())
         })
         .await?,
         // What a client says of itself.
@@ -65,8 +80,7 @@ async fn recorded_idle(world: &Arc<World>, host: &Host) -> Outcome<[Script; 2]> 
 
 pub(super) async fn deaf_strangers(world: Arc<World>) -> Outcome {
     let mut limits = unhurried(&world);
-    // So that the subscriptions of one connection come to their end soon.
-    limits.subscriptions_per_connection = 100;
+    limits.subscriptions_per_connection = TOPICS;
     let host = world.serve_with(limits).await?.echoing(&world);
     let scripts = scripts(&world, &host).await?;
     ensure!(
