@@ -85,6 +85,8 @@ pub enum WireFault {
     RemoveForeign,
     /// Peers that are cut are not counted.
     ForgetRefused,
+    /// A server ends with one of its parts.
+    OwnGuard,
 }
 
 /// Every mutant of the toy, and the requirements that it has to fail.
@@ -129,4 +131,5 @@ pub const WIRE_FAULTS: &[(WireFault, &[&str])] = &[
     (WireFault::EndOnError, &["SEC-012"]),
     (WireFault::RemoveForeign, &["BUS-006"]),
     (WireFault::ForgetRefused, &["OBS-010"]),
+    (WireFault::OwnGuard, &["SHU-014"]),
 ];
