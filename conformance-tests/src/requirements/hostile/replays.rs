@@ -164,7 +164,7 @@ pub(super) async fn no_descriptors_left(world: Arc<World>) -> Outcome {
         world.clock().pause(PING).await;
         let beside = steady(&host, &caller, &mut listener, 2).await;
         drop(crowd);
-        let all = setrlimit(Resource::Nofile, before.clone());
+        let all = setrlimit(Resource::Nofile, before);
         socket(all.map_err(std::io::Error::from))?;
         beside?;
         let mut patient = unhurried(&world);
