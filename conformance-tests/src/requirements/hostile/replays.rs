@@ -18,8 +18,14 @@ use crate::{Expecting, Outcome};
 /// Topics that one connection may subscribe to.
 const TOPICS: usize = 8;
 
+/// Strangers of each kind.
+const EACH: usize = 3;
+
 /// How long they go on.
 const TIME: Duration = Duration::from_secs(8);
+
+/// What both ends may take of it, in mebibytes.
+const CEILING: usize = 64;
 
 /// And how much they say, each.
 const MOST: usize = 256 * 1024 * 1024;
@@ -92,7 +98,7 @@ pub(super) async fn deaf_strangers(world: Arc<World>) -> Outcome {
     let enough = world.clock().after(TIME);
     let attack = async {
         let mut saying = Vec::new();
-        for script in &scripts {
+        for script in scripts.iter().cycle().take(scripts.len() * EACH) {
             for (place, script) in places.iter().zip(script) {
                 if script.said.is_empty() {
                     continue;
@@ -127,7 +133,7 @@ pub(super) async fn deaf_strangers(world: Arc<World>) -> Outcome {
         steady(&host, &caller, &mut listener, 0).await
     };
     within(
-        128,
+        CEILING,
         "strangers that repeat what a client says and never read",
         attack,
     )
