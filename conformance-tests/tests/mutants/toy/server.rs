@@ -70,7 +70,7 @@ pub async fn serve(at: ServeAt, context: Context, kind: Kind, rest: &Rest) -> Re
             () = accept(&listener, &accepting) => {}
         }
     });
-    let departures = Told(Arc::clone(&house.peers));
+    let departures = Told::of(&house.peers);
     // The last part that goes ends all.
     let end = Arc::new(down.clone().drop_guard());
     let shared = (kind.fault != WireFault::OwnGuard).then(|| Arc::clone(&end));
