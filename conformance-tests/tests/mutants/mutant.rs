@@ -13,18 +13,6 @@ use crate::toy::Toy;
 use crate::transport::Wrong;
 use crate::wire_fault::{WIRE_FAULTS, WireFault};
 
-/// What the in-memory transport itself does not keep.
-const GAPS: &[KnownGap] = &[
-    KnownGap {
-        id: "LIM-018",
-        reason: "its client does not look at the size of a reply",
-    },
-    KnownGap {
-        id: "CON-035",
-        reason: "its server does not count the topics of a connection",
-    },
-];
-
 /// Which transport, and what is wrong with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Which {
@@ -89,10 +77,7 @@ impl Mutant {
         Self {
             which,
             paused: matches!(which, Which::Memory(_)),
-            gaps: match which {
-                Which::Memory(_) => GAPS,
-                _ => &[],
-            },
+            gaps: &[],
         }
     }
 }

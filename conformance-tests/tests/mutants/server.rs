@@ -44,7 +44,7 @@ pub fn spoil(
     if fault == Fault::StaleToNext {
         shared.routes.lock().unwrap().push(Arc::clone(&route));
     }
-    Server::new(
+    let mut wrong = Server::new(
         Box::new(WrongRequests {
             inner: server.requests,
             fault,
@@ -70,7 +70,9 @@ pub fn spoil(
             begun: AtomicBool::new(false),
         }),
         bound,
-    )
+    );
+    wrong.departures = server.departures;
+    wrong
 }
 
 #[derive(Debug)]
@@ -267,6 +269,10 @@ struct WrongControl {
 
 #[async_trait]
 impl ServerControl for WrongControl {
+    fn admitted(&self, peer: Peer) -> bool {
+        self.inner.admitted(peer)
+    }
+
     fn disconnect(&self, peer: Peer) -> bool {
         self.inner.disconnect(peer)
     }

@@ -82,7 +82,8 @@ pub struct Limits {
     /// Connections that one server holds at once; it takes no other until one has gone (`LIM-011`).
     /// 16,384.
     pub connections: usize,
-    /// Topics that one connection may be subscribed to, all of its subscribers together (`LIM-008`).
+    /// Topics that one connection may be subscribed to, all of its subscribers together (`LIM-008`); the
+    /// server refuses a subscription above it, and does not cut the connection (`CON-035`).
     /// 1,024.
     pub subscriptions_per_connection: usize,
     /// What a server allows a peer before it is admitted, on backends that declare

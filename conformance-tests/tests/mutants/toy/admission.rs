@@ -113,10 +113,12 @@ impl Peers {
         self.standing.lock().unwrap().insert(number, connection);
     }
 
-    pub fn admit(&self, number: u64) {
-        if let Some(connection) = self.standing.lock().unwrap().get(&number) {
-            connection.admitted.store(true, Ordering::Relaxed);
-        }
+    pub fn admit(&self, number: u64) -> bool {
+        let standing = self.standing.lock().unwrap();
+        let found = standing.get(&number);
+        found
+            .inspect(|connection| connection.admitted.store(true, Ordering::Relaxed))
+            .is_some()
     }
 
     pub fn cut(&self, number: u64) -> bool {

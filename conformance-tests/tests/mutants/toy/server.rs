@@ -201,8 +201,8 @@ struct Control {
 
 #[async_trait]
 impl ServerControl for Control {
-    fn admitted(&self, peer: Peer) {
-        self.house.peers.admit(peer.connection);
+    fn admitted(&self, peer: Peer) -> bool {
+        self.house.peers.admit(peer.connection)
     }
 
     fn disconnect(&self, peer: Peer) -> bool {
