@@ -87,8 +87,8 @@ pub struct Limits {
     /// 1,024.
     pub subscriptions_per_connection: usize,
     /// What a server allows a peer before it is admitted, on backends that declare
-    /// [`admission`](super::Capabilities::admission). `None` admits every peer as it connects, which
-    /// is right where nothing above tells who is admitted. `None`.
+    /// [`admission`](super::Capabilities::admission). `None` sets no limits of
+    /// its own, which is right where nothing above tells who is admitted. `None`.
     pub admission: Option<AdmissionLimits>,
 }
 

@@ -41,7 +41,7 @@ impl<R> Drop for Reader<R> {
         }
         core.resume(core.requests.leave(self.connection.number()));
         core.release_permits(std::mem::take(&mut self.permits));
-        if self.connection.is_admitted() {
+        if self.connection.has_session() {
             core.departures.push(self.connection.peer);
         }
         self.connection.context().count(Metric::Disconnected);
@@ -242,7 +242,7 @@ impl Admission {
         let Some((limits, _)) = &self.pending else {
             return Ok(());
         };
-        if reader.connection.is_admitted() {
+        if reader.connection.has_session() {
             let context = reader.connection.context();
             let max_message = context.limits.max_message;
             reader.frames.set_max_message(max_message);
@@ -263,7 +263,7 @@ impl Admission {
     }
 
     fn check(&self, connection: &Connection) -> Result<(), Violation> {
-        match connection.is_admitted() {
+        match connection.has_session() {
             true => Ok(()),
             false => Err(Violation("no session in time")),
         }
