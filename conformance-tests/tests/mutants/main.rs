@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use saline_conformance::{
-    Backend, KnownGap, Level, Need, Requirement, Verdict, report, requirements, run_one,
+    Backend, KnownGap, Level, Need, Requirement, UnixSocket, Verdict, report, requirements, run_one,
 };
 use serde_json::json;
 
@@ -78,7 +78,13 @@ fn beside_each_other<T: Send>(
 
 /// Whether it is about a wire, and so for the toy.
 fn is_of_the_wire(requirement: &Requirement) -> bool {
-    let of_the_wire = [Need::TcpWire, Need::AnyWire, Need::LocalSockets];
+    let of_the_wire = [
+        Need::ConnectionWire,
+        Need::AnyWire,
+        Need::LocalSockets,
+        Need::Admission,
+        Need::Departures,
+    ];
     requirement
         .needs
         .iter()
@@ -106,6 +112,20 @@ fn the_null_toy_fails_nothing_of_the_wire() {
     let _alone = alone();
     let null = Mutant::new(Which::Toy(WireFault::None));
     assert_eq!(failures(null, is_of_the_wire), Vec::<String>::new());
+}
+
+#[test]
+fn the_null_toy_fails_nothing_of_the_wire_over_unix_sockets() {
+    let _alone = alone();
+    for kind in [UnixSocket::Stream, UnixSocket::SeqPacket] {
+        let null = Mutant::new(Which::Paths(kind, WireFault::None));
+        assert!(requirements::all().any(|own| own.id == "SEC-001" && own.skipped(&null).is_none()));
+        assert_eq!(
+            failures(null, is_of_the_wire),
+            Vec::<String>::new(),
+            "{kind:?}"
+        );
+    }
 }
 
 #[test]

@@ -244,7 +244,11 @@ impl Publisher for WrongPublisher {
     }
 
     fn subscriptions(&self, topic: &Topic) -> usize {
-        self.inner.subscriptions(topic)
+        let count = self.inner.subscriptions(topic);
+        match self.fault {
+            Fault::CountConnections => count.min(2),
+            _ => count,
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Ceilings of memory. Each runs in a process of its own, both ends in it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 
@@ -15,6 +16,12 @@ const SIZE: usize = 64 * 1024;
 /// A quarter of a gibibyte of them.
 const COUNT: u64 = 4096;
 
+/// Bytes of each large message.
+const LARGE: usize = 256 * 1024;
+
+/// How many of those there are.
+const LARGE_COUNT: u64 = 1500;
+
 /// What both ends together may take of it, in mebibytes: two queues of 16, and what sockets and
 /// allocators add.
 const CEILING: usize = 128;
@@ -25,10 +32,7 @@ async fn publish_all(world: &World, host: &Host) -> Outcome {
     for n in 0..COUNT {
         host.publish(&t, numbered(n, SIZE)).await?;
         if n % 64 == 0 {
-            world
-                .clock()
-                .pause(std::time::Duration::from_millis(1))
-                .await;
+            world.clock().pause(Duration::from_millis(1)).await;
         }
     }
     Ok(())
@@ -38,7 +42,16 @@ pub(super) async fn of_a_slow_subscriber(world: Arc<World>) -> Outcome {
     let host = world.serve().await?;
     let caller = world.client(&host).await?;
     let mut listener = caller.subscribe(&[exact("t")?]).await?;
-    let publishing = publish_all(&world, &host);
+    // As many as a queue holds are four times what it may hold in bytes.
+    let publishing = async {
+        publish_all(&world, &host).await?;
+        let t = topic("t")?;
+        for n in 0..LARGE_COUNT {
+            host.publish(&t, numbered(n, LARGE)).await?;
+            world.clock().pause(Duration::from_millis(1)).await;
+        }
+        Ok(())
+    };
     within(CEILING, "a subscriber that does not read", publishing).await?;
     let (_, first) = listener.message().await?;
     if number(&first) != 0 {

@@ -111,6 +111,20 @@ pub(super) async fn subscribers_of_one_client(world: Arc<World>) -> Outcome {
             "a publication after another subscriber of the same topic has gone"
         );
     }
+    // Twins, of which one goes: the other stays, and is still counted.
+    let both = topic("both")?;
+    for _ in 0..3 {
+        let twin = caller.subscribe(&[exact("both")?, exact("first")?]).await?;
+        drop(twin);
+        let gone = || host.publisher.subscriptions(&both) == 1;
+        world.eventually("a twin is counted no more", gone).await?;
+        host.publish(&both, "still").await?;
+        ensure_eq!(
+            first.message().await?.1,
+            Bytes::from("still"),
+            "a publication after another subscriber with equal filters has gone"
+        );
+    }
     Ok(())
 }
 
@@ -146,6 +160,14 @@ pub(super) async fn subscriptions_are_counted(world: Arc<World>) -> Outcome {
         2,
         "subscriptions of a/b after one more for it"
     );
+    let beside = second.subscribe(&[exact("a/b")?]).await?;
+    let twin = second.subscribe(&[exact("a/b")?]).await?;
+    ensure_eq!(
+        publisher.subscriptions(&ab),
+        4,
+        "subscriptions of a/b after two more by subscribers of one client"
+    );
+    drop((twin, beside));
     drop(only);
     world
         .eventually("a dropped subscriber is counted no more", || {
@@ -366,6 +388,27 @@ pub(super) async fn read_many(world: Arc<World>) -> Outcome {
             // One in three goes to the one topic, the others to the other.
             *row += [3, 1, 2][(n % 3) as usize];
             read += 1;
+        }
+    }
+    Ok(())
+}
+
+pub(super) async fn no_ping(world: Arc<World>) -> Outcome {
+    const BURST: u64 = 20;
+    let mut limits = world.limits();
+    limits.ping_interval = Duration::from_secs(60);
+    let host = world.serve_with(limits.clone()).await?;
+    let caller = world.client_with(&host, limits).await?;
+    let mut listener = caller.subscribe(&[exact("t")?]).await?;
+    let t = topic("t")?;
+    for round in 0..300 {
+        let count = if round % 10 == 9 { BURST } else { 1 };
+        for n in 0..count {
+            host.publish(&t, numbered(n, 100)).await?;
+        }
+        for n in 0..count {
+            let (_, payload) = listener.message().await?;
+            ensure_eq!(number(&payload), n, "the publication of round {round}");
         }
     }
     Ok(())
