@@ -55,6 +55,11 @@ impl<R: ReadPipe> Reader<R> {
                 read = self.frames.fill(&mut self.pipe) => match read {
                     Ok(0) => return,
                     Ok(_) => idle.heard(),
+                    Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                        tracing::warn!(%error, "the server broke a rule of the connection");
+                        context.count(Metric::PeersRefused);
+                        return;
+                    }
                     Err(error) => {
                         tracing::debug!(%error, "the connection broke while reading");
                         return;
