@@ -9,7 +9,7 @@ use saline_protocol::transport::{
 use tokio::io::AsyncWriteExt;
 
 use crate::failure::{ensure, ensure_eq, is_error};
-use crate::kit::{PING, Place, Raw, World, exact, number, numbered, topic};
+use crate::kit::{Place, Raw, World, exact, number, numbered, topic};
 use crate::{Expecting, Failure, Level, Need, Outcome, Requirement};
 
 /// The requirements of this area.
@@ -169,7 +169,6 @@ async fn links_are_counted(world: Arc<World>) -> Outcome {
     let server = Arc::clone(&host.counters);
     for n in 1..=3 {
         let other = world.client(&host).await?;
-        other.ask_within("up", PING).await.err();
         other.shut_down().await?;
         let counted = || server.get(Metric::Connected) > n && server.get(Metric::Disconnected) >= n;
         world

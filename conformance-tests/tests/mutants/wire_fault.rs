@@ -85,6 +85,8 @@ pub enum WireFault {
     RemoveForeign,
     /// Peers that are cut are not counted.
     ForgetRefused,
+    /// A server ends with one of its parts.
+    OwnGuard,
 }
 
 /// Every mutant of the toy, and the requirements that it has to fail.
@@ -124,9 +126,10 @@ pub const WIRE_FAULTS: &[(WireFault, &[&str])] = &[
     (WireFault::LoseWakeups, &["REQ-014"]),
     (WireFault::LoseNews, &["PUB-019"]),
     (WireFault::ConfirmEarly, &["PUB-001"]),
-    (WireFault::IgnoreBytes, &["LIM-012"]),
+    (WireFault::IgnoreBytes, &["LIM-014"]),
     (WireFault::QueueDenials, &["SEC-011"]),
     (WireFault::EndOnError, &["SEC-012"]),
     (WireFault::RemoveForeign, &["BUS-006"]),
     (WireFault::ForgetRefused, &["OBS-010"]),
+    (WireFault::OwnGuard, &["SHU-014"]),
 ];

@@ -11,6 +11,7 @@ use saline_protocol::transport::{
     Client, Context, Endpoint, Error, ErrorKind, Instant, Metric, Result, Subscriber, TopicFilter,
     no_reply,
 };
+use tokio::sync::Semaphore;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::GRACE;
@@ -33,6 +34,8 @@ pub(crate) struct ZmqClient {
     shared: Arc<Shared>,
     context: Context,
     lifetime: Arc<Lifetime>,
+    /// Topics that may still be subscribed to.
+    topics: Arc<Semaphore>,
     _alive: DropGuard,
 }
 
@@ -59,6 +62,7 @@ pub(crate) async fn connect(
     keeper.stop = lifetime.stop.clone();
     lifetime.spawn(keeper.run(link));
     Ok(Arc::new(ZmqClient {
+        topics: Arc::new(Semaphore::new(context.limits.subscriptions_per_connection)),
         line,
         shared,
         context,
@@ -95,10 +99,22 @@ impl Client for ZmqClient {
         if self.lifetime.stop.is_cancelled() {
             return Err(Error::closed());
         }
+        let count = u32::try_from(topics.len()).unwrap_or(u32::MAX);
+        let held = Arc::clone(&self.topics).try_acquire_many_owned(count);
+        let Ok(held) = held else {
+            return Err(Error::new(
+                ErrorKind::Config,
+                format!(
+                    "{count} topics more than this client holds are above its limit of {}",
+                    self.context.limits.subscriptions_per_connection
+                ),
+            ));
+        };
         let subscribing = subscriber::subscribe(
             &self.shared,
             at,
             topics,
+            held,
             deadline,
             &self.context,
             &self.lifetime,
@@ -273,7 +289,7 @@ impl Keeper {
             match Frame::decode(&message) {
                 Some(Frame::Reply(id)) => {
                     let payload = native::into_bytes(message, REQUEST_HEADER);
-                    outcomes.push((id, Ok(payload)));
+                    outcomes.push((id, self.within_limit(payload)));
                 }
                 Some(frame) => self.note(frame, &Bytes::new(), outcomes),
                 None => match packet::split(&message) {
@@ -301,11 +317,20 @@ impl Keeper {
         count
     }
 
+    /// A reply, unless it is above the limit of this side. libzmq bounds frames, headers among them.
+    fn within_limit(&self, payload: Bytes) -> Result<Bytes> {
+        let most = self.context.limits.max_message;
+        match payload.len() <= most {
+            true => Ok(payload),
+            false => Err(Error::too_large("a reply", payload.len(), most)),
+        }
+    }
+
     /// Takes note of one frame; `bytes` are all of it where it may have a payload.
     fn note(&self, frame: Frame, bytes: &Bytes, outcomes: &mut Vec<(u64, Result<Bytes>)>) {
         match frame {
             Frame::Reply(id) => {
-                outcomes.push((id, Ok(bytes.slice(REQUEST_HEADER..))));
+                outcomes.push((id, self.within_limit(bytes.slice(REQUEST_HEADER..))));
             }
             Frame::NoReply(id) => outcomes.push((id, Err(no_reply()))),
             Frame::Pong | Frame::Welcome => {}

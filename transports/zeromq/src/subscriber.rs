@@ -16,6 +16,7 @@ use saline_protocol::transport::{
     Context, Delivery, Endpoint, Error, ErrorKind, Instant, Lost, Metric, Result, Subscriber,
     Topic, TopicFilter,
 };
+use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::filters::{Filters, Meaning, Payloads};
@@ -29,6 +30,7 @@ pub(crate) async fn subscribe(
     shared: &Arc<Shared>,
     at: &Endpoint,
     topics: Vec<TopicFilter>,
+    held: OwnedSemaphorePermit,
     deadline: Instant,
     context: &Context,
     lifetime: &Lifetime,
@@ -52,6 +54,7 @@ pub(crate) async fn subscribe(
     Ok(Box::new(ZmqSubscriber {
         receiver,
         _gone: gone.drop_guard(),
+        _held: held,
     }))
 }
 
@@ -60,6 +63,8 @@ pub(crate) async fn subscribe(
 struct ZmqSubscriber {
     receiver: DeliveryReceiver,
     _gone: DropGuard,
+    /// Its topics, of those that its client may hold.
+    _held: OwnedSemaphorePermit,
 }
 
 #[async_trait]

@@ -211,8 +211,9 @@ pub(crate) fn unconnected(place: &Place) -> io::Result<OwnedFd> {
 
 /// Begins to connect it, without waiting.
 pub(crate) fn connect_at_once(socket: &OwnedFd, place: &Place) -> io::Result<()> {
-    Ok(match place {
+    match place {
         Place::Address(address) => connect(socket, address)?,
         Place::Path(path, _) => connect(socket, &SocketAddrUnix::new(path)?)?,
-    })
+    }
+    Ok(())
 }

@@ -15,16 +15,26 @@ use crate::kit::{
 };
 use crate::{Expecting, Outcome};
 
+/// Topics that one connection may subscribe to.
+const TOPICS: usize = 8;
+
+/// Strangers of each kind.
+const EACH: usize = 3;
+
 /// How long they go on.
 const TIME: Duration = Duration::from_secs(8);
+
+/// What both ends may take of it, in mebibytes.
+const CEILING: usize = 64;
 
 /// And how much they say, each.
 const MOST: usize = 256 * 1024 * 1024;
 
 /// What a client says, one kind after the other: for each socket of the server apart.
 async fn scripts(world: &Arc<World>, host: &Host) -> Outcome<Vec<[Script; 2]>> {
-    let many = (0..8).map(|n| exact(&format!("many/{n}")));
+    let many = (0..=TOPICS).map(|n| exact(&format!("many/{n}")));
     let many = many.collect::<Outcome<Vec<_>>>()?;
+    let allowed = &many[..TOPICS];
     Ok(vec![
         recorded(world, host, async |caller| {
             let asked = caller.ask(numbered(1, 1000)).await;
@@ -32,15 +42,22 @@ async fn scripts(world: &Arc<World>, host: &Host) -> Outcome<Vec<[Script; 2]>> {
         })
         .await?,
         recorded(world, host, async |caller| {
-            caller.subscribe(&many).await.map(drop)
+            caller.subscribe(allowed).await.map(drop)
         })
         .await?,
         recorded(world, host, async |caller| {
-            let listener = caller.subscribe(&many).await?;
+            let listener = caller.subscribe(allowed).await?;
             drop(listener);
             // It is withdrawn without an answer; this comes after it.
             let asked = caller.ask(numbered(2, 10)).await;
             asked.map(drop).expecting("a request through the proxy")
+        })
+        .await?,
+        // One topic more than the server allows.
+        recorded(world, host, async |caller| {
+            // Refused or not, it is what a client says that asks for too much.
+            let _ = caller.try_subscribe(&many, PING * 2).await;
+            Ok(())
         })
         .await?,
         // What a client says of itself.
@@ -65,8 +82,7 @@ async fn recorded_idle(world: &Arc<World>, host: &Host) -> Outcome<[Script; 2]> 
 
 pub(super) async fn deaf_strangers(world: Arc<World>) -> Outcome {
     let mut limits = unhurried(&world);
-    // So that the subscriptions of one connection come to their end soon.
-    limits.subscriptions_per_connection = 100;
+    limits.subscriptions_per_connection = TOPICS;
     let host = world.serve_with(limits).await?.echoing(&world);
     let scripts = scripts(&world, &host).await?;
     ensure!(
@@ -82,7 +98,7 @@ pub(super) async fn deaf_strangers(world: Arc<World>) -> Outcome {
     let enough = world.clock().after(TIME);
     let attack = async {
         let mut saying = Vec::new();
-        for script in &scripts {
+        for script in scripts.iter().cycle().take(scripts.len() * EACH) {
             for (place, script) in places.iter().zip(script) {
                 if script.said.is_empty() {
                     continue;
@@ -117,7 +133,7 @@ pub(super) async fn deaf_strangers(world: Arc<World>) -> Outcome {
         steady(&host, &caller, &mut listener, 0).await
     };
     within(
-        128,
+        CEILING,
         "strangers that repeat what a client says and never read",
         attack,
     )
@@ -154,7 +170,7 @@ pub(super) async fn no_descriptors_left(world: Arc<World>) -> Outcome {
         world.clock().pause(PING).await;
         let beside = steady(&host, &caller, &mut listener, 2).await;
         drop(crowd);
-        let all = setrlimit(Resource::Nofile, before.clone());
+        let all = setrlimit(Resource::Nofile, before);
         socket(all.map_err(std::io::Error::from))?;
         beside?;
         let mut patient = unhurried(&world);

@@ -76,14 +76,16 @@ pub(super) async fn messages(world: Arc<World>) -> Outcome {
 }
 
 pub(super) async fn time(world: Arc<World>) -> Outcome {
-    let time = PING * 3;
-    let host = world.serve_with(tight(&world, |limits| limits.time = time));
-    let mut host = host.await?;
-    let known = world.client(&host).await?;
+    let time = Duration::from_secs(2);
+    let mut limits = tight(&world, |limits| limits.time = time);
+    // Nobody is cut for silence.
+    limits.ping_interval = LONG;
+    let mut host = world.serve_with(limits.clone()).await?;
+    let known = world.client_with(&host, limits.clone()).await?;
     let peer = admit(&mut host, &known).await?;
     let mut undisturbed = known.subscribe(&[exact("t")?]).await?;
     let started = world.clock().now();
-    let stranger = world.client(&host).await?;
+    let stranger = world.client_with(&host, limits).await?;
     let mut cut = stranger.subscribe(&[exact("t")?]).await?;
     cut.link(&Delivery::Disconnected).await?;
     ensure!(

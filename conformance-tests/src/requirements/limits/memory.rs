@@ -42,16 +42,7 @@ pub(super) async fn of_a_slow_subscriber(world: Arc<World>) -> Outcome {
     let host = world.serve().await?;
     let caller = world.client(&host).await?;
     let mut listener = caller.subscribe(&[exact("t")?]).await?;
-    // As many as a queue holds are four times what it may hold in bytes.
-    let publishing = async {
-        publish_all(&world, &host).await?;
-        let t = topic("t")?;
-        for n in 0..LARGE_COUNT {
-            host.publish(&t, numbered(n, LARGE)).await?;
-            world.clock().pause(Duration::from_millis(1)).await;
-        }
-        Ok(())
-    };
+    let publishing = publish_all(&world, &host);
     within(CEILING, "a subscriber that does not read", publishing).await?;
     let (_, first) = listener.message().await?;
     if number(&first) != 0 {
@@ -101,14 +92,25 @@ pub(super) async fn of_unread_requests(world: Arc<World>) -> Outcome {
 }
 
 pub(super) async fn of_a_dead_link(world: Arc<World>) -> Outcome {
-    let host = world.serve().await?;
+    let mut limits = world.limits();
+    // So that all of it is published before anybody notices.
+    limits.ping_interval = PING * 20;
+    let host = world.serve_with(limits).await?;
     let proxy = Proxy::start(&world, &host.bound).await?;
     let caller = world.try_client(&proxy.at, world.limits()).await;
     let caller = caller.expecting("connecting through the proxy")?;
     let listener = caller.subscribe(&[exact("t")?]).await?;
     proxy.vanish();
     let promised = world.clock().after(PATIENCE);
-    let publishing = publish_all(&world, &host);
+    // Those that fill a queue by their number are many times what it may hold in bytes.
+    let publishing = async {
+        let t = topic("t")?;
+        for n in 0..LARGE_COUNT {
+            host.publish(&t, numbered(n, LARGE)).await?;
+            tokio::task::yield_now().await;
+        }
+        publish_all(&world, &host).await
+    };
     within(CEILING, "a network that takes nothing", publishing).await?;
     not_later(world.clock(), promised, "publishing to a dead link")?;
     drop(listener);

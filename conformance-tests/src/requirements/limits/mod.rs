@@ -143,7 +143,7 @@ pub const ALL: &[Requirement] = &[
         id: "LIM-014",
         name: "memory_of_a_dead_link",
         level: Level::Must,
-        sentence: "A quarter of a gibibyte published to a subscriber whose network takes nothing any more stays below a ceiling of memory, and the publisher does not wait.",
+        sentence: "Half a gibibyte published to a subscriber whose network takes nothing any more, in messages large and small, stays below a ceiling of memory, and the publisher does not wait.",
         why: "What cannot be sent piles up before anybody notices why.",
         look_at: "the buffer between the queue and the socket",
         needs: &[Need::AnyWire, Need::OwnProcess],

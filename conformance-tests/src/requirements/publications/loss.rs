@@ -17,7 +17,7 @@ pub(super) async fn slow_subscriber_isolated(world: Arc<World>) -> Outcome {
     let fast = world.client(&host).await?;
     let sleeping = slow.subscribe(&[exact("t")?]).await?;
     // Nobody reads this one either, of the same client as the one that is read.
-    let beside = fast.subscribe(&[exact("t")?]).await?;
+    let mut beside = fast.subscribe(&[exact("t")?]).await?;
     let mut reading = fast.subscribe(&[exact("t")?]).await?;
     let t = topic("t")?;
     // Within the fast one's queue, so that it does keep up.
@@ -34,7 +34,15 @@ pub(super) async fn slow_subscriber_isolated(world: Arc<World>) -> Outcome {
             );
         }
     }
-    // Nor was it told of the others' losses.
+    // Nor is it told of what the others lost.
+    while let Some(Delivery::Message { .. }) = beside.next().await? {}
+    host.publish(&t, numbered(COUNT, 2000)).await?;
+    let (_, last) = reading.message().await?;
+    ensure_eq!(
+        number(&last),
+        COUNT,
+        "the fast subscriber's last publication"
+    );
     let told = reading.within(PING * 3, "").await;
     ensure!(
         told.is_err(),

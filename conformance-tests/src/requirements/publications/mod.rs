@@ -3,6 +3,7 @@
 mod delivery;
 mod filters;
 mod loss;
+mod subscribers;
 
 use crate::{Level, Need, Requirement};
 
@@ -66,7 +67,7 @@ pub const ALL: &[Requirement] = &[
         why: "One connection is shared by the parts of a daemon.",
         look_at: "a filter of the link that the subscribers share; withdrawing what another still needs",
         needs: &[],
-        run: |world| Box::pin(delivery::subscribers_of_one_client(world)),
+        run: |world| Box::pin(subscribers::subscribers_of_one_client(world)),
     },
     Requirement {
         id: "PUB-007",
@@ -116,7 +117,7 @@ pub const ALL: &[Requirement] = &[
         why: "A master that knows that nobody listens need not seal a message; a count that never falls is a leak.",
         look_at: "withdrawing a subscription when the subscriber is dropped",
         needs: &[],
-        run: |world| Box::pin(delivery::subscriptions_are_counted(world)),
+        run: |world| Box::pin(subscribers::subscriptions_are_counted(world)),
     },
     Requirement {
         id: "PUB-012",
@@ -196,6 +197,6 @@ pub const ALL: &[Requirement] = &[
         why: "A wake-up that is lost hides behind the next sign of life.",
         look_at: "a queue that is filled between looking whether it is empty and waiting",
         needs: &[],
-        run: |world| Box::pin(delivery::no_ping(world)),
+        run: |world| Box::pin(subscribers::no_ping(world)),
     },
 ];

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::failure::{ensure, ensure_eq};
-use crate::kit::{PATIENCE, World, exact, numbered, topic};
+use crate::kit::{Host, PATIENCE, World, echo, exact, numbered, topic};
 use crate::{Expecting, Outcome};
 
 pub(super) async fn twice(world: Arc<World>) -> Outcome {
@@ -150,7 +150,24 @@ pub(super) async fn dropped_handles(world: Arc<World>) -> Outcome {
         })
         .await?;
     let (context, at) = (host.context.clone(), host.bound.clone());
-    drop(host);
+    // Part by part: what is left works until the last.
+    let Host {
+        mut requests,
+        publisher,
+        control,
+        departures,
+        ..
+    } = host;
+    drop((publisher, control, departures));
+    let caller = world.try_client(&at, world.limits()).await;
+    let caller = caller.expecting("connecting to a server of which only the requests are left")?;
+    let (reply, answered) = tokio::join!(caller.ask("still there"), async {
+        requests.next().await.map(echo)
+    });
+    answered?;
+    reply.expecting("a request to a server of which only the requests are left")?;
+    caller.shut_down().await?;
+    drop(requests);
     world
         .eventually("the tasks of a dropped server are gone", || {
             context.tracker.is_empty()

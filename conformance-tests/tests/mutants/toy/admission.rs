@@ -149,14 +149,26 @@ impl Peers {
 
 /// The stream of departures.
 #[derive(Debug)]
-pub struct Told(pub Arc<Peers>);
+pub struct Told {
+    peers: Arc<Peers>,
+    ended: bool,
+}
+
+impl Told {
+    pub fn of(peers: &Arc<Peers>) -> Self {
+        Self {
+            peers: Arc::clone(peers),
+            ended: false,
+        }
+    }
+}
 
 #[async_trait]
 impl Departures for Told {
     async fn next(&mut self) -> Option<Departure> {
-        loop {
+        while !self.ended {
             {
-                let mut gone = self.0.gone.lock().unwrap();
+                let mut gone = self.peers.gone.lock().unwrap();
                 if let Some(peer) = gone.queue.pop_front() {
                     return Some(Departure::Gone(peer));
                 }
@@ -165,11 +177,12 @@ impl Departures for Told {
                 }
             }
             tokio::select! {
-                () = self.0.wake.notified() => {}
-                () = self.0.down.cancelled(), if self.0.fault != WireFault::DeparturesStay => {
-                    return None;
+                () = self.peers.wake.notified() => {}
+                () = self.peers.down.cancelled(), if self.peers.fault != WireFault::DeparturesStay => {
+                    self.ended = true;
                 }
             }
         }
+        None
     }
 }

@@ -11,7 +11,7 @@ use saline_protocol::transport::{
     TopicFilter,
 };
 use tokio::sync::{Notify, OwnedSemaphorePermit};
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::queue::{self, Receiver, Sender};
 use super::wire::{self, Frame};
@@ -78,12 +78,16 @@ impl Hub {
 
 /// The publisher of a server.
 #[derive(Debug)]
-pub struct ToyPublisher(pub Arc<Hub>);
+pub struct ToyPublisher {
+    pub hub: Arc<Hub>,
+    /// What ends the server, with its last part.
+    pub _end: Option<Arc<DropGuard>>,
+}
 
 #[async_trait]
 impl Publisher for ToyPublisher {
     async fn publish(&self, topic: &Topic, payload: Bytes) -> Result<()> {
-        let hub = &self.0;
+        let hub = &self.hub;
         if hub.down.is_cancelled() {
             return Err(Error::closed());
         }
@@ -103,7 +107,7 @@ impl Publisher for ToyPublisher {
     }
 
     fn subscriptions(&self, topic: &Topic) -> usize {
-        let all = self.0.subscriptions.lock().unwrap();
+        let all = self.hub.subscriptions.lock().unwrap();
         let taking = |own: &&Subscription| own.filters.iter().any(|filter| filter.matches(topic));
         all.values().filter(taking).count()
     }

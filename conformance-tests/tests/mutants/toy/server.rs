@@ -11,7 +11,7 @@ use saline_protocol::transport::{
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::{Semaphore, mpsc};
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
 use super::admission::{Peers, Told};
@@ -70,17 +70,24 @@ pub async fn serve(at: ServeAt, context: Context, kind: Kind, rest: &Rest) -> Re
             () = accept(&listener, &accepting) => {}
         }
     });
-    let departures = Told(Arc::clone(&house.peers));
+    let departures = Told::of(&house.peers);
+    // The last part that goes ends all.
+    let end = Arc::new(down.clone().drop_guard());
+    let shared = (kind.fault != WireFault::OwnGuard).then(|| Arc::clone(&end));
     let server = Server::new(
         Box::new(Incoming {
             requests,
-            down: down.clone(),
+            down,
+            _end: shared.clone(),
         }),
-        Arc::new(ToyPublisher(Arc::clone(&house.hub))),
+        Arc::new(ToyPublisher {
+            hub: Arc::clone(&house.hub),
+            _end: shared,
+        }),
         Arc::new(Control {
             house,
             file: bound.file,
-            _end: down.drop_guard(),
+            _end: end,
         }),
         at_bound(bound.at),
     );
@@ -98,6 +105,7 @@ fn at_bound(requests: Endpoint) -> ServeAt {
 struct Incoming {
     requests: mpsc::Receiver<Request>,
     down: CancellationToken,
+    _end: Option<Arc<DropGuard>>,
 }
 
 #[async_trait]
@@ -188,7 +196,7 @@ async fn greet(mut stream: Box<dyn Stream>, house: &House) -> io::Result<Box<dyn
 struct Control {
     house: House,
     file: Option<File>,
-    _end: tokio_util::sync::DropGuard,
+    _end: Arc<DropGuard>,
 }
 
 #[async_trait]

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use saline_protocol::transport::{Clock, Topic, TopicFilter};
+use saline_protocol::transport::{Clock, Instant, Topic, TopicFilter};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use super::admission::Entry;
@@ -87,6 +87,8 @@ pub async fn write(to: &mut (impl AsyncWrite + Unpin), frame: &Frame) -> io::Res
 pub struct Silence {
     eighth: Duration,
     left: u32,
+    /// When the next of them is over.
+    tick: Instant,
 }
 
 impl Silence {
@@ -94,17 +96,20 @@ impl Silence {
         Self {
             eighth: allowed / 8,
             left: 8,
+            tick: Clock.after(allowed / 8),
         }
     }
 
     fn heard(&mut self) {
         self.left = 8;
+        self.tick = Clock.after(self.eighth);
     }
 
     async fn over(&mut self) {
         while self.left > 0 {
-            Clock.pause(self.eighth).await;
+            Clock.until(self.tick).await;
             self.left -= 1;
+            self.tick = Clock.after(self.eighth);
         }
     }
 }
