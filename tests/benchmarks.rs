@@ -1,4 +1,5 @@
-//! The benchmarks run: every transport does its work beside its bare library and says what it reached.
+//! The benchmarks run: every transport is measured beside its bare library, and the results are
+//! printed.
 #![allow(
     clippy::unwrap_used,
     reason = "a test that cannot go on says so by panicking"

@@ -1,4 +1,4 @@
-//! Nothing is lost and nothing runs twice, whoever is killed.
+//! No return is lost and no job runs twice when a process is killed.
 #![allow(
     clippy::unwrap_used,
     reason = "a test that cannot go on says so by panicking"

@@ -164,7 +164,7 @@ fn a_hundred_jobs_at_once(transport: &'static str) {
         })
         .collect();
     for (n, child) in children.into_iter().enumerate() {
-        let said = support::Said::from(child.wait_with_output().unwrap()).expect(0);
+        let said = support::CommandOutput::from(child.wait_with_output().unwrap()).expect(0);
         let json: serde_json::Value = serde_json::from_str(&said.stdout).unwrap();
         assert_eq!(json, serde_json::json!({"m1": n, "m2": n}));
     }

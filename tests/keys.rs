@@ -1,4 +1,4 @@
-//! Keys: accepted, rejected, deleted, denied; and masters that are not the one that is trusted.
+//! Keys: accepted, rejected, deleted, denied; and masters that are not the trusted one.
 #![allow(
     clippy::unwrap_used,
     reason = "a test that cannot go on says so by panicking"
@@ -16,7 +16,7 @@ over_each_transport!(
     a_wrong_master_finger_is_refused,
 );
 
-fn key(fleet: &Fleet, arguments: &[&str]) -> support::Said {
+fn key(fleet: &Fleet, arguments: &[&str]) -> support::CommandOutput {
     fleet.run("saline-key", arguments)
 }
 
@@ -56,11 +56,11 @@ fn deleting_an_accepted_key_ends_its_session_at_once(transport: &'static str) {
     fleet
         .master()
         .log
-        .wait_for("group key was rotated, 1 minions were told", 1);
+        .wait_for("group key was rotated and sent to 1 minions", 1);
     let said = fleet.saline(&["*", "test.ping"]).expect(0);
     assert_eq!(said.stdout, "stays:\n    True\n");
     // Told in band: the one that stayed did not authenticate again.
-    assert_eq!(fleet.master().log.count("minion stays is here"), 1);
+    assert_eq!(fleet.master().log.count("minion stays is connected"), 1);
 }
 
 fn another_key_under_the_same_id_is_denied(transport: &'static str) {

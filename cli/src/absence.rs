@@ -1,21 +1,21 @@
-//! What is said of a minion that did not return.
+//! Texts about a minion that did not return.
 
 use saline_client::Absence;
 use saline_protocol::message::{Jid, MasterTime};
 
 use crate::dates::utc;
 
-/// How to look a job up later.
+/// The command that looks a job up later.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LookUp {
     /// The job.
     pub(crate) jid: Jid,
-    /// What follows the command: the configuration folder, when it is not the usual one.
+    /// The options of the command: the configuration folder, if it is not the default.
     pub(crate) options: String,
 }
 
 impl LookUp {
-    /// Salt's sentence and the command.
+    /// Returns Salt's sentence and the command.
     pub(crate) fn hint(&self) -> String {
         format!(
             "To look up the return data for this job later, run the following command:\n\n{}",
@@ -23,13 +23,13 @@ impl LookUp {
         )
     }
 
-    /// The command.
+    /// Returns the command.
     pub(crate) fn command(&self) -> String {
         format!("saline-run jobs.lookup_jid {}{}", self.jid, self.options)
     }
 }
 
-/// Salt's word for it, in brackets.
+/// Returns Salt's word for the reason, which is printed in brackets.
 fn state(absence: Absence) -> &'static str {
     match absence {
         Absence::NotConnected => "Not connected",
@@ -41,12 +41,12 @@ fn state(absence: Absence) -> &'static str {
     }
 }
 
-/// One line: Salt's first.
+/// Returns the first line, which is Salt's.
 pub(crate) fn line(absence: Absence) -> String {
     format!("Minion did not return. [{}]", state(absence))
 }
 
-/// All that is to be said, over several lines: what it means, whether a return may still come, until
+/// Returns the whole text: the meaning of the state, whether a return may still come and until
 /// when, and how to look it up.
 pub(crate) fn text(absence: Absence, expires: MasterTime, look_up: &LookUp) -> String {
     let line = line(absence);

@@ -1,10 +1,10 @@
-//! Times as operators read them.
+//! Formats of times.
 
 use saline_protocol::message::{Jid, MasterTime};
 use time::OffsetDateTime;
 use time::macros::format_description;
 
-/// `2026-11-21 09:19:44 UTC`
+/// Formats a time as `2026-11-21 09:19:44 UTC`.
 pub(crate) fn utc(at: MasterTime) -> String {
     let format = format_description!("[year]-[month]-[day] [hour]:[minute]:[second] UTC");
     i64::try_from(at / 1000)
@@ -14,8 +14,8 @@ pub(crate) fn utc(at: MasterTime) -> String {
         .unwrap_or_else(|| format!("{at} ms after 1970"))
 }
 
-/// The time in a jid as Salt's job cache shows it: `2026, Nov 21 09:14:09.931549`. Digits that are
-/// no time are shown as they are.
+/// Formats the time in a jid as Salt's job cache shows it: `2026, Nov 21 09:14:09.931549`. Digits
+/// that are no valid time are returned unchanged.
 pub(crate) fn of_jid(jid: &Jid) -> String {
     const MONTHS: [&str; 12] = [
         "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",

@@ -1,12 +1,12 @@
 //! Exit codes.
 
-/// Everything went well.
+/// All minions returned, and no return failed.
 pub(crate) const GOOD: u8 = 0;
-/// A minion failed or did not answer, or what was asked for cannot be done.
+/// A minion failed or did not answer, or the command could not be carried out.
 pub(crate) const FAILED: u8 = 1;
 /// No minion matched, or no master answers.
 pub(crate) const NOBODY: u8 = 2;
 /// The target or the function is missing.
 pub(crate) const INCOMPLETE: u8 = 42;
-/// A bad option.
+/// An unknown option, or a malformed value of one.
 pub(crate) const USAGE: u8 = 64;

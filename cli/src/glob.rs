@@ -1,16 +1,16 @@
-//! Shell globs over names of keys and tags of events, read as targets are.
+//! Shell globs over names of keys and tags of events, with the syntax of targets.
 
 use globset::{GlobBuilder, GlobMatcher};
 
-/// A glob that has been read. Of several with commas between them, one must match.
+/// One or several compiled globs, of which one must match.
 #[derive(Debug, Clone)]
 pub(crate) struct Glob(Vec<GlobMatcher>);
 
 impl Glob {
-    /// Reads one glob.
+    /// Compiles one glob.
     ///
     /// # Errors
-    /// One line that says why it is not one.
+    /// One line that names the mistake.
     pub(crate) fn one(text: &str) -> Result<Self, String> {
         GlobBuilder::new(text)
             .literal_separator(false)
@@ -21,7 +21,7 @@ impl Glob {
             .map_err(|error| format!("not a glob: {error}"))
     }
 
-    /// Reads globs with commas between them, as `salt-key` does.
+    /// Compiles globs separated by commas, as `salt-key` does.
     ///
     /// # Errors
     /// As [`one`](Self::one).
@@ -30,7 +30,7 @@ impl Glob {
         Ok(Self(globs?.into_iter().flat_map(|glob| glob.0).collect()))
     }
 
-    /// Whether it matches.
+    /// Whether one of the globs matches `text`.
     pub(crate) fn matches(&self, text: &str) -> bool {
         self.0.iter().any(|glob| glob.is_match(text))
     }

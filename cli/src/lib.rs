@@ -1,6 +1,6 @@
-//! What an operator types: arguments, output formats, exit codes.
+//! The operator's commands: arguments, output formats, exit codes.
 //!
-//! Each command is one function; a main has nothing to do but to say which transports there are:
+//! Each command is one function; a main only chooses the transports:
 //!
 //! ```no_run
 //! #[tokio::main(flavor = "current_thread")]
@@ -10,10 +10,10 @@
 //! }
 //! ```
 //!
-//! The standard output holds data and nothing else where the format is for programs; what else is
-//! to be said goes to the standard error output, one line each. Exit codes: 0 when all went well, 1
-//! when a minion failed or did not answer, 2 when nobody matched or no master answers, 42 when the
-//! function is missing, 64 for a bad option.
+//! With an output format for programs, the standard output holds only data; every other text goes to
+//! the standard error output, one line each. Exit codes: 0 for success, 1 when a minion failed or did
+//! not answer, 2 when no minion matched or no master answers, 42 when the function is missing, 64
+//! for an unknown option.
 
 mod absence;
 mod arguments;
@@ -26,7 +26,7 @@ mod report;
 mod screen;
 mod settings;
 
-mod who;
+mod user_name;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

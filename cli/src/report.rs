@@ -1,4 +1,4 @@
-//! What `saline` prints of a job, and what it ends with.
+//! The report of a job that `saline` prints, and its exit code.
 
 use std::io;
 
@@ -10,21 +10,21 @@ use crate::exit;
 use crate::output::{Format, Style, no_return};
 use crate::screen::Screen;
 
-/// How a job is reported.
+/// The options of a report.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Manner {
-    /// In which format.
+pub(crate) struct ReportOptions {
+    /// The output format.
     pub(crate) format: Format,
-    /// In which colours.
+    /// The output style.
     pub(crate) style: Style,
-    /// All at the end, sorted.
+    /// Whether to print everything at the end, sorted.
     pub(crate) as_group: bool,
 }
 
-/// What has become known, printed as it comes.
+/// A report, printed as progress comes in.
 #[derive(Debug)]
 pub(crate) struct Report {
-    manner: Manner,
+    options: ReportOptions,
     group: Vec<(String, Value)>,
     absent: Vec<Absent>,
     returned: usize,
@@ -32,9 +32,9 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    pub(crate) fn new(manner: Manner) -> Self {
+    pub(crate) fn new(options: ReportOptions) -> Self {
         Self {
-            manner,
+            options,
             group: Vec::new(),
             absent: Vec::new(),
             returned: 0,
@@ -42,10 +42,10 @@ impl Report {
         }
     }
 
-    /// Takes what became known: returns are printed, who is absent waits for the end.
+    /// Takes a piece of progress. Prints returns at once, and keeps absent minions for the end.
     ///
     /// # Errors
-    /// When it cannot be printed.
+    /// When the output cannot be written.
     pub(crate) fn take(&mut self, screen: &mut Screen<'_>, progress: Progress) -> io::Result<()> {
         match progress {
             Progress::Returned(answer) => self.returned(screen, answer),
@@ -62,7 +62,7 @@ impl Report {
         let name = answer.minion.to_string();
         // It came after it had been given up.
         self.absent.retain(|absent| absent.name != name);
-        if self.manner.as_group {
+        if self.options.as_group {
             self.group.push((name, answer.value));
             return Ok(());
         }
@@ -72,27 +72,27 @@ impl Report {
     }
 
     fn print(&self, screen: &mut Screen<'_>, data: &Value, failed: bool) -> io::Result<()> {
-        match self.manner.format.render(data, self.manner.style, failed) {
+        match self.options.format.render(data, self.options.style, failed) {
             Some(text) => screen.line(text),
             None => Ok(()),
         }
     }
 
-    /// Prints what is left, and says what to end with.
+    /// Prints the rest, and returns the exit code.
     ///
     /// # Errors
-    /// When it cannot be printed.
+    /// When the output cannot be written.
     pub(crate) fn finish(
         mut self,
         screen: &mut Screen<'_>,
         expires: MasterTime,
         look_up: &LookUp,
     ) -> io::Result<u8> {
-        if self.manner.as_group && (self.returned > 0 || self.manner.format == Format::Json) {
+        if self.options.as_group && (self.returned > 0 || self.options.format == Format::Json) {
             self.group.sort_by(|a, b| a.0.cmp(&b.0));
             let data = Value::Map(std::mem::take(&mut self.group));
             self.print(screen, &data, self.failed)?;
-        } else if self.returned == 0 && self.manner.format == Format::Json {
+        } else if self.returned == 0 && self.options.format == Format::Json {
             self.print(screen, &Value::Map(vec![]), false)?;
         }
         let absent = self.take_absent();
@@ -106,7 +106,8 @@ impl Report {
         Ok(exit::GOOD)
     }
 
-    /// Minions that declined were not meant after all: they count when nobody else was.
+    /// Takes the absent minions to be reported. Minions that declined were not targeted after all:
+    /// they count only if no other minion was.
     fn take_absent(&mut self) -> Vec<Absent> {
         let mut absent = std::mem::take(&mut self.absent);
         let somebody_was_meant =
@@ -126,10 +127,10 @@ impl Report {
         expires: MasterTime,
         look_up: &LookUp,
     ) -> io::Result<()> {
-        match self.manner.format {
+        match self.options.format {
             Format::Nested => {
                 let text = absence::text(absence, expires, look_up);
-                screen.line(no_return::render(name, &text, self.manner.style))
+                screen.line(no_return::render(name, &text, self.options.style))
             }
             Format::Quiet => Ok(()),
             // Beside the data, in one line.
@@ -147,10 +148,10 @@ impl Report {
     }
 }
 
-/// Nobody was meant: nothing was published.
+/// Reports that no minion matched and nothing was published.
 ///
 /// # Errors
-/// When it cannot be printed.
+/// When the output cannot be written.
 pub(crate) fn nobody_matched(screen: &mut Screen<'_>, format: Format) -> io::Result<u8> {
     screen.prose(
         format.is_for_programs(),

@@ -1,11 +1,11 @@
-//! Where a command writes and reads.
+//! The standard streams of a command.
 
 use std::io::{self, BufRead, IsTerminal, Write};
 
 use saline_protocol::transport::Context;
 
-/// The standard streams of a command. Everything is written at once and flushed, so that what was
-/// printed can be read while the command goes on.
+/// The standard streams of a command. Every write is flushed at once, so that it can be read while
+/// the command goes on.
 pub(crate) struct Screen<'a> {
     out: &'a mut dyn Write,
     err: &'a mut dyn Write,
@@ -14,7 +14,7 @@ pub(crate) struct Screen<'a> {
     pub(crate) terminal: bool,
 }
 
-/// Where answers come from.
+/// The source of answers.
 enum Input {
     Stdin,
     #[cfg(test)]
@@ -22,17 +22,17 @@ enum Input {
 }
 
 impl Screen<'_> {
-    /// A line on the standard output; `bytes` may be several, without the last end.
+    /// Prints a line on the standard output; `bytes` may hold several, without the last newline.
     ///
     /// # Errors
-    /// When it cannot be written: `BrokenPipe` when nobody reads any more.
+    /// When the output cannot be written: `BrokenPipe` when its reader has ended.
     pub(crate) fn line(&mut self, bytes: impl AsRef<[u8]>) -> io::Result<()> {
         let mut line = bytes.as_ref().to_vec();
         line.push(b'\n');
         self.raw(&line)
     }
 
-    /// These bytes on the standard output.
+    /// Prints bytes on the standard output.
     ///
     /// # Errors
     /// As [`line`](Self::line).
@@ -41,7 +41,8 @@ impl Screen<'_> {
         self.out.flush()
     }
 
-    /// A line on the standard error output. Nobody could be told when that fails.
+    /// Prints a line on the standard error output. A failure is ignored, since there is no other
+    /// output.
     pub(crate) fn complain(&mut self, text: impl AsRef<str>) {
         let _ = self
             .err
@@ -49,7 +50,7 @@ impl Screen<'_> {
         let _ = self.err.flush();
     }
 
-    /// `text` where prose belongs: with the data, or beside it when that is for programs.
+    /// Prints prose: on the standard output, or, with `beside`, on the standard error output.
     ///
     /// # Errors
     /// As [`line`](Self::line).
@@ -62,14 +63,14 @@ impl Screen<'_> {
         }
     }
 
-    /// Asks and reads a line of the standard input; none at its end. With a `context`, other tasks
-    /// go on meanwhile.
+    /// Asks a question and reads a line of the standard input; none at its end. With a `context`,
+    /// other tasks go on meanwhile.
     ///
     /// # Errors
-    /// When the question cannot be written or the answer not be read.
+    /// When the question cannot be written or the answer cannot be read.
     ///
     /// # Cancel safety
-    /// The line that is being typed is lost.
+    /// A partly typed line is lost.
     pub(crate) async fn ask(
         &mut self,
         question: &str,
@@ -99,8 +100,8 @@ fn read_line() -> io::Result<Option<String>> {
     Ok((read > 0).then_some(line))
 }
 
-/// Runs a command on the standard streams of this process. What cannot be written ends it: quietly
-/// when nobody reads any more, else with a line that says why.
+/// Runs a command on the standard streams of this process. A failed write ends the command: quietly
+/// when the reader has ended, otherwise with a line that gives the reason.
 pub(crate) async fn on_standard_streams(
     command: impl AsyncFnOnce(&mut Screen<'_>) -> io::Result<u8>,
 ) -> std::process::ExitCode {
@@ -124,19 +125,19 @@ pub(crate) async fn on_standard_streams(
     std::process::ExitCode::from(code)
 }
 
-/// What a command printed in a test.
+/// The output of a command in a test.
 #[cfg(test)]
 #[derive(Debug, Default)]
 pub(crate) struct Printed {
-    /// On the standard output.
+    /// The standard output.
     pub(crate) out: Vec<u8>,
-    /// On the standard error output.
+    /// The standard error output.
     pub(crate) err: Vec<u8>,
 }
 
 #[cfg(test)]
 impl Printed {
-    /// A screen that prints here and reads `lines`.
+    /// Returns a screen that prints here and reads `lines`.
     pub(crate) fn screen(&mut self, lines: &[&str]) -> Screen<'_> {
         Screen {
             out: &mut self.out,
@@ -146,7 +147,7 @@ impl Printed {
         }
     }
 
-    /// Both, as the samples of Salt's output show them.
+    /// Returns both streams in one text.
     pub(crate) fn shown(&self) -> String {
         format!(
             "--- stdout\n{}--- stderr\n{}",

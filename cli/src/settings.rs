@@ -1,4 +1,4 @@
-//! The configuration of the master that a command speaks to, and this command's log.
+//! The configuration of the command's master, and the command's own log.
 
 use std::path::Path;
 
@@ -7,10 +7,10 @@ use saline_protocol::transport::Registry;
 
 use crate::arguments::CommonOptions;
 
-/// Reads the configuration and starts the log, on the standard error output.
+/// Reads the configuration, and starts the log on the standard error output.
 ///
 /// # Errors
-/// One line that says what is wrong where.
+/// One line that names the mistake and its place.
 pub(crate) fn load(options: &CommonOptions, registry: &Registry) -> Result<MasterConfig, String> {
     let schemes: Vec<&str> = registry.schemes().collect();
     let loaded = MasterConfig::load(&options.config_dir, &schemes)
@@ -28,7 +28,7 @@ pub(crate) fn load(options: &CommonOptions, registry: &Registry) -> Result<Maste
     Ok(loaded.config)
 }
 
-/// What a command that is printed must be given beside its arguments to mean the same master.
+/// Returns the options that a printed command needs to use the same master.
 pub(crate) fn options_to_repeat(options: &CommonOptions) -> String {
     if options.config_dir == Path::new("/etc/saline") {
         return String::new();

@@ -1,4 +1,4 @@
-//! What an operator's program holds.
+//! The client of an operator's program.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,15 +10,15 @@ use saline_protocol::message::{
 };
 use saline_protocol::transport::{Context, Registry};
 
-use crate::link::Link;
 use crate::master::Master;
+use crate::master_session::MasterSession;
 use crate::{ClientError, EventFilter, Events, JobSpec, Run};
 
-/// A connection to the master on this machine, with its operator's rights. Any number of things may
-/// be asked at once; it makes its way through restarts of the master by itself.
+/// A connection to the master on this machine, with the rights of its local operator. Takes any
+/// number of requests at once, and reconnects by itself when the master restarts.
 #[derive(Debug)]
 pub struct Client {
-    link: Arc<Link>,
+    session: Arc<MasterSession>,
     timeout: Duration,
 }
 
@@ -33,28 +33,23 @@ impl Client {
     /// When the future is dropped, nothing stays connected.
     pub async fn connect(config: &MasterConfig, registry: &Registry) -> Result<Self, ClientError> {
         Ok(Self {
-            link: Arc::new(Link::connect(config, registry).await?),
+            session: Arc::new(MasterSession::connect(config, registry).await?),
             timeout: config.timeout,
         })
     }
 
-    /// Publishes a job and does not wait for it. Published once, also when the master is lost and
-    /// asked again meanwhile.
+    /// Publishes a job and does not wait for it. The job is published once, even if the connection is
+    /// lost and the request repeated.
     ///
     /// # Errors
-    /// `BadTarget` when the target cannot be read; others as for every request: `MasterGone`,
-    /// `Failed`, …
+    /// As for every request: `MasterGone`, `Failed`, …
     ///
     /// # Cancel safety
     /// The job may be published all the same.
     pub async fn run_async(&self, spec: JobSpec) -> Result<Published, ClientError> {
-        // What cannot be read here cannot be read there; it need not travel to be told.
-        if let Err(error) = spec.target.compile() {
-            return Err(ClientError::BadTarget(error.to_string()));
-        }
         let request = OperatorRequest::Publish {
             request_id: RequestId::random().map_err(|_| ClientError::Randomness)?,
-            target: spec.target,
+            target: spec.target.into_target(),
             fun: spec.fun,
             arg: spec.arg.pack(),
             user: spec.user,
@@ -76,20 +71,20 @@ impl Client {
         let timeout = spec.timeout.unwrap_or(self.timeout);
         let published = self.run_async(spec).await?;
         Ok(Run::new(
-            Arc::clone(&self.link) as Arc<dyn Master>,
+            Arc::clone(&self.session) as Arc<dyn Master>,
             published,
             timeout,
         ))
     }
 
-    /// A page of what has come back to a job, from the minion behind `after`, and where every
-    /// minion stands.
+    /// Returns a page of the job's returns, from the minion after `after`, and the state of every
+    /// minion.
     ///
     /// # Errors
-    /// `NoSuchJob` when the store does not have it; others as for every request.
+    /// `NoSuchJob` when the store does not have the job; others as for every request.
     ///
     /// # Cancel safety
-    /// Nothing is changed by it.
+    /// The request changes nothing.
     pub async fn job_returns(
         &self,
         jid: &Jid,
@@ -105,13 +100,13 @@ impl Client {
         }
     }
 
-    /// At most `limit` jobs of the store, the newest first, only those before `before`.
+    /// Returns at most `limit` jobs of the store before `before`, the newest first.
     ///
     /// # Errors
     /// As for every request.
     ///
     /// # Cancel safety
-    /// Nothing is changed by it.
+    /// The request changes nothing.
     pub async fn job_list(&self, limit: u32, before: Option<Jid>) -> Result<Vec<Job>, ClientError> {
         match self
             .ask(&OperatorRequest::JobList { limit, before })
@@ -122,13 +117,13 @@ impl Client {
         }
     }
 
-    /// One job, and where its minions stand.
+    /// Returns a job and the states of its minions.
     ///
     /// # Errors
-    /// `NoSuchJob` when the store does not have it; others as for every request.
+    /// `NoSuchJob` when the store does not have the job; others as for every request.
     ///
     /// # Cancel safety
-    /// Nothing is changed by it.
+    /// The request changes nothing.
     pub async fn job_lookup(&self, jid: &Jid) -> Result<JobSummary, ClientError> {
         let jid = jid.clone();
         match self.ask(&OperatorRequest::JobLookup { jid }).await? {
@@ -151,13 +146,13 @@ impl Client {
         }
     }
 
-    /// What every minion runs, as its last heartbeat said.
+    /// Returns the jobs that each minion runs, by its last heartbeat.
     ///
     /// # Errors
     /// As for every request.
     ///
     /// # Cancel safety
-    /// Nothing is changed by it.
+    /// The request changes nothing.
     pub async fn running(&self) -> Result<Vec<(MinionId, Vec<Jid>)>, ClientError> {
         match self.ask(&OperatorRequest::Running).await? {
             OperatorReply::Running(running) => Ok(running),
@@ -165,7 +160,8 @@ impl Client {
         }
     }
 
-    /// Listens to the event bus. When it returns, nothing that is fired is missed.
+    /// Listens to the event bus. Every event that is fired after this returns is received or counted
+    /// as lost.
     ///
     /// # Errors
     /// `BadTag` when the filter cannot match any tag, `MasterGone` when the master does not confirm.
@@ -173,12 +169,12 @@ impl Client {
     /// # Cancel safety
     /// A subscription whose future was dropped is withdrawn.
     pub async fn events(&self, filter: &EventFilter) -> Result<Events, ClientError> {
-        Ok(Events(self.link.subscribe(filter.topics()?).await?))
+        Ok(Events(self.session.subscribe(filter.topics()?).await?))
     }
 
-    /// For what must run beside: its tasks end with the client.
+    /// Returns the context of the client: tasks that it spawns end with the client.
     pub fn context(&self) -> &Context {
-        self.link.context()
+        self.session.context()
     }
 
     /// Ends the connection, every subscription and every task.
@@ -186,12 +182,12 @@ impl Client {
     /// # Cancel safety
     /// A shutdown that was begun goes on; call again to wait for it.
     pub async fn shutdown(&self) {
-        self.link.shutdown().await;
+        self.session.shutdown().await;
     }
 
-    /// Asks; what every verb may be answered is an error.
+    /// Sends a request. Replies that stand for a failure of any verb become errors.
     async fn ask(&self, request: &OperatorRequest) -> Result<OperatorReply, ClientError> {
-        match (self.link.ask(request).await?, request) {
+        match (self.session.ask(request).await?, request) {
             (OperatorReply::BadTarget(why), _) => Err(ClientError::BadTarget(why)),
             (OperatorReply::Failed(why), _) => Err(ClientError::Failed(why)),
             (

@@ -1,4 +1,4 @@
-//! The local operator's key, and which master it believes.
+//! The local operator's key, and the keys of the trusted master.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,10 +9,11 @@ use saline_protocol::message::Role;
 
 use crate::ClientError;
 
-/// Where the keys lie. They are read for every session: a master that was set up anew has others.
+/// The paths of the key files. They are read for every session, since a reinstalled master has new
+/// keys.
 #[derive(Debug)]
 pub(crate) struct KeyFiles {
-    /// The local operator's.
+    /// The local operator's key.
     pub(crate) root_key: PathBuf,
     /// The master's public keys.
     pub(crate) master: PathBuf,
@@ -20,7 +21,7 @@ pub(crate) struct KeyFiles {
 }
 
 impl KeyFiles {
-    /// Those of this configuration.
+    /// Returns the paths in this configuration.
     pub(crate) fn of(config: &MasterConfig) -> Result<Self, ClientError> {
         Ok(Self {
             root_key: config.root_key(),
@@ -29,7 +30,7 @@ impl KeyFiles {
         })
     }
 
-    /// Reads them; `endpoint` is where their master would listen.
+    /// Reads the key files; `endpoint` is the master's, for errors.
     pub(crate) fn read(&self, endpoint: &str) -> Result<(Credentials, MasterTrust), ClientError> {
         let identity = Identity::read(&self.root_key)
             .map_err(|error| ClientError::masters_key(error, endpoint))?;

@@ -1,4 +1,4 @@
-//! What can go wrong for an operator, each in one line: what happened, to what, what to do.
+//! The errors that an operator sees, each in one line: what happened, to what, what to do.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -7,40 +7,40 @@ use saline_protocol::channel::{ChannelError, KeyError};
 use saline_protocol::message::{Jid, Refusal};
 use saline_protocol::transport;
 
-/// Why something that was asked of a master was not done.
+/// The reason why a request to the master failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
-    /// Nobody listens.
+    /// No master listens.
     #[error(
         "no master answers at {endpoint}: is saline-master running? Start it, or name its configuration folder with -c"
     )]
     MasterDown {
-        /// Where.
+        /// The master's endpoint.
         endpoint: String,
-        /// What the transport says.
+        /// The error of the transport.
         source: Option<transport::Error>,
     },
-    /// The key that a master makes when it first starts is not there.
+    /// The key that a master creates at its first start does not exist.
     #[error(
-        "no master answers at {endpoint}: {} is not there, so saline-master was never started with this configuration; start it, or name another configuration folder with -c",
+        "no master answers at {endpoint}: {} does not exist, so saline-master was never started with this configuration; start it, or name another configuration folder with -c",
         path.display()
     )]
     NeverStarted {
-        /// Where it would listen.
+        /// The master's endpoint.
         endpoint: String,
-        /// The file.
+        /// The missing file.
         path: PathBuf,
     },
-    /// It was there, and has been away for too long.
+    /// The master was connected, and has been away for too long.
     #[error(
-        "the master at {endpoint} has been gone for {} s: start saline-master again; what it had taken goes on and its returns are kept",
+        "the master at {endpoint} has been gone for {} s: start saline-master again; minions keep running the jobs that they have begun, and keep the returns",
         gone.as_secs()
     )]
     MasterGone {
-        /// Where it was.
+        /// The master's endpoint.
         endpoint: String,
-        /// For how long.
+        /// How long the master has been away.
         gone: Duration,
     },
     /// The local operator's key cannot be read.
@@ -49,87 +49,89 @@ pub enum ClientError {
         path.display()
     )]
     NotPermitted {
-        /// Which file.
+        /// The file.
         path: PathBuf,
     },
     /// A key file cannot be used.
     #[error("{0}")]
     Key(#[source] KeyError),
-    /// The master does not take this operator's key.
+    /// The master does not accept this operator's key.
     #[error(
-        "the master at {endpoint} does not accept the key in {} ({answer}): restart saline-master, which makes it anew",
+        "the master at {endpoint} does not accept the key in {} ({answer}): restart saline-master, which creates a new one",
         path.display()
     )]
     NotAccepted {
-        /// Which master.
+        /// The master's endpoint.
         endpoint: String,
-        /// The key.
+        /// The file with the key.
         path: PathBuf,
-        /// What it says of it.
+        /// The master's decision.
         answer: String,
     },
-    /// Another master than the one whose key lies in `pki_dir`.
+    /// The master that answers is not the one whose key is in `pki_dir`.
     #[error(
         "the master at {endpoint} is not the one whose key is {}: is another saline-master running with the same sock_dir?",
         path.display()
     )]
     WrongMaster {
-        /// Where.
+        /// The master's endpoint.
         endpoint: String,
-        /// The known key.
+        /// The file with the known key.
         path: PathBuf,
-        /// Both fingerprints.
+        /// The error with both fingerprints.
         source: ChannelError,
     },
     /// The master refuses every message.
     #[error(
-        "the master at {endpoint} refuses to talk ({refusal:?}): are both of the same version?"
+        "the master at {endpoint} refuses every message ({refusal:?}): do both have the same version?"
     )]
     Refused {
-        /// Which master.
+        /// The master's endpoint.
         endpoint: String,
-        /// What it says.
+        /// The reason.
         refusal: Refusal,
     },
-    /// The target cannot be read.
+    /// The target is malformed.
     #[error("bad target: {0}")]
     BadTarget(String),
-    /// No event can have such a tag.
+    /// The event tag is malformed.
     #[error("bad event tag: {0}")]
     BadTag(String),
     /// There is no such job.
-    #[error("no job {0} is known: it was never published here, or is older than keep_jobs_seconds")]
+    #[error(
+        "job {0} is unknown: it was never published by this master, or is older than keep_jobs_seconds"
+    )]
     NoSuchJob(Jid),
-    /// What was asked is too large to travel.
+    /// The request is larger than a message may be.
     #[error("the request is too large: {0}; raise max_message_size or send less")]
     TooLarge(#[source] transport::Error),
-    /// The master could not.
+    /// The master could not carry out the request.
     #[error("the master failed: {0}; its log says more")]
     Failed(String),
-    /// The master answered something else than what was asked.
-    #[error("the master's answer to {0} is not one: are both of the same version?")]
+    /// The reply does not fit the request.
+    #[error("the master's reply to {0} is invalid: do both have the same version?")]
     WrongAnswer(&'static str),
-    /// The session cannot be trusted.
+    /// The session failed.
     #[error("the session with the master failed: {0}")]
     Channel(#[source] ChannelError),
-    /// The transport cannot do what it is asked.
+    /// The transport failed, and repeating the request cannot help.
     #[error("{0}")]
     Transport(#[source] transport::Error),
-    /// This client has been shut down.
+    /// The client has been shut down.
     #[error("this client has been shut down")]
     Closed,
-    /// No randomness to make a request id of.
+    /// The system has no randomness for a request id.
     #[error("the system has no randomness")]
     Randomness,
 }
 
 impl ClientError {
-    /// Whether no master runs, so that its key store may be worked on without it.
+    /// Whether no master runs, so that the key store may be used without it.
     pub fn is_master_down(&self) -> bool {
         matches!(self, Self::MasterDown { .. } | Self::NeverStarted { .. })
     }
 
-    /// A key file that cannot be read or used.
+    /// Converts the error of a key file.
     pub(crate) fn key(error: KeyError) -> Self {
         match error {
             KeyError::Io { path, source, .. }
@@ -141,7 +143,7 @@ impl ClientError {
         }
     }
 
-    /// A key file that a master makes when it first starts.
+    /// Converts the error of a key file that a master creates at its first start.
     pub(crate) fn masters_key(error: KeyError, endpoint: &str) -> Self {
         match error {
             KeyError::Io { path, source, .. } if source.kind() == std::io::ErrorKind::NotFound => {

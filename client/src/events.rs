@@ -1,22 +1,22 @@
-//! The master's event bus, live.
+//! Events of the master's bus.
 
 use saline_protocol::message::Event;
 use saline_protocol::transport::{Delivery, Lost, Subscriber, Topic, TopicFilter};
 
 use crate::ClientError;
 
-/// Which events.
+/// A choice of events.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum EventFilter {
-    /// All.
+    /// All events.
     #[default]
     All,
-    /// Those whose tags begin with these whole segments: `salt/job`.
+    /// Events whose tags begin with these whole segments, such as `salt/job`.
     Below(String),
 }
 
 impl EventFilter {
-    /// What to subscribe to.
+    /// Returns the topics to subscribe to.
     pub(crate) fn topics(&self) -> Result<Vec<TopicFilter>, ClientError> {
         let topic = match self {
             Self::All => Topic::parse("event"),
@@ -27,16 +27,16 @@ impl EventFilter {
     }
 }
 
-/// What the bus brings.
+/// An event, or a change of the subscription.
 #[derive(Debug, Clone, PartialEq)]
 pub enum BusEvent {
     /// An event.
     Event(Event),
-    /// Some were lost at this place.
+    /// Events were lost at this place.
     Lost(Lost),
-    /// The master is away; what is fired meanwhile is missed.
+    /// The connection to the master is lost; events are missed meanwhile.
     Disconnected,
-    /// It is back.
+    /// The connection to the master is back.
     Connected,
 }
 
@@ -45,7 +45,7 @@ pub enum BusEvent {
 pub struct Events(pub(crate) Box<dyn Subscriber>);
 
 impl Events {
-    /// What comes next; `None` once the client has been shut down, and for ever after.
+    /// Returns the next event; none, from then on, once the client has been shut down.
     ///
     /// # Cancel safety
     /// Nothing is lost when the future is dropped.
@@ -55,7 +55,7 @@ impl Events {
                 Delivery::Message { topic, payload } => match Event::decode(&payload) {
                     Ok(event) => BusEvent::Event(event),
                     Err(error) => {
-                        tracing::warn!(%topic, %error, "what is on the bus is not an event");
+                        tracing::warn!(%topic, %error, "ignored a malformed event on the bus");
                         continue;
                     }
                 },

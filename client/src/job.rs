@@ -1,30 +1,29 @@
-//! What is to be run.
+//! The description of a job to be published.
 
 use std::time::Duration;
 
 use saline_protocol::message::Arguments;
-use saline_protocol::target::Target;
+use saline_protocol::target::{CompiledTarget, Target, TargetError};
 
-/// A job that somebody wants done.
+/// The description of a job to be published.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct JobSpec {
-    /// By whom.
-    pub target: Target,
-    /// What, `module.function`.
+    /// The minions that run it.
+    pub target: CompiledTarget,
+    /// The function, `module.function`.
     pub fun: String,
-    /// With what.
+    /// The arguments of the function.
     pub arg: Arguments,
-    /// Who asks; for the record, no authority.
+    /// The user who asks; for the record, no authority.
     pub user: String,
-    /// How long minions without a sign of life are waited for; none for the configuration's
-    /// `timeout`.
+    /// How long to wait for minions without a sign of life; none for the configured `timeout`.
     pub timeout: Option<Duration>,
 }
 
 impl JobSpec {
-    /// `fun` on the minions that `target` means, without arguments, asked by `root`.
-    pub fn new(target: Target, fun: impl Into<String>) -> Self {
+    /// Describes a run of `fun` on the minions of `target`, without arguments, asked by `root`.
+    pub fn new(target: CompiledTarget, fun: impl Into<String>) -> Self {
         Self {
             target,
             fun: fun.into(),
@@ -34,26 +33,29 @@ impl JobSpec {
         }
     }
 
-    /// `fun` on the minions that a glob matches.
-    pub fn glob(glob: impl Into<String>, fun: impl Into<String>) -> Self {
-        Self::new(Target::glob(glob), fun)
+    /// Describes a run of `fun` on the minions that a glob matches.
+    ///
+    /// # Errors
+    /// When the glob is malformed.
+    pub fn glob(glob: impl Into<String>, fun: impl Into<String>) -> Result<Self, TargetError> {
+        Ok(Self::new(Target::glob(glob).compile()?, fun))
     }
 
-    /// The same with these arguments.
+    /// Sets the arguments.
     #[must_use]
     pub fn with_arguments(mut self, arg: Arguments) -> Self {
         self.arg = arg;
         self
     }
 
-    /// The same, asked by `user`.
+    /// Sets the user who asks.
     #[must_use]
     pub fn asked_by(mut self, user: impl Into<String>) -> Self {
         self.user = user.into();
         self
     }
 
-    /// The same, waiting that long for minions without a sign of life.
+    /// Sets how long to wait for minions without a sign of life.
     #[must_use]
     pub fn with_timeout(mut self, timeout: Option<Duration>) -> Self {
         self.timeout = timeout;

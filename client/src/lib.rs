@@ -6,7 +6,7 @@
 //! use saline_config::MasterConfig;
 //!
 //! let client = Client::connect(&MasterConfig::default(), &registry).await?;
-//! let mut run = client.run(JobSpec::glob("*", "test.ping")).await?;
+//! let mut run = client.run(JobSpec::glob("*", "test.ping")?).await?;
 //! while let Some(progress) = run.next().await? {
 //!     match progress {
 //!         Progress::Returned(answer) => println!("{}: {:?}", answer.minion, answer.value),
@@ -17,18 +17,18 @@
 //! # Ok(()) }
 //! ```
 //!
-//! The command line, the HTTP API and embedding programs use this and nothing beneath it.
+//! The command line and embedding programs use this crate and nothing beneath it.
 
 mod client;
 mod credentials;
 mod error;
 mod events;
 mod job;
-mod link;
+mod job_progress;
 mod master;
+mod master_session;
 mod progress;
 mod run;
-mod standings;
 
 pub use client::Client;
 pub use error::ClientError;

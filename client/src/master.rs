@@ -1,4 +1,4 @@
-//! What the client needs of a master: answers, and its event bus.
+//! The interface that a run needs of a master: requests, and the event bus.
 
 use std::fmt;
 
@@ -8,20 +8,21 @@ use saline_protocol::transport::{Clock, Subscriber, TopicFilter};
 
 use crate::ClientError;
 
-/// A master as its operator sees it. The one that travels is [`Link`](crate::link::Link).
+/// A master as its operator sees it: a `MasterSession`, or a table in tests.
 #[async_trait]
 pub(crate) trait Master: Send + Sync + fmt::Debug {
-    /// Asks until there is an answer, across lost connections and restarts of the master: the
-    /// same request again, which acts once.
+    /// Sends a request until it is answered, across lost connections and restarts of the master. A
+    /// repeated request acts once.
     ///
     /// # Errors
-    /// `MasterGone` when it has been away for too long; others when asking again cannot help.
+    /// `MasterGone` when the master has been away for too long; others when repeating cannot help.
     ///
     /// # Cancel safety
     /// What was sent may still be carried out.
     async fn ask(&self, request: &OperatorRequest) -> Result<OperatorReply, ClientError>;
 
-    /// Subscribes to the event bus. When it returns, nothing that is fired is missed.
+    /// Subscribes to the event bus. Every event that is fired after this returns is received or
+    /// counted as lost.
     ///
     /// # Errors
     /// `MasterGone` when no confirmation came.
@@ -31,12 +32,12 @@ pub(crate) trait Master: Send + Sync + fmt::Debug {
     async fn subscribe(&self, topics: Vec<TopicFilter>)
     -> Result<Box<dyn Subscriber>, ClientError>;
 
-    /// How many sessions have been made with it.
+    /// Returns how many sessions have been made with the master.
     fn sessions(&self) -> u64;
 
-    /// Where it is, for messages.
+    /// Returns the master's endpoint, for messages.
     fn endpoint(&self) -> String;
 
-    /// Reads and awaits time.
+    /// Returns the clock.
     fn clock(&self) -> Clock;
 }

@@ -1,38 +1,55 @@
-//! What a run tells while it goes on.
+//! The progress that a run reports.
 
 use saline_protocol::message::{MinionId, OfferState, StoredReturn, Value};
 
-/// One thing that became known about a job.
+/// One piece of progress of a job.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Progress {
     /// A minion returned.
     Returned(MinionReturn),
-    /// Nothing comes from this one, or nothing that was waited for.
+    /// A minion will not return, or did not return in time.
     Absent(Absent),
 }
 
 /// What a minion returned.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MinionReturn {
-    /// Which.
+    /// The minion's id.
     pub minion: MinionId,
-    /// 0 is success; what a command ended with, else.
+    /// 0 for success; otherwise the exit code of a command.
     pub retcode: i64,
-    /// Whether the function did what it was asked to.
+    /// Whether the function succeeded.
     pub success: bool,
-    /// What it returned.
+    /// The value that the function returned.
     pub value: Value,
 }
 
 impl MinionReturn {
-    /// Whether it counts as failed.
+    /// Whether the return counts as failed.
     pub fn failed(&self) -> bool {
         self.retcode != 0 || !self.success
+    }
+
+    /// Reads the return of `minion` from the data of its event. Returns none when the event does not
+    /// carry the value, which is then in the store.
+    pub(crate) fn from_event(minion: &MinionId, mut data: Value) -> Option<Self> {
+        let retcode = data.get("retcode")?.as_i64()?;
+        let success = data.get("success")?.as_bool()?;
+        let Value::Map(entries) = &mut data else {
+            return None;
+        };
+        let value = entries.iter_mut().find(|(key, _)| key == "return")?;
+        Some(Self {
+            minion: minion.clone(),
+            retcode,
+            success,
+            value: std::mem::take(&mut value.1),
+        })
     }
 }
 
 impl From<StoredReturn> for MinionReturn {
-    /// One minion's damaged payload is shown as it is, and spoils nobody else's.
+    /// A damaged payload is shown as bytes, so that it does not hide the other returns.
     fn from(stored: StoredReturn) -> Self {
         Self {
             value: stored.payload.unpack_or_show(),
@@ -46,36 +63,36 @@ impl From<StoredReturn> for MinionReturn {
 /// A minion without a return.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Absent {
-    /// Its id; or what a list named and nobody knows, which need not be an id.
+    /// The minion's id, or a name in a list for which there is no key and which may be no valid id.
     pub name: String,
-    /// Why.
+    /// The reason.
     pub absence: Absence,
 }
 
-/// Why there is no return.
+/// The reason why a minion has no return.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Absence {
-    /// It had no session when the job was published, and will not run it.
+    /// The minion had no session when the job was published, and will not run it.
     NotConnected,
-    /// It gave no sign of life within the timeout. It may still begin until the job expires.
+    /// The minion gave no sign of life within the timeout. It may still begin until the job expires.
     NoResponse,
-    /// It began, and its session is gone. Its return is kept when it comes back.
+    /// The minion began, and its session is gone. Its return is stored when it reconnects.
     Silent,
-    /// It may begin when it connects, until the job expires.
+    /// The minion may begin when it connects, until the job expires.
     Queued,
-    /// It runs.
+    /// The minion runs the job.
     Running,
-    /// It says that it does not match the target.
+    /// The minion reports that it does not match the target.
     Declined,
-    /// It did not begin in time, and will not run the job.
+    /// The minion did not begin in time, and will not run the job.
     Expired,
-    /// A list named it, and no key is known of it.
+    /// The target's list names it, but there is no key for it.
     Unknown,
 }
 
 impl Absence {
-    /// Why a minion in `state` has not returned; none when it has.
+    /// Returns the reason why a minion in `state` has not returned; none when it has.
     pub fn of(state: OfferState, silent: bool) -> Option<Self> {
         Some(match state {
             OfferState::Offered => Self::NoResponse,
@@ -89,7 +106,7 @@ impl Absence {
         })
     }
 
-    /// As logs and reports name it.
+    /// Returns the name of the reason for logs and reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::NotConnected => "not connected",

@@ -1,24 +1,25 @@
-//! Following a job until no answer can come any more.
+//! Follows a job until no further return can come.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
 use saline_protocol::message::{
-    Event, Jid, MasterTime, MinionId, OfferState, OperatorReply, OperatorRequest, Published, Value,
+    Event, EventTag, Jid, JobEvent, MasterTime, OfferState, OperatorReply, OperatorRequest,
+    Published,
 };
 use saline_protocol::transport::{Delivery, Elapsed, Instant, Subscriber, TopicFilter};
 
-use crate::link::PATIENCE;
+use crate::job_progress::JobProgress;
 use crate::master::Master;
-use crate::standings::Standings;
+use crate::master_session::MASTER_TIMEOUT;
 use crate::{Absence, Absent, ClientError, MinionReturn, Progress};
 
-/// After the master was away its minions come back at their own pace, up to ten seconds apart: so
-/// long at least they have for a sign of life.
-const RETURN_OF_THE_FLEET: Duration = Duration::from_secs(20);
+/// The shortest time for a sign of life after the master was away: its minions reconnect up to ten
+/// seconds apart.
+const RECONNECT_TIME: Duration = Duration::from_secs(20);
 
-/// A job under way, as a stream of what becomes known about it.
+/// A published job, as a stream of its progress.
 ///
 /// The event bus is best effort and the store is the truth: returns are taken from events as they
 /// come, and from the store at the beginning, after every gap, and when minions show no sign of life.
@@ -27,113 +28,128 @@ pub struct Run {
     master: Arc<dyn Master>,
     published: Published,
     timeout: Duration,
-    standings: Standings,
+    state: State,
+    minions: JobProgress,
+    /// The job's events; none before the subscription.
     events: Option<Box<dyn Subscriber>>,
-    told: VecDeque<Progress>,
-    /// The store is to be asked.
-    stale: bool,
+    /// Progress that has not been yielded yet.
+    found: VecDeque<Progress>,
     /// When minions must have shown a sign of life.
     deadline: Instant,
-    /// That time has come: to be judged by what the store says next.
-    judging: bool,
-    /// How many sessions there had been when the store was last asked: one more, and the master may
-    /// have been restarted.
+    /// The number of the master's sessions when the store was last read: if there are more now, the
+    /// master may have been restarted.
     sessions: u64,
-    /// Since when the master is away. The time for a sign of life stands still meanwhile.
-    away: Option<Instant>,
-    ended: bool,
 }
+
+/// The state of a run: the step that comes next. Every step may be repeated after an error.
+///
+/// ```text
+/// Subscribing ─> ReadingStore ─> Listening ─> ReadingStore ─> … ─> Ended
+///                     ^              │
+///                     └─ MasterAway <┘
+/// ```
+#[derive(Debug, Clone, Copy)]
+enum State {
+    /// Subscribe to the job's events.
+    Subscribing,
+    /// Read returns and states from the store: after the subscription, and after every gap in the
+    /// events. With `timed_out`, the deadline has passed, and minions without a sign of life are
+    /// given up once the store has been read.
+    ReadingStore { timed_out: bool },
+    /// Wait for events until the deadline.
+    Listening,
+    /// Wait for the master, which has been away since this time. The deadline does not count.
+    MasterAway { since: Instant },
+    /// No further progress can come.
+    Ended,
+}
+
+/// The state after a gap in the events.
+const GAP: State = State::ReadingStore { timed_out: false };
 
 impl Run {
     pub(crate) fn new(master: Arc<dyn Master>, published: Published, timeout: Duration) -> Self {
-        let mut standings = Standings::default();
-        standings.update(&published.minions, None);
-        let mut run = Self {
-            deadline: master.clock().after(timeout),
-            sessions: master.sessions(),
-            master,
-            timeout,
-            standings,
-            events: None,
-            told: VecDeque::new(),
-            stale: true,
-            judging: false,
-            away: None,
-            ended: false,
-            published,
-        };
-        run.told.extend(run.published.unknown.iter().map(|name| {
+        let mut minions = JobProgress::default();
+        minions.update(&published.minions, None);
+        let unknown = published.unknown.iter().map(|name| {
             Progress::Absent(Absent {
                 name: name.clone(),
                 absence: Absence::Unknown,
             })
-        }));
+        });
+        let mut run = Self {
+            deadline: master.clock().after(timeout),
+            sessions: master.sessions(),
+            found: unknown.collect(),
+            state: State::Subscribing,
+            events: None,
+            master,
+            timeout,
+            minions,
+            published,
+        };
         run.conclude();
         run
     }
 
-    /// The job's id; none when no minion matched, and nothing was published.
+    /// Returns the job's id; none when no minion matched and nothing was published.
     pub fn jid(&self) -> Option<&Jid> {
         self.published.jid.as_ref()
     }
 
-    /// What the master said when it took the job.
+    /// Returns the master's reply to the publication.
     pub fn published(&self) -> &Published {
         &self.published
     }
 
-    /// Until when minions may begin, on the master's clock.
+    /// Returns the time until which minions may begin, on the master's clock.
     pub fn expires(&self) -> MasterTime {
         self.published.expires
     }
 
-    /// What becomes known next; none when no answer can come any more, and for ever after.
+    /// Returns the next progress; none, from then on, when no further return can come.
     ///
-    /// A minion is told of as absent at most once and as returned at most once; one that was given
+    /// A minion is reported as absent at most once and as returned at most once; one that was given
     /// up may still return while others are waited for.
     ///
     /// # Errors
     /// `MasterGone` when the master has been away for half a minute; others when asking again
-    /// cannot help. It may be called again then, and goes on where it was.
+    /// cannot help. A later call goes on where this one ended.
     ///
     /// # Cancel safety
     /// Nothing is lost when the future is dropped.
     pub async fn next(&mut self) -> Result<Option<Progress>, ClientError> {
         loop {
-            if let Some(progress) = self.told.pop_front() {
+            if let Some(progress) = self.found.pop_front() {
                 return Ok(Some(progress));
             }
             let Some(jid) = self.published.jid.clone() else {
                 return Ok(None);
             };
-            if self.ended {
-                return Ok(None);
-            }
-            if self.events.is_none() {
-                self.events = Some(self.subscribe(&jid).await?);
-                tracing::trace!(%jid, "subscribed to its events");
-                self.stale = true;
-            } else if self.stale && self.away.is_none() {
-                self.ask_store(&jid).await?;
-            } else {
-                self.listen(&jid).await?;
-            }
+            self.state = match self.state {
+                State::Subscribing => self.subscribe(&jid).await?,
+                State::ReadingStore { timed_out } => self.read_store(&jid, timed_out).await?,
+                State::Listening => self.listen(&jid, None).await?,
+                State::MasterAway { since } => self.listen(&jid, Some(since)).await?,
+                State::Ended => return Ok(None),
+            };
             self.conclude();
         }
     }
 
-    async fn subscribe(&self, jid: &Jid) -> Result<Box<dyn Subscriber>, ClientError> {
-        let topic = Event::topic(&format!("salt/job/{jid}"))
+    async fn subscribe(&mut self, jid: &Jid) -> Result<State, ClientError> {
+        let topic = Event::topic(&EventTag::below_job(jid))
             .map_err(|_| ClientError::WrongAnswer("a publication"))?;
-        self.master
-            .subscribe(vec![TopicFilter::Prefix(topic)])
-            .await
+        let topics = vec![TopicFilter::Prefix(topic)];
+        self.events = Some(self.master.subscribe(topics).await?);
+        tracing::trace!(%jid, "subscribed to the job's events");
+        Ok(GAP)
     }
 
-    /// Takes every return from the store that is not here yet, and where everybody stands.
-    async fn ask_store(&mut self, jid: &Jid) -> Result<(), ClientError> {
-        let before = self.told.len();
-        let mut after = self.standings.settled_until();
+    /// Reads from the store the returns that are not known yet, and the state of every minion.
+    async fn read_store(&mut self, jid: &Jid, timed_out: bool) -> Result<State, ClientError> {
+        let before = self.found.len();
+        let mut after = self.minions.settled_until();
         loop {
             let request = OperatorRequest::JobReturns {
                 jid: jid.clone(),
@@ -147,148 +163,123 @@ impl Run {
             };
             let last = page.returns.last().map(|stored| stored.minion.clone());
             for stored in page.returns {
-                if self.standings.returned(&stored.minion) {
-                    let answer = MinionReturn::from(stored);
-                    self.told.push_back(Progress::Returned(answer));
-                }
+                self.returned(MinionReturn::from(stored));
             }
             tracing::trace!(states = ?page.states, more = page.more, "from the store");
-            self.standings.update(&page.states, Some(&page.silent));
+            self.minions.update(&page.states, Some(&page.silent));
             if !page.more || last.is_none() {
                 break;
             }
             after = last;
         }
-        // One that was stored behind the page being read is in the next reading. Without progress
-        // there is no point in reading again at once.
-        self.stale = self.standings.lacks_a_return() && self.told.len() > before;
-        if std::mem::replace(&mut self.sessions, self.master.sessions()) != self.master.sessions() {
-            self.give_the_fleet_time();
+        let sessions = self.master.sessions();
+        let restarted = std::mem::replace(&mut self.sessions, sessions) != sessions;
+        if restarted {
+            self.extend_deadline();
         }
-        if self.judging && !self.stale {
-            self.judging = false;
-            self.standings.judge();
+        let timed_out = timed_out && !restarted;
+        // A return that was stored while the pages were read is found by reading again. If nothing
+        // new was found, reading again at once would not help.
+        if self.minions.lacks_a_return() && self.found.len() > before {
+            return Ok(State::ReadingStore { timed_out });
+        }
+        if timed_out {
+            self.minions.judge();
             self.deadline = self.master.clock().after(self.timeout);
         }
-        Ok(())
+        Ok(State::Listening)
     }
 
-    /// Waits for an event, the end of the time for a sign of life, or of the patience with a
-    /// master that is away.
-    async fn listen(&mut self, jid: &Jid) -> Result<(), ClientError> {
+    /// Waits for an event, until the deadline, or, with `away`, until the master has been away for
+    /// too long.
+    async fn listen(&mut self, jid: &Jid, away: Option<Instant>) -> Result<State, ClientError> {
         let clock = self.master.clock();
         let Some(events) = &mut self.events else {
-            return Ok(());
+            return Ok(State::Subscribing);
         };
-        let until = self.away.map_or(self.deadline, |since| since + PATIENCE);
-        let heard = clock.deadline(until, events.next()).await;
-        tracing::trace!(?heard, "from the bus");
-        match heard {
-            Ok(Some(Delivery::Message { payload, .. })) => {
-                match Event::decode(&payload) {
-                    Ok(event) => self.hear(jid, event),
-                    Err(_) => self.stale = true,
-                }
-                Ok(())
-            }
-            Ok(Some(Delivery::Disconnected)) => {
-                self.away = Some(clock.now());
-                Ok(())
-            }
+        let until = away.map_or(self.deadline, |since| since + MASTER_TIMEOUT);
+        let delivery = clock.deadline(until, events.next()).await;
+        tracing::trace!(?delivery, "from the bus");
+        let next = match delivery {
+            Ok(Some(Delivery::Message { payload, .. })) => match Event::decode(&payload) {
+                Ok(event) => self.apply(jid, event),
+                Err(_) => GAP,
+            },
+            Ok(Some(Delivery::Disconnected)) => State::MasterAway { since: clock.now() },
             Ok(Some(Delivery::Connected)) => {
-                self.away = None;
-                self.stale = true;
-                self.give_the_fleet_time();
-                Ok(())
+                self.extend_deadline();
+                return Ok(GAP);
             }
-            Ok(Some(_)) => {
-                self.stale = true;
-                Ok(())
-            }
-            Ok(None) => Err(ClientError::Closed),
-            Err(Elapsed) if self.away.is_some() => {
-                // Whoever asks again has patience again.
-                self.away = Some(clock.now());
-                Err(ClientError::MasterGone {
+            Ok(Some(_)) => GAP,
+            Ok(None) => return Err(ClientError::Closed),
+            Err(Elapsed) if away.is_some() => {
+                // A later call waits for the same time again.
+                self.state = State::MasterAway { since: clock.now() };
+                return Err(ClientError::MasterGone {
                     endpoint: self.master.endpoint(),
-                    gone: PATIENCE,
-                })
+                    gone: MASTER_TIMEOUT,
+                });
             }
-            Err(Elapsed) => {
-                self.judging = true;
-                self.stale = true;
-                Ok(())
+            Err(Elapsed) => State::ReadingStore { timed_out: true },
+        };
+        // Events that were under way do not end the wait for an absent master.
+        Ok(match (next, away) {
+            (State::Listening | State::ReadingStore { .. }, Some(since)) => {
+                State::MasterAway { since }
             }
-        }
+            (next, _) => next,
+        })
     }
 
-    /// The master was away: until its minions are back, their silence says nothing.
-    fn give_the_fleet_time(&mut self) {
-        let time = self.timeout.max(RETURN_OF_THE_FLEET);
+    /// Gives minions time to reconnect after the master was away: until then their silence says
+    /// nothing.
+    fn extend_deadline(&mut self) {
+        let time = self.timeout.max(RECONNECT_TIME);
         self.deadline = self.deadline.max(self.master.clock().after(time));
-        self.judging = false;
     }
 
-    /// Takes an event of this job.
-    fn hear(&mut self, jid: &Jid, event: Event) {
-        let Some((what, minion)) = event
-            .tag
-            .strip_prefix("salt/job/")
-            .and_then(|rest| rest.strip_prefix(jid.as_str()))
-            .and_then(|rest| rest.strip_prefix('/'))
-            .and_then(|rest| rest.split_once('/'))
-        else {
-            return;
+    /// Applies an event of this job, and returns the next state.
+    fn apply(&mut self, jid: &Jid, event: Event) -> State {
+        let Some(EventTag::Job(about, job_event)) = EventTag::parse(&event.tag) else {
+            return State::Listening;
         };
-        let Ok(minion) = MinionId::parse(minion) else {
-            return;
-        };
-        match what {
-            "ret" => match returned(&minion, event.data) {
-                Some(answer) => {
-                    if self.standings.returned(&minion) {
-                        self.told.push_back(Progress::Returned(answer));
-                    }
-                }
-                // Too large for the bus, or from a master that tells less: the store has it.
+        if about != *jid {
+            return State::Listening;
+        }
+        match job_event {
+            JobEvent::Returned(minion) => match MinionReturn::from_event(&minion, event.data) {
+                Some(returned) => self.returned(returned),
                 None => {
-                    self.standings.set(&minion, OfferState::Returned);
-                    self.stale = true;
+                    // The return is too large for the bus: the store has it.
+                    self.minions.set(&minion, OfferState::Returned);
+                    return GAP;
                 }
             },
-            "start" => self.standings.set(&minion, OfferState::Running),
-            "declined" => self.standings.set(&minion, OfferState::Declined),
-            "expired" => self.standings.set(&minion, OfferState::Expired),
-            _ => {}
+            JobEvent::Started(minion) => self.minions.set(&minion, OfferState::Running),
+            JobEvent::Declined(minion) => self.minions.set(&minion, OfferState::Declined),
+            JobEvent::Expired(minion) => self.minions.set(&minion, OfferState::Expired),
+            JobEvent::New => {}
+        }
+        State::Listening
+    }
+
+    fn returned(&mut self, returned: MinionReturn) {
+        if self.minions.returned(&returned.minion) {
+            self.found.push_back(Progress::Returned(returned));
         }
     }
 
-    /// Tells of those of whom nothing can come; ends when nobody is waited for.
+    /// Reports the minions that will not return. Ends the run when no minion is waited for.
     fn conclude(&mut self) {
-        let absent = self.standings.take_absent();
-        self.told.extend(absent.into_iter().map(Progress::Absent));
-        if !self.standings.is_waiting() && !self.ended {
-            self.ended = true;
-            let given_up = self.standings.take_given_up();
-            self.told.extend(given_up.into_iter().map(Progress::Absent));
+        let absent = self.minions.take_absent();
+        self.found.extend(absent.into_iter().map(Progress::Absent));
+        if !self.minions.is_waiting() {
+            self.state = State::Ended;
+            let given_up = self.minions.take_given_up();
+            self.found
+                .extend(given_up.into_iter().map(Progress::Absent));
         }
     }
-}
-
-/// The return that an event's data holds, when it is all there.
-fn returned(minion: &MinionId, mut data: Value) -> Option<MinionReturn> {
-    let retcode = data.get("retcode")?.as_i64()?;
-    let success = data.get("success")?.as_bool()?;
-    let Value::Map(entries) = &mut data else {
-        return None;
-    };
-    let value = entries.iter_mut().find(|(key, _)| key == "return")?;
-    Some(MinionReturn {
-        minion: minion.clone(),
-        retcode,
-        success,
-        value: std::mem::take(&mut value.1),
-    })
 }
 
 #[cfg(test)]

@@ -1,17 +1,17 @@
-//! The words that an operator types after a function, read as Salt reads them.
+//! Parses the arguments that an operator types after a function, as Salt does.
 
 use saline_protocol::message::{Arguments, Value};
 
 use crate::yaml;
 
-/// One word as a value: Salt's `yamlify_arg`.
+/// Parses one word as a value, as Salt's `yamlify_arg` does.
 ///
-/// YAML decides, but nothing that an operator typed is lost to it. These stay the text that they
-/// are: what is empty or blank; what holds a tab or a line break; what is not YAML; a mapping
-/// without braces (`a: b`, `foo:`) and a list without brackets (`- a`); what holds a `#`,
-/// brackets and braces aside; what begins with `&`; dates and times; numbers with underscores or
-/// with more than 64 bits; what YAML takes for empty text, unless it is `''` or `""`. `None` is
-/// nothing, as `null` and `~` are.
+/// The word is YAML, except that no typed character is lost. These words stay text: empty or blank
+/// ones; words with a tab or a line break; words that are not YAML; a mapping
+/// without braces (`a: b`, `foo:`) and a list without brackets (`- a`); words with a `#`
+/// outside of brackets and braces; words that begin with `&`; dates and times; numbers with underscores or
+/// with more than 64 bits; words that YAML reads as empty text, except `''` and `""`. `None` is
+/// null, as `null` and `~` are.
 pub fn parse_argument(text: &str) -> Value {
     value_of(text).unwrap_or_else(|| Value::Text(text.to_owned()))
 }

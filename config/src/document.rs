@@ -15,17 +15,16 @@ const INTRODUCTION: &str = "\
 
 A master reads `/etc/saline/master`, a minion `/etc/saline/minion`; `-c DIR` names another folder. The
 files are YAML as Salt reads it, and the options have Salt's names where Salt has them. A file that is
-absent leaves every option at its default; a folder that is absent is an error.
+absent leaves every option at its default; an absent folder is an error.
 
 - Files of `master.d/*.conf` or `minion.d/*.conf` are read after the main one, in the order of their
-  names, then those of `include`. What a later file says counts; entries of `grains` and of a
+  names, then those of `include`. Later files override earlier ones; entries of `grains` and of a
   transport's section are merged.
-- An option that Salt has and Saline does not is named in one warning in the log. A name that
-  neither knows, a name that stands twice in a file, and a value that does not fit are errors that
-  say the file, the line and the column.
-- Times may have a fraction (`0.5`). Numbers may stand in quotes. What looks like something else
-  than text and is meant as text must (`id: '1234'`).
-- A section named by a transport holds that transport's options:
+- An option of Salt's that Saline does not have causes one warning in the log. Unknown names,
+  duplicate names in one file, and invalid values are errors with file, line and column.
+- Times may have a fraction (`0.5`). Numbers may be quoted. Texts that look like numbers or truth
+  values must be quoted (`id: '1234'`).
+- Transport options go in a section named after the transport:
 
   ```yaml
   transport: [zeromq, tcp]

@@ -1,4 +1,4 @@
-//! What is wrong with a configuration, in one line that says where.
+//! The errors of a configuration, each in one line with its place.
 
 use std::path::PathBuf;
 
@@ -8,30 +8,30 @@ use crate::yaml::YamlError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
-    /// The folder that should hold the files is not there.
+    /// The configuration folder does not exist.
     #[error("there is no configuration folder {}; -c DIR names another", path.display())]
     NoFolder {
-        /// Which.
+        /// The folder.
         path: PathBuf,
     },
-    /// A file that is there cannot be read.
+    /// A file exists and cannot be read.
     #[error("cannot read {}: {source}", path.display())]
     Read {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The error of the file system.
         source: std::io::Error,
     },
-    /// Something in a file is wrong.
+    /// A file has a mistake.
     #[error("{}:{line}:{column}: {message}", path.display())]
     At {
-        /// In which file.
+        /// The file.
         path: PathBuf,
-        /// From 1.
+        /// The line, from 1.
         line: u64,
-        /// From 1.
+        /// The column, from 1.
         column: u64,
-        /// What, and what to do.
+        /// The mistake, and how to correct it.
         message: String,
     },
 }

@@ -1,4 +1,4 @@
-//! Gathering what the files say: the main one, then those that it includes.
+//! Gathers the settings of the main file and of the files that it includes.
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -10,20 +10,20 @@ use crate::ConfigError;
 use crate::pattern::{PatternError, expand};
 use crate::yaml::{self, Content, Key, Node, Position};
 
-/// The largest file.
+/// The largest file in bytes.
 const MAX_FILE: u64 = 4 * 1024 * 1024;
 
-/// The most files, so that files that include each other twice end.
+/// The largest number of files, so that files that include each other twice end.
 const MAX_FILES: usize = 1000;
 
-/// One line of one file: an option and its value.
+/// An option and its value in one file.
 pub(crate) struct Setting {
     pub file: Arc<Path>,
     pub key: Key,
     pub node: Node,
 }
 
-/// All settings in the order in which they count, the later ones over the earlier.
+/// All settings in order; later ones override earlier ones.
 #[derive(Default)]
 pub(crate) struct Gathered {
     pub settings: Vec<Setting>,
@@ -73,7 +73,7 @@ pub(crate) fn gather(
     Ok(gathered)
 }
 
-/// A pattern of files, and where it stands.
+/// A pattern of files, and its place.
 struct Include {
     file: Arc<Path>,
     position: Position,
@@ -138,12 +138,12 @@ impl Gathered {
     }
 }
 
-/// The same for two names of one file.
+/// Returns the canonical path, the same for two names of one file.
 fn real(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
-/// The patterns that an option holds. What is not text is judged with the other options.
+/// Returns the patterns in an option. Values that are not text are reported with the other options.
 fn patterns(settings: &[Setting], name: &str) -> Vec<Include> {
     let mut found = Vec::new();
     for setting in settings.iter().filter(|s| s.key.name == name) {

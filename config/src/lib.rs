@@ -1,5 +1,5 @@
-//! Configuration files, with Salt's option names: the one loader. Also the one reader of YAML, which
-//! reads the words of a command line too.
+//! Configuration files with Salt's option names, and Salt's YAML, which also reads the arguments of
+//! a command line.
 
 mod argument;
 #[cfg(test)]
@@ -19,6 +19,7 @@ mod scalar;
 mod sections;
 pub mod yaml;
 
+pub use argument::{parse_argument, parse_arguments};
 pub use error::ConfigError;
 pub use load::Loaded;
 pub use logging::{LogLevel, Logging, UnknownLevel};

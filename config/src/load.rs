@@ -1,4 +1,4 @@
-//! From the files to a configuration.
+//! Loads the configuration of a role.
 
 use std::path::Path;
 
@@ -8,12 +8,12 @@ use crate::options::{Given, Role};
 use crate::salt_options::is_salt_option;
 use crate::{ConfigError, sections};
 
-/// A configuration, and what the operator should know about it.
+/// A configuration, and warnings for the operator.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Loaded<C> {
-    /// What the files say, and defaults for the rest.
+    /// The configured values, and defaults for the rest.
     pub config: C,
-    /// One line each, with its place: for the log, once there is one.
+    /// One line each, with its place; for the log once it is started.
     pub warnings: Vec<String>,
 }
 

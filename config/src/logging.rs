@@ -1,9 +1,9 @@
-//! How much is logged, and where.
+//! The level and the file of the log.
 
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// A level, with Salt's names; those that this project has no use for stand for the nearest.
+/// A level, with Salt's names; names without a level of their own mean the nearest one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LogLevel {
     /// Nothing.
@@ -20,7 +20,7 @@ pub enum LogLevel {
     Trace,
 }
 
-/// Not the name of a level.
+/// The name of a level is unknown.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "unknown log level {0:?}; known are: quiet, critical, error, warning, info, profile, debug, trace, garbage, all"
@@ -42,7 +42,7 @@ impl FromStr for LogLevel {
     }
 }
 
-/// What is logged, and where.
+/// The level and the file of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Logging {
     /// `log_level`: `warning`

@@ -1,4 +1,4 @@
-//! What a master is told.
+//! The configuration of a master.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

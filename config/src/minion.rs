@@ -1,4 +1,4 @@
-//! What a minion is told.
+//! The configuration of a minion.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -1,7 +1,7 @@
-//! The name that was probably meant.
+//! Suggests the name that was probably meant.
 
-/// The one of `names` that is nearest to `wrong`, when it is close: a quarter of the letters may
-/// differ, a swap of two neighbours counting once.
+/// Returns the one of `names` that is nearest to `wrong`, if it is close: a quarter of the letters
+/// may differ, and a swap of two neighbours counts as one.
 pub(crate) fn nearest<'a>(
     wrong: &str,
     names: impl IntoIterator<Item = &'a str>,
@@ -19,7 +19,7 @@ pub(crate) fn nearest<'a>(
         .map(|(_, name)| name)
 }
 
-/// How many letters must be put in, taken out, changed or swapped with their neighbour.
+/// Returns how many letters must be inserted, removed, changed, or swapped with their neighbour.
 fn distance(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
     let mut before_last: Vec<usize> = Vec::new();

@@ -1,8 +1,8 @@
-//! Where things lie.
+//! The folders and files of a daemon.
 
 use std::path::{Path, PathBuf};
 
-/// The folders of a daemon. All stand under `root_dir`, which is put before a path that does not
+/// The folders of a daemon. All are under `root_dir`, which is put before a path that does not
 /// begin with it already, as Salt does.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -11,21 +11,21 @@ pub struct Paths {
     pub root_dir: PathBuf,
     /// `pki_dir`: keys.
     pub pki_dir: PathBuf,
-    /// `cachedir`: what is kept between runs.
+    /// `cachedir`: data that are kept between runs.
     pub cache_dir: PathBuf,
     /// `sock_dir`: sockets and the lock, 0700.
     pub sock_dir: PathBuf,
-    /// `pidfile`: none unless asked for.
+    /// `pidfile`: none by default.
     pub pid_file: Option<PathBuf>,
 }
 
 impl Paths {
-    /// A master's.
+    /// Returns the default paths of a master.
     pub fn master() -> Self {
         Self::of("master")
     }
 
-    /// A minion's.
+    /// Returns the default paths of a minion.
     pub fn minion() -> Self {
         Self::of("minion")
     }
@@ -40,7 +40,7 @@ impl Paths {
         }
     }
 
-    /// The same under `root`: it is put before every path that does not begin with it.
+    /// Returns the paths under `root`, which is put before every path that does not begin with it.
     #[must_use]
     pub fn under(mut self, root: &Path) -> Self {
         self.pki_dir = place(root, &self.pki_dir);
@@ -52,7 +52,7 @@ impl Paths {
     }
 }
 
-/// `path` under `root`, unless it is already.
+/// Returns `path` under `root`, unless it is already.
 pub(crate) fn place(root: &Path, path: &Path) -> PathBuf {
     if path.starts_with(root) {
         path.to_owned()

@@ -1,21 +1,21 @@
-//! The files that a pattern such as `master.d/*.conf` names.
+//! Expands patterns of files such as `master.d/*.conf`.
 
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use globset::GlobBuilder;
 
-/// Why a pattern cannot be followed.
+/// The reason why a pattern cannot be expanded.
 #[derive(Debug)]
 pub(crate) enum PatternError {
-    /// It is not one.
+    /// The pattern is malformed.
     Malformed(String),
     /// A folder cannot be read.
     Folder(PathBuf, io::Error),
 }
 
-/// The files and folders that `pattern` names, relative to `base`, in the order of their names.
-/// As in a shell, a wildcard does not match a dot at the beginning of a name.
+/// Returns the files and folders that `pattern` matches, relative to `base`, in the order of their
+/// names. As in a shell, a wildcard does not match a dot at the beginning of a name.
 pub(crate) fn expand(base: &Path, pattern: &str) -> Result<Vec<PathBuf>, PatternError> {
     let mut found = vec![base.to_owned()];
     for component in from_home(pattern).components() {

@@ -1,11 +1,11 @@
-//! The options that Salt knows: those of which Saline has no part get a warning and not an error.
+//! The options of Salt. One that Saline does not have causes a warning and not an error.
 //!
 //! One table for both roles, because Salt has one (`VALID_OPTS`) and checks the files of either
 //! against it. It holds the names of Salt 3008: `VALID_OPTS`, the defaults of master, minion and
 //! API, and those that only Salt's reference of the two files lists. It is longer than other files
 //! because it is a list of names, one a line, so that a change shows which.
 
-/// Whether Salt 3008 has an option of that name.
+/// Whether Salt 3008 has an option with this name.
 pub fn is_salt_option(name: &str) -> bool {
     SALT_OPTIONS.binary_search(&name).is_ok()
 }

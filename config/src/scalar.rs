@@ -1,10 +1,10 @@
-//! What a word without quotes stands for in Salt's YAML: PyYAML's rules (YAML 1.1), with Salt's
-//! changes. Two things stay text that PyYAML reads as numbers, because nobody means them so:
-//! what holds an underscore (`1_000`), and times of day (`12:30` would be 750).
+//! The values of words without quotes in Salt's YAML: PyYAML's rules (YAML 1.1), with Salt's
+//! changes. Two kinds of words stay text that PyYAML reads as numbers, since that is never meant:
+//! words with an underscore (`1_000`), and times of day (`12:30` would be 750).
 
 use saline_protocol::message::Value;
 
-/// The value of a plain scalar. What is nothing else is text.
+/// Returns the value of a plain scalar, text if it is nothing else.
 pub(crate) fn resolve(text: &str) -> Value {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => return Value::Null,
@@ -26,7 +26,7 @@ pub(crate) fn resolve(text: &str) -> Value {
         .unwrap_or_else(|| Value::Text(text.to_owned()))
 }
 
-/// A key as text: what is not text is written as Python prints it.
+/// Returns a key as text: values that are not text are written as Python prints them.
 pub(crate) fn as_key(value: Value) -> String {
     match value {
         Value::Text(text) => text,
@@ -40,8 +40,8 @@ pub(crate) fn as_key(value: Value) -> String {
     }
 }
 
-/// `0b101`, `0x1F`, `-0644` (octal), `0644` (decimal: Salt's rule, for file modes), `42`. What does
-/// not fit 64 bits stays text, and so does not lose a digit.
+/// Parses `0b101`, `0x1F`, `-0644` (octal), `0644` (decimal: Salt's rule, for file modes), `42`. A
+/// number beyond 64 bits stays text, so that it loses no digit.
 fn integer(text: &str) -> Option<Value> {
     let (sign, digits) = signed(text);
     let (digits, radix) = if let Some(binary) = digits.strip_prefix("0b") {
@@ -67,7 +67,7 @@ fn integer(text: &str) -> Option<Value> {
     }
 }
 
-/// `1.5`, `1.`, `.5` (without a sign), `1.5e+3` (the exponent with one), `.inf`, `.nan`.
+/// Parses `1.5`, `1.`, `.5` (without a sign), `1.5e+3` (the exponent with one), `.inf`, `.nan`.
 fn float(text: &str) -> Option<Value> {
     let (sign, rest) = signed(text);
     let value = match rest {

@@ -1,5 +1,5 @@
-//! Sections of transports: `tcp: {…}`. Which options a transport has is its own matter; they are
-//! kept as they are and judged where it is started.
+//! Sections of transports: `tcp: {…}`. Their options are kept as they are, and checked when the
+//! transport is started, since only the transport knows them.
 
 use saline_protocol::message::Value;
 use saline_protocol::transport::OptionValue;
@@ -8,7 +8,7 @@ use crate::files::Setting;
 use crate::options::TransportOptions;
 use crate::yaml::{Content, YamlError};
 
-/// Takes a section into `sections`. What a later file says about the same option counts.
+/// Adds a section to `sections`. A later file overrides options of an earlier one.
 pub(crate) fn read(sections: &mut TransportOptions, setting: &Setting) -> Result<(), YamlError> {
     let scheme = &setting.key.name;
     let entries = match &setting.node.content {

@@ -1,9 +1,9 @@
-//! Reading YAML, as Salt does: the only module that touches the YAML crate.
+//! Parses YAML as Salt does. No other module uses the YAML crate.
 //!
-//! Of the crate it takes the parser of events. What an event stands for is decided here and in
-//! the module `scalar`, because Salt's YAML is PyYAML's: version 1.1, where `yes` is a truth value,
-//! with Salt's own additions (a name that stands twice in a mapping is an error, a number that
-//! begins with a zero is decimal). No tag makes anything but a plain value.
+//! The crate provides the parser of events. This module and `scalar` decide what an event means,
+//! because Salt's YAML is PyYAML's: version 1.1, where `yes` is a truth value, with Salt's own
+//! changes (a duplicate name in a mapping is an error, a number that begins with a zero is
+//! decimal). Every tag yields a plain value.
 
 mod entries;
 
@@ -14,44 +14,43 @@ use serde_saphyr::granit_parser::{
     ErrorKind, Event, Marker, Options, Parser, ScalarStyle, ScanError, Span, StrInput, Tag,
 };
 
-pub use crate::argument::{parse_argument, parse_arguments};
 use crate::scalar;
 use entries::Entries;
 
-/// How deeply lists and mappings may nest. Below the bound that the wire has, so that what was
-/// read can be sent.
+/// The largest nesting of lists and mappings. Less than the limit of messages, so that every parsed
+/// value can be sent.
 pub const MAX_NESTING: usize = 64;
 
-/// The most nodes of one document after aliases are followed: a few lines of aliases of aliases
-/// would otherwise fill the memory.
+/// The largest number of nodes of one document after aliases are followed; a few lines of nested
+/// aliases would otherwise fill the memory.
 pub const MAX_NODES: usize = 100_000;
 
-/// The most bytes of text of one document after aliases are followed.
+/// The largest number of bytes of text of one document after aliases are followed.
 pub const MAX_TEXT: usize = 16 * 1024 * 1024;
 
-/// Why a text is not YAML, or not YAML that is taken here. One line.
+/// The reason why a text is not valid YAML, or not supported. One line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}, column {column}: {message}")]
 pub struct YamlError {
-    /// From 1.
+    /// The line, from 1.
     pub line: u64,
-    /// From 1.
+    /// The column, from 1.
     pub column: u64,
-    /// What is wrong, without the place.
+    /// The mistake, without its place.
     pub message: String,
 }
 
 /// A place in a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Position {
-    /// From 1.
+    /// The line, from 1.
     pub line: u64,
-    /// From 1.
+    /// The column, from 1.
     pub column: u64,
 }
 
 impl Position {
-    /// An error at this place.
+    /// Returns an error at this place.
     pub fn error(self, message: impl Into<String>) -> YamlError {
         YamlError {
             line: self.line,
@@ -70,32 +69,32 @@ impl From<Marker> for Position {
     }
 }
 
-/// A value that knows where it stands in the text.
+/// A value with its place in the text.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Node {
-    /// Where it begins. What an alias stands for is where it was anchored.
+    /// The beginning of the value. The place of an alias is that of its anchor.
     pub position: Position,
-    /// What it is.
+    /// The value.
     pub content: Content,
 }
 
-/// What a [`Node`] is.
+/// The content of a [`Node`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum Content {
-    /// Neither a list nor a mapping.
+    /// A scalar.
     Scalar(Value),
     /// A list.
     List(Vec<Node>),
-    /// A mapping in the order in which it was written. No key stands twice.
+    /// A mapping in the order of the text. No key occurs twice.
     Map(Vec<(Key, Node)>),
 }
 
 /// The key of an entry of a mapping.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Key {
-    /// Where it begins.
+    /// The beginning of the key.
     pub position: Position,
-    /// As text; others are written out as Python does.
+    /// The key as text; other values are written as Python prints them.
     pub name: String,
 }
 
@@ -112,16 +111,16 @@ impl From<Node> for Value {
     }
 }
 
-/// The value of a document; an empty one is [`Value::Null`].
+/// Parses one document; an empty one is [`Value::Null`].
 ///
 /// # Errors
-/// When `text` is not one YAML document, a mapping has a key twice, a tag asks for something other
-/// than a plain value, or it is too deep or too large.
+/// When `text` is not one YAML document, a mapping has a duplicate key, a tag asks for something
+/// other than a plain value, or the document is too deep or too large.
 pub fn parse(text: &str) -> Result<Value, YamlError> {
     Ok(parse_nodes(text)?.map_or(Value::Null, Value::from))
 }
 
-/// The value of a document and where each part of it stands; none when the document is empty.
+/// Parses one document with the places of its parts; none when the document is empty.
 ///
 /// # Errors
 /// As [`parse`].
@@ -150,14 +149,14 @@ pub fn parse_nodes(text: &str) -> Result<Option<Node>, YamlError> {
     }
 }
 
-/// How much a node takes.
+/// The size of a node.
 #[derive(Debug, Clone, Copy, Default)]
 struct Size {
     nodes: usize,
     text: usize,
 }
 
-/// What an alias may name.
+/// The target of an alias.
 struct Anchored {
     node: Node,
     size: Size,
@@ -185,7 +184,7 @@ impl<'a> Composer<'a> {
         }
     }
 
-    /// The node that begins with `event`, inside `depth` lists and mappings.
+    /// Parses the node that begins with `event`, inside `depth` lists and mappings.
     fn node(&mut self, (event, position): At<'a>, depth: usize) -> Result<Node, YamlError> {
         if depth > MAX_NESTING {
             let message = format!("lists and mappings nest deeper than {MAX_NESTING}");
@@ -266,7 +265,7 @@ impl<'a> Composer<'a> {
 
     fn alias(&mut self, id: usize, position: Position, depth: usize) -> Result<Node, YamlError> {
         let Some(anchored) = self.anchors.get(&id) else {
-            return Err(position.error("an alias stands inside what it names"));
+            return Err(position.error("an alias is inside its own anchor"));
         };
         if depth + anchored.depth > MAX_NESTING {
             let message = format!("lists and mappings nest deeper than {MAX_NESTING}");
@@ -293,7 +292,7 @@ impl<'a> Composer<'a> {
 }
 
 impl Node {
-    /// Lists and mappings inside each other, itself counted.
+    /// Returns the nesting of lists and mappings, including this node.
     fn depth(&self) -> usize {
         match &self.content {
             Content::Scalar(_) => 0,
@@ -318,7 +317,7 @@ fn syntax(error: &ScanError) -> YamlError {
     Position::from(*error.marker()).error(error.info() + hint)
 }
 
-/// What a scalar stands for: only plain ones without a tag may be other than text.
+/// Returns the value of a scalar: only plain ones without a tag may be other than text.
 fn scalar_value(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<Value, String> {
     let Some(tag) = tag else {
         return Ok(match style {
@@ -344,10 +343,7 @@ fn scalar_value(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<Val
     if fits {
         Ok(value)
     } else {
-        Err(format!(
-            "{text:?} is not what its tag {} says",
-            tag.original()
-        ))
+        Err(format!("{text:?} does not fit its tag {}", tag.original()))
     }
 }
 

@@ -2,7 +2,7 @@
 //! Saline differs, the table says why.
 
 use proptest::prelude::*;
-use saline_config::yaml::{parse_argument, parse_arguments};
+use saline_config::{parse_argument, parse_arguments};
 use saline_protocol::message::{MAX_DEPTH, Value};
 
 fn text(text: &str) -> Value {

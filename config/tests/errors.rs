@@ -39,7 +39,7 @@ fn names() {
 #[test]
 fn syntax() {
     assert_snapshot!(error("interface: ::\nret_port: [1\n"), @"DIR/master:1:13: mapping values are not allowed in this context (text with a colon before a space needs quotes)");
-    assert_snapshot!(error("ret_port: 1\nret_port: 2\n"), @r#"DIR/master:2:1: "ret_port" stands twice, first in line 1"#);
+    assert_snapshot!(error("ret_port: 1\nret_port: 2\n"), @r#"DIR/master:2:1: "ret_port" occurs twice, first in line 1"#);
     assert_snapshot!(error("just text\n"), @"DIR/master:1:1: expected options, each as `name: value`");
     assert_snapshot!(error("- a\n- b\n"), @"DIR/master:1:1: expected options, each as `name: value`");
     assert_snapshot!(error("a: b: c\n"), @"DIR/master:1:5: mapping values are not allowed in this context (text with a colon before a space needs quotes)");

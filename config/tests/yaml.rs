@@ -60,15 +60,15 @@ fn merge_keys_give_way_to_the_mappings_own() {
 
 #[test]
 fn what_is_refused_says_where() {
-    assert_snapshot!(error("a: 1\nb: 2\na: 3\n"), @r#"line 3, column 1: "a" stands twice, first in line 1"#);
+    assert_snapshot!(error("a: 1\nb: 2\na: 3\n"), @r#"line 3, column 1: "a" occurs twice, first in line 1"#);
     assert_snapshot!(error("a: [1, 2\n"), @"line 1, column 4: unclosed bracket '['");
     assert_snapshot!(error("a: b: c\n"), @"line 1, column 5: mapping values are not allowed in this context (text with a colon before a space needs quotes)");
     assert_snapshot!(error("a: 1\n\tb: 2\n"), @"line 1, column 4: while scanning a plain scalar, found a tab");
     assert_snapshot!(error("a: \"open\n"), @"line 2, column 1: invalid indentation in multiline quoted scalar");
     assert_snapshot!(error("a: *nothing\n"), @"line 1, column 4: while parsing node, found unknown anchor");
-    assert_snapshot!(error("a: &x [*x]\n"), @"line 1, column 8: an alias stands inside what it names");
+    assert_snapshot!(error("a: &x [*x]\n"), @"line 1, column 8: an alias is inside its own anchor");
     assert_snapshot!(error("a: !!python/object:os.system x\n"), @"line 1, column 30: the tag !!python/object:os.system is not known");
-    assert_snapshot!(error("a: !!int x\n"), @r#"line 1, column 10: "x" is not what its tag !!int says"#);
+    assert_snapshot!(error("a: !!int x\n"), @r#"line 1, column 10: "x" does not fit its tag !!int"#);
     assert_snapshot!(error("a: 1\n---\nb: 2\n"), @"line 2, column 1: expected one document, and here a second begins");
     assert_snapshot!(error("? [a]\n: b\n"), @"line 1, column 3: a list or a mapping cannot be a key");
     assert_snapshot!(error("a: {<<: 1}\n"), @"line 1, column 9: `<<` takes a mapping or a list of mappings");

@@ -1,4 +1,4 @@
-//! What a daemon is told on its command line.
+//! The command line of a daemon.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::{Arg, Command, value_parser};
 use saline_config::LogLevel;
 
-/// What a daemon is told on its command line. Salt's names.
+/// The command line of a daemon, with Salt's names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Arguments {
@@ -19,11 +19,11 @@ pub struct Arguments {
     pub pid_file: Option<PathBuf>,
 }
 
-/// Reads `arguments`, of which the first names the program.
+/// Parses `arguments`, of which the first is the program's name.
 ///
 /// # Errors
-/// The exit code to end with: 0 after `--help` or `--version`, which have been printed, and Salt's
-/// 64 for an option that there is not, which has been told on the standard error output.
+/// The exit code to end with: 0 after `--help` or `--version`, whose text has been printed, and
+/// Salt's 64 for an unknown option, which has been reported on the standard error output.
 pub fn parse(
     program: &'static str,
     about: &'static str,

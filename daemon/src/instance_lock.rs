@@ -1,4 +1,4 @@
-//! One instance at a time.
+//! The lock that keeps a second instance of a daemon from running.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{Read, Seek, Write};
@@ -7,29 +7,29 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, OFlags, flock};
 
-/// Why the lock was not taken.
+/// The reason why the lock was not taken.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LockError {
-    /// Another process holds it.
+    /// Another process holds the lock.
     #[error("another instance runs already{}: it holds {}", pid.map(|p| format!(" with pid {p}")).unwrap_or_default(), path.display())]
     Held {
-        /// The lock.
+        /// The lock file.
         path: PathBuf,
-        /// What the holder wrote into it.
+        /// The process id in the lock file.
         pid: Option<u32>,
     },
-    /// The file system says no.
+    /// The lock file cannot be created or locked.
     #[error("cannot take the lock {}: {source}", path.display())]
     Io {
-        /// The lock.
+        /// The lock file.
         path: PathBuf,
-        /// Why.
+        /// The error of the file system.
         source: std::io::Error,
     },
 }
 
-/// A lock file (`flock`), held until it is dropped or its process ends, however that happens.
+/// A lock file (`flock`), held until it is dropped or its process ends.
 #[derive(Debug)]
 #[must_use = "the lock is held no longer than this lives"]
 pub struct InstanceLock {

@@ -1,5 +1,5 @@
-//! What every Saline daemon does around its work, written once: arguments, logging, pid file,
-//! signals, the lock that keeps a second instance out.
+//! The parts that every Saline daemon shares: arguments, logging, pid file, signals, and the lock
+//! that keeps a second instance from running.
 
 mod arguments;
 mod instance_lock;

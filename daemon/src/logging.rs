@@ -1,4 +1,4 @@
-//! Where the log goes.
+//! Starts the log.
 
 use std::fs::{File, OpenOptions};
 use std::io::IsTerminal;
@@ -36,8 +36,8 @@ fn lines(
         .with_target(false)
 }
 
-/// Sends the log of this process where `logging` says: a file, else the standard error output.
-/// A second call changes nothing.
+/// Sends the log of this process to the file in `logging`, or to the standard error output. A
+/// second call changes nothing.
 ///
 /// # Errors
 /// When the log file cannot be opened.

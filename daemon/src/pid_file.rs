@@ -1,4 +1,4 @@
-//! The file that names the process.
+//! The pid file.
 
 use std::path::{Path, PathBuf};
 
@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 pub struct PidFile(PathBuf);
 
 impl PidFile {
-    /// Writes it.
+    /// Writes the file.
     ///
     /// # Errors
-    /// When the file system says no.
+    /// When the file cannot be written.
     pub fn write(path: &Path) -> Result<Self, PidFileError> {
         let attempt = || {
             if let Some(folder) = path.parent() {

@@ -1,4 +1,4 @@
-//! What the system says to a daemon.
+//! The signals that a daemon acts on.
 
 use tokio::signal::unix::{self, SignalKind};
 
@@ -12,7 +12,7 @@ pub enum Signal {
     Report,
 }
 
-/// Listens for signals from its making on.
+/// A listener for signals; it receives those that come after its creation.
 #[derive(Debug)]
 pub struct Signals {
     terminate: unix::Signal,
@@ -24,7 +24,7 @@ impl Signals {
     /// Starts listening. Needs a running runtime.
     ///
     /// # Errors
-    /// When the system does not let it.
+    /// When the system refuses a signal handler.
     pub fn new() -> std::io::Result<Self> {
         Ok(Self {
             terminate: unix::signal(SignalKind::terminate())?,
@@ -33,7 +33,7 @@ impl Signals {
         })
     }
 
-    /// The next one.
+    /// Returns the next signal.
     ///
     /// # Cancel safety
     /// Nothing is lost when the future is dropped.

@@ -1,182 +1,198 @@
-//! Who may come in: Salt's `_auth`, after the keys have been proven.
+//! Decides which peers are let in: Salt's `_auth`, after the peer has proven its keys.
 
 use std::sync::Arc;
 
 use saline_protocol::channel::PublicIdentity;
 use saline_protocol::channel::noise::Proven;
-use saline_protocol::message::{KeyState, MinionId, Role, tag};
+use saline_protocol::message::{Admission, MinionId, PublicationAddress, Role, Welcome};
+use saline_protocol::transport::Clock;
 
-use crate::gate::named;
-use crate::keys::{KeyAnswer, LOCAL_OPERATOR, Policy, Verdict};
-use crate::rooms::Rooms;
-use crate::sessions::{Principal, Session};
+use crate::auth_event_limiter::AuthEventLimiter;
+use crate::events::Events;
+use crate::keys::{KeyAccess, LOCAL_OPERATOR, Policy, Verdict};
+use crate::publisher::MinionPublisher;
+use crate::sessions::{Principal, Session, Sessions};
+use crate::wire_time::master_time;
 
-/// What is decided about somebody.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Answer {
-    /// Come in.
-    Accepted(Role),
-    /// Wait.
-    Pending,
-    /// Rejected.
-    Rejected,
-    /// Denied.
-    Denied,
-    /// No room.
-    Full,
+/// The configured limits of admission, and what an accepted peer is told.
+#[derive(Debug, Clone, Copy)]
+pub struct AdmissionSettings {
+    /// The treatment of unknown keys.
+    pub policy: Policy,
+    /// The largest number of connected minions; 0 for no limit.
+    pub max_minions: usize,
+    /// How often a minion sends a heartbeat, in milliseconds.
+    pub heartbeat_ms: u64,
+    /// The largest message that the master takes, in bytes.
+    pub max_message: u64,
 }
 
-/// A decision and whom it is about.
+/// Decides which peers are let in.
 #[derive(Debug)]
-pub struct Decided {
-    /// Whom.
+pub struct AdmissionControl {
+    pub(crate) settings: AdmissionSettings,
+    pub(crate) clock: Clock,
+    pub(crate) keys: KeyAccess,
+    pub(crate) sessions: Arc<Sessions>,
+    pub(crate) publisher: MinionPublisher,
+    pub(crate) limiter: AuthEventLimiter,
+    pub(crate) events: Events,
+}
+
+/// A decision and the peer that it is about.
+#[derive(Debug)]
+pub struct Decision {
+    /// The peer.
     pub principal: Principal,
-    /// What.
-    pub answer: Answer,
+    /// The decision.
+    pub admission: Admission<()>,
 }
 
-/// Recognises one who is let in already, and changes nothing. `None` for everybody else.
-pub async fn recognise(rooms: &Rooms, proven: &Proven, local: bool) -> Option<Decided> {
-    if proven.role != Role::Minion {
-        return Some(decide(rooms, proven, local).await);
-    }
-    let id = MinionId::parse(&proven.id).ok()?;
-    if !is_accepted(rooms, &id, proven.identity).await {
-        return None;
-    }
-    let answer = if is_full(rooms, &id) {
-        Answer::Full
-    } else {
-        Answer::Accepted(Role::Minion)
-    };
-    Some(Decided {
-        principal: Principal::Minion(id),
-        answer,
-    })
-}
-
-/// Whether that key of that minion is accepted now.
-pub async fn is_accepted(rooms: &Rooms, id: &MinionId, identity: PublicIdentity) -> bool {
-    let asked = id.clone();
-    let known = rooms.with_keys(move |keys| keys.lookup(&asked)).await;
-    known.flatten() == Some((KeyState::Accepted, identity.0))
-}
-
-fn is_full(rooms: &Rooms, id: &MinionId) -> bool {
-    let most = rooms.config.max_minions;
-    most > 0 && rooms.sessions.alive(id).is_none() && rooms.sessions.minions() >= most
-}
-
-/// Decides about one whose keys have been proven in a handshake over a `local` endpoint or the network.
-pub async fn decide(rooms: &Rooms, proven: &Proven, local: bool) -> Decided {
-    match proven.role {
-        Role::Minion => match MinionId::parse(&proven.id) {
-            Ok(id) => {
-                let answer = minion(rooms, &id, proven.identity.0, true).await;
-                Decided {
-                    principal: Principal::Minion(id),
-                    answer,
-                }
-            }
-            Err(error) => {
-                // Anybody can say this, as often as they like: not at the usual level.
-                tracing::debug!("refused {}: {error}", named(&proven.identity));
-                Decided {
-                    principal: Principal::Operator(String::new()),
-                    answer: Answer::Rejected,
-                }
-            }
-        },
-        Role::Operator => {
-            let (operators, name) = (Arc::clone(&rooms.operators), proven.id.clone());
-            let known = rooms
-                .context
-                .spawn_blocking(move || operators.lookup(&name));
-            let known = known.await.ok().flatten();
-            let answer =
-                if known == Some(proven.identity.0) && (local || proven.id != LOCAL_OPERATOR) {
-                    Answer::Accepted(Role::Operator)
-                } else {
-                    match MinionId::parse(&proven.id) {
-                        Ok(name) if rooms.auth_rate.allows(&name) => {
-                            let key = named(&proven.identity);
-                            tracing::warn!("refused operator {name} with key {key}");
-                        }
-                        // Not a name, or said a moment ago.
-                        _ => tracing::debug!("refused an operator: {}", named(&proven.identity)),
-                    }
-                    Answer::Rejected
-                };
-            Decided {
-                principal: Principal::Operator(proven.id.clone()),
-                answer,
-            }
-        }
-        // Callers come with `saline-call`.
-        Role::Caller => Decided {
+impl Decision {
+    /// Rejects a peer that has no valid name. Its principal is an operator with an empty name.
+    fn reject_nameless() -> Self {
+        Self {
             principal: Principal::Operator(String::new()),
-            answer: Answer::Rejected,
-        },
-    }
-}
-
-/// Decides again about one who waits and polls.
-pub async fn decide_again(rooms: &Rooms, session: &Arc<Session>) -> Answer {
-    match &session.principal {
-        Principal::Minion(id) => minion(rooms, id, session.identity.0, false).await,
-        Principal::Operator(_) => Answer::Rejected,
-    }
-}
-
-async fn minion(rooms: &Rooms, id: &MinionId, identity: [u8; 32], first: bool) -> Answer {
-    if is_full(rooms, id) {
-        if rooms.auth_rate.allows(id) {
-            let most = rooms.config.max_minions;
-            tracing::warn!("minion {id}: refused, there are max_minions ({most}) already");
-            rooms
-                .fire_key_event(tag::AUTH, id.as_str(), "full", false, Some(&identity))
-                .await;
+            admission: Admission::Rejected,
         }
-        return Answer::Full;
-    }
-    let policy = Policy {
-        auto_accept: rooms.config.auto_accept,
-        open_mode: rooms.config.open_mode,
-        max_pending: rooms.config.max_pending_keys,
-    };
-    let asked = id.clone();
-    let verdict = rooms
-        .with_keys(move |keys| keys.authenticate(&asked, identity, policy))
-        .await;
-    let Some(verdict) = verdict else {
-        return Answer::Full;
-    };
-    tell_of(rooms, id, identity, &verdict, first).await;
-    match verdict.answer {
-        KeyAnswer::Accepted => Answer::Accepted(Role::Minion),
-        KeyAnswer::Pending => Answer::Pending,
-        KeyAnswer::Rejected => Answer::Rejected,
-        KeyAnswer::Denied => Answer::Denied,
-        KeyAnswer::Full => Answer::Full,
     }
 }
 
-/// A poll that changes nothing is told to nobody, and a contact that changes nothing once in a while.
-async fn tell_of(rooms: &Rooms, id: &MinionId, identity: [u8; 32], verdict: &Verdict, first: bool) {
-    let news = verdict.changed || (first && rooms.auth_rate.allows(id));
-    if !news {
-        return;
+impl AdmissionControl {
+    /// Recognises a peer that is accepted already, and changes nothing. Returns `None` for a minion
+    /// whose key is not accepted.
+    pub async fn recognise(&self, proven: &Proven, local: bool) -> Option<Decision> {
+        if proven.role != Role::Minion {
+            return Some(self.decide(proven, local).await);
+        }
+        let id = MinionId::parse(&proven.id).ok()?;
+        if !self.keys.is_accepted(&id, proven.identity).await {
+            return None;
+        }
+        let admission = if self.is_full(&id) {
+            Admission::Full
+        } else {
+            Admission::Accepted(())
+        };
+        Some(Decision {
+            principal: Principal::Minion(id),
+            admission,
+        })
     }
-    tracing::info!("minion {id}: {} (key {})", verdict.act, {
-        named(&PublicIdentity(identity))
-    });
-    rooms
-        .fire_key_event(
-            tag::AUTH,
-            id.as_str(),
-            verdict.act,
-            verdict.result,
-            Some(&identity),
-        )
-        .await;
+
+    /// Decides about a peer that has proven its keys in a handshake; `local` if it came over the
+    /// local endpoint.
+    pub async fn decide(&self, proven: &Proven, local: bool) -> Decision {
+        match proven.role {
+            Role::Minion => match MinionId::parse(&proven.id) {
+                Ok(id) => Decision {
+                    admission: self.minion(&id, proven.identity, true).await,
+                    principal: Principal::Minion(id),
+                },
+                Err(error) => {
+                    // Any stranger can cause this line as often as it likes, so only for debugging.
+                    tracing::debug!("refused {}: {error}", short(&proven.identity));
+                    Decision::reject_nameless()
+                }
+            },
+            Role::Operator => Decision {
+                admission: self.operator(proven, local).await,
+                principal: Principal::Operator(proven.id.clone()),
+            },
+            // The master has no verbs for this role.
+            Role::Caller => Decision::reject_nameless(),
+        }
+    }
+
+    /// Decides again about the peer of a session that polls because it was not accepted.
+    pub async fn decide_again(&self, session: &Session) -> Admission<()> {
+        match &session.principal {
+            Principal::Minion(id) => self.minion(id, session.identity, false).await,
+            Principal::Operator(_) => Admission::Rejected,
+        }
+    }
+
+    /// Whether the key of `session`'s minion is accepted now. True for operators, whose keys are
+    /// not followed.
+    pub async fn still_accepts(&self, session: &Session) -> bool {
+        match &session.principal {
+            Principal::Minion(id) => self.keys.is_accepted(id, session.identity).await,
+            Principal::Operator(_) => true,
+        }
+    }
+
+    /// Returns what an accepted peer is told; minions also get the group key.
+    pub fn welcome(&self, principal: &Principal, publications: &PublicationAddress) -> Welcome {
+        let is_minion = matches!(principal, Principal::Minion(_));
+        Welcome {
+            clock: master_time(self.clock),
+            heartbeat_ms: self.settings.heartbeat_ms,
+            max_message: self.settings.max_message,
+            publications: publications.clone(),
+            group: is_minion.then(|| self.publisher.current()),
+        }
+    }
+
+    async fn operator(&self, proven: &Proven, local: bool) -> Admission<()> {
+        let known = self.keys.operator(&proven.id).await;
+        if known == Some(proven.identity.0) && (local || proven.id != LOCAL_OPERATOR) {
+            return Admission::Accepted(());
+        }
+        let key = short(&proven.identity);
+        match MinionId::parse(&proven.id) {
+            Ok(name) if self.limiter.allows(&name) => {
+                tracing::warn!("refused operator {name} with key {key}");
+            }
+            // Not a valid name, or reported a moment ago.
+            _ => tracing::debug!("refused an operator: {key}"),
+        }
+        Admission::Rejected
+    }
+
+    async fn minion(&self, id: &MinionId, identity: PublicIdentity, first: bool) -> Admission<()> {
+        if self.is_full(id) {
+            if self.limiter.allows(id) {
+                let most = self.settings.max_minions;
+                tracing::warn!("minion {id}: refused, there are max_minions ({most}) already");
+                self.events.auth(id, "full", false, identity).await;
+            }
+            return Admission::Full;
+        }
+        let (asked, policy) = (id.clone(), self.settings.policy);
+        let verdict = self
+            .keys
+            .with_minions(move |keys| keys.authenticate(&asked, identity.0, policy))
+            .await;
+        let Some(verdict) = verdict else {
+            return Admission::Full;
+        };
+        self.report(id, identity, &verdict, first).await;
+        verdict.admission
+    }
+
+    fn is_full(&self, id: &MinionId) -> bool {
+        let most = self.settings.max_minions;
+        most > 0 && self.sessions.alive(id).is_none() && self.sessions.minions() >= most
+    }
+
+    /// Reports a verdict in the log and on the bus: always when the store changed, at a limited rate
+    /// for a first contact, and never for a poll.
+    async fn report(
+        &self,
+        id: &MinionId,
+        identity: PublicIdentity,
+        verdict: &Verdict,
+        first: bool,
+    ) {
+        if verdict.changed || (first && self.limiter.allows(id)) {
+            let (act, key) = (verdict.act, short(&identity));
+            tracing::info!("minion {id}: {act} (key {key})");
+            self.events.auth(id, act, verdict.result, identity).await;
+        }
+    }
+}
+
+/// Returns the beginning of a fingerprint, for the log.
+fn short(identity: &PublicIdentity) -> String {
+    identity.fingerprint().chars().take(23).collect()
 }

@@ -14,16 +14,16 @@ pub enum MasterError {
     /// Another instance runs, or the lock cannot be taken.
     #[error(transparent)]
     Lock(#[from] LockError),
-    /// A key of its own, or the store of keys, cannot be used.
+    /// The master's own key, or the key store, cannot be used.
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// The store of jobs cannot be used.
+    /// The job store cannot be used.
     #[error(transparent)]
     JobStore(#[from] StoreError),
-    /// A transport does not serve.
+    /// A transport cannot serve.
     #[error(transparent)]
     Transport(#[from] transport::Error),
-    /// No randomness.
+    /// The system has no randomness.
     #[error(transparent)]
     Randomness(#[from] NoRandomness),
 }

@@ -1,20 +1,22 @@
 //! The master daemon as a library: [`run()`] is the whole of a `saline-master`'s main.
 //!
-//! | room | does |
+//! | module | does |
 //! |---|---|
-//! | [`server`] | starts and stops the others, and nothing else |
-//! | [`gate`] | admits, decrypts and dispatches requests |
-//! | [`admission`] | decides who may come in |
-//! | [`verbs`] | carries out what is asked, one file an audience |
-//! | [`keys`] | keeps minions' and operators' keys |
-//! | [`sessions`] | knows who is here |
-//! | [`jobs`] | keeps jobs, offers and returns |
-//! | [`publisher`] | seals and numbers what goes out to minions |
+//! | [`server`] | starts and stops the other parts |
+//! | `state` | holds what the parts share, and gives each part the pieces that it needs |
+//! | [`gate`] | decrypts requests and dispatches them |
+//! | [`admission`] | decides which peers are let in |
+//! | [`verbs`] | carries out requests, one type for each audience |
+//! | [`keys`] | stores the keys of minions and operators |
+//! | [`sessions`] | keeps the table of sessions, which is presence |
+//! | [`jobs`] | stores jobs, offers and returns |
+//! | [`publisher`] | seals and numbers the publications to minions |
 //! | [`events`] | fires the events of the local bus |
-//! | [`rate`] | bounds how often a stranger is spoken of |
-//! | [`maintenance`] | expires, forgets and removes |
+//! | [`auth_event_limiter`] | limits the events that unaccepted minions cause |
+//! | [`maintenance`] | expires offers, forgets silent sessions, prunes old jobs |
 
 pub mod admission;
+pub mod auth_event_limiter;
 mod error;
 pub mod events;
 pub mod gate;
@@ -22,12 +24,12 @@ pub mod jobs;
 pub mod keys;
 pub mod maintenance;
 pub mod publisher;
-pub mod rate;
-pub mod rooms;
 mod run;
 pub mod server;
 pub mod sessions;
+mod state;
 pub mod verbs;
+mod wire_time;
 
 pub use error::MasterError;
 pub use run::run;

@@ -1,4 +1,5 @@
-//! What goes out to minions: sealed, numbered and in order, by one task that owns epoch and counters.
+//! Publishes jobs and group keys to minions: one task seals and numbers them, and owns the epoch and
+//! the counters.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -10,10 +11,10 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::sessions::{Principal, Session, Sessions};
 
-/// Publications that wait to be sealed.
+/// The largest number of publications that wait to be sealed.
 const QUEUE: usize = 1024;
 
-/// A job for more minions than this goes to everybody's topic.
+/// A job for more minions than this is published on the topic of all minions.
 pub const OWN_TOPIC_MOST: usize = 64;
 
 enum Command {
@@ -21,15 +22,16 @@ enum Command {
     Rotate(Vec<Arc<Session>>, oneshot::Sender<()>),
 }
 
-/// The room that publishes.
+/// A handle to the task that publishes to minions.
 #[derive(Debug, Clone)]
-pub struct Publications {
+pub struct MinionPublisher {
     commands: mpsc::Sender<Command>,
     current: Arc<Mutex<GroupKeyMaterial>>,
 }
 
-impl Publications {
-    /// Publishes over `listeners`, by number; its task belongs to `context`.
+impl MinionPublisher {
+    /// Starts the task, which belongs to `context`. A session's listener number is its index in
+    /// `listeners`.
     ///
     /// # Errors
     /// When the system has no randomness.
@@ -56,7 +58,7 @@ impl Publications {
         Ok(Self { commands, current })
     }
 
-    /// The group key now, and the number of the last publication to everybody.
+    /// Returns the current group key and the number of the last publication to all minions.
     pub fn current(&self) -> GroupKeyMaterial {
         self.current
             .lock()
@@ -64,8 +66,9 @@ impl Publications {
             .clone()
     }
 
-    /// Publishes a job to these minions, in the order of the calls, each in the session that it has
-    /// when its turn comes: one that came in between asked for its jobs before this one was stored.
+    /// Publishes a job to these minions, in the order of the calls. Each minion's session is looked
+    /// up when its turn comes, since a minion that connects between the commit and the publication
+    /// may have asked for its jobs before this one was stored.
     ///
     /// # Cancel safety
     /// When the future is dropped the job was taken or it was not.
@@ -74,8 +77,8 @@ impl Publications {
         let _ = self.commands.send(Command::Job(job, to)).await;
     }
 
-    /// Begins a new epoch and tells its key to these sessions, and to nobody else, before anything
-    /// is published in it.
+    /// Begins a new epoch and sends its key to these sessions only, before anything is published in
+    /// it.
     ///
     /// # Cancel safety
     /// A rotation that was taken is carried out when the future is dropped.
@@ -108,7 +111,7 @@ impl Sealer {
                 Command::Job(job, to) if to.len() <= OWN_TOPIC_MOST => {
                     let body = Body::Job(job);
                     for id in to {
-                        // One that has gone asks for what it missed when it is back.
+                        // A minion that has disconnected asks for missed jobs when it is back.
                         if let Some(session) = self.sessions.alive(&id) {
                             self.send_to_one(&session, &body).await;
                         }
@@ -143,7 +146,8 @@ impl Sealer {
         let topic = topic_all();
         let counter = self.next_counter();
         let frame = key.seal(&topic, SessionId::default(), counter, number, body);
-        // Told before it is sent: one who comes in between asks for what it missed.
+        // The number is visible before the frame is sent, so that a minion that connects in
+        // between notices the gap and asks for missed jobs.
         *self.current.lock().unwrap_or_else(PoisonError::into_inner) = material;
         for listener in &self.listeners {
             if let Err(error) = listener.publish(&topic, frame.clone()).await {
@@ -176,7 +180,7 @@ impl Sealer {
         let key = match random::bytes() {
             Ok(key) => key,
             Err(error) => {
-                // The old key stays: the next rotation tries again, and jobs are signed all the same.
+                // The old key stays until the next rotation; jobs are signed in any case.
                 tracing::error!("the group key was not rotated: {error}");
                 return;
             }
@@ -193,7 +197,7 @@ impl Sealer {
             self.send_to_one(session, &body).await;
         }
         tracing::info!(
-            "the group key was rotated, {} minions were told",
+            "the group key was rotated and sent to {} minions",
             live.len()
         );
     }

@@ -9,7 +9,7 @@ use saline_protocol::transport::Registry;
 
 use crate::server::Master;
 
-/// How long a master that was told to end answers what it has taken.
+/// How long a stopping master may take to answer the requests that it has taken.
 const DRAIN: Duration = Duration::from_secs(10);
 
 /// Runs a master with the transports of `registry` until it is told to end: the whole of a
@@ -25,7 +25,7 @@ const DRAIN: Duration = Duration::from_secs(10);
 pub fn run(registry: Registry) -> ExitCode {
     let arguments = match saline_daemon::parse(
         "saline-master",
-        "Gives orders to minions and keeps what they return",
+        "Sends jobs to minions and stores their returns",
         std::env::args_os(),
     ) {
         Ok(arguments) => arguments,
@@ -77,7 +77,7 @@ async fn serve(
             _ => {}
         }
     }
-    tracing::info!("told to end");
+    tracing::info!("stopping");
     master.shutdown(DRAIN).await;
     Ok(())
 }

@@ -1,37 +1,30 @@
-//! Starts and stops the rooms, and nothing else.
+//! Starts and stops the parts of a master, and nothing else.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use saline_config::MasterConfig;
 use saline_daemon::InstanceLock;
 use saline_protocol::channel::noise::Responder;
 use saline_protocol::channel::{Identity, MasterKeys, NoiseKey};
-use saline_protocol::message::Publications as Where;
+use saline_protocol::message::PublicationAddress;
 use saline_protocol::transport::{
-    Address, Clock, Context, Counters, Endpoint, HostPort, Limits, Options, Registry, ServeAt,
-    Server, ServerControl,
+    Address, Context, Counters, Endpoint, HostPort, Limits, Options, Registry, ServeAt, Server,
+    ServerControl,
 };
 
 use crate::error::MasterError;
-use crate::events::Events;
-use crate::gate::Gate;
-use crate::jobs::JobStore;
-use crate::keys::{KeyStore, OperatorStore, root_key};
-use crate::maintenance;
-use crate::publisher::Publications;
-use crate::rate::RatePerId;
-use crate::rooms::Rooms;
-use crate::sessions::Sessions;
+use crate::gate::{Gate, Handlers};
+use crate::state::{MasterState, Stores};
 
 /// A running master.
 #[derive(Debug)]
 pub struct Master {
-    rooms: Arc<Rooms>,
+    state: MasterState,
+    counters: Arc<Counters>,
     context: Context,
     listeners: Vec<Listener>,
-    /// Given back last, when everything else is down.
+    /// Released last, when everything else has ended.
     _lock: InstanceLock,
 }
 
@@ -42,11 +35,11 @@ struct Listener {
 }
 
 impl Master {
-    /// Starts everything; when it returns, minions and operators are served.
+    /// Starts every part. When this returns, minions and operators are served.
     ///
     /// # Errors
-    /// One line that says what is in the way: another instance, a port in use, a key or a store
-    /// that cannot be read.
+    /// One line that names the obstacle: another instance, a port in use, a key or a store that
+    /// cannot be read.
     ///
     /// # Cancel safety
     /// When the future is dropped nothing keeps running.
@@ -59,15 +52,11 @@ impl Master {
             noise: Some(noise.public()),
         }
         .write(&config.paths.pki_dir.join("identity.pub"))?;
-        let keys = Arc::new(KeyStore::open(&config.paths.pki_dir, Clock)?);
-        let operators = OperatorStore::open(&config.paths.pki_dir, root_key(&config)?)?;
-        let operators = Arc::new(operators);
-        let store = JobStore::open(&config.job_store(), Clock)?;
-
         let counters = Counters::new();
         let context = context(&config, &counters);
+        let stores = Stores::open(&config, &context)?;
         let mut servers = Vec::new();
-        for (at, scheme) in places(&config, registry)? {
+        for (at, scheme) in addresses(&config, registry)? {
             let transport = registry.get(&scheme)?;
             let given = config.transport_options.get(&scheme).cloned();
             let options = Options::check(transport.options(), given.unwrap_or_default())?;
@@ -78,28 +67,22 @@ impl Master {
             servers.push(transport.serve(at, context.clone()).await?);
         }
         let publishers = servers.iter().map(|s| Arc::clone(&s.publisher)).collect();
-        // The local one is the last; the bus is its publisher.
+        // The local server is the last one; its publisher carries the event bus.
         let local = servers.len() - 1;
-        let sessions = Arc::new(Sessions::new(
-            context.clock,
-            config.heartbeat_interval,
-            config.max_pending_keys,
-        ));
-        let rooms = Arc::new(Rooms {
-            clock: context.clock,
-            context: context.clone(),
-            publications: Publications::start(publishers, Arc::clone(&sessions), &context)?,
-            sessions,
-            events: Events::start(Arc::clone(&servers[local].publisher), &context),
-            identity: Arc::clone(&identity),
-            auth_rate: RatePerId::new(context.clock),
-            keys,
-            operators,
-            store,
-            counters,
+        let state = MasterState::start(
             config,
-            // Looked at in the first beat: jobs may have expired while the master was down.
-            next_expiry: AtomicU64::new(0),
+            Arc::clone(&identity),
+            stores,
+            publishers,
+            Arc::clone(&servers[local].publisher),
+            &context,
+        )?;
+        let handlers = Arc::new(Handlers {
+            clock: context.clock,
+            sessions: Arc::clone(state.sessions()),
+            admission: state.admission(),
+            minion: state.minion_verbs(),
+            operator: state.operator_verbs(),
         });
         let mut listeners = Vec::new();
         for (number, server) in servers.into_iter().enumerate() {
@@ -112,7 +95,7 @@ impl Master {
             let responder =
                 Responder::new(Arc::clone(&identity), noise.clone(), control.certificate());
             let gate = Gate::new(
-                Arc::clone(&rooms),
+                Arc::clone(&handlers),
                 responder,
                 number,
                 number == local,
@@ -125,39 +108,33 @@ impl Master {
             context.spawn(Arc::new(gate).serve(requests, context.clone()));
             listeners.push(Listener { control, bound });
         }
-        context.spawn(maintenance::run(Arc::clone(&rooms)));
+        context.spawn(state.maintenance().run());
         tracing::info!("master {} is up", identity.public().fingerprint());
         Ok(Self {
-            rooms,
+            state,
+            counters,
             context,
             listeners,
             _lock: lock,
         })
     }
 
-    /// What was bound: the network's listeners in the order of the configuration, the local one last.
+    /// Returns the bound addresses: those on the network in the order of the configuration, the local
+    /// one last.
     pub fn bound(&self) -> impl Iterator<Item = &ServeAt> {
         self.listeners.iter().map(|listener| &listener.bound)
     }
 
     /// Logs what every part is doing.
     pub fn report(&self) {
-        let rooms = &self.rooms;
         for listener in &self.listeners {
             tracing::warn!("report: listening on {}", listener.bound.requests);
         }
-        tracing::warn!(
-            "report: {} minions, {} sessions, epoch {:?}, {} tasks",
-            rooms.sessions.minions(),
-            rooms.sessions.len(),
-            rooms.publications.current(),
-            self.context.tracker.len()
-        );
-        tracing::warn!("report: transports: {}", rooms.counters);
+        self.state.report(&self.counters);
     }
 
-    /// Ends everything: no more requests are taken, those that came are answered until `deadline`,
-    /// the store is closed.
+    /// Ends every part: takes no more requests, answers those it has taken within `deadline`, and
+    /// closes the store.
     ///
     /// # Cancel safety
     /// A shutdown that was begun goes on in part when the future is dropped; do not drop it.
@@ -175,7 +152,7 @@ impl Master {
             let left = self.context.tracker.len();
             tracing::warn!("{left} tasks did not end in time and are left behind");
         }
-        self.rooms.store.close().await;
+        self.state.close().await;
         tracing::info!("master is down");
     }
 }
@@ -188,9 +165,9 @@ fn context(config: &MasterConfig, counters: &Arc<Counters>) -> Context {
         .with_tls(config.tls.clone())
 }
 
-/// Where to serve, and with what: every transport of the configuration on the network, then the
-/// local endpoint.
-fn places(
+/// Returns the addresses to serve, each with its scheme: every configured transport on the network,
+/// then the local endpoint.
+fn addresses(
     config: &MasterConfig,
     registry: &Registry,
 ) -> Result<Vec<(ServeAt, String)>, MasterError> {
@@ -198,7 +175,7 @@ fn places(
     if schemes.is_empty() {
         schemes.push(registry.network_default()?.to_owned());
     }
-    let mut places = Vec::new();
+    let mut addresses = Vec::new();
     for scheme in schemes {
         let apart = registry.get(&scheme)?.capabilities().publications_apart;
         let at = |port| Endpoint::network(scheme.clone(), HostPort::new(&config.interface, port));
@@ -206,7 +183,7 @@ fn places(
             requests: at(config.ret_port),
             publications: apart.then(|| at(config.publish_port)),
         };
-        places.push((serve, scheme));
+        addresses.push((serve, scheme));
     }
     let scheme = match &config.ipc_transport {
         Some(scheme) => scheme.clone(),
@@ -217,17 +194,17 @@ fn places(
         requests: Endpoint::local(scheme.clone(), config.local_requests()),
         publications: apart.then(|| Endpoint::local(scheme.clone(), config.local_publications())),
     };
-    places.push((serve, scheme));
-    Ok(places)
+    addresses.push((serve, scheme));
+    Ok(addresses)
 }
 
-/// What those who come over this listener are told about publications.
-fn publications_at(bound: &ServeAt) -> Where {
+/// Returns the address of publications that peers of this listener are told.
+fn publications_at(bound: &ServeAt) -> PublicationAddress {
     match &bound.publications {
-        None => Where::SameConnection,
+        None => PublicationAddress::SameConnection,
         Some(at) => match &at.address {
-            Address::Network { .. } => Where::Port(at.port().unwrap_or_default()),
-            Address::Local(path) => Where::Path(path.display().to_string()),
+            Address::Network { .. } => PublicationAddress::Port(at.port().unwrap_or_default()),
+            Address::Local(path) => PublicationAddress::Path(path.display().to_string()),
         },
     }
 }

@@ -17,7 +17,7 @@ use saline_protocol::channel::{
     PublicationOpener, establish,
 };
 use saline_protocol::message::{
-    Arguments, AuthAnswer, Class, GroupKeyMaterial, Header, Job, KeyAction, KeyRequest, KeyState,
+    Admission, Arguments, Class, GroupKeyMaterial, Header, Job, KeyAction, KeyRequest, KeyState,
     Kind, MinionId, MinionReply, MinionRequest, OfferState, OperatorReply, OperatorRequest, Packed,
     Published, Refusal, RefusedVerb, RequestId, Return, ReturnVerdict, Role, Value,
 };
@@ -26,9 +26,9 @@ use saline_protocol::transport::{
     Client, Clock, Context, Delivery, Endpoint, HostPort, Registry, Subscriber, TopicFilter,
 };
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const TEST_TIMEOUT: Duration = Duration::from_secs(30);
 
-struct House {
+struct Deployment {
     master: Master,
     config: MasterConfig,
     registry: Registry,
@@ -46,7 +46,7 @@ struct Listener {
     opener: PublicationOpener,
 }
 
-impl House {
+impl Deployment {
     async fn start(auto_accept: bool) -> Self {
         let root = tempfile::tempdir().unwrap();
         let mut config = MasterConfig::default();
@@ -106,7 +106,7 @@ impl House {
 
 impl Peer {
     async fn come(client: Arc<dyn Client>, credentials: Credentials, trust: &MasterTrust) -> Self {
-        let established = establish(&*client, &credentials, trust, Clock.after(PATIENCE))
+        let established = establish(&*client, &credentials, trust, Clock.after(TEST_TIMEOUT))
             .await
             .unwrap();
         Self {
@@ -117,7 +117,7 @@ impl Peer {
     }
 
     async fn try_ask(&self, request: &MinionRequest) -> Result<MinionReply, ChannelError> {
-        let deadline = Clock.after(PATIENCE);
+        let deadline = Clock.after(TEST_TIMEOUT);
         let session = &self.established.session;
         session
             .ask(&*self.client, Class::Event, request, deadline)
@@ -129,7 +129,7 @@ impl Peer {
     }
 
     async fn order(&self, request: OperatorRequest) -> OperatorReply {
-        let deadline = Clock.after(PATIENCE);
+        let deadline = Clock.after(TEST_TIMEOUT);
         let session = &self.established.session;
         session
             .ask(&*self.client, Class::Event, &request, deadline)
@@ -169,7 +169,7 @@ impl Peer {
 
     fn group(&self) -> GroupKeyMaterial {
         match &self.established.answer {
-            AuthAnswer::Accepted(welcome) => welcome.group.clone().unwrap(),
+            Admission::Accepted(welcome) => welcome.group.clone().unwrap(),
             other => panic!("{other:?}"),
         }
     }
@@ -183,7 +183,7 @@ impl Peer {
             TopicFilter::Exact(topic_all()),
             TopicFilter::Exact(topic_of(&self.id())),
         ];
-        let deadline = Clock.after(PATIENCE);
+        let deadline = Clock.after(TEST_TIMEOUT);
         Listener {
             subscriber: self.client.subscribe(None, topics, deadline).await.unwrap(),
             opener: self.established.session.opener(&self.id(), &self.group()),
@@ -216,7 +216,7 @@ impl Peer {
 impl Listener {
     /// What comes next and is meant for this minion.
     async fn next(&mut self) -> Content {
-        let next = Clock.deadline(Clock.after(PATIENCE), self.subscriber.next());
+        let next = Clock.deadline(Clock.after(TEST_TIMEOUT), self.subscriber.next());
         match next.await.unwrap().unwrap() {
             Delivery::Message { topic, payload } => {
                 self.opener.open(&topic, &payload).unwrap().content
@@ -235,14 +235,14 @@ impl Listener {
 
 #[tokio::test]
 async fn a_key_waits_is_accepted_and_a_job_walks() {
-    let house = House::start(false).await;
-    let operator = house.operator().await;
-    let mut minion = house.minion("m1").await;
-    assert_eq!(minion.established.answer, AuthAnswer::Pending);
+    let deployment = Deployment::start(false).await;
+    let operator = deployment.operator().await;
+    let mut minion = deployment.minion("m1").await;
+    assert_eq!(minion.established.answer, Admission::Pending);
     // It may poll, and nothing else.
     assert_eq!(
         minion.ask(MinionRequest::Poll).await,
-        MinionReply::Auth(AuthAnswer::Pending)
+        MinionReply::Auth(Admission::Pending)
     );
     assert_eq!(
         minion.ask(MinionRequest::PendingJobs).await,
@@ -251,7 +251,7 @@ async fn a_key_waits_is_accepted_and_a_job_walks() {
     let accepted = operator.act(KeyAction::Accept, KeyState::Pending, "m1");
     assert_eq!(accepted.await, 1);
     match minion.ask(MinionRequest::Poll).await {
-        MinionReply::Auth(answer @ AuthAnswer::Accepted(_)) => minion.established.answer = answer,
+        MinionReply::Auth(answer @ Admission::Accepted(_)) => minion.established.answer = answer,
         other => panic!("{other:?}"),
     }
 
@@ -273,14 +273,14 @@ async fn a_key_waits_is_accepted_and_a_job_walks() {
         }
         other => panic!("{other:?}"),
     }
-    house.master.shutdown(PATIENCE).await;
+    deployment.master.shutdown(TEST_TIMEOUT).await;
 }
 
 #[tokio::test]
 async fn the_same_request_publishes_once() {
-    let house = House::start(true).await;
-    let operator = house.operator().await;
-    let minion = house.minion("m1").await;
+    let deployment = Deployment::start(true).await;
+    let operator = deployment.operator().await;
+    let minion = deployment.minion("m1").await;
     let mut listener = minion.listen().await;
     let request = RequestId::random().unwrap();
     let first = operator.publish_as("*", request).await;
@@ -293,9 +293,12 @@ async fn the_same_request_publishes_once() {
 
 #[tokio::test]
 async fn a_deleted_key_ends_its_session_at_once_and_the_others_get_a_new_group_key() {
-    let house = House::start(true).await;
-    let operator = house.operator().await;
-    let (gone, stays) = (house.minion("gone").await, house.minion("stays").await);
+    let deployment = Deployment::start(true).await;
+    let operator = deployment.operator().await;
+    let (gone, stays) = (
+        deployment.minion("gone").await,
+        deployment.minion("stays").await,
+    );
     let mut listener = stays.listen().await;
     let before = stays.group().epoch;
     let deleted = operator.act(KeyAction::Delete, KeyState::Accepted, "gone");
@@ -312,20 +315,20 @@ async fn a_deleted_key_ends_its_session_at_once_and_the_others_get_a_new_group_k
 
 #[tokio::test]
 async fn another_key_under_a_known_id_is_denied() {
-    let house = House::start(true).await;
-    let first = house.minion("m1").await;
-    let second = house.minion("m1").await;
-    assert_eq!(second.established.answer, AuthAnswer::Denied);
+    let deployment = Deployment::start(true).await;
+    let first = deployment.minion("m1").await;
+    let second = deployment.minion("m1").await;
+    assert_eq!(second.established.answer, Admission::Denied);
     assert_eq!(first.pending().await, []);
 }
 
 #[tokio::test]
 async fn a_minion_gives_no_orders_and_an_operator_needs_the_root_key() {
-    let house = House::start(true).await;
-    let minion = house.minion("m1").await;
+    let deployment = Deployment::start(true).await;
+    let minion = deployment.minion("m1").await;
     let session = &minion.established.session;
     let order = OperatorRequest::Keys(KeyRequest::List);
-    let deadline = Clock.after(PATIENCE);
+    let deadline = Clock.after(TEST_TIMEOUT);
     let reply: MinionReply = session
         .ask(&*minion.client, Class::Event, &order, deadline)
         .await
@@ -333,25 +336,25 @@ async fn a_minion_gives_no_orders_and_an_operator_needs_the_root_key() {
     // Its bytes are read as what a minion may ask, whatever that is; no key is ever told.
     assert_eq!(reply, MinionReply::Refused(RefusedVerb::Malformed));
 
-    let trust = MasterTrust::Pinned(house.master_keys());
+    let trust = MasterTrust::Pinned(deployment.master_keys());
     let mut credentials = Credentials {
         role: Role::Operator,
         id: "root".into(),
         identity: Arc::new(Identity::generate().unwrap()),
         noise: NoiseKey::generate().unwrap(),
     };
-    let stranger = Peer::come(house.network().await, credentials.clone(), &trust).await;
-    assert_eq!(stranger.established.answer, AuthAnswer::Rejected);
+    let stranger = Peer::come(deployment.network().await, credentials.clone(), &trust).await;
+    assert_eq!(stranger.established.answer, Admission::Rejected);
     // The right key over the network is not enough either: it is the local operator's.
-    credentials.identity = Arc::new(Identity::read(&house.config.root_key()).unwrap());
-    let remote = Peer::come(house.network().await, credentials, &trust).await;
-    assert_eq!(remote.established.answer, AuthAnswer::Rejected);
+    credentials.identity = Arc::new(Identity::read(&deployment.config.root_key()).unwrap());
+    let remote = Peer::come(deployment.network().await, credentials, &trust).await;
+    assert_eq!(remote.established.answer, Admission::Rejected);
 }
 
 #[tokio::test]
 async fn a_captured_resume_takes_nobodys_place() {
-    let house = House::start(true).await;
-    let minion = house.minion("m1").await;
+    let deployment = Deployment::start(true).await;
+    let minion = deployment.minion("m1").await;
     let keys = InitiatorKeys {
         role: Role::Minion,
         id: "m1",
@@ -359,12 +362,12 @@ async fn a_captured_resume_takes_nobodys_place() {
         noise: &minion.credentials.noise,
         certificate: None,
     };
-    let (_, body) = Resumption::begin(keys, &house.master_keys().noise.unwrap()).unwrap();
+    let (_, body) = Resumption::begin(keys, &deployment.master_keys().noise.unwrap()).unwrap();
     let captured = Header::bare(Kind::Resume, Class::Resume).with_body(&body);
     for _ in 0..3 {
         let reply = minion
             .client
-            .request(captured.clone(), Clock.after(PATIENCE))
+            .request(captured.clone(), Clock.after(TEST_TIMEOUT))
             .await
             .unwrap();
         assert_eq!(Header::decode(&reply).unwrap().0.kind, Kind::ResumeReply);
@@ -375,10 +378,10 @@ async fn a_captured_resume_takes_nobodys_place() {
 
 #[tokio::test]
 async fn a_new_session_takes_the_place_of_the_old_one_which_is_told() {
-    let house = House::start(true).await;
-    let old = house.minion("m1").await;
+    let deployment = Deployment::start(true).await;
+    let old = deployment.minion("m1").await;
     let trust = MasterTrust::Pinned(old.established.master);
-    let new = Peer::come(house.network().await, old.credentials.clone(), &trust).await;
+    let new = Peer::come(deployment.network().await, old.credentials.clone(), &trust).await;
     // Until it speaks nothing has changed.
     assert_eq!(old.pending().await, []);
     assert_eq!(new.pending().await, []);
@@ -390,15 +393,15 @@ async fn a_new_session_takes_the_place_of_the_old_one_which_is_told() {
 
 #[tokio::test]
 async fn what_was_missed_is_caught_up_by_those_it_was_offered_to() {
-    let house = House::start(true).await;
-    let operator = house.operator().await;
-    let minion = house.minion("m1").await;
+    let deployment = Deployment::start(true).await;
+    let operator = deployment.operator().await;
+    let minion = deployment.minion("m1").await;
     assert_eq!(minion.pending().await, []);
     let published = operator.publish("m*").await;
     let jobs = minion.pending().await;
     assert_eq!(Some(&jobs[0].jid), published.jid.as_ref());
     // Nobody else gets it, nor may return it.
-    let other = house.minion("other").await;
+    let other = deployment.minion("other").await;
     assert_eq!(other.pending().await, []);
     assert_eq!(other.give_back(&jobs[0]).await, ReturnVerdict::NotOffered);
     assert_eq!(minion.give_back(&jobs[0]).await, ReturnVerdict::Stored);
@@ -407,8 +410,8 @@ async fn what_was_missed_is_caught_up_by_those_it_was_offered_to() {
 
 #[tokio::test]
 async fn garbage_is_refused_and_costs_nobody_anything() {
-    let house = House::start(true).await;
-    let client = house.network().await;
+    let deployment = Deployment::start(true).await;
+    let client = deployment.network().await;
     let mut unknown_session = vec![1, 8];
     unknown_session.extend([7; 16]);
     unknown_session.extend([3, 0, 0, 0, 0, 0, 0, 0, 0]);
@@ -421,21 +424,21 @@ async fn garbage_is_refused_and_costs_nobody_anything() {
         too_long.to_vec(),
     ] {
         let reply = client
-            .request(bytes.into(), Clock.after(PATIENCE))
+            .request(bytes.into(), Clock.after(TEST_TIMEOUT))
             .await
             .unwrap();
         assert_eq!(Header::decode(&reply).unwrap().0.kind, Kind::Refused);
     }
-    let minion = house.minion("m1").await;
-    assert!(matches!(minion.established.answer, AuthAnswer::Accepted(_)));
+    let minion = deployment.minion("m1").await;
+    assert!(matches!(minion.established.answer, Admission::Accepted(_)));
 }
 
 #[tokio::test]
 async fn a_session_does_not_outlive_its_master() {
-    let mut house = House::start(true).await;
-    let minion = house.minion("m1").await;
-    house.master.shutdown(PATIENCE).await;
-    house.master = Master::start(house.config.clone(), &house.registry)
+    let mut deployment = Deployment::start(true).await;
+    let minion = deployment.minion("m1").await;
+    deployment.master.shutdown(TEST_TIMEOUT).await;
+    deployment.master = Master::start(deployment.config.clone(), &deployment.registry)
         .await
         .unwrap();
     let refused = minion.try_ask(&MinionRequest::PendingJobs).await;
@@ -445,14 +448,14 @@ async fn a_session_does_not_outlive_its_master() {
     );
     let trust = MasterTrust::Pinned(minion.established.master);
     let again = Peer::come(minion.client, minion.credentials, &trust).await;
-    assert!(matches!(again.established.answer, AuthAnswer::Accepted(_)));
+    assert!(matches!(again.established.answer, Admission::Accepted(_)));
 }
 
 #[tokio::test]
 async fn a_captured_resume_does_not_bring_a_deleted_key_back() {
-    let house = House::start(true).await;
-    let operator = house.operator().await;
-    let minion = house.minion("m1").await;
+    let deployment = Deployment::start(true).await;
+    let operator = deployment.operator().await;
+    let minion = deployment.minion("m1").await;
     let keys = InitiatorKeys {
         role: Role::Minion,
         id: "m1",
@@ -460,13 +463,13 @@ async fn a_captured_resume_does_not_bring_a_deleted_key_back() {
         noise: &minion.credentials.noise,
         certificate: None,
     };
-    let (_, body) = Resumption::begin(keys, &house.master_keys().noise.unwrap()).unwrap();
+    let (_, body) = Resumption::begin(keys, &deployment.master_keys().noise.unwrap()).unwrap();
     let captured = Header::bare(Kind::Resume, Class::Resume).with_body(&body);
     let deleted = operator.act(KeyAction::Delete, KeyState::Accepted, "m1");
     assert_eq!(deleted.await, 1);
     let reply = minion
         .client
-        .request(captured, Clock.after(PATIENCE))
+        .request(captured, Clock.after(TEST_TIMEOUT))
         .await
         .unwrap();
     assert_eq!(Header::decode(&reply).unwrap().0.kind, Kind::Refused);
@@ -481,8 +484,8 @@ async fn a_captured_resume_does_not_bring_a_deleted_key_back() {
 
 #[tokio::test]
 async fn what_a_minion_fires_is_bounded() {
-    let house = House::start(true).await;
-    let minion = house.minion("m1").await;
+    let deployment = Deployment::start(true).await;
+    let minion = deployment.minion("m1").await;
     let fire = |tag: &str, data: Packed| MinionRequest::FireEvent {
         request_id: RequestId::random().unwrap(),
         tag: tag.into(),

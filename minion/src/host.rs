@@ -1,43 +1,33 @@
-//! What functions may use of the minion that they run on.
+//! The parts of a minion that its functions may use.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::executor::{Running, Stop};
 use crate::grains::GrainStore;
-use crate::modules::Modules;
 
-/// What functions may use of the minion that they run on.
+/// The parts of a minion that its functions may use.
 #[derive(Debug)]
 pub struct Host {
-    /// What the minion knows about its machine.
+    /// The facts about the machine.
     pub grains: GrainStore,
-    /// What can be run.
-    pub modules: Modules,
-    /// What runs now.
+    /// The jobs that run now.
     pub running: Running,
-    /// Tells functions that the minion stops.
+    /// Interrupts functions when the minion stops.
     pub stop: Stop,
-    /// `cachedir`: outputs that are too large to be sent are left here.
+    /// `cachedir`, where outputs that are too large to be sent are stored.
     pub cache_dir: PathBuf,
     limit: AtomicUsize,
 }
 
-/// What a return holds beside its payload and its arguments, generously.
+/// An upper bound of the bytes of a return beside its payload and its arguments.
 const BESIDE_PAYLOAD: usize = 1024;
 
 impl Host {
-    /// With messages of at most `max_message` bytes.
-    pub fn new(
-        grains: GrainStore,
-        modules: Modules,
-        stop: Stop,
-        cache_dir: PathBuf,
-        max_message: usize,
-    ) -> Self {
+    /// Creates a host whose messages have at most `max_message` bytes.
+    pub fn new(grains: GrainStore, stop: Stop, cache_dir: PathBuf, max_message: usize) -> Self {
         Self {
             grains,
-            modules,
             running: Running::default(),
             stop,
             cache_dir,
@@ -45,17 +35,17 @@ impl Host {
         }
     }
 
-    /// The largest message that can be sent, in bytes.
+    /// Returns the largest message that can be sent, in bytes.
     pub fn max_message(&self) -> usize {
         self.limit.load(Ordering::Relaxed)
     }
 
-    /// The master takes messages of at most that size.
+    /// Sets the largest message, in bytes.
     pub fn set_max_message(&self, bytes: usize) {
         self.limit.store(bytes, Ordering::Relaxed);
     }
 
-    /// The largest payload of a return, in bytes.
+    /// Returns the largest payload of a return, in bytes.
     pub fn max_payload(&self) -> usize {
         self.max_message().saturating_sub(BESIDE_PAYLOAD)
     }

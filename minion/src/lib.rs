@@ -1,17 +1,17 @@
 //! The minion daemon as a library.
 //!
-//! [`run`] is all that a program needs: `fn main() -> ExitCode { saline_minion::run(registry) }`.
-//! Inside, [`Minion`] finds its master and attends to it; [`modules`] are what can be run,
-//! [`grains`] what is known of the machine, [`spool`] what must not be forgotten, and [`executor`]
-//! the threads that functions run on.
+//! A program needs only [`run`]: `fn main() -> ExitCode { saline_minion::run(registry) }`.
+//! Inside, [`Minion`] connects to its master and serves it; [`modules`] holds the functions,
+//! [`grains`] the facts about the machine, [`spool`] the jobs that were begun and the returns that
+//! are not acknowledged, and [`executor`] the threads that functions run on.
 
 pub mod command;
 mod daemon;
 pub mod executor;
 pub mod grains;
 mod host;
-mod leftover;
 pub mod modules;
+mod oversize_output;
 pub mod spool;
 
 pub use daemon::{Minion, StartError, run};

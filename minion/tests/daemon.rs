@@ -1,33 +1,33 @@
 //! The daemon, with a real master over the in-memory transport.
 
-mod house;
+mod deployment;
 
 use std::time::Duration;
 
-use house::{House, wait};
+use deployment::{Deployment, wait};
 use saline_protocol::message::{KeyAction, KeyState, RETCODE_INTERRUPTED, Value};
 use saline_protocol::transport::Clock;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn functions_run_and_what_fails_says_why() {
-    let house = House::new().await;
-    let minion = house.minion("m1").await;
+    let deployment = Deployment::new().await;
+    let minion = deployment.minion("m1").await;
     assert_eq!(
-        house.ask("m1", "test.ping", &[]).await.value,
+        deployment.ask("m1", "test.ping", &[]).await.value,
         Value::Bool(true)
     );
-    let failed = house
+    let failed = deployment
         .ask("m1", "cmd.run", &["echo no; exit 3".into()])
         .await;
     assert_eq!((failed.retcode, failed.success), (3, false));
     assert_eq!(failed.value, Value::from("no"));
-    let unknown = house.ask("m1", "nosuch.func", &[]).await;
+    let unknown = deployment.ask("m1", "nosuch.func", &[]).await;
     assert_eq!(
         unknown.value,
         Value::from("'nosuch.func' is not available.")
     );
     assert!(!unknown.success);
-    let running = house.ask("m1", "saltutil.running", &[]).await;
+    let running = deployment.ask("m1", "saltutil.running", &[]).await;
     let Value::List(jobs) = running.value else {
         panic!("a list");
     };
@@ -37,15 +37,19 @@ async fn functions_run_and_what_fails_says_why() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hundred_sleeps_run_side_by_side() {
-    let house = House::new().await;
-    let minion = house.minion("m1").await;
+    let deployment = Deployment::new().await;
+    let minion = deployment.minion("m1").await;
     let began = Clock.now();
     let mut jids = Vec::new();
     for _ in 0..100 {
-        jids.push(house.publish("m1", "test.sleep", &[Value::Int(2)]).await);
+        jids.push(
+            deployment
+                .publish("m1", "test.sleep", &[Value::Int(2)])
+                .await,
+        );
     }
     for jid in &jids {
-        assert!(house.stored(jid).await.success);
+        assert!(deployment.stored(jid).await.success);
     }
     let took = Clock.now() - began;
     assert!(
@@ -57,14 +61,14 @@ async fn a_hundred_sleeps_run_side_by_side() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_large_return_comes_whole_and_one_above_the_limit_as_an_error() {
-    let mut house = House::without_master();
-    house.config.max_message_size = 4 * 1024 * 1024;
-    house.start_master().await;
-    let minion = house.minion("m1").await;
+    let mut deployment = Deployment::without_master();
+    deployment.config.max_message_size = 4 * 1024 * 1024;
+    deployment.start_master().await;
+    let minion = deployment.minion("m1").await;
     let zeros = |n: usize| Value::from(format!("head -c {n} /dev/zero | tr '\\0' x"));
-    let whole = house.ask("m1", "cmd.run", &[zeros(3_000_000)]).await;
+    let whole = deployment.ask("m1", "cmd.run", &[zeros(3_000_000)]).await;
     assert_eq!(whole.value.as_str().map(str::len), Some(3_000_000));
-    let above = house.ask("m1", "cmd.run", &[zeros(5_000_000)]).await;
+    let above = deployment.ask("m1", "cmd.run", &[zeros(5_000_000)]).await;
     let said = above.value.as_str().unwrap();
     assert!(
         said.contains("5000000 bytes is above the limit of"),
@@ -73,118 +77,132 @@ async fn a_large_return_comes_whole_and_one_above_the_limit_as_an_error() {
     assert!(!above.success);
     // Both streams fit, their sum does not.
     let line = "head -c 3000000 /dev/zero; head -c 3000000 /dev/zero >&2";
-    let above = house.ask("m1", "cmd.run_all", &[line.into()]).await;
+    let above = deployment.ask("m1", "cmd.run_all", &[line.into()]).await;
     let said = above.value.as_str().unwrap();
-    let path = said.split("lies, as MessagePack, in ").nth(1).unwrap();
+    let path = said.split("is stored, as MessagePack, in ").nth(1).unwrap();
     assert!(std::fs::metadata(path).unwrap().len() > 6_000_000);
     minion.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pending_minion_waits_until_it_is_accepted_and_a_rejected_one_comes_back() {
-    let mut house = House::without_master();
-    house.config.auto_accept = false;
-    house.start_master().await;
-    let minion = house.start(house.minion_config("m1"));
+    let mut deployment = Deployment::without_master();
+    deployment.config.auto_accept = false;
+    deployment.start_master().await;
+    let minion = deployment.start(deployment.minion_config("m1"));
     minion.wait_for("waiting for its key").await;
-    house.key("m1", KeyState::Pending, KeyAction::Accept).await;
-    minion.wait_for("attending").await;
-    house.wait_until_it_answers("m1").await;
-    house.key("m1", KeyState::Accepted, KeyAction::Reject).await;
+    deployment
+        .key("m1", KeyState::Pending, KeyAction::Accept)
+        .await;
+    minion.wait_for("connected, ").await;
+    deployment.wait_until_it_answers("m1").await;
+    deployment
+        .key("m1", KeyState::Accepted, KeyAction::Reject)
+        .await;
     minion.wait_for("its key is rejected").await;
-    house.key("m1", KeyState::Rejected, KeyAction::Delete).await;
+    deployment
+        .key("m1", KeyState::Rejected, KeyAction::Delete)
+        .await;
     minion.wait_for("waiting for its key").await;
-    house.key("m1", KeyState::Pending, KeyAction::Accept).await;
-    house.wait_until_it_answers("m1").await;
+    deployment
+        .key("m1", KeyState::Pending, KeyAction::Accept)
+        .await;
+    deployment.wait_until_it_answers("m1").await;
     minion.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_second_machine_under_the_same_id_is_denied_and_stays_alive() {
-    let house = House::new().await;
-    let minion = house.minion("m1").await;
-    let mut config = house.minion_config("m1");
-    config.paths = saline_config::Paths::minion().under(&house.root.path().join("other"));
-    let other = house.start(config);
+    let deployment = Deployment::new().await;
+    let minion = deployment.minion("m1").await;
+    let mut config = deployment.minion_config("m1");
+    config.paths = saline_config::Paths::minion().under(&deployment.root.path().join("other"));
+    let other = deployment.start(config);
     other.wait_for("another key is known under its id").await;
-    assert!(house.ask("m1", "test.ping", &[]).await.success);
+    assert!(deployment.ask("m1", "test.ping", &[]).await.success);
     other.stop().await;
     minion.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_return_survives_a_restart_of_the_master() {
-    let mut house = House::new().await;
-    let minion = house.minion("m1").await;
-    let jid = house.publish("m1", "test.sleep", &[Value::Int(2)]).await;
+    let mut deployment = Deployment::new().await;
+    let minion = deployment.minion("m1").await;
+    let jid = deployment
+        .publish("m1", "test.sleep", &[Value::Int(2)])
+        .await;
     wait("the job to run", async || {
-        let client = house.client().await;
+        let client = deployment.client().await;
         let running = client.running().await.unwrap();
         client.shutdown().await;
         running.iter().any(|(_, jids)| jids.contains(&jid))
     })
     .await;
-    house.stop_master().await;
+    deployment.stop_master().await;
     wait("the return to lie in the spool", async || {
         minion.minion.unacknowledged() == 1
     })
     .await;
-    house.start_master().await;
-    assert!(house.stored(&jid).await.success);
-    house.wait_until_it_answers("m1").await;
+    deployment.start_master().await;
+    assert!(deployment.stored(&jid).await.success);
+    deployment.wait_until_it_answers("m1").await;
     minion.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_master_with_another_key_is_refused_until_the_operator_says_otherwise() {
-    let mut house = House::new().await;
-    let minion = house.minion("m1").await;
+    let mut deployment = Deployment::new().await;
+    let minion = deployment.minion("m1").await;
     let pinned = minion.config.master_identity();
     let trusted = std::fs::read(&pinned).unwrap();
-    house.stop_master().await;
-    std::fs::remove_dir_all(&house.config.paths.pki_dir).unwrap();
-    house.start_master().await;
+    deployment.stop_master().await;
+    std::fs::remove_dir_all(&deployment.config.paths.pki_dir).unwrap();
+    deployment.start_master().await;
     minion.wait_for("refusing a master with another key").await;
     assert_eq!(std::fs::read(&pinned).unwrap(), trusted);
     std::fs::remove_file(&pinned).unwrap();
-    house.wait_until_it_answers("m1").await;
+    deployment.wait_until_it_answers("m1").await;
     assert_ne!(std::fs::read(&pinned).unwrap(), trusted);
     minion.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_first_contact_believes_only_the_finger_that_was_given() {
-    let house = House::new().await;
-    let mut config = house.minion_config("m1");
+    let deployment = Deployment::new().await;
+    let mut config = deployment.minion_config("m1");
     config.master_finger = Some("00".repeat(32));
-    let minion = house.start(config);
+    let minion = deployment.start(config);
     minion.wait_for("refusing a master with another key").await;
     let mut config = minion.stop().await;
     assert!(!config.master_identity().exists());
-    let public = house.config.paths.pki_dir.join("identity.pub");
+    let public = deployment.config.paths.pki_dir.join("identity.pub");
     let keys = saline_protocol::channel::MasterKeys::read(&public).unwrap();
     config.master_finger = keys.map(|keys| keys.identity.fingerprint());
-    let minion = house.start(config);
-    house.wait_until_it_answers("m1").await;
+    let minion = deployment.start(config);
+    deployment.wait_until_it_answers("m1").await;
     minion.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_minion_that_stops_answers_for_what_it_interrupts_and_stays_away() {
-    let house = House::new().await;
-    let minion = house.minion("m1").await;
-    let short = house.publish("m1", "test.sleep", &[Value::Int(1)]).await;
-    let long = house.publish("m1", "cmd.run", &["sleep 600".into()]).await;
+    let deployment = Deployment::new().await;
+    let minion = deployment.minion("m1").await;
+    let short = deployment
+        .publish("m1", "test.sleep", &[Value::Int(1)])
+        .await;
+    let long = deployment
+        .publish("m1", "cmd.run", &["sleep 600".into()])
+        .await;
     wait("both to run", async || {
-        let client = house.client().await;
+        let client = deployment.client().await;
         let running = client.running().await.unwrap();
         client.shutdown().await;
         running.iter().any(|(_, jids)| jids.contains(&long))
     })
     .await;
     minion.stop().await;
-    assert!(house.stored(&short).await.success);
-    let interrupted = house.stored(&long).await;
+    assert!(deployment.stored(&short).await.success);
+    let interrupted = deployment.stored(&long).await;
     assert_eq!(
         (interrupted.retcode, interrupted.success),
         (RETCODE_INTERRUPTED, false)
@@ -193,10 +211,10 @@ async fn a_minion_that_stops_answers_for_what_it_interrupts_and_stays_away() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_second_instance_is_refused() {
-    let house = House::new().await;
-    let minion = house.minion("m1").await;
+    let deployment = Deployment::new().await;
+    let minion = deployment.minion("m1").await;
     let modules = saline_minion::modules::Modules::built_in();
-    let second = saline_minion::Minion::new(minion.config.clone(), &house.registry, modules);
+    let second = saline_minion::Minion::new(minion.config.clone(), &deployment.registry, modules);
     let said = second.unwrap_err().to_string();
     assert!(said.contains("another instance runs already"), "{said}");
     minion.stop().await;
@@ -204,12 +222,14 @@ async fn a_second_instance_is_refused() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_deleted_key_rotates_the_group_key_and_the_others_notice_nothing() {
-    let house = House::new().await;
-    let (one, two) = (house.minion("m1").await, house.minion("m2").await);
-    house.key("m2", KeyState::Accepted, KeyAction::Reject).await;
+    let deployment = Deployment::new().await;
+    let (one, two) = (deployment.minion("m1").await, deployment.minion("m2").await);
+    deployment
+        .key("m2", KeyState::Accepted, KeyAction::Reject)
+        .await;
     two.wait_for("its key is rejected").await;
     for _ in 0..3 {
-        assert!(house.ask("m1", "test.ping", &[]).await.success);
+        assert!(deployment.ask("m1", "test.ping", &[]).await.success);
     }
     one.stop().await;
     two.stop().await;

@@ -7,11 +7,11 @@
 
 use saline_protocol::channel::publication::Body;
 use saline_protocol::message::{
-    Arguments, AuthAnswer, Event, GroupKeyMaterial, HeartbeatReply, Introduction, Jid, Job,
+    Admission, Arguments, Event, GroupKeyMaterial, HeartbeatReply, Introduction, Jid, Job,
     JobSummary, KeyAction, KeyEntry, KeyReply, KeyRequest, KeyState, MinionId, MinionReply,
     MinionRequest, OfferState, OperatorReply, OperatorRequest, Packed, PendingRequest,
-    Publications, Published, RefusedVerb, RequestId, Return, ReturnVerdict, ReturnsPage, SignedJob,
-    StoredReturn, Value, Welcome, decode, encode,
+    PublicationAddress, Published, RefusedVerb, RequestId, Return, ReturnVerdict, ReturnsPage,
+    SignedJob, StoredReturn, Value, Welcome, decode, encode,
 };
 use saline_protocol::target::{Target, TargetKind};
 use serde::Serialize;
@@ -90,7 +90,7 @@ fn authentication(lines: &mut String) {
     };
     line(lines, "Introduction", &introduction);
     let welcome = |publications, group| {
-        AuthAnswer::Accepted(Welcome {
+        Admission::Accepted(Welcome {
             clock: 1,
             heartbeat_ms: 15_000,
             max_message: 1 << 26,
@@ -101,22 +101,22 @@ fn authentication(lines: &mut String) {
     line(
         lines,
         "Accepted.Port",
-        &welcome(Publications::Port(4505), Some(group())),
+        &welcome(PublicationAddress::Port(4505), Some(group())),
     );
     line(
         lines,
         "Accepted.SameConnection",
-        &welcome(Publications::SameConnection, None),
+        &welcome(PublicationAddress::SameConnection, None),
     );
     line(
         lines,
         "Accepted.Path",
-        &welcome(Publications::Path("/p".into()), None),
+        &welcome(PublicationAddress::Path("/p".into()), None),
     );
-    line(lines, "Pending", &AuthAnswer::Pending);
-    line(lines, "Rejected", &AuthAnswer::Rejected);
-    line(lines, "Denied", &AuthAnswer::Denied);
-    line(lines, "Full", &AuthAnswer::Full);
+    line(lines, "Pending", &Admission::<Welcome>::Pending);
+    line(lines, "Rejected", &Admission::<Welcome>::Rejected);
+    line(lines, "Denied", &Admission::<Welcome>::Denied);
+    line(lines, "Full", &Admission::<Welcome>::Full);
     line(lines, "PendingRequest.Poll", &PendingRequest::Poll);
 }
 
@@ -154,7 +154,7 @@ fn minion(lines: &mut String) {
     let reply = |lines: &mut String, name: &str, reply: MinionReply| {
         line(lines, &format!("MinionReply.{name}"), &reply);
     };
-    reply(lines, "Auth", MinionReply::Auth(AuthAnswer::Pending));
+    reply(lines, "Auth", MinionReply::Auth(Admission::Pending));
     let heartbeat = HeartbeatReply {
         clock: 1,
         heartbeat_ms: 2,

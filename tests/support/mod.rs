@@ -18,8 +18,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Far beyond what anything here takes on a busy machine.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+/// How long a test waits for anything; far more than anything takes on a busy machine.
+pub const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Every test of a file, over each transport: `transport: NAME` in both files and nothing else.
 #[macro_export]
@@ -36,7 +36,7 @@ macro_rules! over_each_transport {
     };
 }
 
-/// What a daemon has logged so far.
+/// The log of a daemon so far.
 #[derive(Debug, Default)]
 pub struct Log {
     lines: Mutex<Vec<String>>,
@@ -46,7 +46,7 @@ pub struct Log {
 impl Log {
     /// Waits until `count` lines contain `needle`, and returns the last of them.
     pub fn wait_for(&self, needle: &str, count: usize) -> String {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TEST_TIMEOUT;
         let mut lines = self.lines.lock().unwrap();
         loop {
             let found: Vec<_> = lines.iter().filter(|line| line.contains(needle)).collect();
@@ -63,13 +63,13 @@ impl Log {
         }
     }
 
-    /// How many lines contain `needle` now.
+    /// Returns how many lines contain `needle` now.
     pub fn count(&self, needle: &str) -> usize {
         let lines = self.lines.lock().unwrap();
         lines.iter().filter(|line| line.contains(needle)).count()
     }
 
-    /// Everything so far.
+    /// Returns the log so far.
     pub fn text(&self) -> String {
         self.lines.lock().unwrap().join("\n")
     }
@@ -112,19 +112,19 @@ impl Daemon {
         kill_process(pid, signal).unwrap();
     }
 
-    /// SIGKILL, and waits until it is gone.
+    /// Kills the daemon with SIGKILL, and waits for its end.
     pub fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// SIGTERM, and the exit code.
+    /// Stops the daemon with SIGTERM, and returns its exit code.
     pub fn terminate(&mut self) -> Option<i32> {
         self.signal(Signal::TERM);
         self.child.wait().unwrap().code()
     }
 
-    /// Waits until it ends by itself: its exit code.
+    /// Waits until the daemon ends by itself, and returns its exit code.
     pub fn wait(&mut self) -> Option<i32> {
         self.child.wait().unwrap().code()
     }
@@ -150,7 +150,8 @@ pub struct Fleet {
 }
 
 impl Fleet {
-    /// A running master that accepts keys by itself, and these minions, all of them connected.
+    /// Starts a master that accepts every key, and these minions, and waits until they are
+    /// connected.
     pub fn with_minions(transport: &'static str, ids: &[&str]) -> Self {
         let mut fleet = Self::new(transport, "auto_accept: True\n");
         fleet.start_master();
@@ -163,7 +164,7 @@ impl Fleet {
         fleet
     }
 
-    /// Nothing started yet.
+    /// Creates a fleet without processes.
     pub fn new(transport: &'static str, master_options: &str) -> Self {
         let root = tempfile::Builder::new()
             .prefix("saline-")
@@ -179,7 +180,7 @@ impl Fleet {
         }
     }
 
-    /// The folder of the configuration.
+    /// Returns the folder of the configuration.
     pub fn config(&self) -> PathBuf {
         self.root.path().join("etc")
     }
@@ -188,7 +189,7 @@ impl Fleet {
         self.root.path()
     }
 
-    /// A path under the root.
+    /// Returns a path under the root.
     pub fn path(&self, below: &str) -> PathBuf {
         self.root.path().join(below)
     }
@@ -234,12 +235,12 @@ impl Fleet {
         self.master.as_ref().unwrap()
     }
 
-    /// The port on which the master takes requests.
+    /// Returns the port on which the master takes requests.
     pub fn port(&self) -> u16 {
         self.ports.unwrap().0
     }
 
-    /// Minions that are started from now on go to this port.
+    /// Sets the port for minions that are started from now on.
     pub fn use_port(&mut self, port: u16) {
         self.ports = Some((port, 0));
     }
@@ -248,7 +249,7 @@ impl Fleet {
         self.master.take().unwrap().kill();
     }
 
-    /// The folder of one minion's configuration.
+    /// Returns the folder of one minion's configuration.
     pub fn minion_config(&self, id: &str) -> PathBuf {
         self.root.path().join(format!("etc-{id}"))
     }
@@ -275,7 +276,7 @@ impl Fleet {
         self.start_minion_with(id, "");
     }
 
-    /// A command of an operator, not started yet.
+    /// Returns a command of an operator, not started yet.
     pub fn command(&self, program: &str, arguments: &[&str]) -> Command {
         let path = match program {
             "saline" => env!("CARGO_BIN_EXE_saline"),
@@ -289,30 +290,30 @@ impl Fleet {
     }
 
     /// Runs `saline` and waits for it.
-    pub fn saline(&self, arguments: &[&str]) -> Said {
+    pub fn saline(&self, arguments: &[&str]) -> CommandOutput {
         self.run("saline", arguments)
     }
 
     /// Runs a command of an operator and waits for it.
-    pub fn run(&self, program: &str, arguments: &[&str]) -> Said {
+    pub fn run(&self, program: &str, arguments: &[&str]) -> CommandOutput {
         let output = self
             .command(program, arguments)
             .stdin(Stdio::null())
             .output()
             .unwrap();
-        Said::from(output)
+        CommandOutput::from(output)
     }
 }
 
-/// What a command printed and ended with.
+/// The output and the exit code of a command.
 #[derive(Debug)]
-pub struct Said {
+pub struct CommandOutput {
     pub code: Option<i32>,
     pub stdout: String,
     pub stderr: String,
 }
 
-impl From<Output> for Said {
+impl From<Output> for CommandOutput {
     fn from(output: Output) -> Self {
         Self {
             code: output.status.code(),
@@ -322,7 +323,7 @@ impl From<Output> for Said {
     }
 }
 
-impl Said {
+impl CommandOutput {
     /// Panics with everything that was printed unless it ended with `code`.
     #[track_caller]
     pub fn expect(self, code: i32) -> Self {

@@ -1,4 +1,4 @@
-//! `saline-key`.
+//! The arguments of `saline-key`.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use super::{CommonOptions, HELP, OutputOptions, Refused, read};
 
 const USAGE: &str = "saline-key [options]";
 
-/// What `-l` takes.
+/// The values of `-l`.
 const LISTS: [&str; 10] = [
     "acc",
     "accepted",
@@ -25,7 +25,7 @@ const LISTS: [&str; 10] = [
     "all",
 ];
 
-/// What is to be done.
+/// The action of the command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum KeyVerb {
     /// Print keys.
@@ -34,23 +34,23 @@ pub(crate) enum KeyVerb {
     Act(KeyAction, Selection),
 }
 
-/// What of a key is printed.
+/// The part of a key that is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum KeyListing {
-    /// Its name.
+    /// The name.
     Names,
-    /// Itself.
+    /// The key itself.
     Keys,
-    /// Its fingerprint.
+    /// The fingerprint.
     Fingerprints,
 }
 
-/// Which keys.
+/// A choice of keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Selection {
-    /// Over their names.
+    /// A glob over their names.
     pub(crate) glob: String,
-    /// In these states, in the order in which they are printed.
+    /// Their states, in the order in which they are printed.
     pub(crate) states: Vec<KeyState>,
 }
 
@@ -160,14 +160,14 @@ pub(crate) struct KeyArguments {
 }
 
 impl KeyArguments {
-    /// Reads what was typed.
+    /// Parses the command line.
     ///
     /// # Errors
-    /// With what is to be printed instead, when it is not to be carried out.
+    /// The text to be printed instead, if there is nothing to carry out.
     pub(crate) fn read(words: impl IntoIterator<Item = OsString>) -> Result<Self, Refused> {
         let read: Self = read(USAGE, words)?;
-        // `salt-key -F master` is how many have learnt it: the word means nothing there. Elsewhere
-        // it is a name that somebody believes to be acted on.
+        // Salt users often type `salt-key -F master`, where the word has no effect. With another
+        // option the word would be a name that the operator expects to be acted on.
         if let Some(word) = read.words.first()
             && !read.finger_all
         {
@@ -199,7 +199,7 @@ impl KeyArguments {
         Ok(read)
     }
 
-    /// The options that every command takes.
+    /// Returns the options that every command takes.
     pub(crate) fn common(&self) -> CommonOptions {
         CommonOptions {
             config_dir: self.config_dir.clone(),
@@ -207,7 +207,7 @@ impl KeyArguments {
         }
     }
 
-    /// What is to be done; without an option, all keys are listed.
+    /// Returns the action; without an option, all keys are listed.
     pub(crate) fn verb(&self) -> KeyVerb {
         let all = || "*".to_owned();
         let one_or_all = |one: &Option<String>, every: bool| one.clone().or(every.then(all));
@@ -248,7 +248,7 @@ impl KeyArguments {
         )
     }
 
-    /// Pending keys, `other` ones when they are included, denied ones when they are.
+    /// Returns the states to act on: pending, `other` and denied keys as they are included.
     fn states(&self, other: KeyState, included: bool) -> Vec<KeyState> {
         KeyState::ALL
             .into_iter()

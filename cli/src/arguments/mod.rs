@@ -1,6 +1,6 @@
-//! What may be typed, and what is said of what may not.
+//! The command lines of all programs, and the refusal of malformed ones.
 //!
-//! Options stand anywhere, as in Salt; `--` ends them; a negative number is an argument.
+//! Options may stand anywhere, as in Salt; `--` ends them; a negative number is an argument.
 
 mod key;
 mod refusal;
@@ -24,7 +24,7 @@ pub(crate) use saline::SalineArguments;
 /// The layout of every help text.
 const HELP: &str = "Usage: {usage}\n\n{about}\n\nOptions:\n{options}\n";
 
-/// What every command takes.
+/// The options that every command takes.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct CommonOptions {
     /// Pass in an alternative configuration directory.
@@ -41,7 +41,7 @@ pub(crate) struct CommonOptions {
     pub(crate) log_level: Option<LogLevel>,
 }
 
-/// How things are printed.
+/// The options about printing.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct OutputOptions {
     /// Print the output using the specified outputter.
@@ -58,12 +58,12 @@ pub(crate) struct OutputOptions {
 }
 
 impl OutputOptions {
-    /// Which format.
+    /// Returns the output format.
     pub(crate) fn format(&self) -> Format {
         self.out.unwrap_or_default()
     }
 
-    /// Colours, when `terminal` says that the standard output is one or they are forced.
+    /// Returns the style: coloured if the standard output is a terminal or colours are forced.
     pub(crate) fn style(&self, terminal: bool) -> Style {
         Style {
             colour: (terminal || self.force_color) && !self.no_color,

@@ -1,4 +1,4 @@
-//! What is said of a bad option: Salt's two lines, and exit code 64.
+//! The texts about a malformed command line: Salt's two lines, and exit code 64.
 
 use std::error::Error as _;
 use std::ffi::OsString;
@@ -10,8 +10,8 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use crate::exit;
 use crate::screen::Screen;
 
-/// Options of Salt's that have no counterpart here yet. They are refused by name, so that nobody
-/// looks for a typing error.
+/// Salt's options that have no counterpart here yet. The refusal names them, so that an operator
+/// does not look for a typing error.
 const SALTS: &[&str] = &[
     "-G",
     "--grain",
@@ -75,19 +75,19 @@ const SALTS: &[&str] = &[
     "--preserve-minions",
 ];
 
-/// What was typed is not carried out.
+/// The text to be printed instead of carrying out a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Refused {
-    /// What is printed on the standard output: a help text or the version that were asked for.
+    /// The text on the standard output: the help or the version.
     pub(crate) out: String,
-    /// What is printed on the standard error output.
+    /// The text on the standard error output.
     pub(crate) err: String,
     /// The exit code.
     pub(crate) code: u8,
 }
 
 impl Refused {
-    /// A bad option: the usage and one line.
+    /// Refuses an option: prints the usage and one line.
     pub(crate) fn usage(usage: &str, message: &str) -> Self {
         let name = usage.split_whitespace().next().unwrap_or("saline");
         Self {
@@ -97,10 +97,10 @@ impl Refused {
         }
     }
 
-    /// Prints it, and says what to end with.
+    /// Prints the text, and returns the exit code.
     ///
     /// # Errors
-    /// When it cannot be printed.
+    /// When the output cannot be written.
     pub(crate) fn print(&self, screen: &mut Screen<'_>) -> io::Result<u8> {
         if !self.out.is_empty() {
             screen.raw(self.out.as_bytes())?;
@@ -111,7 +111,7 @@ impl Refused {
         Ok(self.code)
     }
 
-    /// Something that must stand there is missing: the help, and one line.
+    /// Refuses a command without its required arguments: prints the help and one line.
     pub(crate) fn incomplete<A: Parser>() -> Self {
         Self {
             out: A::command().render_help().to_string(),
@@ -121,10 +121,10 @@ impl Refused {
     }
 }
 
-/// Reads `words`, the program's name first.
+/// Parses `words`, of which the first is the program's name.
 ///
 /// # Errors
-/// With what is to be printed when they are not to be carried out; also for `--help` and `--version`.
+/// The text to be printed if there is nothing to carry out, also for `--help` and `--version`.
 pub(crate) fn read<A: Parser>(
     usage: &str,
     words: impl IntoIterator<Item = OsString>,
@@ -141,7 +141,7 @@ pub(crate) fn read<A: Parser>(
 
 fn message(error: &clap::Error) -> String {
     let option = match error.get(ContextKind::InvalidArg) {
-        // Without the placeholder of its value.
+        // The option without the placeholder of its value.
         Some(ContextValue::String(text)) => text.split([' ', '=', '[']).next().unwrap_or(text),
         Some(ContextValue::Strings(texts)) => texts.first().map_or("", String::as_str),
         _ => "",
@@ -172,8 +172,8 @@ fn message(error: &clap::Error) -> String {
         ErrorKind::TooManyValues | ErrorKind::WrongNumberOfValues if !option.is_empty() => {
             format!("{option} option does not take a value")
         }
-        ErrorKind::InvalidUtf8 => "what was typed is not UTF-8".to_owned(),
-        // One line is enough of what remains.
+        ErrorKind::InvalidUtf8 => "the command line is not UTF-8".to_owned(),
+        // Other errors of the parser: the first line says enough.
         _ => error
             .to_string()
             .lines()

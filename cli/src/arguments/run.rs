@@ -1,4 +1,4 @@
-//! `saline-run`.
+//! The arguments of `saline-run`.
 
 use std::ffi::OsString;
 
@@ -32,10 +32,10 @@ pub(crate) struct RunArguments {
 }
 
 impl RunArguments {
-    /// Reads what was typed.
+    /// Parses the command line.
     ///
     /// # Errors
-    /// With what is to be printed instead, when it is not to be carried out.
+    /// The text to be printed instead, if there is nothing to carry out.
     pub(crate) fn read(words: impl IntoIterator<Item = OsString>) -> Result<Self, Refused> {
         let read: Self = read(USAGE, words)?;
         if read.words.is_empty() {
@@ -44,12 +44,12 @@ impl RunArguments {
         Ok(read)
     }
 
-    /// What is to be run.
+    /// Returns the name of the function.
     pub(crate) fn function(&self) -> &str {
         self.words.first().map_or("", String::as_str)
     }
 
-    /// With what.
+    /// Returns the arguments of the function.
     pub(crate) fn arguments(&self) -> &[String] {
         self.words.get(1..).unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! `saline`.
+//! The arguments of `saline`.
 
 use std::ffi::OsString;
 use std::time::Duration;
@@ -64,10 +64,10 @@ pub(crate) struct SalineArguments {
 }
 
 impl SalineArguments {
-    /// Reads what was typed.
+    /// Parses the command line.
     ///
     /// # Errors
-    /// With what is to be printed instead, when it is not to be carried out.
+    /// The text to be printed instead, if there is nothing to carry out.
     pub(crate) fn read(words: impl IntoIterator<Item = OsString>) -> Result<Self, Refused> {
         let read: Self = read(USAGE, words)?;
         if read.pcre && read.list {
@@ -82,7 +82,7 @@ impl SalineArguments {
         Ok(read)
     }
 
-    /// Whom it is for.
+    /// Returns the target expression.
     pub(crate) fn target(&self) -> Target {
         Target {
             kind: match (self.pcre, self.list) {
@@ -94,18 +94,17 @@ impl SalineArguments {
         }
     }
 
-    /// What is to be run.
+    /// Returns the name of the function.
     pub(crate) fn function(&self) -> &str {
         self.words.get(1).map_or("", String::as_str)
     }
 
-    /// With what.
+    /// Returns the arguments of the function.
     pub(crate) fn arguments(&self) -> &[String] {
         self.words.get(2..).unwrap_or_default()
     }
 
-    /// How long to wait, when it was said; as in Salt, nothing above zero means the
-    /// configuration's.
+    /// Returns the given timeout. As in Salt, zero and below mean the configured one.
     pub(crate) fn timeout(&self) -> Option<Duration> {
         let seconds = u64::try_from(self.timeout?).ok()?;
         (seconds > 0).then(|| Duration::from_secs(seconds))

@@ -3,7 +3,7 @@
 use std::io;
 
 use saline_client::{BusEvent, Client, EventFilter};
-use saline_config::yaml;
+use saline_config::parse_arguments;
 use saline_protocol::message::{Event, Value};
 use saline_protocol::transport::Lost;
 
@@ -13,24 +13,24 @@ use crate::glob::Glob;
 use crate::output::json;
 use crate::screen::Screen;
 
-/// Which events are printed, and how.
+/// The arguments of `state.event`.
 #[derive(Debug, Clone)]
 pub(crate) struct Wanted {
     tags: Glob,
     filter: EventFilter,
-    /// End after so many.
+    /// The number of events after which to end.
     count: Option<u64>,
-    /// Over several lines.
+    /// Whether events are printed over several lines.
     pretty: bool,
 }
 
 impl Wanted {
-    /// Reads `[tagmatch] [count] [pretty=True]`, Salt's names and order.
+    /// Parses `[tagmatch] [count] [pretty=True]`, with Salt's names and order.
     ///
     /// # Errors
-    /// One line that says what is wrong.
+    /// One line that names the mistake.
     pub(crate) fn read(words: &[String]) -> Result<Self, String> {
-        let arguments = yaml::parse_arguments(words);
+        let arguments = parse_arguments(words);
         let mut named = arguments.named;
         for (name, value) in ["tagmatch", "count"].into_iter().zip(&arguments.positional) {
             named.push((name.to_owned(), value.clone()));
@@ -81,7 +81,8 @@ impl Wanted {
     }
 }
 
-/// The whole segments that every matching tag begins with need not be filtered here.
+/// Returns a filter of the whole segments that every matching tag begins with, so that the master
+/// need not send other events.
 fn below(glob: &str) -> EventFilter {
     let literal = glob.split(['*', '?', '[', '{']).next().unwrap_or_default();
     let whole = match literal.rsplit_once('/') {
@@ -91,7 +92,7 @@ fn below(glob: &str) -> EventFilter {
     EventFilter::Below(whole.to_owned())
 }
 
-/// Prints events until there are enough, or Ctrl-C.
+/// Prints events until the count is reached, or Ctrl-C.
 ///
 /// # Errors
 /// When the output cannot be written.
@@ -122,14 +123,16 @@ pub(crate) async fn follow(
             }
             Some(BusEvent::Event(_)) => {}
             Some(BusEvent::Lost(Lost::Messages(n))) => {
-                screen.complain(format!("{n} events were lost here: this reads too slowly"));
+                screen.complain(format!(
+                    "{n} events were lost here: this listener reads too slowly"
+                ));
             }
             Some(BusEvent::Lost(Lost::Unknown)) => screen.complain("events were lost here"),
             Some(BusEvent::Disconnected) => {
                 screen.complain("the master is away: waiting for it");
             }
             Some(BusEvent::Connected) => {
-                screen.complain("the master is back: what it fired meanwhile was missed");
+                screen.complain("the master is back: events that it fired meanwhile were missed");
             }
             None => break,
         }

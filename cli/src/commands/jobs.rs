@@ -1,4 +1,4 @@
-//! `jobs.*`: what the job store has, in the shapes of Salt's job cache.
+//! `jobs.*`: jobs of the store, in the shapes of Salt's job cache.
 
 use saline_client::{Absence, Client, ClientError};
 use saline_protocol::message::{Jid, Job, MinionId, OfferState, StoredReturn, Value};
@@ -6,10 +6,10 @@ use saline_protocol::message::{Jid, Job, MinionId, OfferState, StoredReturn, Val
 use crate::screen::Screen;
 use crate::{absence, dates};
 
-/// How many jobs are asked for at once.
+/// The number of jobs in one request.
 const PAGE: u32 = 1000;
 
-/// Everything that came back to a job.
+/// The returns of a job.
 struct Returned {
     returns: Vec<StoredReturn>,
     states: Vec<(MinionId, OfferState)>,
@@ -40,7 +40,7 @@ fn value(stored: &StoredReturn) -> Result<Value, ClientError> {
         .map_err(|_| ClientError::WrongAnswer("JobReturns"))
 }
 
-/// Each minion's return. Those without one are told beside.
+/// Returns the values of the returns, by minion. Prints a line for each minion without one.
 pub(crate) async fn lookup_jid(
     screen: &mut Screen<'_>,
     client: &Client,
@@ -63,20 +63,20 @@ pub(crate) async fn lookup_jid(
     Ok(Value::Map(entries))
 }
 
-/// The job and what came back, in one mapping.
+/// Returns the job and its returns in one mapping.
 pub(crate) async fn list_job(client: &Client, jid: &Jid) -> Result<Value, ClientError> {
     let mut entries = whole_job(client, jid).await?;
     entries.push(("jid".to_owned(), jid.as_str().into()));
     Ok(Value::Map(entries))
 }
 
-/// The same below its jid.
+/// Returns the same below the jid.
 pub(crate) async fn print_job(client: &Client, jid: &Jid) -> Result<Value, ClientError> {
     let entries = whole_job(client, jid).await?;
     Ok(Value::map([(jid.as_str(), Value::Map(entries))]))
 }
 
-/// All jobs, without their returns.
+/// Returns all jobs, without their returns.
 pub(crate) async fn list_jobs(client: &Client) -> Result<Value, ClientError> {
     let mut jobs: Vec<Job> = Vec::new();
     loop {
@@ -114,7 +114,7 @@ async fn whole_job(client: &Client, jid: &Jid) -> Result<Vec<(String, Value)>, C
     Ok(entries)
 }
 
-/// A job as Salt's job cache shows it.
+/// Returns a job as Salt's job cache shows it.
 fn instance(job: &Job) -> Vec<(String, Value)> {
     let arguments = job.arg.as_packed().unpack().unwrap_or_default();
     [

@@ -19,10 +19,10 @@ use crate::output::{Format, Style};
 use crate::screen::Screen;
 use crate::{exit, settings};
 
-/// Keys that one request acts on.
+/// The largest number of keys in one request.
 const PORTION: usize = 250;
 
-/// The name under which the master's own key is shown, as minions keep it.
+/// The name under which the master's own key is shown; the name of its file at minions.
 const MASTERS: &str = "master.pub";
 
 /// The order of states in Salt's JSON.
@@ -151,7 +151,7 @@ impl Keeper<'_> {
         if !self.is_to_be_done(screen, action, done, &keys).await? {
             return Ok(exit::GOOD);
         }
-        // In portions, so that a master with much to do answers others in between.
+        // In portions, so that a busy master can answer other requests in between.
         let mut changed_keys = Vec::new();
         for portion in keys.chunks(PORTION) {
             let Ok(request_id) = RequestId::random() else {
@@ -195,7 +195,7 @@ impl Keeper<'_> {
         Ok(code)
     }
 
-    /// Shows what is going to be done, and asks unless that was answered already.
+    /// Shows the keys that will be changed, and asks for confirmation unless `-y` was given.
     async fn is_to_be_done(
         &self,
         screen: &mut Screen<'_>,
@@ -225,7 +225,7 @@ impl Keeper<'_> {
         let beside = self.format.is_for_programs();
         let answer = screen.ask(question, beside, self.store.context()).await?;
         let answer = match answer.as_deref().map(str::trim) {
-            // Nobody is there to say yes.
+            // The input has ended, so no answer can come.
             None => {
                 screen.prose(beside, "")?;
                 "n"
@@ -262,7 +262,7 @@ impl Keeper<'_> {
         Ok(exit::FAILED)
     }
 
-    /// Prose: with the keys, beside data, or not at all.
+    /// Prints prose: with the keys, beside data for programs, or not at all.
     fn say(&self, screen: &mut Screen<'_>, text: &str) -> io::Result<()> {
         match self.format {
             Format::Quiet => Ok(()),
@@ -302,7 +302,7 @@ fn adjective(state: KeyState) -> &'static str {
     }
 }
 
-/// Those that are selected, by name.
+/// Returns the selected keys, by name.
 fn matching<'k>(keys: &'k [KeyEntry], selection: &Selection, glob: &Glob) -> Vec<&'k KeyEntry> {
     let mut keys: Vec<&KeyEntry> = keys
         .iter()
@@ -312,7 +312,7 @@ fn matching<'k>(keys: &'k [KeyEntry], selection: &Selection, glob: &Glob) -> Vec
     keys
 }
 
-/// Keys under the headings of `states`.
+/// Groups keys under the headings of `states`.
 fn group(
     keys: &[&KeyEntry],
     states: &[KeyState],
@@ -334,7 +334,7 @@ fn group(
         .collect()
 }
 
-/// The same as data: names, or names with what is told of them.
+/// Returns the groups as data: names, or names with their details.
 fn data(groups: &Groups) -> Value {
     let order = std::iter::once(Heading::Local).chain(JSON_ORDER.map(Heading::State));
     Value::Map(

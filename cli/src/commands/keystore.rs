@@ -1,18 +1,18 @@
-//! The key store: in the running master's hands, or on the disk when none runs.
+//! The key store, through the running master or, if none runs, directly.
 
 use saline_client::{Client, ClientError};
 use saline_config::MasterConfig;
 use saline_protocol::message::{KeyReply, KeyRequest};
 use saline_protocol::transport::{Context, Registry};
 
-/// What works on the store when no master runs.
+/// A function that works on the key store without a master.
 pub(crate) type Offline<'a> = dyn Fn(&MasterConfig, KeyRequest) -> Result<KeyReply, String> + 'a;
 
-/// Who carries out what is asked of the key store.
+/// The way to the key store.
 pub(crate) enum KeyStore<'a> {
-    /// The running master.
+    /// Through the running master.
     Live(Client),
-    /// This process.
+    /// In this process.
     Offline {
         config: &'a MasterConfig,
         act: &'a Offline<'a>,
@@ -20,7 +20,7 @@ pub(crate) enum KeyStore<'a> {
 }
 
 impl<'a> KeyStore<'a> {
-    /// Finds out whether a master runs.
+    /// Connects to the master, or finds that none runs.
     pub(crate) async fn open(
         config: &'a MasterConfig,
         registry: &Registry,
@@ -29,14 +29,14 @@ impl<'a> KeyStore<'a> {
         match Client::connect(config, registry).await {
             Ok(client) => Ok(Self::Live(client)),
             Err(error) if error.is_master_down() => {
-                tracing::debug!(%error, "working on the key store itself");
+                tracing::debug!(%error, "no master answers; using the key store directly");
                 Ok(Self::Offline { config, act })
             }
             Err(error) => Err(error),
         }
     }
 
-    /// Carries it out.
+    /// Carries out a request.
     pub(crate) async fn ask(&self, request: KeyRequest) -> Result<KeyReply, String> {
         match self {
             Self::Live(client) => client
@@ -47,7 +47,7 @@ impl<'a> KeyStore<'a> {
         }
     }
 
-    /// What goes on while the operator thinks.
+    /// Returns the context whose tasks go on while the operator answers a question.
     pub(crate) fn context(&self) -> Option<&Context> {
         match self {
             Self::Live(client) => Some(client.context()),

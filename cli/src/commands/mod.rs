@@ -1,4 +1,4 @@
-//! The commands, one file each.
+//! The commands, one file for each program or function.
 
 pub(crate) mod events;
 pub(crate) mod jobs;
@@ -12,7 +12,7 @@ use saline_client::ClientError;
 use crate::exit;
 use crate::screen::Screen;
 
-/// Says what went wrong, and what to end with.
+/// Prints the error, and returns the exit code.
 fn failed(screen: &mut Screen<'_>, error: &ClientError) -> u8 {
     screen.complain(format!("ERROR: {error}"));
     match error {

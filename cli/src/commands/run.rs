@@ -12,7 +12,7 @@ use crate::arguments::RunArguments;
 use crate::screen::Screen;
 use crate::{exit, settings};
 
-/// The functions that there are.
+/// The names of the functions.
 const FUNCTIONS: [&str; 5] = [
     "jobs.list_job",
     "jobs.list_jobs",
@@ -21,7 +21,7 @@ const FUNCTIONS: [&str; 5] = [
     "state.event",
 ];
 
-/// What is to be run, understood.
+/// A function with its parsed arguments.
 enum Function {
     LookupJid(Jid),
     ListJob(Jid),
@@ -85,7 +85,7 @@ pub(crate) async fn run(
 }
 
 fn print(screen: &mut Screen<'_>, text: Option<Vec<u8>>) -> io::Result<u8> {
-    // Salt prints nothing, not an empty line, where there is nothing.
+    // Like Salt, prints nothing, not an empty line, for an empty text.
     match text {
         Some(text) if !text.is_empty() => screen.line(text)?,
         _ => {}

@@ -6,19 +6,20 @@ use std::io;
 use std::pin::{Pin, pin};
 
 use saline_client::{Client, ClientError, JobSpec, Run};
-use saline_config::yaml;
+use saline_config::parse_arguments;
 use saline_protocol::message::{Jid, Value};
+use saline_protocol::target::CompiledTarget;
 use saline_protocol::transport::Registry;
 
 use super::failed;
 use crate::absence::LookUp;
 use crate::arguments::SalineArguments;
 use crate::output::Format;
-use crate::report::{Manner, Report, nobody_matched};
+use crate::report::{Report, ReportOptions, nobody_matched};
 use crate::screen::Screen;
-use crate::{exit, settings, who};
+use crate::{exit, settings, user_name};
 
-/// What Ctrl-C makes ready.
+/// A future that is ready after Ctrl-C.
 type Interrupt<'a> = Pin<&'a mut dyn Future<Output = ()>>;
 
 /// # Errors
@@ -32,10 +33,11 @@ pub(crate) async fn saline(
         Ok(arguments) => arguments,
         Err(refused) => return refused.print(screen),
     };
-    // What cannot be read needs no master to be told.
-    if let Err(error) = arguments.target().compile() {
-        return Ok(failed(screen, &ClientError::BadTarget(error.to_string())));
-    }
+    // A malformed target is reported even if no master runs.
+    let target = match arguments.target().compile() {
+        Ok(target) => target,
+        Err(error) => return Ok(failed(screen, &ClientError::BadTarget(error.to_string()))),
+    };
     let config = match settings::load(&arguments.common, &registry) {
         Ok(config) => config,
         Err(line) => {
@@ -53,12 +55,12 @@ pub(crate) async fn saline(
         Ok(client) => client,
         Err(error) => return Ok(failed(screen, &error)),
     };
-    let code = publish(screen, &arguments, &client, interrupt).await;
+    let code = publish(screen, &arguments, target, &client, interrupt).await;
     client.shutdown().await;
     code
 }
 
-/// Waits for Ctrl-C; for ever when the signal cannot be had, and then it ends the process.
+/// Waits for Ctrl-C. Waits forever if the signal cannot be caught; Ctrl-C then ends the process.
 async fn interrupted() {
     if tokio::signal::ctrl_c().await.is_err() {
         std::future::pending().await
@@ -68,12 +70,13 @@ async fn interrupted() {
 async fn publish(
     screen: &mut Screen<'_>,
     arguments: &SalineArguments,
+    target: CompiledTarget,
     client: &Client,
     mut interrupt: Interrupt<'_>,
 ) -> io::Result<u8> {
-    let spec = JobSpec::new(arguments.target(), arguments.function())
-        .with_arguments(yaml::parse_arguments(arguments.arguments()))
-        .asked_by(who::user())
+    let spec = JobSpec::new(target, arguments.function())
+        .with_arguments(parse_arguments(arguments.arguments()))
+        .asked_by(user_name::current())
         .with_timeout(arguments.timeout());
     let run = tokio::select! {
         biased;
@@ -103,7 +106,7 @@ async fn publish(
         jid,
         options: settings::options_to_repeat(&arguments.common),
     };
-    let report = Report::new(Manner {
+    let report = Report::new(ReportOptions {
         format,
         style: arguments.output.style(screen.terminal),
         as_group: arguments.static_,
@@ -136,7 +139,7 @@ async fn follow(
     }
 }
 
-/// What `--async` prints.
+/// Prints the jid for `--async`.
 fn executed(screen: &mut Screen<'_>, format: Format, jid: &Jid) -> io::Result<u8> {
     match format {
         Format::Nested => screen.line(format!("Executed command with job ID: {jid}"))?,
@@ -150,7 +153,7 @@ fn executed(screen: &mut Screen<'_>, format: Format, jid: &Jid) -> io::Result<u8
     Ok(exit::GOOD)
 }
 
-/// What Ctrl-C prints.
+/// Prints the text for Ctrl-C.
 fn leave(screen: &mut Screen<'_>, look_up: Option<&LookUp>) -> u8 {
     screen.complain("\nExiting gracefully on Ctrl-c");
     if let Some(look_up) = look_up {

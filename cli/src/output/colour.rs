@@ -1,6 +1,6 @@
 //! Salt's colours.
 
-/// A colour, as Salt's default theme names them.
+/// A colour, by its name in Salt's default theme.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Colour {
     Red,
@@ -32,22 +32,22 @@ impl Colour {
     }
 }
 
-/// How the standard output takes text.
+/// The capabilities of the standard output.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Style {
-    /// Whether to colour.
+    /// Whether to print colours.
     pub(crate) colour: bool,
-    /// Whether somebody looks at a terminal: bytes that are not text must not command it.
+    /// Whether the output is a terminal, which must not receive control bytes of a return.
     pub(crate) terminal: bool,
 }
 
 impl Style {
-    /// What begins a stretch of `colour`; empty without colours.
+    /// Returns the sequence that begins `colour`; empty without colours.
     pub(crate) fn begin(self, colour: Colour) -> &'static str {
         if self.colour { colour.sequence() } else { "" }
     }
 
-    /// What ends it.
+    /// Returns the sequence that ends a colour.
     pub(crate) fn end(self) -> &'static str {
         if self.colour { "\x1b[0;0m" } else { "" }
     }

@@ -7,17 +7,17 @@ use saline_protocol::message::Value;
 use serde::Serialize;
 use serde_json::ser::{Formatter, PrettyFormatter, Serializer};
 
-/// `data` over several lines, without the last newline.
+/// Formats `data` over several lines, without the last newline.
 pub(crate) fn pretty(data: &Value) -> Vec<u8> {
     write(&to_json(data), PrettyFormatter::with_indent(b"    "))
 }
 
-/// `data` in one line, spaced as Python spaces it.
+/// Formats `data` in one line, with Python's spacing.
 pub(crate) fn line(data: &Value) -> Vec<u8> {
     write(&to_json(data), Spaced)
 }
 
-/// The same with every mapping in the order of its keys.
+/// Returns `data` with every mapping in the order of its keys.
 pub(crate) fn sorted(data: &Value) -> Value {
     match data {
         Value::Map(entries) => {
@@ -47,7 +47,7 @@ fn to_json(value: &Value) -> serde_json::Value {
         Value::Bool(value) => (*value).into(),
         Value::Int(value) => (*value).into(),
         Value::UInt(value) => (*value).into(),
-        // None for what is not finite.
+        // `null` for numbers that are not finite.
         Value::Float(value) => serde_json::Number::from_f64(*value).into(),
         Value::Text(text) => text.as_str().into(),
         Value::Bytes(bytes) => String::from_utf8_lossy(bytes).into_owned().into(),
@@ -59,7 +59,7 @@ fn to_json(value: &Value) -> serde_json::Value {
     }
 }
 
-/// `{"a": 1, "b": [1, 2]}`: Python's spacing.
+/// A formatter with Python's spacing: `{"a": 1, "b": [1, 2]}`.
 struct Spaced;
 
 impl Formatter for Spaced {

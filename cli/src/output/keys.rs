@@ -5,12 +5,12 @@ use saline_protocol::message::KeyState;
 use super::Style;
 use super::colour::Colour;
 
-/// What stands under one heading.
+/// The heading of a group of keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Heading {
-    /// The master's own.
+    /// The master's own key.
     Local,
-    /// Minions'.
+    /// Keys of minions in this state.
     State(KeyState),
 }
 
@@ -34,7 +34,7 @@ impl Heading {
         }
     }
 
-    /// The name in JSON: Salt's names of the folders.
+    /// Returns the heading's name in JSON: Salt's names of the folders.
     pub(crate) fn folder(self) -> &'static str {
         match self {
             Self::Local => "local",
@@ -46,13 +46,13 @@ impl Heading {
 /// A key under its heading.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Line {
-    /// Whose.
+    /// The owner's name.
     pub(crate) name: String,
-    /// What is told of it beside the name: a fingerprint or the key.
+    /// The detail after the name: a fingerprint or the key.
     pub(crate) detail: Option<String>,
 }
 
-/// Headings with their keys, without the last newline.
+/// Formats headings with their keys, without the last newline.
 pub(crate) fn render(groups: &[(Heading, Vec<Line>)], style: Style) -> Vec<u8> {
     let end = style.end();
     let mut out = String::new();

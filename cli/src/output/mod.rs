@@ -1,4 +1,4 @@
-//! Output formats, byte for byte Salt's.
+//! Output formats, byte for byte as Salt prints them.
 
 pub(crate) mod colour;
 pub(crate) mod json;
@@ -17,23 +17,23 @@ pub(crate) use colour::Style;
 use clap::ValueEnum;
 use saline_protocol::message::Value;
 
-/// What `--out` names.
+/// An output format, the value of `--out`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     /// Indented text.
     #[default]
     Nested,
-    /// JSON, always valid: what is not data goes to the standard error output.
+    /// JSON, always valid: everything that is not data goes to the standard error output.
     Json,
-    /// Python's `repr`, one line a minion.
+    /// Python's `repr`, one line for each minion.
     Raw,
-    /// Nothing; the exit code says how it went.
+    /// Nothing; only the exit code shows the result.
     Quiet,
 }
 
 impl Format {
-    /// `data` in this format, without the last newline; none when nothing is to be printed.
-    /// `failed` says that it is what a failed function returned.
+    /// Formats `data`, without the last newline; none when nothing is to be printed. `failed` marks
+    /// the return of a failed function.
     pub(crate) fn render(self, data: &Value, style: Style, failed: bool) -> Option<Vec<u8>> {
         match self {
             Self::Nested => Some(nested::render(data, style, failed)),
@@ -43,7 +43,7 @@ impl Format {
         }
     }
 
-    /// Whether the standard output is for programs, so that prose has no place in it.
+    /// Whether programs read the standard output, so that it must not contain prose.
     pub(crate) fn is_for_programs(self) -> bool {
         self != Self::Nested
     }

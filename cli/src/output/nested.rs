@@ -16,7 +16,7 @@ pub(crate) fn render(data: &Value, style: Style, failed: bool) -> Vec<u8> {
         out: Vec::new(),
     };
     nested.display(data, 0, "");
-    // Salt strips what it prints, so trailing empty lines do not show.
+    // Salt strips its output, so trailing empty lines do not show.
     let end = nested
         .out
         .iter()
@@ -65,7 +65,7 @@ impl Nested {
 
     fn text(&mut self, text: &str, indent: usize, prefix: &str) {
         for (number, line) in python::split_lines(text).into_iter().enumerate() {
-            // A minion must not send commands to the operator's terminal.
+            // A minion must not control the operator's terminal.
             let line = line.replace('\x1b', "?");
             self.text_line(number, line.as_bytes(), indent, prefix);
         }

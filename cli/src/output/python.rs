@@ -1,7 +1,7 @@
-//! What Python writes: `repr` of texts, bytes and floats, and `splitlines`. Salt's outputs are made
-//! of these, and operators compare them.
+//! Python's `repr` of texts, bytes and floats, and `splitlines`. Salt's outputs are made of these,
+//! and operators compare them.
 
-/// Python's `repr` of a text.
+/// Returns Python's `repr` of a text.
 pub(crate) fn repr_text(text: &str) -> String {
     let quote = quote_for(text.contains('\''), text.contains('"'));
     let mut out = String::with_capacity(text.len() + 2);
@@ -28,7 +28,7 @@ pub(crate) fn repr_text(text: &str) -> String {
     out
 }
 
-/// Python's `repr` of bytes, which loses nothing.
+/// Returns Python's `repr` of bytes, which loses nothing.
 pub(crate) fn repr_bytes(bytes: &[u8]) -> String {
     let quote = quote_for(bytes.contains(&b'\''), bytes.contains(&b'"'));
     let mut out = String::with_capacity(bytes.len() + 3);
@@ -56,8 +56,8 @@ fn quote_for(single: bool, double: bool) -> char {
     if single && !double { '"' } else { '\'' }
 }
 
-/// Python's `str.isprintable` of one character. The standard library's `escape_debug` goes by the
-/// same categories; behind another character it leaves combining marks alone.
+/// Implements Python's `str.isprintable` for one character. The standard library's `escape_debug`
+/// uses the same categories; after another character it leaves combining marks alone.
 fn is_printable(c: char) -> bool {
     if matches!(c, '"' | '\'') {
         return true;
@@ -67,8 +67,8 @@ fn is_printable(c: char) -> bool {
     text.escape_debug().nth(1) == Some(c)
 }
 
-/// Python's `repr` of a float: the shortest digits that read back the same, an exponent below
-/// 1e-4 and from 1e16.
+/// Returns Python's `repr` of a float: the shortest digits that read back the same, with an
+/// exponent below 1e-4 and from 1e16.
 pub(crate) fn repr_float(number: f64) -> String {
     if number.is_nan() {
         return "nan".to_owned();
@@ -96,7 +96,7 @@ pub(crate) fn repr_float(number: f64) -> String {
     }
 }
 
-/// Python's `str.splitlines`.
+/// Implements Python's `str.splitlines`.
 pub(crate) fn split_lines(text: &str) -> Vec<&str> {
     let is_end = |c: char| {
         matches!(
@@ -130,7 +130,7 @@ pub(crate) fn split_lines(text: &str) -> Vec<&str> {
     lines
 }
 
-/// Python's `bytes.splitlines`.
+/// Implements Python's `bytes.splitlines`.
 pub(crate) fn split_byte_lines(bytes: &[u8]) -> Vec<&[u8]> {
     let mut lines = Vec::new();
     let mut rest = bytes;

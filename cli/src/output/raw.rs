@@ -4,8 +4,8 @@ use saline_protocol::message::Value;
 
 use super::python;
 
-/// `data` as Python's `repr` writes it. Bytes that are not text are written as a bytes literal, so
-/// that nothing of them is lost.
+/// Formats `data` as Python's `repr` does. Bytes that are not text become a bytes literal, so that
+/// nothing is lost.
 pub(crate) fn render(data: &Value) -> String {
     let mut out = String::new();
     write(data, &mut out);

@@ -24,7 +24,7 @@ fn absent(name: &str, absence: Absence) -> Progress {
 fn report(format: Format, as_group: bool, what: &[Progress]) -> (u8, Printed) {
     let mut printed = Printed::default();
     let mut screen = printed.screen(&[]);
-    let mut report = Report::new(Manner {
+    let mut report = Report::new(ReportOptions {
         format,
         style: Style::default(),
         as_group,

@@ -4,7 +4,7 @@ use std::sync::{Mutex, MutexGuard};
 
 use async_trait::async_trait;
 use saline_engine::{DeliveryReceiver, DeliverySender, delivery_queue};
-use saline_protocol::message::{Packed, ReturnsPage, StoredReturn, tag};
+use saline_protocol::message::{MinionId, Packed, ReturnsPage, StoredReturn, Value};
 use saline_protocol::transport::{Clock, Limits, Lost};
 
 use super::*;
@@ -129,17 +129,16 @@ impl Table {
         self.lock().returns.insert(id(minion), 0);
         self.set(minion, OfferState::Returned);
         if loud {
-            self.fire(&tag::job_return(&jid(), &id(minion)), returned_data());
+            self.fire(JobEvent::Returned(id(minion)), returned_data());
         }
     }
 
-    fn fire(&self, tag: &str, data: Value) {
-        let event = Event {
-            tag: tag.to_owned(),
-            data,
-        };
+    fn fire(&self, event: JobEvent, data: Value) {
+        let tag = EventTag::Job(jid(), event).to_string();
+        let topic = Event::topic(&tag).unwrap();
+        let event = Event { tag, data };
         self.push(Delivery::Message {
-            topic: Event::topic(tag).unwrap(),
+            topic,
             payload: event.encode().into(),
         });
     }
@@ -239,8 +238,8 @@ async fn minions_that_decline_or_expire_end_the_run() {
     let table = Table::new(&[("a", OfferState::Offered), ("b", OfferState::Offered)]);
     let mut run = table.run(&[]);
     told(&mut run).await;
-    table.fire(&tag::job_declined(&jid(), &id("a")), Value::Null);
-    table.fire(&tag::job_expired(&jid(), &id("b")), Value::Null);
+    table.fire(JobEvent::Declined(id("a")), Value::Null);
+    table.fire(JobEvent::Expired(id("b")), Value::Null);
     assert_eq!(told(&mut run).await, ["a declined", "b expired", "end"]);
 }
 
@@ -299,7 +298,7 @@ async fn a_gap_or_an_event_without_its_payload_is_filled_from_the_store() {
     assert_eq!(told(&mut run).await, ["a"]);
     table.store("b", false);
     table.fire(
-        &tag::job_return(&jid(), &id("b")),
+        JobEvent::Returned(id("b")),
         Value::map([("retcode", Value::Int(0))]),
     );
     assert_eq!(told(&mut run).await, ["b"]);

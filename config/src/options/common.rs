@@ -36,7 +36,7 @@ pub(super) const fn cachedir<C: Role>(default: &'static str) -> OptionDoc<C> {
         name: "cachedir",
         unit: "path",
         default,
-        help: "The folder of what is kept between runs.",
+        help: "The folder of data that are kept between runs.",
         read: |config, given| {
             config.paths().cache_dir = given.path()?;
             Ok(())
@@ -49,7 +49,8 @@ pub(super) const fn sock_dir<C: Role>(default: &'static str) -> OptionDoc<C> {
         name: "sock_dir",
         unit: "path",
         default,
-        help: "The folder of the local sockets and of the lock that keeps a second instance out.",
+        help: "The folder of the local sockets, and of the lock that keeps a second instance \
+               from running.",
         read: |config, given| {
             config.paths().sock_dir = given.path()?;
             Ok(())
@@ -62,7 +63,7 @@ pub(super) const fn pidfile<C: Role>() -> OptionDoc<C> {
         name: "pidfile",
         unit: "path",
         default: "",
-        help: "A file for the id of the process. Not set: none is written.",
+        help: "The file that the process id is written to. Not set: no file.",
         read: |config, given| {
             config.paths().pid_file = given.optional(|given| given.path())?;
             Ok(())
@@ -88,8 +89,8 @@ pub(super) const fn log_level<C: Role>() -> OptionDoc<C> {
         name: "log_level",
         unit: "level",
         default: "warning",
-        help: "How much is logged: `quiet`, `critical`, `error`, `warning`, `info` (the walk of \
-               every job), `profile`, `debug`, `trace`, `garbage` or `all`.",
+        help: "The level of the log: `quiet`, `critical`, `error`, `warning`, `info` (every \
+               step of every job), `profile`, `debug`, `trace`, `garbage` or `all`.",
         read: |config, given| {
             config.logging().level = given.checked("the name of a level", |text| {
                 text.parse()
@@ -126,8 +127,8 @@ pub(super) const fn max_message_size<C: Role>() -> OptionDoc<C> {
         name: "max_message_size",
         unit: "bytes, from 4096 to 2147483647",
         default: "67108864",
-        help: "The largest message, the same on every transport. Set it alike on master and \
-               minions.",
+        help: "The largest message, on every transport. Use the same value on the master and \
+               its minions.",
         read: |config, given| {
             *config.max_message_size() =
                 given.whole(4096..=i64::from(i32::MAX), "bytes, from 4096 to 2147483647")?;
@@ -156,9 +157,9 @@ pub(super) const fn default_include<C: Role>(default: &'static str) -> OptionDoc
         name: "default_include",
         unit: "a pattern of files or a list of them",
         default,
-        help: "Files that are read after the main one, in the order of their names, relative to \
-               its folder. What a later file says counts; mappings are merged. Only in the main \
-               file.",
+        help: "Files that are read after the main one, in the order of their names, relative \
+               to its folder. Later files override earlier ones; mappings are merged. Only in \
+               the main file.",
         // Followed while the files are gathered; here its value is only judged.
         read: |_, given| {
             given.optional(|given| given.texts("a pattern of files", |_| Ok(())))?;
@@ -172,8 +173,8 @@ pub(super) const fn include<C: Role>() -> OptionDoc<C> {
         name: "include",
         unit: "a pattern of files or a list of them",
         default: "",
-        help: "Further files, read after those of `default_include`, relative to the folder of \
-               the file that names them.",
+        help: "Further files, read after those of `default_include`, relative to the folder \
+               of the including file.",
         read: |_, given| {
             given.optional(|given| given.texts("a pattern of files", |_| Ok(())))?;
             Ok(())

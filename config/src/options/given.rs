@@ -1,4 +1,4 @@
-//! The value that a file gives an option, and the kinds of values that options take.
+//! The value that a file gives to an option, and the kinds of values that options take.
 
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -13,16 +13,16 @@ use crate::yaml::{Content, Node, YamlError};
 /// The longest time that an option takes: fifty years, so that no clock overflows.
 pub(crate) const LONGEST: Duration = Duration::from_secs(50 * 365 * 86_400);
 
-/// A value in a file, and what is needed to judge it.
+/// A value in a file, with its context.
 pub(crate) struct Given<'a> {
     pub name: &'a str,
     pub node: &'a Node,
-    /// The transports that this program has; none when it does not know.
+    /// The transports of this program; none when it does not know them.
     pub schemes: &'a [&'a str],
 }
 
 impl<'a> Given<'a> {
-    /// An error about the whole value.
+    /// Returns an error about the whole value.
     pub fn wrong(&self, takes: &str) -> YamlError {
         self.wrong_at(self.node, takes)
     }
@@ -32,7 +32,7 @@ impl<'a> Given<'a> {
         self.error(node, format!("takes {takes}, not {shown}"))
     }
 
-    /// An error about the whole value, in words of its own after the option's name.
+    /// Returns an error about the whole value, with its own words after the option's name.
     pub fn refuse(&self, message: impl std::fmt::Display) -> YamlError {
         self.error(self.node, message)
     }
@@ -57,7 +57,7 @@ impl<'a> Given<'a> {
         }
     }
 
-    /// None for nothing or empty text, else what `read` makes of it.
+    /// Returns none for no or empty text, otherwise the result of `read`.
     pub fn optional<T>(
         &self,
         read: impl FnOnce(&Self) -> Result<T, YamlError>,
@@ -79,12 +79,12 @@ impl<'a> Given<'a> {
         }
     }
 
-    /// Text that is not empty.
+    /// Returns text that is not empty.
     pub fn text(&self, what: &str) -> Result<&'a str, YamlError> {
         self.text_at(self.node, what)
     }
 
-    /// One text or a list of them, each with `check`ed content. At least one.
+    /// Returns one text or a list of them, each `check`ed. At least one.
     pub fn texts<T>(
         &self,
         what: &str,
@@ -102,7 +102,7 @@ impl<'a> Given<'a> {
         nodes.iter().map(read).collect()
     }
 
-    /// What `check` makes of a text.
+    /// Returns the result of `check` for a text.
     pub fn checked<T>(
         &self,
         what: &str,
@@ -111,7 +111,7 @@ impl<'a> Given<'a> {
         check(self.text(what)?).map_err(|why| self.error(self.node, why))
     }
 
-    /// A truth value.
+    /// Returns a truth value.
     pub fn flag(&self) -> Result<bool, YamlError> {
         match self.scalar() {
             Some(Value::Bool(value)) => Ok(*value),
@@ -119,7 +119,7 @@ impl<'a> Given<'a> {
         }
     }
 
-    /// The number, also when it stands in quotes, as templates like to write it.
+    /// Returns the number, also when it stands in quotes, as templates often write it.
     fn number(&self) -> Option<Value> {
         match self.scalar()? {
             Value::Text(text) => Some(scalar::resolve(text)),
@@ -127,7 +127,7 @@ impl<'a> Given<'a> {
         }
     }
 
-    /// A whole number.
+    /// Returns a whole number.
     pub fn whole<T>(&self, range: RangeInclusive<i64>, what: &str) -> Result<T, YamlError>
     where
         T: TryFrom<i64>,
@@ -139,17 +139,17 @@ impl<'a> Given<'a> {
             .ok_or_else(|| self.wrong(what))
     }
 
-    /// A port; 0 asks the system for a free one.
+    /// Returns a port; 0 asks the system for a free one.
     pub fn port(&self) -> Result<u16, YamlError> {
         self.whole(0..=65_535, "a port from 0 (any free one) to 65535")
     }
 
-    /// Seconds above zero, or from zero on.
+    /// Returns seconds above zero, or from zero on.
     pub fn seconds(&self, zero: bool) -> Result<Duration, YamlError> {
         self.time(1.0, "seconds", zero)
     }
 
-    /// Milliseconds above zero.
+    /// Returns milliseconds above zero.
     pub fn milliseconds(&self) -> Result<Duration, YamlError> {
         self.time(1e-3, "milliseconds", false)
     }
@@ -170,7 +170,7 @@ impl<'a> Given<'a> {
             })
     }
 
-    /// A path of a file or a folder on this machine.
+    /// Returns a path on this machine.
     pub fn path(&self) -> Result<PathBuf, YamlError> {
         self.checked("a path", |text| {
             if text.contains("://") {
@@ -183,7 +183,7 @@ impl<'a> Given<'a> {
         })
     }
 
-    /// The name of a transport that there is.
+    /// Returns the name of a known transport.
     pub fn scheme(&self, text: &str) -> Result<String, String> {
         if self.schemes.is_empty() || self.schemes.contains(&text) {
             return Ok(text.to_owned());
@@ -198,7 +198,7 @@ impl<'a> Given<'a> {
     }
 }
 
-/// A value in an error: what it is, and at most the beginning of it.
+/// Describes a value for an error: its type, and at most its beginning.
 fn describe(node: &Node) -> String {
     match &node.content {
         Content::List(nodes) if nodes.is_empty() => "an empty list".to_owned(),

@@ -56,7 +56,7 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
         name: "publish_port",
         unit: "port, 0 for any free one",
         default: "4505",
-        help: "Where jobs are published, for transports that have publications apart.",
+        help: "The port for publications, on transports that use a second port for them.",
         read: |config, given| {
             config.publish_port = given.port()?;
             Ok(())
@@ -66,21 +66,21 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
         name: "ret_port",
         unit: "port, 0 for any free one",
         default: "4506",
-        help: "Where requests are taken; a transport with one port uses this one.",
+        help: "The port for requests, and for everything on transports that use one port.",
         read: |config, given| {
             config.ret_port = given.port()?;
             Ok(())
         },
     },
     common::transport(
-        "The transports that are served, all at once. Not set: the one that this build prefers. \
-         Options of a transport stand in a section with its name.",
+        "The transports to serve, all at once. Not set: the default of this build. Transport options \
+         go in a section named after the transport.",
     ),
     OptionDoc {
         name: "ipc_transport",
         unit: "a scheme",
         default: "",
-        help: "The transport of the local sockets. Not set: the one that this build prefers.",
+        help: "The transport of the local sockets. Not set: the default of this build.",
         read: |config, given| {
             config.ipc_transport = given.optional(|given| {
                 given.checked("the name of a transport", |text| given.scheme(text))
@@ -92,7 +92,7 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
         name: "worker_threads",
         unit: "threads, from 1 to 1024",
         default: "",
-        help: "Threads of the runtime. Not set: one for each core.",
+        help: "The number of threads of the runtime. Not set: one for each core.",
         read: |config, given| {
             config.worker_threads = given
                 .optional(|given| given.whole(1..=1024, "a number of threads from 1 to 1024"))?;
@@ -113,7 +113,8 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
         name: "open_mode",
         unit: "True or False",
         default: "False",
-        help: "Accept every key, also one that differs from the known one. For emergencies only.",
+        help: "Accept every key, even one that differs from the known key of its id. For \
+               emergencies only.",
         read: |config, given| {
             config.open_mode = given.flag()?;
             Ok(())
@@ -123,7 +124,7 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
         name: "timeout",
         unit: "seconds",
         default: "5",
-        help: "How long the command line waits for minions that give no sign of life.",
+        help: "How long the command line waits for minions that show no sign of life.",
         read: |config, given| {
             config.timeout = given.seconds(false)?;
             Ok(())
@@ -144,7 +145,7 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
         name: "heartbeat_interval",
         unit: "seconds",
         default: "15",
-        help: "How often minions show that they live. Set here and told to them.",
+        help: "How often minions send a heartbeat. Minions take the value from their master.",
         read: |config, given| {
             config.heartbeat_interval = given.seconds(false)?;
             Ok(())
@@ -154,7 +155,7 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
         name: "job_ttl",
         unit: "seconds",
         default: "60",
-        help: "How long a minion may begin a job after it was published.",
+        help: "How long after its publication a minion may begin a job.",
         read: |config, given| {
             config.job_ttl = given.seconds(false)?;
             Ok(())
@@ -166,7 +167,7 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
         name: "max_minions",
         unit: "minions",
         default: "0",
-        help: "The most minions that are connected at once; 0 for no bound.",
+        help: "The largest number of connected minions; 0 for no limit.",
         read: |config, given| {
             config.max_minions =
                 given.whole(0..=i64::MAX, "a number of minions, 0 for no bound")?;
@@ -177,7 +178,8 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
         name: "max_pending_keys",
         unit: "keys, 1 or more",
         default: "10000",
-        help: "The most keys that wait to be accepted; further minions are told to come later.",
+        help: "The largest number of pending keys; further minions are refused until there is \
+               room.",
         read: |config, given| {
             config.max_pending_keys = given.whole(1..=i64::MAX, "a number of keys, 1 or more")?;
             Ok(())
@@ -190,8 +192,7 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
     common::pidfile(),
     common::log_level(),
     common::log_file(
-        "Where the log is written, by custom `/var/log/saline/master`. Not set: the \
-                      standard error output.",
+        "The file of the log, usually `/var/log/saline/master`. Not set: the standard error output.",
     ),
     common::default_include(MasterConfig::DEFAULT_INCLUDE),
     common::include(),

@@ -47,7 +47,7 @@ const OPTIONS: &[OptionDoc<MinionConfig>] = &[
         name: "master_port",
         unit: "port",
         default: "4506",
-        help: "Where the master takes requests, when `master` names no port.",
+        help: "The master's port for requests, if `master` contains no port.",
         read: |config, given| {
             config.master_port = given.whole(1..=65_535, "a port from 1 to 65535")?;
             for master in &mut config.master {
@@ -60,7 +60,7 @@ const OPTIONS: &[OptionDoc<MinionConfig>] = &[
         name: "master",
         unit: "host, host:port, or a list of them",
         default: "salt",
-        help: "The hosts of the one master, tried in this order.",
+        help: "The addresses of the master, tried in this order.",
         read: |config, given| {
             let port = config.master_port;
             config.master = given.texts("a host, host:port, or a list of them", |text| {
@@ -78,7 +78,7 @@ const OPTIONS: &[OptionDoc<MinionConfig>] = &[
         name: "id",
         unit: "1 to 255 of A-Z a-z 0-9 . _ -",
         default: "",
-        help: "The minion's name. Not set: the name of the host.",
+        help: "The minion's id. Not set: the host's name.",
         read: |config, given| {
             config.id = given.optional(|given| {
                 given.checked("an id", |text| {
@@ -89,15 +89,16 @@ const OPTIONS: &[OptionDoc<MinionConfig>] = &[
         },
     },
     common::transport(
-        "The transports to reach the master by, the preferred one first. Not set: the one that \
-         this build prefers. Options of a transport stand in a section with its name.",
+        "The transports to reach the master by, the preferred one first. Not set: the default of this \
+         build. Transport options go in a section named after the transport.",
     ),
     OptionDoc {
         name: "master_finger",
         unit: "fingerprint",
         default: "",
-        help: "What `saline-key -F master` shows on the master; another is refused. Not set: the \
-               first identity that answers is trusted from then on.",
+        help: "The master's fingerprint, as `saline-key -F master` prints it on the master; \
+               another master is refused. Not set: the first master that answers is trusted \
+               from then on.",
         read: |config, given| {
             config.master_finger = given.optional(|given| {
                 given.checked("a fingerprint", |text| {
@@ -116,7 +117,7 @@ const OPTIONS: &[OptionDoc<MinionConfig>] = &[
         name: "acceptance_wait_time",
         unit: "seconds",
         default: "10",
-        help: "How often a minion whose key is not accepted asks again.",
+        help: "How often a minion asks again whether its key was accepted.",
         read: |config, given| {
             config.acceptance_wait = given.seconds(false)?;
             Ok(())
@@ -126,7 +127,8 @@ const OPTIONS: &[OptionDoc<MinionConfig>] = &[
         name: "acceptance_wait_time_max",
         unit: "seconds",
         default: "0",
-        help: "Up to which that wait doubles each time; 0 leaves it the same.",
+        help: "The largest interval of such questions: the interval doubles each time up to \
+               this value; 0 keeps it constant.",
         read: |config, given| {
             config.acceptance_wait_max = given.seconds(true)?;
             Ok(())
@@ -136,7 +138,7 @@ const OPTIONS: &[OptionDoc<MinionConfig>] = &[
         name: "recon_default",
         unit: "milliseconds",
         default: "200",
-        help: "The first wait before connecting again.",
+        help: "The first delay before the minion reconnects.",
         read: |config, given| {
             config.reconnect_first = given.milliseconds()?;
             Ok(())
@@ -146,7 +148,7 @@ const OPTIONS: &[OptionDoc<MinionConfig>] = &[
         name: "recon_max",
         unit: "milliseconds",
         default: "10000",
-        help: "The longest such wait; never below the first.",
+        help: "The largest delay before the minion reconnects; at least the first.",
         read: |config, given| {
             config.reconnect_max = given.milliseconds()?;
             Ok(())
@@ -158,7 +160,7 @@ const OPTIONS: &[OptionDoc<MinionConfig>] = &[
         name: "process_count_max",
         unit: "jobs, -1 for the default",
         default: "128",
-        help: "Jobs that run at once; the others wait.",
+        help: "The largest number of jobs that run at once; further jobs wait.",
         read: |config, given| {
             let takes = "a number of jobs from 1 to 65535, or -1 for the default";
             let count: i64 = given.whole(-1..=65_535, takes)?;
@@ -175,8 +177,8 @@ const OPTIONS: &[OptionDoc<MinionConfig>] = &[
         name: "spool_sync",
         unit: "crash or always",
         default: "crash",
-        help: "What a return that waits to be sent survives: `crash` is the end of the process, \
-               `always` also a loss of power, at the price of a write to the disk for each.",
+        help: "What undelivered returns survive: `crash` a crash of the process, `always` \
+               also a power loss, at the cost of one sync of the disk for each return.",
         read: |config, given| {
             config.spool_sync_always = match given.text("`crash` or `always`")? {
                 "crash" => false,
@@ -190,7 +192,7 @@ const OPTIONS: &[OptionDoc<MinionConfig>] = &[
         name: "grains",
         unit: "a mapping",
         default: "{}",
-        help: "Facts about this machine that the operator adds. Those of later files join in.",
+        help: "Additional facts about this machine. Grains of later files are merged.",
         read: |config, given| {
             match &given.node.content {
                 Content::Map(_) => {
@@ -211,14 +213,13 @@ const OPTIONS: &[OptionDoc<MinionConfig>] = &[
     common::pidfile(),
     common::log_level(),
     common::log_file(
-        "Where the log is written, by custom `/var/log/saline/minion`. Not set: the \
-                      standard error output.",
+        "The file of the log, usually `/var/log/saline/minion`. Not set: the standard error output.",
     ),
     common::default_include(MinionConfig::DEFAULT_INCLUDE),
     common::include(),
 ];
 
-/// Takes `new` into `old`: mappings inside are merged, everything else is replaced.
+/// Merges `new` into `old`: mappings inside are merged, everything else is replaced.
 fn merge(old: &mut Vec<(String, Value)>, new: Vec<(String, Value)>) {
     for (name, value) in new {
         match (old.iter_mut().find(|(known, _)| *known == name), value) {

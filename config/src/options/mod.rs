@@ -1,4 +1,5 @@
-//! The options: one table for each role, which reads the files and writes the documentation.
+//! The options: one table for each role, from which files are read and the documentation is
+//! written.
 
 mod common;
 mod given;
@@ -16,20 +17,19 @@ use crate::paths::place;
 use crate::yaml::YamlError;
 use crate::{Logging, Paths};
 
-/// One option of a role's configuration `C`: what the loader does with it, and what the
-/// operators' documentation says about it.
+/// An option of a role's configuration `C`: how it is read, and its documentation.
 #[derive(Debug, Clone, Copy)]
 pub struct OptionDoc<C> {
-    /// Its name in the file; Salt's, where Salt has it.
+    /// The name in the file; Salt's, where Salt has it.
     pub name: &'static str,
-    /// What it takes, with the unit.
+    /// The kind of value, with the unit.
     pub unit: &'static str,
-    /// Its default as it would be written in the file; empty when it is not set by default, and
-    /// then [`help`](Self::help) says what happens.
+    /// The default as it would be written in the file; empty when it is not set by default, and
+    /// then [`help`](Self::help) explains the effect.
     pub default: &'static str,
-    /// What it does.
+    /// The documentation.
     pub help: &'static str,
-    /// Takes the value into the configuration.
+    /// Reads the value into the configuration.
     pub(crate) read: fn(&mut C, &Given<'_>) -> Result<(), YamlError>,
 }
 
@@ -40,13 +40,13 @@ pub type TransportOptions = BTreeMap<String, Vec<(String, OptionValue)>>;
 pub(crate) trait Role: Default + 'static {
     /// The name of the file.
     const FILE: &'static str;
-    /// Which files are read after it unless `default_include` says otherwise.
+    /// The files that are read after the main one by default.
     const DEFAULT_INCLUDE: &'static str;
-    /// What it accepts. An option that the value of another depends on stands before that one.
+    /// The options. An option that the value of another depends on stands before that one.
     const OPTIONS: &'static [OptionDoc<Self>];
     /// Whether the other role has an option of that name.
     fn is_of_other_role(name: &str) -> bool;
-    /// The other role.
+    /// The name of the other role.
     const OTHER: &'static str;
 
     fn paths(&mut self) -> &mut Paths;
@@ -56,7 +56,7 @@ pub(crate) trait Role: Default + 'static {
     fn tls(&mut self) -> &mut Option<saline_protocol::transport::Tls>;
     fn transport_options(&mut self) -> &mut TransportOptions;
 
-    /// After the last option: what depends on several of them.
+    /// Completes the configuration with values that depend on several options.
     fn finish(&mut self) {
         self.place_paths();
     }

@@ -1,4 +1,4 @@
-//! Salt's `ssl`: certificates and keys, read where they are named.
+//! Salt's `ssl`: certificates and keys.
 
 use std::sync::Arc;
 
@@ -8,7 +8,8 @@ use saline_protocol::transport::{Tls, VerifyPeer};
 use super::given::Given;
 use crate::yaml::{Content, YamlError};
 
-/// The files are read here, so that a wrong path is told with the place that names it.
+/// Reads the option and its files, so that an error about a file has the place in the
+/// configuration.
 pub(super) fn read(given: &Given<'_>) -> Result<Option<Tls>, YamlError> {
     let entries = match &given.node.content {
         Content::Scalar(Value::Null | Value::Bool(false)) => return Ok(None),

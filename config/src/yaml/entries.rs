@@ -16,7 +16,7 @@ pub(super) struct Entries {
 impl Entries {
     pub fn insert(&mut self, key: Key, value: Node) -> Result<(), YamlError> {
         if let Some(line) = self.lines.insert(key.name.clone(), key.position.line) {
-            let message = format!("{:?} stands twice, first in line {line}", key.name);
+            let message = format!("{:?} occurs twice, first in line {line}", key.name);
             return Err(key.position.error(message));
         }
         self.own.push((key, value));

@@ -1,4 +1,4 @@
-//! Why the store could not.
+//! The errors of the job store.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -6,28 +6,28 @@ use std::sync::Arc;
 
 use saline_protocol::message::Jid;
 
-/// Why the job store could not do what it was asked to. One failed commit answers every caller
-/// whose command was in it, so an error can be cloned.
+/// The reason why the job store failed. One failed commit answers every caller whose command was in
+/// it, so an error can be cloned.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// The file or its folder cannot be made or opened.
+    /// The file or its folder cannot be created or opened.
     #[error("the job store {}: {source}", path.display())]
     Io {
-        /// Which.
+        /// The file or folder.
         path: PathBuf,
-        /// Why.
+        /// The error of the file system.
         source: Arc<io::Error>,
     },
-    /// The file is there but cannot be used as a store.
+    /// The file exists but is no usable store.
     #[error("the job store {}: {source}", path.display())]
     Open {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The error of SQLite.
         source: Arc<rusqlite::Error>,
     },
-    /// A later version has written it.
+    /// The file was written by a later version.
     #[error("the job store has version {found}, and this program knows versions up to {known}")]
     TooNew {
         /// The version of the file.
@@ -35,21 +35,21 @@ pub enum StoreError {
         /// The last version that this build knows.
         known: i64,
     },
-    /// There is no room on the disk. Nothing of the command was kept.
+    /// The disk is full. No part of the command was kept.
     #[error("the disk of the job store is full")]
     Full,
-    /// Another job has this id.
-    #[error("there is a job {0} already")]
+    /// Another job has the same jid.
+    #[error("job {0} exists already")]
     JidTaken(Jid),
-    /// What the store holds is not what was written: somebody else changed it.
-    #[error("the job store holds what is not {what}: {found}")]
+    /// The store holds a value that no version writes: the file was changed from outside.
+    #[error("the job store is damaged: expected {what}, found {found}")]
     Corrupt {
-        /// What was expected.
+        /// The expected value.
         what: &'static str,
-        /// What is there.
+        /// The value in the store.
         found: String,
     },
-    /// SQLite failed. Nothing of the command was kept.
+    /// SQLite failed. No part of the command was kept.
     #[error("the job store: {0}")]
     Database(#[source] Arc<rusqlite::Error>),
     /// The store was closed.

@@ -2,7 +2,7 @@
 //!
 //! A jid is counted as microseconds since 1970 and only written as `%Y%m%d%H%M%S%f`. One more than
 //! `…59999999` is the next minute and not `…60000000`, so every jid is a time that exists, has
-//! twenty digits, and sorts as text in the order in which it was given out.
+//! twenty digits, and sorts as text in the order of creation.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -12,22 +12,22 @@ use time::{Date, Month, OffsetDateTime, PrimitiveDateTime, Time};
 /// The last microsecond of the year 9999, the last one that twenty digits can write.
 const LAST: i64 = 253_402_300_799_999_999;
 
-/// Gives out jids, each above the one before.
+/// Creates jids, each above the one before.
 #[derive(Debug, Default)]
 pub(super) struct JidSource {
     last: Option<i64>,
 }
 
 impl JidSource {
-    /// One that goes on after `last`.
+    /// Creates a source that continues after `last`.
     pub(super) fn after(last: Option<&Jid>) -> Self {
         Self {
             last: last.and_then(to_micros),
         }
     }
 
-    /// `max(last + 1, now)`. At the end of the year 9999 it stands still, and publishing under the
-    /// same jid twice is refused by the store.
+    /// Returns `max(last + 1, now)` as a jid. At the end of the year 9999 it stays the same, and
+    /// the store refuses to publish under the same jid twice.
     pub(super) fn next(&mut self, now: SystemTime) -> Jid {
         let now = now
             .duration_since(UNIX_EPOCH)
@@ -58,7 +58,7 @@ fn from_micros(micros: i64) -> Jid {
     Jid::parse(&text).expect("a time between the years 1970 and 9999 has twenty digits")
 }
 
-/// Reads one; none when its digits are no time.
+/// Parses a jid; none when its digits are no valid time.
 pub(super) fn to_micros(jid: &Jid) -> Option<i64> {
     let digits = |from: usize, to: usize| jid.as_str()[from..to].parse::<u32>().ok();
     let small = |from, to| digits(from, to).and_then(|n| u8::try_from(n).ok());

@@ -1,12 +1,13 @@
-//! The job store: what was published, to whom it was offered, and what came back. One SQLite file,
-//! and the truth about every job; the event bus is only its news.
+//! The job store: jobs, their offers to minions, and returns. One SQLite file, which is the truth
+//! about every job; events only report its changes.
 //!
-//! Whatever is acknowledged has been committed and synced to the disk. All writing is done by one
-//! thread, which commits whatever is queued at once; reading is done by another.
+//! Every acknowledged change has been committed and synced to the disk. One thread does all
+//! writing, and commits whatever is queued at once; another thread reads.
 
 mod error;
 mod jid;
 mod lookup;
+mod next_expiry;
 mod offers;
 mod prune;
 mod publish;
@@ -20,13 +21,13 @@ mod worker;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, PoisonError};
-use std::time::UNIX_EPOCH;
 
 use rusqlite::Connection;
 use saline_protocol::message::{Jid, MasterTime};
 use saline_protocol::transport::Clock;
 
 pub use error::StoreError;
+pub use next_expiry::NextExpiry;
 pub use offers::may_become;
 pub use publish::{Committed, OUTCOME_KEPT};
 pub use returns::ReturnedPage;
@@ -34,23 +35,25 @@ pub use returns::ReturnedPage;
 use jid::JidSource;
 use worker::Worker;
 
+use crate::wire_time::master_time;
+
 /// The job store. Every method may be called from any task at once.
 ///
-/// Dropping it does what is queued and joins its threads, which blocks; [`close`](Self::close)
-/// does the same without blocking a runtime.
+/// Dropping the store finishes the queued work and joins its threads, which blocks;
+/// [`close`](Self::close) does the same without blocking a runtime.
 pub struct JobStore {
     clock: Clock,
     jids: Mutex<JidSource>,
-    /// Whether no rows of removed jobs can be left.
+    /// Whether rows of removed jobs are known to be gone.
     swept: AtomicBool,
-    /// Before the writer, which empties the log when it is the last.
+    /// Dropped before the writer: the last connection to close empties the log.
     reader: Worker,
     writer: Worker,
 }
 
 impl JobStore {
-    /// Opens the store at `path`, making the file (0600), its folder (0700) and its tables as
-    /// needed. Blocks on the disk: for the start of a daemon.
+    /// Opens the store at `path`; creates the file (0600), its folder (0700) and its tables as
+    /// needed. Blocks on the disk, so for the start of a daemon.
     ///
     /// # Errors
     /// When the file cannot be opened, is no store, or was written by a later version.
@@ -70,17 +73,17 @@ impl JobStore {
         })
     }
 
-    /// Does what is queued, refuses what comes later with [`StoreError::Closed`], and ends the
+    /// Finishes the queued work, refuses later calls with [`StoreError::Closed`], and ends the
     /// threads.
     ///
     /// # Cancel safety
-    /// When it is dropped the threads end by themselves.
+    /// The threads end by themselves when the future is dropped.
     pub async fn close(&self) {
         self.reader.close().await;
         self.writer.close().await;
     }
 
-    /// A new jid: the time, made to rise above every jid given out or stored before.
+    /// Returns a new jid: the time, or one above the highest jid so far.
     pub fn next_jid(&self) -> Jid {
         self.jids
             .lock()
@@ -88,17 +91,13 @@ impl JobStore {
             .next(self.clock.wall())
     }
 
-    /// Now, as the store counts it.
+    /// Returns the master's time, which the store notes with what it writes.
     fn now(&self) -> MasterTime {
-        self.clock
-            .wall()
-            .duration_since(UNIX_EPOCH)
-            .map_or(0, |since| {
-                MasterTime::try_from(since.as_millis()).unwrap_or(MasterTime::MAX)
-            })
+        master_time(self.clock)
     }
 
-    /// Has the writer do something, in a transaction with others. `bytes` is about what it carries.
+    /// Runs `act` on the writer's thread, in a transaction with other calls. `bytes` is about the
+    /// size of its data.
     async fn write<T, F>(&self, bytes: usize, act: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
@@ -107,7 +106,7 @@ impl JobStore {
         self.writer.call(bytes, act).await
     }
 
-    /// Has the reader do something.
+    /// Runs `act` on the reader's thread.
     async fn read<T, F>(&self, act: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
@@ -123,7 +122,7 @@ impl std::fmt::Debug for JobStore {
     }
 }
 
-/// The highest jid that is a time. There is no other unless somebody put it there.
+/// Returns the highest jid that is a valid time. A jid that is none was put there from outside.
 fn last_jid(connection: &Connection) -> Result<Option<Jid>, StoreError> {
     let mut statement = connection.prepare("SELECT jid FROM jobs ORDER BY jid DESC")?;
     let mut found = statement.query([])?;

@@ -1,24 +1,24 @@
-//! Where each minion stands with a job, and which way it may go from there.
+//! The states of minions in jobs, and the allowed changes.
 
 use rusqlite::{Connection, OptionalExtension, params};
 use saline_protocol::message::{Jid, Job, MasterTime, MinionId, OfferState};
 
 use super::{JobStore, StoreError, rows};
 
-/// Jobs in one answer to a minion that asks what it has missed.
+/// The largest number of jobs in the answer to a minion that asks for missed jobs.
 const PENDING_JOBS: usize = 256;
 
-/// Bytes in one such answer, but for a single job that is larger.
+/// The largest size of that answer in bytes, except for a single larger job.
 const PENDING_BYTES: usize = 4 * 1024 * 1024;
 
-/// Jobs of one heartbeat that are looked at.
+/// The largest number of jobs that is taken from one heartbeat.
 const RUNNING_JOBS: usize = 1_024;
 
-/// Offers that expire in one transaction.
+/// The number of offers that expire in one transaction.
 const EXPIRING: i64 = 1_000;
 
-// These name their index: the tables are large, what is open is little, and a plan that scans must
-// fail rather than be slow.
+// These queries name their index: the tables are large, the open offers few, and a query that would
+// scan the table must fail rather than be slow.
 
 const PENDING: &str = "
     FROM offers INDEXED BY offers_open JOIN jobs ON jobs.jid = offers.jid
@@ -36,8 +36,8 @@ pub(super) const NEXT_EXPIRY: &str = "
         SELECT jid FROM offers INDEXED BY offers_open WHERE state IN (0, 2)
     )";
 
-/// Whether an offer may go from one state to the other. It never goes back, and leaves a final
-/// state only when a return comes late.
+/// Whether an offer may change from one state to the other. It never goes back, and leaves a final
+/// state only for a late return.
 pub fn may_become(from: OfferState, to: OfferState) -> bool {
     use OfferState::{Declined, Expired, NotConnected, Offered, Queued, Returned, Running};
     match from {
@@ -49,15 +49,15 @@ pub fn may_become(from: OfferState, to: OfferState) -> bool {
 }
 
 impl JobStore {
-    /// Moves the offer of a job to a minion to another state, if it [may go there](may_become).
-    /// Says whether it did. Only [`store_return`](Self::store_return) makes one returned, so that
-    /// none stands as returned without its return.
+    /// Changes the state of an offer if the change is [allowed](may_become). Returns whether it
+    /// was. Only [`store_return`](Self::store_return) sets `Returned`, so that every offer in that
+    /// state has its return.
     ///
     /// # Errors
-    /// What SQLite says. Nothing was changed.
+    /// When SQLite fails; nothing was changed.
     ///
     /// # Cancel safety
-    /// A call that is dropped may have moved it or not. It may be made again.
+    /// A dropped call may have changed the state or not. It may be repeated.
     pub async fn set_state(
         &self,
         jid: &Jid,
@@ -78,14 +78,14 @@ impl JobStore {
         .await
     }
 
-    /// Notes what a minion says it runs, as heartbeats do. Returns the jobs that were not known to
-    /// run before. Of more than 1,024 jobs the rest is left.
+    /// Marks jobs as running that a minion reports in a heartbeat. Returns those that were not
+    /// running before. Of more than 1,024 jobs the rest is ignored.
     ///
     /// # Errors
-    /// What SQLite says. Nothing was changed.
+    /// When SQLite fails; nothing was changed.
     ///
     /// # Cancel safety
-    /// A call that is dropped may have noted it or not. It may be made again.
+    /// A dropped call may have changed the states or not. It may be repeated.
     pub async fn mark_running(
         &self,
         minion: &MinionId,
@@ -112,15 +112,15 @@ impl JobStore {
         .await
     }
 
-    /// The jobs that a minion may still begin, the oldest first: unexpired, offered to it or
-    /// queued for it. One that has begun is not among them: if a crash interrupted it, the minion
-    /// answers for it by itself. Bounded: what does not fit comes when these are begun.
+    /// Returns the jobs that a minion may still begin, the oldest first: unexpired, and offered to
+    /// it or queued for it. Running jobs are not included: if a crash interrupted one, the minion
+    /// returns it by itself. The size is bounded; further jobs follow when these have begun.
     ///
     /// # Errors
-    /// What SQLite says.
+    /// When SQLite fails.
     ///
     /// # Cancel safety
-    /// Nothing is changed.
+    /// The call changes nothing.
     pub async fn pending_jobs(
         &self,
         minion: &MinionId,
@@ -131,13 +131,13 @@ impl JobStore {
             .await
     }
 
-    /// Where every expected minion of a job stands, by id. None when there is no such job.
+    /// Returns the state of every expected minion of a job, by id; none if there is no such job.
     ///
     /// # Errors
-    /// What SQLite says.
+    /// When SQLite fails.
     ///
     /// # Cancel safety
-    /// Nothing is changed.
+    /// The call changes nothing.
     pub async fn states(
         &self,
         jid: &Jid,
@@ -153,13 +153,15 @@ impl JobStore {
         .await
     }
 
-    /// Ends the offers that nobody has begun in time, and returns them: oldest job first.
+    /// Expires the offers that no minion has begun in time, and returns them, those of the oldest
+    /// job first.
     ///
     /// # Errors
-    /// What SQLite says. Those that expired before it failed stay so, and their events are lost.
+    /// When SQLite fails. Offers that expired before the failure stay expired, and their events are
+    /// lost.
     ///
     /// # Cancel safety
-    /// When it is dropped some may have expired whose events nobody fires.
+    /// A dropped call may have expired offers whose events are never fired.
     pub async fn expire(&self, now: MasterTime) -> Result<Vec<(Jid, MinionId)>, StoreError> {
         let mut all = Vec::new();
         loop {
@@ -174,13 +176,13 @@ impl JobStore {
         }
     }
 
-    /// When the next offer expires that can still be begun; none when there is none.
+    /// Returns the time at which the next open offer expires; none if no offer is open.
     ///
     /// # Errors
-    /// What SQLite says.
+    /// When SQLite fails.
     ///
     /// # Cancel safety
-    /// Nothing is changed.
+    /// The call changes nothing.
     pub async fn next_expiry(&self) -> Result<Option<MasterTime>, StoreError> {
         self.read(|connection| {
             let next: Option<i64> = connection
@@ -204,7 +206,7 @@ fn find(
     number.map(rows::state).transpose()
 }
 
-/// Sets the state of an offer that is there.
+/// Sets the state of an existing offer.
 pub(super) fn put(
     connection: &Connection,
     jid: &str,
@@ -225,7 +227,7 @@ pub(super) fn put(
     Ok(())
 }
 
-/// Until when a job may be begun; none when there is no such job.
+/// Returns the time until which a job may begin; none if there is no such job.
 pub(super) fn expires(
     connection: &Connection,
     jid: &Jid,
@@ -235,7 +237,7 @@ pub(super) fn expires(
     found.next()?.map(|row| rows::time(row, 0)).transpose()
 }
 
-/// Where each stands, by id.
+/// Returns the states of a job's minions, by id.
 pub(super) fn states(
     connection: &Connection,
     jid: &Jid,

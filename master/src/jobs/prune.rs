@@ -1,8 +1,7 @@
-//! What is older than it is kept for goes, a little in each transaction, so that returns do not
-//! wait for it.
+//! Deletes expired jobs in small transactions, so that pruning never blocks returns.
 //!
-//! A job's own row goes first: from then on the job is unknown. Then go its returns and offers.
-//! Rows that a crash leaves between the two are found at the first pruning after it.
+//! A job's own row is deleted first, which makes the job unknown; then its returns and offers. Rows
+//! that a crash leaves between the two are found at the first pruning after it.
 
 use std::sync::atomic::Ordering;
 
@@ -11,29 +10,29 @@ use saline_protocol::message::{Jid, MasterTime};
 
 use super::{JobStore, StoreError, publish, rows};
 
-/// Jobs that become unknown in one transaction.
+/// The number of jobs that are deleted in one transaction.
 const JOBS: i64 = 64;
 
-/// Rows that go in one transaction.
+/// The number of rows that are deleted in one transaction.
 const ROWS: usize = 1_000;
 
-/// Bytes of payloads that go in one transaction.
+/// The bytes of payloads that are deleted in one transaction.
 const BYTES: usize = 16 * 1024 * 1024;
 
-/// Pages of 4 KiB that are given back to the file system in one transaction.
+/// The pages of 4 KiB that are returned to the file system in one transaction.
 const PAGES: i64 = 4_096;
 
 impl JobStore {
-    /// Removes jobs that were published before `before`, with all that belongs to them, and
-    /// outcomes that are no longer kept. A job stays that may still be begun, or that a minion has
-    /// said since then that it runs; and so does the newest in any case, so that jids go on rising
-    /// after a restart. Returns the number of jobs that went.
+    /// Deletes the jobs that were published before `before` with their offers and returns, and expired
+    /// outcomes. Keeps jobs that may still begin, jobs that a minion has reported as running since
+    /// `before`, and always the newest job, so that jids keep rising after a restart. Returns the
+    /// number of deleted jobs.
     ///
     /// # Errors
-    /// What SQLite says. What went is gone, and the next call goes on.
+    /// When SQLite fails. Deletions so far stand, and the next call continues.
     ///
     /// # Cancel safety
-    /// What went is gone, and the next call goes on.
+    /// Deletions so far stand, and the next call continues.
     pub async fn prune(&self, before: MasterTime) -> Result<usize, StoreError> {
         if !self.swept.swap(false, Ordering::AcqRel) {
             let orphans = self.read(orphans).await?;
@@ -76,7 +75,7 @@ impl JobStore {
     }
 }
 
-/// Takes jobs away, and says which.
+/// Deletes the rows of some jobs, and returns their jids.
 fn remove_jobs(
     connection: &Connection,
     before: MasterTime,
@@ -102,7 +101,7 @@ fn remove_jobs(
     Ok(jids)
 }
 
-/// Takes some rows of a job away, and says whether any are left.
+/// Deletes some rows of a job. Returns whether rows are left.
 fn remove_some(connection: &Connection, jid: &Jid) -> Result<bool, StoreError> {
     let mut sizes = connection
         .prepare_cached("SELECT rowid, length(payload) FROM returns WHERE jid = ?1 LIMIT ?2")?;
@@ -145,14 +144,14 @@ fn remove_outcomes(connection: &Connection, now: MasterTime) -> Result<bool, Sto
     Ok(removed == ROWS)
 }
 
-/// Makes the file smaller by some of its free pages, and says whether there are more.
+/// Returns some free pages to the file system. Returns whether more are left.
 fn give_back(connection: &Connection) -> Result<bool, StoreError> {
     let free = |connection: &Connection| -> Result<i64, StoreError> {
         Ok(connection.pragma_query_value(None, "freelist_count", |row| row.get(0))?)
     };
     let before = free(connection)?;
     if before <= PAGES {
-        // As much as this is soon used again.
+        // This many free pages are soon used again.
         return Ok(false);
     }
     let mut statement = connection.prepare(&format!("PRAGMA incremental_vacuum({PAGES})"))?;
@@ -163,7 +162,8 @@ fn give_back(connection: &Connection) -> Result<bool, StoreError> {
     Ok(after > PAGES && after < before)
 }
 
-/// The jids of offers and returns whose job is gone. It walks from jid to jid, not from row to row.
+/// Returns the jids of offers and returns whose job is gone. Walks from jid to jid, not from row to
+/// row.
 fn orphans(connection: &Connection) -> Result<Vec<Jid>, StoreError> {
     let moment = connection.unchecked_transaction()?;
     let mut jids = Vec::new();

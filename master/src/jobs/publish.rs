@@ -1,4 +1,4 @@
-//! Jobs come into the store together with their offers and with the outcome of the request.
+//! Stores jobs together with their offers and with the outcome of the request.
 
 use rusqlite::{Connection, OptionalExtension, params};
 use saline_protocol::message::{Job, MasterTime, MinionId, OfferState, RequestId};
@@ -8,26 +8,26 @@ use super::{JobStore, StoreError, rows};
 /// How long the outcome of a request is kept, in milliseconds.
 pub const OUTCOME_KEPT: MasterTime = 10 * 60 * 1000;
 
-/// What became of a request with an effect.
+/// The result of a request with an effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use]
 pub enum Committed {
-    /// It was carried out now.
+    /// The request was carried out now.
     Now,
-    /// It had been carried out before, and nothing was done. This was its reply.
+    /// The request was carried out before; this was its reply.
     Before(Vec<u8>),
 }
 
 impl JobStore {
-    /// Stores a job, what it was offered to, and the reply to the request for it, all or nothing.
-    /// A request that has an outcome already is not carried out again.
+    /// Stores a job, its offers and the reply to its request, all or nothing. A request that has an
+    /// outcome already is not carried out again.
     ///
     /// # Errors
-    /// [`StoreError::JidTaken`] when there is such a job; what SQLite says else. Nothing was stored.
+    /// [`StoreError::JidTaken`] when there is such a job; otherwise when SQLite fails. Nothing was
+    /// stored.
     ///
     /// # Cancel safety
-    /// A call that is dropped may have stored everything or nothing; [`outcome`](Self::outcome)
-    /// knows.
+    /// A dropped call may have stored everything or nothing; [`outcome`](Self::outcome) tells.
     pub async fn publish(
         &self,
         job: &Job,
@@ -61,13 +61,13 @@ impl JobStore {
         .await
     }
 
-    /// Stores the reply to a request that had another effect than a job.
+    /// Stores the reply to a request whose effect is not a job.
     ///
     /// # Errors
-    /// What SQLite says. Nothing was stored.
+    /// When SQLite fails; nothing was stored.
     ///
     /// # Cancel safety
-    /// A call that is dropped may have stored it or not.
+    /// A dropped call may have stored the reply or not.
     pub async fn record_outcome(
         &self,
         request_id: RequestId,
@@ -84,13 +84,13 @@ impl JobStore {
         .await
     }
 
-    /// The reply to a request of the last ten minutes, if it has been carried out.
+    /// Returns the reply to a request of the last ten minutes that was carried out.
     ///
     /// # Errors
-    /// What SQLite says.
+    /// When SQLite fails.
     ///
     /// # Cancel safety
-    /// Nothing is changed.
+    /// The call changes nothing.
     pub async fn outcome(&self, request_id: RequestId) -> Result<Option<Vec<u8>>, StoreError> {
         let now = self.now();
         self.read(move |connection| outcome(connection, request_id, now))
@@ -110,7 +110,7 @@ fn outcome(
     Ok(reply)
 }
 
-/// Outcomes of this time and before are forgotten.
+/// Returns the time up to which outcomes are forgotten.
 pub(super) fn oldest_outcome(now: MasterTime) -> i64 {
     rows::from_time(now.saturating_sub(OUTCOME_KEPT))
 }

@@ -1,4 +1,4 @@
-//! Returns come in, each once, and are read in pages.
+//! Stores returns, each once, and reads them in pages.
 
 use rusqlite::{Connection, OptionalExtension, params};
 use saline_protocol::message::{
@@ -7,29 +7,28 @@ use saline_protocol::message::{
 
 use super::{JobStore, StoreError, offers, rows};
 
-/// Some returns of a job, and where all its minions stood at the same moment.
+/// A page of the returns of a job, and the states of all its minions at the same moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReturnedPage {
-    /// By id.
+    /// Returns in the order of the minions' ids.
     pub returns: Vec<StoredReturn>,
-    /// Whether there are more after the last of these.
+    /// Whether more returns follow the last of these.
     pub more: bool,
-    /// Where every expected minion stands, by id. A return of each that stands as returned is in
-    /// the store.
+    /// The state of every expected minion, by id. The store has a return of each minion in the
+    /// state `Returned`.
     pub states: Vec<(MinionId, OfferState)>,
-    /// Until when the job may be begun.
+    /// The time until which minions may begin.
     pub expires: MasterTime,
 }
 
 impl JobStore {
-    /// Stores what a minion returned. The verdict comes after the commit, also when it is that the
-    /// return was there already.
+    /// Stores the return of a minion. The verdict comes after the commit, also for a duplicate.
     ///
     /// # Errors
-    /// What SQLite says. Nothing was stored, and the minion should send it again.
+    /// When SQLite fails. Nothing was stored, and the minion should send the return again.
     ///
     /// # Cancel safety
-    /// A call that is dropped may have stored it or not. It may be made again.
+    /// A dropped call may have stored the return or not. It may be repeated.
     pub async fn store_return(
         &self,
         minion: &MinionId,
@@ -43,14 +42,14 @@ impl JobStore {
         .await
     }
 
-    /// The returns of a job by minions after `after`, about `max_bytes` of them but at least one
-    /// if there is one. None when there is no such job.
+    /// Returns the returns of a job by minions after `after`: about `max_bytes`, but at least one
+    /// if there is one. None if there is no such job.
     ///
     /// # Errors
-    /// What SQLite says.
+    /// When SQLite fails.
     ///
     /// # Cancel safety
-    /// Nothing is changed.
+    /// The call changes nothing.
     pub async fn returns(
         &self,
         jid: &Jid,
@@ -59,7 +58,8 @@ impl JobStore {
     ) -> Result<Option<ReturnedPage>, StoreError> {
         let jid = jid.clone();
         self.read(move |connection| {
-            // One moment for all three, so that no minion stands as returned without its return.
+            // All three are read at one moment, so that no minion is in the state `Returned`
+            // without its return.
             let moment = connection.unchecked_transaction()?;
             let Some(expires) = offers::expires(&moment, &jid)? else {
                 return Ok(None);
@@ -83,7 +83,7 @@ fn store(
     now: MasterTime,
 ) -> Result<ReturnVerdict, StoreError> {
     let jid = returned.jid.as_str();
-    // A job that is being pruned is gone though offers of it may be left.
+    // A job that is being pruned is unknown, though some of its offers may be left.
     let offer: Option<Option<i64>> = connection
         .prepare_cached(
             "SELECT offers.state FROM jobs

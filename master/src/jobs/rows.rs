@@ -1,4 +1,4 @@
-//! What rows hold, and back.
+//! Converts rows to messages and back.
 
 use rusqlite::types::ValueRef;
 use rusqlite::{Row, Rows};
@@ -13,7 +13,7 @@ use super::StoreError;
 pub(super) const JOB: &str =
     "jobs.jid, jobs.fun, jobs.arg, jobs.tgt, jobs.tgt_type, jobs.user, jobs.created, jobs.expires";
 
-/// A job from a row that begins with [`JOB`].
+/// Reads a job from a row that begins with [`JOB`].
 pub(super) fn job(row: &Row<'_>) -> Result<Job, StoreError> {
     let kind = text(row, 4)?;
     Ok(Job {
@@ -31,7 +31,7 @@ pub(super) fn job(row: &Row<'_>) -> Result<Job, StoreError> {
     })
 }
 
-/// About the bytes of a job, to bound what is read at once.
+/// Returns about the size of a job in bytes, to bound how much is read at once.
 pub(super) fn job_size(job: &Job) -> usize {
     128 + job.fun.len()
         + job.arg.as_packed().as_bytes().len()
@@ -56,11 +56,11 @@ pub(super) fn state(number: i64) -> Result<OfferState, StoreError> {
 
 pub(super) fn time(row: &Row<'_>, column: usize) -> Result<MasterTime, StoreError> {
     let time: i64 = row.get(column)?;
-    // A time before 1970 is as good as 1970: long past.
+    // A time before 1970 is read as 1970: both are long past.
     Ok(MasterTime::try_from(time).unwrap_or(0))
 }
 
-/// A time as a column holds it; what is beyond is as far as can be.
+/// Converts a time for a column; a time beyond the column's range becomes the largest one.
 pub(super) fn from_time(time: MasterTime) -> i64 {
     i64::try_from(time).unwrap_or(i64::MAX)
 }
@@ -80,7 +80,7 @@ pub(super) fn blob<'r>(row: &'r Row<'_>, column: usize) -> Result<&'r [u8], Stor
     }
 }
 
-/// Jobs from rows that begin with [`JOB`]: about `max_bytes` of them, but at least one if there is
+/// Reads jobs from rows that begin with [`JOB`]: about `max_bytes`, but at least one if there is
 /// one.
 pub(super) fn jobs(found: &mut Rows<'_>, max_bytes: usize) -> Result<Vec<Job>, StoreError> {
     let mut jobs = Vec::new();

@@ -1,4 +1,4 @@
-//! The file: its folder, its settings, its tables and how they came to be.
+//! The database file: its folder, its settings, its tables and their migrations.
 
 use std::fs::{DirBuilder, OpenOptions, Permissions};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
@@ -10,13 +10,13 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension};
 use super::StoreError;
 
 /// How long one connection waits for the lock of another. Only a copy or an operator's shell can
-/// hold it: the writer is alone, and in WAL mode readers hold nobody up.
+/// hold it: the writer is alone, and in WAL mode readers block no one.
 const BUSY: Duration = Duration::from_secs(10);
 
-/// What the write-ahead log is cut to after it was emptied.
+/// The size to which the write-ahead log is cut after it was emptied.
 const LOG_LIMIT: i64 = 64 * 1024 * 1024;
 
-/// Prepared statements that a connection keeps.
+/// The number of prepared statements that a connection caches.
 const STATEMENTS: usize = 64;
 
 /// Every step from an empty file to the present form. A step is never changed once it is released:
@@ -63,8 +63,8 @@ const MIGRATIONS: [&str; 1] = ["
     CREATE INDEX outcomes_created ON outcomes (created);
 "];
 
-/// Opens the file for writing, making it (0600) and its folder (0700) if they are not there, and
-/// brings its tables to the present form.
+/// Opens the file for writing; creates it (0600) and its folder (0700) as needed, and migrates its
+/// tables.
 pub(super) fn open_writer(path: &Path) -> Result<Connection, StoreError> {
     if let Some(folder) = path.parent() {
         DirBuilder::new()
@@ -84,7 +84,8 @@ pub(super) fn open_writer(path: &Path) -> Result<Connection, StoreError> {
         .map_err(|error| StoreError::io(path, error))?;
     file.set_permissions(Permissions::from_mode(0o600))
         .map_err(|error| StoreError::io(path, error))?;
-    // Closing any descriptor of the file drops this process's locks on it, so before SQLite's.
+    // Closing any descriptor of the file drops this process's locks on it, so this happens before
+    // SQLite takes its locks.
     drop(file);
 
     let mut connection = Connection::open_with_flags(

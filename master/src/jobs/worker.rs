@@ -1,9 +1,9 @@
 //! The two threads that own the connections: one writes, one reads.
 //!
 //! The writer takes one command and whatever else is queued, runs them in one transaction, and
-//! answers them all after its commit. So the more is asked of it, the more it does in one sync of
-//! the disk, and a lone command waits for nobody. Each command has a savepoint of its own: one that
-//! fails leaves nothing behind, and its neighbours are kept.
+//! answers them all after its commit. So under load one sync of the disk serves many commands, and a
+//! lone command does not wait for others. Each command has its own savepoint: a failed one leaves
+//! nothing behind, and does not affect the others.
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,31 +14,31 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 use super::StoreError;
 
-/// Commands that wait for a thread; who comes then waits for a place.
+/// The largest number of commands that wait for a thread; further callers wait for a place.
 const QUEUE: usize = 4_096;
 
-/// Commands in one transaction.
+/// The largest number of commands in one transaction.
 const BATCH: usize = 1_000;
 
-/// What the commands of a thread may carry together, in KiB: 128 MiB. A larger one waits until it
-/// is alone.
+/// The largest size of the queued commands of a thread, in KiB: 128 MiB. A larger command waits
+/// until it is alone.
 const QUEUED_KIB: u32 = 128 * 1024;
 
-/// What a thread is told.
+/// An order to a thread.
 pub(super) enum Order {
-    /// Do this.
+    /// Run this command.
     Call(Box<dyn Command>),
-    /// Do what is queued, and end.
+    /// Finish the queued commands, and end.
     Close,
 }
 
-/// Something to do with a connection, for somebody who waits.
+/// A command for a connection, with a caller that waits for the result.
 pub(super) trait Command: Send {
-    /// Does it, and keeps what came out.
+    /// Runs the command, and keeps its result.
     fn run(&mut self, connection: &Connection) -> Result<(), StoreError>;
-    /// Whether somebody still waits for it.
+    /// Whether the caller still waits.
     fn is_awaited(&self) -> bool;
-    /// Tells what came out, or the error that all in its transaction have met.
+    /// Gives the caller the result, or the error that failed the whole transaction.
     fn answer(self: Box<Self>, failed: Option<&StoreError>);
 }
 
@@ -73,7 +73,7 @@ where
             Some(error) => Err(error.clone()),
             None => self.outcome,
         };
-        // Nobody waits any more: it is done all the same.
+        // The caller no longer waits; the command was run all the same.
         let _ = self.reply.send(outcome);
     }
 }
@@ -86,12 +86,12 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    /// Starts the one that writes.
+    /// Starts the thread that writes.
     pub(super) fn writer(connection: Connection) -> io::Result<Self> {
         Self::start("saline-store", connection, write)
     }
 
-    /// Starts the one that reads.
+    /// Starts the thread that reads.
     pub(super) fn reader(connection: Connection) -> io::Result<Self> {
         Self::start("saline-reader", connection, read)
     }
@@ -107,9 +107,9 @@ impl Worker {
             .name(name.to_owned())
             .spawn(move || {
                 work(&connection, queue);
-                // Closing the writer's empties the write-ahead log.
+                // Closing the writer's connection empties the write-ahead log.
                 drop(connection);
-                // Nobody need wait for it.
+                // An error means that the caller of `close` no longer waits.
                 let _ = done.send(());
             })?;
         Ok(Self {
@@ -119,9 +119,10 @@ impl Worker {
         })
     }
 
-    /// Has `act` done, and waits for what comes out. `bytes` is about what it carries.
+    /// Runs `act` on the thread, and waits for its result. `bytes` is about the size of its data.
     ///
-    /// Cancel safety: once it is queued it is carried out; before, nothing happens.
+    /// # Cancel safety
+    /// A queued command is carried out; one that waits for a place is not.
     pub(super) async fn call<T, F>(&self, bytes: usize, act: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
@@ -154,15 +155,15 @@ impl Worker {
         answer.await.map_err(|_| StoreError::Closed)?
     }
 
-    /// Waits until the thread has done what is queued and has ended.
+    /// Waits until the thread has finished the queued commands and ended.
     pub(super) async fn close(&self) {
         if let Some(orders) = &self.orders {
-            // It has ended already.
+            // An error means that the thread has ended already.
             let _ = orders.send(Order::Close).await;
         }
         let thread = self.take_thread();
         if let Some((thread, ended)) = thread {
-            // Either way it is over.
+            // An error also means that the thread has ended.
             let _ = ended.await;
             join(thread);
         }
@@ -191,7 +192,7 @@ fn join(thread: JoinHandle<()>) {
     }
 }
 
-/// Takes orders until there are none any more.
+/// Takes the next command, until there are no more.
 fn next(queue: &mut mpsc::Receiver<Order>) -> Option<Box<dyn Command>> {
     loop {
         match queue.blocking_recv()? {
@@ -204,7 +205,7 @@ fn next(queue: &mut mpsc::Receiver<Order>) -> Option<Box<dyn Command>> {
 fn read(connection: &Connection, mut queue: mpsc::Receiver<Order>) {
     while let Some(mut command) = next(&mut queue) {
         if command.is_awaited() {
-            // The outcome is in the answer.
+            // The command keeps its outcome for the answer.
             let _ = command.run(connection);
             command.answer(None);
         }
@@ -223,7 +224,7 @@ fn write(connection: &Connection, mut queue: mpsc::Receiver<Order>) {
             }
         }
         let outcome = commit(connection, &mut batch);
-        // Minions try again and again: it is said once.
+        // Minions repeat their requests, so a failure is logged once.
         match &outcome {
             Err(error) if !failing => tracing::error!(%error, "the job store fails"),
             Ok(()) if failing => tracing::info!("the job store works again"),
@@ -239,7 +240,7 @@ fn write(connection: &Connection, mut queue: mpsc::Receiver<Order>) {
     }
 }
 
-/// Gives the write-ahead log back to a disk that is full.
+/// Empties the write-ahead log, to give space back to a full disk.
 fn empty_log(connection: &Connection) {
     let emptied = connection
         .prepare_cached("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -249,7 +250,7 @@ fn empty_log(connection: &Connection) {
     }
 }
 
-/// Runs all of them in one transaction. An error means that nothing of any was kept.
+/// Runs all commands in one transaction. An error means that nothing of any command was kept.
 fn commit(connection: &Connection, batch: &mut [Box<dyn Command>]) -> Result<(), StoreError> {
     let say = |sql| -> Result<(), StoreError> {
         connection.prepare_cached(sql)?.execute([])?;
@@ -261,7 +262,7 @@ fn commit(connection: &Connection, batch: &mut [Box<dyn Command>]) -> Result<(),
             say("SAVEPOINT one")?;
             if let Err(error) = command.run(connection) {
                 if connection.is_autocommit() {
-                    // A full disk or a failing one can end the whole transaction.
+                    // A full or failing disk can end the whole transaction.
                     return Err(error);
                 }
                 say("ROLLBACK TO one")?;
@@ -272,7 +273,7 @@ fn commit(connection: &Connection, batch: &mut [Box<dyn Command>]) -> Result<(),
     };
     let outcome = all();
     if outcome.is_err() && !connection.is_autocommit() {
-        // What cannot even be taken back is taken back when the file is next opened.
+        // If the rollback fails, SQLite rolls back when the file is opened next.
         if let Err(error) = say("ROLLBACK") {
             tracing::error!(%error, "the job store cannot roll back");
         }

@@ -1,5 +1,5 @@
-//! The ids of accepted keys, which every publication asks for: read again only when the folder
-//! has changed.
+//! The ids of accepted keys, which every publication needs: read again only when the folder has
+//! changed.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -10,28 +10,29 @@ use saline_protocol::message::MinionId;
 
 use super::folder::{Folder, Found};
 
-/// How long a folder must have been at rest before its time of change tells everything. File
-/// systems stamp changes with a clock that may tick only every few milliseconds, and two changes
-/// within one tick look like one.
+/// How long a folder must not have changed before its modification time is trusted. File systems
+/// stamp changes with a clock that may tick only every few milliseconds, and two changes within one
+/// tick look like one.
 const AT_REST: Duration = Duration::from_secs(1);
 
-/// What the folder of accepted keys was seen to hold.
+/// The ids that were read from the folder of accepted keys.
 #[derive(Debug, Default)]
 pub(super) struct AcceptedIds {
-    /// When it had last changed, if that can be relied on.
+    /// The folder's modification time, if it can be trusted.
     changed: Option<SystemTime>,
-    /// By id.
+    /// The ids, sorted.
     ids: Arc<Vec<MinionId>>,
 }
 
 impl AcceptedIds {
-    /// The ids, sorted. A file that was a key when its name came is taken to be one still.
+    /// Returns the ids, sorted. A file that held a key when its name was first seen is assumed to
+    /// hold one still.
     pub(super) fn get(
         &mut self,
         folder: &Folder,
         now: SystemTime,
     ) -> Result<Arc<Vec<MinionId>>, KeyError> {
-        // Before the names, so that a change that comes between is seen the next time.
+        // Read before the names, so that a change in between is noticed the next time.
         let changed = folder.changed()?;
         if self.changed == Some(changed) {
             return Ok(Arc::clone(&self.ids));

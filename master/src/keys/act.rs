@@ -1,4 +1,4 @@
-//! What operators do with keys.
+//! The changes that operators make to keys.
 
 use saline_protocol::channel::KeyError;
 use saline_protocol::message::{KeyAction, KeyEntry, KeyRequest, KeyState, MinionId};
@@ -6,31 +6,31 @@ use saline_protocol::message::{KeyAction, KeyEntry, KeyRequest, KeyState, Minion
 use super::KeyStore;
 use super::folder::Found;
 
-/// What happened to one key.
+/// The change of one key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyChange {
-    /// Whose.
+    /// The minion.
     pub id: MinionId,
-    /// Which.
+    /// The key.
     pub identity: [u8; 32],
-    /// Where it was.
+    /// The state before.
     pub from: KeyState,
-    /// Where it is now; none when it was deleted.
+    /// The state after; none when the key was deleted.
     pub to: Option<KeyState>,
-    /// The accepted key in whose place it came, if that is another.
+    /// The accepted key that it replaced, if that was another one.
     pub replaced: Option<[u8; 32]>,
 }
 
 impl KeyChange {
-    /// Whether a session that this id may have must end, and the group key be another: the key
-    /// that it was accepted with no longer lets it in.
+    /// Whether the sessions of this id must end and the group key change, because the key that they
+    /// were accepted with is no longer accepted.
     pub fn ends_sessions(&self) -> bool {
         self.from == KeyState::Accepted
             || self.to == Some(KeyState::Rejected)
             || self.replaced.is_some()
     }
 
-    /// Salt's `act` of the event `salt/key`.
+    /// Returns Salt's `act` of the event `salt/key`.
     pub fn act(&self) -> &'static str {
         match self.to {
             Some(KeyState::Accepted) => "accept",
@@ -40,21 +40,21 @@ impl KeyChange {
     }
 }
 
-/// What came of a request.
+/// The result of a request.
 #[derive(Debug, Default)]
 pub struct Applied {
-    /// What is answered: to a list all keys; to an act those that were changed, in their new
-    /// state, and in their last one when they were deleted.
+    /// The reply: all keys for a list; for an action the changed keys in their new state, or in
+    /// their last one if they were deleted.
     pub keys: Vec<KeyEntry>,
-    /// What was changed.
+    /// The changes that were made.
     pub changes: Vec<KeyChange>,
-    /// Why not everything was done. What `changes` names was.
+    /// The error that ended the request early. The changes before it stand.
     pub error: Option<KeyError>,
 }
 
 impl KeyStore {
-    /// Does what an operator asks. Keys that are no longer where the operator saw them are left
-    /// alone. What was changed survives a loss of power. Blocks on the disk.
+    /// Carries out the request of an operator. Keys that are no longer in the given state are left
+    /// alone. Changes survive a power loss. Blocks on the disk.
     pub fn apply(&self, request: &KeyRequest) -> Applied {
         let mut applied = Applied::default();
         applied.error = match request {
@@ -81,7 +81,7 @@ impl KeyStore {
         changes: &mut Vec<KeyChange>,
     ) -> Result<(), KeyError> {
         let mut acting = self.acting();
-        // Whatever happens to them, they are counted again.
+        // Counted again after the action, whatever its result.
         acting.pending = None;
         let outcome = keys.iter().try_for_each(|(from, id)| {
             changes.extend(self.change(action, *from, id)?);
@@ -118,7 +118,8 @@ impl KeyStore {
             {
                 replaced = Some(other);
             }
-            // It is never in no folder: after a crash between the two it is in both.
+            // Written before it is removed: after a crash in between, the key is in both folders
+            // and not in none.
             target.write(id, identity)?;
         }
         self.folder(from).remove(id)?;

@@ -1,48 +1,33 @@
-//! Who comes with a key: Salt's table of what the store holds and what is presented.
+//! Decides about a presented key by Salt's table: what the store holds against what is presented.
 
 use std::time::Duration;
 
 use saline_protocol::channel::KeyError;
-use saline_protocol::message::MinionId;
+use saline_protocol::message::{Admission, MinionId};
 
 use super::folder::Found;
 use super::{Acting, KeyStore};
 
-/// How long the count of waiting keys is relied on. What the master adds is counted at once; what
-/// an operator copies or deletes by hand, after this.
+/// How long the count of pending keys is cached. Keys that the master adds are counted at once; keys
+/// that an operator copies or deletes by hand are counted after this time.
 const COUNT_KEPT: Duration = Duration::from_secs(1);
 
-/// What the configuration says about unknown keys.
+/// The configured treatment of unknown keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Policy {
-    /// Accept every key of an id that is not known, and those that wait when they come again.
+    /// Accept the keys of unknown ids, and pending keys when they are presented again.
     pub auto_accept: bool,
     /// Accept every key of every id. For emergencies.
     pub open_mode: bool,
-    /// Keys that may wait.
+    /// The largest number of pending keys.
     pub max_pending: usize,
 }
 
-/// What one who presents a key is answered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum KeyAnswer {
-    /// Come in.
-    Accepted,
-    /// Wait until an operator has accepted the key.
-    Pending,
-    /// The key is rejected.
-    Rejected,
-    /// Another key is known under this id.
-    Denied,
-    /// No more keys can be taken now.
-    Full,
-}
-
-/// What the store says to a key, and what there is to tell of it.
+/// The store's decision about a key, and what `salt/auth` reports of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Verdict {
-    /// What is answered.
-    pub answer: KeyAnswer,
+    /// The decision.
+    pub admission: Admission<()>,
     /// Salt's `act` of the event `salt/auth`.
     pub act: &'static str,
     /// Salt's `result` of the event `salt/auth`.
@@ -52,9 +37,9 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    const fn new(answer: KeyAnswer, act: &'static str, result: bool, changed: bool) -> Self {
+    const fn new(admission: Admission<()>, act: &'static str, result: bool, changed: bool) -> Self {
         Self {
-            answer,
+            admission,
             act,
             result,
             changed,
@@ -62,35 +47,35 @@ impl Verdict {
     }
 
     const fn accept(changed: bool) -> Self {
-        Self::new(KeyAnswer::Accepted, "accept", true, changed)
+        Self::new(Admission::Accepted(()), "accept", true, changed)
     }
 
     const fn pend(changed: bool) -> Self {
-        Self::new(KeyAnswer::Pending, "pend", true, changed)
+        Self::new(Admission::Pending, "pend", true, changed)
     }
 
-    const REJECT: Self = Self::new(KeyAnswer::Rejected, "reject", false, false);
-    const FULL: Self = Self::new(KeyAnswer::Full, "full", false, false);
+    const REJECT: Self = Self::new(Admission::Rejected, "reject", false, false);
+    const FULL: Self = Self::new(Admission::Full, "full", false, false);
 
     /// Salt's "anything else".
-    const fn error(answer: KeyAnswer) -> Self {
-        Self::new(answer, "error", false, false)
+    const fn error(admission: Admission<()>) -> Self {
+        Self::new(admission, "error", false, false)
     }
 }
 
 impl KeyStore {
-    /// Judges a key that somebody has proven to hold, and keeps it where the table says so.
-    /// Blocks on the disk when a key is new.
+    /// Decides about a key whose possession has been proven, and stores it as the table says.
+    /// Blocks on the disk when the key is new.
     ///
-    /// When the store holds under this id what is no key, or the disk fails, the act is `error`
-    /// and nobody is let in.
+    /// When the file of this id is not a key, or the disk fails, the act is `error` and the key is
+    /// not accepted.
     pub fn authenticate(&self, id: &MinionId, presented: [u8; 32], policy: Policy) -> Verdict {
         let mut acting = self.acting();
         match self.judge(&mut acting, id, presented, policy) {
             Ok(verdict) => verdict,
             Err(error) => {
                 tracing::error!(%id, %error, "the key store failed");
-                Verdict::error(KeyAnswer::Full)
+                Verdict::error(Admission::Full)
             }
         }
     }
@@ -111,18 +96,18 @@ impl KeyStore {
         }
         match self.rejected.read(id)? {
             Found::Key(_) => return Ok(Verdict::REJECT),
-            Found::NoKey => return Ok(Verdict::error(KeyAnswer::Rejected)),
+            Found::NoKey => return Ok(Verdict::error(Admission::Rejected)),
             Found::Nothing => {}
         }
         match self.accepted.read(id)? {
             Found::Key(known) if known == presented => return Ok(Verdict::accept(false)),
             Found::Key(_) => return self.deny(id, presented),
-            Found::NoKey => return Ok(Verdict::error(KeyAnswer::Denied)),
+            Found::NoKey => return Ok(Verdict::error(Admission::Denied)),
             Found::Nothing => {}
         }
         match self.pending.read(id)? {
             Found::Key(known) if known != presented => return self.deny(id, presented),
-            Found::NoKey => return Ok(Verdict::error(KeyAnswer::Denied)),
+            Found::NoKey => return Ok(Verdict::error(Admission::Denied)),
             Found::Key(_) | Found::Nothing if policy.auto_accept => {
                 self.keep_accepted(acting, id, presented)?;
                 return Ok(Verdict::accept(true));
@@ -140,7 +125,7 @@ impl KeyStore {
         Ok(Verdict::pend(true))
     }
 
-    /// Accepts a key, which then waits no more.
+    /// Stores a key as accepted and no longer as pending.
     fn keep_accepted(
         &self,
         acting: &mut Acting,
@@ -153,18 +138,18 @@ impl KeyStore {
         Ok(())
     }
 
-    /// Puts a key aside that is not the known one. The first stays: an operator who has compared a
-    /// fingerprint accepts the key that it was of, and not one that came in between.
+    /// Puts aside a key that differs from the known one. The first denied key stays: an operator who
+    /// has compared a fingerprint then accepts that key, and not one that was presented later.
     fn deny(&self, id: &MinionId, presented: [u8; 32]) -> Result<Verdict, KeyError> {
         let first = self.denied.read(id)? == Found::Nothing;
         if first {
             self.denied.write(id, presented)?;
         }
-        Ok(Verdict::new(KeyAnswer::Denied, "denied", false, first))
+        Ok(Verdict::new(Admission::Denied, "denied", false, first))
     }
 
-    /// How many keys wait, without reading the folder each time: it can hold ten thousand, and
-    /// strangers choose when it is asked.
+    /// Returns about how many keys are pending, without reading the folder each time: it can hold
+    /// ten thousand keys, and strangers decide how often this is called.
     fn pending_about(&self, acting: &mut Acting) -> Result<usize, KeyError> {
         let now = self.clock.now();
         if let Some((count, counted)) = acting.pending

@@ -13,20 +13,21 @@ use rustix::fs::OFlags;
 use saline_protocol::channel::{KeyError, PublicIdentity};
 use saline_protocol::message::MinionId;
 
-/// The most of a file that is read. A key in PEM has 113 bytes; the rest is room for comments.
+/// The largest part of a file that is read. A key in PEM has 113 bytes; the rest is room for
+/// comments.
 const LARGEST_FILE: u64 = 16 * 1024;
 
-/// A file that is being written. It begins with a dot, so that it is no id.
+/// The name of a file that is being written. It begins with a dot, so that it is no id.
 const UNFINISHED: &str = ".unfinished";
 
-/// What stands under an id.
+/// The content of a file for an id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Found {
-    /// No file.
+    /// There is no file.
     Nothing,
-    /// A key.
+    /// The file holds a key.
     Key([u8; 32]),
-    /// Something that is no key.
+    /// The file exists and holds no key.
     NoKey,
 }
 
@@ -37,7 +38,7 @@ pub(super) struct Folder {
 }
 
 impl Folder {
-    /// Makes it if it is not there, and private (0700) if it was not.
+    /// Opens the folder; creates it with mode 0700 if it does not exist.
     pub(super) fn open(path: PathBuf) -> Result<Self, KeyError> {
         let settle = || {
             DirBuilder::new()
@@ -53,7 +54,7 @@ impl Folder {
         Ok(Self { path })
     }
 
-    /// What stands under `id`. Symbolic links are not followed, and nothing but a file is read.
+    /// Reads the key of `id`. Symbolic links are not followed, and only regular files are read.
     pub(super) fn read(&self, id: &MinionId) -> Result<Found, KeyError> {
         let path = self.path.join(id.as_str());
         let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
@@ -80,8 +81,8 @@ impl Folder {
         }
     }
 
-    /// Puts a key under `id`, in place of what stands there. It is on the disk when this returns,
-    /// and its name is after [`sync`](Self::sync). One at a time.
+    /// Replaces the key of `id`. The content is on the disk when this returns, and the name after
+    /// [`sync`](Self::sync). Not for concurrent use.
     pub(super) fn write(&self, id: &MinionId, key: [u8; 32]) -> Result<(), KeyError> {
         let path = self.path.join(id.as_str());
         let unfinished = self.path.join(UNFINISHED);
@@ -99,20 +100,20 @@ impl Folder {
         write().map_err(|error| io_error("write", &path, error))
     }
 
-    /// Takes the key of `id` away, if there is one.
+    /// Deletes the key of `id`, if there is one.
     pub(super) fn remove(&self, id: &MinionId) -> Result<(), KeyError> {
         let path = self.path.join(id.as_str());
         absent_is_fine(fs::remove_file(&path)).map_err(|error| io_error("remove", &path, error))
     }
 
-    /// Makes what was written and removed survive a loss of power.
+    /// Makes the writes and deletions so far survive a power loss.
     pub(super) fn sync(&self) -> Result<(), KeyError> {
         File::open(&self.path)
             .and_then(|folder| folder.sync_all())
             .map_err(|error| io_error("write", &self.path, error))
     }
 
-    /// The names in it that are ids, in no order. What they hold may be no key.
+    /// Returns the file names that are ids, in no order. A file may hold no key.
     pub(super) fn names(&self) -> Result<Vec<MinionId>, KeyError> {
         let read = || {
             let mut ids = Vec::new();
@@ -121,7 +122,7 @@ impl Folder {
                 let text = name.to_string_lossy();
                 match MinionId::parse(&text) {
                     Ok(id) => ids.push(id),
-                    // Ours while it is written, or somebody else's notes.
+                    // A file that is being written, or a file of the operator's.
                     Err(_) if text.starts_with('.') => {}
                     Err(error) => {
                         tracing::warn!(folder = %self.path.display(), %error, "skipped: a key's file is named by an id");
@@ -133,7 +134,7 @@ impl Folder {
         read().map_err(|error| io_error("read", &self.path, error))
     }
 
-    /// When a name in it last came, went, or was given to another file.
+    /// Returns the time of the folder's last change: a name was added, removed, or replaced.
     pub(super) fn changed(&self) -> Result<SystemTime, KeyError> {
         fs::metadata(&self.path)
             .and_then(|metadata| metadata.modified())
@@ -141,7 +142,7 @@ impl Folder {
     }
 }
 
-/// The text of a regular file of moderate length; none when it is anything else.
+/// Returns the text of a regular file of moderate size; none for anything else.
 fn read_text(file: File) -> io::Result<Option<String>> {
     if !file.metadata()?.is_file() {
         return Ok(None);

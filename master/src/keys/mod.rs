@@ -1,10 +1,11 @@
-//! The key store: which keys are accepted, wait, are rejected or denied. Salt's four folders, so
-//! that operators can seed and copy them; and beside them the keys of operators.
+//! The key store: accepted, pending, rejected and denied keys in Salt's four folders, so that
+//! operators can seed and copy them; and the keys of operators.
 //!
-//! The disk is the truth, also while a master runs. Everything here blocks on it: call it where
+//! The disk is the truth, also while a master runs. Every call blocks on it, so call it where
 //! blocking is allowed.
 
 mod accepted;
+mod access;
 mod act;
 mod authenticate;
 mod folder;
@@ -21,8 +22,9 @@ use saline_protocol::channel::KeyError;
 use saline_protocol::message::{KeyEntry, KeyState, MinionId};
 use saline_protocol::transport::{Clock, Instant};
 
+pub use access::KeyAccess;
 pub use act::{Applied, KeyChange};
-pub use authenticate::{KeyAnswer, Policy, Verdict};
+pub use authenticate::{Policy, Verdict};
 pub use offline::offline;
 pub use operators::{LOCAL_OPERATOR, OperatorStore};
 pub use root_key::root_key;
@@ -30,7 +32,8 @@ pub use root_key::root_key;
 use accepted::AcceptedIds;
 use folder::{Folder, Found};
 
-/// The key store. One process has it at a time: the one that holds the [`InstanceLock`](saline_daemon::InstanceLock).
+/// The key store. One process uses it at a time: the one that holds the
+/// [`InstanceLock`](saline_daemon::InstanceLock).
 #[derive(Debug)]
 pub struct KeyStore {
     clock: Clock,
@@ -41,19 +44,19 @@ pub struct KeyStore {
     acting: Mutex<Acting>,
 }
 
-/// What only one may use at a time. Who changes files holds it too.
+/// The state of the only thread that may change files.
 #[derive(Debug, Default)]
 struct Acting {
     accepted: AcceptedIds,
-    /// Keys that wait, and when they were counted.
+    /// The number of pending keys, and when it was counted.
     pending: Option<(usize, Instant)>,
 }
 
 impl KeyStore {
-    /// Opens the store under `pki_dir`, making its folders as needed, all of them private (0700).
+    /// Opens the store under `pki_dir`; creates its folders (0700) as needed.
     ///
     /// # Errors
-    /// When a folder cannot be made or is not ours.
+    /// When a folder cannot be created, or belongs to another user.
     pub fn open(pki_dir: &Path, clock: Clock) -> Result<Self, KeyError> {
         saline_protocol::channel::key_file::create_private_folder(pki_dir)?;
         let folder = |state: KeyState| Folder::open(pki_dir.join(state.folder()));
@@ -67,15 +70,15 @@ impl KeyStore {
         })
     }
 
-    /// What is known under an id now: the state that counts, and the key. If files were copied so
-    /// that it has several, rejected counts before accepted, that before pending, and that before
-    /// denied. None also when the disk fails, which is logged.
+    /// Returns the state and the key of an id now. If copied files give it several states, rejected
+    /// counts before accepted, accepted before pending, and pending before denied. None also when
+    /// the disk fails, which is logged.
     pub fn lookup(&self, id: &MinionId) -> Option<(KeyState, [u8; 32])> {
         use KeyState::{Accepted, Denied, Pending, Rejected};
         for state in [Rejected, Accepted, Pending, Denied] {
             match self.folder(state).read(id) {
                 Ok(Found::Key(key)) => return Some((state, key)),
-                // What is meant to be rejected is not to be accepted by a slip of the editor.
+                // A damaged file in the folder of rejected keys still rejects its id.
                 Ok(Found::NoKey) if state == Rejected => return None,
                 Ok(_) => {}
                 Err(error) => {
@@ -87,7 +90,7 @@ impl KeyStore {
         None
     }
 
-    /// Every key, in the order in which `saline-key -L` shows them: by state, then by id.
+    /// Returns every key in the order of `saline-key -L`: by state, then by id.
     ///
     /// # Errors
     /// When the disk fails.
@@ -110,8 +113,8 @@ impl KeyStore {
         Ok(entries)
     }
 
-    /// The ids with an accepted key, sorted: what targets are matched against. Cheap while the
-    /// folder rests.
+    /// Returns the ids with an accepted key, sorted; targets are matched against them. Cheap while
+    /// the folder does not change.
     ///
     /// # Errors
     /// When the disk fails.
@@ -120,7 +123,7 @@ impl KeyStore {
         self.acting().accepted.get(&self.accepted, now)
     }
 
-    /// How many keys wait to be accepted.
+    /// Returns the number of pending keys.
     ///
     /// # Errors
     /// When the disk fails.

@@ -8,8 +8,8 @@ use saline_protocol::transport::Clock;
 
 use super::KeyStore;
 
-/// Does what an operator asks while no master runs. As Salt's tool does, it makes the master's own
-/// key if there is none yet. Blocks on the disk.
+/// Carries out a request while no master runs. As Salt's tool does, it creates the master's own key
+/// if there is none yet. Blocks on the disk.
 ///
 /// # Errors
 /// A line for the operator: a master runs (ask it), or the disk fails.

@@ -1,5 +1,4 @@
-//! The keys of those who give orders: a store of their own that nothing but an operator's editor
-//! puts a key into.
+//! The keys of operators, in a store of their own that only an operator's editor writes.
 
 use std::path::Path;
 
@@ -8,7 +7,7 @@ use saline_protocol::message::MinionId;
 
 use super::folder::{Folder, Found};
 
-/// The operator who is on this machine and may read the root key, `cachedir/.root_key`.
+/// The name of the operator on this machine, who may read the root key `cachedir/.root_key`.
 pub const LOCAL_OPERATOR: &str = "root";
 
 /// The keys of operators: `pki_dir/operators/<name>`, and the local one.
@@ -19,10 +18,11 @@ pub struct OperatorStore {
 }
 
 impl OperatorStore {
-    /// Opens it, making the folder (0700) as needed. `root` is the key of the local operator.
+    /// Opens the store; creates the folder (0700) as needed. `root` is the key of the local
+    /// operator.
     ///
     /// # Errors
-    /// When the folder cannot be made.
+    /// When the folder cannot be created.
     pub fn open(pki_dir: &Path, root: [u8; 32]) -> Result<Self, KeyError> {
         Ok(Self {
             folder: Folder::open(pki_dir.join("operators"))?,
@@ -30,9 +30,9 @@ impl OperatorStore {
         })
     }
 
-    /// The key of an operator. A name is made as a minion's id is, so that none is a path; `root`
-    /// is the local operator, whatever file has that name. None also when the disk fails, which is
-    /// logged. Blocks on the disk.
+    /// Returns the key of an operator. A name has the form of a minion's id, so that none is a
+    /// path; `root` is the local operator, whatever file has that name. None also when the disk
+    /// fails, which is logged. Blocks on the disk.
     pub fn lookup(&self, name: &str) -> Option<[u8; 32]> {
         if name == LOCAL_OPERATOR {
             return Some(self.root);

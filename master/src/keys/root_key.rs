@@ -1,12 +1,12 @@
-//! The local operator: whoever can read `cachedir/.root_key`.
+//! The key of the local operator, `cachedir/.root_key`. Every user who can read it is the operator.
 
 use saline_config::MasterConfig;
 use saline_protocol::channel::{Identity, KeyError, key_file};
 
-/// The public half of the local operator's key, which is made (0400) if it is not there.
+/// Returns the public half of the local operator's key; creates the key (0400) if there is none.
 ///
 /// # Errors
-/// When it cannot be made or read, or holds something else.
+/// When the file cannot be created or read, or holds something else.
 pub fn root_key(config: &MasterConfig) -> Result<[u8; 32], KeyError> {
     let path = config.root_key();
     if key_file::read(&path)?.is_none() {

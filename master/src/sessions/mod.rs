@@ -1,7 +1,8 @@
-//! Who is here: sessions, and the table of them. Presence is the table of live ones.
+//! The sessions of peers, and the table of them. A minion is present while its session in the table
+//! lives.
 
 mod session;
 mod table;
 
-pub use session::{OwnNumber, Principal, Session, Standing};
-pub use table::{FirstRecord, Sessions, UNPROVEN, UNPROVEN_FOR};
+pub use session::{OwnNumber, Principal, Session, SessionState};
+pub use table::{PresenceChange, Sessions, UNPROVEN, UNPROVEN_FOR};

@@ -1,4 +1,4 @@
-//! One session, as the master holds it.
+//! One session, at the master's side.
 
 use std::fmt;
 use std::sync::atomic::AtomicU64;
@@ -9,13 +9,23 @@ use saline_protocol::channel::record::ResponderRecords;
 use saline_protocol::channel::{ChannelError, PublicIdentity, PublicationRoot};
 use saline_protocol::message::{Header, Jid, MinionId, SessionId};
 
-/// Whose session it is, proven by its keys. The only authority there is.
+/// The peer of a session, proven by its keys. Authority comes from this alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Principal {
     /// A minion.
     Minion(MinionId),
-    /// Somebody who gives orders.
+    /// An operator, by name.
     Operator(String),
+}
+
+impl Principal {
+    /// Returns the minion's id; none for an operator.
+    pub fn minion(&self) -> Option<&MinionId> {
+        match self {
+            Self::Minion(id) => Some(id),
+            Self::Operator(_) => None,
+        }
+    }
 }
 
 impl fmt::Display for Principal {
@@ -27,106 +37,107 @@ impl fmt::Display for Principal {
     }
 }
 
-/// How far a session is let in.
+/// What a session may do, and why.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
-    /// Its key is accepted.
+pub enum SessionState {
+    /// The key is accepted: every verb of its audience is open.
     Accepted,
-    /// Its key is not accepted (yet): it may poll.
-    Waiting,
-    /// Another session of the same minion took its place.
+    /// The key is not accepted, or not yet: the session may only poll.
+    Unaccepted,
+    /// The session has ended: another session of the same minion took its place.
     Replaced,
-    /// Its key was deleted or rejected.
+    /// The session has ended: its key was deleted or rejected.
     KeyGone,
 }
 
 /// The number of the last publication on a session's own topic.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct OwnNumber {
-    /// The epoch that it belongs to.
+    /// The epoch of the number.
     pub epoch: u64,
     /// The number.
     pub last: u64,
 }
 
-/// One session, as the master holds it.
+/// One session, at the master's side.
 pub struct Session {
-    /// Its id.
+    /// The session's id.
     pub id: SessionId,
-    /// Whose it is.
+    /// The peer.
     pub principal: Principal,
-    /// The identity that was proven.
+    /// The identity that the peer has proven.
     pub identity: PublicIdentity,
-    /// Over which listener it came, by the number of it.
+    /// The number of the listener that the session was made over.
     pub listener: usize,
-    /// Where the keys of its own topic come from.
+    /// Derives the keys of the session's own topic.
     pub publications: Arc<PublicationRoot>,
-    pub(super) state: Mutex<State>,
-    /// When it spoke last, in milliseconds since the table was made.
+    pub(super) inner: Mutex<Inner>,
+    /// The time of its last request, in milliseconds since the table was made.
     pub(super) heard: AtomicU64,
 }
 
-pub(super) struct State {
+pub(super) struct Inner {
     pub(super) records: ResponderRecords,
-    pub(super) standing: Standing,
-    /// Whether a record has opened, which proves that the handshake was not a replayed one.
+    pub(super) state: SessionState,
+    /// Whether a record has opened, which proves that the handshake was not replayed.
     pub(super) proven: bool,
-    /// Whether it fell silent and that was told. It keeps its place and is back with its next word.
+    /// Whether the minion fell silent and was reported lost. The session stays, and the next request
+    /// ends the silence.
     pub(super) lost: bool,
     pub(super) running: Vec<Jid>,
     pub(super) own: OwnNumber,
 }
 
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing is left half done under these locks, so a panic elsewhere does not spoil them.
+    // Every change under these locks is complete in one step, so a poisoned lock is still valid.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Session {
-    /// Opens a request, once, and says how far the session is let in.
+    /// Opens a request and returns it with the session's state. A request opens once.
     ///
     /// # Errors
-    /// When it does not open, or did before.
+    /// When the request does not open, or has been opened before.
     pub fn open(
         &self,
         header: &Header,
         sealed: &[u8],
-    ) -> Result<(Vec<u8>, Standing), ChannelError> {
-        let mut state = lock(&self.state);
-        let plain = state.records.open_request(header, sealed)?;
-        Ok((plain, state.standing))
+    ) -> Result<(Vec<u8>, SessionState), ChannelError> {
+        let mut inner = lock(&self.inner);
+        let plain = inner.records.open_request(header, sealed)?;
+        Ok((plain, inner.state))
     }
 
-    /// It has ended, for this reason: it is told so when it speaks next, and holds nothing more.
-    pub(super) fn end(&self, why: Standing) {
-        let mut state = lock(&self.state);
-        state.standing = why;
-        state.running = Vec::new();
+    /// Ends the session: its next request is refused with this reason.
+    pub(super) fn end(&self, why: SessionState) {
+        let mut inner = lock(&self.inner);
+        inner.state = why;
+        inner.running = Vec::new();
     }
 
-    /// Seals the reply to the request whose header that was.
+    /// Seals the reply to the request with this header.
     pub fn seal(&self, header: &Header, plain: &[u8]) -> Bytes {
-        lock(&self.state).records.seal_reply(header, plain)
+        lock(&self.inner).records.seal_reply(header, plain)
     }
 
-    /// How far it is let in.
-    pub fn standing(&self) -> Standing {
-        lock(&self.state).standing
+    /// Returns what the session may do now.
+    pub fn state(&self) -> SessionState {
+        lock(&self.inner).state
     }
 
-    /// What its minion runs, as the last heartbeat said.
+    /// Returns the jobs that the minion runs, by its last heartbeat.
     pub fn running(&self) -> Vec<Jid> {
-        lock(&self.state).running.clone()
+        lock(&self.inner).running.clone()
     }
 
-    /// Notes what its minion runs.
+    /// Notes the jobs that the minion runs.
     pub fn set_running(&self, running: Vec<Jid>) {
-        lock(&self.state).running = running;
+        lock(&self.inner).running = running;
     }
 
-    /// The number for the next publication on its own topic in `epoch`.
+    /// Returns the number for the next publication on the session's own topic in `epoch`.
     pub fn next_own(&self, epoch: u64) -> u64 {
-        let own = &mut lock(&self.state).own;
+        let own = &mut lock(&self.inner).own;
         if own.epoch != epoch {
             *own = OwnNumber { epoch, last: 0 };
         }
@@ -134,9 +145,9 @@ impl Session {
         own.last
     }
 
-    /// The number of the last publication on its own topic in `epoch`.
+    /// Returns the number of the last publication on the session's own topic in `epoch`.
     pub fn last_own(&self, epoch: u64) -> u64 {
-        let own = lock(&self.state).own;
+        let own = lock(&self.inner).own;
         if own.epoch == epoch { own.last } else { 0 }
     }
 }

@@ -11,60 +11,59 @@ use saline_protocol::channel::record::ResponderRecords;
 use saline_protocol::message::{MinionId, SessionId};
 use saline_protocol::transport::{Clock, Instant};
 
-use super::session::{OwnNumber, Principal, Session, Standing, State, lock};
+use super::session::{Inner, OwnNumber, Principal, Session, SessionState, lock};
 
-/// Sessions that have not sent a first record yet, and half-open handshakes: how many there may be,
-/// and for how long.
+/// The largest number of half-open handshakes, and of sessions that have not sent a first record.
 pub const UNPROVEN: usize = 1024;
-/// See [`UNPROVEN`].
+/// How long they are kept.
 pub const UNPROVEN_FOR: Duration = Duration::from_secs(5);
-/// After that long without a word a session is forgotten.
+/// The silence after which a session is forgotten.
 const IDLE_FOR: Duration = Duration::from_secs(900);
-/// After that long without a word an operator's session is forgotten; the command line makes a new
-/// one as needed.
+/// The silence after which an operator's session is forgotten; the command line makes a new one as
+/// needed.
 const OPERATOR_IDLE_FOR: Duration = Duration::from_secs(60);
-/// The sessions of one id and key: the one that counts, those it replaced, and one that is coming.
+/// The largest number of sessions of one id and key: the current one, replaced ones, and a new one.
 const PER_KEY: usize = 4;
-/// Sessions of minions whose keys are not accepted, beyond as many as there may be pending keys.
-const WAITING_BESIDE_PENDING: usize = 1024;
+/// The number of unaccepted sessions that are held beyond the number of pending keys.
+const UNACCEPTED_BESIDE_PENDING: usize = 1024;
 
 #[derive(Debug, Default)]
 struct Table {
     all: HashMap<SessionId, Arc<Session>>,
-    /// Those of `all` whose keys were not accepted when they came.
-    waiting: HashSet<SessionId>,
-    /// Those of `all` that belong to minions, in the order in which they came.
+    /// Those of `all` whose keys were not accepted when they were made.
+    unaccepted: HashSet<SessionId>,
+    /// Those of `all` that belong to minions, in the order in which they were made.
     by_minion: HashMap<MinionId, Vec<(PublicIdentity, SessionId)>>,
     minions: HashMap<MinionId, Arc<Session>>,
 }
 
-/// All sessions.
+/// The table of all sessions.
 #[derive(Debug)]
 pub struct Sessions {
     table: Mutex<Table>,
-    /// Sessions of which no record has opened yet.
+    /// The number of sessions that have sent no valid record yet.
     unproven: AtomicUsize,
     clock: Clock,
     started: Instant,
     heartbeat: Duration,
-    /// The most sessions that wait.
-    waiting: usize,
+    /// The largest number of unaccepted sessions.
+    unaccepted: usize,
 }
 
-/// What a session's record brought about.
+/// How a session's request changed the presence of its minion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FirstRecord {
-    /// Nothing.
-    No,
-    /// A minion that was not there before, or had fallen silent.
+pub enum PresenceChange {
+    /// Not at all.
+    None,
+    /// The minion was not present before, or had fallen silent.
     Arrived,
-    /// A minion that was there with another session, which has ended now.
+    /// The minion was present with another session, which has ended now.
     Replaced,
 }
 
 impl Sessions {
-    /// An empty table; a minion is alive for two heartbeats after its last word, and about as many
-    /// may wait to be accepted as there may be pending keys.
+    /// Creates an empty table. A minion is present for two heartbeats after its last request, and
+    /// about as many unaccepted sessions are held as there may be pending keys.
     pub fn new(clock: Clock, heartbeat: Duration, max_pending_keys: usize) -> Self {
         Self {
             table: Mutex::default(),
@@ -72,7 +71,7 @@ impl Sessions {
             clock,
             started: clock.now(),
             heartbeat,
-            waiting: max_pending_keys.saturating_add(WAITING_BESIDE_PENDING),
+            unaccepted: max_pending_keys.saturating_add(UNACCEPTED_BESIDE_PENDING),
         }
     }
 
@@ -85,8 +84,8 @@ impl Sessions {
         self.unproven.load(Ordering::Relaxed) < UNPROVEN
     }
 
-    /// Adds a session. It takes nobody's place before its first record. When too many wait, the one
-    /// that has been silent longest is forgotten.
+    /// Adds a session. It replaces no other session before its first record. When there are too
+    /// many unaccepted sessions, the one that has been silent longest is forgotten.
     pub fn add(
         &self,
         id: SessionId,
@@ -94,7 +93,7 @@ impl Sessions {
         identity: PublicIdentity,
         listener: usize,
         keys: &SplitKeys,
-        standing: Standing,
+        state: SessionState,
     ) -> Arc<Session> {
         let records = ResponderRecords::new(keys);
         let session = Arc::new(Session {
@@ -103,9 +102,9 @@ impl Sessions {
             identity,
             listener,
             publications: Arc::clone(&records.publications),
-            state: Mutex::new(State {
+            inner: Mutex::new(Inner {
                 records,
-                standing,
+                state,
                 proven: false,
                 lost: false,
                 running: Vec::new(),
@@ -115,11 +114,11 @@ impl Sessions {
         });
         self.unproven.fetch_add(1, Ordering::Relaxed);
         let mut table = lock(&self.table);
-        if standing == Standing::Waiting {
-            if table.waiting.len() >= self.waiting {
+        if state == SessionState::Unaccepted {
+            if table.unaccepted.len() >= self.unaccepted {
                 self.forget_most_silent(&mut table);
             }
-            table.waiting.insert(id);
+            table.unaccepted.insert(id);
         }
         table.all.insert(id, Arc::clone(&session));
         if let Principal::Minion(minion) = &session.principal {
@@ -138,9 +137,9 @@ impl Sessions {
         session
     }
 
-    /// Takes a session out of the table and of every index of it.
+    /// Removes a session from the table and from every index.
     fn forget(&self, table: &mut Table, id: SessionId) {
-        table.waiting.remove(&id);
+        table.unaccepted.remove(&id);
         let Some(session) = table.all.remove(&id) else {
             return;
         };
@@ -163,91 +162,92 @@ impl Sessions {
             let session = table.all.get(id);
             session.map_or(0, |s| s.heard.load(Ordering::Relaxed))
         };
-        let Some(id) = table.waiting.iter().min_by_key(|id| heard(id)).copied() else {
+        let Some(id) = table.unaccepted.iter().min_by_key(|id| heard(id)).copied() else {
             return;
         };
         self.forget(table, id);
     }
 
-    /// Notes that nothing is left to be proven of a session. Returns whether there was.
+    /// Marks a session as proven. Returns whether it was not before.
     fn prove(&self, session: &Session) -> bool {
-        let first = !std::mem::replace(&mut lock(&session.state).proven, true);
+        let first = !std::mem::replace(&mut lock(&session.inner).proven, true);
         if first {
             self.unproven.fetch_sub(1, Ordering::Relaxed);
         }
         first
     }
 
-    /// The session of that id.
+    /// Returns the session with this id.
     pub fn get(&self, id: SessionId) -> Option<Arc<Session>> {
         lock(&self.table).all.get(&id).cloned()
     }
 
-    /// Notes that `session` spoke. Its first word, when it is accepted, makes it its minion's session.
-    pub fn heard(&self, session: &Arc<Session>) -> FirstRecord {
+    /// Notes a request in `session`. The first request of an accepted session makes it its minion's
+    /// session.
+    pub fn heard(&self, session: &Arc<Session>) -> PresenceChange {
         session.heard.store(self.since_start(), Ordering::Relaxed);
         let first = self.prove(session);
         let back = {
-            let mut state = lock(&session.state);
-            if state.standing != Standing::Accepted {
-                return FirstRecord::No;
+            let mut inner = lock(&session.inner);
+            if inner.state != SessionState::Accepted {
+                return PresenceChange::None;
             }
-            std::mem::take(&mut state.lost)
+            std::mem::take(&mut inner.lost)
         };
         if first {
             self.seat(session)
         } else if back {
-            FirstRecord::Arrived
+            PresenceChange::Arrived
         } else {
-            FirstRecord::No
+            PresenceChange::None
         }
     }
 
-    /// The key of `session` has been accepted while it waited.
-    pub fn accept(&self, session: &Arc<Session>) -> FirstRecord {
+    /// Accepts `session`, whose key was accepted while it polled.
+    pub fn accept(&self, session: &Arc<Session>) -> PresenceChange {
         {
-            let mut state = lock(&session.state);
-            if state.standing != Standing::Waiting {
-                return FirstRecord::No;
+            let mut inner = lock(&session.inner);
+            if inner.state != SessionState::Unaccepted {
+                return PresenceChange::None;
             }
-            state.standing = Standing::Accepted;
+            inner.state = SessionState::Accepted;
         }
-        lock(&self.table).waiting.remove(&session.id);
+        lock(&self.table).unaccepted.remove(&session.id);
         self.seat(session)
     }
 
-    fn seat(&self, session: &Arc<Session>) -> FirstRecord {
+    fn seat(&self, session: &Arc<Session>) -> PresenceChange {
         let Principal::Minion(id) = &session.principal else {
-            return FirstRecord::No;
+            return PresenceChange::None;
         };
         let mut table = lock(&self.table);
-        // Under the table's lock, which one who ends sessions holds too.
-        if session.standing() != Standing::Accepted {
-            return FirstRecord::No;
+        // Checked under the table's lock, which `end_minion` holds too.
+        if session.state() != SessionState::Accepted {
+            return PresenceChange::None;
         }
         match table.minions.insert(id.clone(), Arc::clone(session)) {
             Some(old) if old.id != session.id => {
-                if old.standing() == Standing::Accepted {
-                    old.end(Standing::Replaced);
+                if old.state() == SessionState::Accepted {
+                    old.end(SessionState::Replaced);
                 }
-                FirstRecord::Replaced
+                PresenceChange::Replaced
             }
-            _ => FirstRecord::Arrived,
+            _ => PresenceChange::Arrived,
         }
     }
 
-    /// Ends every session of `id` because its key is gone. They are told when they speak next.
+    /// Ends every session of `id` because its key is gone. Their next requests are refused.
     pub fn end_minion(&self, id: &MinionId) {
         let mut table = lock(&self.table);
         for (_, session) in table.by_minion.get(id).into_iter().flatten() {
             if let Some(session) = table.all.get(session) {
-                session.end(Standing::KeyGone);
+                session.end(SessionState::KeyGone);
             }
         }
         table.minions.remove(id);
     }
 
-    /// Forgets a session.
+    /// Removes a session.
     pub fn remove(&self, session: &Session) {
         self.forget(&mut lock(&self.table), session.id);
     }
@@ -259,44 +259,44 @@ impl Sessions {
         u128::from(silent) <= 2 * self.heartbeat.as_millis()
     }
 
-    /// The session of a minion that spoke within two heartbeats.
+    /// Returns the session of a minion, if it sent a request within two heartbeats.
     pub fn alive(&self, id: &MinionId) -> Option<Arc<Session>> {
         let session = lock(&self.table).minions.get(id).cloned()?;
         self.is_alive(&session).then_some(session)
     }
 
-    /// The sessions of all minions that spoke within two heartbeats.
+    /// Returns the sessions of all minions that sent a request within two heartbeats.
     pub fn all_alive(&self) -> Vec<Arc<Session>> {
         let table = lock(&self.table);
         let alive = table.minions.values().filter(|s| self.is_alive(s));
         alive.cloned().collect()
     }
 
-    /// How many minions are here.
+    /// Returns the number of present minions.
     pub fn minions(&self) -> usize {
         let table = lock(&self.table);
         let here = table.minions.values().filter(|s| self.is_alive(s));
         here.count()
     }
 
-    /// How many sessions there are in all.
+    /// Returns the number of sessions.
     pub fn len(&self) -> usize {
         lock(&self.table).all.len()
     }
 
-    /// Whether there are none.
+    /// Whether there is no session.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Forgets the sessions that have proven nothing in time, those of nobody who may come in and
-    /// those that nobody uses, and the minions that fell silent, whose ids it returns.
+    /// Forgets sessions that have proven nothing in time or have been idle for too long. Returns
+    /// the minions that fell silent since the last sweep.
     pub fn sweep(&self) -> Vec<MinionId> {
         let now = self.since_start();
         let mut table = lock(&self.table);
         let kept = |session: &Session| {
             let silent = now.saturating_sub(session.heard.load(Ordering::Relaxed));
-            let kept_for = if !lock(&session.state).proven {
+            let kept_for = if !lock(&session.inner).proven {
                 UNPROVEN_FOR
             } else if matches!(session.principal, Principal::Operator(_)) {
                 OPERATOR_IDLE_FOR
@@ -316,7 +316,7 @@ impl Sessions {
         }
         let silent = table.minions.iter().filter(|(_, s)| !self.is_alive(s));
         silent
-            .filter(|(_, session)| !std::mem::replace(&mut lock(&session.state).lost, true))
+            .filter(|(_, session)| !std::mem::replace(&mut lock(&session.inner).lost, true))
             .map(|(id, _)| id.clone())
             .collect()
     }

@@ -1,4 +1,13 @@
-//! What is done for whom: one file an audience.
+//! Carries out requests: one type for each audience, with the pieces of the master that it needs.
 
-pub mod minion;
-pub mod operator;
+mod key_verbs;
+mod minion;
+mod operator;
+mod publish;
+mod queries;
+
+pub use key_verbs::KeyVerbs;
+pub use minion::MinionVerbs;
+pub use operator::OperatorVerbs;
+pub use publish::PublishVerb;
+pub use queries::JobQueries;

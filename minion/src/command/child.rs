@@ -1,4 +1,4 @@
-//! The program while it runs.
+//! The process of a running program.
 
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -15,23 +15,23 @@ use super::{Command, CommandError, Finished, Output};
 use crate::executor::timespec;
 use crate::host::Host;
 
-/// How long a killed group gets between the polite signal and the other one.
+/// How long a process group may take to end after SIGTERM, before SIGKILL.
 const POLITE: Duration = Duration::from_millis(500);
 
-/// How often to look whether the program ended where the system cannot say.
+/// How often to check whether the program has ended on systems without pidfd.
 const WITHOUT_PIDFD: Duration = Duration::from_millis(20);
 
-/// What is read from a stream at once.
+/// The bytes that are read from a stream at once.
 const CHUNK: usize = 64 * 1024;
 
 impl Command {
-    /// Runs it to its end on this thread.
+    /// Runs the program to its end on this thread.
     ///
-    /// What it printed until its own end is taken; what a program that it left behind in the
-    /// background prints afterwards is not waited for.
+    /// Output is read until the program itself ends. Output of processes that it left in the
+    /// background is not waited for.
     ///
     /// # Errors
-    /// When it cannot be started, and when the minion stops.
+    /// When the program cannot be started, and when the minion stops.
     pub fn run(&self, host: &Host) -> Result<Finished, CommandError> {
         let (program, arguments) = self.argv.split_first().ok_or(CommandError::Empty)?;
         let mut command = std::process::Command::new(program);
@@ -70,7 +70,8 @@ impl Command {
             program: program.clone(),
             source,
         })?;
-        // Our copies of the program's ends go with it: else its streams would never end.
+        // Closes this process's copies of the program's pipe ends; otherwise the streams would
+        // never end.
         drop(command);
         let output = || Output::new(host.max_payload(), &host.cache_dir);
         let running = Running {
@@ -89,7 +90,7 @@ impl Command {
     }
 }
 
-/// A child that leads a process group. Dropping it before it has ended kills the whole group.
+/// A child that leads a process group. Dropping it before its end kills the whole group.
 struct Group {
     child: Child,
     pidfd: Option<OwnedFd>,
@@ -100,7 +101,7 @@ struct Group {
 impl Group {
     fn of(child: Child, host: &Host) -> Self {
         let noted = orphans::note(&host.cache_dir, child.id())
-            .inspect_err(|error| tracing::debug!("a command was not noted: {error}"));
+            .inspect_err(|error| tracing::debug!("cannot note a running command: {error}"));
         let pidfd = Pid::from_raw(i32::try_from(child.id()).unwrap_or_default())
             .and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
         Self {
@@ -124,7 +125,7 @@ impl Group {
         }
     }
 
-    /// Ends every process of the group: politely, then not.
+    /// Ends every process of the group: with SIGTERM, then with SIGKILL.
     fn kill(&mut self) -> io::Result<ExitStatus> {
         if let Some(status) = self.status {
             return Ok(status);
@@ -132,11 +133,11 @@ impl Group {
         if let Some(pidfd) = &self.pidfd {
             self.signal(Signal::TERM);
             let mut wanted = [PollFd::new(pidfd, PollFlags::IN)];
-            // An error only makes it shorter.
+            // An error only makes the wait shorter.
             let _ = poll(&mut wanted, Some(&timespec(POLITE)));
         }
-        // Also when the leader obeyed: others of its group may not have. It has not been waited
-        // for, so that its number is still its group's.
+        // Also when the leader obeyed: other processes of the group may not have. The leader has
+        // not been waited for, so its number still identifies the group.
         self.signal(Signal::KILL);
         let status = self.child.wait()?;
         self.status = Some(status);
@@ -163,7 +164,7 @@ struct Running {
     chunk: Box<[u8]>,
 }
 
-/// Why waiting ended.
+/// The reason why a wait ended.
 enum Woken {
     Streams,
     Stopped,
@@ -176,7 +177,7 @@ impl Running {
         loop {
             self.transfer(&command.input)?;
             if self.group.ended()? {
-                // What it wrote last came before its end.
+                // Reads the output that was written just before the end.
                 self.transfer(&command.input)?;
                 break;
             }
@@ -205,7 +206,8 @@ impl Running {
         })
     }
 
-    /// Waits until a stream is ready, the program has ended, time is over or the minion stops.
+    /// Waits until a stream is ready, the program has ended, the timeout has passed, or the minion
+    /// stops.
     fn wait(&self, host: &Host, deadline: Option<Instant>) -> io::Result<Woken> {
         let stop = host.stop.as_fd();
         let mut wanted = Vec::with_capacity(5);
@@ -234,7 +236,7 @@ impl Running {
         })
     }
 
-    /// Writes and reads what goes without waiting.
+    /// Writes and reads as much as possible without waiting.
     fn transfer(&mut self, input: &[u8]) -> io::Result<()> {
         if let Some(writer) = &mut self.stdin {
             let done = loop {
@@ -242,7 +244,7 @@ impl Running {
                     Ok(n) => self.written += n,
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => break false,
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                    // It does not want to read: no reason to fail.
+                    // The program does not read its input, which is no failure.
                     Err(_) => break true,
                 }
                 if self.written == input.len() {
@@ -259,7 +261,7 @@ impl Running {
     }
 }
 
-/// Reads until nothing is there or the stream has ended; ended streams are closed.
+/// Reads until nothing is available or the stream has ended; closes ended streams.
 fn drain(
     stream: &mut Option<PipeReader>,
     printed: &mut Output,
@@ -268,7 +270,7 @@ fn drain(
     let Some(reader) = stream else {
         return Ok(());
     };
-    // Bounded, so that one that never stops printing does not outrun its timeout.
+    // Bounded, so that a program that prints without end does not outrun its timeout.
     for _ in 0..16 {
         match reader.read(chunk) {
             Ok(0) => {
@@ -296,7 +298,7 @@ fn nonblocking(reader: PipeReader) -> io::Result<PipeReader> {
     Ok(reader)
 }
 
-/// Only our end: the two ends of a pipe have flags of their own.
+/// Sets only this end of the pipe: each end has its own flags.
 fn set_nonblocking(end: impl AsFd) -> io::Result<()> {
     let flags = rustix::fs::fcntl_getfl(&end)?;
     rustix::fs::fcntl_setfl(&end, flags | rustix::fs::OFlags::NONBLOCK)?;

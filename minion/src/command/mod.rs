@@ -11,58 +11,58 @@ use std::time::Duration;
 pub use output::Output;
 pub use words::{UnclosedQuote, split};
 
-/// What to run, and how.
+/// A program to be run.
 #[derive(Debug, Clone, Default)]
 pub struct Command {
     /// The program and its arguments.
     pub argv: Vec<String>,
-    /// Where; the minion's own folder unless given.
+    /// The working folder; the minion's own by default.
     pub folder: Option<PathBuf>,
-    /// Names and values that are added to the environment; none takes the name away.
+    /// Names and values that are added to the environment; a name without a value is removed.
     pub environment: Vec<(String, Option<String>)>,
-    /// Whether the environment begins empty.
+    /// Whether the environment starts empty.
     pub clean_environment: bool,
-    /// What it reads.
+    /// The standard input.
     pub input: Vec<u8>,
-    /// After which it is killed with everything in its process group.
+    /// The time after which the whole process group is killed.
     pub timeout: Option<Duration>,
-    /// Whether what it prints on either stream is put into one, in the order in which it came.
+    /// Whether both output streams are merged into one, in the order of their bytes.
     pub merged: bool,
 }
 
-/// How a program ended.
+/// The end of a program.
 #[derive(Debug)]
 pub struct Finished {
-    /// Its process id.
+    /// The process id.
     pub pid: u32,
-    /// What it exited with; 128 and the signal's number when one ended it.
+    /// The exit code, or 128 plus the number of the signal that ended the program.
     pub retcode: i64,
-    /// Whether it was killed because its time was over.
+    /// Whether the program was killed because of its timeout.
     pub timed_out: bool,
-    /// What it printed; on either stream when they are merged.
+    /// The standard output, or both streams if they are merged.
     pub stdout: Output,
-    /// What it printed on the other one.
+    /// The standard error output.
     pub stderr: Output,
 }
 
-/// Why a program did not run to its end.
+/// The reason why a program did not run to its end.
 #[derive(Debug, thiserror::Error)]
 pub enum CommandError {
-    /// There is nothing to run.
+    /// The command line is empty.
     #[error("there is no command to run")]
     Empty,
-    /// The system would not start it.
+    /// The program cannot be started.
     #[error("cannot run {program:?}: {source}")]
     Start {
-        /// What.
+        /// The program.
         program: String,
-        /// Why.
+        /// The error of the system.
         source: std::io::Error,
     },
-    /// Reading or writing its streams failed.
+    /// Reading or writing the program's streams failed.
     #[error("lost touch with the command: {0}")]
     Streams(#[from] std::io::Error),
-    /// The minion stops, and killed it.
+    /// The minion stops, and killed the program.
     #[error("the minion stops")]
     Stopped,
 }

@@ -1,5 +1,5 @@
-//! Commands that outlived a minion which was killed: its next start ends them, so that what is
-//! reported as interrupted is.
+//! Commands that outlived a killed minion. The next start ends them, so that a job that is reported
+//! as interrupted does not go on.
 
 use std::fs;
 use std::io;
@@ -9,14 +9,14 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 const FOLDER: &str = "commands";
 
-/// A note that a process group runs; removed when dropped.
+/// A note of a running process group; removed when dropped.
 #[derive(Debug)]
 pub struct Noted(PathBuf);
 
 /// Notes that the group led by `pid` runs.
 ///
 /// # Errors
-/// When the file system does not take it; the command is none the worse for it.
+/// When the file cannot be written; the command goes on all the same.
 pub fn note(cache_dir: &Path, pid: u32) -> io::Result<Noted> {
     let folder = cache_dir.join(FOLDER);
     fs::create_dir_all(&folder)?;
@@ -28,12 +28,12 @@ pub fn note(cache_dir: &Path, pid: u32) -> io::Result<Noted> {
 
 impl Drop for Noted {
     fn drop(&mut self) {
-        // What stays names a process that is not there any more, which is seen.
+        // A note that stays names a process that has ended, which the next start detects.
         let _ = fs::remove_file(&self.0);
     }
 }
 
-/// Ends every group that is noted and still led by the process that was noted.
+/// Ends every noted group that is still led by the same process.
 pub fn end_all(cache_dir: &Path) {
     let Ok(entries) = fs::read_dir(cache_dir.join(FOLDER)) else {
         return;
@@ -58,11 +58,12 @@ pub fn end_all(cache_dir: &Path) {
     }
 }
 
-/// What tells a process from a later one of the same number: the boot, and when in it it began.
+/// Returns a mark that distinguishes a process from a later one with the same number: the boot, and
+/// the time of its start.
 fn mark(pid: u32) -> Option<String> {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name in parentheses may hold anything; the beginning is the 20th field behind it.
+    // The name in parentheses may hold any bytes; the start time is the 20th field after it.
     let began = stat.rsplit_once(')')?.1.split_whitespace().nth(19)?;
     Some(format!("{} {began}", boot.trim()))
 }
@@ -88,7 +89,7 @@ mod tests {
         let (mut left, mut other) = (child(), child());
         std::mem::forget(note(folder.path(), left.id()).unwrap());
         drop(note(folder.path(), other.id()).unwrap());
-        // A number that another process has now.
+        // The number of another process.
         let path = folder.path().join(FOLDER).join(other.id().to_string());
         fs::write(&path, "another boot 1").unwrap();
         end_all(folder.path());

@@ -1,15 +1,15 @@
-//! What a program printed: in memory up to a limit, beyond it in a file.
+//! The output of a program: in memory up to a limit, above it in a file.
 
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use crate::leftover;
+use crate::oversize_output;
 
-/// How many times the limit a file takes, before what follows is only counted.
+/// The largest file, as a multiple of the limit; further output is only counted.
 const FILE_TIMES_LIMIT: u64 = 16;
 
-/// What a program printed on one stream.
+/// The output of a program on one stream.
 #[derive(Debug)]
 pub struct Output {
     bytes: Vec<u8>,
@@ -21,14 +21,14 @@ pub struct Output {
 
 #[derive(Debug)]
 enum Spilled {
-    /// The whole output, or its beginning, lies there.
+    /// The whole output, or its beginning, is in this file.
     File { file: File, path: PathBuf },
-    /// It could not be kept.
+    /// The output could not be stored.
     Lost(std::io::Error),
 }
 
 impl Output {
-    /// Nothing yet. More than `limit` bytes go to a file under `cache_dir`.
+    /// Creates an empty output. More than `limit` bytes go to a file under `cache_dir`.
     pub fn new(limit: usize, cache_dir: &Path) -> Self {
         Self {
             bytes: Vec::new(),
@@ -39,7 +39,7 @@ impl Output {
         }
     }
 
-    /// Takes what came.
+    /// Appends bytes.
     pub fn push(&mut self, bytes: &[u8]) {
         self.total += bytes.len() as u64;
         if self.spilled.is_none() {
@@ -47,7 +47,7 @@ impl Output {
                 self.bytes.extend_from_slice(bytes);
                 return;
             }
-            self.spilled = Some(match leftover::create(&self.cache_dir, "output") {
+            self.spilled = Some(match oversize_output::create(&self.cache_dir, "output") {
                 Ok((file, path)) => Spilled::File { file, path },
                 Err(error) => Spilled::Lost(error),
             });
@@ -67,27 +67,29 @@ impl Output {
         }
     }
 
-    /// The bytes.
+    /// Returns the bytes.
     ///
     /// # Errors
-    /// When there were more than the limit: a text that names the size, the limit and where the
-    /// output lies.
+    /// When there were more than the limit: a text that names the size, the limit and the file.
     pub fn into_bytes(self) -> Result<Vec<u8>, String> {
         let (total, limit) = (self.total, self.limit);
         let too_large = format!("the output of {total} bytes is above the limit of {limit} bytes");
         match self.spilled {
             None => Ok(self.bytes),
             Some(Spilled::Lost(error)) => {
-                Err(format!("{too_large}, and could not be kept: {error}"))
+                Err(format!("{too_large}, and could not be stored: {error}"))
             }
             Some(Spilled::File { path, .. }) => {
                 let most = (limit as u64).saturating_mul(FILE_TIMES_LIMIT);
-                let lies = if total > most {
+                let stored = if total > most {
                     "its beginning"
                 } else {
                     "all of it"
                 };
-                Err(format!("{too_large}; {lies} lies in {}", path.display()))
+                Err(format!(
+                    "{too_large}; {stored} is stored in {}",
+                    path.display()
+                ))
             }
         }
     }

@@ -1,6 +1,6 @@
-//! A command line in words, as a shell would take it apart, without a shell.
+//! Splits a command line into words as a shell does, without a shell.
 
-/// A quote that is not closed.
+/// A quote is not closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("No closing quotation")]
 pub struct UnclosedQuote;

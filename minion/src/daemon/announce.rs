@@ -1,22 +1,39 @@
-//! The event that says that the minion is there.
+//! Fires the event that the minion has started.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use saline_protocol::message::{Class, MinionRequest, Packed, RequestId, Value};
+use saline_protocol::message::{Class, MinionId, MinionRequest, Packed, RequestId, Value};
 use saline_protocol::transport::{Clock, Context};
 
-use super::Minion;
-use super::link::{AskError, Link};
+use super::master_session::{AskError, MasterSession};
 
-/// How long the master may take, and how long to wait before it is asked again.
-const ANSWER: Duration = Duration::from_secs(10);
-const AGAIN: Duration = Duration::from_secs(1);
+/// How long the master may take to answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
-impl Minion {
-    /// Fires `salt/minion/<id>/start`, once in a process.
-    pub(super) fn announce(self: &Arc<Self>, context: &Context, link: &Arc<Link>) {
+/// The delay before the master is asked again.
+const RETRY_DELAY: Duration = Duration::from_secs(1);
+
+/// Fires `salt/minion/<id>/start`, once in a process.
+#[derive(Debug)]
+pub struct StartAnnouncer {
+    id: MinionId,
+    announced: Arc<AtomicBool>,
+}
+
+impl StartAnnouncer {
+    /// Creates an announcer that has fired nothing yet.
+    pub fn new(id: MinionId) -> Self {
+        Self {
+            id,
+            announced: Arc::default(),
+        }
+    }
+
+    /// Starts to announce the start over `session`, unless that is done; the task belongs to
+    /// `context`.
+    pub fn announce(&self, context: &Context, session: &Arc<MasterSession>) {
         if self.announced.load(Ordering::Relaxed) {
             return;
         }
@@ -34,21 +51,22 @@ impl Minion {
             tag: "start".to_owned(),
             data: Packed::pack(&data),
         };
-        let (this, link) = (Arc::clone(self), Arc::clone(link));
+        let (announced, session) = (Arc::clone(&self.announced), Arc::clone(session));
+        let clock = context.clock;
         context.spawn(async move {
             loop {
-                match link.ask(Class::Event, &request, ANSWER).await {
-                    Ok(_) => return this.announced.store(true, Ordering::Relaxed),
+                match session.ask(Class::Event, &request, ANSWER_TIMEOUT).await {
+                    Ok(_) => return announced.store(true, Ordering::Relaxed),
                     Err(AskError::Ended | AskError::Refused(_)) => return,
                     Err(error) => tracing::debug!("the start was not announced: {error}"),
                 }
-                this.context.clock.pause(AGAIN).await;
+                clock.pause(RETRY_DELAY).await;
             }
         });
     }
 }
 
-/// Now, as Salt writes it: `Sat Nov 21 10:44:36 2026`, in UTC.
+/// Returns the time as Salt writes it, in UTC: `Sat Nov 21 10:44:36 2026`.
 fn now_as_text() -> String {
     let format = time::macros::format_description!(
         "[weekday repr:short] [month repr:short] [day padding:space] [hour]:[minute]:[second] [year]"

@@ -1,34 +1,31 @@
-//! Finding a master: the transports of the configuration in order, each with all its addresses.
+//! Connects to a master: tries the configured transports in order, each with all its addresses.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use saline_config::MinionConfig;
 use saline_protocol::transport::{
-    Address, Backoff, Client, Context, Endpoint, Error, ErrorKind, Options, Result, Transport,
+    Address, Backoff, Client, Context, Endpoint, Error, ErrorKind, Options, Registry, Result,
+    Transport,
 };
 
-use super::Minion;
-use super::stage::Stage;
+use super::connection_state::{ConnectionState, CurrentState};
 
-/// How many different errors are remembered as told.
-const MOST_TOLD: usize = 32;
+/// The largest number of different errors that are remembered as logged.
+const MOST_LOGGED: usize = 32;
 
-/// A way to the master.
+/// A transport and the endpoint at which it may reach the master.
 #[derive(Debug, Clone)]
-pub struct Way {
+pub struct Candidate {
     transport: Arc<dyn Transport>,
-    /// Where.
-    pub endpoint: Endpoint,
+    endpoint: Endpoint,
 }
 
-/// The ways that the configuration names, the preferred one first.
+/// Returns the configured candidates, the preferred one first.
 ///
 /// # Errors
-/// `Config` for a transport that there is not.
-pub fn ways(
-    config: &saline_config::MinionConfig,
-    registry: &saline_protocol::transport::Registry,
-) -> Result<Vec<Way>> {
+/// `Config` for an unknown transport, or when no master is configured.
+pub fn candidates(config: &MinionConfig, registry: &Registry) -> Result<Vec<Candidate>> {
     let schemes = if config.transport.is_empty() {
         vec![registry.network_default()?.to_owned()]
     } else {
@@ -37,11 +34,11 @@ pub fn ways(
     if config.master.is_empty() {
         return Err(Error::new(ErrorKind::Config, "no master is configured"));
     }
-    let way = |scheme: String| {
+    let candidate = |scheme: String| {
         let transport = registry.get(&scheme)?;
         let given = config.transport_options.get(&scheme).cloned();
         let options = Options::check(transport.options(), given.unwrap_or_default())?;
-        Ok(Way {
+        Ok(Candidate {
             transport,
             endpoint: Endpoint {
                 scheme,
@@ -53,51 +50,78 @@ pub fn ways(
             },
         })
     };
-    schemes.into_iter().map(way).collect()
+    schemes.into_iter().map(candidate).collect()
 }
 
-/// A client that is connected, and what its tasks hang on.
+/// A connection to a master, without a session yet.
 #[derive(Debug)]
 pub struct Connected {
-    /// To ask with.
+    /// The transport's client.
     pub client: Arc<dyn Client>,
-    /// Where the master is.
+    /// The master's endpoint.
     pub endpoint: Endpoint,
-    /// The client's own part of the minion's context.
+    /// The part of the minion's context that the client's tasks belong to.
     pub context: Context,
 }
 
-impl Minion {
-    /// Connects to the first that answers; tries for ever.
+/// Connects to the first candidate that answers.
+#[derive(Debug)]
+pub struct Connector {
+    candidates: Vec<Candidate>,
+    /// The delays between rounds, at their beginning.
+    backoff: Backoff,
+    state: CurrentState,
+    context: Context,
+}
+
+impl Connector {
+    /// Creates a connector whose clients belong to `context`.
+    pub fn new(
+        candidates: Vec<Candidate>,
+        backoff: Backoff,
+        state: CurrentState,
+        context: Context,
+    ) -> Self {
+        Self {
+            candidates,
+            backoff,
+            state,
+            context,
+        }
+    }
+
+    /// Connects to the first candidate that answers; retries indefinitely.
     ///
     /// # Cancel safety
     /// When the future is dropped nothing stays connected.
-    pub(super) async fn connect(&self) -> Connected {
-        let mut backoff = self.reconnect();
-        let mut told = BTreeSet::new();
+    pub async fn connect(&self) -> Connected {
+        let mut backoff = self.backoff.clone();
+        let mut logged = BTreeSet::new();
         loop {
-            if told.len() > MOST_TOLD {
-                told.clear();
+            if logged.len() > MOST_LOGGED {
+                logged.clear();
             }
-            for way in &self.ways {
-                let to = way.endpoint.to_string();
-                tracing::debug!("connecting to {to}");
-                self.stage.set(Stage::Connecting(to));
+            for candidate in &self.candidates {
+                let endpoint = &candidate.endpoint;
+                tracing::debug!("connecting to {endpoint}");
+                let to = endpoint.to_string();
+                self.state.set(ConnectionState::Connecting(to));
                 let context = self.context.child();
-                match way.transport.connect(&way.endpoint, context.clone()).await {
+                let connecting = candidate.transport.connect(endpoint, context.clone());
+                match connecting.await {
                     Ok(client) => {
-                        tracing::info!("connected to {}", way.endpoint);
+                        tracing::info!("connected to {endpoint}");
                         return Connected {
                             client,
-                            endpoint: way.endpoint.clone(),
+                            endpoint: endpoint.clone(),
                             context,
                         };
                     }
                     Err(error) => {
-                        let text = format!("no master at {}: {error}", way.endpoint);
-                        // Once, not at every attempt: it may take days.
-                        if told.insert(text.clone()) {
-                            tracing::warn!("{text}; the minion goes on trying");
+                        let text = format!("no master at {endpoint}: {error}");
+                        // A warning once, not at every attempt: the master may be away for days.
+                        if logged.insert(text.clone()) {
+                            tracing::warn!("{text}; the minion keeps trying");
                         } else {
                             tracing::debug!("{text}");
                         }
@@ -106,10 +130,5 @@ impl Minion {
             }
             self.context.clock.pause(backoff.next_delay()).await;
         }
-    }
-
-    /// How long to wait between attempts to reach the master, anew.
-    pub(super) fn reconnect(&self) -> Backoff {
-        Backoff::new(self.config.reconnect_first, self.config.reconnect_max)
     }
 }

@@ -1,14 +1,14 @@
-//! What the subscription yields.
+//! Handles the publications and link events of a session's subscription.
 
 use saline_protocol::channel::publication::{Content, PublicationError, topic_all};
 use saline_protocol::transport::{Delivery, Subscriber, Topic};
 
-use super::attend::Attendance;
 use super::jobs::Origin;
-use super::link::Ended;
+use super::master_session::Ended;
+use super::session_loop::ActiveSession;
 
-impl Attendance {
-    /// Takes deliveries until the client ends.
+impl ActiveSession {
+    /// Handles deliveries until the client ends.
     pub(super) async fn deliveries(&self, mut subscriber: Box<dyn Subscriber>) {
         while let Some(delivery) = subscriber.next().await {
             match delivery {
@@ -18,16 +18,16 @@ impl Attendance {
                     self.catch_up.notify_one();
                 }
                 Delivery::Connected => {
-                    tracing::info!("the connection to the master stands again");
-                    // The master may be another process by now: the first question finds out.
+                    tracing::info!("the connection to the master is back");
+                    // The master may have been restarted: a heartbeat shows whether it knows the session.
                     self.beat.notify_one();
                     self.catch_up.notify_one();
                 }
                 Delivery::Disconnected => tracing::warn!("the connection to the master is down"),
-                other => tracing::debug!("an event that is not known: {other:?}"),
+                other => tracing::debug!("unknown delivery: {other:?}"),
             }
         }
-        self.link.end(Ended::Lost);
+        self.session.end(Ended::Lost);
     }
 
     fn publication(&self, topic: &Topic, payload: &[u8]) {
@@ -45,19 +45,19 @@ impl Attendance {
                         } else {
                             Origin::Own
                         };
-                        self.minion.take(job, origin);
+                        self.parts.jobs.take(job, origin);
                     }
                     Content::NewEpoch(epoch) => {
                         tracing::debug!("the group key was rotated, epoch {epoch:016x}");
                     }
                 }
             }
-            // The next heartbeat brings the key and says what was missed.
+            // The next heartbeat brings the new group key, and the numbers that show what was missed.
             Err(PublicationError::OtherEpoch) => self.beat.notify_one(),
             Err(PublicationError::Replayed) => {
-                tracing::debug!("a publication on {topic} came twice or late");
+                tracing::debug!("a publication on {topic} was replayed or late");
             }
-            Err(error) => tracing::warn!("a publication on {topic} was not believed: {error}"),
+            Err(error) => tracing::warn!("a publication on {topic} was refused: {error}"),
         }
     }
 }

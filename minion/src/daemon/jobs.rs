@@ -1,37 +1,50 @@
-//! A job's walk through the minion, up to its spooled return.
+//! Takes jobs and runs them, up to the spooled return.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use saline_protocol::message::{Class, Jid, Job, MinionRequest};
+use saline_protocol::message::{Jid, Job, MinionId, MinionRequest};
+use saline_protocol::transport::Context;
+use tokio_util::sync::CancellationToken;
 
-use super::Minion;
-use super::returning::{Returned, not_begun, run_and_spool};
+use super::current_session::CurrentSession;
+use super::master_clock::MasterClock;
+use super::run_job::{JobEnd, refuse_job, run_job};
+use crate::executor::Pool;
+use crate::host::Host;
+use crate::modules::Modules;
+use crate::spool::Spool;
 
-/// Jobs that wait for a place; one more is not taken.
+/// The largest number of jobs that wait for a thread; further ones are not taken.
 const MOST_WAITING: usize = 1024;
 
-/// A run longer than this is announced.
+/// A run that takes longer than this is announced to the master.
 const ANNOUNCED_AFTER: Duration = Duration::from_millis(500);
 
-/// How long an announcement may take. Heartbeats say the same.
-const ANNOUNCEMENT: Duration = Duration::from_secs(10);
+/// How long an announcement may take. It may fail, since heartbeats carry the same.
+const ANNOUNCEMENT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How a job came.
+/// How long running jobs may take to finish when the minion stops.
+const FINISH_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long interrupted jobs may take to spool their returns.
+const INTERRUPT_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// How a job reached the minion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
-    /// To everybody.
+    /// On the topic of all minions.
     All,
-    /// On the minion's own topic, or because it asked: so it was offered.
+    /// On the minion's own topic, or in answer to its request: the job was offered to it.
     Own,
 }
 
 /// The jobs that were taken and have no spooled return yet.
 #[derive(Debug, Default)]
-pub struct Taken(Mutex<BTreeSet<Jid>>);
+struct TakenJobs(Mutex<BTreeSet<Jid>>);
 
-impl Taken {
+impl TakenJobs {
     fn add(&self, jid: &Jid) -> bool {
         self.lock().insert(jid.clone())
     }
@@ -40,8 +53,7 @@ impl Taken {
         self.lock().remove(jid);
     }
 
-    /// How many.
-    pub fn len(&self) -> usize {
+    fn len(&self) -> usize {
         self.lock().len()
     }
 
@@ -50,25 +62,82 @@ impl Taken {
     }
 }
 
-impl Minion {
-    /// Takes a job that the master signed: runs it, unless it is for others, too late, or has been
-    /// here. Does not wait.
-    pub(super) fn take(self: &Arc<Self>, job: Job, origin: Origin) {
+/// Takes jobs and runs them on the pool of threads.
+#[derive(Debug)]
+pub struct JobRunner {
+    id: MinionId,
+    /// The largest number of jobs that are taken and have not returned.
+    most_taken: usize,
+    pool: Pool,
+    modules: Arc<Modules>,
+    host: Arc<Host>,
+    spool: Arc<Spool>,
+    clock: Arc<MasterClock>,
+    session: CurrentSession,
+    taken: TakenJobs,
+    /// Cancelled when no more jobs are taken.
+    draining: CancellationToken,
+    /// The context of tasks that no job waits for.
+    context: Context,
+    /// The context of the jobs, which a drain waits for.
+    jobs: Context,
+}
+
+/// What a [`JobRunner`] works with.
+#[derive(Debug)]
+pub struct JobResources {
+    /// The functions that can be run.
+    pub modules: Modules,
+    /// What functions may use.
+    pub host: Arc<Host>,
+    /// Notes the beginnings of jobs and keeps their returns.
+    pub spool: Arc<Spool>,
+    /// Tells whether a job has expired.
+    pub clock: Arc<MasterClock>,
+    /// Reports to the master.
+    pub session: CurrentSession,
+}
+
+impl JobRunner {
+    /// Creates a runner that runs at most `threads` jobs at once; its tasks belong to `context`.
+    pub fn new(id: MinionId, threads: usize, resources: JobResources, context: &Context) -> Self {
+        Self {
+            id,
+            most_taken: MOST_WAITING + threads,
+            pool: Pool::new(context.clone(), threads),
+            modules: Arc::new(resources.modules),
+            host: resources.host,
+            spool: resources.spool,
+            clock: resources.clock,
+            session: resources.session,
+            taken: TakenJobs::default(),
+            draining: CancellationToken::new(),
+            jobs: context.child(),
+            context: context.clone(),
+        }
+    }
+
+    /// Returns how many jobs are taken and have not returned.
+    pub fn taken(&self) -> usize {
+        self.taken.len()
+    }
+
+    /// Whether no job runs or waits.
+    pub fn is_idle(&self) -> bool {
+        self.jobs.tracker.is_empty()
+    }
+
+    /// Takes a job that the master signed. Starts to run it unless it is for other minions, has
+    /// expired, or was taken before. Does not wait.
+    pub fn take(self: &Arc<Self>, job: Job, origin: Origin) {
         let jid = job.jid.clone();
         if self.draining.is_cancelled() || self.spool.is_seen(&jid) {
             return;
         }
-        let matches = match job.target.compile() {
-            Ok(matcher) => matcher.matches(&self.id),
-            Err(error) => {
-                tracing::warn!("job {jid}: its target cannot be read: {error}");
-                false
-            }
-        };
-        if !matches {
-            // On everybody's topic only those that match are offered a job; the others are silent.
+        if !self.matches(&job) {
+            // On the topic of all minions only matching ones are offered a job; the others ignore it.
             if origin == Origin::Own {
-                tracing::info!("job {jid}: declined {}, it is for others", job.fun);
+                tracing::info!("job {jid}: declined {}, it is for other minions", job.fun);
                 self.tell(MinionRequest::Declined { jid });
             }
             return;
@@ -76,7 +145,7 @@ impl Minion {
         if self.is_late(&job) {
             return;
         }
-        if self.taken.len() >= MOST_WAITING + self.config.process_count_max {
+        if self.taken.len() >= self.most_taken {
             tracing::warn!("job {jid}: not taken, {} wait already", self.taken.len());
             return;
         }
@@ -86,27 +155,58 @@ impl Minion {
         tracing::info!("job {jid}: received {} from {}", job.fun, job.user);
         let this = Arc::clone(self);
         self.jobs.spawn(async move {
-            this.carry_out(job).await;
+            this.run(job).await;
             this.taken.remove(&jid);
         });
+    }
+
+    /// Takes no more jobs, and waits a few seconds for the running ones: first for their end, then,
+    /// interrupted, for their returns.
+    pub async fn drain(&self) {
+        self.draining.cancel();
+        let clock = self.context.clock;
+        self.jobs.tracker.close();
+        let finished = clock.deadline(clock.after(FINISH_TIMEOUT), self.jobs.tracker.wait());
+        if finished.await.is_ok() {
+            return;
+        }
+        for job in self.host.running.list() {
+            tracing::warn!("job {}: {} is interrupted", job.jid, job.fun);
+        }
+        self.host.stop.raise();
+        let stopped = clock.deadline(clock.after(INTERRUPT_TIMEOUT), self.jobs.tracker.wait());
+        if stopped.await.is_err() {
+            // The next start spools their returns.
+            tracing::warn!("{} jobs did not stop", self.host.running.list().len());
+        }
+    }
+
+    fn matches(&self, job: &Job) -> bool {
+        match job.target.clone().compile() {
+            Ok(target) => target.matches(&self.id),
+            Err(error) => {
+                tracing::warn!("job {}: malformed target: {error}", job.jid);
+                false
+            }
+        }
     }
 
     fn is_late(&self, job: &Job) -> bool {
         let late = self.clock.now().is_some_and(|now| now > job.expires);
         if late {
-            tracing::warn!("job {}: not begun, its time has passed", job.jid);
+            tracing::warn!("job {}: not begun, it has expired", job.jid);
         }
         late
     }
 
-    async fn carry_out(self: &Arc<Self>, job: Job) {
+    async fn run(self: &Arc<Self>, job: Job) {
         let jid = job.jid.clone();
-        let place = tokio::select! {
+        let permit = tokio::select! {
             biased;
             () = self.draining.cancelled() => None,
-            place = self.pool.place() => place,
+            permit = self.pool.acquire() => permit,
         };
-        let Some(place) = place else {
+        let Some(permit) = permit else {
             tracing::warn!("job {jid}: not begun, the minion stops");
             return;
         };
@@ -115,46 +215,39 @@ impl Minion {
         }
         tracing::info!("job {jid}: running {}", job.fun);
         let announcement = self.announce_start(&jid);
-        let (host, spool) = (Arc::clone(&self.host), Arc::clone(&self.spool));
-        let copy = job.clone();
-        let work = move || run_and_spool(&host, &spool, &copy);
-        let returned = self.pool.run(place, work).await;
+        let (modules, host) = (Arc::clone(&self.modules), Arc::clone(&self.host));
+        let (spool, copy) = (Arc::clone(&self.spool), job.clone());
+        let work = move || run_job(&modules, &host, &spool, &copy);
+        let end = self.pool.run(permit, work).await;
         announcement.abort();
-        match returned {
-            Some(Returned::Spooled(retcode)) => {
+        match end {
+            Some(JobEnd::Spooled(retcode)) => {
                 tracing::info!("job {jid}: returned, retcode {retcode}");
             }
-            Some(Returned::Seen) => tracing::debug!("job {jid}: has been here"),
+            Some(JobEnd::Seen) => tracing::debug!("job {jid}: was run before"),
             None => {
-                tracing::error!("job {jid}: lost by the minion itself");
+                tracing::error!("job {jid}: the code that runs jobs panicked");
                 let spool = Arc::clone(&self.spool);
-                let lost = move || not_begun(&spool, &job, "the minion lost track of this job");
-                // An error means that this, too, panicked; it has been told.
+                let lost = move || refuse_job(&spool, &job, "the minion lost track of this job");
+                // An error means that this panicked too, which the runtime logs.
                 let _ = self.context.spawn_blocking(lost).await;
             }
         }
     }
 
-    fn announce_start(self: &Arc<Self>, jid: &Jid) -> tokio::task::JoinHandle<()> {
-        let (this, jid) = (Arc::clone(self), jid.clone());
+    fn announce_start(&self, jid: &Jid) -> tokio::task::JoinHandle<()> {
+        let (session, jid) = (self.session.clone(), jid.clone());
+        let clock = self.context.clock;
         self.jobs.spawn(async move {
-            this.context.clock.pause(ANNOUNCED_AFTER).await;
-            this.ask_somehow(&MinionRequest::Started { jid }).await;
+            clock.pause(ANNOUNCED_AFTER).await;
+            let started = MinionRequest::Started { jid };
+            session.tell(&started, ANNOUNCEMENT_TIMEOUT).await;
         })
     }
 
-    /// Tells the master something that it can do without.
-    fn tell(self: &Arc<Self>, request: MinionRequest) {
-        let this = Arc::clone(self);
+    fn tell(&self, request: MinionRequest) {
+        let session = self.session.clone();
         self.context
-            .spawn(async move { this.ask_somehow(&request).await });
-    }
-
-    async fn ask_somehow(&self, request: &MinionRequest) {
-        let link = self.links.borrow().clone();
-        let Some(link) = link else { return };
-        if let Err(error) = link.ask(Class::Event, request, ANNOUNCEMENT).await {
-            tracing::debug!("the master was not told: {error}");
-        }
+            .spawn(async move { session.tell(&request, ANNOUNCEMENT_TIMEOUT).await });
     }
 }

@@ -1,4 +1,4 @@
-//! What time it is at the master: jobs live by its clock.
+//! The master's time, by which jobs expire.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -17,7 +17,7 @@ struct Offset {
 }
 
 impl MasterClock {
-    /// The master says that it is `time` now.
+    /// Sets the master's time to `time`.
     pub fn set(&self, time: MasterTime) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Offset {
             local: since_boot(),
@@ -25,7 +25,7 @@ impl MasterClock {
         });
     }
 
-    /// The time at the master; none before it said so for the first time.
+    /// Returns the master's time; none before it was set.
     pub fn now(&self) -> Option<MasterTime> {
         let offset = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
         offset.map(|offset| offset.master + since_boot().saturating_sub(offset.local))

@@ -1,110 +1,83 @@
-//! The daemon: finds its master, attends to it, and carries jobs through.
+//! The daemon: connects to its master, serves sessions, and runs jobs.
 
 mod announce;
-mod attend;
-mod authenticate;
 mod connect;
+mod connection_state;
+mod current_session;
 mod deliveries;
-mod drain;
+mod handshake;
 mod jobs;
-mod link;
 mod master_clock;
-mod returning;
-mod returns;
-mod stage;
+mod master_session;
+mod return_sender;
+mod run_job;
+mod session_loop;
 mod start;
+mod start_error;
+mod trust;
 
-use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use saline_config::MinionConfig;
-use saline_daemon::{InstanceLock, LockError};
-use saline_protocol::channel::{Credentials, Identity, KeyError, NoiseKey};
-use saline_protocol::message::{IdError, MinionId, Role};
-use saline_protocol::transport::{self, Backoff, Context, Counters, Limits, Registry};
-use tokio::sync::{Notify, watch};
+use saline_daemon::InstanceLock;
+use saline_protocol::channel::{Credentials, Identity, NoiseKey};
+use saline_protocol::message::{MinionId, Role};
+use saline_protocol::transport::{Backoff, Context, Counters, Limits, Registry};
 use tokio_util::sync::CancellationToken;
 
 use crate::command::orphans;
-use crate::executor::{Pool, Stop};
+use crate::executor::Stop;
 use crate::grains::{GrainStore, host_name};
 use crate::host::Host;
-use crate::leftover;
 use crate::modules::Modules;
+use crate::oversize_output;
 use crate::spool::Spool;
 
 pub use start::run;
+pub use start_error::StartError;
 
-use connect::Way;
-use jobs::Taken;
-use link::{Ended, Link};
+use announce::StartAnnouncer;
+use connect::Connector;
+use connection_state::{ConnectionState, CurrentState};
+use current_session::CurrentSession;
+use handshake::Authenticator;
+use jobs::{JobResources, JobRunner};
 use master_clock::MasterClock;
-use stage::CurrentStage;
+use master_session::Ended;
+use return_sender::ReturnSender;
+use session_loop::SessionLoop;
 
-/// How long a minion waits whose place was taken by another one with its id, at first and at most.
+/// The first and the longest delay of a minion whose place another one with its id has taken.
 const REPLACED_FIRST: Duration = Duration::from_secs(5);
 const REPLACED_MAX: Duration = Duration::from_secs(60);
 
-/// Why a minion cannot start.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum StartError {
-    /// Another one runs, or the lock cannot be taken.
-    #[error(transparent)]
-    Lock(#[from] LockError),
-    /// Its keys cannot be read or made.
-    #[error(transparent)]
-    Keys(#[from] KeyError),
-    /// The configuration asks for a transport that there is not.
-    #[error(transparent)]
-    Transport(#[from] transport::Error),
-    /// The host's name is no id.
-    #[error("{0}; give the minion an `id` in its configuration")]
-    Id(#[from] IdError),
-    /// The spool cannot be read.
-    #[error("cannot read the spool {path}: {source}")]
-    Spool {
-        /// Where it lies.
-        path: String,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// The system gives no descriptor.
-    #[error("the system gives the minion nothing to work with: {0}")]
-    System(std::io::Error),
-}
+/// How long the goodbye to the master, and the end of the connection, may each take.
+const LEAVE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A minion.
+/// A minion: its parts, and the order in which they start, run and stop.
 #[derive(Debug)]
 pub struct Minion {
     id: MinionId,
-    config: MinionConfig,
-    ways: Vec<Way>,
-    credentials: Credentials,
-    context: Context,
-    /// The part of the context that jobs hang on.
-    jobs: Context,
     host: Arc<Host>,
-    pool: Pool,
     spool: Arc<Spool>,
-    taken: Taken,
-    clock: MasterClock,
-    stage: CurrentStage,
-    /// The accepted session, while there is one.
-    links: watch::Sender<Option<Arc<Link>>>,
-    /// A return has been acknowledged.
-    acknowledged: Notify,
-    /// Raised when no more jobs are taken.
-    draining: CancellationToken,
-    announced: AtomicBool,
+    state: CurrentState,
+    session: CurrentSession,
+    connector: Connector,
+    authenticator: Authenticator,
+    session_loop: Arc<SessionLoop>,
+    jobs: Arc<JobRunner>,
+    returns: Arc<ReturnSender>,
+    /// The delays between lost sessions, at their beginning.
+    reconnect: Backoff,
+    context: Context,
     counters: Arc<Counters>,
-    /// Given back when the minion has come to rest.
+    /// Released when nothing writes to the minion's files any more.
     lock: Mutex<Option<InstanceLock>>,
 }
 
 impl Minion {
-    /// Takes the lock, reads keys, grains and spool. Connects to nothing yet.
+    /// Takes the lock, and reads keys, grains and spool. Does not connect yet.
     ///
     /// # Errors
     /// See [`StartError`].
@@ -118,7 +91,7 @@ impl Minion {
             Some(id) => id.clone(),
             None => MinionId::parse(&host_name())?,
         };
-        let ways = connect::ways(&config, registry)?;
+        let candidates = connect::candidates(&config, registry)?;
         let credentials = Credentials {
             role: Role::Minion,
             id: id.to_string(),
@@ -131,96 +104,122 @@ impl Minion {
                 source,
             }
         })?;
+        let spool = Arc::new(spool);
         let masters: Vec<&str> = config.master.iter().map(|m| m.host.as_str()).collect();
         let grains = GrainStore::collect(id.clone(), masters.join(","), config.grains.clone());
-        let mut limits = Limits::default();
-        limits.max_message = config.max_message_size;
         let reconnect = Backoff::new(config.reconnect_first, config.reconnect_max);
         let counters = Counters::new();
-        let context = Context::new(limits)
-            .with_backoff(reconnect)
-            .with_tls(config.tls.clone())
-            .with_metrics(Arc::<Counters>::clone(&counters));
-        let jobs = context.child();
-        leftover::sweep(&config.paths.cache_dir);
+        let context = context(&config, &reconnect, &counters);
+        oversize_output::sweep(&config.paths.cache_dir);
         orphans::end_all(&config.paths.cache_dir);
-        Ok(Arc::new(Self {
-            host: Arc::new(Host::new(
-                grains,
+        let host = Arc::new(Host::new(
+            grains,
+            Stop::new().map_err(StartError::Eventfd)?,
+            config.paths.cache_dir.clone(),
+            config.max_message_size,
+        ));
+        let state = CurrentState::default();
+        let session = CurrentSession::none();
+        let clock = Arc::new(MasterClock::default());
+        let jobs = Arc::new(JobRunner::new(
+            id.clone(),
+            config.process_count_max,
+            JobResources {
                 modules,
-                Stop::new().map_err(StartError::System)?,
-                config.paths.cache_dir.clone(),
-                config.max_message_size,
+                host: Arc::clone(&host),
+                spool: Arc::clone(&spool),
+                clock: Arc::clone(&clock),
+                session: session.clone(),
+            },
+            &context,
+        ));
+        Ok(Arc::new(Self {
+            connector: Connector::new(
+                candidates,
+                reconnect.clone(),
+                state.clone(),
+                context.clone(),
+            ),
+            authenticator: Authenticator::new(&config, credentials, state.clone(), context.clock),
+            session_loop: Arc::new(SessionLoop {
+                max_message: config.max_message_size,
+                host: Arc::clone(&host),
+                clock: Arc::clone(&clock),
+                jobs: Arc::clone(&jobs),
+                current: session.clone(),
+                announcer: StartAnnouncer::new(id.clone()),
+                context: context.clone(),
+                id: id.clone(),
+            }),
+            returns: Arc::new(ReturnSender::new(
+                Arc::clone(&spool),
+                Arc::clone(&host),
+                clock,
+                session.clone(),
+                context.clone(),
             )),
-            pool: Pool::new(context.clone(), config.process_count_max),
-            spool: Arc::new(spool),
-            taken: Taken::default(),
-            clock: MasterClock::default(),
-            stage: CurrentStage::default(),
-            links: watch::Sender::new(None),
-            acknowledged: Notify::new(),
-            draining: CancellationToken::new(),
-            announced: AtomicBool::new(false),
-            counters,
             id,
-            config,
-            ways,
-            credentials,
-            context,
+            host,
+            spool,
+            state,
+            session,
             jobs,
+            reconnect,
+            context,
+            counters,
             lock: Mutex::new(Some(lock)),
         }))
     }
 
-    /// Its id.
+    /// Returns the minion's id.
     pub fn id(&self) -> &MinionId {
         &self.id
     }
 
-    /// How far it is on its way to its master, as SIGUSR1 tells it.
-    pub fn stage(&self) -> String {
-        self.stage.get().to_string()
+    /// Returns the state of the connection to the master, as SIGUSR1 logs it.
+    pub fn connection_state(&self) -> String {
+        self.state.get().to_string()
     }
 
-    /// How many jobs returned without the master having said that it has the return.
+    /// Returns how many returns the master has not acknowledged.
     pub fn unacknowledged(&self) -> usize {
         self.spool.unacknowledged()
     }
 
-    /// Serves its master until `stop` is cancelled, then drains.
+    /// Serves the master until `stop` is cancelled, then drains.
     ///
     /// # Cancel safety
-    /// Meant to be run to its end; what is dropped is cut off, and the spool remembers it.
+    /// Run it to its end. A dropped future cuts the jobs that run; the spool remembers them.
     pub async fn serve(self: Arc<Self>, stop: CancellationToken) {
         tracing::info!(
             "minion {} starts; its key's fingerprint is {}",
             self.id,
-            self.credentials.identity.public().fingerprint()
+            self.authenticator.fingerprint()
         );
-        self.context.spawn(Arc::clone(&self).send_returns());
+        self.context.spawn(Arc::clone(&self.returns).run());
         tokio::select! {
             biased;
             () = stop.cancelled() => {}
-            () = self.look_after_master() => {}
+            () = self.serve_sessions() => {}
         }
         self.drain().await;
     }
 
-    /// Connects, authenticates, attends; again and again.
-    async fn look_after_master(self: &Arc<Self>) {
+    /// Connects, authenticates and serves sessions, again and again.
+    async fn serve_sessions(&self) {
         let clock = self.context.clock;
         let mut replaced = Backoff::new(REPLACED_FIRST, REPLACED_MAX);
         loop {
-            let connected = self.connect().await;
-            let mut lost = self.reconnect();
-            while let Some(link) = self.authenticate(&connected).await {
+            let connected = self.connector.connect().await;
+            let mut lost = self.reconnect.clone();
+            while let Some(session) = self.authenticator.authenticate(&connected).await {
                 let began = clock.now();
-                let ended = self.attend(link).await;
+                let ended = self.session_loop.run(session).await;
                 if clock.now() - began > REPLACED_MAX {
                     lost.reset();
                     replaced.reset();
                 }
-                let wait = match ended {
+                let delay = match ended {
                     Ended::Lost => lost.next_delay(),
                     Ended::KeyGone => {
                         tracing::warn!("the master has deleted or rejected this minion's key");
@@ -235,12 +234,37 @@ impl Minion {
                         replaced.next_delay()
                     }
                 };
-                clock.pause(wait).await;
+                clock.pause(delay).await;
             }
-            // An error means that something had to be cut; a new one is made all the same.
+            // An error means that requests were cut; the minion connects anew in any case.
             let _ = connected.client.shutdown(Duration::from_secs(1)).await;
             connected.context.cancel.cancel();
         }
+    }
+
+    /// Stops: takes no more jobs, gives running ones a short time, and sends the returns that are
+    /// there. Takes a few seconds at most.
+    async fn drain(&self) {
+        let running = self.host.running.list().len();
+        tracing::info!("the minion stops: {running} jobs run");
+        self.state.set(ConnectionState::Draining);
+        self.jobs.drain().await;
+        if let Some(session) = self.session.get() {
+            self.returns.flush(&session).await;
+            session.leave(LEAVE_TIMEOUT).await;
+        }
+        let left = self.spool.unacknowledged();
+        if left > 0 {
+            tracing::warn!("{left} returns wait in the spool for the next start");
+        }
+        self.host.stop.raise();
+        self.context.cancel.cancel();
+        if self.jobs.is_idle() {
+            // Nothing writes to the spool any more, so another instance may start.
+            let mut lock = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+            lock.take();
+        }
+        tracing::info!("the minion has stopped");
     }
 
     /// Logs what every part is doing.
@@ -250,9 +274,9 @@ impl Minion {
             "report: minion {}: {}; {} jobs run, {} wait; {} returns are not acknowledged; limit of a \
              message: {} bytes",
             self.id,
-            self.stage.get(),
+            self.state.get(),
             running.len(),
-            self.taken.len().saturating_sub(running.len()),
+            self.jobs.taken().saturating_sub(running.len()),
             self.spool.unacknowledged(),
             self.host.max_message(),
         );
@@ -261,4 +285,13 @@ impl Minion {
             tracing::warn!("report: job {} runs {} for {}", job.jid, job.fun, job.user);
         }
     }
+}
+
+fn context(config: &MinionConfig, reconnect: &Backoff, counters: &Arc<Counters>) -> Context {
+    let mut limits = Limits::default();
+    limits.max_message = config.max_message_size;
+    Context::new(limits)
+        .with_backoff(reconnect.clone())
+        .with_tls(config.tls.clone())
+        .with_metrics(Arc::<Counters>::clone(counters))
 }

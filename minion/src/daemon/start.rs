@@ -11,18 +11,19 @@ use tokio_util::sync::CancellationToken;
 use super::Minion;
 use crate::modules::Modules;
 
-/// What threads of the runtime get that still run at the end.
+/// How long threads of the runtime that still run at the end may take.
 const LAST: Duration = Duration::from_millis(500);
 
 /// How long a thread that ran a function waits for the next one.
 const THREAD_KEPT: Duration = Duration::from_secs(5);
 
-/// Threads beside those for functions: names are looked up and files read on them.
+/// The number of threads beside those for functions; names are looked up and files read on them.
 const OTHER_THREADS: usize = 16;
 
-/// The whole of `saline-minion`, with the transports of `registry`.
+/// Runs a minion with the transports of `registry`: the whole main of `saline-minion`. Reads the
+/// command line of the process.
 pub fn run(registry: Registry) -> ExitCode {
-    let about = "Carries out what its Saline master asks for";
+    let about = "Runs the jobs of its Saline master";
     let arguments = match parse("saline-minion", about, std::env::args_os()) {
         Ok(arguments) => arguments,
         Err(code) => return code,
@@ -61,7 +62,7 @@ pub fn run(registry: Registry) -> ExitCode {
 }
 
 async fn daemon(config: MinionConfig, registry: &Registry) -> ExitCode {
-    // Before anything else, so that no signal finds the minion unprepared.
+    // Before anything else, so that no signal kills the minion.
     let mut signals = match Signals::new() {
         Ok(signals) => signals,
         Err(error) => return fail(&error),
@@ -71,7 +72,7 @@ async fn daemon(config: MinionConfig, registry: &Registry) -> ExitCode {
         Ok(minion) => minion,
         Err(error) => return fail(&error),
     };
-    // Behind the lock: a second instance must not touch the first one's file.
+    // After the lock was taken: a second instance must not touch the file of the first.
     let _pid_file = match pid_file.as_deref().map(PidFile::write).transpose() {
         Ok(pid_file) => pid_file,
         Err(error) => return fail(&error),

@@ -1,4 +1,4 @@
-//! Runs functions, apart from the runtime that serves heartbeats: each on a thread of its own.
+//! Runs functions on threads of their own, apart from the runtime that serves heartbeats.
 
 mod pool;
 mod running;

@@ -1,63 +1,63 @@
-//! How many functions run at once.
+//! The pool of threads for functions.
 
 use std::sync::Arc;
 
 use saline_protocol::transport::Context;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Threads for functions: so many at once, the others wait for their turn.
+/// A pool that runs a limited number of functions at once; further ones wait.
 ///
-/// The threads are those of the runtime that may block; its own thread, which serves heartbeats
+/// The threads are the runtime's blocking ones. The runtime's own thread, which serves heartbeats
 /// and the transport, never runs a function.
 #[derive(Debug, Clone)]
 pub struct Pool {
     context: Context,
-    places: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
 }
 
-/// A place in the pool.
+/// A permit to use one thread of the pool.
 #[derive(Debug)]
-pub struct Place(#[allow(dead_code, reason = "held for its drop")] OwnedSemaphorePermit);
+pub struct Permit(#[allow(dead_code, reason = "held for its drop")] OwnedSemaphorePermit);
 
 impl Pool {
-    /// With `places` threads.
-    pub fn new(context: Context, places: usize) -> Self {
-        let places = places.clamp(1, Semaphore::MAX_PERMITS);
+    /// Creates a pool of `threads` threads.
+    pub fn new(context: Context, threads: usize) -> Self {
+        let threads = threads.clamp(1, Semaphore::MAX_PERMITS);
         Self {
             context,
-            places: Arc::new(Semaphore::new(places)),
+            permits: Arc::new(Semaphore::new(threads)),
         }
     }
 
-    /// Waits for a place; none when the pool has been closed.
+    /// Waits for a free thread; none when the pool has been closed.
     ///
     /// # Cancel safety
-    /// A future that is dropped gives up its place in the queue.
-    pub async fn place(&self) -> Option<Place> {
-        let permit = Arc::clone(&self.places).acquire_owned().await;
-        permit.ok().map(Place)
+    /// A dropped future leaves the queue.
+    pub async fn acquire(&self) -> Option<Permit> {
+        let permit = Arc::clone(&self.permits).acquire_owned().await;
+        permit.ok().map(Permit)
     }
 
-    /// Runs `work` on a thread, in that place. None only when it panicked.
+    /// Runs `work` on a thread, under that permit. Returns none only when `work` panicked.
     ///
     /// # Cancel safety
-    /// What has begun goes on when the future is dropped, and keeps its place until it ends.
-    pub async fn run<T, F>(&self, place: Place, work: F) -> Option<T>
+    /// Work that has begun goes on when the future is dropped, and keeps its permit until it ends.
+    pub async fn run<T, F>(&self, permit: Permit, work: F) -> Option<T>
     where
         T: Send + 'static,
         F: FnOnce() -> T + Send + 'static,
     {
         let running = self.context.spawn_blocking(move || {
             let result = work();
-            drop(place);
+            drop(permit);
             result
         });
         running.await.ok()
     }
 
-    /// Nobody gets a place any more. What runs goes on.
+    /// Closes the pool: no further permit is given. Running work goes on.
     pub fn close(&self) {
-        self.places.close();
+        self.permits.close();
     }
 }
 
@@ -70,15 +70,15 @@ mod tests {
     #[tokio::test]
     async fn a_hundred_run_side_by_side_and_the_runtime_stays_free() {
         let pool = Pool::new(Context::default(), 128);
-        // Nobody gets past the barrier unless all hundred and the test are there at once.
+        // The barrier opens only when all hundred threads and the test wait at it.
         let barrier = Arc::new(Barrier::new(101));
         let mut running = Vec::new();
         for _ in 0..100 {
             let (pool, barrier) = (pool.clone(), Arc::clone(&barrier));
-            let place = pool.place().await.unwrap();
+            let permit = pool.acquire().await.unwrap();
             let context = pool.context.clone();
             running.push(context.spawn(async move {
-                pool.run(place, move || barrier.wait()).await.unwrap();
+                pool.run(permit, move || barrier.wait()).await.unwrap();
             }));
         }
         let context = Context::default();
@@ -94,24 +94,24 @@ mod tests {
     #[tokio::test]
     async fn the_others_wait() {
         let pool = Pool::new(Context::default(), 1);
-        let first = pool.place().await.unwrap();
-        let mut second = std::pin::pin!(pool.place());
+        let first = pool.acquire().await.unwrap();
+        let mut second = std::pin::pin!(pool.acquire());
         assert!(futures_now(second.as_mut()).is_none());
         drop(first);
         assert!(second.await.is_some());
         pool.close();
-        assert!(pool.place().await.is_none());
+        assert!(pool.acquire().await.is_none());
     }
 
     #[tokio::test]
     async fn a_panic_gives_the_place_back() {
         let pool = Pool::new(Context::default(), 1);
-        let place = pool.place().await.unwrap();
-        assert!(pool.run(place, || panic!("on purpose")).await.is_none());
-        assert!(pool.place().await.is_some());
+        let permit = pool.acquire().await.unwrap();
+        assert!(pool.run(permit, || panic!("on purpose")).await.is_none());
+        assert!(pool.acquire().await.is_some());
     }
 
-    /// Polls once.
+    /// Polls a future once.
     fn futures_now<F: Future>(future: std::pin::Pin<&mut F>) -> Option<F::Output> {
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
         match future.poll(&mut context) {

@@ -1,29 +1,29 @@
-//! Which jobs run now.
+//! The table of running jobs.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use saline_protocol::message::{Jid, Job, Value};
 
-/// A job that runs, as `saltutil.running` shows it.
+/// A running job, as `saltutil.running` shows it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunningJob {
-    /// Its id.
+    /// The job's id.
     pub jid: Jid,
-    /// What is run.
+    /// The function.
     pub fun: String,
-    /// With what, in Salt's form.
+    /// The arguments, in Salt's form.
     pub arg: Value,
-    /// For whom.
+    /// The target expression.
     pub target: String,
-    /// How that is read.
+    /// The kind of the target.
     pub target_kind: &'static str,
-    /// Who asked.
+    /// The user who asked.
     pub user: String,
 }
 
 impl RunningJob {
-    /// What there is to tell of `job`.
+    /// Describes `job`.
     pub fn of(job: &Job) -> Self {
         Self {
             jid: job.jid.clone(),
@@ -35,7 +35,7 @@ impl RunningJob {
         }
     }
 
-    /// Salt's mapping. All jobs run in the minion's own process.
+    /// Returns Salt's mapping. All jobs run in the minion's own process.
     pub fn to_value(&self) -> Value {
         Value::map([
             ("arg", self.arg.clone()),
@@ -50,29 +50,29 @@ impl RunningJob {
     }
 }
 
-/// Which jobs run now.
+/// The jobs that run now.
 #[derive(Debug, Default)]
 pub struct Running(Mutex<BTreeMap<Jid, RunningJob>>);
 
 impl Running {
-    /// Lists `job` for as long as what is returned lives.
+    /// Lists `job` until the returned guard is dropped.
     pub fn enter(&self, job: RunningJob) -> Entered<'_> {
         let jid = job.jid.clone();
         self.lock().insert(jid.clone(), job);
         Entered { running: self, jid }
     }
 
-    /// All of them, the oldest first.
+    /// Returns all running jobs, the oldest first.
     pub fn list(&self) -> Vec<RunningJob> {
         self.lock().values().cloned().collect()
     }
 
-    /// Their ids, the oldest first.
+    /// Returns the ids of the running jobs, the oldest first.
     pub fn jids(&self) -> Vec<Jid> {
         self.lock().keys().cloned().collect()
     }
 
-    /// That one, if it runs.
+    /// Returns one job, if it runs.
     pub fn find(&self, jid: &Jid) -> Option<RunningJob> {
         self.lock().get(jid).cloned()
     }
@@ -82,7 +82,7 @@ impl Running {
     }
 }
 
-/// A job's place in the list.
+/// The guard of a job in the table.
 #[derive(Debug)]
 pub struct Entered<'a> {
     running: &'a Running,

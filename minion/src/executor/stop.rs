@@ -1,4 +1,4 @@
-//! Tells what runs that the minion stops.
+//! The flag that interrupts running functions when the minion stops.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -6,34 +6,34 @@ use std::time::Duration;
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
-/// A flag that threads can wait for, alone or together with other descriptors. Once raised it
-/// stays up.
+/// A flag that threads can wait for, alone or together with other descriptors. Once raised it stays
+/// raised.
 #[derive(Debug)]
 pub struct Stop(OwnedFd);
 
 impl Stop {
-    /// Not raised.
+    /// Creates a flag that is not raised.
     ///
     /// # Errors
-    /// When the system has no descriptor left.
+    /// When the system has no file descriptor left.
     pub fn new() -> io::Result<Self> {
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         Ok(Self(eventfd(0, flags)?))
     }
 
-    /// Raises it: everything that waits for it goes on.
+    /// Raises the flag, which wakes every thread that waits for it.
     pub fn raise(&self) {
-        // It fails only when the counter is full, and then it is up already.
+        // The write fails only when the counter is full, and then the flag is raised already.
         let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
     }
 
-    /// Waits that long; true at once when it is raised.
+    /// Waits for `duration`. Returns whether the flag was raised before its end.
     pub fn wait(&self, duration: Duration) -> bool {
         let clock = saline_protocol::transport::Clock;
         let deadline = clock.now().checked_add(duration);
         loop {
             let left = deadline.map(|at| at.saturating_duration_since(clock.now()));
-            // Half an hour at most, so that no duration is too long for the system.
+            // Half an hour at most, so that no duration is too long for the system call.
             let slice = left.map_or(LONGEST, |left| left.min(LONGEST));
             let mut wanted = [PollFd::new(&self.0, PollFlags::IN)];
             let timeout = timespec(slice);
@@ -47,7 +47,7 @@ impl Stop {
     }
 }
 
-/// The longest single wait.
+/// The longest single wait of the system call.
 const LONGEST: Duration = Duration::from_secs(1800);
 
 fn deadline_passed(deadline: Option<saline_protocol::transport::Instant>) -> bool {
@@ -60,7 +60,7 @@ impl AsFd for Stop {
     }
 }
 
-/// A duration as `poll` takes it.
+/// Converts a duration for `poll`.
 pub fn timespec(duration: Duration) -> Timespec {
     Timespec {
         tv_sec: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),

@@ -1,4 +1,4 @@
-//! Processors, memory, and whether the machine is one.
+//! Processors, memory, and virtualisation.
 
 use std::path::Path;
 
@@ -37,7 +37,7 @@ pub fn add_to(found: &mut Entries) {
     add(found, "virtual", virtualisation());
 }
 
-/// A line of `/proc/meminfo`, which counts in KiB.
+/// Returns a line of `/proc/meminfo`, which counts in KiB, in MiB.
 fn mebibytes(meminfo: &str, name: &str) -> u64 {
     meminfo
         .lines()
@@ -47,7 +47,8 @@ fn mebibytes(meminfo: &str, name: &str) -> u64 {
         .map_or(0, |kibibytes| kibibytes / 1024)
 }
 
-/// What the firmware, or the container's marks, say; nothing is run to find out.
+/// Detects virtualisation from the firmware's names and the marks of containers, without running a
+/// program.
 fn virtualisation() -> &'static str {
     if Path::new("/.dockerenv").exists() || Path::new("/run/.containerenv").exists() {
         return "container";

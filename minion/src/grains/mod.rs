@@ -1,5 +1,5 @@
-//! Grains: what a minion knows about its machine. Read from the kernel's own files once at the
-//! start, and again when asked.
+//! Grains: facts about the machine. Read from the kernel's files at the start, and again on
+//! request.
 
 mod hardware;
 mod names;
@@ -12,10 +12,10 @@ use saline_protocol::message::{MinionId, Value};
 
 pub use names::host_name;
 
-/// Entries of a mapping while it is collected.
+/// The entries of a mapping under construction.
 type Entries = Vec<(String, Value)>;
 
-/// The grains, and what is needed to read them again.
+/// The grains, and the configuration to collect them again.
 #[derive(Debug)]
 pub struct GrainStore {
     id: MinionId,
@@ -25,7 +25,7 @@ pub struct GrainStore {
 }
 
 impl GrainStore {
-    /// Collects them. What the operator has `configured` stands over what was found.
+    /// Collects the grains. Those that the operator `configured` override those that were found.
     pub fn collect(id: MinionId, master: String, configured: Vec<(String, Value)>) -> Self {
         let store = Self {
             id,
@@ -37,12 +37,12 @@ impl GrainStore {
         store
     }
 
-    /// All of them: a mapping in alphabetical order.
+    /// Returns all grains: a mapping in alphabetical order.
     pub fn all(&self) -> Arc<Value> {
         Arc::clone(&self.lock())
     }
 
-    /// Reads them again.
+    /// Collects the grains again.
     pub fn refresh(&self) {
         let mut found: Entries = vec![
             ("id".to_owned(), Value::from(self.id.as_str())),
@@ -67,12 +67,12 @@ impl GrainStore {
     }
 }
 
-/// Adds an entry.
+/// Adds a grain.
 fn add(found: &mut Entries, name: &str, value: impl Into<Value>) {
     found.push((name.to_owned(), value.into()));
 }
 
-/// A small file of the kernel or the system, trimmed; empty when it is not there.
+/// Reads a small file of the kernel or the system, trimmed; empty when there is no such file.
 fn read(path: &str) -> String {
     std::fs::read_to_string(path)
         .map(|text| text.trim().to_owned())

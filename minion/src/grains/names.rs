@@ -1,5 +1,5 @@
-//! What the machine is called. No name server is asked: one that does not answer must not hold up
-//! a start.
+//! The names of the machine. No name server is asked, since one that does not answer would delay
+//! the start.
 
 use super::{Entries, add, read};
 
@@ -19,8 +19,8 @@ fn node_name() -> String {
     uname.nodename().to_string_lossy().into_owned()
 }
 
-/// The name with its domain, as far as the machine itself knows it: the kernel's name, or what
-/// `/etc/hosts` makes of it.
+/// Returns the name with its domain as far as the machine itself knows it: from `/etc/hosts`,
+/// otherwise the kernel's name.
 pub fn host_name() -> String {
     let node = node_name();
     if node.contains('.') {
@@ -29,7 +29,7 @@ pub fn host_name() -> String {
     qualified(&node, &read("/etc/hosts")).unwrap_or(node)
 }
 
-/// The first name on a line of `/etc/hosts` that has `node` and begins with it and a dot.
+/// Returns the first name on a line of `/etc/hosts` with `node` that begins with `node` and a dot.
 fn qualified(node: &str, hosts: &str) -> Option<String> {
     hosts.lines().find_map(|line| {
         let names: Vec<&str> = line.split('#').next()?.split_whitespace().skip(1).collect();

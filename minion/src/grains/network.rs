@@ -69,7 +69,7 @@ fn as_value(map: ByInterface) -> Value {
     )
 }
 
-/// From `/sys/class/net/*/address`.
+/// Reads `/sys/class/net/*/address`.
 fn hardware_addresses() -> BTreeMap<String, String> {
     let Ok(entries) = std::fs::read_dir("/sys/class/net") else {
         return BTreeMap::new();

@@ -4,7 +4,7 @@ use saline_protocol::message::Value;
 
 use super::{Entries, add, read};
 
-/// How Salt calls a distribution where `NAME` of os-release is longer: by `ID`.
+/// Salt's names of distributions whose `NAME` in os-release is longer, by `ID`.
 const NAMES: &[(&str, &str, &str)] = &[
     // ID, os, os_family
     ("debian", "Debian", "Debian"),
@@ -31,7 +31,7 @@ const NAMES: &[(&str, &str, &str)] = &[
     ("void", "Void", "Void"),
 ];
 
-/// Families for what the table does not know: by `ID_LIKE`.
+/// The families of other distributions, by `ID_LIKE`.
 const FAMILIES: &[(&str, &str)] = &[
     ("debian", "Debian"),
     ("ubuntu", "Debian"),
@@ -113,7 +113,7 @@ pub fn add_to(found: &mut Entries) {
     add(found, "groupname", name_of("/etc/group", gid.as_raw()));
 }
 
-/// What the distribution's packages call the machine.
+/// Returns the architecture as the distribution's packages name it.
 fn package_architecture(family: &str, machine: &str) -> String {
     let debian = match machine {
         "x86_64" => "amd64",
@@ -126,7 +126,8 @@ fn package_architecture(family: &str, machine: &str) -> String {
     if family == "Debian" { debian } else { machine }.to_owned()
 }
 
-/// The name in a file of `name:x:number:…`; the number itself when there is none.
+/// Returns the name of a number in a file of lines `name:x:number:…`; the number itself when it has
+/// no name.
 fn name_of(file: &str, number: u32) -> String {
     let text = read(file);
     text.lines()
@@ -138,7 +139,7 @@ fn name_of(file: &str, number: u32) -> String {
         .unwrap_or_else(|| number.to_string())
 }
 
-/// The file `os-release`.
+/// The entries of `os-release`.
 struct OsRelease(Vec<(String, String)>);
 
 impl OsRelease {

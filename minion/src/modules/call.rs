@@ -1,13 +1,13 @@
-//! One call of a function: its arguments, bound to parameters, and what it may use.
+//! One call of a function: its arguments, bound to its parameters, and its environment.
 
 use std::time::Duration;
 
 use saline_protocol::message::{Arguments, Value};
 
-use super::{Failure, Function};
+use super::{Failure, Function, Modules};
 use crate::host::Host;
 
-/// What a function is given.
+/// One call of a function.
 #[derive(Debug)]
 pub struct Call<'a> {
     function: &'a Function,
@@ -16,12 +16,14 @@ pub struct Call<'a> {
     pub more: Vec<Value>,
     /// Named arguments that are no parameters.
     pub named: Vec<(String, Value)>,
-    /// The minion that it runs on.
+    /// The minion that the function runs on.
     pub host: &'a Host,
+    /// All functions of the minion.
+    pub modules: &'a Modules,
 }
 
 impl<'a> Call<'a> {
-    /// Binds `arguments` to the function's parameters, with Python's rules and texts.
+    /// Binds `arguments` to the function's parameters, with Python's rules and error texts.
     ///
     /// # Errors
     /// When they do not fit.
@@ -29,6 +31,7 @@ impl<'a> Call<'a> {
         function: &'a Function,
         arguments: Arguments,
         host: &'a Host,
+        modules: &'a Modules,
     ) -> Result<Self, Failure> {
         let parameters = function.parameters;
         let mut bound: Vec<Option<Value>> = vec![None; parameters.len()];
@@ -79,10 +82,11 @@ impl<'a> Call<'a> {
             more,
             named,
             host,
+            modules,
         })
     }
 
-    /// The value of that parameter; none when it was left out or is `None`.
+    /// Returns the value of a parameter; none when it was left out or is `None`.
     pub fn value(&self, name: &str) -> Option<&Value> {
         let index = self
             .function
@@ -94,20 +98,20 @@ impl<'a> Call<'a> {
             .filter(|value| **value != Value::Null)
     }
 
-    /// It as text; numbers and truth values are written out.
+    /// Returns a parameter as text; numbers and truth values are written out.
     ///
     /// # Errors
-    /// When it is a list, a mapping or bytes.
+    /// When the value is a list, a mapping or bytes.
     pub fn text(&self, name: &str) -> Result<Option<String>, Failure> {
         self.value(name)
             .map(|value| scalar_text(value).ok_or_else(|| self.wrong(name, "a text", value)))
             .transpose()
     }
 
-    /// It as a truth value.
+    /// Returns a parameter as a truth value.
     ///
     /// # Errors
-    /// When it is something else.
+    /// When the value has another type.
     pub fn flag(&self, name: &str) -> Result<Option<bool>, Failure> {
         self.value(name)
             .map(|value| {
@@ -118,10 +122,10 @@ impl<'a> Call<'a> {
             .transpose()
     }
 
-    /// It as a whole number.
+    /// Returns a parameter as a whole number.
     ///
     /// # Errors
-    /// When it is something else.
+    /// When the value has another type.
     pub fn integer(&self, name: &str) -> Result<Option<i64>, Failure> {
         self.value(name)
             .map(|value| {
@@ -132,10 +136,10 @@ impl<'a> Call<'a> {
             .transpose()
     }
 
-    /// It as a time in seconds.
+    /// Returns a parameter as a time in seconds.
     ///
     /// # Errors
-    /// When it is not a number, or negative, or more than a duration holds.
+    /// When the value is not a number, is negative, or is too large for a duration.
     pub fn seconds(&self, name: &str) -> Result<Option<Duration>, Failure> {
         let Some(value) = self.value(name) else {
             return Ok(None);
@@ -153,7 +157,7 @@ impl<'a> Call<'a> {
             .ok_or_else(|| self.wrong(name, "a number of seconds", value))
     }
 
-    /// The further positional arguments as text.
+    /// Returns the further positional arguments as text.
     ///
     /// # Errors
     /// When one of them is a list, a mapping or bytes.

@@ -21,7 +21,7 @@ impl Module for Cmd {
     }
 }
 
-/// In Salt's order.
+/// The parameters of `cmd.run`, in Salt's order.
 const PARAMETERS: &[Parameter] = &[
     required("cmd"),
     optional("cwd"),
@@ -180,7 +180,7 @@ fn run_stderr(call: &Call<'_>) -> Result<Outcome, Failure> {
     ))
 }
 
-/// What was asked for, beside the command itself.
+/// The parsed options of a call.
 struct Asked {
     shown: String,
     seconds: u64,
@@ -189,7 +189,7 @@ struct Asked {
 }
 
 impl Asked {
-    /// The output as it is returned.
+    /// Returns the output as a value.
     fn value(&self, fun: &str, timed_out: bool, output: Output) -> Result<Value, Failure> {
         let mut bytes = output
             .into_bytes()
@@ -257,7 +257,7 @@ fn execute(call: &Call<'_>, merged: bool) -> Result<(Asked, Finished), Failure> 
     }
 }
 
-/// The words to run, and the command as it was typed.
+/// Returns the words to run, and the command as it was typed.
 fn command_line(call: &Call<'_>) -> Result<(Vec<String>, String), Failure> {
     let without_shell = call.flag("python_shell")? == Some(false);
     if let Some(Value::List(parts)) = call.value("cmd") {
@@ -277,8 +277,8 @@ fn command_line(call: &Call<'_>) -> Result<(Vec<String>, String), Failure> {
     Ok((vec![shell, "-c".to_owned(), line.clone()], line))
 }
 
-/// `env` as a mapping, as a list of mappings, or as a list of `NAME=value`; `None` as a value takes
-/// the name out of the environment.
+/// Parses `env`: a mapping, a list of mappings, or a list of `NAME=value`. `None` as a value
+/// removes the name from the environment.
 fn environment(call: &Call<'_>) -> Result<Vec<(String, Option<String>)>, Failure> {
     let mut variables = Vec::new();
     let parts = match call.value("env") {

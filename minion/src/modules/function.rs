@@ -1,17 +1,17 @@
-//! What a function is: its name, its parameters, its documentation, and the code.
+//! A function: its name, its parameters, its documentation and its code.
 
 use super::{Call, Failure, Outcome};
 
-/// A parameter that has a name.
+/// A named parameter.
 #[derive(Debug, Clone, Copy)]
 pub struct Parameter {
-    /// What `name=value` calls it.
+    /// The name, as in `name=value`.
     pub name: &'static str,
-    /// Whether it must be given.
+    /// Whether the parameter is required.
     pub required: bool,
 }
 
-/// One that must be given.
+/// Declares a required parameter.
 pub const fn required(name: &'static str) -> Parameter {
     Parameter {
         name,
@@ -19,7 +19,7 @@ pub const fn required(name: &'static str) -> Parameter {
     }
 }
 
-/// One that may be left out.
+/// Declares an optional parameter.
 pub const fn optional(name: &'static str) -> Parameter {
     Parameter {
         name,
@@ -30,22 +30,22 @@ pub const fn optional(name: &'static str) -> Parameter {
 /// A function that an operator can call.
 #[derive(Debug, Clone, Copy)]
 pub struct Function {
-    /// Its name within its module.
+    /// The name within the module.
     pub name: &'static str,
-    /// What `sys.doc` prints: prose, then `CLI Example:`.
+    /// The documentation that `sys.doc` prints: prose, then `CLI Example:`.
     pub doc: &'static str,
-    /// In the order in which positional arguments fill them.
+    /// The parameters, in the order in which positional arguments fill them.
     pub parameters: &'static [Parameter],
-    /// Whether further positional arguments are taken.
+    /// Whether the function takes further positional arguments.
     pub more_positional: bool,
-    /// Whether named arguments of any name are taken.
+    /// Whether the function takes named arguments of any name.
     pub more_named: bool,
     /// The code. It runs on a thread of its own and may block.
     pub run: fn(&Call<'_>) -> Result<Outcome, Failure>,
 }
 
 impl Function {
-    /// Without parameters.
+    /// Declares a function without parameters.
     pub const fn new(
         name: &'static str,
         doc: &'static str,
@@ -61,28 +61,28 @@ impl Function {
         }
     }
 
-    /// With these parameters.
+    /// Adds parameters.
     #[must_use]
     pub const fn with(mut self, parameters: &'static [Parameter]) -> Self {
         self.parameters = parameters;
         self
     }
 
-    /// Taking any number of further positional arguments.
+    /// Allows any number of further positional arguments.
     #[must_use]
     pub const fn with_more_positional(mut self) -> Self {
         self.more_positional = true;
         self
     }
 
-    /// Taking named arguments of any name.
+    /// Allows named arguments of any name.
     #[must_use]
     pub const fn with_more_named(mut self) -> Self {
         self.more_named = true;
         self
     }
 
-    /// The documentation as Salt keeps it: a blank line first, each line indented by four.
+    /// Returns the documentation as Salt keeps it: a blank line first, each line indented by four.
     pub fn indented_doc(&self) -> String {
         let mut text = String::from("\n");
         for line in self.doc.trim().lines() {

@@ -1,4 +1,4 @@
-//! `grains`: what the minion knows about its machine.
+//! `grains`: facts about the machine.
 
 use saline_protocol::message::Value;
 
@@ -31,7 +31,7 @@ const FUNCTIONS: &[Function] = &[
     Function::new("ls", LS, ls),
 ];
 
-/// What stands between the keys of nested mappings, unless another is given.
+/// The default delimiter between the keys of nested mappings.
 const DELIMITER: &str = ":";
 
 const ITEMS: &str = "
@@ -128,7 +128,7 @@ fn ls(call: &Call<'_>) -> Result<Outcome, Failure> {
     Ok(Value::texts(names).into())
 }
 
-/// Walks down mappings by name and lists by number.
+/// Looks a path up: mappings by name and lists by number.
 fn lookup(value: &Value, key: &str, delimiter: &str) -> Option<Value> {
     let mut here = value;
     for part in key.split(delimiter) {

@@ -1,5 +1,5 @@
-//! What can be run on a minion. A module is one file that implements [`Module`]; a function's
-//! documentation is what `sys.doc` prints.
+//! The functions of a minion. A module is one file that implements [`Module`]; `sys.doc` prints the
+//! documentation of its functions.
 
 mod call;
 mod cmd;
@@ -22,28 +22,28 @@ use saline_protocol::message::Arguments;
 
 /// A set of functions under one name.
 pub trait Module: Send + Sync + fmt::Debug {
-    /// What stands before the dot.
+    /// Returns the module's name, the part of a function's name before the dot.
     fn name(&self) -> &'static str;
 
-    /// The functions.
+    /// Returns the module's functions.
     fn functions(&self) -> &'static [Function];
 }
 
-/// All modules of a minion.
+/// The modules of a minion.
 #[derive(Debug)]
 pub struct Modules {
     functions: BTreeMap<String, &'static Function>,
 }
 
 impl Modules {
-    /// None.
+    /// Creates an empty set.
     pub fn none() -> Self {
         Self {
             functions: BTreeMap::new(),
         }
     }
 
-    /// Those that every minion has.
+    /// Creates the set of modules that every minion has.
     pub fn built_in() -> Self {
         Self::none()
             .with(&test::Test)
@@ -53,7 +53,7 @@ impl Modules {
             .with(&saltutil::SaltUtil)
     }
 
-    /// With one more; its functions replace those of the same name.
+    /// Adds a module; its functions replace those of the same name.
     #[must_use]
     pub fn with(mut self, module: &dyn Module) -> Self {
         for function in module.functions() {
@@ -63,18 +63,21 @@ impl Modules {
         self
     }
 
-    /// Every function with its full name, in alphabetical order.
+    /// Returns every function with its full name, in alphabetical order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &'static Function)> {
         self.functions.iter().map(|(name, f)| (name.as_str(), *f))
     }
 
-    /// Runs `fun` to its end on this thread. Never panics: what a function lets fall is caught and
-    /// becomes its return.
+    /// Runs `fun` to its end on this thread. Never panics: the panic of a function becomes its
+    /// return.
     pub fn call(&self, fun: &str, arguments: Arguments, host: &Host) -> Outcome {
         let Some(function) = self.functions.get(fun) else {
             return Outcome::not_available(fun);
         };
-        let run = || Call::bind(function, arguments, host).and_then(|call| (function.run)(&call));
+        let run = || {
+            let call = Call::bind(function, arguments, host, self)?;
+            (function.run)(&call)
+        };
         match std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)) {
             Ok(Ok(outcome)) => judged(outcome),
             Ok(Err(failure)) => failure.outcome(fun, &function.indented_doc()),

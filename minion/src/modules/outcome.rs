@@ -1,24 +1,24 @@
-//! How a function ends.
+//! The outcome of a function.
 
 use saline_protocol::message::{RETCODE_INTERRUPTED, Value};
 
-/// What an interrupted run returns, at a restart as at a stop.
+/// The return of an interrupted run, after a restart as after a stop.
 pub const INTERRUPTED: &str = "The minion stopped while it ran this job";
 
-/// The retcode of a function that is not there.
+/// The retcode of an unknown function.
 const RETCODE_NOT_AVAILABLE: i64 = 254;
 
-/// A value and a retcode: what goes back to the master.
+/// The value and the retcode of a function.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
-    /// What is shown.
+    /// The returned value.
     pub value: Value,
-    /// 0 is success.
+    /// The retcode; 0 for success.
     pub retcode: i64,
 }
 
 impl Outcome {
-    /// It ended with `retcode`.
+    /// Creates an outcome.
     pub fn new(value: impl Into<Value>, retcode: i64) -> Self {
         Self {
             value: value.into(),
@@ -26,47 +26,46 @@ impl Outcome {
         }
     }
 
-    /// Whether it did what it was asked to.
+    /// Whether the function succeeded.
     pub fn success(&self) -> bool {
         self.retcode == 0
     }
 
-    /// There is no function of that name.
+    /// Returns the outcome of an unknown function.
     pub fn not_available(fun: &str) -> Self {
         Self::new(format!("'{fun}' is not available."), RETCODE_NOT_AVAILABLE)
     }
 
-    /// The minion stopped, or was stopped, in the middle of it.
+    /// Returns the outcome of a function that the minion's end interrupted.
     pub fn interrupted() -> Self {
         Self::new(INTERRUPTED, RETCODE_INTERRUPTED)
     }
 }
 
 impl<T: Into<Value>> From<T> for Outcome {
-    /// Success.
+    /// Creates a successful outcome.
     fn from(value: T) -> Self {
         Self::new(value, 0)
     }
 }
 
-/// Why a function did not do what it was asked to. The text that an operator sees is Salt's for
-/// the same case.
+/// The reason why a function failed. The texts that an operator sees are Salt's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Failure {
-    /// The arguments do not fit; the documentation is shown with it.
+    /// The arguments do not fit the parameters; the documentation is printed with the error.
     Arguments(String),
-    /// They fit, but ask for something that cannot be.
+    /// The arguments fit, but ask for something impossible.
     Invocation(String),
-    /// It could not be carried out.
+    /// The function could not do its work.
     Execution(String),
-    /// Something went wrong that nobody foresaw.
+    /// An unforeseen error.
     Exception(String),
     /// The minion stops.
     Interrupted,
 }
 
 impl Failure {
-    /// What is returned for it, for function `fun` with that documentation.
+    /// Returns the outcome for a failure of the function `fun` with the documentation `doc`.
     pub fn outcome(self, fun: &str, doc: &str) -> Outcome {
         match self {
             Self::Arguments(why) => Outcome::new(

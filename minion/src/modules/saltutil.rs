@@ -1,4 +1,4 @@
-//! `saltutil`: what the minion is doing, and upkeep.
+//! `saltutil`: running jobs, and upkeep.
 
 use saline_protocol::message::{Jid, Value};
 

@@ -1,4 +1,4 @@
-//! `sys`: which functions there are, and what they do.
+//! `sys`: the functions and their documentation.
 
 use std::collections::BTreeSet;
 
@@ -42,7 +42,7 @@ CLI Example:
 
 fn list_functions(call: &Call<'_>) -> Result<Outcome, Failure> {
     let wanted = Wanted::of(call)?;
-    let names = call.host.modules.iter().map(|(name, _)| name);
+    let names = call.modules.iter().map(|(name, _)| name);
     Ok(Value::texts(names.filter(|name| wanted.function(name))).into())
 }
 
@@ -60,7 +60,6 @@ CLI Example:
 fn list_modules(call: &Call<'_>) -> Result<Outcome, Failure> {
     let wanted = Wanted::of(call)?;
     let names: BTreeSet<&str> = call
-        .host
         .modules
         .iter()
         .filter_map(|(name, _)| name.split_once('.'))
@@ -87,7 +86,6 @@ CLI Example:
 fn doc(call: &Call<'_>) -> Result<Outcome, Failure> {
     let wanted = Wanted::of(call)?;
     let docs = call
-        .host
         .modules
         .iter()
         .filter(|(name, _)| wanted.function(name))
@@ -95,7 +93,7 @@ fn doc(call: &Call<'_>) -> Result<Outcome, Failure> {
     Ok(Value::map(docs).into())
 }
 
-/// As Salt's `sys.doc`, without the lines that only a renderer of manuals understands.
+/// Removes the lines that only a renderer of manuals understands, as Salt's `sys.doc` does.
 fn without_markup(doc: &str) -> String {
     let mut text = String::with_capacity(doc.len());
     let mut lines = doc.lines().peekable();
@@ -110,7 +108,7 @@ fn without_markup(doc: &str) -> String {
     text
 }
 
-/// Which functions were asked for: all when nothing was said.
+/// The requested functions; all by default.
 enum Wanted {
     All,
     These(Vec<(String, GlobMatcher)>),
@@ -136,7 +134,7 @@ impl Wanted {
         Ok(Self::These(wanted?))
     }
 
-    /// By its name, by the module before its dot, or by a glob.
+    /// Whether a function is requested: by its name, by its module, or by a glob.
     fn function(&self, name: &str) -> bool {
         match self {
             Self::All => true,

@@ -1,4 +1,4 @@
-//! `test`: does the minion answer, and with what.
+//! `test`: checks that the minion answers.
 
 use saline_protocol::message::Value;
 

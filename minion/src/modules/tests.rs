@@ -11,6 +11,7 @@ use crate::host::Host;
 /// A minion without a master.
 struct Bench {
     host: Host,
+    modules: Modules,
     #[allow(dead_code, reason = "removed when dropped")]
     folder: tempfile::TempDir,
 }
@@ -25,12 +26,15 @@ impl Bench {
         let id = MinionId::parse("m000").unwrap();
         let host = Host::new(
             GrainStore::collect(id, "salt".into(), Vec::new()),
-            Modules::built_in(),
             Stop::new().unwrap(),
             folder.path().to_owned(),
             max_message,
         );
-        Self { host, folder }
+        Self {
+            host,
+            modules: Modules::built_in(),
+            folder,
+        }
     }
 
     fn call(&self, fun: &str, positional: &[Value], named: &[(&str, Value)]) -> Outcome {
@@ -41,7 +45,7 @@ impl Bench {
                 .map(|(name, value)| ((*name).to_owned(), value.clone()))
                 .collect(),
         };
-        self.host.modules.call(fun, arguments, &self.host)
+        self.modules.call(fun, arguments, &self.host)
     }
 
     /// With text arguments.

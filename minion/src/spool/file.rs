@@ -1,14 +1,14 @@
-//! The file itself: appended to, read from, written anew when it has grown.
+//! The file of the spool: append-only, and compacted when it has grown.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, BufReader, Write};
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use super::index::Place;
+use super::index::FileRange;
 use super::record::{self, Record};
 
-/// Below this size the file is never written anew.
+/// A file below this size is never compacted.
 const SMALL: u64 = 64 * 1024;
 
 /// An append-only file of records, opened when it is first needed.
@@ -17,16 +17,16 @@ pub struct SpoolFile {
     path: PathBuf,
     sync: bool,
     open: Option<File>,
-    /// Up to where it holds whole records.
+    /// The end of the last whole record.
     length: u64,
-    /// How long it was when it was last written anew.
+    /// The length after the last compaction.
     compacted: u64,
-    /// Whether bytes that are no record may stand behind `length`.
+    /// Whether bytes that are no record may follow `length`.
     dirty: bool,
 }
 
 impl SpoolFile {
-    /// At `path`; with `sync`, records are written through to the disk.
+    /// Uses the file `path`; with `sync`, records are synced to the disk.
     pub fn new(path: PathBuf, sync: bool) -> Self {
         Self {
             path,
@@ -38,12 +38,12 @@ impl SpoolFile {
         }
     }
 
-    /// Reads every record, in order. What is no record ends the reading and is cut off, with
-    /// everything behind it.
+    /// Reads every record, in order. The first bytes that are no record end the reading, and are
+    /// cut off with everything behind them.
     ///
     /// # Errors
-    /// When the file is there and cannot be read.
-    pub fn replay(&mut self, mut each: impl FnMut(Record, Place)) -> io::Result<()> {
+    /// When the file exists and cannot be read.
+    pub fn replay(&mut self, mut each: impl FnMut(Record, FileRange)) -> io::Result<()> {
         let file = match File::open(&self.path) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -53,7 +53,7 @@ impl SpoolFile {
         let mut reader = BufReader::new(file);
         let mut offset = 0;
         while let Some((record, length)) = record::next(&mut reader, size - offset)? {
-            each(record, Place { offset, length });
+            each(record, FileRange { offset, length });
             offset += length;
         }
         self.length = offset;
@@ -92,11 +92,11 @@ impl SpoolFile {
         Ok(file)
     }
 
-    /// Appends a record. `durable` ones are written through when the file is to be.
+    /// Appends a record. `durable` records are synced if the file is.
     ///
     /// # Errors
-    /// When the disk does not take it; nothing of it is left then.
-    pub fn append(&mut self, record: &Record, durable: bool) -> io::Result<Place> {
+    /// When the disk does not take the record; no part of it is left then.
+    pub fn append(&mut self, record: &Record, durable: bool) -> io::Result<FileRange> {
         let frame = record::frame(record)?;
         let (sync, offset) = (self.sync && durable, self.length);
         let mut file = self.file()?;
@@ -104,38 +104,38 @@ impl SpoolFile {
             .write_all(&frame)
             .and_then(|()| if sync { file.sync_data() } else { Ok(()) });
         if let Err(error) = written {
-            // What follows must not stand behind half a record.
+            // Further records must not follow half a record.
             self.dirty = true;
             let _ = self.file();
             return Err(error);
         }
         let length = frame.len() as u64;
         self.length += length;
-        Ok(Place { offset, length })
+        Ok(FileRange { offset, length })
     }
 
-    /// Reads the record that lies there.
+    /// Reads the record in `range`.
     ///
     /// # Errors
-    /// When it cannot be read or is not one.
-    pub fn read(&mut self, place: Place) -> io::Result<Record> {
-        let mut bytes = vec![0; usize::try_from(place.length).unwrap_or_default()];
-        self.file()?.read_exact_at(&mut bytes, place.offset)?;
+    /// When it cannot be read or is no record.
+    pub fn read(&mut self, range: FileRange) -> io::Result<Record> {
+        let mut bytes = vec![0; usize::try_from(range.length).unwrap_or_default()];
+        self.file()?.read_exact_at(&mut bytes, range.offset)?;
         record::unframe(&bytes).ok_or_else(|| {
             io::Error::new(io::ErrorKind::InvalidData, "the spool's record has changed")
         })
     }
 
-    /// Whether it has grown so much that it should be written anew.
+    /// Whether the file has grown so much that it should be compacted.
     pub fn has_grown(&self) -> bool {
         self.length > SMALL.max(self.compacted.saturating_mul(2))
     }
 
-    /// Writes the file anew: what `keep` puts into the new one, given the old one to read from. It
-    /// takes the old one's place at once or not at all.
+    /// Replaces the file with a new one that `keep` writes, given the old one to read from. The
+    /// replacement is atomic.
     ///
     /// # Errors
-    /// When the disk does not take it; the old one is as it was.
+    /// When the disk does not take the new file; the old one is unchanged.
     pub fn rewrite(
         &mut self,
         keep: impl FnOnce(&mut Self, &mut Self) -> io::Result<()>,

@@ -1,53 +1,55 @@
-//! What the spool holds, in memory.
+//! The index of the spool, in memory.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use saline_protocol::message::{Jid, MasterTime, Return};
 
-/// Jobs that are remembered after their return was acknowledged. Of older ones only the last jid is.
+/// The largest number of jobs that are remembered after their return was acknowledged. Of older
+/// ones only the last jid is kept.
 const MOST_SEEN: usize = 10_000;
 
-/// How long after its expiry a job is remembered, in milliseconds: clocks need not agree.
+/// How long a job is remembered after its expiry, in milliseconds, since clocks may differ.
 const MARGIN: MasterTime = 600_000;
 
-/// Returns that are held in memory beside the file, so that a small one is sent without reading.
+/// The bytes of returns that are cached in memory, so that small returns are sent without reading
+/// the file.
 const CACHED_BYTES: usize = 1024 * 1024;
 
-/// A part of the file.
+/// A range of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
-    /// Where it begins.
+pub struct FileRange {
+    /// The beginning of the range.
     pub offset: u64,
-    /// How long it is.
+    /// The length of the range.
     pub length: u64,
 }
 
-/// Where a job stands.
+/// The state of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum State {
-    /// Begun; its record lies there.
-    Running(Place),
-    /// It returned; the return lies in the file, perhaps also here.
-    Spooled(Place, Option<Return>),
-    /// It returned, and the file could not take it.
+    /// The job was begun; its record is in this range.
+    Running(FileRange),
+    /// The job returned; the return is in this range, and perhaps cached.
+    Spooled(FileRange, Option<Return>),
+    /// The job returned, and the disk did not take the return.
     Unspooled(Return),
-    /// Its return is acknowledged.
+    /// The return is acknowledged.
     Done,
 }
 
-/// One job.
+/// A job in the index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// Until when it may come again.
+    /// The time until which the job may come again.
     pub expires: MasterTime,
-    /// Where it stands.
+    /// The job's state.
     pub state: State,
 }
 
-/// What the spool holds.
+/// The index of the spool.
 #[derive(Debug, Default)]
 pub struct Index {
-    /// By jid, so the oldest first.
+    /// The jobs by jid, so the oldest first.
     pub entries: BTreeMap<Jid, Entry>,
     /// Every job up to this one counts as seen.
     pub floor: Option<Jid>,
@@ -56,12 +58,12 @@ pub struct Index {
 }
 
 impl Index {
-    /// Whether the job has been here.
+    /// Whether the job was begun before.
     pub fn is_seen(&self, jid: &Jid) -> bool {
         self.entries.contains_key(jid) || self.floor.as_ref().is_some_and(|floor| jid <= floor)
     }
 
-    /// The job stands there now.
+    /// Sets the state of a job.
     pub fn set(&mut self, jid: &Jid, expires: Option<MasterTime>, state: State) {
         self.uncache(jid);
         if let State::Spooled(_, Some(cached)) = &state {
@@ -87,7 +89,7 @@ impl Index {
         }
     }
 
-    /// Whether a return of that size is held in memory too.
+    /// Whether a return of this size fits the cache.
     pub fn has_room_for(&self, bytes: usize) -> bool {
         self.cached + bytes <= CACHED_BYTES
     }
@@ -106,7 +108,7 @@ impl Index {
         self.unsent.pop_first()
     }
 
-    /// Its return was not acknowledged: to be sent again.
+    /// Marks a return to be sent again.
     pub fn put_back(&mut self, jid: &Jid) {
         let returned =
             |entry: &Entry| matches!(entry.state, State::Spooled(..) | State::Unspooled(_));
@@ -115,14 +117,14 @@ impl Index {
         }
     }
 
-    /// How many jobs returned without an acknowledgement.
+    /// Returns how many returns are not acknowledged.
     pub fn unacknowledged(&self) -> usize {
         let returned =
             |entry: &&Entry| matches!(entry.state, State::Spooled(..) | State::Unspooled(_));
         self.entries.values().filter(returned).count()
     }
 
-    /// Forgets jobs that are done and cannot come again, and the oldest ones when there are too many.
+    /// Forgets jobs that are done and expired, and the oldest ones when there are too many.
     pub fn prune(&mut self, now: Option<MasterTime>) {
         if let Some(now) = now {
             self.entries.retain(|_, entry| {

@@ -1,9 +1,9 @@
-//! What a minion must not forget: which jobs it began, and returns that the master has not
-//! acknowledged. One append-only file; what stands in it survives the end of the process however
-//! it comes, and with `spool_sync: always` a power loss.
+//! The spool: the jobs that the minion began, and the returns that the master has not acknowledged.
+//! One append-only file, whose records survive a crash of the process, and with `spool_sync: always`
+//! a power loss.
 //!
-//! A job is noted as started before it runs, so it runs at most once: after a crash it is answered
-//! with a return that says so. A return leaves only when the master has it.
+//! A job is noted as started before it runs, so it runs at most once: after a crash the minion
+//! returns that it was interrupted. A return leaves the spool only when the master has it.
 
 mod file;
 mod index;
@@ -24,14 +24,14 @@ use file::SpoolFile;
 use index::{Index, State};
 use record::Record;
 
-/// Why a job may not be begun.
+/// The reason why a job may not begin.
 #[derive(Debug, thiserror::Error)]
 pub enum BeginError {
-    /// It has been here.
-    #[error("this job has been here")]
+    /// The job was begun before.
+    #[error("this job was begun before")]
     Seen,
-    /// The spool does not take it.
-    #[error("the spool does not take it: {0}")]
+    /// The spool cannot be written.
+    #[error("cannot write to the spool: {0}")]
     Io(#[from] io::Error),
 }
 
@@ -39,40 +39,40 @@ pub enum BeginError {
 /// [`take_unsent`](Self::take_unsent) and [`in_memory`](Self::in_memory) do not.
 #[derive(Debug)]
 pub struct Spool {
-    // Always taken before the index.
+    // Locked before the index, always.
     file: Mutex<SpoolFile>,
     index: Mutex<Index>,
     returned: Notify,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // What a panic leaves behind is a whole state: each is changed in one step.
+    // Every change under these locks is complete in one step, so a poisoned lock is still valid.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Spool {
-    /// Reads what `path` holds. Each job that was begun and did not return gets a return that says
-    /// that it was interrupted.
+    /// Reads the spool at `path`. Every job that was begun and did not return gets a return that
+    /// says that it was interrupted.
     ///
     /// # Errors
-    /// When the file is there and cannot be read.
+    /// When the file exists and cannot be read.
     pub fn open(path: PathBuf, sync_always: bool) -> io::Result<Self> {
         let mut file = SpoolFile::new(path, sync_always);
         let mut index = Index::default();
         let mut interrupted: BTreeMap<Jid, (String, PackedArguments)> = BTreeMap::new();
-        file.replay(|record, place| match record {
+        file.replay(|record, range| match record {
             Record::Started {
                 jid,
                 fun,
                 arg,
                 expires,
             } => {
-                index.set(&jid, Some(expires), State::Running(place));
+                index.set(&jid, Some(expires), State::Running(range));
                 interrupted.insert(jid, (fun, arg));
             }
             Record::Return(returned) => {
                 interrupted.remove(&returned.jid);
-                index.set(&returned.jid, None, State::Spooled(place, None));
+                index.set(&returned.jid, None, State::Spooled(range, None));
             }
             Record::Done { jid } => {
                 interrupted.remove(&jid);
@@ -100,15 +100,15 @@ impl Spool {
         Ok(spool)
     }
 
-    /// Whether the job has been here.
+    /// Whether the job was begun before.
     pub fn is_seen(&self, jid: &Jid) -> bool {
         lock(&self.index).is_seen(jid)
     }
 
-    /// Notes that `job` begins now. It must not run unless this succeeded.
+    /// Notes that `job` begins now. The job must not run unless this succeeds.
     ///
     /// # Errors
-    /// When it has been here, or cannot be noted.
+    /// When the job was begun before, or cannot be noted.
     pub fn begin(&self, job: &Job) -> Result<(), BeginError> {
         let mut file = lock(&self.file);
         if self.is_seen(&job.jid) {
@@ -120,12 +120,12 @@ impl Spool {
             arg: job.arg.clone(),
             expires: job.expires,
         };
-        let place = file.append(&record, true)?;
-        lock(&self.index).set(&job.jid, Some(job.expires), State::Running(place));
+        let range = file.append(&record, true)?;
+        lock(&self.index).set(&job.jid, Some(job.expires), State::Running(range));
         Ok(())
     }
 
-    /// Keeps a return until it is acknowledged: in the file, or, when that does not take it, in
+    /// Keeps a return until it is acknowledged: in the file, or, if the disk does not take it, in
     /// memory.
     pub fn finish(&self, returned: Return) {
         let jid = returned.jid.clone();
@@ -137,14 +137,14 @@ impl Spool {
         };
         let mut index = lock(&self.index);
         let state = match appended {
-            Ok(place) => {
+            Ok(range) => {
                 let small = index.has_room_for(returned.payload.as_bytes().len());
-                State::Spooled(place, small.then_some(returned))
+                State::Spooled(range, small.then_some(returned))
             }
             Err(error) => {
                 tracing::error!(
-                    "job {jid}: its return is held in memory until the master has it: the spool \
-                     does not take it: {error}"
+                    "job {jid}: cannot write its return to the spool; it is kept in memory until the \
+                     master has it: {error}"
                 );
                 State::Unspooled(returned)
             }
@@ -154,7 +154,7 @@ impl Spool {
         self.returned.notify_one();
     }
 
-    /// The same for a job that could not be begun: it counts as seen from now on.
+    /// Keeps the return of a job that could not begin. The job counts as seen from now on.
     pub fn refuse(&self, expires: MasterTime, returned: Return) {
         let jid = returned.jid.clone();
         self.finish(returned);
@@ -171,19 +171,19 @@ impl Spool {
         self.returned.notified().await;
     }
 
-    /// Takes the oldest job whose return is to be sent. It comes back with
-    /// [`put_back`](Self::put_back), or is [`done`](Self::done).
+    /// Takes the oldest job whose return is to be sent. The caller gives it back with
+    /// [`put_back`](Self::put_back), or finishes it with [`done`](Self::done).
     pub fn take_unsent(&self) -> Option<Jid> {
         lock(&self.index).take_unsent()
     }
 
-    /// The return was not acknowledged.
+    /// Gives back a job whose return was not acknowledged.
     pub fn put_back(&self, jid: &Jid) {
         lock(&self.index).put_back(jid);
         self.returned.notify_one();
     }
 
-    /// The return, when it is in memory.
+    /// Returns the return of a job, if it is in memory.
     pub fn in_memory(&self, jid: &Jid) -> Option<Return> {
         match &lock(&self.index).entries.get(jid)?.state {
             State::Spooled(_, cached) => cached.clone(),
@@ -192,37 +192,39 @@ impl Spool {
         }
     }
 
-    /// The return, read from the file if need be. None when there is none (any more).
+    /// Returns the return of a job, from the file if need be; none if there is none.
     ///
     /// # Errors
     /// When the file cannot be read.
     pub fn read(&self, jid: &Jid) -> io::Result<Option<Return>> {
         let mut file = lock(&self.file);
-        let place = match lock(&self.index).entries.get(jid).map(|e| e.state.clone()) {
+        let range = match lock(&self.index).entries.get(jid).map(|e| e.state.clone()) {
             Some(State::Spooled(_, Some(returned)) | State::Unspooled(returned)) => {
                 return Ok(Some(returned));
             }
-            Some(State::Spooled(place, None)) => place,
+            Some(State::Spooled(range, None)) => range,
             _ => return Ok(None),
         };
-        match file.read(place)? {
+        match file.read(range)? {
             Record::Return(returned) => Ok(Some(returned)),
             _ => Err(io::ErrorKind::InvalidData.into()),
         }
     }
 
-    /// The master has the return, or refused it for good. `now` is the master's time, if known.
+    /// Forgets a return that the master has stored or refused for good. `now` is the master's time,
+    /// if known.
     pub fn done(&self, jid: &Jid, now: Option<MasterTime>) {
         let mut file = lock(&self.file);
         if let Err(error) = file.append(&Record::Done { jid: jid.clone() }, false) {
-            // After a restart it is sent once more, which the master answers with `Duplicate`.
-            tracing::warn!("job {jid}: that it is done was not noted in the spool: {error}");
+            // After a restart the return is sent once more, and the master answers with
+            // `Duplicate`.
+            tracing::warn!("job {jid}: cannot note in the spool that it is done: {error}");
         }
         lock(&self.index).set(jid, None, State::Done);
         if file.has_grown()
             && let Err(error) = self.compact(&mut file, now)
         {
-            tracing::warn!("the spool was not written anew: {error}");
+            tracing::warn!("the spool was not compacted: {error}");
         }
     }
 
@@ -248,8 +250,8 @@ impl Spool {
                 };
                 new.append(&seen, false)?;
                 match kept {
-                    Kept::Place(place) => {
-                        let record = old.read(place)?;
+                    Kept::Record(range) => {
+                        let record = old.read(range)?;
                         moved.push((jid, new.append(&record, false)?));
                     }
                     Kept::Return(returned) => {
@@ -260,37 +262,37 @@ impl Spool {
             }
             Ok(())
         })?;
-        // Nobody else moves places: the file is locked.
+        // No other thread moves records: the file is locked.
         let mut index = lock(&self.index);
         for (jid, new) in moved {
             if let Some(entry) = index.entries.get_mut(&jid)
-                && let State::Running(place) | State::Spooled(place, _) = &mut entry.state
+                && let State::Running(range) | State::Spooled(range, _) = &mut entry.state
             {
-                *place = new;
+                *range = new;
             }
         }
         Ok(())
     }
 
-    /// How many jobs returned without an acknowledgement.
+    /// Returns how many returns are not acknowledged.
     pub fn unacknowledged(&self) -> usize {
         lock(&self.index).unacknowledged()
     }
 }
 
-/// What a compaction keeps of a job beside that it was here.
+/// The part of a job's state that a compaction keeps, beside the job's being seen.
 enum Kept {
     Nothing,
-    /// The record that stands there.
-    Place(index::Place),
-    /// A return that found no room on the disk when it came.
+    /// The record in this range.
+    Record(index::FileRange),
+    /// A return that the disk did not take when it came.
     Return(Return),
 }
 
 impl Kept {
     fn of(state: &State) -> Self {
         match state {
-            State::Running(place) | State::Spooled(place, _) => Self::Place(*place),
+            State::Running(range) | State::Spooled(range, _) => Self::Record(*range),
             State::Unspooled(returned) => Self::Return(returned.clone()),
             State::Done => Self::Nothing,
         }

@@ -1,4 +1,4 @@
-//! What stands in the file: records, each with its length and a checksum.
+//! The records of the spool, each with its length and a checksum.
 
 use std::io::{self, Read};
 
@@ -11,41 +11,41 @@ pub const FRAME_HEADER: usize = 8;
 /// One record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Record {
-    /// This job was begun.
+    /// A job was begun.
     Started {
-        /// Which.
+        /// The job.
         jid: Jid,
-        /// What was run.
+        /// The function.
         fun: String,
-        /// With what.
+        /// The arguments.
         arg: PackedArguments,
-        /// Until when it may come again.
+        /// The time until which the job may come again.
         expires: MasterTime,
     },
-    /// This came out.
+    /// A job returned.
     Return(Return),
-    /// The master has its return.
+    /// The master has stored or refused a return.
     Done {
-        /// Which.
+        /// The job.
         jid: Jid,
     },
-    /// This job has been here: what a compaction leaves of one.
+    /// A job was begun before; what a compaction leaves of it.
     Seen {
-        /// Which.
+        /// The job.
         jid: Jid,
-        /// Until when it may come again.
+        /// The time until which the job may come again.
         expires: MasterTime,
     },
-    /// Every job up to this one has been here, as far as is still known.
+    /// Every job up to this one counts as seen.
     Floor {
-        /// The last of them.
+        /// The last of these jobs.
         jid: Jid,
     },
 }
 
-/// The bytes of a record in the file.
+/// Encodes a record with its header.
 pub fn frame(record: &Record) -> io::Result<Vec<u8>> {
-    // Room for length and checksum, so that a large record is not copied behind them.
+    // Leaves room for length and checksum, so that a large record is not copied.
     let mut bytes = postcard::to_extend(record, vec![0; FRAME_HEADER])
         .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
     let body = &bytes[FRAME_HEADER..];
@@ -57,7 +57,7 @@ pub fn frame(record: &Record) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The record in the bytes of a frame.
+/// Decodes the record of a frame.
 pub fn unframe(bytes: &[u8]) -> Option<Record> {
     let (header, body) = bytes.split_first_chunk::<FRAME_HEADER>()?;
     let (length, checksum) = header_numbers(header);
@@ -73,8 +73,8 @@ fn header_numbers(header: &[u8; FRAME_HEADER]) -> (u32, u32) {
     )
 }
 
-/// Reads the next record of a file of which `left` bytes are still to come: it and the bytes that
-/// it took. None at the end, and where the bytes are no record.
+/// Reads the next record of a file of which `left` bytes remain. Returns the record and its length;
+/// none at the end, and where the bytes are no record.
 ///
 /// # Errors
 /// When reading fails.
@@ -98,7 +98,7 @@ pub fn next(file: &mut impl Read, left: u64) -> io::Result<Option<(Record, u64)>
     Ok(record.map(|record| (record, FRAME_HEADER as u64 + u64::from(length))))
 }
 
-/// CRC-32 as Ethernet and zip have it.
+/// Returns the CRC-32 that Ethernet and zip use.
 fn crc32(bytes: &[u8]) -> u32 {
     const TABLE: [u32; 256] = table();
     let crc = bytes.iter().fold(u32::MAX, |crc, byte| {

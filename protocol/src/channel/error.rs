@@ -1,4 +1,4 @@
-//! What can go wrong between two ends of a session.
+//! The errors of sessions and key files.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,25 +12,25 @@ use crate::transport;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyError {
-    /// The file system says no.
+    /// The file system failed.
     #[error("cannot {what} {}: {source}", path.display())]
     Io {
-        /// Read, write, create.
+        /// The operation: read, write, create.
         what: &'static str,
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The error of the file system.
         source: std::io::Error,
     },
-    /// Not a key.
+    /// The file does not hold a key.
     #[error("{} does not hold {what}", path.display())]
     NotAKey {
-        /// What it should hold.
+        /// The expected content.
         what: &'static str,
-        /// Which.
+        /// The file.
         path: PathBuf,
     },
-    /// No key in this text.
+    /// The text does not hold a key.
     #[error("not {0}")]
     Malformed(&'static str),
     /// The system has no randomness.
@@ -38,49 +38,49 @@ pub enum KeyError {
     Randomness(#[from] NoRandomness),
 }
 
-/// Why a handshake or a record failed.
+/// The reason why a handshake or a record failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ChannelError {
-    /// It did not travel.
+    /// The transport failed.
     #[error(transparent)]
     Transport(#[from] transport::Error),
-    /// The other side refused it before looking at it. A hint: nobody vouches for it.
+    /// The peer refused the message before it opened it. The refusal is not authenticated: a hint.
     #[error("the master refused the message: {0:?}")]
     Refused(Refusal),
-    /// The other side asks to come again later.
-    #[error("the master is busy, come again in {} ms", after.as_millis())]
+    /// The master is busy, and asks for a delay.
+    #[error("the master is busy; try again in {} ms", after.as_millis())]
     Busy {
-        /// How long to wait.
+        /// The delay.
         after: Duration,
     },
     /// The bytes are not an envelope.
     #[error(transparent)]
     Envelope(#[from] EnvelopeError),
-    /// The bytes inside are not the message that was expected.
+    /// The bytes inside an envelope are not the expected message.
     #[error(transparent)]
     Decode(#[from] DecodeError),
     /// A message of the wrong kind, session or number.
-    #[error("the answer does not belong to the question")]
+    #[error("the reply does not belong to the request")]
     Mismatch,
-    /// It does not open with this session's key.
-    #[error("a message does not open: it was changed on the way or sealed by somebody else")]
+    /// The message does not open with this session's key.
+    #[error("a message does not open: it was changed on the way or sealed with another key")]
     Forged,
-    /// Its counter was seen, or is too old to tell.
-    #[error("a message came twice")]
+    /// The counter was used before, or is too old to tell.
+    #[error("a message was replayed")]
     Replayed,
     /// Noise failed.
     #[error("the handshake failed: {0}")]
     Noise(snow::Error),
-    /// An introduction is not signed by the identity that it names.
+    /// The introduction is not signed by the identity that it names.
     #[error("the other side does not hold the identity that it names")]
     NotVouched,
-    /// The master has another identity than the one that is trusted.
+    /// The master has another identity than the trusted one.
     #[error("the master's key has changed: its fingerprint is {found}, trusted is {expected}")]
     WrongMaster {
         /// The trusted fingerprint.
         expected: String,
-        /// The one that the master showed.
+        /// The fingerprint that the master showed.
         found: String,
     },
 }

@@ -1,4 +1,4 @@
-//! Who somebody is: one Ed25519 key.
+//! The identity of a master, a minion or an operator: one Ed25519 key.
 
 use std::fmt;
 use std::path::Path;
@@ -12,25 +12,25 @@ use crate::random;
 const PUBLIC_LABEL: &str = "PUBLIC KEY";
 const PRIVATE_LABEL: &str = "PRIVATE KEY";
 
-/// The public half of an identity: what key stores hold and fingerprints name.
+/// The public half of an identity. Key stores hold it, and fingerprints identify it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PublicIdentity(pub [u8; 32]);
 
 impl PublicIdentity {
-    /// SHA-256 of the key, as `saline-key -f` prints it and `master_finger` takes it.
+    /// Returns the SHA-256 of the key, as `saline-key -f` prints it and `master_finger` takes it.
     pub fn fingerprint(&self) -> String {
         let hash = digest(&SHA256, &self.0);
         let pairs: Vec<String> = hash.as_ref().iter().map(|b| format!("{b:02x}")).collect();
         pairs.join(":")
     }
 
-    /// Whether `finger` is this key's fingerprint; case and colons do not count.
+    /// Whether `finger` is this key's fingerprint; case and colons are ignored.
     pub fn has_fingerprint(&self, finger: &str) -> bool {
         let plain = |text: &str| text.trim().replace(':', "").to_ascii_lowercase();
         plain(finger) == plain(&self.fingerprint())
     }
 
-    /// A PEM block (`PUBLIC KEY`, RFC 8410).
+    /// Returns a PEM block (`PUBLIC KEY`, RFC 8410).
     pub fn to_pem(&self) -> String {
         pem::encode(PUBLIC_LABEL, pem::PUBLIC_PREFIX, &self.0)
     }
@@ -38,14 +38,14 @@ impl PublicIdentity {
     /// Reads the first Ed25519 public key in `text`.
     ///
     /// # Errors
-    /// When there is none.
+    /// When `text` holds no such key.
     pub fn from_pem(text: &str) -> Result<Self, KeyError> {
         pem::decode(PUBLIC_LABEL, pem::PUBLIC_PREFIX, text)
             .map(Self)
             .ok_or(KeyError::Malformed("an Ed25519 public key in PEM"))
     }
 
-    /// Whether `signature` is this identity's over `message`.
+    /// Whether `signature` was made by this identity over `message`.
     pub fn verifies(&self, message: &[u8], signature: &[u8]) -> bool {
         UnparsedPublicKey::new(&ED25519, &self.0)
             .verify(message, signature)
@@ -66,7 +66,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// A new one.
+    /// Creates a random identity.
     ///
     /// # Errors
     /// When the system has no randomness.
@@ -80,7 +80,7 @@ impl Identity {
         Ok(Self { seed, pair })
     }
 
-    /// Reads `folder/identity.key`, or makes it (0600) and `identity.pub` beside it.
+    /// Reads `folder/identity.key`, or creates it (0600) and `identity.pub` beside it.
     ///
     /// # Errors
     /// When the folder or a file in it cannot be read or written, or holds something else.
@@ -128,7 +128,7 @@ impl Identity {
     /// Writes the private key with this mode.
     ///
     /// # Errors
-    /// When the file system says no.
+    /// When the file cannot be written.
     pub fn write(&self, path: &Path, mode: u32) -> Result<(), KeyError> {
         key_file::write(
             path,
@@ -137,14 +137,14 @@ impl Identity {
         )
     }
 
-    /// The public half.
+    /// Returns the public half.
     pub fn public(&self) -> PublicIdentity {
         let mut key = [0; 32];
         key.copy_from_slice(self.pair.public_key().as_ref());
         PublicIdentity(key)
     }
 
-    /// Signs `message`: 64 bytes.
+    /// Signs `message`; the signature has 64 bytes.
     pub fn sign(&self, message: &[u8]) -> Vec<u8> {
         self.pair.sign(message).as_ref().to_vec()
     }

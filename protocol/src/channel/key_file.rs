@@ -1,4 +1,5 @@
-//! Key files: private ones are 0600 from the moment they exist, and none is ever half written.
+//! Key files: private ones have mode 0600 from the moment they exist, and no file is ever partly
+//! written.
 
 use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write};
@@ -12,10 +13,10 @@ fn io_error(what: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> K
     move |source| KeyError::Io { what, path, source }
 }
 
-/// Creates `path` and what stands above it, 0700.
+/// Creates `path` and its missing parents with mode 0700.
 ///
 /// # Errors
-/// When the file system says no.
+/// When a folder cannot be created.
 pub fn create_private_folder(path: &Path) -> Result<(), KeyError> {
     fs::DirBuilder::new()
         .recursive(true)
@@ -24,10 +25,10 @@ pub fn create_private_folder(path: &Path) -> Result<(), KeyError> {
         .map_err(io_error("create", path))
 }
 
-/// Writes `text` to `path` with this mode, by way of a temporary file beside it.
+/// Writes `text` to `path` with this mode, through a temporary file beside it.
 ///
 /// # Errors
-/// When the file system says no.
+/// When the file cannot be written.
 pub fn write(path: &Path, text: &str, mode: u32) -> Result<(), KeyError> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}.new", std::process::id()));
@@ -46,10 +47,10 @@ pub fn write(path: &Path, text: &str, mode: u32) -> Result<(), KeyError> {
     attempt().map_err(io_error("write", path))
 }
 
-/// Reads `path`, or nothing when it is not there.
+/// Reads `path`; returns none if there is no such file.
 ///
 /// # Errors
-/// When it is there and cannot be read.
+/// When the file cannot be read.
 pub fn read(path: &Path) -> Result<Option<String>, KeyError> {
     match fs::read_to_string(path) {
         Ok(text) => Ok(Some(text)),

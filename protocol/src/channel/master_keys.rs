@@ -1,4 +1,4 @@
-//! What a minion or an operator knows of its master.
+//! The public keys of a master, and which master is trusted.
 
 use std::path::Path;
 
@@ -7,21 +7,22 @@ use super::{KeyError, PublicIdentity, key_file, pem};
 const LABEL: &str = "PUBLIC KEY";
 
 /// A master's public keys: `pki_dir/master.pub` at a minion, `identity.pub` at the master itself.
-/// Two PEM blocks: the identity (Ed25519) and, once it is known, the Noise key (X25519), which lets
-/// a session begin in one round trip. A file seeded by an operator may hold the identity alone.
+/// The file holds two PEM blocks: the identity (Ed25519) and, once it is known, the Noise key
+/// (X25519), which lets a session begin in one round trip. A file seeded by an operator may hold
+/// the identity alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MasterKeys {
-    /// Who it is.
+    /// The master's identity.
     pub identity: PublicIdentity,
-    /// Its Noise key, when it has been seen.
+    /// The master's Noise key, if it is known.
     pub noise: Option<[u8; 32]>,
 }
 
 impl MasterKeys {
-    /// Reads `path`; nothing when it is not there.
+    /// Reads `path`; returns none if there is no such file.
     ///
     /// # Errors
-    /// When it is there and cannot be read, or holds no identity.
+    /// When the file cannot be read, or holds no identity.
     pub fn read(path: &Path) -> Result<Option<Self>, KeyError> {
         let Some(text) = key_file::read(path)? else {
             return Ok(None);
@@ -39,7 +40,7 @@ impl MasterKeys {
     /// Writes `path` (0644).
     ///
     /// # Errors
-    /// When the file system says no.
+    /// When the file cannot be written.
     pub fn write(&self, path: &Path) -> Result<(), KeyError> {
         let mut text = self.identity.to_pem();
         if let Some(noise) = &self.noise {
@@ -52,14 +53,14 @@ impl MasterKeys {
     }
 }
 
-/// Which master is believed.
+/// The trusted master.
 #[derive(Debug, Clone)]
 pub enum MasterTrust {
-    /// This one and no other.
+    /// The master with these keys.
     Pinned(MasterKeys),
-    /// The first that answers; with a fingerprint, only one that has it.
+    /// The first master that answers; with a fingerprint, the first that has it.
     FirstUse {
-        /// `master_finger`
+        /// The configured `master_finger`.
         finger: Option<String>,
     },
 }

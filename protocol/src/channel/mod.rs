@@ -1,11 +1,11 @@
-//! Secure sessions over any transport, so that a plain ZeroMQ link is as safe as QUIC and no
-//! backend can get it wrong.
+//! Secure sessions over any transport: plain ZeroMQ is as safe as QUIC, and no backend can weaken
+//! them.
 //!
-//! - [`Identity`] is who somebody is; [`NoiseKey`] is what it agrees keys with.
+//! - [`Identity`] identifies a peer; [`NoiseKey`] is its key for handshakes.
 //! - [`noise`] makes sessions: XX at first contact, IK when the master is known.
-//! - [`record`] seals what is said in them, with a [`replay`] window that is always on.
-//! - [`publication`] seals and numbers what everybody, or one minion, is told.
-//! - [`establish`] and [`Session`] are all that a connecting program needs.
+//! - [`record`] seals requests and replies, with a [`replay`] window that is always on.
+//! - [`publication`] seals and numbers the publications to all minions or to one.
+//! - A connecting program needs only [`establish`] and [`Session`].
 
 mod error;
 mod identity;

@@ -1,4 +1,4 @@
-//! The X25519 key that Noise agrees with. An identity vouches for it; it is nobody's name.
+//! The X25519 key of Noise handshakes. An identity vouches for it.
 
 use std::fmt;
 use std::path::Path;
@@ -16,7 +16,7 @@ pub struct NoiseKey {
 }
 
 impl NoiseKey {
-    /// A new one.
+    /// Creates a random key pair.
     ///
     /// # Errors
     /// When the system has no randomness.
@@ -29,7 +29,7 @@ impl NoiseKey {
         Ok(Self { private, public })
     }
 
-    /// Reads `folder/noise.key`, or makes it (0600).
+    /// Reads `folder/noise.key`, or creates it (0600).
     ///
     /// # Errors
     /// When the folder or the file cannot be read or written, or holds something else.
@@ -50,7 +50,7 @@ impl NoiseKey {
         Ok(key)
     }
 
-    /// The public half.
+    /// Returns the public half.
     pub fn public(&self) -> [u8; 32] {
         self.public
     }

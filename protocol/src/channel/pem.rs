@@ -3,30 +3,30 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-/// What stands before the 32 bytes of an Ed25519 public key in a SubjectPublicKeyInfo.
+/// The bytes before the 32 bytes of an Ed25519 public key in a SubjectPublicKeyInfo.
 pub(super) const PUBLIC_PREFIX: &[u8] = &[
     0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00,
 ];
-/// What stands before the 32 bytes of an Ed25519 seed in a PKCS #8 private key.
+/// The bytes before the 32 bytes of an Ed25519 seed in a PKCS #8 private key.
 pub(super) const PRIVATE_PREFIX: &[u8] = &[
     0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20,
 ];
-/// The same for an X25519 public key.
+/// The same prefix for an X25519 public key.
 pub(super) const X25519_PUBLIC_PREFIX: &[u8] = &[
     0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x6e, 0x03, 0x21, 0x00,
 ];
-/// The same for an X25519 private key.
+/// The same prefix for an X25519 private key.
 pub(super) const X25519_PRIVATE_PREFIX: &[u8] = &[
     0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x6e, 0x04, 0x22, 0x04, 0x20,
 ];
 
-/// One block of `label` that holds `prefix` and `key`.
+/// Encodes `prefix` and `key` as one block of `label`.
 pub(super) fn encode(label: &str, prefix: &[u8], key: &[u8; 32]) -> String {
     let body = STANDARD.encode([prefix, key.as_slice()].concat());
     format!("-----BEGIN {label}-----\n{body}\n-----END {label}-----\n")
 }
 
-/// The key in the first block of `label` in `text` whose bytes begin with `prefix`.
+/// Decodes the key in the first block of `label` whose bytes begin with `prefix`.
 pub(super) fn decode(label: &str, prefix: &[u8], text: &str) -> Option<[u8; 32]> {
     let begin = format!("-----BEGIN {label}-----");
     let end = format!("-----END {label}-----");

@@ -1,4 +1,4 @@
-//! Sealing what a session says: AES-256-GCM with explicit counters.
+//! Seals the messages of a session: AES-256-GCM with explicit counters.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::message::{HEADER_LEN, Header};
 /// The bytes that sealing adds behind the header.
 pub const TAG_LEN: usize = 16;
 
-/// What sealing adds to a message in all.
+/// The bytes that sealing adds to a message, with the header.
 pub const OVERHEAD: usize = HEADER_LEN + TAG_LEN;
 
 /// A key for one direction, or for one epoch of publications.
@@ -27,7 +27,8 @@ impl SealKey {
         Self(LessSafeKey::new(key))
     }
 
-    /// `header`, `clear` and the sealed `plain`; `header`, `clear` and `unsent` are associated data.
+    /// Returns `header`, `clear` and the sealed `plain`; `header`, `clear` and `unsent` are
+    /// associated data.
     pub(super) fn seal(&self, header: &Header, clear: &[u8], unsent: &[u8], plain: &[u8]) -> Bytes {
         let mut message = BytesMut::with_capacity(HEADER_LEN + clear.len() + plain.len() + TAG_LEN);
         message.put_slice(&header.encode());
@@ -44,7 +45,7 @@ impl SealKey {
         message.freeze()
     }
 
-    /// Opens what [`seal`](Self::seal) made of `plain`.
+    /// Opens the output of [`seal`](Self::seal).
     pub(super) fn open(
         &self,
         header: &Header,
@@ -65,25 +66,25 @@ impl SealKey {
     }
 }
 
-/// The keys of a session as the one who began it holds them.
+/// The keys of a session at the initiator's side.
 pub struct InitiatorRecords {
     seal: SealKey,
     open: SealKey,
-    /// Where the keys of its own publications come from.
+    /// Derives the keys of the session's own publications.
     pub publications: Arc<PublicationRoot>,
 }
 
-/// The keys of a session as the master holds them, and which requests it has seen.
+/// The keys of a session at the master's side, and the requests that it has seen.
 pub struct ResponderRecords {
     seal: SealKey,
     open: SealKey,
     window: ReplayWindow,
-    /// Where the keys of its own publications come from.
+    /// Derives the keys of the session's own publications.
     pub publications: Arc<PublicationRoot>,
 }
 
 impl InitiatorRecords {
-    /// From the keys that a handshake agreed.
+    /// Uses the keys of a handshake.
     pub fn new(keys: &SplitKeys) -> Self {
         Self {
             seal: SealKey::new(&keys.initiator),
@@ -97,18 +98,18 @@ impl InitiatorRecords {
         self.seal.seal(header, &[], &[], plain)
     }
 
-    /// Opens the reply to the request whose header that was: it has the same counter, so a reply
+    /// Opens the reply to the request with this header. It has the same counter, so that a reply
     /// cannot be given to another request.
     ///
     /// # Errors
-    /// When it does not open.
+    /// When the reply does not open.
     pub fn open_reply(&self, header: &Header, sealed: &[u8]) -> Result<Vec<u8>, ChannelError> {
         self.open.open(header, &[], &[], sealed)
     }
 }
 
 impl ResponderRecords {
-    /// From the keys that a handshake agreed.
+    /// Uses the keys of a handshake.
     pub fn new(keys: &SplitKeys) -> Self {
         Self {
             seal: SealKey::new(&keys.responder),
@@ -118,10 +119,11 @@ impl ResponderRecords {
         }
     }
 
-    /// Opens a request, once.
+    /// Opens a request, which works once.
     ///
     /// # Errors
-    /// `Forged` when it does not open, `Replayed` when it was opened before or is too old to tell.
+    /// `Forged` when the request does not open, `Replayed` when it was opened before or is too old
+    /// to tell.
     pub fn open_request(
         &mut self,
         header: &Header,
@@ -135,8 +137,8 @@ impl ResponderRecords {
         }
     }
 
-    /// Seals the reply to the request whose header that was. Each request is opened once and
-    /// answered once, so the counter is used once in this direction too.
+    /// Seals the reply to the request with this header. Each request is opened once and answered
+    /// once, so the counter is used once in this direction too.
     pub fn seal_reply(&self, header: &Header, plain: &[u8]) -> Bytes {
         self.seal.seal(header, &[], &[], plain)
     }

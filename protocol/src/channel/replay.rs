@@ -1,6 +1,6 @@
-//! Which counters have been seen. After RFC 4303, appendix A2, and WireGuard.
+//! The replay window: the counters that were seen. After RFC 4303, appendix A2, and WireGuard.
 
-/// How far behind the highest counter a record may come.
+/// How far a counter may be behind the highest one.
 pub const WINDOW: u64 = 4096;
 
 const WORDS: usize = (WINDOW / 64) as usize;
@@ -10,7 +10,7 @@ const WORDS: usize = (WINDOW / 64) as usize;
 pub struct ReplayWindow {
     /// One above the highest counter seen.
     next: u64,
-    /// A bit a counter, at its position modulo the window.
+    /// One bit for each counter, at its position modulo the window.
     seen: [u64; WORDS],
 }
 
@@ -24,8 +24,8 @@ impl Default for ReplayWindow {
 }
 
 impl ReplayWindow {
-    /// Notes `counter`: true when it is new. Call it only after the record has opened, so that
-    /// nobody without the key moves the window.
+    /// Notes `counter`. Returns whether it is new. Call this only after the record has opened, so
+    /// that a peer without the key cannot move the window.
     pub fn accept(&mut self, counter: u64) -> bool {
         if counter == u64::MAX {
             return false;

@@ -1,4 +1,4 @@
-//! The connecting side: making a session, and asking in it.
+//! The connecting side of a session: makes it, and sends requests in it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,21 +14,21 @@ use super::{
     ChannelError, Identity, MasterKeys, MasterTrust, NoiseKey, PublicIdentity, PublicationOpener,
 };
 use crate::message::{
-    AuthAnswer, Class, GroupKeyMaterial, Header, Kind, MinionId, Refusal, Role, SessionId, decode,
+    Admission, Class, GroupKeyMaterial, Header, Kind, MinionId, Refusal, Role, SessionId, decode,
     encode,
 };
 use crate::transport::{Client, Instant};
 
-/// Who comes, and as what.
+/// The role, the name and the keys of a connecting peer.
 #[derive(Debug, Clone)]
 pub struct Credentials {
-    /// As what.
+    /// The peer's role.
     pub role: Role,
     /// A minion's id or an operator's name.
     pub id: String,
-    /// Who it is.
+    /// The peer's identity.
     pub identity: Arc<Identity>,
-    /// The key that Noise agrees with.
+    /// The peer's Noise key.
     pub noise: NoiseKey,
 }
 
@@ -44,26 +44,26 @@ impl Credentials {
     }
 }
 
-/// A session that stands, accepted or not.
+/// A session that a handshake has made, accepted or not.
 #[derive(Debug)]
 pub struct Established {
-    /// To ask in.
+    /// The session.
     pub session: Session,
-    /// What the master says of the key.
-    pub answer: AuthAnswer,
-    /// The master's keys, to be pinned when this was the first contact.
+    /// The master's decision about the peer's key.
+    pub answer: Admission,
+    /// The master's keys, to be pinned at the first contact.
     pub master: MasterKeys,
 }
 
-/// Makes a session: in one round trip (IK) when the master's Noise key is known, else, or when the
-/// master has another one now, in two (XX).
+/// Makes a session: in one round trip (IK) when the master's Noise key is known, otherwise, or when
+/// the master has a new one, in two (XX).
 ///
 /// # Errors
-/// `WrongMaster` when the master that answers is not the one that is trusted; `Refused` and `Busy`
-/// as the master says; `Transport` when it did not travel.
+/// `WrongMaster` when the master that answers is not the trusted one; `Refused` and `Busy` as the
+/// master says; `Transport` when the transport failed.
 ///
 /// # Cancel safety
-/// When the future is dropped there is no session; the master forgets the half of one in seconds.
+/// A dropped future leaves no session; the master forgets the unfinished handshake within seconds.
 pub async fn establish(
     client: &dyn Client,
     credentials: &Credentials,
@@ -153,7 +153,7 @@ fn believe(trust: &MasterTrust, found: &PublicIdentity) -> Result<(), ChannelErr
     }
 }
 
-/// The header and body of a reply of `kind`; what else it may be is an error of its own.
+/// Splits a reply of `kind` into header and body. Refusals and other kinds become errors.
 fn expect(reply: &[u8], kind: Kind) -> Result<(Header, &[u8]), ChannelError> {
     let (header, body) = Header::decode(reply)?;
     match header.kind {
@@ -169,8 +169,8 @@ fn expect(reply: &[u8], kind: Kind) -> Result<(Header, &[u8]), ChannelError> {
     }
 }
 
-/// A session at the connecting side. Shared by any number of tasks: every request has a counter of
-/// its own, which the reply carries too.
+/// A session at the connecting side. Any number of tasks can share it: every request has its own
+/// counter, which the reply repeats.
 #[derive(Debug)]
 pub struct Session {
     id: SessionId,
@@ -190,17 +190,17 @@ impl Session {
         }
     }
 
-    /// Its id, as logs on both sides name it.
+    /// Returns the session's id, as logs on both sides show it.
     pub fn id(&self) -> SessionId {
         self.id
     }
 
-    /// The master's identity.
+    /// Returns the master's identity.
     pub fn master(&self) -> PublicIdentity {
         self.master
     }
 
-    /// What opens the publications of this session for the minion `id`.
+    /// Returns the opener of this session's publications to the minion `id`.
     pub fn opener(&self, id: &MinionId, group: &GroupKeyMaterial) -> PublicationOpener {
         PublicationOpener::new(
             self.master,
@@ -211,15 +211,15 @@ impl Session {
         )
     }
 
-    /// Asks, and waits for the answer until `deadline`.
+    /// Sends a request, and waits for the reply until `deadline`.
     ///
     /// # Errors
-    /// `Transport` when it did not travel (its kind says whether it may have been carried out);
-    /// `Refused` when the master does not know this session: make a new one; `Forged` or
-    /// `Mismatch` when the answer is not the master's.
+    /// `Transport` when the transport failed (its kind says whether the request may have been
+    /// carried out); `Refused` when the master does not know this session, so a new one is needed;
+    /// `Forged` or `Mismatch` when the reply is not the master's.
     ///
     /// # Cancel safety
-    /// As [`Client::request`]: what was sent may still be carried out.
+    /// As [`Client::request`]: a request that was sent may still be carried out.
     pub async fn ask<Q: Serialize, A: DeserializeOwned>(
         &self,
         client: &dyn Client,

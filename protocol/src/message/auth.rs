@@ -1,4 +1,4 @@
-//! What is said while a session is made.
+//! The messages of a handshake.
 
 use std::fmt;
 
@@ -6,15 +6,15 @@ use serde::{Deserialize, Serialize};
 
 use super::MasterTime;
 
-/// As what somebody comes.
+/// The role of a peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum Role {
-    /// One per id; counts for presence.
+    /// A minion. One session for each id counts for presence.
     Minion = 1,
-    /// A `saline-call`: several per id.
+    /// A program that runs functions locally on a minion's machine; the master refuses it.
     Caller = 2,
-    /// Somebody who gives orders.
+    /// An operator, who gives orders.
     Operator = 3,
 }
 
@@ -30,8 +30,8 @@ impl TryFrom<u8> for Role {
     }
 }
 
-/// Sent inside the handshake by both sides: which identity vouches for the Noise key. After
-/// libp2p's noise specification.
+/// The introduction that both sides send inside the handshake: the identity that vouches for the
+/// Noise key. After libp2p's noise specification.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Introduction {
     /// The minion's id, or the operator's name; empty for a master.
@@ -42,22 +42,41 @@ pub struct Introduction {
     pub signature: Vec<u8>,
 }
 
-/// What the master answers to one who has proven which keys it holds.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum AuthAnswer {
-    /// Come in.
-    Accepted(Welcome),
-    /// The key waits to be accepted: poll.
+/// The master's decision about a peer that has proven which keys it holds. `W` is what comes with
+/// acceptance: nothing while the master decides, and a [`Welcome`] in the message to the peer.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Admission<W = Welcome> {
+    /// The key is accepted.
+    Accepted(W),
+    /// The key waits to be accepted by an operator; the peer polls.
     Pending,
     /// The key is rejected.
     Rejected,
-    /// Another key is known under this id, and this one was put aside.
+    /// Another key is known under this id; the presented one was put aside.
     Denied,
-    /// The master takes no more minions, or keys, now.
+    /// The master takes no more minions, or no more pending keys, at the moment.
     Full,
 }
 
-impl fmt::Debug for AuthAnswer {
+impl<W> Admission<W> {
+    /// Whether the key is accepted.
+    pub fn is_accepted(&self) -> bool {
+        matches!(self, Self::Accepted(_))
+    }
+
+    /// Returns the same decision, with `welcome` applied to an acceptance.
+    pub fn map<V>(self, welcome: impl FnOnce(W) -> V) -> Admission<V> {
+        match self {
+            Self::Accepted(inner) => Admission::Accepted(welcome(inner)),
+            Self::Pending => Admission::Pending,
+            Self::Rejected => Admission::Rejected,
+            Self::Denied => Admission::Denied,
+            Self::Full => Admission::Full,
+        }
+    }
+}
+
+impl<W> fmt::Debug for Admission<W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Accepted(_) => "Accepted",
@@ -69,7 +88,7 @@ impl fmt::Debug for AuthAnswer {
     }
 }
 
-/// What an accepted peer is told.
+/// The message to an accepted peer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Welcome {
     /// The master's clock.
@@ -78,20 +97,20 @@ pub struct Welcome {
     pub heartbeat_ms: u64,
     /// The largest payload that the master takes, in bytes.
     pub max_message: u64,
-    /// Where publications are.
-    pub publications: Publications,
-    /// The group key under which `job/all` is sealed; none for those who are not minions.
+    /// The address of publications.
+    pub publications: PublicationAddress,
+    /// The group key under which `job/all` is sealed; only minions get it.
     pub group: Option<GroupKeyMaterial>,
 }
 
-/// Where publications are subscribed to.
+/// The address at which a peer subscribes to publications.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Publications {
-    /// On the same connection.
+pub enum PublicationAddress {
+    /// The connection of the session.
     SameConnection,
-    /// On the same host, at this port.
+    /// The same host, at this port.
     Port(u16),
-    /// At this path, for one who came over a local endpoint.
+    /// The socket at this path, for a peer on the same machine.
     Path(String),
 }
 

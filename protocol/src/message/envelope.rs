@@ -10,23 +10,23 @@ pub const VERSION: u8 = 1;
 /// The bytes of a header: version, kind, session (16), class, counter (8, big-endian).
 pub const HEADER_LEN: usize = 27;
 
-/// What an envelope holds.
+/// The kind of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Kind {
     /// The first message of a Noise XX handshake.
     First = 1,
-    /// The second.
+    /// The second message of a Noise XX handshake.
     FirstReply = 2,
-    /// The third; the answer to it is a record.
+    /// The third message of a Noise XX handshake; the reply to it is a record.
     FirstFinish = 3,
     /// The first message of a Noise IK handshake.
     Resume = 4,
-    /// The second.
+    /// The second message of a Noise IK handshake.
     ResumeReply = 5,
-    /// Come again with this cookie.
+    /// A cookie to be sent with the next attempt. Reserved.
     Cookie = 6,
-    /// Come again later: milliseconds follow.
+    /// The master is busy; the delay in milliseconds follows.
     Busy = 7,
     /// A sealed request or reply of a session.
     Record = 8,
@@ -36,54 +36,55 @@ pub enum Kind {
     Refused = 10,
 }
 
-/// How urgent a message is: decides which permit it takes at the master.
+/// The kind of work that a message asks for. It stands in the clear, covered by the seal, so that it
+/// can be read without opening the message; nothing is decided by it, and the master only logs it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Class {
     /// A first contact.
     First = 1,
-    /// A return to a master that is known.
+    /// A new session with a master whose keys are known.
     Resume = 2,
     /// A return of a job.
     Return = 3,
     /// Heartbeats, polls and events.
     Event = 4,
-    /// What can wait: listings, files.
+    /// Requests that can wait, such as listings.
     Bulk = 5,
 }
 
-/// Why a message was refused before it was looked at. Nobody vouches for it, so it is a hint: the
-/// one who gets it makes a new session, with backoff, and believes nothing else.
+/// The reason why a message was refused in the clear. It is not authenticated, so it is a hint: the
+/// peer makes a new session, with backoff, and concludes nothing else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Refusal {
-    /// The session is not known (any more): make a new one.
+    /// The master does not know the session, or no longer.
     UnknownSession = 1,
     /// The bytes are not a message, or do not open.
     Malformed = 2,
-    /// The version is not spoken here.
+    /// The protocol version is not supported.
     Version = 3,
-    /// The handshake did not come out: keys do not fit.
+    /// The handshake failed: the keys do not fit.
     Handshake = 4,
-    /// The counter has been seen or is too old.
+    /// The counter was used before, or is too old.
     Replayed = 5,
 }
 
-/// Why bytes are not an envelope.
+/// The reason why bytes are not an envelope.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EnvelopeError {
-    /// Fewer bytes than a header has.
+    /// The message is shorter than a header.
     #[error("a message of {0} bytes is shorter than a header")]
     TooShort(usize),
-    /// A version that is not spoken here.
-    #[error("protocol version {0} is not spoken here, {VERSION} is")]
+    /// The protocol version is not supported.
+    #[error("protocol version {0} is not supported; this side speaks {VERSION}")]
     Version(u8),
-    /// A kind that there is not.
-    #[error("message kind {0} is not known")]
+    /// The kind is unknown.
+    #[error("unknown message kind {0}")]
     Kind(u8),
-    /// A class that there is not.
-    #[error("message class {0} is not known")]
+    /// The class is unknown.
+    #[error("unknown message class {0}")]
     Class(u8),
 }
 
@@ -121,7 +122,7 @@ impl TryFrom<u8> for Class {
 }
 
 impl Refusal {
-    /// Reads the body of a [`Kind::Refused`]; one that is not known is `Malformed`.
+    /// Reads the body of a [`Kind::Refused`]; an unknown reason is `Malformed`.
     pub fn from_body(body: &[u8]) -> Self {
         match body.first() {
             Some(1) => Self::UnknownSession,
@@ -133,21 +134,21 @@ impl Refusal {
     }
 }
 
-/// The header. All of it is associated data of what follows.
+/// The header of a message. It is associated data of the sealed body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
-    /// What follows.
+    /// The kind of the message.
     pub kind: Kind,
-    /// Which session it belongs to; zero before there is one.
+    /// The session; zero before there is one.
     pub session: SessionId,
-    /// How urgent it is.
+    /// The kind of work.
     pub class: Class,
-    /// The record's number, which is its nonce. A reply has its request's.
+    /// The record's number, which is its nonce. A reply has the number of its request.
     pub counter: u64,
 }
 
 impl Header {
-    /// A header of a message that belongs to no session yet.
+    /// Creates a header of a message outside any session.
     pub fn bare(kind: Kind, class: Class) -> Self {
         Self {
             kind,
@@ -157,7 +158,7 @@ impl Header {
         }
     }
 
-    /// The bytes of it.
+    /// Encodes the header.
     pub fn encode(&self) -> [u8; HEADER_LEN] {
         let mut bytes = [0; HEADER_LEN];
         bytes[0] = VERSION;
@@ -168,7 +169,7 @@ impl Header {
         bytes
     }
 
-    /// Splits a message into its header and what follows.
+    /// Splits a message into its header and its body.
     ///
     /// # Errors
     /// When the bytes are too few, or the version, kind or class is not known.
@@ -194,7 +195,7 @@ impl Header {
         ))
     }
 
-    /// A whole message: this header and `body`.
+    /// Returns the whole message: this header and `body`.
     pub fn with_body(&self, body: &[u8]) -> Bytes {
         let mut message = BytesMut::with_capacity(HEADER_LEN + body.len());
         message.put_slice(&self.encode());
@@ -202,7 +203,7 @@ impl Header {
         message.freeze()
     }
 
-    /// The nonce of AES-256-GCM: four zero bytes and the counter, as Noise has it.
+    /// Returns the nonce of AES-256-GCM: four zero bytes and the counter, as Noise defines it.
     pub fn nonce(&self) -> [u8; 12] {
         let mut nonce = [0; 12];
         nonce[4..].copy_from_slice(&self.counter.to_be_bytes());
@@ -210,7 +211,7 @@ impl Header {
     }
 }
 
-/// A [`Kind::Refused`] for the session that `about` names.
+/// Returns a [`Kind::Refused`] for the session of `about`.
 pub fn refusal(about: Option<&Header>, refusal: Refusal) -> Bytes {
     let mut header = about
         .copied()
@@ -219,7 +220,7 @@ pub fn refusal(about: Option<&Header>, refusal: Refusal) -> Bytes {
     header.with_body(&[refusal as u8])
 }
 
-/// A [`Kind::Busy`]: come again after `after_ms` milliseconds.
+/// Returns a [`Kind::Busy`]: the peer should come again after `after_ms` milliseconds.
 pub fn busy(about: &Header, after_ms: u32) -> Bytes {
     let mut header = *about;
     header.kind = Kind::Busy;

@@ -1,65 +1,21 @@
-//! Events: a tag and data, on the local bus as MessagePack that any language reads.
+//! Events: a tag and data, MessagePack on the local bus, which any language reads.
 
 use serde::{Deserialize, Serialize};
 
-use super::{Jid, MinionId, Packed, UnpackError, Value};
+use super::{Packed, UnpackError, Value};
 use crate::transport::{Topic, TopicError};
 
-/// The tags of Salt's bus.
-pub mod tag {
-    use super::{Jid, MinionId};
-
-    /// A minion authenticated, or tried to.
-    pub const AUTH: &str = "salt/auth";
-    /// A key changed.
-    pub const KEY: &str = "salt/key";
-    /// Two minions come under one id.
-    pub const PRESENCE_DUPLICATE: &str = "salt/presence/duplicate";
-    /// Minions came or went.
-    pub const PRESENCE_CHANGE: &str = "salt/presence/change";
-
-    /// A job was published.
-    pub fn job_new(jid: &Jid) -> String {
-        format!("salt/job/{jid}/new")
-    }
-
-    /// A minion returned.
-    pub fn job_return(jid: &Jid, id: &MinionId) -> String {
-        format!("salt/job/{jid}/ret/{id}")
-    }
-
-    /// A minion began.
-    pub fn job_start(jid: &Jid, id: &MinionId) -> String {
-        format!("salt/job/{jid}/start/{id}")
-    }
-
-    /// A minion declined.
-    pub fn job_declined(jid: &Jid, id: &MinionId) -> String {
-        format!("salt/job/{jid}/declined/{id}")
-    }
-
-    /// A minion did not begin in time.
-    pub fn job_expired(jid: &Jid, id: &MinionId) -> String {
-        format!("salt/job/{jid}/expired/{id}")
-    }
-
-    /// What a minion fires stands below this.
-    pub fn minion(id: &MinionId, rest: &str) -> String {
-        format!("salt/minion/{id}/{rest}")
-    }
-}
-
-/// What is told on the bus.
+/// An event on the bus.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Event {
-    /// What kind, in segments with `/` between them.
+    /// The tag: segments with `/` between them.
     pub tag: String,
-    /// What about; a mapping, with `_stamp` (UTC, ISO 8601) always in it.
+    /// The data: a mapping, always with `_stamp` (UTC, ISO 8601).
     pub data: Value,
 }
 
 impl Event {
-    /// The bytes on the bus: a MessagePack mapping of `tag` and `data`.
+    /// Encodes the event: a MessagePack mapping of `tag` and `data`.
     pub fn encode(&self) -> Vec<u8> {
         let value = Value::map([
             ("tag", Value::from(self.tag.as_str())),
@@ -68,10 +24,10 @@ impl Event {
         Packed::pack(&value).as_bytes().to_vec()
     }
 
-    /// Reads the bytes on the bus.
+    /// Decodes an event.
     ///
     /// # Errors
-    /// When they are not what [`encode`](Self::encode) writes.
+    /// When the bytes are not what [`encode`](Self::encode) writes.
     pub fn decode(bytes: &[u8]) -> Result<Self, UnpackError> {
         let value = Packed::from_bytes(bytes.to_vec()).unpack()?;
         Ok(Self {
@@ -84,10 +40,10 @@ impl Event {
         })
     }
 
-    /// The topic on which an event of `tag` is published locally: `event/<tag>`.
+    /// Returns the local topic of events with this tag: `event/<tag>`.
     ///
     /// # Errors
-    /// When the tag has too many segments, or characters that no topic has.
+    /// When the tag has too many segments, or characters that topics do not have.
     pub fn topic(tag: &str) -> Result<Topic, TopicError> {
         Topic::parse(&format!("event/{tag}"))
     }

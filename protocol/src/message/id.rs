@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::random::{self, NoRandomness};
 
-/// Why a text is not an identifier.
+/// The reason why a text is not an identifier.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what} {text:?}: {rule}")]
 pub struct IdError {
@@ -29,8 +29,7 @@ impl IdError {
 
 /// A minion's id: 1 to 255 characters of `A-Za-z0-9._-`, not beginning with a dot or a dash.
 ///
-/// It is the name of a key's file, so nothing else may ever be made one: there is no way to build
-/// it that does not check.
+/// The id is the name of a key's file, so every way to build one checks it.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct MinionId(String);
@@ -39,7 +38,7 @@ impl MinionId {
     /// Checks `text`.
     ///
     /// # Errors
-    /// When it is not an id.
+    /// When `text` is not a valid id.
     pub fn parse(text: &str) -> Result<Self, IdError> {
         let error = |rule| Err(IdError::new("minion id", text, rule));
         if text.is_empty() || text.len() > 255 {
@@ -57,14 +56,14 @@ impl MinionId {
         Ok(Self(text.to_owned()))
     }
 
-    /// The id as text.
+    /// Returns the id as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
 /// A job's id, Salt's jid: 20 digits, the UTC time of its publication to the microsecond
-/// (`%Y%m%d%H%M%S%f`), made to rise always.
+/// (`%Y%m%d%H%M%S%f`). A master's jids always rise.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Jid(String);
@@ -73,7 +72,7 @@ impl Jid {
     /// Checks `text`.
     ///
     /// # Errors
-    /// When it is not twenty digits.
+    /// When `text` is not twenty digits.
     pub fn parse(text: &str) -> Result<Self, IdError> {
         if text.len() == 20 && text.bytes().all(|b| b.is_ascii_digit()) {
             Ok(Self(text.to_owned()))
@@ -82,7 +81,7 @@ impl Jid {
         }
     }
 
-    /// The jid as text.
+    /// Returns the jid as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -134,7 +133,7 @@ macro_rules! random_id {
         pub struct $name(pub [u8; 16]);
 
         impl $name {
-            /// A random one.
+            /// Creates a random id.
             ///
             /// # Errors
             /// When the system has no randomness.
@@ -161,11 +160,11 @@ macro_rules! random_id {
 }
 
 random_id! {
-    /// Names one act of one caller, so that asking again after a lost connection acts once.
+    /// Identifies a request with an effect, so that it acts once if it is repeated.
     RequestId
 }
 random_id! {
-    /// Names a session in the clear header of an envelope. All zero before there is one.
+    /// Identifies a session in the clear header of an envelope. All zero before there is one.
     SessionId
 }
 

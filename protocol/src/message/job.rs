@@ -1,31 +1,32 @@
-//! A job: what is to be run, by whom, for how long; and what comes back.
+//! A job: its function, its target and its time; and the returns of minions.
 
 use serde::{Deserialize, Serialize};
 
 use super::{Jid, MinionId, Packed, UnpackError, Value};
 use crate::target::Target;
 
-/// The positional and named arguments of a function, packed: the master passes them on unread.
+/// The packed arguments of a function. The master passes them on unread.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PackedArguments(Packed);
 
 /// The positional and named arguments of a function.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Arguments {
-    /// In order.
+    /// The positional arguments in order.
     pub positional: Vec<Value>,
-    /// `key=value`, in the order in which they were typed. No name stands twice.
+    /// The `key=value` arguments in the order in which they were typed. No name occurs twice.
     pub named: Vec<(String, Value)>,
 }
 
 impl Arguments {
-    /// Packs them: a list of the positional ones and, when there are named ones, a mapping of them
-    /// that also holds `__kwarg__: True`: the form that Salt's events and job cache show.
+    /// Packs the arguments in the form that Salt's events and job cache show: a list of the
+    /// positional ones and, if there are named ones, a mapping of them that also holds `__kwarg__:
+    /// True`.
     pub fn pack(&self) -> PackedArguments {
         PackedArguments(Packed::pack(&self.to_salt()))
     }
 
-    /// The same form as a value.
+    /// Returns the same form as a value.
     pub fn to_salt(&self) -> Value {
         let mut list = self.positional.clone();
         if !self.named.is_empty() {
@@ -38,7 +39,7 @@ impl Arguments {
 }
 
 impl PackedArguments {
-    /// Unpacks them.
+    /// Unpacks the arguments.
     ///
     /// # Errors
     /// When the bytes are not a packed list.
@@ -62,12 +63,12 @@ impl PackedArguments {
         Ok(Arguments { positional, named })
     }
 
-    /// The packed list, as the store keeps it.
+    /// Returns the packed list, as the store keeps it.
     pub fn as_packed(&self) -> &Packed {
         &self.0
     }
 
-    /// From the store.
+    /// Wraps a packed list from the store.
     pub fn from_packed(packed: Packed) -> Self {
         Self(packed)
     }
@@ -76,27 +77,26 @@ impl PackedArguments {
 /// Milliseconds since 1970 in UTC, on the master's clock.
 pub type MasterTime = u64;
 
-/// What the master publishes: the load of Salt's publication.
+/// A job as the master publishes it; Salt's `load`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Job {
-    /// Its id.
+    /// The job's id.
     pub jid: Jid,
-    /// Who is to run it. A minion matches it again by itself.
+    /// The minions that run the job. A minion matches the target itself.
     pub target: Target,
-    /// What is to be run, `module.function`.
+    /// The function, `module.function`.
     pub fun: String,
-    /// With what.
+    /// The arguments of the function.
     pub arg: PackedArguments,
-    /// Who asked.
+    /// The user who asked.
     pub user: String,
-    /// When it was published.
+    /// The time of publication.
     pub created: MasterTime,
-    /// Until when it may be begun.
+    /// The time until which minions may begin.
     pub expires: MasterTime,
 }
 
-/// A job and the master's signature over it. What is signed is in
-/// `channel::publication`.
+/// A job and the master's signature over it. `channel::publication` defines the signed bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SignedJob {
     /// The job.
@@ -105,67 +105,68 @@ pub struct SignedJob {
     pub signature: Vec<u8>,
 }
 
-/// What a minion sends back, Salt's `_return`.
+/// The return of a minion, Salt's `_return`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Return {
-    /// Which job.
+    /// The job.
     pub jid: Jid,
-    /// What was run.
+    /// The function that ran.
     pub fun: String,
-    /// With what.
+    /// The arguments of the function.
     pub fun_args: PackedArguments,
-    /// 0 is success; what a command ended with, else.
+    /// 0 for success; otherwise the exit code of a command.
     pub retcode: i64,
-    /// Whether the function did what it was asked to.
+    /// Whether the function succeeded.
     pub success: bool,
-    /// What the function returned.
+    /// The value that the function returned.
     pub payload: Packed,
 }
 
 /// The retcode of a run that a crash or a restart of its minion interrupted.
 pub const RETCODE_INTERRUPTED: i64 = 130;
 
-/// What the master says to a return. All but `Stored` and `Duplicate` refuse it for good; after any
-/// of them the minion forgets it.
+/// The master's verdict on a return. After any verdict the minion forgets the return; `UnknownJob`
+/// and `NotOffered` mean that the master did not keep it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ReturnVerdict {
-    /// Committed to disk.
+    /// The return is committed to disk.
     Stored,
-    /// One was there already; this one was dropped.
+    /// The store has a return of this minion already; this one was dropped.
     Duplicate,
-    /// There is no such job (any more).
+    /// The store has no such job, or no longer.
     UnknownJob,
-    /// The job was not offered to this minion.
+    /// The job was not offered to the minion.
     NotOffered,
 }
 
-/// Where a minion stands with a job. Every expected minion is in exactly one of these.
+/// The state of a minion in a job. Every expected minion is in exactly one state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum OfferState {
-    /// Published to it while its session lived; no sign of it yet.
+    /// The job was published to the minion while its session lived; the minion has not reported
+    /// yet.
     Offered = 0,
-    /// It had no session at publication. Final.
+    /// The minion had no session at publication. Final.
     NotConnected = 1,
-    /// Waits for it to come, until the job expires.
+    /// The job waits for the minion to connect, until it expires.
     Queued = 2,
-    /// It said that it has begun.
+    /// The minion reported that it has begun.
     Running = 3,
-    /// Its return is stored. Final.
+    /// The minion's return is stored. Final.
     Returned = 4,
-    /// It says that it does not match the target. Final.
+    /// The minion reported that it does not match the target. Final.
     Declined = 5,
-    /// The job's time passed without a beginning. Final.
+    /// The job expired before the minion began. Final.
     Expired = 6,
 }
 
 impl OfferState {
-    /// Whether nothing more can come.
+    /// Whether the state is final.
     pub fn is_final(self) -> bool {
         !matches!(self, Self::Offered | Self::Queued | Self::Running)
     }
 
-    /// As the command line and events say it.
+    /// Returns the name that the command line and events show.
     pub fn name(self) -> &'static str {
         match self {
             Self::Offered => "offered",
@@ -178,7 +179,7 @@ impl OfferState {
         }
     }
 
-    /// From the number under which the store keeps it.
+    /// Returns the state that the store keeps under this number.
     pub fn from_number(number: i64) -> Option<Self> {
         [
             Self::Offered,
@@ -194,10 +195,10 @@ impl OfferState {
     }
 }
 
-/// A return as the store has it.
+/// A return as the store keeps it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredReturn {
-    /// Whose.
+    /// The minion that returned.
     pub minion: MinionId,
     /// See [`Return::retcode`].
     pub retcode: i64,
@@ -207,11 +208,11 @@ pub struct StoredReturn {
     pub payload: Packed,
 }
 
-/// A job as listings show it.
+/// A job and the states of its minions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobSummary {
     /// The job.
     pub job: Job,
-    /// Where each expected minion stands, by id.
+    /// The state of each expected minion, by id.
     pub minions: Vec<(MinionId, OfferState)>,
 }

@@ -1,4 +1,4 @@
-//! What is said: the envelope, and the messages inside it.
+//! The messages between a master and its peers: the envelope, and the messages inside it.
 //!
 //! The wire is `postcard` behind an explicit version and kind ([`Header`]). Messages grow by new
 //! kinds and new variants at the end only. The values that functions take and return are
@@ -8,16 +8,18 @@
 mod auth;
 mod envelope;
 mod event;
+mod event_tag;
 mod id;
 mod job;
 mod value;
 mod verbs;
 
-pub use auth::{AuthAnswer, GroupKeyMaterial, Introduction, Publications, Role, Welcome};
+pub use auth::{Admission, GroupKeyMaterial, Introduction, PublicationAddress, Role, Welcome};
 pub use envelope::{
     Class, EnvelopeError, HEADER_LEN, Header, Kind, Refusal, VERSION, busy, refusal,
 };
-pub use event::{Event, tag};
+pub use event::Event;
+pub use event_tag::{EventTag, JobEvent};
 pub use id::{IdError, Jid, MinionId, RequestId, SessionId};
 pub use job::{
     Arguments, Job, JobSummary, MasterTime, OfferState, PackedArguments, RETCODE_INTERRUPTED,
@@ -33,9 +35,9 @@ pub use verbs::{
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// The bytes inside an envelope are not the message that they should be.
+/// The bytes inside an envelope are not the expected message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("not a {what}: {source}")]
+#[error("not of type {what}: {source}")]
 pub struct DecodeError {
     what: &'static str,
     source: postcard::Error,
@@ -47,16 +49,13 @@ pub fn encode<T: Serialize>(message: &T) -> Vec<u8> {
     postcard::to_stdvec(message).unwrap_or_default()
 }
 
-/// Decodes a message. Nothing may be left over.
+/// Decodes a message, which must use all bytes.
 ///
 /// # Errors
-/// When the bytes are anything else.
+/// When the bytes are not such a message.
 pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, DecodeError> {
     let error = |source| DecodeError {
-        what: std::any::type_name::<T>()
-            .rsplit("::")
-            .next()
-            .unwrap_or("message"),
+        what: short_type_name::<T>(),
         source,
     };
     let (message, rest) = postcard::take_from_bytes(bytes).map_err(error)?;
@@ -65,6 +64,13 @@ pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, DecodeError> {
     } else {
         Err(error(postcard::Error::DeserializeBadEncoding))
     }
+}
+
+/// Returns the name of a message's type without its path and its parameters.
+fn short_type_name<T>() -> &'static str {
+    let full = std::any::type_name::<T>();
+    let path = full.split('<').next().unwrap_or(full);
+    path.rsplit("::").next().unwrap_or(path)
 }
 
 #[cfg(test)]
@@ -80,7 +86,7 @@ mod tests {
             let _ = decode::<OperatorRequest>(&bytes);
             let _ = decode::<OperatorReply>(&bytes);
             let _ = decode::<PendingRequest>(&bytes);
-            let _ = decode::<AuthAnswer>(&bytes);
+            let _ = decode::<Admission>(&bytes);
             let _ = decode::<Introduction>(&bytes);
             let _ = decode::<SignedJob>(&bytes);
             let _ = Event::decode(&bytes);
@@ -93,6 +99,12 @@ mod tests {
         let mut bytes = vec![4];
         bytes.extend([0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x0f]);
         assert!(decode::<MinionReply>(&bytes).is_err());
+    }
+
+    #[test]
+    fn a_message_that_does_not_decode_is_named() {
+        let error = decode::<Admission>(&[9]).unwrap_err().to_string();
+        assert!(error.starts_with("not of type Admission: "), "{error}");
     }
 
     #[test]

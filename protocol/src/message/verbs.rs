@@ -1,100 +1,101 @@
-//! What may be asked of a master: one closed enum for each audience, so that a new verb is refused
-//! until it is listed.
+//! The requests that a master takes: one closed enum for each audience, so that a new verb is
+//! refused until it is listed.
 
 use serde::{Deserialize, Serialize};
 
 use super::{
-    AuthAnswer, GroupKeyMaterial, Jid, Job, JobSummary, MasterTime, MinionId, OfferState, Packed,
+    Admission, GroupKeyMaterial, Jid, Job, JobSummary, MasterTime, MinionId, OfferState, Packed,
     PackedArguments, RequestId, Return, ReturnVerdict, SignedJob, StoredReturn,
 };
 use crate::target::Target;
 
-/// What a session that is not accepted yet may ask: this, and nothing else.
+/// The only request of a session that is not accepted yet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PendingRequest {
-    /// Has my key been accepted? The bytes are those of [`MinionRequest::Poll`], and so is the answer:
-    /// who asks does not know whether it was accepted meanwhile. See [`MinionReply::Auth`].
+    /// Asks whether the key has been accepted. Encoded as [`MinionRequest::Poll`] and answered with
+    /// [`MinionReply::Auth`], since the sender does not know whether the key was accepted
+    /// meanwhile.
     Poll,
 }
 
-/// What a minion may ask.
+/// A request of a minion.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MinionRequest {
-    /// Has my key been accepted?
+    /// Asks whether the key has been accepted.
     Poll,
-    /// I live.
+    /// Reports that the minion lives.
     Heartbeat {
-        /// What I run now.
+        /// The jobs that the minion runs now.
         running: Vec<Jid>,
-        /// The epoch that I have the key of.
+        /// The epoch of the group key that the minion has.
         epoch: u64,
     },
-    /// I have begun this job.
+    /// Reports that the minion has begun a job.
     Started {
-        /// Which.
+        /// The job.
         jid: Jid,
     },
-    /// This came out.
+    /// Delivers the return of a job.
     Return(Return),
-    /// I do not match the target of this job.
+    /// Reports that the minion does not match the target of a job.
     Declined {
-        /// Which.
+        /// The job.
         jid: Jid,
     },
-    /// I match the target of this job though it was not offered to me: may I run it?
+    /// Asks whether the minion may run a job that it matches and was not offered.
     Claim {
-        /// Which.
+        /// The job.
         jid: Jid,
     },
-    /// Which unexpired jobs were offered to me and have no return of mine?
+    /// Asks for the unexpired jobs that were offered to the minion and have no return of it.
     PendingJobs,
-    /// Fire this on the master's bus. The tag is put below `salt/minion/<id>/` by the master.
+    /// Fires an event on the master's bus. The master puts the tag below `salt/minion/<id>/`.
     FireEvent {
-        /// Fires once, however often it is asked.
+        /// Identifies the request, so that the event is fired once if the request is repeated.
         request_id: RequestId,
-        /// What follows the prefix.
+        /// The tag after the prefix.
         tag: String,
-        /// What is told.
+        /// The data of the event, a mapping.
         data: Packed,
     },
-    /// I am going.
+    /// Announces that the minion stops.
     Goodbye,
 }
 
-/// What a minion is answered.
+/// The reply to a minion's request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MinionReply {
-    /// To `Poll`.
-    Auth(AuthAnswer),
-    /// To `Heartbeat`.
+    /// The reply to `Poll`.
+    Auth(Admission),
+    /// The reply to `Heartbeat`.
     Heartbeat(HeartbeatReply),
-    /// Done, to what has no other answer.
+    /// The request was carried out and has no other reply.
     Done,
-    /// To `Return`.
+    /// The reply to `Return`.
     Verdict(ReturnVerdict),
-    /// To `PendingJobs`.
+    /// The reply to `PendingJobs`.
     Jobs(Vec<SignedJob>),
-    /// To `Claim`: whether it may run.
+    /// The reply to `Claim`: whether the minion may run the job.
     Claimed(bool),
-    /// Come again after that many milliseconds; nothing was done.
+    /// The request was not carried out; repeat it later.
     Busy {
-        /// Milliseconds.
+        /// The delay in milliseconds.
         after_ms: u32,
     },
-    /// Not done, for good.
+    /// The request was not carried out and must not be repeated.
     Refused(RefusedVerb),
 }
 
-/// What a heartbeat is answered.
+/// The reply to a heartbeat.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HeartbeatReply {
     /// The master's clock.
     pub clock: MasterTime,
     /// How often to send a heartbeat, in milliseconds.
     pub heartbeat_ms: u64,
-    /// The epoch, with its key if the minion has another.
+    /// The current epoch.
     pub epoch: u64,
-    /// That key.
+    /// The group key of the epoch, if the minion has another one.
     pub group: Option<GroupKeyMaterial>,
     /// The number of the last publication on `job/all` in this epoch.
     pub last_all: u64,
@@ -102,124 +103,124 @@ pub struct HeartbeatReply {
     pub last_own: u64,
 }
 
-/// Why a verb was not carried out, in a session.
+/// The reason why a request in a session was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RefusedVerb {
-    /// Not a request of this audience.
+    /// The bytes are no request of this audience.
     Malformed,
-    /// This session has ended: another one of the same id took its place.
+    /// The session has ended: another one of the same minion took its place.
     Replaced,
-    /// This session has ended: its key was deleted or rejected.
+    /// The session has ended: its key was deleted or rejected.
     KeyGone,
-    /// The event's tag or data cannot be.
+    /// The event's tag or data are malformed or too large.
     BadEvent,
-    /// The master is going down.
+    /// The master stops.
     ShuttingDown,
 }
 
-/// What an operator may ask.
+/// A request of an operator.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OperatorRequest {
-    /// Publish a job.
+    /// Publishes a job.
     Publish {
-        /// Publishes once, however often it is asked.
+        /// Identifies the request, so that the job is published once if the request is repeated.
         request_id: RequestId,
-        /// To whom.
+        /// The minions that run the job.
         target: Target,
-        /// What, `module.function`.
+        /// The function, `module.function`.
         fun: String,
-        /// With what.
+        /// The arguments of the function.
         arg: PackedArguments,
-        /// Who asks; for the record, no authority.
+        /// The user who asks; for the record, no authority.
         user: String,
     },
-    /// What has come back to a job, and where every minion stands.
+    /// Asks for the returns of a job and the state of every minion.
     JobReturns {
-        /// Which.
+        /// The job.
         jid: Jid,
-        /// Only returns of minions after this one, by id: the next page.
+        /// Returns only those after this minion, by id: the next page.
         after: Option<MinionId>,
     },
-    /// The jobs in the store, the newest first.
+    /// Asks for the jobs in the store, the newest first.
     JobList {
-        /// At most that many.
+        /// The largest number of jobs.
         limit: u32,
-        /// Only those before this one: the next page.
+        /// Returns only jobs before this one: the next page.
         before: Option<Jid>,
     },
-    /// One job.
+    /// Asks for one job.
     JobLookup {
-        /// Which.
+        /// The job.
         jid: Jid,
     },
-    /// The key store.
+    /// Lists or changes keys.
     Keys(KeyRequest),
-    /// What every minion runs, as its last heartbeat said.
+    /// Asks for the jobs that each minion runs, by its last heartbeat.
     Running,
 }
 
-/// What an operator is answered.
+/// The reply to an operator's request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OperatorReply {
-    /// To `Publish`, after the commit and before anything is delivered.
+    /// The reply to `Publish`, sent after the commit.
     Published(Published),
-    /// To `JobReturns`.
+    /// The reply to `JobReturns`.
     Returns(ReturnsPage),
-    /// To `JobList`.
+    /// The reply to `JobList`.
     Jobs(Vec<Job>),
-    /// To `JobLookup`.
+    /// The reply to `JobLookup`.
     Job(JobSummary),
-    /// To `Keys`.
+    /// The reply to `Keys`.
     Keys(KeyReply),
-    /// To `Running`.
+    /// The reply to `Running`.
     Running(Vec<(MinionId, Vec<Jid>)>),
-    /// There is no such job.
+    /// The store has no such job.
     NoSuchJob,
-    /// The target cannot be read.
+    /// The target is malformed, for this reason.
     BadTarget(String),
-    /// Come again after that many milliseconds; nothing was done.
+    /// The request was not carried out; repeat it later.
     Busy {
-        /// Milliseconds.
+        /// The delay in milliseconds.
         after_ms: u32,
     },
-    /// Not done, for good.
+    /// The request was not carried out and must not be repeated.
     Refused(RefusedVerb),
-    /// The master could not: its store or its disk failed.
+    /// The master's store or disk failed, for this reason.
     Failed(String),
 }
 
-/// A published job. When nobody matched there is no jid and nothing was published.
+/// A published job. If no minion matched there is no jid, and nothing was published.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Published {
-    /// Its id.
+    /// The job's id.
     pub jid: Option<Jid>,
-    /// Until when it may be begun.
+    /// The time until which minions may begin.
     pub expires: MasterTime,
-    /// Who is expected, and where each stands.
+    /// The expected minions and their states.
     pub minions: Vec<(MinionId, OfferState)>,
-    /// Those that a list named and that no key is known of.
+    /// The names in a list for which there is no key.
     pub unknown: Vec<String>,
 }
 
-/// Some returns of a job.
+/// A page of the returns of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReturnsPage {
-    /// By id, from the one after `after`.
+    /// Returns in the order of the minions' ids, beginning after `after`.
     pub returns: Vec<StoredReturn>,
-    /// Whether there are more after the last of these.
+    /// Whether more returns follow the last of these.
     pub more: bool,
-    /// Where every expected minion stands. A running one whose session has not been heard of for
-    /// two heartbeats is in `silent` too.
+    /// The state of every expected minion.
     pub states: Vec<(MinionId, OfferState)>,
-    /// Minions that were offered the job or run it, and whose session is gone.
+    /// The minions that were offered the job or run it, and whose session has been silent for two
+    /// heartbeats.
     pub silent: Vec<MinionId>,
     /// The master's clock.
     pub clock: MasterTime,
-    /// Until when the job may be begun.
+    /// The time until which minions may begin.
     pub expires: MasterTime,
 }
 
-/// Where a key is: the folder that it lies in.
+/// The state of a key, which is the folder that holds it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum KeyState {
     /// `minions`
@@ -233,10 +234,10 @@ pub enum KeyState {
 }
 
 impl KeyState {
-    /// All of them, in the order in which `saline-key -L` prints them.
+    /// All states, in the order in which `saline-key -L` prints them.
     pub const ALL: [KeyState; 4] = [Self::Accepted, Self::Denied, Self::Pending, Self::Rejected];
 
-    /// The name of its folder, Salt's.
+    /// Returns Salt's name of the folder.
     pub fn folder(self) -> &'static str {
         match self {
             Self::Accepted => "minions",
@@ -250,45 +251,45 @@ impl KeyState {
 /// One key in the store.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyEntry {
-    /// Whose.
+    /// The minion.
     pub id: MinionId,
-    /// Where.
+    /// The state of the key.
     pub state: KeyState,
     /// The Ed25519 public key, 32 bytes.
     pub identity: [u8; 32],
 }
 
-/// What to do with keys.
+/// An action on keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum KeyAction {
-    /// Into `minions`.
+    /// Moves the key into `minions`.
     Accept,
-    /// Into `minions_rejected`.
+    /// Moves the key into `minions_rejected`.
     Reject,
-    /// Away.
+    /// Deletes the key.
     Delete,
 }
 
-/// What an operator asks of the key store.
+/// A request about keys.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum KeyRequest {
-    /// Everything in it.
+    /// Lists all keys.
     List,
-    /// Do this to these.
+    /// Applies an action to keys.
     Act {
-        /// Acts once, however often it is asked.
+        /// Identifies the request, so that it acts once if it is repeated.
         request_id: RequestId,
-        /// What.
+        /// The action.
         action: KeyAction,
-        /// To which: those that are no longer in that state are left alone.
+        /// The keys. A key that is no longer in the given state is left alone.
         keys: Vec<(KeyState, MinionId)>,
     },
 }
 
-/// What the key store answers.
+/// The reply to a request about keys.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyReply {
-    /// To `List` all keys; to `Act` those that were changed, in their new state.
+    /// All keys for `List`; the changed keys in their new state for `Act`.
     pub keys: Vec<KeyEntry>,
     /// The master's own identity, 32 bytes.
     pub master: [u8; 32],

@@ -1,4 +1,7 @@
-//! Target expressions: parsed once, matched on both sides.
+//! Target expressions: which minions a job is for.
+//!
+//! A [`Target`] travels as text. Each side that needs to match it compiles it once and hands the
+//! [`CompiledTarget`] on.
 
 use globset::{GlobBuilder, GlobMatcher};
 use regex::{Regex, RegexBuilder};
@@ -12,7 +15,7 @@ pub const MAX_EXPRESSION: usize = 1024 * 1024;
 /// The memory in bytes that a compiled regular expression may take.
 const REGEX_SIZE_LIMIT: usize = 1024 * 1024;
 
-/// How an expression is read. Salt's `tgt_type`.
+/// The language of a target expression, Salt's `tgt_type`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum TargetKind {
     /// A shell glob over ids: `web*`, `m00[0-2]`.
@@ -24,7 +27,7 @@ pub enum TargetKind {
 }
 
 impl TargetKind {
-    /// Salt's name for it.
+    /// Returns Salt's name for this kind.
     pub fn name(self) -> &'static str {
         match self {
             Self::Glob => "glob",
@@ -33,7 +36,7 @@ impl TargetKind {
         }
     }
 
-    /// The kind of that name.
+    /// Returns the kind with this name of Salt's.
     pub fn from_name(name: &str) -> Option<Self> {
         [Self::Glob, Self::List, Self::Pcre]
             .into_iter()
@@ -41,35 +44,35 @@ impl TargetKind {
     }
 }
 
-/// Whom a job is for, as it was typed.
+/// A target expression, as it was typed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Target {
-    /// How to read it.
+    /// The language of the expression.
     pub kind: TargetKind,
     /// The expression.
     pub expression: String,
 }
 
-/// Why an expression cannot be read.
+/// Why a target expression cannot be parsed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TargetError {
-    /// Nothing to match.
+    /// The expression is empty.
     #[error("the target is empty")]
     Empty,
-    /// Longer than [`MAX_EXPRESSION`].
+    /// The expression is longer than [`MAX_EXPRESSION`].
     #[error("a target has at most {MAX_EXPRESSION} bytes, not {0}")]
     TooLong(usize),
-    /// Not a glob.
+    /// The expression is no valid glob.
     #[error("not a glob: {0}")]
     Glob(String),
-    /// Not a regular expression.
+    /// The expression is no valid regular expression.
     #[error("not a regular expression: {0}")]
     Regex(String),
 }
 
 impl Target {
-    /// A glob.
+    /// Creates a shell glob over ids.
     pub fn glob(expression: impl Into<String>) -> Self {
         Self {
             kind: TargetKind::Glob,
@@ -77,11 +80,19 @@ impl Target {
         }
     }
 
-    /// Reads the expression.
+    /// Parses the expression, so that it can be matched against ids.
     ///
     /// # Errors
-    /// When it is not one of its kind, or too long.
-    pub fn compile(&self) -> Result<Matcher, TargetError> {
+    /// When the expression is malformed, empty, or too long.
+    pub fn compile(self) -> Result<CompiledTarget, TargetError> {
+        let matcher = self.matcher()?;
+        Ok(CompiledTarget {
+            target: self,
+            matcher,
+        })
+    }
+
+    fn matcher(&self) -> Result<Matcher, TargetError> {
         let text = self.expression.as_str();
         if text.len() > MAX_EXPRESSION {
             return Err(TargetError::TooLong(text.len()));
@@ -89,7 +100,7 @@ impl Target {
         if text.trim().is_empty() {
             return Err(TargetError::Empty);
         }
-        Ok(Matcher(match self.kind {
+        Ok(match self.kind {
             TargetKind::Glob => {
                 let glob = GlobBuilder::new(text)
                     .literal_separator(false)
@@ -97,7 +108,7 @@ impl Target {
                     .empty_alternates(true)
                     .build()
                     .map_err(|error| TargetError::Glob(error.to_string()))?;
-                Inner::Glob(glob.compile_matcher())
+                Matcher::Glob(glob.compile_matcher())
             }
             TargetKind::List => {
                 let mut ids: Vec<String> = text
@@ -110,57 +121,80 @@ impl Target {
                 if ids.is_empty() {
                     return Err(TargetError::Empty);
                 }
-                Inner::List(ids)
+                Matcher::List(ids)
             }
             TargetKind::Pcre => {
                 let regex = RegexBuilder::new(&format!("^(?:{text})"))
                     .size_limit(REGEX_SIZE_LIMIT)
                     .build()
-                    // Only the last line says what is wrong; the others draw a picture of it.
+                    // The last line names the error; the lines before it draw a picture.
                     .map_err(|error| {
                         let text = error.to_string();
                         TargetError::Regex(
                             text.lines().last().unwrap_or_default().trim().to_owned(),
                         )
                     })?;
-                Inner::Pcre(regex)
+                Matcher::Pcre(regex)
             }
-        }))
+        })
     }
 }
 
-/// A target that has been read.
+/// A target whose expression has been parsed.
 #[derive(Debug, Clone)]
-pub struct Matcher(Inner);
+pub struct CompiledTarget {
+    target: Target,
+    matcher: Matcher,
+}
 
 #[derive(Debug, Clone)]
-enum Inner {
+enum Matcher {
     Glob(GlobMatcher),
+    /// Sorted and without duplicates.
     List(Vec<String>),
     Pcre(Regex),
 }
 
-impl Matcher {
-    /// Whether the minion of that id is meant.
+impl CompiledTarget {
+    /// Returns the expression as it was typed.
+    pub fn target(&self) -> &Target {
+        &self.target
+    }
+
+    /// Gives the expression back, to be sent or stored.
+    pub fn into_target(self) -> Target {
+        self.target
+    }
+
+    /// Whether the target includes the minion `id`.
     pub fn matches(&self, id: &MinionId) -> bool {
-        match &self.0 {
-            Inner::Glob(glob) => glob.is_match(id.as_str()),
-            Inner::List(ids) => ids
+        match &self.matcher {
+            Matcher::Glob(glob) => glob.is_match(id.as_str()),
+            Matcher::List(ids) => ids
                 .binary_search_by(|x| x.as_str().cmp(id.as_str()))
                 .is_ok(),
-            Inner::Pcre(regex) => regex.is_match(id.as_str()),
+            Matcher::Pcre(regex) => regex.is_match(id.as_str()),
         }
     }
 
-    /// The names in a list, in order; nothing for other kinds. The command line tells which of
-    /// them nobody knows.
+    /// Returns the names that a list contains, sorted; nothing for other kinds. The master reports
+    /// the names for which there is no key.
     pub fn listed(&self) -> &[String] {
-        match &self.0 {
-            Inner::List(ids) => ids,
+        match &self.matcher {
+            Matcher::List(ids) => ids,
             _ => &[],
         }
     }
 }
+
+impl PartialEq for CompiledTarget {
+    /// The parsed form follows from the expression, so only the expressions are compared.
+    fn eq(&self, other: &Self) -> bool {
+        self.target == other.target
+    }
+}
+
+impl Eq for CompiledTarget {}
 
 #[cfg(test)]
 mod tests {
@@ -227,8 +261,8 @@ mod tests {
         fn any_expression_is_read_or_refused(text in "\\PC{0,60}", id in "[a-z0-9]{1,10}") {
             for kind in [TargetKind::Glob, TargetKind::List, TargetKind::Pcre] {
                 let target = Target { kind, expression: text.clone() };
-                if let Ok(matcher) = target.compile() {
-                    let _ = matcher.matches(&MinionId::parse(&id).unwrap());
+                if let Ok(compiled) = target.compile() {
+                    let _ = compiled.matches(&MinionId::parse(&id).unwrap());
                 }
             }
         }

@@ -9,16 +9,16 @@ use std::sync::mpsc::{Receiver, sync_channel};
 
 use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal};
 
-/// A daemon does not outlive the quickstart, however that ends.
+/// Ends the calling process when its parent ends, so that a daemon does not outlive the quickstart.
 pub fn end_with_parent() {
     // Without it an orphan stays up until somebody ends it: a pity, and no reason not to start.
     let _ = set_parent_process_death_signal(Some(Signal::TERM));
 }
 
-/// A running daemon, which is told to end when this is dropped.
+/// A running daemon, which is stopped when this is dropped.
 struct Daemon {
     child: Child,
-    /// Copies its log into a file, and ends with it.
+    /// Copies the daemon's log into a file, and ends with it.
     copier: Option<std::thread::JoinHandle<()>>,
 }
 
@@ -43,12 +43,12 @@ impl Daemon {
 pub struct Fleet {
     daemons: Vec<Daemon>,
     executable: PathBuf,
-    /// Removed last, when nobody uses it any more.
+    /// Removed last, when no daemon uses it any more.
     root: tempfile::TempDir,
 }
 
 impl Fleet {
-    /// An empty one.
+    /// Creates a fleet without processes.
     pub fn new() -> io::Result<Self> {
         Ok(Self {
             daemons: Vec::new(),
@@ -57,24 +57,24 @@ impl Fleet {
         })
     }
 
-    /// The folder of the master's configuration.
+    /// Returns the folder of the master's configuration.
     pub fn config(&self) -> PathBuf {
         self.root.path().join("etc")
     }
 
-    /// The folder of the logs.
+    /// Returns the folder of the logs.
     pub fn logs(&self) -> PathBuf {
         self.root.path().join("log")
     }
 
-    /// This program as `name`.
+    /// Returns a command that runs this program as `name`.
     pub fn command(&self, name: &str, config: &Path) -> Command {
         let mut command = Command::new(&self.executable);
         command.arg0(name).arg("-c").arg(config);
         command
     }
 
-    /// Starts the master; returns the address on which it takes requests.
+    /// Starts the master. Returns the address on which it takes requests.
     pub fn start_master(&mut self, transport: &str) -> io::Result<(String, u16)> {
         let root = self.root.path().join("master");
         let config = self.config();
@@ -98,7 +98,7 @@ impl Fleet {
         )))
     }
 
-    /// Starts a minion of the master on that port.
+    /// Starts a minion of the master at that port.
     pub fn start_minion(&mut self, id: &str, transport: &str, port: u16) -> io::Result<()> {
         let config = self.root.path().join(format!("etc-{id}"));
         let text = format!(
@@ -109,7 +109,7 @@ impl Fleet {
         self.start("saline-minion", id, &config).map(drop)
     }
 
-    /// Starts a daemon whose log goes to a file and, until the receiver is dropped, here.
+    /// Starts a daemon. Its log goes to a file and, until the receiver is dropped, to the receiver.
     fn start(&mut self, program: &str, name: &str, config: &Path) -> io::Result<Receiver<String>> {
         std::fs::create_dir_all(self.logs())?;
         let mut file = File::create(self.logs().join(name))?;

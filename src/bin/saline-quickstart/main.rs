@@ -59,7 +59,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs one of an operator's commands.
+/// Runs a command of an operator.
 fn operator(command: impl Future<Output = ExitCode>) -> ExitCode {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -1,4 +1,4 @@
-//! What the quickstart does and says.
+//! The tour of the quickstart.
 
 use std::error::Error;
 use std::io::{self, Write};
@@ -7,23 +7,23 @@ use std::time::Duration;
 
 use saline_client::{BusEvent, Client, EventFilter};
 use saline_config::MasterConfig;
-use saline_protocol::message::{KeyRequest, KeyState};
+use saline_protocol::message::{EventTag, KeyRequest, KeyState};
 use saline_protocol::transport::{Clock, Registry};
 
 use crate::Arguments;
 use crate::fleet::Fleet;
 
-/// How long the minions may take to come.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long the minions may take to connect.
+const STARTUP_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The commands that are shown, as they are typed.
+/// The commands of the tour, as they are typed.
 const COMMANDS: &[&[&str]] = &[
     &["*", "test.ping"],
     &["*", "cmd.run", "echo hello from $(uname -s)"],
     &["*", "grains.item", "os"],
 ];
 
-/// Starts everything, shows the commands, and stays up until Ctrl-C unless told otherwise.
+/// Starts the fleet, runs the commands, and waits for Ctrl-C unless the arguments say to end.
 pub fn run(registry: &Registry, arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -70,7 +70,7 @@ fn say(text: &str) {
     let _ = io::stdout().flush();
 }
 
-/// Starts the minions, accepts their keys as an operator would, and waits until they are here.
+/// Starts the minions, accepts their keys as an operator would, and waits until they are connected.
 async fn welcome(
     registry: &Registry,
     fleet: &mut Fleet,
@@ -82,17 +82,17 @@ async fn welcome(
     let config = MasterConfig::load(&fleet.config(), &schemes)?.config;
     let client = Client::connect(&config, registry).await?;
     let mut authentications = client
-        .events(&EventFilter::Below("salt/auth".into()))
+        .events(&EventFilter::Below(EventTag::Auth.to_string()))
         .await?;
     let mut starts = client
-        .events(&EventFilter::Below("salt/minion".into()))
+        .events(&EventFilter::Below(EventTag::below_minions().into()))
         .await?;
 
     say(&format!("Starting {} minions ... ", ids.len()));
     for id in ids {
         fleet.start_minion(id, transport, port)?;
     }
-    let deadline = Clock.after(PATIENCE);
+    let deadline = Clock.after(STARTUP_TIMEOUT);
     let arrived = async {
         while pending(&client).await? < ids.len() {
             authentications.next().await.ok_or("the master has gone")?;
@@ -112,9 +112,10 @@ async fn welcome(
         while left > 0 {
             let event = starts.next().await.ok_or("the master has gone")?;
             if let BusEvent::Event(event) = event
-                && let Some(id) = event.tag.strip_suffix("/start")
+                && let Some(EventTag::Minion(id, rest)) = EventTag::parse(&event.tag)
+                && rest == "start"
             {
-                say(&format!(" {}", id.trim_start_matches("salt/minion/")));
+                say(&format!(" {id}"));
                 left -= 1;
             }
         }
@@ -148,7 +149,7 @@ fn show(fleet: &Fleet, program: &str, words: &[&str]) -> Result<(), Box<dyn Erro
     }
 }
 
-/// A word as a shell wants it.
+/// Quotes a word for a shell.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     if word.chars().all(plain) {

@@ -3,10 +3,12 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use saline_protocol::transport::{Clock, Instant};
 use tokio::time::Sleep;
 
+use crate::pipe::{ReadPipe, SignsOfLife};
 use crate::state::IdleTimer;
 
 /// A timer of one task, which would otherwise make a new one at every await.
@@ -43,21 +45,25 @@ impl Alarm {
 }
 
 /// Drives an [`IdleTimer`].
-#[derive(Debug)]
 pub(crate) struct IdleWatch {
     clock: Clock,
     timer: IdleTimer,
     alarm: Alarm,
+    /// Looked at when the alarm rings, and what it showed then.
+    signs: Option<SignsOfLife>,
+    seen: u64,
 }
 
 impl IdleWatch {
-    /// Watches a peer that was heard just now.
-    pub(crate) fn new(clock: Clock, dead_after: std::time::Duration) -> Self {
+    /// Watches the peer of `pipe`, which was heard just now.
+    pub(crate) fn new(clock: Clock, dead_after: Duration, pipe: &impl ReadPipe) -> Self {
         let timer = IdleTimer::new(clock.now(), dead_after);
         Self {
             clock,
             alarm: Alarm::new(timer.deadline()),
             timer,
+            signs: pipe.signs_of_life(),
+            seen: 0,
         }
     }
 
@@ -74,7 +80,14 @@ impl IdleWatch {
         std::future::poll_fn(|cx| {
             loop {
                 ready!(self.alarm.poll(cx));
-                if self.timer.is_dead(self.clock.now()) {
+                let now = self.clock.now();
+                if let Some(signs) = &self.signs {
+                    let seen = signs();
+                    if std::mem::replace(&mut self.seen, seen) != seen {
+                        self.timer.heard(now);
+                    }
+                }
+                if self.timer.is_dead(now) {
                     return Poll::Ready(());
                 }
                 self.alarm.set(self.timer.deadline());

@@ -33,7 +33,7 @@ use std::time::Duration;
 pub use client::connect;
 pub use delivery_queue::{DeliveryReceiver, DeliverySender, delivery_queue};
 pub use lifetime::Lifetime;
-pub use pipe::{Dialer, Incoming, Listener, Pipe, ReadPipe, Source, WritePipe};
+pub use pipe::{Dialer, Incoming, Listener, Pipe, ReadPipe, SignsOfLife, Source, WritePipe};
 pub use server::serve;
 pub use state::{IdleTimer, Keepalive, PendingRequests, PingTimer, SubmitResult};
 pub use stream_pipe::StreamPipe;

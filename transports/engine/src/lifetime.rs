@@ -73,9 +73,13 @@ impl Lifetime {
     }
 
     /// Spawns a task on the context that also ends with this lifetime: dropped at its next await when
-    /// the context is cancelled or [`cut`](Self::cut) is. What is spawned while a shutdown waits is
-    /// waited for as well, so look at [`stop`](Self::stop) before.
+    /// the context is cancelled or [`cut`](Self::cut) is, and at once when that was done before. A task
+    /// that is spawned while a shutdown waits is waited for as well, so look at [`stop`](Self::stop)
+    /// before.
     pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        if self.cut.is_cancelled() {
+            return;
+        }
         // One wrapper that pins the task where it is: every `async` block around it would double it.
         let task = task.with_cancellation_token_owned(self.cut.clone());
         let handle = self.context.tracker.spawn(task);

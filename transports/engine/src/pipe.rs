@@ -62,9 +62,9 @@ pub trait Listener: Send + 'static {
     fn accept(&mut self) -> impl Future<Output = io::Result<Self::Incoming>> + Send;
 
     /// Takes no more connections and frees the address. Called once, when a shutdown begins; `ended`
-    /// resolves when every connection has ended, and the engine bounds the time. The default drops
-    /// the listener at once, which is right where connections go on without it. A listener whose
-    /// connections share its socket, as in QUIC, waits for them and ends its own tasks.
+    /// resolves when every connection has ended or was cut at the deadline; a little time is left then.
+    /// The default drops the listener at once, which is right where connections go on without it. A
+    /// listener whose connections share its socket, as in QUIC, waits for them and ends its own tasks.
     fn close(self, ended: impl Future<Output = ()> + Send) -> impl Future<Output = ()> + Send
     where
         Self: Sized,
@@ -133,8 +133,18 @@ pub trait Pipe: Send + 'static {
     fn split(self) -> (Self::Read, Self::Write);
 }
 
+/// Returns a number that changes whenever something has arrived from the peer.
+pub type SignsOfLife = Box<dyn Fn() -> u64 + Send + Sync>;
+
 /// The half of a [`Pipe`] that reads. Dropping both halves closes the connection.
 pub trait ReadPipe: Send + Unpin + 'static {
+    /// Returns a look at what arrives from the peer beside the bytes of the pipe, such as QUIC's
+    /// acknowledgements, so that a lost packet is not taken for silence. The default has none, and
+    /// then every byte is a sign of life.
+    fn signs_of_life(&self) -> Option<SignsOfLife> {
+        None
+    }
+
     /// Reads what has arrived into `into`, which has room for at least one byte. Nothing read means
     /// that the peer has finished.
     ///

@@ -1,43 +1,29 @@
-//! The in-memory reference transport: the shortest backend that keeps the whole contract, to read
-//! before writing another and to test with.
+//! The in-memory transport: the engine over a pipe that does not leave the process. For tests, also
+//! under `tokio::time::pause`, and for whoever embeds both ends.
 //!
-//! An [`InProc`] is a value that holds a hub; clones share it, and two values know nothing of each
-//! other. Inside a hub a server is a name: `host:port` (port 0 takes a number that is free) or a
+//! An [`InProc`] is a value that holds a switchboard; clones share it, and two values know nothing of
+//! each other. There a server is a name: `host:port` (port 0 takes a number that is free) or a
 //! path. Names are compared as text, nothing is resolved and no address is special.
-//!
-//! What a networked backend does with frames and sockets is a method call under a lock here, so the
-//! files `frame.rs` (there is no wire) and `options.rs` (there is nothing to set) are left out. In
-//! their place stand `hub.rs`, which is the network, and `state.rs`, the server's state. The others
-//! are as in every backend:
 //!
 //! | file | holds |
 //! |---|---|
-//! | `hub.rs` | names, and the servers behind them |
-//! | `state.rs` | what a server knows: links, unanswered requests |
-//! | `server.rs` | how a server starts, hands requests out, and ends |
-//! | `publisher.rs` | handing a publication to every subscription that takes it |
-//! | `link.rs` | one link as the client holds it |
-//! | `client.rs` | requests, and the task that keeps the link up |
-//! | `subscriber.rs` | a subscription and its end |
-//!
-//! It runs on one thread as well as on many, and under `tokio::time::pause`.
+//! | `switchboard.rs` | names, and the listeners behind them |
+//! | `dial.rs` | connecting |
+//! | `listen.rs` | binding and accepting |
 
-mod client;
-mod hub;
-mod link;
-mod publisher;
-mod server;
-mod state;
-mod subscriber;
+mod dial;
+mod listen;
+mod switchboard;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use saline_protocol::transport::{
     Capabilities, Client, Context, Endpoint, Result, ServeAt, Server, Transport,
 };
 
-use hub::Hub;
+use dial::InProcDialer;
+use switchboard::Switchboard;
 
 /// The in-memory transport, scheme `inproc`.
 ///
@@ -62,11 +48,12 @@ use hub::Hub;
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct InProc {
-    hub: Arc<Hub>,
+    switchboard: Arc<Switchboard>,
 }
 
 impl InProc {
-    /// A transport with a hub of its own.
+    /// Returns a transport with a switchboard of its own.
+    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
@@ -79,22 +66,20 @@ impl Transport for InProc {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities::new(usize::MAX)
+        Capabilities::new(1 << 30)
             .with_local_endpoints()
             .with_exact_drops()
+            .with_admission()
+            .with_departures()
     }
 
     async fn serve(&self, at: ServeAt, context: Context) -> Result<Server> {
-        server::serve(&self.hub, at, context)
+        let (listeners, bound) = listen::bind(&self.switchboard, &at.requests)?;
+        Ok(saline_engine::serve(listeners, bound, None, context))
     }
 
     async fn connect(&self, endpoint: &Endpoint, context: Context) -> Result<Arc<dyn Client>> {
-        client::connect(&self.hub, endpoint, context)
+        let dialer = InProcDialer::new(&self.switchboard);
+        saline_engine::connect(dialer, endpoint, context).await
     }
-}
-
-/// Locks `mutex`. Every state in this crate is consistent after each statement, so a panic elsewhere
-/// does not spoil it.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

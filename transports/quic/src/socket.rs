@@ -5,25 +5,21 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
-use quinn::{IdleTimeout, TransportConfig, VarInt};
+use quinn::TransportConfig;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, ipproto, socket_with, sockopt};
-use saline_protocol::transport::{Address, Endpoint, Error, ErrorKind, HostPort, Limits, Result};
+use saline_protocol::transport::Limits;
 use tokio::io::Interest;
-
-/// Streams that a peer may have open at once. Memory is allocated for all of them: 43 KiB a
-/// connection with 16, 1.1 MiB with 8,192.
-const STREAMS: u32 = 16;
 
 /// Bytes on their way on one stream.
 const STREAM_WINDOW: u32 = 1024 * 1024;
 
-/// Bytes that wait on one connection to be sent or acknowledged, beside the queues.
+/// Bytes that wait on one connection to be sent or acknowledged, beside the engine's queues.
 const SEND_WINDOW: u64 = 4 * 1024 * 1024;
 
 /// What a round trip is taken to last before one was measured, at most (RFC 9002, 6.2.2).
 const ROUND_TRIP: Duration = Duration::from_millis(333);
 
-/// A socket on `address` with buffers of `buffer` bytes.
+/// Opens a socket on `address` with buffers of `buffer` bytes.
 ///
 /// # Errors
 /// The system's: in use, not an address of this machine.
@@ -48,7 +44,7 @@ pub(crate) fn open(address: SocketAddr, buffer: usize, only_v6: bool) -> io::Res
     Ok(socket.into())
 }
 
-/// Any port of any address, of the family of `peer`.
+/// Returns any port of any address, of the family of `peer`.
 pub(crate) fn anywhere(peer: SocketAddr) -> SocketAddr {
     let ip = match peer {
         SocketAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
@@ -128,71 +124,19 @@ impl Icmp {
     }
 }
 
-/// The addresses of an endpoint, in its order.
-///
-/// # Errors
-/// `Config` when it is a path.
-pub(crate) fn addresses(endpoint: &Endpoint) -> Result<&[HostPort]> {
-    match &endpoint.address {
-        Address::Network { addresses, .. } => Ok(addresses),
-        Address::Local(path) => Err(Error::new(
-            ErrorKind::Config,
-            format!(
-                "QUIC has no local endpoints, so {} cannot be one",
-                path.display()
-            ),
-        )),
-    }
-}
-
-/// What `address` stands for now.
-///
-/// # Errors
-/// The resolver's.
-pub(crate) async fn resolve(address: &HostPort) -> io::Result<Vec<SocketAddr>> {
-    if let Some(address) = address.as_socket_address() {
-        return Ok(vec![address]);
-    }
-    let found = tokio::net::lookup_host((address.host.as_str(), address.port)).await?;
-    Ok(found.collect())
-}
-
-/// QUIC's parameters on one side.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Side {
-    /// Pings, and takes publications and large messages.
-    Client,
-    /// Takes one stream of requests.
-    Server,
-}
-
-/// QUIC's parameters. The client pings after two fifths of the interval and either side gives up
-/// after one and a half of silence: in the worst case the client notices after 1.9 intervals.
-pub(crate) fn transport(limits: &Limits, side: Side) -> Arc<TransportConfig> {
+/// Returns QUIC's parameters: one stream, opened by the client, and no time-out of its own, because
+/// the engine judges silence.
+pub(crate) fn transport(limits: &Limits, streams: u8) -> Arc<TransportConfig> {
     let mut config = TransportConfig::default();
-    let patience = limits
-        .ping_interval
-        .mul_f64(1.5)
-        .max(Duration::from_millis(1));
-    // More than fits a QUIC number of milliseconds is no time-out at all.
-    config.max_idle_timeout(IdleTimeout::try_from(patience).ok());
+    config.max_idle_timeout(None);
     // A packet that was lost in the handshake is sent again after three times this: there has to be
     // time for that, and for a second one.
     let round_trip = limits.handshake_timeout / 20;
     config.initial_rtt(round_trip.clamp(Duration::from_millis(1), ROUND_TRIP));
-    let (bidirectional, unidirectional) = match side {
-        Side::Client => {
-            config.keep_alive_interval(Some(limits.ping_interval.mul_f64(0.4)));
-            (0, STREAMS)
-        }
-        Side::Server => (1, 0),
-    };
-    config.max_concurrent_bidi_streams(bidirectional.into());
-    config.max_concurrent_uni_streams(unidirectional.into());
+    config.max_concurrent_bidi_streams(streams.into());
+    config.max_concurrent_uni_streams(0u8.into());
     config.stream_receive_window(STREAM_WINDOW.into());
-    // Enough for every stream's own, so that a stream that waits cannot take another one's.
-    let windows = u64::from(bidirectional + unidirectional) * u64::from(STREAM_WINDOW);
-    config.receive_window(VarInt::from_u64(windows).unwrap_or(VarInt::MAX));
+    config.receive_window(STREAM_WINDOW.into());
     config.send_window(SEND_WINDOW);
     config.datagram_receive_buffer_size(None);
     Arc::new(config)

@@ -117,27 +117,6 @@ async fn loss_doubling_and_reordering_change_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_small_does_not_wait_for_what_is_large() {
-    let host = Host::start().await;
-    let client = client(host.address()).await;
-    let mut listener = subscribe(&client, "t").await;
-    host.publish("t/a", vec![1; 8 << 20]).await;
-    host.publish("t/a", "after it").await;
-    host.publish("t/b", "beside it").await;
-    let mut arrived = Vec::new();
-    for _ in 0..3 {
-        if let Delivery::Message { topic, payload } = next(&mut listener).await {
-            arrived.push((topic.as_str().to_owned(), payload.len()));
-        }
-    }
-    let expected = [("t/b", 9), ("t/a", 8 << 20), ("t/a", 8)];
-    assert_eq!(
-        arrived,
-        expected.map(|(topic, size)| (topic.to_owned(), size))
-    );
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_port_where_nobody_listens_is_known_at_once() {
     let host = Host::start().await;
     let address = host.address();

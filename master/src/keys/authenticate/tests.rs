@@ -27,7 +27,7 @@ struct Row {
     /// What the store holds under the id.
     before: &'static [(KeyState, u8)],
     policy: Policy,
-    verdict: (KeyAnswer, &'static str, bool, bool),
+    verdict: (Admission<()>, &'static str, bool, bool),
     after: &'static [(KeyState, u8)],
 }
 
@@ -36,112 +36,112 @@ const TABLE: &[Row] = &[
         name: "open mode, unknown",
         before: &[],
         policy: OPEN,
-        verdict: (KeyAnswer::Accepted, "accept", true, true),
+        verdict: (Admission::Accepted(()), "accept", true, true),
         after: &[(Accepted, SAME)],
     },
     Row {
         name: "open mode, another accepted",
         before: &[(Accepted, OTHER)],
         policy: OPEN,
-        verdict: (KeyAnswer::Accepted, "accept", true, true),
+        verdict: (Admission::Accepted(()), "accept", true, true),
         after: &[(Accepted, SAME)],
     },
     Row {
         name: "open mode, accepted",
         before: &[(Accepted, SAME)],
         policy: OPEN,
-        verdict: (KeyAnswer::Accepted, "accept", true, false),
+        verdict: (Admission::Accepted(()), "accept", true, false),
         after: &[(Accepted, SAME)],
     },
     Row {
         name: "open mode, waiting",
         before: &[(Pending, OTHER)],
         policy: OPEN,
-        verdict: (KeyAnswer::Accepted, "accept", true, true),
+        verdict: (Admission::Accepted(()), "accept", true, true),
         after: &[(Accepted, SAME)],
     },
     Row {
         name: "open mode, rejected: in, and rejected again when the emergency is over",
         before: &[(Rejected, SAME)],
         policy: OPEN,
-        verdict: (KeyAnswer::Accepted, "accept", true, true),
+        verdict: (Admission::Accepted(()), "accept", true, true),
         after: &[(Accepted, SAME), (Rejected, SAME)],
     },
     Row {
         name: "rejected, the same key",
         before: &[(Rejected, SAME)],
         policy: PLAIN,
-        verdict: (KeyAnswer::Rejected, "reject", false, false),
+        verdict: (Admission::Rejected, "reject", false, false),
         after: &[(Rejected, SAME)],
     },
     Row {
         name: "rejected, another key",
         before: &[(Rejected, OTHER)],
         policy: PLAIN,
-        verdict: (KeyAnswer::Rejected, "reject", false, false),
+        verdict: (Admission::Rejected, "reject", false, false),
         after: &[(Rejected, OTHER)],
     },
     Row {
         name: "rejected, autosign",
         before: &[(Rejected, SAME)],
         policy: AUTO,
-        verdict: (KeyAnswer::Rejected, "reject", false, false),
+        verdict: (Admission::Rejected, "reject", false, false),
         after: &[(Rejected, SAME)],
     },
     Row {
         name: "rejected counts before accepted",
         before: &[(Accepted, SAME), (Rejected, OTHER)],
         policy: AUTO,
-        verdict: (KeyAnswer::Rejected, "reject", false, false),
+        verdict: (Admission::Rejected, "reject", false, false),
         after: &[(Accepted, SAME), (Rejected, OTHER)],
     },
     Row {
         name: "accepted, same",
         before: &[(Accepted, SAME)],
         policy: PLAIN,
-        verdict: (KeyAnswer::Accepted, "accept", true, false),
+        verdict: (Admission::Accepted(()), "accept", true, false),
         after: &[(Accepted, SAME)],
     },
     Row {
         name: "accepted, different",
         before: &[(Accepted, OTHER)],
         policy: PLAIN,
-        verdict: (KeyAnswer::Denied, "denied", false, true),
+        verdict: (Admission::Denied, "denied", false, true),
         after: &[(Accepted, OTHER), (Denied, SAME)],
     },
     Row {
         name: "accepted, different, autosign",
         before: &[(Accepted, OTHER)],
         policy: AUTO,
-        verdict: (KeyAnswer::Denied, "denied", false, true),
+        verdict: (Admission::Denied, "denied", false, true),
         after: &[(Accepted, OTHER), (Denied, SAME)],
     },
     Row {
         name: "accepted, different, denied before: the first denied key stays",
         before: &[(Accepted, OTHER), (Denied, 3)],
         policy: PLAIN,
-        verdict: (KeyAnswer::Denied, "denied", false, false),
+        verdict: (Admission::Denied, "denied", false, false),
         after: &[(Accepted, OTHER), (Denied, 3)],
     },
     Row {
         name: "none",
         before: &[],
         policy: PLAIN,
-        verdict: (KeyAnswer::Pending, "pend", true, true),
+        verdict: (Admission::Pending, "pend", true, true),
         after: &[(Pending, SAME)],
     },
     Row {
         name: "none, autosign",
         before: &[],
         policy: AUTO,
-        verdict: (KeyAnswer::Accepted, "accept", true, true),
+        verdict: (Admission::Accepted(()), "accept", true, true),
         after: &[(Accepted, SAME)],
     },
     Row {
         name: "none, denied before: denied is no state of an id",
         before: &[(Denied, SAME)],
         policy: PLAIN,
-        verdict: (KeyAnswer::Pending, "pend", true, true),
+        verdict: (Admission::Pending, "pend", true, true),
         after: &[(Denied, SAME), (Pending, SAME)],
     },
     Row {
@@ -151,28 +151,28 @@ const TABLE: &[Row] = &[
             max_pending: 0,
             ..PLAIN
         },
-        verdict: (KeyAnswer::Full, "full", false, false),
+        verdict: (Admission::Full, "full", false, false),
         after: &[],
     },
     Row {
         name: "pending, different",
         before: &[(Pending, OTHER)],
         policy: PLAIN,
-        verdict: (KeyAnswer::Denied, "denied", false, true),
+        verdict: (Admission::Denied, "denied", false, true),
         after: &[(Denied, SAME), (Pending, OTHER)],
     },
     Row {
         name: "pending, different, autosign",
         before: &[(Pending, OTHER)],
         policy: AUTO,
-        verdict: (KeyAnswer::Denied, "denied", false, true),
+        verdict: (Admission::Denied, "denied", false, true),
         after: &[(Denied, SAME), (Pending, OTHER)],
     },
     Row {
         name: "pending, same",
         before: &[(Pending, SAME)],
         policy: PLAIN,
-        verdict: (KeyAnswer::Pending, "pend", true, false),
+        verdict: (Admission::Pending, "pend", true, false),
         after: &[(Pending, SAME)],
     },
     Row {
@@ -182,14 +182,14 @@ const TABLE: &[Row] = &[
             max_pending: 0,
             ..PLAIN
         },
-        verdict: (KeyAnswer::Pending, "pend", true, false),
+        verdict: (Admission::Pending, "pend", true, false),
         after: &[(Pending, SAME)],
     },
     Row {
         name: "pending, same, autosign",
         before: &[(Pending, SAME)],
         policy: AUTO,
-        verdict: (KeyAnswer::Accepted, "accept", true, true),
+        verdict: (Admission::Accepted(()), "accept", true, true),
         after: &[(Accepted, SAME)],
     },
 ];
@@ -222,9 +222,9 @@ fn the_table_of_states() {
 #[test]
 fn anything_else_is_an_error_and_lets_nobody_in() {
     for (state, answer) in [
-        (Rejected, KeyAnswer::Rejected),
-        (Accepted, KeyAnswer::Denied),
-        (Pending, KeyAnswer::Denied),
+        (Rejected, Admission::Rejected),
+        (Accepted, Admission::Denied),
+        (Pending, Admission::Denied),
     ] {
         for policy in [PLAIN, AUTO] {
             let place = Place::new();
@@ -242,7 +242,7 @@ fn anything_else_is_an_error_and_lets_nobody_in() {
     let verdict = store.authenticate(&id("web1"), key(SAME), OPEN);
     assert_eq!(
         verdict,
-        Verdict::new(KeyAnswer::Full, "error", false, false)
+        Verdict::new(Admission::Full, "error", false, false)
     );
 }
 
@@ -250,12 +250,12 @@ fn anything_else_is_an_error_and_lets_nobody_in() {
 fn strangers_cannot_fill_the_disk() {
     let place = Place::new();
     let store = place.open();
-    let come = |name: String| store.authenticate(&id(&name), key(SAME), PLAIN).answer;
+    let come = |name: String| store.authenticate(&id(&name), key(SAME), PLAIN).admission;
     for number in 0..10 {
-        assert_eq!(come(format!("m{number}")), KeyAnswer::Pending);
+        assert_eq!(come(format!("m{number}")), Admission::Pending);
     }
-    assert_eq!(come("m10".to_owned()), KeyAnswer::Full);
-    assert_eq!(come("m9".to_owned()), KeyAnswer::Pending);
+    assert_eq!(come("m10".to_owned()), Admission::Full);
+    assert_eq!(come("m9".to_owned()), Admission::Pending);
     assert_eq!(store.pending_count().unwrap(), 10);
     // Other keys under known ids: one is kept of each.
     for number in 3..20 {
@@ -272,5 +272,5 @@ fn strangers_cannot_fill_the_disk() {
         saline_protocol::message::KeyAction::Delete,
         keys,
     ));
-    assert_eq!(come("m10".to_owned()), KeyAnswer::Pending);
+    assert_eq!(come("m10".to_owned()), Admission::Pending);
 }

@@ -2,7 +2,7 @@ use super::*;
 
 const HEARTBEAT: Duration = Duration::from_secs(15);
 
-fn add(sessions: &Sessions, number: u16, id: &str, standing: Standing) -> Arc<Session> {
+fn add(sessions: &Sessions, number: u16, id: &str, state: SessionState) -> Arc<Session> {
     let mut session = SessionId::default();
     session.0[..2].copy_from_slice(&number.to_be_bytes());
     let keys = SplitKeys {
@@ -11,7 +11,7 @@ fn add(sessions: &Sessions, number: u16, id: &str, standing: Standing) -> Arc<Se
     };
     let principal = Principal::Minion(MinionId::parse(id).unwrap());
     let identity = PublicIdentity([0; 32]);
-    sessions.add(session, principal, identity, 0, &keys, standing)
+    sessions.add(session, principal, identity, 0, &keys, state)
 }
 
 fn id(text: &str) -> MinionId {
@@ -21,9 +21,9 @@ fn id(text: &str) -> MinionId {
 #[tokio::test(start_paused = true)]
 async fn a_minion_is_alive_for_two_heartbeats() {
     let sessions = Sessions::new(Clock, HEARTBEAT, 10);
-    let session = add(&sessions, 1, "m1", Standing::Accepted);
+    let session = add(&sessions, 1, "m1", SessionState::Accepted);
     assert!(sessions.alive(&id("m1")).is_none(), "it has proven nothing");
-    assert_eq!(sessions.heard(&session), FirstRecord::Arrived);
+    assert_eq!(sessions.heard(&session), PresenceChange::Arrived);
     Clock.pause(2 * HEARTBEAT).await;
     assert!(sessions.alive(&id("m1")).is_some());
     Clock.pause(Duration::from_millis(1)).await;
@@ -32,9 +32,9 @@ async fn a_minion_is_alive_for_two_heartbeats() {
     assert_eq!(sessions.sweep(), [], "told once");
     assert_eq!(sessions.minions(), 0);
     // It was only stopped: the same session goes on.
-    assert_eq!(sessions.heard(&session), FirstRecord::Arrived);
+    assert_eq!(sessions.heard(&session), PresenceChange::Arrived);
     assert!(sessions.alive(&id("m1")).is_some());
-    assert_eq!(sessions.heard(&session), FirstRecord::No);
+    assert_eq!(sessions.heard(&session), PresenceChange::None);
 }
 
 #[tokio::test(start_paused = true)]
@@ -43,7 +43,12 @@ async fn what_proves_nothing_is_bounded_and_soon_forgotten() {
     for number in 0..UNPROVEN {
         assert!(sessions.has_room());
         let number = u16::try_from(number).unwrap();
-        add(&sessions, number, &format!("m{number}"), Standing::Accepted);
+        add(
+            &sessions,
+            number,
+            &format!("m{number}"),
+            SessionState::Accepted,
+        );
     }
     assert!(!sessions.has_room());
     Clock.pause(UNPROVEN_FOR + Duration::from_millis(1)).await;
@@ -55,16 +60,21 @@ async fn what_proves_nothing_is_bounded_and_soon_forgotten() {
 #[tokio::test(start_paused = true)]
 async fn those_that_wait_are_bounded_and_the_most_silent_is_forgotten() {
     let sessions = Sessions::new(Clock, HEARTBEAT, 0);
-    let most = u16::try_from(WAITING_BESIDE_PENDING).unwrap();
+    let most = u16::try_from(UNACCEPTED_BESIDE_PENDING).unwrap();
     for number in 0..most {
-        let session = add(&sessions, number, &format!("m{number}"), Standing::Waiting);
-        assert_eq!(sessions.heard(&session), FirstRecord::No);
+        let session = add(
+            &sessions,
+            number,
+            &format!("m{number}"),
+            SessionState::Unaccepted,
+        );
+        assert_eq!(sessions.heard(&session), PresenceChange::None);
     }
     Clock.pause(Duration::from_secs(1)).await;
     let mut first = SessionId::default();
     sessions.heard(&sessions.get(first).unwrap());
-    add(&sessions, most, "another", Standing::Waiting);
-    assert_eq!(sessions.len(), WAITING_BESIDE_PENDING);
+    add(&sessions, most, "another", SessionState::Unaccepted);
+    assert_eq!(sessions.len(), UNACCEPTED_BESIDE_PENDING);
     assert!(sessions.get(first).is_some(), "it spoke just now");
     first.0[..2].copy_from_slice(&most.to_be_bytes());
     assert!(sessions.get(first).is_some(), "the new one");
@@ -73,15 +83,19 @@ async fn those_that_wait_are_bounded_and_the_most_silent_is_forgotten() {
 #[tokio::test(start_paused = true)]
 async fn one_key_holds_few_sessions_and_the_one_that_counts_stays() {
     let sessions = Sessions::new(Clock, HEARTBEAT, 10);
-    let seated = add(&sessions, 0, "m1", Standing::Accepted);
-    assert_eq!(sessions.heard(&seated), FirstRecord::Arrived);
+    let seated = add(&sessions, 0, "m1", SessionState::Accepted);
+    assert_eq!(sessions.heard(&seated), PresenceChange::Arrived);
     for number in 1..100 {
-        add(&sessions, number, "m1", Standing::Accepted);
+        add(&sessions, number, "m1", SessionState::Accepted);
     }
     assert_eq!(sessions.len(), PER_KEY);
     assert!(sessions.get(seated.id).is_some());
     sessions.end_minion(&id("m1"));
-    assert_eq!(seated.standing(), Standing::KeyGone);
-    assert_eq!(sessions.accept(&seated), FirstRecord::No, "gone is gone");
+    assert_eq!(seated.state(), SessionState::KeyGone);
+    assert_eq!(
+        sessions.accept(&seated),
+        PresenceChange::None,
+        "gone is gone"
+    );
     assert!(sessions.alive(&id("m1")).is_none());
 }

@@ -126,7 +126,7 @@ impl Module for Odd {
 #[test]
 fn a_panic_is_a_failed_return() {
     let mut bench = Bench::new();
-    bench.host.modules = Modules::built_in().with(&Odd);
+    bench.modules = Modules::built_in().with(&Odd);
     let outcome = bench.texts("odd.panics", &[]);
     assert_eq!(
         text(&outcome),
@@ -181,7 +181,7 @@ fn documentation_is_for_everything_and_narrowed_by_name() {
     let Value::Map(all) = bench.texts("sys.doc", &[]).value else {
         panic!("a mapping");
     };
-    assert_eq!(all.len(), bench.host.modules.iter().count());
+    assert_eq!(all.len(), bench.modules.iter().count());
     for (name, doc) in &all {
         let doc = doc.as_str().unwrap();
         assert!(

@@ -205,17 +205,17 @@ fn output_above_the_limit_is_left_in_a_file_that_the_error_names() {
         said.contains("the output of 5000 bytes is above the limit of 1000 bytes"),
         "{said}"
     );
-    let path = said.split("lies in ").nth(1).unwrap();
+    let path = said.split("is stored in ").nth(1).unwrap();
     assert!(path.starts_with(bench.folder.path().to_str().unwrap()));
     assert_eq!(std::fs::read(path).unwrap(), vec![b'x'; 5000]);
     assert!(!outcome.success());
     let endless = cmd(&bench, "cmd.run", "head -c 500000 /dev/zero", &[]);
     let said = text(&endless);
     assert!(
-        said.contains("of 500000 bytes") && said.contains("its beginning lies in"),
+        said.contains("of 500000 bytes") && said.contains("its beginning is stored in"),
         "{said}"
     );
-    let path = said.split("lies in ").nth(1).unwrap();
+    let path = said.split("is stored in ").nth(1).unwrap();
     assert!(std::fs::metadata(path).unwrap().len() <= 16_000);
 }
 

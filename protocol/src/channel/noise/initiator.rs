@@ -9,32 +9,32 @@ use super::{
 use crate::channel::{ChannelError, Identity, NoiseKey, PublicIdentity};
 use crate::message::Role;
 
-/// What the connecting side brings.
+/// The keys and the name of the connecting side.
 #[derive(Debug, Clone, Copy)]
 pub struct InitiatorKeys<'a> {
-    /// As what it comes.
+    /// The requested role.
     pub role: Role,
-    /// Its name.
+    /// The peer's name.
     pub id: &'a str,
-    /// Who it is.
+    /// The peer's identity.
     pub identity: &'a Identity,
-    /// Its Noise key.
+    /// The peer's Noise key.
     pub noise: &'a NoiseKey,
-    /// The hash of the certificate that the link showed.
+    /// The hash of the certificate that the transport showed.
     pub certificate: Option<[u8; 32]>,
 }
 
-/// A first contact under way at the connecting side.
+/// A first contact that waits for the reply.
 pub struct FirstContact<'a> {
     keys: InitiatorKeys<'a>,
     pub(super) state: HandshakeState,
 }
 
 impl<'a> FirstContact<'a> {
-    /// Begins; the second part is the body of a `First`.
+    /// Begins a first contact. Also returns the body of a `First`.
     ///
     /// # Errors
-    /// When Noise fails, which with good keys it does not.
+    /// When Noise fails, which it does not with valid keys.
     pub fn begin(keys: InitiatorKeys<'a>) -> Result<(Self, Vec<u8>), ChannelError> {
         let prologue = prologue(keys.role, keys.certificate);
         let mut state = builder(XX, keys.noise, &prologue)?.build_initiator()?;
@@ -43,11 +43,12 @@ impl<'a> FirstContact<'a> {
         Ok((Self { keys, state }, body))
     }
 
-    /// Reads the body of a `FirstReply`: who the master is, and the body of a `FirstFinish`. The
-    /// caller decides whether it believes this master before it sends that.
+    /// Reads the body of a `FirstReply`. Returns the master's keys and the body of a `FirstFinish`.
+    /// The caller decides whether it trusts this master before it sends that.
     ///
     /// # Errors
-    /// When the reply was changed on the way, or the master does not hold the identity it names.
+    /// When the reply was changed on the way, or the master does not hold the identity that it
+    /// names.
     pub fn finish(
         mut self,
         reply: &[u8],
@@ -66,14 +67,14 @@ impl<'a> FirstContact<'a> {
     }
 }
 
-/// A return to a known master under way at the connecting side.
+/// A new session with a known master that waits for the reply.
 pub struct Resumption(HandshakeState);
 
 impl Resumption {
-    /// Begins; the second part is the body of a `Resume`.
+    /// Begins a new session with a known master. Also returns the body of a `Resume`.
     ///
     /// # Errors
-    /// When Noise fails, which with good keys it does not.
+    /// When Noise fails, which it does not with valid keys.
     pub fn begin(
         keys: InitiatorKeys<'_>,
         master_noise: &[u8; 32],
@@ -90,10 +91,10 @@ impl Resumption {
         Ok((Self(state), body))
     }
 
-    /// Reads the body of a `ResumeReply`: the payload in it and the keys.
+    /// Reads the body of a `ResumeReply`. Returns its payload and the keys.
     ///
     /// # Errors
-    /// When the reply was changed on the way or does not come from that master.
+    /// When the reply was changed on the way, or is not that master's.
     pub fn finish(mut self, reply: &[u8]) -> Result<(Vec<u8>, SplitKeys), ChannelError> {
         let payload = read(&mut self.0, reply)?;
         Ok((payload, split(self.0)))

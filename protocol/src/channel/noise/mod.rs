@@ -1,7 +1,7 @@
 //! The Noise handshakes: XX at first contact, IK when the initiator knows the master.
 //!
-//! Noise agrees keys and nothing else: its split becomes the two record keys of the session. The
-//! prologue binds both ends to the role that was asked for and to the certificate of the link.
+//! Noise only agrees on keys: its split becomes the two record keys of the session. The prologue
+//! binds both ends to the requested role and to the certificate of the connection.
 
 mod initiator;
 mod responder;
@@ -20,27 +20,27 @@ pub use responder::{HalfOpen, Responder, Resuming};
 const XX: &str = "Noise_XX_25519_AESGCM_SHA256";
 const IK: &str = "Noise_IK_25519_AESGCM_SHA256";
 
-/// The longest handshake message that is looked at. Noise itself allows 65,535.
+/// The longest handshake message that is read. Noise itself allows 65,535.
 pub const MAX_HANDSHAKE: usize = 4096;
 
-/// The keys that a handshake agreed, one a direction.
+/// The two keys that a handshake has agreed on, one for each direction.
 pub struct SplitKeys {
-    /// From the one who began.
+    /// The key for messages of the initiator.
     pub initiator: [u8; 32],
-    /// From the one who answered: the master.
+    /// The key for messages of the responder, which is the master.
     pub responder: [u8; 32],
 }
 
-/// Who is at the other end, proven.
+/// The proven peer of a handshake.
 #[derive(Debug, Clone)]
 pub struct Proven {
-    /// As what it comes.
+    /// The requested role.
     pub role: Role,
-    /// What it says its name is: checked by nobody yet.
+    /// The name that the peer claims; not checked yet.
     pub id: String,
-    /// Its identity, which vouches for the Noise key that it holds.
+    /// The identity, which vouches for the Noise key.
     pub identity: PublicIdentity,
-    /// That Noise key.
+    /// The Noise key.
     pub noise: [u8; 32],
 }
 
@@ -128,8 +128,8 @@ fn split(mut state: HandshakeState) -> SplitKeys {
     }
 }
 
-/// The first 32 bytes of a `Resume`: HMAC-SHA256 keyed by the master's Noise key, so that one who
-/// does not know the master cannot make it do any X25519. After WireGuard's mac1.
+/// Computes the first 32 bytes of a `Resume`: HMAC-SHA256 keyed by the master's Noise key, so that
+/// a stranger who does not know the master cannot make it do any X25519. After WireGuard's mac1.
 fn resume_mac(master_noise: &[u8; 32], rest: &[u8]) -> hmac::Tag {
     hmac::sign(&resume_mac_key(master_noise), rest)
 }

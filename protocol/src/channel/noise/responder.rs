@@ -20,21 +20,22 @@ pub struct Responder {
     certificate: Option<[u8; 32]>,
 }
 
-/// A first contact of which the third message is still to come.
+/// A first contact that waits for its third message.
 pub struct HalfOpen {
     role: Role,
     state: HandshakeState,
 }
 
-/// A return that has been read and can be answered.
+/// A `Resume` that has been read and can be answered.
 pub struct Resuming {
-    /// Who comes.
+    /// The peer.
     pub proven: Proven,
     state: HandshakeState,
 }
 
 impl Responder {
-    /// With these keys; `certificate` is the hash of the certificate that the link shows, if any.
+    /// Creates a responder; `certificate` is the hash of the certificate that the transport shows,
+    /// if any.
     pub fn new(identity: Arc<Identity>, noise: NoiseKey, certificate: Option<[u8; 32]>) -> Self {
         Self {
             identity,
@@ -43,10 +44,10 @@ impl Responder {
         }
     }
 
-    /// Reads the body of a `First`; the second part is the body of the `FirstReply`.
+    /// Reads the body of a `First`. Also returns the body of the `FirstReply`.
     ///
     /// # Errors
-    /// When it is not one.
+    /// When the body is no such message.
     pub fn first(&self, body: &[u8]) -> Result<(HalfOpen, Vec<u8>), ChannelError> {
         let (role, message) = split_role(body)?;
         let prologue = prologue(role, self.certificate);
@@ -57,10 +58,10 @@ impl Responder {
         Ok((HalfOpen { role, state }, reply))
     }
 
-    /// Reads the body of a `Resume`. The MAC is checked before anything costs.
+    /// Reads the body of a `Resume`. The MAC is checked before any costly operation.
     ///
     /// # Errors
-    /// When it is not one, or was made for another master.
+    /// When the body is no such message, or was made for another master.
     pub fn resume(&self, body: &[u8]) -> Result<Resuming, ChannelError> {
         let (mac, rest) = body.split_at_checked(32).ok_or(ChannelError::Mismatch)?;
         let key = resume_mac_key(&self.noise.public());
@@ -94,10 +95,11 @@ fn prove(state: &HandshakeState, role: Role, payload: &[u8]) -> Result<Proven, C
 }
 
 impl HalfOpen {
-    /// Reads the body of a `FirstFinish`: who it is, and the keys.
+    /// Reads the body of a `FirstFinish`. Returns the peer and the keys.
     ///
     /// # Errors
-    /// When it was changed on the way, or the peer does not hold the identity that it names.
+    /// When the message was changed on the way, or the peer does not hold the identity that it
+    /// names.
     pub fn finish(mut self, body: &[u8]) -> Result<(Proven, SplitKeys), ChannelError> {
         if body.len() > MAX_HANDSHAKE {
             return Err(ChannelError::Mismatch);
@@ -109,10 +111,11 @@ impl HalfOpen {
 }
 
 impl Resuming {
-    /// Answers with `payload` inside the handshake: the body of a `ResumeReply`, and the keys.
+    /// Answers with `payload` inside the handshake. Returns the body of a `ResumeReply`, and the
+    /// keys.
     ///
     /// # Errors
-    /// When Noise fails, which after a good first message it does not.
+    /// When Noise fails, which it does not after a valid first message.
     pub fn reply(mut self, payload: &[u8]) -> Result<(Vec<u8>, SplitKeys), ChannelError> {
         let reply = write(&mut self.state, payload)?;
         Ok((reply, split(self.state)))

@@ -1,4 +1,4 @@
-//! Publications: sealed to everybody or to one minion, numbered, and jobs signed once.
+//! Publications: sealed for everybody or for one minion, numbered, and jobs signed once.
 //!
 //! A frame is the envelope's header, the epoch and the number (8 bytes each, big-endian) and the
 //! sealed body. Header, epoch, number and topic are associated data. The header's counter is the
@@ -22,7 +22,8 @@ pub fn topic_all() -> Topic {
     Topic::parse("job/all").expect("two segments of letters")
 }
 
-/// The topic of one minion: `m/` and the first 16 bytes of the SHA-256 of its id, in hexadecimal.
+/// Returns the topic of one minion: `m/` and the first 16 bytes of the SHA-256 of its id, in
+/// hexadecimal.
 pub fn topic_of(id: &MinionId) -> Topic {
     let hash = digest(&SHA256, id.as_str().as_bytes());
     let hex: String = hash.as_ref()[..16]
@@ -32,16 +33,16 @@ pub fn topic_of(id: &MinionId) -> Topic {
     Topic::parse(&format!("m/{hex}")).expect("two segments of hexadecimal digits")
 }
 
-/// What is inside a publication.
+/// The body of a publication.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Body {
-    /// Run this.
+    /// A job to run.
     Job(SignedJob),
-    /// The group key of a new epoch. Only ever on a minion's own topic.
+    /// The group key of a new epoch. Sent only on a minion's own topic.
     GroupKey(GroupKeyMaterial),
 }
 
-/// The bytes that the master signs: jid, target, digest of function and arguments, times.
+/// Returns the bytes that the master signs: jid, target, digest of function and arguments, times.
 fn signed_bytes(job: &Job) -> Vec<u8> {
     let mut digest = Digest::new(&SHA256);
     digest.update(&(job.fun.len() as u64).to_be_bytes());
@@ -59,13 +60,13 @@ fn signed_bytes(job: &Job) -> Vec<u8> {
     bytes
 }
 
-/// Signs a job with the master's identity, once for everybody.
+/// Signs a job with the master's identity, once for all minions.
 pub fn sign_job(identity: &Identity, job: Job) -> SignedJob {
     let signature = identity.sign(&signed_bytes(&job));
     SignedJob { job, signature }
 }
 
-/// The job, if `master` signed it.
+/// Returns the job, if `master` signed it.
 pub fn verify_job(master: &PublicIdentity, signed: SignedJob) -> Option<Job> {
     master
         .verifies(&signed_bytes(&signed.job), &signed.signature)

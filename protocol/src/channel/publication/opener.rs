@@ -1,4 +1,4 @@
-//! Opening publications: who sealed them, in which order they came, and what was missed.
+//! Opens publications: checks who sealed them, that they are not replayed, and what was missed.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,43 +9,44 @@ use crate::channel::{ChannelError, PublicIdentity};
 use crate::message::{GroupKeyMaterial, Header, Job, Kind, MinionId, SessionId, decode};
 use crate::transport::Topic;
 
-/// Why a publication was not believed.
+/// The reason why a publication was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PublicationError {
-    /// Not a publication, or not one that opens.
+    /// The bytes are no publication, or do not open.
     #[error("it does not open")]
     Forged,
-    /// Sealed in an epoch of which the key is not known (any more): the next heartbeat brings it.
+    /// The publication was sealed in an epoch whose key is not known, or no longer. The next
+    /// heartbeat brings the key.
     #[error("it belongs to another epoch")]
     OtherEpoch,
-    /// Its number is not above the last.
-    #[error("it came twice or late")]
+    /// The number is not above the last one.
+    #[error("it was replayed or is late")]
     Replayed,
     /// The master did not sign the job.
-    #[error("the job in it is not signed by the master")]
+    #[error("its job is not signed by the master")]
     NotSigned,
 }
 
-/// A publication that is believed.
+/// An authentic publication.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Opened {
-    /// What it says.
+    /// The content.
     pub content: Content,
-    /// Whether others before it on this topic were missed.
+    /// Whether earlier publications on this topic were missed.
     pub gap: bool,
 }
 
-/// What a believed publication says.
+/// The content of a publication.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Content {
-    /// Run this.
+    /// A job to run.
     Job(Job),
-    /// A new epoch has begun; the opener has its key already.
+    /// A new epoch, whose key the opener has installed.
     NewEpoch(u64),
 }
 
-/// Opens the publications that one minion gets in one session.
+/// Opens the publications to one minion in one session.
 pub struct PublicationOpener {
     master: PublicIdentity,
     session: SessionId,
@@ -60,7 +61,7 @@ pub struct PublicationOpener {
 }
 
 impl PublicationOpener {
-    /// For the minion `id` in `session`, from the epoch that its welcome named.
+    /// Creates the opener of the minion `id` in `session`, for the epoch in its welcome.
     pub fn new(
         master: PublicIdentity,
         session: SessionId,
@@ -82,12 +83,12 @@ impl PublicationOpener {
         }
     }
 
-    /// The epoch of which it has the key.
+    /// Returns the epoch whose key is known.
     pub fn epoch(&self) -> u64 {
         self.epoch
     }
 
-    /// Takes the key of a later epoch, as a heartbeat brings it.
+    /// Installs the key of a later epoch from a heartbeat.
     pub fn install(&mut self, group: &GroupKeyMaterial) {
         if group.epoch <= self.epoch {
             return;
@@ -99,7 +100,8 @@ impl PublicationOpener {
         self.last_own = 0;
     }
 
-    /// Holds the numbers that a heartbeat brought against those seen: true when something was missed.
+    /// Compares the numbers in a heartbeat with those received. Returns whether publications were
+    /// missed.
     pub fn missed(&mut self, epoch: u64, last_all: u64, last_own: u64) -> bool {
         if epoch != self.epoch {
             return epoch > self.epoch;
@@ -110,11 +112,11 @@ impl PublicationOpener {
         missed
     }
 
-    /// Opens a frame that came on `topic`: sealed by the master, not seen before, and if it is a
+    /// Opens a frame received on `topic`. It must be sealed by the master, new, and, if it is a
     /// job, signed.
     ///
     /// # Errors
-    /// When it is not believed; nothing has changed then.
+    /// When the frame is refused; nothing has changed then.
     pub fn open(&mut self, topic: &Topic, frame: &[u8]) -> Result<Opened, PublicationError> {
         let (header, rest) = Header::decode(frame).map_err(|_| PublicationError::Forged)?;
         if header.kind != Kind::Publication {

@@ -1,4 +1,4 @@
-//! The keys of publications: a group's of an epoch, and a session's own.
+//! The keys of publications: the group key of an epoch, and a session's own keys.
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ pub struct PublicationKey {
 }
 
 impl PublicationKey {
-    /// The key of `job/all` in an epoch.
+    /// Returns the key of `job/all` in an epoch.
     pub fn group(material: &GroupKeyMaterial) -> Self {
         Self {
             epoch: material.epoch,
@@ -55,7 +55,7 @@ impl fmt::Debug for PublicationKey {
     }
 }
 
-/// Where a session's own publication keys come from: HKDF of the master's direction with the epoch.
+/// Derives a session's own publication keys: HKDF of the master's direction with the epoch.
 pub struct PublicationRoot(hkdf::Prk);
 
 impl PublicationRoot {
@@ -63,7 +63,7 @@ impl PublicationRoot {
         Self(hkdf::Salt::new(hkdf::HKDF_SHA256, b"saline/1 publications").extract(responder))
     }
 
-    /// The key of an epoch.
+    /// Returns the key of an epoch.
     pub fn key(&self, epoch: u64) -> PublicationKey {
         let mut key = [0; 32];
         self.0

@@ -8,6 +8,7 @@ use saline_protocol::transport::Metric;
 
 use super::greet::{HalfOpen, greet};
 use super::{CloseOnDrop, ServerCore};
+use crate::GRACE;
 use crate::pipe::{Incoming, Listener};
 
 /// Connections that may be in their handshake at once, beside those that stand.
@@ -22,14 +23,14 @@ pub(super) async fn accept<L: Listener>(mut listener: L, open: Arc<CloseOnDrop>)
         never = take_all(&mut listener, &open) => match never {},
     }
     let clock = core.lifetime.context.clock;
-    let closing = listener.close(core.empty());
-    if clock
-        .deadline(core.lifetime.deadline(), closing)
-        .await
-        .is_err()
-    {
-        core.lifetime.cut_short();
-    }
+    // A little later than the tasks of connections, which tell at the deadline what they had to cut.
+    let ended = async {
+        let emptied = clock.deadline(core.lifetime.deadline() + GRACE / 2, core.empty());
+        if emptied.await.is_err() {
+            core.close();
+        }
+    };
+    listener.close(ended).await;
 }
 
 async fn take_all<L: Listener>(

@@ -91,7 +91,7 @@ impl<R: ReadPipe> Reader<R> {
         let lifetime = &connection.core.lifetime;
         let clock = lifetime.context.clock;
         let keepalive = Keepalive::new(&lifetime.context.limits, connection.client.ping);
-        let mut idle = IdleWatch::new(clock, keepalive.dead_after);
+        let mut idle = IdleWatch::new(clock, keepalive.dead_after, &self.pipe);
         let mut admission = Admission::new(&connection);
         // When a peer that is to close has had its time.
         let mut over = None;

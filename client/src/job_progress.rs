@@ -1,0 +1,251 @@
+//! The progress of every minion of one job, as far as this client knows.
+
+use std::collections::BTreeMap;
+
+use saline_protocol::message::{MinionId, OfferState};
+
+use crate::{Absence, Absent};
+
+/// The progress of every minion of a job. A minion is reported at most once as absent, and at most
+/// once as returned.
+#[derive(Debug, Default)]
+pub(crate) struct JobProgress {
+    minions: BTreeMap<MinionId, MinionProgress>,
+}
+
+#[derive(Debug)]
+struct MinionProgress {
+    state: OfferState,
+    /// The minion's session has been silent for two heartbeats.
+    silent: bool,
+    /// The minion's return has been reported.
+    returned: bool,
+    /// The minion's absence has been reported.
+    absent: bool,
+    /// The minion gave no sign of life in time. It is reported as absent when no other is waited for.
+    given_up: bool,
+}
+
+impl MinionProgress {
+    fn new(state: OfferState) -> Self {
+        Self {
+            state,
+            silent: false,
+            returned: false,
+            absent: false,
+            given_up: false,
+        }
+    }
+
+    /// Whether the minion may still return.
+    fn is_open(&self) -> bool {
+        // A stored return comes with the next page of the store, though its state is final.
+        !self.returned && (!self.state.is_final() || self.state == OfferState::Returned)
+    }
+
+    fn absence(&self) -> Option<Absence> {
+        // `Returned` without a return: the store reports it and never yields it.
+        Absence::of(self.state, self.silent).or(Some(Absence::NoResponse))
+    }
+}
+
+impl JobProgress {
+    /// Applies the states that the master reports, and the silent minions where they are known.
+    pub(crate) fn update(
+        &mut self,
+        states: &[(MinionId, OfferState)],
+        silent: Option<&[MinionId]>,
+    ) {
+        for (minion, state) in states {
+            self.set(minion, *state);
+        }
+        if let Some(silent) = silent {
+            for progress in self.minions.values_mut() {
+                progress.silent = false;
+            }
+            for minion in silent {
+                if let Some(progress) = self.minions.get_mut(minion) {
+                    progress.silent = true;
+                }
+            }
+        }
+    }
+
+    /// Sets a minion's state. A final state stays, except that a minion may still return.
+    pub(crate) fn set(&mut self, minion: &MinionId, state: OfferState) {
+        let progress = self
+            .minions
+            .entry(minion.clone())
+            .or_insert_with(|| MinionProgress::new(state));
+        if state == OfferState::Returned || !progress.state.is_final() {
+            progress.state = state;
+        }
+        if state == OfferState::Running {
+            progress.silent = false;
+        }
+    }
+
+    /// Notes the return of a minion. Returns whether it is the first one.
+    pub(crate) fn returned(&mut self, minion: &MinionId) -> bool {
+        self.set(minion, OfferState::Returned);
+        self.minions
+            .get_mut(minion)
+            .is_some_and(|progress| !std::mem::replace(&mut progress.returned, true))
+    }
+
+    /// Takes the minions that will not return and have not been reported.
+    pub(crate) fn take_absent(&mut self) -> Vec<Absent> {
+        self.take(|progress| !progress.is_open() && !progress.returned)
+    }
+
+    /// Takes the minions that were given up and have not been reported.
+    pub(crate) fn take_given_up(&mut self) -> Vec<Absent> {
+        self.take(|progress| progress.is_open())
+    }
+
+    fn take(&mut self, which: impl Fn(&MinionProgress) -> bool) -> Vec<Absent> {
+        let mut absent = Vec::new();
+        for (minion, progress) in &mut self.minions {
+            if !progress.absent
+                && which(progress)
+                && let Some(absence) = progress.absence()
+            {
+                progress.absent = true;
+                absent.push(Absent {
+                    name: minion.to_string(),
+                    absence,
+                });
+            }
+        }
+        absent
+    }
+
+    /// Gives up the minions that show no sign of life, since the time for it is over. A minion that
+    /// runs the job in a live session is still waited for.
+    pub(crate) fn judge(&mut self) {
+        for progress in self.minions.values_mut() {
+            progress.given_up =
+                progress.is_open() && (progress.state != OfferState::Running || progress.silent);
+        }
+    }
+
+    /// Whether a minion is still waited for.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.minions
+            .values()
+            .any(|progress| progress.is_open() && !progress.given_up)
+    }
+
+    /// Whether the store has a return that has not been received.
+    pub(crate) fn lacks_a_return(&self) -> bool {
+        self.minions
+            .values()
+            .any(|progress| progress.state == OfferState::Returned && !progress.returned)
+    }
+
+    /// Returns the last minion before the first that may still return: pages of returns are read from
+    /// there.
+    pub(crate) fn settled_until(&self) -> Option<MinionId> {
+        self.minions
+            .iter()
+            .take_while(|(_, progress)| !progress.is_open())
+            .last()
+            .map(|(minion, _)| minion.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use OfferState::*;
+    use proptest::prelude::*;
+
+    fn id(text: &str) -> MinionId {
+        MinionId::parse(text).unwrap()
+    }
+
+    fn progress(states: &[(&str, OfferState)]) -> JobProgress {
+        let mut progress = JobProgress::default();
+        let states: Vec<_> = states.iter().map(|(m, s)| (id(m), *s)).collect();
+        progress.update(&states, None);
+        progress
+    }
+
+    #[test]
+    fn what_is_final_is_told_once_and_the_others_are_waited_for() {
+        let mut s = progress(&[("a", NotConnected), ("b", Offered), ("c", Running)]);
+        assert_eq!(s.take_absent().len(), 1);
+        assert_eq!(s.take_absent(), []);
+        assert!(s.is_waiting());
+        assert!(s.returned(&id("b")));
+        assert!(!s.returned(&id("b")));
+        assert!(s.is_waiting());
+        assert_eq!(s.settled_until(), Some(id("b")));
+        s.set(&id("c"), Expired);
+        assert!(!s.is_waiting());
+        assert_eq!(s.take_absent().len(), 1);
+    }
+
+    #[test]
+    fn who_shows_no_sign_of_life_is_given_up_and_told_when_nobody_is_waited_for() {
+        let mut s = progress(&[("a", Offered), ("b", Running), ("c", Running)]);
+        s.update(&[], Some(&[id("c")]));
+        s.judge();
+        assert!(s.is_waiting(), "b runs");
+        assert!(s.returned(&id("b")));
+        assert!(!s.is_waiting());
+        let absent: Vec<_> = s.take_given_up().into_iter().map(|a| a.absence).collect();
+        assert_eq!(absent, [Absence::NoResponse, Absence::Silent]);
+        assert!(s.returned(&id("a")), "a late return is told all the same");
+    }
+
+    #[test]
+    fn a_stored_return_that_is_not_here_yet_is_waited_for() {
+        let mut s = progress(&[("a", Offered)]);
+        s.set(&id("a"), Returned);
+        assert!(s.is_waiting() && s.lacks_a_return());
+        assert_eq!(s.settled_until(), None);
+        s.returned(&id("a"));
+        assert!(!s.is_waiting() && !s.lacks_a_return());
+    }
+
+    #[test]
+    fn a_minion_that_nobody_expected_counts_when_it_shows() {
+        let mut s = progress(&[("a", Declined)]);
+        assert!(s.returned(&id("z")));
+        assert!(!s.is_waiting());
+    }
+
+    proptest! {
+        #[test]
+        fn nobody_is_told_twice_and_nobody_is_forgotten(
+            events in proptest::collection::vec((0u8..5, 0u8..7, any::<bool>()), 0..60),
+        ) {
+            let names = ["a", "b", "c", "d", "e"];
+            let mut s = progress(&names.map(|name| (name, Offered)));
+            let (mut returned, mut absent) = (Vec::new(), Vec::new());
+            for (who, state, silent) in events {
+                let who = id(names[usize::from(who)]);
+                match OfferState::from_number(state.into()) {
+                    Some(Returned) => if s.returned(&who) { returned.push(who.to_string()) },
+                    Some(state) => s.update(&[(who.clone(), state)], silent.then_some(&[who])),
+                    None => s.judge(),
+                }
+                absent.extend(s.take_absent().into_iter().map(|a| a.name));
+            }
+            s.judge();
+            absent.extend(s.take_given_up().into_iter().map(|a| a.name));
+            for list in [&returned, &absent] {
+                let mut once = list.clone();
+                once.sort();
+                once.dedup();
+                prop_assert_eq!(once.len(), list.len());
+            }
+            for name in names {
+                let told = returned.iter().chain(&absent).any(|n| n == name);
+                let running = s.is_waiting();
+                prop_assert!(told || running, "{name}");
+            }
+        }
+    }
+}

@@ -1,0 +1,333 @@
+//! An operator's connection to the master and the session in it; both are restored when lost.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use saline_config::MasterConfig;
+use saline_protocol::channel::{ChannelError, Session, establish};
+use saline_protocol::message::{
+    Admission, Class, OperatorReply, OperatorRequest, Refusal, RefusedVerb,
+};
+use saline_protocol::transport::{
+    self, Backoff, Clock, Context, Endpoint, ErrorKind, Instant, Limits, Registry, Subscriber,
+    TopicFilter,
+};
+use tokio::sync::Mutex;
+
+use crate::ClientError;
+use crate::credentials::KeyFiles;
+use crate::master::Master;
+
+/// How long a master may be away before a request fails.
+pub(crate) const MASTER_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How long one attempt waits for its reply: longer than two link pings, so that the transport
+/// notices a dead connection first.
+const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// The number of refusals in a row after which a refusal is final.
+const REFUSALS: u32 = 5;
+
+/// How long a shutdown may take.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// A connection to the local endpoint of a master, with a session.
+#[derive(Debug)]
+pub(crate) struct MasterSession {
+    client: Arc<dyn transport::Client>,
+    context: Context,
+    endpoint: Endpoint,
+    publications: Option<Endpoint>,
+    keys: KeyFiles,
+    session: Mutex<Option<Arc<Session>>>,
+    sessions: AtomicU64,
+}
+
+/// The reason why one attempt has no reply.
+enum Attempt {
+    /// The connection or the session was lost; another attempt may succeed.
+    Lost(ErrorKind),
+    /// The master is busy, and asks for a delay.
+    Busy(Duration),
+    /// The master refuses this session, or any. Final only after several refusals: a master that has
+    /// just started may still be writing its key files.
+    Refused(ClientError),
+    /// Another attempt would fail too.
+    Final(ClientError),
+}
+
+impl MasterSession {
+    /// Connects and makes a first session.
+    ///
+    /// # Errors
+    /// `MasterDown` and `NeverStarted` when there is no master, `NotPermitted` when its operator's
+    /// key cannot be read, and what the handshake says.
+    ///
+    /// # Cancel safety
+    /// When the future is dropped, nothing stays connected.
+    pub(crate) async fn connect(
+        config: &MasterConfig,
+        registry: &Registry,
+    ) -> Result<Self, ClientError> {
+        let scheme = match &config.ipc_transport {
+            Some(scheme) => scheme.as_str(),
+            None => registry.local_default().map_err(ClientError::Transport)?,
+        };
+        let transport = registry.get(scheme).map_err(ClientError::Transport)?;
+        let endpoint = Endpoint::local(scheme, config.local_requests());
+        let publications = transport
+            .capabilities()
+            .publications_apart
+            .then(|| Endpoint::local(scheme, config.local_publications()));
+        let keys = KeyFiles::of(config)?;
+        keys.read(&endpoint.to_string())?;
+
+        let mut limits = Limits::default();
+        limits.max_message = config.max_message_size;
+        let context = Context::new(limits);
+        let client = transport
+            .connect(&endpoint, context.clone())
+            .await
+            .map_err(|error| match error.kind() {
+                ErrorKind::Unreachable | ErrorKind::ConnectionLost | ErrorKind::TimedOut => {
+                    ClientError::MasterDown {
+                        endpoint: endpoint.to_string(),
+                        source: Some(error),
+                    }
+                }
+                _ => ClientError::Transport(error),
+            })?;
+        let connected = Self {
+            client,
+            context,
+            endpoint,
+            publications,
+            keys,
+            session: Mutex::new(None),
+            sessions: AtomicU64::new(0),
+        };
+        match connected.first_session().await {
+            Ok(()) => Ok(connected),
+            Err(error) => {
+                connected.shutdown().await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Returns the context of the connection: its tasks end with it.
+    pub(crate) fn context(&self) -> &Context {
+        &self.context
+    }
+
+    /// Ends the connection and every task.
+    pub(crate) async fn shutdown(&self) {
+        // An error means that requests were cut, which no longer matters.
+        let _ = self.client.shutdown(SHUTDOWN_TIMEOUT).await;
+        self.context.cancel.cancel();
+        self.context.tracker.close();
+        self.context.tracker.wait().await;
+    }
+
+    /// Makes the first session within the time for a connection, so that a master that accepts
+    /// connections and does not answer is reported soon.
+    async fn first_session(&self) -> Result<(), ClientError> {
+        let deadline = self.clock().after(self.context.limits.connect_timeout);
+        loop {
+            match self.session(deadline).await {
+                Ok(_) => return Ok(()),
+                Err(Attempt::Final(error) | Attempt::Refused(error)) => return Err(error),
+                Err(Attempt::Lost(kind)) => {
+                    return Err(ClientError::MasterDown {
+                        endpoint: self.endpoint(),
+                        source: Some(transport::Error::new(kind, "no session could be made")),
+                    });
+                }
+                Err(Attempt::Busy(after)) => {
+                    if self.clock().after(after) >= deadline {
+                        return Err(ClientError::Failed("it is busy".to_owned()));
+                    }
+                    self.clock().pause(after).await;
+                }
+            }
+        }
+    }
+
+    /// Returns the session; makes one if there is none.
+    async fn session(&self, deadline: Instant) -> Result<Arc<Session>, Attempt> {
+        let mut slot = self.session.lock().await;
+        if let Some(session) = &*slot {
+            return Ok(Arc::clone(session));
+        }
+        let (credentials, trust) =
+            self.keys
+                .read(&self.endpoint())
+                .map_err(|error| match error {
+                    // The file existed when this client connected: the master is writing it anew.
+                    ClientError::NeverStarted { .. } => Attempt::Lost(ErrorKind::Unreachable),
+                    other => Attempt::Final(other),
+                })?;
+        let established = establish(&*self.client, &credentials, &trust, deadline)
+            .await
+            .map_err(|error| self.classify(error))?;
+        match established.answer {
+            Admission::Accepted(_) => {
+                tracing::debug!(session = %established.session.id(), "session made");
+                let session = Arc::new(established.session);
+                *slot = Some(Arc::clone(&session));
+                self.sessions.fetch_add(1, Ordering::Relaxed);
+                Ok(session)
+            }
+            answer => Err(Attempt::Refused(ClientError::NotAccepted {
+                endpoint: self.endpoint(),
+                path: self.keys.root_key.clone(),
+                answer: format!("{answer:?}").to_ascii_lowercase(),
+            })),
+        }
+    }
+
+    /// Drops `session`, unless another one has replaced it already.
+    async fn forget(&self, session: &Arc<Session>) {
+        let mut slot = self.session.lock().await;
+        if slot.as_ref().is_some_and(|held| Arc::ptr_eq(held, session)) {
+            *slot = None;
+        }
+    }
+
+    async fn attempt(
+        &self,
+        request: &OperatorRequest,
+        deadline: Instant,
+    ) -> Result<OperatorReply, Attempt> {
+        let session = self.session(deadline).await?;
+        let reply = session
+            .ask(&*self.client, Class::Event, request, deadline)
+            .await
+            .map_err(|error| self.classify(error));
+        let failed = match reply {
+            Ok(OperatorReply::Busy { after_ms }) => {
+                return Err(Attempt::Busy(Duration::from_millis(after_ms.into())));
+            }
+            Ok(OperatorReply::Refused(RefusedVerb::Malformed | RefusedVerb::BadEvent)) => {
+                return Err(Attempt::Final(ClientError::WrongAnswer("a request")));
+            }
+            // The session has ended, or its master is about to.
+            Ok(OperatorReply::Refused(RefusedVerb::ShuttingDown)) => {
+                Attempt::Lost(ErrorKind::NoReply)
+            }
+            Ok(OperatorReply::Refused(_)) => {
+                Attempt::Refused(self.refused(Refusal::UnknownSession))
+            }
+            Ok(reply) => return Ok(reply),
+            Err(failed) => failed,
+        };
+        if matches!(failed, Attempt::Lost(_) | Attempt::Refused(_)) {
+            self.forget(&session).await;
+        }
+        Err(failed)
+    }
+
+    fn classify(&self, error: ChannelError) -> Attempt {
+        Attempt::Final(match error {
+            ChannelError::Transport(error) if error.is_retryable() => {
+                return Attempt::Lost(error.kind());
+            }
+            ChannelError::Refused(Refusal::Version) => self.refused(Refusal::Version),
+            ChannelError::Refused(refusal) => return Attempt::Refused(self.refused(refusal)),
+            ChannelError::Busy { after } => return Attempt::Busy(after),
+            ChannelError::Transport(error) => match error.kind() {
+                ErrorKind::Closed => ClientError::Closed,
+                ErrorKind::TooLarge => ClientError::TooLarge(error),
+                _ => ClientError::Transport(error),
+            },
+            source @ ChannelError::WrongMaster { .. } => ClientError::WrongMaster {
+                endpoint: self.endpoint(),
+                path: self.keys.master.clone(),
+                source,
+            },
+            other => ClientError::Channel(other),
+        })
+    }
+
+    fn refused(&self, refusal: Refusal) -> ClientError {
+        ClientError::Refused {
+            endpoint: self.endpoint(),
+            refusal,
+        }
+    }
+
+    fn gone(&self) -> ClientError {
+        ClientError::MasterGone {
+            endpoint: self.endpoint(),
+            gone: MASTER_TIMEOUT,
+        }
+    }
+}
+
+#[async_trait]
+impl Master for MasterSession {
+    async fn ask(&self, request: &OperatorRequest) -> Result<OperatorReply, ClientError> {
+        let clock = self.clock();
+        let mut give_up = clock.after(MASTER_TIMEOUT);
+        let mut backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(2));
+        let mut refusals = 0;
+        loop {
+            let deadline = clock.after(ATTEMPT_TIMEOUT).min(give_up);
+            let wait = match self.attempt(request, deadline).await {
+                Ok(reply) => return Ok(reply),
+                Err(Attempt::Final(error)) => return Err(error),
+                Err(Attempt::Busy(after)) => {
+                    // A busy master is not away.
+                    give_up = clock.after(MASTER_TIMEOUT);
+                    after.max(Duration::from_millis(10))
+                }
+                Err(Attempt::Refused(error)) => {
+                    refusals += 1;
+                    if refusals >= REFUSALS {
+                        return Err(error);
+                    }
+                    tracing::debug!(%error, "the session was refused, making another");
+                    backoff.next_delay()
+                }
+                Err(Attempt::Lost(kind)) => {
+                    refusals = 0;
+                    tracing::debug!(kind = kind.name(), "no answer, asking again");
+                    backoff.next_delay()
+                }
+            };
+            if clock.after(wait) >= give_up {
+                return Err(self.gone());
+            }
+            clock.pause(wait).await;
+        }
+    }
+
+    async fn subscribe(
+        &self,
+        topics: Vec<TopicFilter>,
+    ) -> Result<Box<dyn Subscriber>, ClientError> {
+        let deadline = self.clock().after(MASTER_TIMEOUT);
+        self.client
+            .subscribe(self.publications.as_ref(), topics, deadline)
+            .await
+            .map_err(|error| match error.kind() {
+                ErrorKind::Closed => ClientError::Closed,
+                _ if error.is_retryable() => self.gone(),
+                _ => ClientError::Transport(error),
+            })
+    }
+
+    fn sessions(&self) -> u64 {
+        self.sessions.load(Ordering::Relaxed)
+    }
+
+    fn endpoint(&self) -> String {
+        self.endpoint.to_string()
+    }
+
+    fn clock(&self) -> Clock {
+        self.context.clock
+    }
+}

@@ -1,0 +1,125 @@
+//! The events that a master fires: one function for each kind, with its tag and its data.
+
+use saline_protocol::channel::PublicIdentity;
+use saline_protocol::message::{
+    EventTag, Jid, Job, JobEvent, MinionId, OfferState, Packed, PackedArguments, Value,
+};
+
+use super::Events;
+
+/// What `salt/job/<jid>/ret/<id>` reports of a stored return.
+#[derive(Debug)]
+pub struct ReturnReport {
+    /// The function that ran.
+    pub fun: String,
+    /// Its retcode.
+    pub retcode: i64,
+    /// Whether it succeeded.
+    pub success: bool,
+    /// Its arguments and its return; none when they are too large for the bus.
+    pub content: Option<(PackedArguments, Packed)>,
+}
+
+impl Events {
+    /// Fires `salt/auth`: the minion `id` authenticated or tried to. `act` and `result` are Salt's.
+    pub async fn auth(&self, id: &MinionId, act: &str, result: bool, identity: PublicIdentity) {
+        let mut data = key_data(id, act, result).to_vec();
+        data.push(("pub", Value::from(identity.to_pem())));
+        self.fire(EventTag::Auth, data).await;
+    }
+
+    /// Fires `salt/key`: an operator did `act` with the key of the minion `id`.
+    pub async fn key(&self, id: &MinionId, act: &str) {
+        self.fire(EventTag::Key, key_data(id, act, true)).await;
+    }
+
+    /// Fires `salt/presence/change`: these minions fell silent or left.
+    pub async fn minions_lost(&self, ids: &[MinionId]) {
+        let data = [
+            ("new", Value::List(Vec::new())),
+            ("lost", Value::texts(ids.iter().map(MinionId::as_str))),
+        ];
+        self.fire(EventTag::PresenceChange, data).await;
+    }
+
+    /// Fires `salt/presence/duplicate`: two minions use the id `id`.
+    pub async fn duplicate_minion(&self, id: &MinionId) {
+        let data = [("id", Value::from(id.as_str()))];
+        self.fire(EventTag::PresenceDuplicate, data).await;
+    }
+
+    /// Fires `salt/job/<jid>/new`: the job was published to these minions.
+    pub async fn job_new(&self, job: &Job, minions: &[(MinionId, OfferState)]) {
+        let ids = |which: fn(OfferState) -> bool| {
+            let chosen = minions.iter().filter(|(_, state)| which(*state));
+            Value::texts(chosen.map(|(id, _)| id.as_str()))
+        };
+        let arg = job.arg.unpack();
+        let data = [
+            ("arg", arg.map_or(Value::Null, |arg| arg.to_salt())),
+            ("fun", Value::from(job.fun.as_str())),
+            ("jid", Value::from(job.jid.as_str())),
+            ("minions", ids(|_| true)),
+            ("missing", ids(|state| state == OfferState::NotConnected)),
+            ("tgt", Value::from(job.target.expression.as_str())),
+            ("tgt_type", Value::from(job.target.kind.name())),
+            ("user", Value::from(job.user.as_str())),
+        ];
+        let tag = EventTag::Job(job.jid.clone(), JobEvent::New);
+        self.fire(tag, data).await;
+    }
+
+    /// Fires `salt/job/<jid>/start/<id>`: the minion began the job.
+    pub async fn job_started(&self, jid: &Jid, id: &MinionId) {
+        self.job_event(jid, id, JobEvent::Started).await;
+    }
+
+    /// Fires `salt/job/<jid>/declined/<id>`: the minion does not match the target.
+    pub async fn job_declined(&self, jid: &Jid, id: &MinionId) {
+        self.job_event(jid, id, JobEvent::Declined).await;
+    }
+
+    /// Fires `salt/job/<jid>/expired/<id>`: the minion did not begin in time.
+    pub async fn job_expired(&self, jid: &Jid, id: &MinionId) {
+        self.job_event(jid, id, JobEvent::Expired).await;
+    }
+
+    /// Fires `salt/job/<jid>/ret/<id>`: the return of the minion is stored.
+    pub async fn job_returned(&self, jid: &Jid, id: &MinionId, report: ReturnReport) {
+        let tag = EventTag::Job(jid.clone(), JobEvent::Returned(id.clone()));
+        // Asked after the commit: a client that subscribes later reads the return from the store.
+        if !self.wanted(&tag) {
+            return;
+        }
+        let mut data = vec![
+            ("cmd", Value::from("_return")),
+            ("fun", Value::from(report.fun)),
+            ("id", Value::from(id.as_str())),
+            ("jid", Value::from(jid.as_str())),
+            ("retcode", Value::from(report.retcode)),
+            ("success", Value::from(report.success)),
+        ];
+        if let Some((arguments, payload)) = report.content {
+            data.push(("fun_args", arguments.as_packed().unpack_or_show()));
+            data.push(("return", payload.unpack_or_show()));
+        }
+        self.fire(tag, data).await;
+    }
+
+    async fn job_event(&self, jid: &Jid, id: &MinionId, event: fn(MinionId) -> JobEvent) {
+        let data = [
+            ("id", Value::from(id.as_str())),
+            ("jid", Value::from(jid.as_str())),
+        ];
+        let tag = EventTag::Job(jid.clone(), event(id.clone()));
+        self.fire(tag, data).await;
+    }
+}
+
+fn key_data(id: &MinionId, act: &str, result: bool) -> [(&'static str, Value); 3] {
+    [
+        ("id", Value::from(id.as_str())),
+        ("act", Value::from(act)),
+        ("result", Value::from(result)),
+    ]
+}

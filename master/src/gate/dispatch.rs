@@ -1,0 +1,93 @@
+//! Dispatches the decrypted requests of sessions by audience and by what the session may do.
+
+use std::sync::Arc;
+
+use saline_protocol::message::{
+    Admission, Class, MinionReply, MinionRequest, OperatorReply, OperatorRequest, PendingRequest,
+    RefusedVerb, decode, encode,
+};
+
+use super::Gate;
+use crate::sessions::{PresenceChange, Principal, Session, SessionState};
+
+impl Gate {
+    /// Carries out the request `plain` of a session in `state`, and returns the encoded reply.
+    pub(super) async fn dispatch(
+        &self,
+        session: &Arc<Session>,
+        state: SessionState,
+        class: Class,
+        plain: &[u8],
+    ) -> Vec<u8> {
+        let principal = &session.principal;
+        match (principal, state) {
+            (_, SessionState::KeyGone) => refuse(principal, RefusedVerb::KeyGone),
+            (_, SessionState::Replaced) => {
+                self.handlers.minion.report_duplicate(session).await;
+                refuse(principal, RefusedVerb::Replaced)
+            }
+            (_, SessionState::Unaccepted) => match decode::<PendingRequest>(plain) {
+                Ok(PendingRequest::Poll) => encode(&MinionReply::Auth(self.poll(session).await)),
+                Err(_) => refuse(principal, RefusedVerb::Malformed),
+            },
+            (Principal::Minion(id), SessionState::Accepted) => {
+                let reply = match decode::<MinionRequest>(plain) {
+                    Ok(MinionRequest::Poll) => {
+                        MinionReply::Auth(self.tell(principal, Admission::Accepted(())))
+                    }
+                    Ok(request) => self.handlers.minion.carry_out(session, id, request).await,
+                    Err(error) => {
+                        tracing::warn!("minion {id} sent no minion's request ({class:?}): {error}");
+                        MinionReply::Refused(RefusedVerb::Malformed)
+                    }
+                };
+                encode(&reply)
+            }
+            (Principal::Operator(name), SessionState::Accepted) => {
+                let reply = match decode::<OperatorRequest>(plain) {
+                    Ok(request) => self.handlers.operator.carry_out(name, request).await,
+                    Err(error) => {
+                        tracing::warn!(
+                            "operator {name} sent no operator's request ({class:?}): {error}"
+                        );
+                        OperatorReply::Refused(RefusedVerb::Malformed)
+                    }
+                };
+                encode(&reply)
+            }
+        }
+    }
+
+    /// Decides again about an unaccepted session that polls.
+    async fn poll(&self, session: &Arc<Session>) -> Admission {
+        let decided = self.handlers.admission.decide_again(session).await;
+        // The welcome is made before the key is looked up again: see `still_accepted`.
+        let told = self.tell(&session.principal, decided);
+        if told.is_accepted() {
+            let change = self.handlers.sessions.accept(session);
+            if !self.still_accepted(session, &told).await {
+                return Admission::Rejected;
+            }
+            log_presence(session, change);
+        }
+        told
+    }
+}
+
+/// Logs that a session changed the presence of its minion.
+pub(super) fn log_presence(session: &Session, change: PresenceChange) {
+    match change {
+        PresenceChange::None => {}
+        PresenceChange::Arrived => tracing::info!("{} is connected", session.principal),
+        PresenceChange::Replaced => {
+            tracing::info!("{} is connected with a new session", session.principal);
+        }
+    }
+}
+
+fn refuse(principal: &Principal, why: RefusedVerb) -> Vec<u8> {
+    match principal {
+        Principal::Minion(_) => encode(&MinionReply::Refused(why)),
+        Principal::Operator(_) => encode(&OperatorReply::Refused(why)),
+    }
+}

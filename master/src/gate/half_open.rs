@@ -1,0 +1,63 @@
+//! Handshakes that wait for their last message, bounded in number and time.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use saline_protocol::channel::noise::HalfOpen;
+use saline_protocol::message::SessionId;
+use saline_protocol::transport::{Clock, Instant};
+
+use crate::sessions::{UNPROVEN, UNPROVEN_FOR};
+
+/// The handshakes of one listener that wait for their last message.
+pub(super) struct HalfOpenTable {
+    clock: Clock,
+    entries: Mutex<HashMap<SessionId, Entry>>,
+}
+
+struct Entry {
+    state: HalfOpen,
+    since: Instant,
+}
+
+impl HalfOpenTable {
+    pub(super) fn new(clock: Clock) -> Self {
+        Self {
+            clock,
+            entries: Mutex::default(),
+        }
+    }
+
+    /// Whether one more handshake can be held. Forgets those that are too old when it is full.
+    pub(super) fn has_room(&self) -> bool {
+        let now = self.clock.now();
+        let mut entries = self.lock();
+        if entries.len() >= UNPROVEN {
+            entries.retain(|_, entry| now - entry.since <= UNPROVEN_FOR);
+        }
+        entries.len() < UNPROVEN
+    }
+
+    /// Holds a handshake until its last message comes.
+    pub(super) fn insert(&self, id: SessionId, state: HalfOpen) {
+        let since = self.clock.now();
+        self.lock().insert(id, Entry { state, since });
+    }
+
+    /// Takes a handshake out; none when there is none with this id, or it is too old.
+    pub(super) fn take(&self, id: SessionId) -> Option<HalfOpen> {
+        let now = self.clock.now();
+        let entry = self.lock().remove(&id)?;
+        (now - entry.since <= UNPROVEN_FOR).then_some(entry.state)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, Entry>> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl std::fmt::Debug for HalfOpenTable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "HalfOpenTable({} handshakes)", self.lock().len())
+    }
+}

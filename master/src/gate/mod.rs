@@ -1,0 +1,240 @@
+//! Serves one listener: takes handshakes, decrypts requests and has them carried out.
+
+mod dispatch;
+mod half_open;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use saline_protocol::channel::ChannelError;
+use saline_protocol::channel::noise::{Proven, Responder, SplitKeys};
+use saline_protocol::message::{
+    Admission, Header, Kind, PublicationAddress, Refusal, SessionId, busy, encode, refusal,
+};
+use saline_protocol::transport::{Clock, Context, Peer, Request, Requests};
+
+use crate::admission::AdmissionControl;
+use crate::sessions::{Principal, Session, SessionState, Sessions};
+use crate::verbs::{MinionVerbs, OperatorVerbs};
+use dispatch::log_presence;
+use half_open::HalfOpenTable;
+
+/// The largest message in bytes that is read from a peer without a session.
+const UNAUTHENTICATED_MOST: usize = 64 * 1024;
+
+/// How long a peer is asked to wait when the table of handshakes is full.
+const BUSY_MS: u32 = 1000;
+
+/// The parts of the master that the gates of all listeners hand requests to.
+#[derive(Debug)]
+pub struct Handlers {
+    pub(crate) clock: Clock,
+    pub(crate) sessions: Arc<Sessions>,
+    pub(crate) admission: AdmissionControl,
+    pub(crate) minion: MinionVerbs,
+    pub(crate) operator: OperatorVerbs,
+}
+
+/// The gate of one listener.
+#[derive(Debug)]
+pub struct Gate {
+    handlers: Arc<Handlers>,
+    responder: Responder,
+    /// The listener's number, which its sessions carry.
+    listener: usize,
+    /// Whether the listener is the local endpoint.
+    local: bool,
+    /// The address of publications that peers of this listener are told.
+    publications: PublicationAddress,
+    half_open: HalfOpenTable,
+}
+
+impl Gate {
+    /// Creates the gate of listener `listener`.
+    pub fn new(
+        handlers: Arc<Handlers>,
+        responder: Responder,
+        listener: usize,
+        local: bool,
+        publications: PublicationAddress,
+    ) -> Self {
+        Self {
+            half_open: HalfOpenTable::new(handlers.clock),
+            handlers,
+            responder,
+            listener,
+            local,
+            publications,
+        }
+    }
+
+    /// Serves until the listener has been shut down. Each request is a task of `context`; their
+    /// number is bounded by the transport's limit of unanswered requests.
+    pub async fn serve(self: Arc<Self>, mut requests: Box<dyn Requests>, context: Context) {
+        while let Some(request) = requests.next().await {
+            let gate = Arc::clone(&self);
+            context.spawn(async move { gate.answer(request).await });
+        }
+    }
+
+    async fn answer(&self, request: Request) {
+        let Request {
+            peer,
+            payload,
+            reply,
+            ..
+        } = request;
+        let answer = self.respond(peer, &payload).await;
+        if let Err(error) = reply.send(answer) {
+            tracing::error!("an answer to {peer} was not sent: {error}");
+        }
+    }
+
+    async fn respond(&self, peer: Peer, payload: &[u8]) -> Bytes {
+        let (header, body) = match Header::decode(payload) {
+            Ok(split) => split,
+            Err(error) => {
+                tracing::debug!("{peer}: {error}");
+                return refusal(None, Refusal::Malformed);
+            }
+        };
+        if header.kind == Kind::Record {
+            return self.record(&header, body).await;
+        }
+        if payload.len() > UNAUTHENTICATED_MOST {
+            return refusal(Some(&header), Refusal::Malformed);
+        }
+        let answered = match header.kind {
+            Kind::First => self.first(&header, body),
+            Kind::FirstFinish => self.first_finish(&header, body).await,
+            Kind::Resume => self.resume(&header, body).await,
+            _ => Err(ChannelError::Mismatch),
+        };
+        answered.unwrap_or_else(|error| {
+            tracing::debug!("{peer}: {:?} refused: {error}", header.kind);
+            refusal(Some(&header), Refusal::Handshake)
+        })
+    }
+
+    fn first(&self, header: &Header, body: &[u8]) -> Result<Bytes, ChannelError> {
+        if !self.half_open.has_room() || !self.handlers.sessions.has_room() {
+            return Ok(busy(header, BUSY_MS));
+        }
+        let (state, reply) = self.responder.first(body)?;
+        let mut answer = *header;
+        answer.kind = Kind::FirstReply;
+        answer.session = SessionId::random().map_err(|_| ChannelError::Mismatch)?;
+        self.half_open.insert(answer.session, state);
+        Ok(answer.with_body(&reply))
+    }
+
+    async fn first_finish(&self, header: &Header, body: &[u8]) -> Result<Bytes, ChannelError> {
+        let Some(state) = self.half_open.take(header.session) else {
+            return Ok(refusal(Some(header), Refusal::UnknownSession));
+        };
+        let (proven, keys) = state.finish(body)?;
+        let (answer, session) = self.admit(&proven, header.session, &keys).await;
+        // The third message of XX answers a number that the master chose: it cannot be a replay.
+        log_presence(&session, self.handlers.sessions.heard(&session));
+        let mut record = *header;
+        record.kind = Kind::Record;
+        record.counter = 0;
+        Ok(session.seal(&record, &encode(&answer)))
+    }
+
+    async fn resume(&self, header: &Header, body: &[u8]) -> Result<Bytes, ChannelError> {
+        if !self.handlers.sessions.has_room() {
+            return Ok(busy(header, BUSY_MS));
+        }
+        let resuming = self.responder.resume(body)?;
+        let mut answer = *header;
+        answer.kind = Kind::ResumeReply;
+        answer.session = SessionId::random().map_err(|_| ChannelError::Mismatch)?;
+        let proven = resuming.proven.clone();
+        // This message may be a replay, so it changes nothing: a peer whose key is not accepted now
+        // is sent back to a first contact.
+        let recognised = self.handlers.admission.recognise(&proven, self.local).await;
+        let Some(decision) = recognised else {
+            return Ok(refusal(Some(header), Refusal::Handshake));
+        };
+        let told = self.tell(&decision.principal, decision.admission);
+        let (reply, keys) = resuming.reply(&encode(&told))?;
+        let session = self.add(answer.session, decision.principal, &proven, &keys, &told);
+        if !self.still_accepted(&session, &told).await {
+            return Ok(refusal(Some(header), Refusal::Handshake));
+        }
+        Ok(answer.with_body(&reply))
+    }
+
+    async fn admit(
+        &self,
+        proven: &Proven,
+        id: SessionId,
+        keys: &SplitKeys,
+    ) -> (Admission, Arc<Session>) {
+        let decision = self.handlers.admission.decide(proven, self.local).await;
+        let told = self.tell(&decision.principal, decision.admission);
+        let session = self.add(id, decision.principal, proven, keys, &told);
+        if self.still_accepted(&session, &told).await {
+            (told, session)
+        } else {
+            (Admission::Rejected, session)
+        }
+    }
+
+    fn add(
+        &self,
+        id: SessionId,
+        principal: Principal,
+        proven: &Proven,
+        keys: &SplitKeys,
+        told: &Admission,
+    ) -> Arc<Session> {
+        let state = if told.is_accepted() {
+            SessionState::Accepted
+        } else {
+            SessionState::Unaccepted
+        };
+        let sessions = &self.handlers.sessions;
+        sessions.add(id, principal, proven.identity, self.listener, keys, state)
+    }
+
+    /// Whether an accepted session may stay. An operator may delete a minion's key between its first
+    /// lookup and the moment in which its session is in the table and can be ended with the key. So
+    /// the key is looked up once more, after the group key was read: an operator who deletes it from
+    /// here on finds the session, and rotates the group key.
+    async fn still_accepted(&self, session: &Session, told: &Admission) -> bool {
+        if !told.is_accepted() || self.handlers.admission.still_accepts(session).await {
+            return true;
+        }
+        self.handlers.sessions.remove(session);
+        false
+    }
+
+    /// Makes the message about a decision: an accepted peer is also told what it needs.
+    fn tell(&self, principal: &Principal, decided: Admission<()>) -> Admission {
+        let admission = &self.handlers.admission;
+        decided.map(|()| admission.welcome(principal, &self.publications))
+    }
+
+    async fn record(&self, header: &Header, body: &[u8]) -> Bytes {
+        let Some(session) = self.handlers.sessions.get(header.session) else {
+            return refusal(Some(header), Refusal::UnknownSession);
+        };
+        let (plain, state) = match session.open(header, body) {
+            Ok(opened) => opened,
+            Err(error) => {
+                tracing::debug!("{}: {error}", session.principal);
+                let why = if matches!(error, ChannelError::Replayed) {
+                    Refusal::Replayed
+                } else {
+                    Refusal::Malformed
+                };
+                return refusal(Some(header), why);
+            }
+        };
+        log_presence(&session, self.handlers.sessions.heard(&session));
+        let answer = self.dispatch(&session, state, header.class, &plain).await;
+        session.seal(header, &answer)
+    }
+}

@@ -1,0 +1,64 @@
+//! Both key stores for async code: their calls block on the disk, so they run where that is allowed.
+
+use std::sync::Arc;
+
+use saline_protocol::channel::PublicIdentity;
+use saline_protocol::message::{KeyState, MinionId};
+use saline_protocol::transport::Context;
+
+use super::{KeyStore, OperatorStore};
+
+/// Access to the keys of minions and operators without blocking the runtime.
+#[derive(Debug, Clone)]
+pub struct KeyAccess {
+    minions: Arc<KeyStore>,
+    operators: Arc<OperatorStore>,
+    context: Context,
+}
+
+impl KeyAccess {
+    /// Creates access to both stores; the blocking calls are tasks of `context`.
+    pub fn new(minions: KeyStore, operators: OperatorStore, context: Context) -> Self {
+        Self {
+            minions: Arc::new(minions),
+            operators: Arc::new(operators),
+            context,
+        }
+    }
+
+    /// Runs `act` on the store of minions' keys. Returns none when `act` panicked, which the runtime
+    /// logs.
+    ///
+    /// # Cancel safety
+    /// An `act` that has begun is finished when the future is dropped.
+    pub async fn with_minions<T: Send + 'static>(
+        &self,
+        act: impl FnOnce(&KeyStore) -> T + Send + 'static,
+    ) -> Option<T> {
+        let minions = Arc::clone(&self.minions);
+        self.context
+            .spawn_blocking(move || act(&minions))
+            .await
+            .ok()
+    }
+
+    /// Whether `identity` is the accepted key of the minion `id` now.
+    ///
+    /// # Cancel safety
+    /// Nothing is changed.
+    pub async fn is_accepted(&self, id: &MinionId, identity: PublicIdentity) -> bool {
+        let asked = id.clone();
+        let known = self.with_minions(move |keys| keys.lookup(&asked)).await;
+        known.flatten() == Some((KeyState::Accepted, identity.0))
+    }
+
+    /// Returns the key of the operator `name`.
+    ///
+    /// # Cancel safety
+    /// Nothing is changed.
+    pub async fn operator(&self, name: &str) -> Option<[u8; 32]> {
+        let (operators, name) = (Arc::clone(&self.operators), name.to_owned());
+        let found = self.context.spawn_blocking(move || operators.lookup(&name));
+        found.await.ok().flatten()
+    }
+}

@@ -1,0 +1,188 @@
+//! The state of a running master, and which part of the master works on which piece of it.
+
+use std::sync::Arc;
+
+use saline_config::MasterConfig;
+use saline_protocol::channel::Identity;
+use saline_protocol::transport::{Context, Counters, Publisher};
+
+use crate::admission::{AdmissionControl, AdmissionSettings};
+use crate::auth_event_limiter::AuthEventLimiter;
+use crate::error::MasterError;
+use crate::events::Events;
+use crate::jobs::{JobStore, NextExpiry};
+use crate::keys::{KeyAccess, KeyStore, OperatorStore, Policy, root_key};
+use crate::maintenance::Maintenance;
+use crate::publisher::MinionPublisher;
+use crate::sessions::Sessions;
+use crate::verbs::{JobQueries, KeyVerbs, MinionVerbs, OperatorVerbs, PublishVerb};
+use crate::wire_time::milliseconds;
+
+/// The stores of a master, which are opened before it serves.
+#[derive(Debug)]
+pub(crate) struct Stores {
+    keys: KeyStore,
+    operators: OperatorStore,
+    jobs: JobStore,
+}
+
+impl Stores {
+    /// Opens the key stores and the job store. Blocks on the disk.
+    pub(crate) fn open(config: &MasterConfig, context: &Context) -> Result<Self, MasterError> {
+        let keys = KeyStore::open(&config.paths.pki_dir, context.clock)?;
+        let operators = OperatorStore::open(&config.paths.pki_dir, root_key(config)?)?;
+        let jobs = JobStore::open(&config.job_store(), context.clock)?;
+        Ok(Self {
+            keys,
+            operators,
+            jobs,
+        })
+    }
+}
+
+/// The state of a running master. Its fields are private: each part gets clones of the pieces that
+/// it needs.
+#[derive(Debug)]
+pub(crate) struct MasterState {
+    config: MasterConfig,
+    context: Context,
+    identity: Arc<Identity>,
+    keys: KeyAccess,
+    jobs: Arc<JobStore>,
+    next_expiry: NextExpiry,
+    sessions: Arc<Sessions>,
+    publisher: MinionPublisher,
+    events: Events,
+}
+
+impl MasterState {
+    /// Starts the event bus over `bus` and the publication to minions over `publishers`, which are
+    /// indexed by listener.
+    pub(crate) fn start(
+        config: MasterConfig,
+        identity: Arc<Identity>,
+        stores: Stores,
+        publishers: Vec<Arc<dyn Publisher>>,
+        bus: Arc<dyn Publisher>,
+        context: &Context,
+    ) -> Result<Self, MasterError> {
+        let sessions = Arc::new(Sessions::new(
+            context.clock,
+            config.heartbeat_interval,
+            config.max_pending_keys,
+        ));
+        Ok(Self {
+            publisher: MinionPublisher::start(publishers, Arc::clone(&sessions), context)?,
+            events: Events::start(bus, context),
+            keys: KeyAccess::new(stores.keys, stores.operators, context.clone()),
+            jobs: Arc::new(stores.jobs),
+            // Due at once: jobs may have expired while the master was down.
+            next_expiry: NextExpiry::default(),
+            context: context.clone(),
+            sessions,
+            identity,
+            config,
+        })
+    }
+
+    /// Returns the sessions of all peers.
+    pub(crate) fn sessions(&self) -> &Arc<Sessions> {
+        &self.sessions
+    }
+
+    /// Returns the part that decides which peers are let in.
+    pub(crate) fn admission(&self) -> AdmissionControl {
+        let config = &self.config;
+        AdmissionControl {
+            settings: AdmissionSettings {
+                policy: Policy {
+                    auto_accept: config.auto_accept,
+                    open_mode: config.open_mode,
+                    max_pending: config.max_pending_keys,
+                },
+                max_minions: config.max_minions,
+                heartbeat_ms: milliseconds(config.heartbeat_interval),
+                max_message: config.max_message_size as u64,
+            },
+            clock: self.context.clock,
+            keys: self.keys.clone(),
+            sessions: Arc::clone(&self.sessions),
+            publisher: self.publisher.clone(),
+            limiter: AuthEventLimiter::new(self.context.clock),
+            events: self.events.clone(),
+        }
+    }
+
+    /// Returns the part that carries out the requests of minions.
+    pub(crate) fn minion_verbs(&self) -> MinionVerbs {
+        MinionVerbs {
+            clock: self.context.clock,
+            heartbeat_ms: milliseconds(self.config.heartbeat_interval),
+            identity: Arc::clone(&self.identity),
+            jobs: Arc::clone(&self.jobs),
+            sessions: Arc::clone(&self.sessions),
+            publisher: self.publisher.clone(),
+            events: self.events.clone(),
+        }
+    }
+
+    /// Returns the part that carries out the requests of operators.
+    pub(crate) fn operator_verbs(&self) -> OperatorVerbs {
+        OperatorVerbs {
+            publish: PublishVerb {
+                clock: self.context.clock,
+                job_ttl: milliseconds(self.config.job_ttl),
+                identity: Arc::clone(&self.identity),
+                keys: self.keys.clone(),
+                sessions: Arc::clone(&self.sessions),
+                jobs: Arc::clone(&self.jobs),
+                next_expiry: self.next_expiry.clone(),
+                publisher: self.publisher.clone(),
+                events: self.events.clone(),
+            },
+            queries: JobQueries {
+                clock: self.context.clock,
+                max_message: self.config.max_message_size,
+                jobs: Arc::clone(&self.jobs),
+                sessions: Arc::clone(&self.sessions),
+            },
+            keys: KeyVerbs {
+                master: self.identity.public(),
+                keys: self.keys.clone(),
+                jobs: Arc::clone(&self.jobs),
+                sessions: Arc::clone(&self.sessions),
+                publisher: self.publisher.clone(),
+                events: self.events.clone(),
+            },
+        }
+    }
+
+    /// Returns the part that expires offers, forgets silent sessions and prunes old jobs.
+    pub(crate) fn maintenance(&self) -> Maintenance {
+        Maintenance {
+            clock: self.context.clock,
+            keep_jobs: milliseconds(self.config.keep_jobs),
+            jobs: Arc::clone(&self.jobs),
+            next_expiry: self.next_expiry.clone(),
+            sessions: Arc::clone(&self.sessions),
+            events: self.events.clone(),
+        }
+    }
+
+    /// Logs how much the master holds, for SIGUSR1.
+    pub(crate) fn report(&self, counters: &Counters) {
+        tracing::warn!(
+            "report: {} minions, {} sessions, epoch {:?}, {} tasks",
+            self.sessions.minions(),
+            self.sessions.len(),
+            self.publisher.current(),
+            self.context.tracker.len()
+        );
+        tracing::warn!("report: transports: {counters}");
+    }
+
+    /// Closes the job store when everything else has ended.
+    pub(crate) async fn close(&self) {
+        self.jobs.close().await;
+    }
+}

@@ -1,0 +1,148 @@
+//! `Publish`: resolves the target, commits the job with its offers, and publishes it.
+
+use std::sync::Arc;
+
+use saline_protocol::channel::Identity;
+use saline_protocol::channel::publication::sign_job;
+use saline_protocol::message::{
+    Job, MasterTime, MinionId, OfferState, OperatorReply, PackedArguments, Published, RequestId,
+    decode, encode,
+};
+use saline_protocol::target::{CompiledTarget, Target};
+use saline_protocol::transport::Clock;
+
+use crate::events::Events;
+use crate::jobs::{Committed, JobStore, NextExpiry, StoreError};
+use crate::keys::{KeyAccess, KeyStore};
+use crate::publisher::MinionPublisher;
+use crate::sessions::Sessions;
+use crate::wire_time::master_time;
+
+/// Publishes jobs.
+#[derive(Debug)]
+pub struct PublishVerb {
+    pub(crate) clock: Clock,
+    /// How long minions may take to begin a job, in milliseconds.
+    pub(crate) job_ttl: u64,
+    pub(crate) identity: Arc<Identity>,
+    pub(crate) keys: KeyAccess,
+    pub(crate) sessions: Arc<Sessions>,
+    pub(crate) jobs: Arc<JobStore>,
+    pub(crate) next_expiry: NextExpiry,
+    pub(crate) publisher: MinionPublisher,
+    pub(crate) events: Events,
+}
+
+/// The fields of the request `Publish`.
+#[derive(Debug)]
+pub(super) struct PublishRequest {
+    pub(super) request_id: RequestId,
+    pub(super) target: Target,
+    pub(super) fun: String,
+    pub(super) arg: PackedArguments,
+    pub(super) user: String,
+}
+
+/// The accepted minions that a target includes, and the names in a list that have no key.
+struct Resolved {
+    minions: Vec<(MinionId, OfferState)>,
+    unknown: Vec<String>,
+}
+
+impl PublishVerb {
+    pub(super) async fn carry_out(
+        &self,
+        request: PublishRequest,
+    ) -> Result<OperatorReply, StoreError> {
+        let target = match request.target.compile() {
+            Ok(target) => target,
+            Err(error) => return Ok(OperatorReply::BadTarget(error.to_string())),
+        };
+        let accepted = match self.keys.with_minions(KeyStore::accepted_ids).await {
+            Some(Ok(ids)) => ids,
+            Some(Err(error)) => return Ok(OperatorReply::Failed(error.to_string())),
+            None => return Ok(OperatorReply::Failed("the key store failed".to_owned())),
+        };
+        let Resolved { minions, unknown } = self.resolve(&target, &accepted);
+        let target = target.into_target();
+        if minions.is_empty() {
+            let (user, fun) = (request.user, request.fun);
+            tracing::info!(
+                "user {user} asked for {fun} on {:?}: no minion matched",
+                target.expression
+            );
+            return Ok(OperatorReply::Published(Published {
+                jid: None,
+                expires: 0,
+                minions,
+                unknown,
+            }));
+        }
+        let created = master_time(self.clock);
+        let job = Job {
+            jid: self.jobs.next_jid(),
+            target,
+            fun: request.fun,
+            arg: request.arg,
+            user: request.user,
+            created,
+            expires: MasterTime::saturating_add(created, self.job_ttl),
+        };
+        let reply = OperatorReply::Published(Published {
+            jid: Some(job.jid.clone()),
+            expires: job.expires,
+            minions: minions.clone(),
+            unknown,
+        });
+        let committed = self
+            .jobs
+            .publish(&job, request.request_id, minions.clone(), encode(&reply))
+            .await?;
+        if let Committed::Before(earlier) = committed {
+            return Ok(decode(&earlier).unwrap_or_else(|_| {
+                OperatorReply::Failed("a stored reply is damaged".to_owned())
+            }));
+        }
+        self.announce(job, minions).await;
+        Ok(reply)
+    }
+
+    fn resolve(&self, target: &CompiledTarget, accepted: &[MinionId]) -> Resolved {
+        let has_key = |name: &&String| accepted.iter().any(|id| id.as_str() == name.as_str());
+        let unknown = target.listed().iter().filter(|name| !has_key(name));
+        let minions = accepted.iter().filter(|id| target.matches(id)).map(|id| {
+            let state = match self.sessions.alive(id) {
+                Some(_) => OfferState::Offered,
+                None => OfferState::NotConnected,
+            };
+            (id.clone(), state)
+        });
+        Resolved {
+            unknown: unknown.cloned().collect(),
+            minions: minions.collect(),
+        }
+    }
+
+    /// Fires the event of a committed job, and sends the job to the connected minions.
+    async fn announce(&self, job: Job, minions: Vec<(MinionId, OfferState)>) {
+        self.next_expiry.note(job.expires);
+        let offered = minions
+            .iter()
+            .filter(|(_, state)| *state == OfferState::Offered);
+        let connected: Vec<MinionId> = offered.map(|(id, _)| id.clone()).collect();
+        tracing::info!(
+            "job {}: user {} published {} to {:?} for {} minions, {} of them connected",
+            job.jid,
+            job.user,
+            job.fun,
+            job.target.expression,
+            minions.len(),
+            connected.len()
+        );
+        self.events.job_new(&job, &minions).await;
+        if !connected.is_empty() {
+            let signed = sign_job(&self.identity, job);
+            self.publisher.job(signed, connected).await;
+        }
+    }
+}

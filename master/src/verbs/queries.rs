@@ -1,0 +1,78 @@
+//! The verbs that read jobs and returns.
+
+use std::sync::Arc;
+
+use saline_protocol::channel::record::OVERHEAD;
+use saline_protocol::message::{Jid, JobSummary, MinionId, OfferState, OperatorReply, ReturnsPage};
+use saline_protocol::transport::Clock;
+
+use crate::jobs::{JobStore, StoreError};
+use crate::sessions::Sessions;
+use crate::wire_time::master_time;
+
+/// The bytes of a message that a page of returns leaves free for its seal and its other fields.
+const BESIDE_PAGE: usize = OVERHEAD + 4096;
+
+/// Answers questions about jobs and returns.
+#[derive(Debug)]
+pub struct JobQueries {
+    pub(crate) clock: Clock,
+    /// The largest message in bytes.
+    pub(crate) max_message: usize,
+    pub(crate) jobs: Arc<JobStore>,
+    pub(crate) sessions: Arc<Sessions>,
+}
+
+impl JobQueries {
+    pub(super) async fn returns(
+        &self,
+        jid: &Jid,
+        after: Option<MinionId>,
+    ) -> Result<OperatorReply, StoreError> {
+        let page_bytes = self.max_message.saturating_sub(BESIDE_PAGE) / 2;
+        let Some(page) = self.jobs.returns(jid, after, page_bytes).await? else {
+            return Ok(OperatorReply::NoSuchJob);
+        };
+        let is_silent = |(id, state): &&(MinionId, OfferState)| {
+            matches!(state, OfferState::Offered | OfferState::Running)
+                && self.sessions.alive(id).is_none()
+        };
+        let silent = page.states.iter().filter(is_silent);
+        Ok(OperatorReply::Returns(ReturnsPage {
+            silent: silent.map(|(id, _)| id.clone()).collect(),
+            returns: page.returns,
+            more: page.more,
+            states: page.states,
+            clock: master_time(self.clock),
+            expires: page.expires,
+        }))
+    }
+
+    pub(super) async fn list(
+        &self,
+        limit: u32,
+        before: Option<Jid>,
+    ) -> Result<OperatorReply, StoreError> {
+        let jobs = self.jobs.list(limit, before).await?;
+        Ok(OperatorReply::Jobs(jobs))
+    }
+
+    pub(super) async fn lookup(&self, jid: &Jid) -> Result<OperatorReply, StoreError> {
+        let (Some(job), Some(minions)) = (self.jobs.job(jid).await?, self.jobs.states(jid).await?)
+        else {
+            return Ok(OperatorReply::NoSuchJob);
+        };
+        Ok(OperatorReply::Job(JobSummary { job, minions }))
+    }
+
+    /// Lists the jobs that each connected minion runs, by its last heartbeat.
+    pub(super) fn running(&self) -> OperatorReply {
+        let sessions = self.sessions.all_alive();
+        let mut running: Vec<_> = sessions
+            .iter()
+            .filter_map(|session| Some((session.principal.minion()?.clone(), session.running())))
+            .collect();
+        running.sort();
+        OperatorReply::Running(running)
+    }
+}

@@ -1,0 +1,262 @@
+//! Authenticates at a master: makes sessions until one is accepted.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use saline_config::MinionConfig;
+use saline_protocol::channel::{ChannelError, Credentials, Established, Session, establish};
+use saline_protocol::message::{Admission, Class, MinionReply, PendingRequest, Welcome};
+use saline_protocol::transport::{Backoff, Clock, ErrorKind, jitter};
+
+use super::connect::Connected;
+use super::connection_state::{ConnectionState, CurrentState};
+use super::master_session::MasterSession;
+use super::trust::{Distrust, PinnedMaster};
+
+/// How long a handshake, or a poll, may take.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// After this many failures in a row to reach the master, the minion connects anew.
+const MOST_UNREACHED: u32 = 5;
+
+/// The longest delay of a refused minion, unless `acceptance_wait_time_max` is set.
+const REFUSED_MAX: Duration = Duration::from_secs(300);
+
+/// The shortest delay after a master with another key.
+const WRONG_MASTER_FIRST: Duration = Duration::from_secs(5);
+
+/// The delays between attempts, each at its beginning.
+#[derive(Debug, Clone)]
+struct Delays {
+    reconnect: Backoff,
+    refused: Backoff,
+    wrong_master: Backoff,
+    /// Between polls of a pending key, at first and at most.
+    poll: (Duration, Duration),
+}
+
+impl Delays {
+    fn of(config: &MinionConfig) -> Self {
+        let (first, most) = (config.acceptance_wait, config.acceptance_wait_max);
+        Self {
+            reconnect: Backoff::new(config.reconnect_first, config.reconnect_max),
+            refused: Backoff::new(first, if most.is_zero() { REFUSED_MAX } else { most }),
+            wrong_master: Backoff::new(WRONG_MASTER_FIRST.min(first), REFUSED_MAX),
+            poll: (first, most.max(first)),
+        }
+    }
+}
+
+/// Makes accepted sessions with the master.
+#[derive(Debug)]
+pub struct Authenticator {
+    credentials: Credentials,
+    master: PinnedMaster,
+    delays: Delays,
+    state: CurrentState,
+    clock: Clock,
+}
+
+/// Why a session was not made.
+enum HandshakeError {
+    Distrust(Distrust),
+    Channel(ChannelError),
+}
+
+impl From<Distrust> for HandshakeError {
+    fn from(distrust: Distrust) -> Self {
+        Self::Distrust(distrust)
+    }
+}
+
+impl Authenticator {
+    /// Creates an authenticator that shows its progress in `state`.
+    pub fn new(
+        config: &MinionConfig,
+        credentials: Credentials,
+        state: CurrentState,
+        clock: Clock,
+    ) -> Self {
+        let finger = config.master_finger.clone();
+        Self {
+            credentials,
+            master: PinnedMaster::new(config.master_identity(), finger),
+            delays: Delays::of(config),
+            state,
+            clock,
+        }
+    }
+
+    /// Returns the fingerprint of the minion's key.
+    pub fn fingerprint(&self) -> String {
+        self.credentials.identity.public().fingerprint()
+    }
+
+    /// Makes sessions until one is accepted, however long that takes. Returns none when the master
+    /// can no longer be reached over this connection.
+    ///
+    /// # Cancel safety
+    /// When the future is dropped there is no session.
+    pub async fn authenticate(&self, connected: &Connected) -> Option<Arc<MasterSession>> {
+        let Delays {
+            mut reconnect,
+            mut refused,
+            mut wrong_master,
+            ..
+        } = self.delays.clone();
+        let mut unreached = 0;
+        loop {
+            // A refused minion stays visible as refused while it tries again.
+            if !matches!(
+                self.state.get(),
+                ConnectionState::Refused(_) | ConnectionState::WrongMaster
+            ) {
+                let to = connected.endpoint.to_string();
+                self.state.set(ConnectionState::Authenticating(to));
+            }
+            let delay = match self.handshake(connected).await {
+                Ok((session, Admission::Accepted(welcome))) => {
+                    return Some(self.accepted(connected, session, welcome));
+                }
+                Ok((session, Admission::Pending)) => {
+                    match self.await_acceptance(connected, &session).await {
+                        Some(welcome) => return Some(self.accepted(connected, session, welcome)),
+                        None => reconnect.next_delay(),
+                    }
+                }
+                Ok((_, refusal)) => {
+                    self.log_refusal(&refusal);
+                    refused.next_delay()
+                }
+                Err(HandshakeError::Distrust(Distrust(why))) => {
+                    self.log_distrust(&why);
+                    wrong_master.next_delay()
+                }
+                Err(HandshakeError::Channel(ChannelError::Busy { after })) => {
+                    tracing::debug!("the master is busy for {} ms", after.as_millis());
+                    after + jitter(after)
+                }
+                Err(HandshakeError::Channel(error)) => {
+                    tracing::warn!("cannot authenticate at {}: {error}", connected.endpoint);
+                    match error {
+                        ChannelError::Transport(e) if e.kind() == ErrorKind::Closed => return None,
+                        ChannelError::Transport(_) => unreached += 1,
+                        _ => {}
+                    }
+                    if unreached >= MOST_UNREACHED {
+                        return None;
+                    }
+                    reconnect.next_delay()
+                }
+            };
+            self.clock.pause(delay).await;
+        }
+    }
+
+    /// Makes a session, and pins the master at the first contact.
+    async fn handshake(&self, at: &Connected) -> Result<(Session, Admission), HandshakeError> {
+        let trust = self.master.trust()?;
+        let deadline = self.clock.after(HANDSHAKE_TIMEOUT);
+        let made = establish(at.client.as_ref(), &self.credentials, &trust, deadline).await;
+        let Established {
+            session,
+            answer,
+            master,
+        } = made.map_err(|error| match error {
+            ChannelError::WrongMaster { expected, found } => {
+                self.master.explain_other_key(&expected, &found).into()
+            }
+            error => HandshakeError::Channel(error),
+        })?;
+        self.master.pin(&trust, &master);
+        Ok((session, answer))
+    }
+
+    /// Polls until the key is accepted. Returns none when the session is gone or the key is refused:
+    /// a new handshake shows which.
+    async fn await_acceptance(&self, at: &Connected, session: &Session) -> Option<Welcome> {
+        if self.state.set(ConnectionState::Pending) {
+            tracing::warn!(
+                "the master has not accepted this minion's key yet: on the master, run \
+                 `saline-key -a {}`; the fingerprint is {}",
+                self.credentials.id,
+                self.fingerprint()
+            );
+        }
+        let (mut delay, most) = self.delays.poll;
+        loop {
+            self.clock.pause(delay).await;
+            delay = (delay * 2).min(most);
+            let deadline = self.clock.after(HANDSHAKE_TIMEOUT);
+            let (client, poll) = (at.client.as_ref(), &PendingRequest::Poll);
+            let answer = session
+                .ask::<_, MinionReply>(client, Class::Event, poll, deadline)
+                .await;
+            match answer {
+                Ok(MinionReply::Auth(Admission::Accepted(welcome))) => return Some(welcome),
+                Ok(MinionReply::Auth(Admission::Pending)) => {
+                    tracing::debug!("the key is not accepted yet");
+                }
+                Ok(MinionReply::Busy { after_ms }) => {
+                    let after = Duration::from_millis(u64::from(after_ms));
+                    self.clock.pause(after).await;
+                }
+                Err(ChannelError::Transport(error)) if error.kind() != ErrorKind::Closed => {
+                    tracing::debug!("the master does not answer: {error}");
+                }
+                Err(ChannelError::Busy { after }) => self.clock.pause(after).await,
+                Ok(_) | Err(_) => return None,
+            }
+        }
+    }
+
+    fn accepted(&self, at: &Connected, session: Session, welcome: Welcome) -> Arc<MasterSession> {
+        let text = format!("session {} over {}", session.id(), at.endpoint);
+        tracing::info!("accepted by the master, {text}");
+        self.state.set(ConnectionState::Connected(text));
+        let client = Arc::clone(&at.client);
+        Arc::new(MasterSession::new(
+            client,
+            at.endpoint.clone(),
+            session,
+            welcome,
+        ))
+    }
+
+    fn log_refusal(&self, refusal: &Admission) {
+        let (reason, remedy) = match refusal {
+            Admission::Rejected => (
+                "its key is rejected",
+                "on the master, `saline-key -d` with its id and then `saline-key -a` takes it back",
+            ),
+            Admission::Denied => (
+                "another key is known under its id",
+                "if this machine is the right one, remove the old key on the master with \
+                 `saline-key -d` and its id",
+            ),
+            _ => (
+                "the master takes no more minions, or no more pending keys, now",
+                "see max_minions and max_pending_keys on the master",
+            ),
+        };
+        let id = &self.credentials.id;
+        if self.state.set(ConnectionState::Refused(reason)) {
+            tracing::error!(
+                "the master refuses minion {id}: {reason}; {remedy}. The minion keeps asking. Its \
+                 fingerprint is {}",
+                self.fingerprint()
+            );
+        } else {
+            tracing::info!("the master still refuses minion {id}: {reason}");
+        }
+    }
+
+    fn log_distrust(&self, why: &str) {
+        if self.state.set(ConnectionState::WrongMaster) {
+            tracing::error!("{why}. The minion tries again from time to time");
+        } else {
+            tracing::info!("still no trusted master");
+            tracing::debug!("{why}");
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! An accepted session with the master.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use saline_protocol::channel::{ChannelError, Session};
+use saline_protocol::message::{Class, MinionReply, MinionRequest, RefusedVerb, Welcome};
+use saline_protocol::transport::{self, Client, Clock, Endpoint};
+use tokio::sync::OnceCell;
+use tokio_util::sync::CancellationToken;
+
+/// The reason why a session ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// The master does not know the session, or broke the protocol in it.
+    Lost,
+    /// Another minion with the same id took its place.
+    Replaced,
+    /// The minion's key was deleted or rejected.
+    KeyGone,
+}
+
+/// The reason why a request has no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum AskError {
+    /// The session has ended.
+    #[error("the session has ended")]
+    Ended,
+    /// The master is busy, and asks for a delay.
+    #[error("the master is busy")]
+    Busy(Duration),
+    /// The transport failed.
+    #[error(transparent)]
+    Transport(#[from] transport::Error),
+    /// The master refused the request for good.
+    #[error("the master refused the request: {0:?}")]
+    Refused(RefusedVerb),
+}
+
+/// An accepted session with the master.
+#[derive(Debug)]
+pub struct MasterSession {
+    /// The connection that carries the session.
+    pub client: Arc<dyn Client>,
+    /// The master's endpoint.
+    pub endpoint: Endpoint,
+    /// Seals requests and opens replies.
+    pub session: Session,
+    /// What the master said when it accepted the session.
+    pub welcome: Welcome,
+    end: CancellationToken,
+    why: OnceCell<Ended>,
+}
+
+impl MasterSession {
+    /// Wraps a session that the master accepted over `client`.
+    pub fn new(
+        client: Arc<dyn Client>,
+        endpoint: Endpoint,
+        session: Session,
+        welcome: Welcome,
+    ) -> Self {
+        Self {
+            client,
+            endpoint,
+            session,
+            welcome,
+            end: CancellationToken::new(),
+            why: OnceCell::new(),
+        }
+    }
+
+    /// Ends the session; the first reason counts.
+    pub fn end(&self, why: Ended) {
+        // An error means that the session had ended already.
+        let _ = self.why.set(why);
+        self.end.cancel();
+    }
+
+    /// Waits until the session has ended, and returns the reason.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when the future is dropped.
+    pub async fn ended(&self) -> Ended {
+        self.end.cancelled().await;
+        self.why.get().copied().unwrap_or(Ended::Lost)
+    }
+
+    /// Says goodbye to the master and closes the connection.
+    ///
+    /// # Cancel safety
+    /// A shutdown that was begun goes on.
+    pub async fn leave(&self, within: Duration) {
+        if let Err(error) = self
+            .ask(Class::Event, &MinionRequest::Goodbye, within)
+            .await
+        {
+            tracing::debug!("the master was not told goodbye: {error}");
+        }
+        // An error means that requests or publications were cut, which no longer matters.
+        let _ = self.client.shutdown(within).await;
+    }
+
+    /// Sends a request and waits for the reply, at most for `within`. A reply that says that the
+    /// session is over ends it.
+    ///
+    /// # Errors
+    /// See [`AskError`].
+    ///
+    /// # Cancel safety
+    /// What was sent may still be carried out.
+    pub async fn ask(
+        &self,
+        class: Class,
+        request: &MinionRequest,
+        within: Duration,
+    ) -> Result<MinionReply, AskError> {
+        if self.end.is_cancelled() {
+            return Err(AskError::Ended);
+        }
+        let deadline = Clock.after(within);
+        let answer = self
+            .session
+            .ask::<_, MinionReply>(self.client.as_ref(), class, request, deadline)
+            .await;
+        let why = match answer {
+            Ok(MinionReply::Refused(RefusedVerb::Replaced)) => Ended::Replaced,
+            Ok(MinionReply::Refused(RefusedVerb::KeyGone)) => Ended::KeyGone,
+            Ok(MinionReply::Refused(verb)) => return Err(AskError::Refused(verb)),
+            Ok(MinionReply::Busy { after_ms }) => {
+                return Err(AskError::Busy(Duration::from_millis(u64::from(after_ms))));
+            }
+            Ok(reply) => return Ok(reply),
+            Err(ChannelError::Busy { after }) => return Err(AskError::Busy(after)),
+            Err(ChannelError::Transport(error)) => return Err(AskError::Transport(error)),
+            Err(error) => {
+                tracing::info!("session {} has ended: {error}", self.session.id());
+                Ended::Lost
+            }
+        };
+        self.end(why);
+        Err(AskError::Ended)
+    }
+}

@@ -1,0 +1,103 @@
+//! Runs the function of a job on the calling thread, and spools its return.
+
+use std::io::Write;
+
+use saline_protocol::message::{Arguments, Job, Packed, PackedArguments, Return, Value};
+
+use crate::executor::RunningJob;
+use crate::host::Host;
+use crate::modules::{Failure, Modules, Outcome};
+use crate::oversize_output;
+use crate::spool::{BeginError, Spool};
+
+/// The end of a job that got a thread.
+#[derive(Debug, PartialEq, Eq)]
+pub enum JobEnd {
+    /// Its return is spooled, with this retcode.
+    Spooled(i64),
+    /// The job was run before; nothing was done.
+    Seen,
+}
+
+/// Notes in the spool that the job begins, runs its function, and spools the return.
+pub fn run_job(modules: &Modules, host: &Host, spool: &Spool, job: &Job) -> JobEnd {
+    match spool.begin(job) {
+        Ok(()) => {}
+        Err(BeginError::Seen) => return JobEnd::Seen,
+        Err(BeginError::Io(error)) => {
+            tracing::error!("job {}: not run: {error}", job.jid);
+            let why = format!("not run: the minion could not write to its spool: {error}");
+            return refuse_job(spool, job, &why);
+        }
+    }
+    let entered = host.running.enter(RunningJob::of(job));
+    let outcome = match job.arg.unpack() {
+        Ok(arguments) => modules.call(&job.fun, arguments, host),
+        Err(error) => Failure::Invocation(error.to_string()).outcome(&job.fun, ""),
+    };
+    let returned = make_return(host, job, outcome);
+    let retcode = returned.retcode;
+    spool.finish(returned);
+    // After the return is spooled, so that every heartbeat either lists the job or finds its return.
+    drop(entered);
+    JobEnd::Spooled(retcode)
+}
+
+/// Spools a return that says why the job was not run.
+pub fn refuse_job(spool: &Spool, job: &Job, why: &str) -> JobEnd {
+    let outcome = Failure::Execution(why.to_owned()).outcome(&job.fun, "");
+    let retcode = outcome.retcode;
+    spool.refuse(
+        job.expires,
+        build(job, retcode, Packed::pack(&outcome.value)),
+    );
+    JobEnd::Spooled(retcode)
+}
+
+fn build(job: &Job, retcode: i64, payload: Packed) -> Return {
+    Return {
+        jid: job.jid.clone(),
+        fun: job.fun.clone(),
+        fun_args: job.arg.clone(),
+        retcode,
+        success: retcode == 0,
+        payload,
+    }
+}
+
+/// Makes the return. When it is too large to be sent, stores it in a file and makes a return that
+/// names the file.
+fn make_return(host: &Host, job: &Job, outcome: Outcome) -> Return {
+    let Outcome { value, retcode } = outcome;
+    let payload = Packed::pack(&value);
+    // Freed early: it may be large, and the packed copy exists now.
+    drop(value);
+    let arguments = job.arg.as_packed().as_bytes().len() + job.fun.len();
+    let limit = host.max_payload();
+    if payload.as_bytes().len() + arguments <= limit {
+        return build(job, retcode, payload);
+    }
+    let size = payload.as_bytes().len();
+    let kept = oversize_output::create(&host.cache_dir, "msgpack")
+        .and_then(|(mut file, path)| file.write_all(payload.as_bytes()).map(|()| path));
+    let stored = match kept {
+        Ok(path) => format!("it is stored, as MessagePack, in {}", path.display()),
+        Err(error) => format!("it could not be stored: {error}"),
+    };
+    let most = limit.saturating_sub(arguments);
+    let why = format!("the return of {size} bytes is above the limit of {most} bytes; {stored}");
+    let outcome = Failure::Invocation(why).outcome(&job.fun, "");
+    let mut returned = build(job, outcome.retcode, Packed::pack(&outcome.value));
+    if arguments + returned.payload.as_bytes().len() > limit {
+        returned.fun_args = no_arguments();
+    }
+    returned
+}
+
+fn no_arguments() -> PackedArguments {
+    Arguments {
+        positional: vec![Value::from("(arguments too large to be returned)")],
+        named: Vec::new(),
+    }
+    .pack()
+}

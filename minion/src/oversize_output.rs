@@ -1,0 +1,66 @@
+//! Files under `cachedir/output` with outputs that were too large to be sent.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use saline_protocol::transport::Clock;
+
+/// How long a file is kept.
+const KEPT: Duration = Duration::from_secs(24 * 3600);
+
+fn folder(cache_dir: &Path) -> PathBuf {
+    cache_dir.join("output")
+}
+
+/// Creates a file. Its name is made of the minion's own numbers: no text from the network is part of
+/// a path.
+///
+/// # Errors
+/// When the file cannot be created.
+pub fn create(cache_dir: &Path, extension: &str) -> io::Result<(File, PathBuf)> {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    let folder = folder(cache_dir);
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(&folder)?;
+    let now = Clock
+        .wall()
+        .duration_since(std::time::UNIX_EPOCH)
+        .unwrap_or_default();
+    let path = folder.join(format!(
+        "{}-{}-{}.{extension}",
+        now.as_millis(),
+        std::process::id(),
+        NUMBER.fetch_add(1, Ordering::Relaxed)
+    ));
+    let file = std::fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&path)?;
+    Ok((file, path))
+}
+
+/// Removes the files that are older than a day.
+pub fn sweep(cache_dir: &Path) {
+    let Ok(entries) = std::fs::read_dir(folder(cache_dir)) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        let age = entry
+            .metadata()
+            .and_then(|data| data.modified())
+            .ok()
+            .and_then(|modified| Clock.wall().duration_since(modified).ok());
+        if age.is_some_and(|age| age > KEPT)
+            && let Err(error) = std::fs::remove_file(entry.path())
+        {
+            tracing::warn!("cannot remove {}: {error}", entry.path().display());
+        }
+    }
+}

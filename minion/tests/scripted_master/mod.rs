@@ -1,0 +1,354 @@
+//! A master whose replies a test prescribes, and that records the requests.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use saline_config::{MinionConfig, Paths};
+use saline_inproc::InProc;
+use saline_minion::Minion;
+use saline_minion::modules::Modules;
+use saline_protocol::channel::noise::{HalfOpen, Responder, SplitKeys};
+use saline_protocol::channel::publication::{Body, PublicationKey, topic_all, topic_of};
+use saline_protocol::channel::record::ResponderRecords;
+use saline_protocol::channel::{Identity, NoiseKey};
+use saline_protocol::message::{
+    Admission, Arguments, GroupKeyMaterial, Header, HeartbeatReply, Jid, Job, Kind, MinionId,
+    MinionReply, MinionRequest, PublicationAddress, Refusal, Return, ReturnVerdict, SessionId,
+    SignedJob, Value, Welcome, decode, encode, refusal,
+};
+use saline_protocol::target::Target;
+use saline_protocol::transport::{
+    Clock, Context, Endpoint, HostPort, Publisher, Registry, Requests, ServeAt,
+};
+use tokio_util::sync::CancellationToken;
+
+/// How long a test waits for anything before it fails.
+const TEST_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The time of this master.
+pub const NOW: u64 = 1_000_000;
+
+pub struct ScriptedMaster {
+    pub identity: Arc<Identity>,
+    responder: Responder,
+    publisher: Mutex<Option<Arc<dyn Publisher>>>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    half_open: HashMap<SessionId, HalfOpen>,
+    records: Option<(SessionId, ResponderRecords)>,
+    sessions: usize,
+    said: Vec<MinionRequest>,
+    answers: VecDeque<MinionReply>,
+    pending: Vec<SignedJob>,
+    counter: u64,
+    last_all: u64,
+    last_own: u64,
+}
+
+fn material(last_number: u64) -> GroupKeyMaterial {
+    GroupKeyMaterial {
+        epoch: 7,
+        key: [7; 32],
+        last_number,
+    }
+}
+
+pub fn job(number: u64, fun: &str, positional: &[Value]) -> Job {
+    let arguments = Arguments {
+        positional: positional.to_vec(),
+        named: Vec::new(),
+    };
+    Job {
+        jid: Jid::parse(&format!("20261121{number:012}")).unwrap(),
+        target: Target::glob("*"),
+        fun: fun.into(),
+        arg: arguments.pack(),
+        user: "root".into(),
+        created: NOW,
+        expires: NOW + 60_000,
+    }
+}
+
+impl ScriptedMaster {
+    pub async fn start(registry: &Registry) -> Arc<Self> {
+        let identity = Arc::new(Identity::generate().unwrap());
+        let noise = NoiseKey::generate().unwrap();
+        let master = Arc::new(Self {
+            responder: Responder::new(Arc::clone(&identity), noise, None),
+            identity,
+            publisher: Mutex::default(),
+            state: Mutex::default(),
+        });
+        let transport = registry.get("inproc").unwrap();
+        let at = ServeAt {
+            requests: Endpoint::network("inproc", HostPort::new("master", 4506)),
+            publications: None,
+        };
+        let context = Context::default();
+        let server = transport.serve(at, context.clone()).await.unwrap();
+        *master.publisher.lock().unwrap() = Some(server.publisher);
+        let serving = Arc::clone(&master);
+        context.spawn(async move { serving.serve(server.requests).await });
+        master
+    }
+
+    async fn serve(&self, mut requests: Box<dyn Requests>) {
+        while let Some(request) = requests.next().await {
+            let answer = self.answer(&request.payload);
+            request.reply.send(answer).unwrap();
+        }
+    }
+
+    fn answer(&self, payload: &[u8]) -> Bytes {
+        let (mut header, body) = Header::decode(payload).unwrap();
+        let asked = header;
+        let mut state = self.state.lock().unwrap();
+        let welcome = Admission::Accepted(Welcome {
+            clock: NOW,
+            heartbeat_ms: 100,
+            max_message: 64 * 1024 * 1024,
+            publications: PublicationAddress::SameConnection,
+            group: Some(material(state.last_all)),
+        });
+        match header.kind {
+            Kind::First => {
+                let (half, reply) = self.responder.first(body).unwrap();
+                header.kind = Kind::FirstReply;
+                header.session = SessionId::random().unwrap();
+                state.half_open.insert(header.session, half);
+                header.with_body(&reply)
+            }
+            Kind::FirstFinish => {
+                let half = state.half_open.remove(&header.session).unwrap();
+                let (_, keys) = half.finish(body).unwrap();
+                state.begin(header.session, &keys);
+                header.kind = Kind::Record;
+                header.counter = 0;
+                let records = &state.records.as_ref().unwrap().1;
+                records.seal_reply(&header, &encode(&welcome))
+            }
+            Kind::Resume => {
+                let resuming = self.responder.resume(body).unwrap();
+                header.kind = Kind::ResumeReply;
+                header.session = SessionId::random().unwrap();
+                let (reply, keys) = resuming.reply(&encode(&welcome)).unwrap();
+                state.begin(header.session, &keys);
+                header.with_body(&reply)
+            }
+            _ => {
+                let records = state
+                    .records
+                    .as_mut()
+                    .filter(|(id, _)| *id == asked.session);
+                let Some((_, records)) = records else {
+                    return refusal(Some(&asked), Refusal::UnknownSession);
+                };
+                let plain = records.open_request(&asked, body).unwrap();
+                let reply = state.reply(decode(&plain).unwrap());
+                let records = &state.records.as_ref().unwrap().1;
+                records.seal_reply(&asked, &encode(&reply))
+            }
+        }
+    }
+
+    /// The session is not known any more.
+    pub fn forget_session(&self) {
+        self.state.lock().unwrap().records = None;
+    }
+
+    pub fn sessions(&self) -> usize {
+        self.state.lock().unwrap().sessions
+    }
+
+    /// What the next return is answered; after these, `Stored`.
+    pub fn answer_return(&self, reply: MinionReply) {
+        self.state.lock().unwrap().answers.push_back(reply);
+    }
+
+    /// What `PendingJobs` is answered.
+    pub fn set_pending(&self, jobs: Vec<SignedJob>) {
+        self.state.lock().unwrap().pending = jobs;
+    }
+
+    pub fn sign(&self, job: Job) -> SignedJob {
+        saline_protocol::channel::publication::sign_job(&self.identity, job)
+    }
+
+    /// Publishes to everybody; without `deliver` it is lost on the way.
+    pub async fn to_all(&self, job: SignedJob, deliver: bool) {
+        let frame = {
+            let mut state = self.state.lock().unwrap();
+            state.counter += 1;
+            state.last_all += 1;
+            let key = PublicationKey::group(&material(0));
+            let (counter, number) = (state.counter, state.last_all);
+            key.seal(
+                &topic_all(),
+                SessionId::default(),
+                counter,
+                number,
+                &Body::Job(job),
+            )
+        };
+        if deliver {
+            self.publish(&topic_all(), frame).await;
+        }
+    }
+
+    /// Publishes to one minion.
+    pub async fn to_one(&self, id: &str, job: SignedJob) {
+        let topic = topic_of(&MinionId::parse(id).unwrap());
+        let frame = {
+            let mut state = self.state.lock().unwrap();
+            state.counter += 1;
+            state.last_own += 1;
+            let (session, records) = state.records.as_ref().unwrap();
+            let key = records.publications.key(7);
+            key.seal(
+                &topic,
+                *session,
+                state.counter,
+                state.last_own,
+                &Body::Job(job),
+            )
+        };
+        self.publish(&topic, frame).await;
+    }
+
+    async fn publish(&self, topic: &saline_protocol::transport::Topic, frame: Bytes) {
+        let publisher = self.publisher.lock().unwrap().clone().unwrap();
+        publisher.publish(topic, frame).await.unwrap();
+    }
+
+    /// What it was told, heartbeats aside.
+    pub fn said(&self) -> Vec<MinionRequest> {
+        self.state.lock().unwrap().said.clone()
+    }
+
+    pub fn returns(&self) -> Vec<Return> {
+        let said = self.said().into_iter();
+        said.filter_map(|request| match request {
+            MinionRequest::Return(returned) => Some(returned),
+            _ => None,
+        })
+        .collect()
+    }
+
+    pub async fn wait_for_returns(&self, count: usize) -> Vec<Return> {
+        self.wait("returns", |master| master.returns().len() >= count)
+            .await;
+        self.returns()
+    }
+
+    pub async fn wait(&self, what: &str, mut is_so: impl FnMut(&Self) -> bool) {
+        let deadline = Clock.after(TEST_TIMEOUT);
+        while !is_so(self) {
+            assert!(
+                Clock.now() < deadline,
+                "waited in vain for {what}: {:?}",
+                self.said()
+            );
+            Clock.pause(Duration::from_millis(5)).await;
+        }
+    }
+}
+
+impl State {
+    fn begin(&mut self, id: SessionId, keys: &SplitKeys) {
+        self.records = Some((id, ResponderRecords::new(keys)));
+        self.sessions += 1;
+        self.last_own = 0;
+    }
+
+    fn reply(&mut self, request: MinionRequest) -> MinionReply {
+        let reply = match &request {
+            MinionRequest::Heartbeat { .. } => {
+                return MinionReply::Heartbeat(HeartbeatReply {
+                    clock: NOW,
+                    heartbeat_ms: 100,
+                    epoch: 7,
+                    group: None,
+                    last_all: self.last_all,
+                    last_own: self.last_own,
+                });
+            }
+            MinionRequest::PendingJobs => MinionReply::Jobs(self.pending.clone()),
+            MinionRequest::Return(_) => self
+                .answers
+                .pop_front()
+                .unwrap_or(MinionReply::Verdict(ReturnVerdict::Stored)),
+            _ => MinionReply::Done,
+        };
+        self.said.push(request);
+        reply
+    }
+}
+
+/// A minion of a scripted master.
+pub struct Fixture {
+    pub master: Arc<ScriptedMaster>,
+    pub root: tempfile::TempDir,
+    registry: Registry,
+}
+
+pub struct RunningMinion {
+    pub minion: Arc<Minion>,
+    stop: CancellationToken,
+    serving: tokio::task::JoinHandle<()>,
+}
+
+impl Fixture {
+    pub async fn new() -> Self {
+        let registry = Registry::new().with(InProc::new());
+        Self {
+            master: ScriptedMaster::start(&registry).await,
+            root: tempfile::tempdir().unwrap(),
+            registry,
+        }
+    }
+
+    pub fn config(&self) -> MinionConfig {
+        let mut config = MinionConfig::default();
+        config.paths = Paths::minion().under(self.root.path());
+        config.id = Some(MinionId::parse("m1").unwrap());
+        config.master = vec![HostPort::new("master", 4506)];
+        config.reconnect_first = Duration::from_millis(10);
+        config.reconnect_max = Duration::from_millis(50);
+        config
+    }
+
+    /// Starts the minion, and waits until it has asked what it missed.
+    pub async fn start(&self, config: MinionConfig) -> RunningMinion {
+        let asked = |master: &ScriptedMaster| {
+            let said = master.said();
+            said.iter()
+                .filter(|r| **r == MinionRequest::PendingJobs)
+                .count()
+        };
+        let before = asked(&self.master);
+        let minion = Minion::new(config, &self.registry, Modules::built_in()).unwrap();
+        let stop = CancellationToken::new();
+        let serving = Context::default().spawn(Arc::clone(&minion).serve(stop.clone()));
+        self.master
+            .wait("a minion", |master| asked(master) > before)
+            .await;
+        RunningMinion {
+            minion,
+            stop,
+            serving,
+        }
+    }
+}
+
+impl RunningMinion {
+    pub async fn stop(self) {
+        self.stop.cancel();
+        self.serving.await.unwrap();
+    }
+}

@@ -1,0 +1,177 @@
+//! The tags of the events that a master fires, built and parsed in one place.
+
+use std::fmt;
+
+use super::{Jid, MinionId};
+
+const AUTH: &str = "salt/auth";
+const KEY: &str = "salt/key";
+const PRESENCE_CHANGE: &str = "salt/presence/change";
+const PRESENCE_DUPLICATE: &str = "salt/presence/duplicate";
+const JOB: &str = "salt/job";
+const MINION: &str = "salt/minion";
+
+/// The tag of an event that a master fires. `Display` writes Salt's text, [`parse`](Self::parse)
+/// reads it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum EventTag {
+    /// `salt/auth`: a minion authenticated, or tried to.
+    Auth,
+    /// `salt/key`: an operator changed a key.
+    Key,
+    /// `salt/presence/change`: minions came or went.
+    PresenceChange,
+    /// `salt/presence/duplicate`: two minions use one id.
+    PresenceDuplicate,
+    /// `salt/job/<jid>/…`: a job made progress.
+    Job(Jid, JobEvent),
+    /// `salt/minion/<id>/<rest>`: an event that a minion fired, or that tells of one minion.
+    Minion(MinionId, String),
+}
+
+/// The progress of a job that an event reports.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum JobEvent {
+    /// `new`: the job was published.
+    New,
+    /// `ret/<id>`: the return of this minion is stored.
+    Returned(MinionId),
+    /// `start/<id>`: this minion began the job.
+    Started(MinionId),
+    /// `declined/<id>`: this minion does not match the target.
+    Declined(MinionId),
+    /// `expired/<id>`: this minion did not begin the job in time.
+    Expired(MinionId),
+}
+
+impl EventTag {
+    /// The segments that the tags of every event of `jid` begin with.
+    pub fn below_job(jid: &Jid) -> String {
+        format!("{JOB}/{jid}")
+    }
+
+    /// The segments that the tags of all events of minions begin with.
+    pub fn below_minions() -> &'static str {
+        MINION
+    }
+
+    /// Reads a tag; none when no master of this version fires it.
+    pub fn parse(tag: &str) -> Option<Self> {
+        match tag {
+            AUTH => return Some(Self::Auth),
+            KEY => return Some(Self::Key),
+            PRESENCE_CHANGE => return Some(Self::PresenceChange),
+            PRESENCE_DUPLICATE => return Some(Self::PresenceDuplicate),
+            _ => {}
+        }
+        let below = |prefix: &str| tag.strip_prefix(prefix)?.strip_prefix('/')?.split_once('/');
+        if let Some((jid, rest)) = below(JOB) {
+            return Some(Self::Job(Jid::parse(jid).ok()?, JobEvent::parse(rest)?));
+        }
+        let (id, rest) = below(MINION)?;
+        Some(Self::Minion(MinionId::parse(id).ok()?, rest.to_owned()))
+    }
+}
+
+impl JobEvent {
+    fn parse(rest: &str) -> Option<Self> {
+        if rest == "new" {
+            return Some(Self::New);
+        }
+        let (kind, id) = rest.split_once('/')?;
+        let event = match kind {
+            "ret" => Self::Returned,
+            "start" => Self::Started,
+            "declined" => Self::Declined,
+            "expired" => Self::Expired,
+            _ => return None,
+        };
+        Some(event(MinionId::parse(id).ok()?))
+    }
+}
+
+impl fmt::Display for EventTag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Auth => f.write_str(AUTH),
+            Self::Key => f.write_str(KEY),
+            Self::PresenceChange => f.write_str(PRESENCE_CHANGE),
+            Self::PresenceDuplicate => f.write_str(PRESENCE_DUPLICATE),
+            Self::Job(jid, event) => write!(f, "{JOB}/{jid}/{event}"),
+            Self::Minion(id, rest) => write!(f, "{MINION}/{id}/{rest}"),
+        }
+    }
+}
+
+impl fmt::Display for JobEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::New => f.write_str("new"),
+            Self::Returned(id) => write!(f, "ret/{id}"),
+            Self::Started(id) => write!(f, "start/{id}"),
+            Self::Declined(id) => write!(f, "declined/{id}"),
+            Self::Expired(id) => write!(f, "expired/{id}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_tag_is_written_as_salt_writes_it_and_read_back() {
+        let jid = || Jid::parse("20261121091409931549").unwrap();
+        let id = || MinionId::parse("web1.example.com").unwrap();
+        let job = |event| EventTag::Job(jid(), event);
+        for (tag, text) in [
+            (EventTag::Auth, "salt/auth"),
+            (EventTag::Key, "salt/key"),
+            (EventTag::PresenceChange, "salt/presence/change"),
+            (EventTag::PresenceDuplicate, "salt/presence/duplicate"),
+            (job(JobEvent::New), "salt/job/20261121091409931549/new"),
+            (
+                job(JobEvent::Returned(id())),
+                "salt/job/20261121091409931549/ret/web1.example.com",
+            ),
+            (
+                job(JobEvent::Started(id())),
+                "salt/job/20261121091409931549/start/web1.example.com",
+            ),
+            (
+                job(JobEvent::Declined(id())),
+                "salt/job/20261121091409931549/declined/web1.example.com",
+            ),
+            (
+                job(JobEvent::Expired(id())),
+                "salt/job/20261121091409931549/expired/web1.example.com",
+            ),
+            (
+                EventTag::Minion(id(), "disk/full".into()),
+                "salt/minion/web1.example.com/disk/full",
+            ),
+        ] {
+            assert_eq!(tag.to_string(), text);
+            assert_eq!(EventTag::parse(text), Some(tag));
+        }
+    }
+
+    #[test]
+    fn other_texts_are_no_tags_of_a_master() {
+        for text in [
+            "",
+            "salt",
+            "salt/authentication",
+            "salt/job/20261121091409931549",
+            "salt/job/20261121091409931549/",
+            "salt/job/20261121091409931549/ret",
+            "salt/job/20261121091409931549/ret/a/b",
+            "salt/job/20261121091409931549/later/a",
+            "salt/jobs/20261121091409931549/new",
+            "salt/job/x y/new",
+            "salt/minion/web1",
+        ] {
+            assert_eq!(EventTag::parse(text), None, "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Connecting.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use saline_engine::net::{Candidate, candidates};
+use saline_engine::{Dialer, Lifetime};
+use saline_protocol::transport::{Address, Context, Endpoint, Error, ErrorKind, Result};
+use tokio::sync::Notify;
+
+use crate::pipe::{ClientEndpoint, QuicPipe, lost};
+use crate::runtime::LifetimeRuntime;
+use crate::socket::{self, Icmp};
+use crate::{certificate, options};
+
+/// Connects to one endpoint, over a socket of its own each time.
+#[derive(Debug)]
+pub(crate) struct QuicDialer {
+    config: quinn::ClientConfig,
+    udp_buffer: usize,
+    context: Context,
+}
+
+impl QuicDialer {
+    /// Returns a dialer for `endpoint`, with certificates as `context` asks for them.
+    ///
+    /// # Errors
+    /// `Config` when `ssl` asks for what cannot be.
+    pub(crate) fn new(endpoint: &Endpoint, context: &Context) -> Result<Self> {
+        let crypto = certificate::client(context.tls.as_ref())?;
+        let mut config = quinn::ClientConfig::new(Arc::new(crypto));
+        config.transport_config(socket::transport(&context.limits, 0));
+        Ok(Self {
+            config,
+            udp_buffer: options::udp_buffer(&endpoint.options),
+            context: context.clone(),
+        })
+    }
+
+    fn endpoint(&self, peer: SocketAddr) -> io::Result<(ClientEndpoint, Icmp)> {
+        let socket = socket::open(socket::anywhere(peer), self.udp_buffer, false)?;
+        let icmp = Icmp::ask(&socket, peer)?;
+        let tasks = Lifetime::new(self.context.clone(), Duration::ZERO);
+        let sent = Arc::new(Notify::new());
+        let runtime = LifetimeRuntime::new(&tasks, Arc::clone(&sent));
+        let endpoint = quinn::Endpoint::new(Default::default(), None, socket, runtime)?;
+        let client = ClientEndpoint {
+            endpoint,
+            _cut: tasks.cut.clone().drop_guard(),
+            tasks,
+            sent,
+        };
+        Ok((client, icmp))
+    }
+}
+
+impl Dialer for QuicDialer {
+    type Pipe = QuicPipe;
+
+    async fn candidates(&self, endpoint: &Endpoint) -> Result<Vec<Candidate>> {
+        match &endpoint.address {
+            Address::Network { .. } => candidates(endpoint).await,
+            Address::Local(path) => Err(Error::new(
+                ErrorKind::Config,
+                format!(
+                    "QUIC has no local endpoints, so {} cannot be one",
+                    path.display()
+                ),
+            )),
+        }
+    }
+
+    async fn dial(&self, candidate: &Candidate) -> io::Result<QuicPipe> {
+        let Candidate::Network { address, host } = candidate else {
+            let why = format!("{candidate:?} is no place for QUIC");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+        };
+        let peer = *address;
+        let name = saline_tls::server_name(host, self.context.tls.as_ref());
+        let name = name.map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
+        let (client, icmp) = self.endpoint(peer)?;
+        let connecting = client
+            .endpoint
+            .connect_with(self.config.clone(), peer, &name.to_str());
+        let connecting = connecting.map_err(io::Error::other)?;
+        let shaking = async {
+            let connection = connecting.await.map_err(lost)?;
+            let streams = connection.open_bi().await.map_err(lost)?;
+            io::Result::Ok((connection, streams))
+        };
+        let shaken = tokio::select! {
+            shaken = shaking => shaken,
+            error = icmp.refused() => Err(error),
+        };
+        match shaken {
+            Ok((connection, streams)) => {
+                // Where this fails, a router's word may end the link: no reason not to have one.
+                let _ = icmp.stop(peer);
+                Ok(QuicPipe::dialled(connection, streams, client))
+            }
+            Err(error) => {
+                // Nothing of the attempt is left.
+                let _ = client.tasks.shutdown(Duration::ZERO).await;
+                Err(error)
+            }
+        }
+    }
+}
