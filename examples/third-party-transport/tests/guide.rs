@@ -41,7 +41,10 @@ fn every_snippet_of_the_guide_is_code_that_is_tested() {
     for block in guide.split("```rust\n").skip(1) {
         let snippet = lines(block.split("```").next().unwrap());
         let stands = |file: &Vec<String>| file.windows(snippet.len()).any(|part| part == snippet);
-        assert!(files.iter().any(stands), "in none of the crates: {snippet:#?}");
+        assert!(
+            files.iter().any(stands),
+            "in none of the crates: {snippet:#?}"
+        );
         found += 1;
     }
     assert!(found >= 16, "{found} snippets");
