@@ -107,6 +107,11 @@ impl<R: ReadPipe> Reader<R> {
                 read = self.frames.fill(&mut self.pipe) => match read {
                     Ok(0) => return Ok(()),
                     Ok(_) => idle.heard(),
+                    Err(error) if error.kind() == ErrorKind::InvalidData => {
+                        tracing::debug!(peer = %connection.peer, %error, "a peer broke a rule");
+                        connection.context().count(Metric::PeersRefused);
+                        return Ok(());
+                    }
                     Err(error) => {
                         tracing::debug!(peer = %connection.peer, %error, "a connection broke");
                         return Ok(());

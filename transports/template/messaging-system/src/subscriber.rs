@@ -12,14 +12,15 @@ pub(crate) async fn subscribe(
     _topics: Vec<TopicFilter>,
     _deadline: Instant,
 ) -> Result<Box<dyn Subscriber>> {
-    // The queue is given: it bounds, counts losses, and wakes.
+    // The queue is given: it is bounded in messages and bytes, counts losses, and wakes. Make the
+    // subscriber before the first await, so that a dropped future withdraws it.
     let (_sender, receiver) = delivery_queue(&context.limits);
     let _subscriber = TemplateSubscriber { receiver };
     Err(unwritten(
         "Client::subscribe",
-        "ask the server, wait for its confirmation until the deadline, and ask again on every link \
-         that comes after this one",
-        "9. Subscriptions",
+        "ask the server, wait for its confirmation until the deadline, and ask again on every \
+         connection that comes after this one",
+        "11. Subscriptions",
     ))
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use saline_conformance::{Backend, Verdict, answer_if_asked, requirements, run_one};
 use saline_protocol::transport::Transport;
-use saline_transport_template::Template;
+use saline_template_messaging_system::Template;
 
 #[derive(Debug)]
 struct Skeleton;
@@ -41,9 +41,9 @@ fn every_failure_says_what_to_write_and_where_the_guide_speaks_of_it() {
 
 #[test]
 fn the_manifest_in_the_guide_has_what_the_skeleton_needs() {
-    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../..");
     let guide = std::fs::read_to_string(format!("{root}/docs/writing-a-transport.md")).unwrap();
-    let manifest = guide.split("```toml\n").nth(1).unwrap();
+    let manifest = guide.split("```toml\n").nth(2).unwrap();
     let manifest = manifest.split("```").next().unwrap();
     let own = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")).unwrap();
     let needed = own
@@ -51,9 +51,9 @@ fn the_manifest_in_the_guide_has_what_the_skeleton_needs() {
         .filter_map(|line| line.split_once(".workspace = true"));
     let needed: Vec<_> = needed
         .map(|(name, _)| name)
-        .skip_while(|name| *name != "saline-protocol")
+        .skip_while(|name| *name != "saline-engine")
         .collect();
-    assert!(needed.len() >= 6, "{needed:?}");
+    assert!(needed.len() >= 7, "{needed:?}");
     for name in needed {
         assert!(manifest.contains(&format!("\n{name} = ")), "{name}");
     }
@@ -61,7 +61,7 @@ fn the_manifest_in_the_guide_has_what_the_skeleton_needs() {
 
 #[test]
 fn the_sections_that_it_names_are_in_the_guide() {
-    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../..");
     let guide = std::fs::read_to_string(format!("{root}/docs/writing-a-transport.md")).unwrap();
     let mut named = 0;
     for file in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src")).unwrap() {

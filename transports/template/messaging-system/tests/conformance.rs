@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use saline_conformance::{Backend, conformance_main};
 use saline_protocol::transport::Transport;
-use saline_transport_template::Template;
+use saline_template_messaging_system::Template;
 
 #[derive(Debug)]
 struct UnderTest;

@@ -1,8 +1,4 @@
-//! The bytes on the wire.
-//!
-//! Whatever carries them, it needs these: a request and a reply with the number of the request, that
-//! there will be no reply, a subscription and its confirmation with the number of the subscription, a
-//! publication with its topic, a loss, and a sign of life.
+//! What the two ends say to each other, as bytes.
 #![allow(
     dead_code,
     reason = "a skeleton; take this out when your client and your server speak"
@@ -13,9 +9,9 @@ use saline_protocol::transport::{Error, Result, Topic, TopicFilter};
 
 use crate::unwritten;
 
-/// What is said over a link.
+/// A message. A messaging system may have some of these itself: its own subscriptions, its own pings.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Frame {
+pub(crate) enum Message {
     Request { id: u64, payload: Bytes },
     Reply { id: u64, payload: Bytes },
     NoReply(u64),
@@ -27,15 +23,15 @@ pub(crate) enum Frame {
     Ping,
 }
 
-impl Frame {
-    /// The frame's bytes.
+impl Message {
+    /// Returns the message's bytes.
     pub(crate) fn encode(&self) -> Result<Bytes> {
-        Err(unfinished("Frame::encode"))
+        Err(unfinished("Message::encode"))
     }
 
     /// Takes bytes apart that anybody may have sent. Check a length before you allocate for it.
     pub(crate) fn decode(_bytes: &Bytes) -> Result<Self> {
-        Err(unfinished("Frame::decode"))
+        Err(unfinished("Message::decode"))
     }
 }
 
@@ -43,7 +39,7 @@ fn unfinished(place: &str) -> Error {
     unwritten(
         place,
         "a number for every request and subscription, so that answers find their askers in any order",
-        "4. Frames",
+        "8. Messages",
     )
 }
 
@@ -56,27 +52,21 @@ mod tests {
         let topic: Topic = "job/all".parse().unwrap();
         let payload = Bytes::from_static(b"payload");
         let filters = vec![TopicFilter::Exact(topic.clone())];
-        for frame in [
-            Frame::Request {
-                id: 1,
-                payload: payload.clone(),
+        let message = payload.clone();
+        for message in [
+            Message::Request { id: 1, payload },
+            Message::NoReply(2),
+            Message::Subscribe { id: 3, filters },
+            Message::Publication {
+                topic,
+                payload: message,
             },
-            Frame::Reply {
-                id: 1,
-                payload: payload.clone(),
-            },
-            Frame::NoReply(2),
-            Frame::Subscribe { id: 3, filters },
-            Frame::Subscribed(3),
-            Frame::Unsubscribe(3),
-            Frame::Publication { topic, payload },
-            Frame::Lagged { id: 3, count: 4 },
-            Frame::Ping,
+            Message::Lagged { id: 3, count: 4 },
         ] {
             // Until it is written, it says so; from then on, this holds.
-            match frame.encode().and_then(|bytes| Frame::decode(&bytes)) {
-                Ok(decoded) => assert_eq!(decoded, frame),
-                Err(error) => assert!(error.to_string().contains("4. Frames"), "{error}"),
+            match message.encode().and_then(|bytes| Message::decode(&bytes)) {
+                Ok(decoded) => assert_eq!(decoded, message),
+                Err(error) => assert!(error.to_string().contains("8. Messages"), "{error}"),
             }
         }
     }

@@ -1,25 +1,23 @@
-//! A skeleton of a transport, to copy. `docs/writing-a-transport.md` goes through it file by file;
-//! `examples/third-party-transport` is what it can become.
+//! A skeleton of a transport over a messaging system (a broker, libzmq), to copy. Whatever carries
+//! bytes in order is easier as a connection: `transports/template/connection`.
 //!
-//! It compiles, and what is not written yet fails with an error that says what to write and where the
-//! guide speaks of it: `cargo test --test conformance` is the list of what is left.
+//! It compiles, and what is not written yet fails with an error that says what to write and where
+//! `docs/writing-a-transport.md` is about it: `cargo test --test conformance` lists what is left.
 //!
-//! | file | will hold |
+//! | file | holds |
 //! |---|---|
 //! | `lib.rs` | the transport: what it can do, and where both sides begin |
-//! | `options.rs` | what can be configured |
-//! | `frame.rs` | the bytes on the wire |
-//! | `link.rs` | one link of a client: dialling it |
-//! | `server.rs` | what listens, whom it takes, how requests are handed out, and the end |
-//! | `publisher.rs` | who is connected and who takes what |
-//! | `client.rs` | requests, and the task that keeps the link up |
+//! | `message.rs` | what the two ends say to each other |
+//! | `connection.rs` | a client's connection to the messaging system |
+//! | `server.rs` | requests, publications, and how a server ends |
+//! | `client.rs` | the client, and the task that keeps it connected |
+//! | `requests.rs` | the requests of a client and their outcomes: written, with the engine's part |
 //! | `subscriber.rs` | the subscriptions of a client |
 
 mod client;
-mod frame;
-mod link;
-mod options;
-mod publisher;
+mod connection;
+mod message;
+mod requests;
 mod server;
 mod subscriber;
 
@@ -27,8 +25,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use saline_protocol::transport::{
-    Capabilities, Client, Context, Endpoint, Error, ErrorKind, OptionSpec, Result, ServeAt, Server,
-    Transport,
+    Capabilities, Client, Context, Endpoint, Error, ErrorKind, Result, ServeAt, Server, Transport,
 };
 
 /// Your transport.
@@ -36,7 +33,7 @@ use saline_protocol::transport::{
 pub struct Template;
 
 impl Template {
-    /// The transport.
+    /// Returns the transport.
     #[must_use]
     pub const fn new() -> Self {
         Self
@@ -54,10 +51,6 @@ impl Transport for Template {
         Capabilities::new(1 << 30)
     }
 
-    fn options(&self) -> &'static [OptionSpec] {
-        options::SPECS
-    }
-
     async fn serve(&self, at: ServeAt, context: Context) -> Result<Server> {
         server::serve(&at.requests, context).await
     }
@@ -67,7 +60,8 @@ impl Transport for Template {
     }
 }
 
-/// What is not written yet: where, what, and which section of the guide is about it.
+/// Returns the error of something that is not written yet: where, what to write, and which section of
+/// the guide is about it.
 fn unwritten(place: &str, what: &str, section: &str) -> Error {
     Error::new(
         ErrorKind::Config,
@@ -82,22 +76,19 @@ mod tests {
     use super::*;
     use bytes::Bytes;
     use saline_engine::Lifetime;
-    use saline_protocol::transport::{HostPort, Publisher, ServerControl, Topic, TopicFilter};
+    use saline_protocol::transport::{HostPort, Publisher, Topic, TopicFilter};
     use std::time::Duration;
 
-    /// What is reached only when something before it has been written. Delete this in your copy as
-    /// soon as you have written something.
+    /// Calls what is reached only when something before it has been written. Delete this in your copy
+    /// as soon as you have written something.
     #[tokio::test]
     async fn whatever_is_called_says_what_to_write() {
         let context = Context::default();
         let soon = context.clock.after(Duration::from_secs(1));
         let topic: Topic = "t".parse().unwrap();
         let endpoint = Endpoint::network("template", HostPort::new("127.0.0.1", 0));
-        let lifetime = Lifetime::new(context.clone(), Duration::ZERO);
-        let client = client::TemplateClient {
-            _alive: lifetime.cut.clone().drop_guard(),
-            lifetime,
-        };
+        let client = client::TemplateClient::new(Lifetime::new(context.clone(), Duration::ZERO));
+        let publisher = server::TemplatePublisher::default();
         let at = ServeAt {
             requests: endpoint.clone(),
             publications: None,
@@ -106,14 +97,9 @@ mod tests {
         let errors = [
             Template.serve(at, context.clone()).await.map(drop),
             Template.connect(&endpoint, context).await.map(drop),
-            client.request(Bytes::new(), soon).await.map(drop),
             client.subscribe(None, topics, soon).await.map(drop),
-            client.shutdown(Duration::ZERO).await,
-            publisher::TemplatePublisher
-                .publish(&topic, Bytes::new())
-                .await,
-            server::TemplateControl.shutdown(Duration::ZERO).await,
-            link::Link.send(&frame::Frame::Ping).await,
+            publisher.publish(&topic, Bytes::new()).await,
+            connection::Connection.send(&message::Message::Ping).await,
         ];
         for error in errors {
             let error = error.unwrap_err();
