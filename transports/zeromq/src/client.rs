@@ -6,20 +6,18 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use saline_engine::Lifetime;
+use saline_engine::{ClientRequests, Lifetime};
 use saline_protocol::transport::{
     Client, Context, Endpoint, Error, ErrorKind, Instant, Metric, Result, Subscriber, TopicFilter,
-    no_reply,
 };
 use tokio::sync::Semaphore;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::GRACE;
 use crate::frame::{Frame, REQUEST_HEADER};
-use crate::line::Line;
 use crate::link::{ASK, DEAD, LOOKS, Link, Pace, places};
 use crate::native;
-use crate::packet::{self, Packet};
+use crate::packet;
 use crate::socket::{BATCH, MUCH, Sent, Shared, Socket};
 use crate::subscriber;
 
@@ -27,10 +25,14 @@ use crate::subscriber;
 /// behind these waits in our own queue, which a caller that has gone can leave.
 const SEND_QUEUE: i32 = 64;
 
+/// The requests of one client. What its task takes is with libzmq, and so sent, or put back before
+/// anybody else sees it.
+type Requests = ClientRequests<()>;
+
 /// A client of one server.
 #[derive(Debug)]
 pub(crate) struct ZmqClient {
-    line: Arc<Line>,
+    requests: Arc<Requests>,
     shared: Arc<Shared>,
     context: Context,
     lifetime: Arc<Lifetime>,
@@ -46,7 +48,7 @@ pub(crate) async fn connect(
     context: Context,
 ) -> Result<Arc<dyn Client>> {
     let mut keeper = Keeper {
-        line: Arc::new(Line::default()),
+        requests: Arc::default(),
         shared: Arc::clone(&shared),
         endpoint: endpoint.clone(),
         pace: Pace::new(&context),
@@ -57,13 +59,20 @@ pub(crate) async fn connect(
         () = context.cancel.cancelled() => return Err(Error::closed()),
         link = keeper.dial() => link?,
     };
-    let line = Arc::clone(&keeper.line);
+    let requests = Arc::clone(&keeper.requests);
     let lifetime = Lifetime::new(context.clone(), GRACE);
     keeper.stop = lifetime.stop.clone();
     lifetime.spawn(keeper.run(link));
+    let (watched, stop) = (Arc::clone(&requests), lifetime.stop.clone());
+    lifetime.spawn(async move {
+        tokio::select! {
+            () = stop.cancelled() => {}
+            () = watched.watch_deadlines(context.clock) => {}
+        }
+    });
     Ok(Arc::new(ZmqClient {
         topics: Arc::new(Semaphore::new(context.limits.subscriptions_per_connection)),
-        line,
+        requests,
         shared,
         context,
         _alive: lifetime.cut.clone().drop_guard(),
@@ -74,14 +83,7 @@ pub(crate) async fn connect(
 #[async_trait]
 impl Client for ZmqClient {
     async fn request(&self, payload: Bytes, deadline: Instant) -> Result<Bytes> {
-        let (entry, reply) = self.line.ask(payload)?;
-        match self.context.clock.deadline(deadline, reply).await {
-            Ok(outcome) => {
-                entry.settled();
-                outcome.unwrap_or_else(|_| Err(Error::closed()))
-            }
-            Err(_) => Err(entry.overdue()),
-        }
+        self.requests.ask(payload, deadline).await
     }
 
     async fn subscribe(
@@ -127,20 +129,20 @@ impl Client for ZmqClient {
     }
 
     async fn shutdown(&self, deadline: Duration) -> Result<()> {
-        self.line.close();
+        self.requests.close();
         self.lifetime.shutdown(deadline).await
     }
 }
 
 impl Drop for ZmqClient {
     fn drop(&mut self) {
-        self.line.close();
+        self.requests.close();
     }
 }
 
 /// The task that owns the socket and replaces it.
 struct Keeper {
-    line: Arc<Line>,
+    requests: Arc<Requests>,
     shared: Arc<Shared>,
     endpoint: Endpoint,
     context: Context,
@@ -151,7 +153,7 @@ struct Keeper {
 impl Drop for Keeper {
     fn drop(&mut self) {
         // However the task ends, nobody waits for it.
-        self.line.close();
+        self.requests.close();
     }
 }
 
@@ -164,7 +166,7 @@ impl Keeper {
             if stop.is_cancelled() {
                 break link.close().await;
             }
-            self.line.lose_sent();
+            self.requests.disconnected();
             tracing::debug!(endpoint = %self.endpoint, "the link for requests broke");
             // libzmq is done with the old socket before there is a new one.
             drop(link);
@@ -233,7 +235,7 @@ impl Keeper {
         let look = self.context.limits.ping_interval / LOOKS;
         let mut look = self.context.clock.interval(look);
         let mut outcomes = Vec::new();
-        let mut unsent = VecDeque::new();
+        let mut sending = Sending::default();
         loop {
             let received = self.receive(link, &mut outcomes);
             // Before anything is sent: what goes into a broken link counts as sent.
@@ -242,7 +244,7 @@ impl Keeper {
                 while self.receive(link, &mut outcomes) > 0 {}
                 return;
             }
-            let (sent, full) = self.send(link, &mut unsent);
+            let (sent, full) = self.send(link, &mut sending);
             if received + sent >= MUCH {
                 tokio::task::yield_now().await;
             }
@@ -257,7 +259,7 @@ impl Keeper {
             tokio::select! {
                 () = self.stop.cancelled() => return,
                 () = link.ready() => {}
-                () = self.line.wake.notified(), if !full => {}
+                () = self.requests.woken(), if !full => {}
                 _ = look.tick() => {
                     // What waits to be read was said in time.
                     self.receive(link, &mut outcomes);
@@ -275,7 +277,7 @@ impl Keeper {
     }
 
     /// Takes a batch of what came in; returns how much, each of what was joined.
-    fn receive(&self, link: &mut Link, outcomes: &mut Vec<(u64, Result<Bytes>)>) -> usize {
+    fn receive(&self, link: &mut Link, outcomes: &mut Vec<(u64, Option<Bytes>)>) -> usize {
         let mut count = 0;
         while count < BATCH
             && let Some(message) = link.watched.socket.receive()
@@ -289,7 +291,7 @@ impl Keeper {
             match Frame::decode(&message) {
                 Some(Frame::Reply(id)) => {
                     let payload = native::into_bytes(message, REQUEST_HEADER);
-                    outcomes.push((id, self.within_limit(payload)));
+                    self.reply(id, payload, outcomes);
                 }
                 Some(frame) => self.note(frame, &Bytes::new(), outcomes),
                 None => match packet::split(&message) {
@@ -311,66 +313,72 @@ impl Keeper {
             link.heard();
         }
         count += outcomes.len();
-        if !outcomes.is_empty() {
-            self.line.settle(outcomes);
-        }
+        self.requests.settle(outcomes);
         count
     }
 
-    /// A reply, unless it is above the limit of this side. libzmq bounds frames, headers among them.
-    fn within_limit(&self, payload: Bytes) -> Result<Bytes> {
+    /// Takes a reply, unless it is above the limit of this side: libzmq bounds frames, headers among
+    /// them.
+    fn reply(&self, id: u64, payload: Bytes, outcomes: &mut Vec<(u64, Option<Bytes>)>) {
         let most = self.context.limits.max_message;
         match payload.len() <= most {
-            true => Ok(payload),
-            false => Err(Error::too_large("a reply", payload.len(), most)),
+            true => outcomes.push((id, Some(payload))),
+            false => {
+                let error = Error::too_large("a reply", payload.len(), most);
+                self.requests.fail(id, error);
+            }
         }
     }
 
     /// Takes note of one frame; `bytes` are all of it where it may have a payload.
-    fn note(&self, frame: Frame, bytes: &Bytes, outcomes: &mut Vec<(u64, Result<Bytes>)>) {
+    fn note(&self, frame: Frame, bytes: &Bytes, outcomes: &mut Vec<(u64, Option<Bytes>)>) {
         match frame {
-            Frame::Reply(id) => {
-                outcomes.push((id, self.within_limit(bytes.slice(REQUEST_HEADER..))));
-            }
-            Frame::NoReply(id) => outcomes.push((id, Err(no_reply()))),
+            Frame::Reply(id) => self.reply(id, bytes.slice(REQUEST_HEADER..), outcomes),
+            Frame::NoReply(id) => outcomes.push((id, None)),
             Frame::Pong | Frame::Welcome => {}
             _ => self.context.count(Metric::PeersRefused),
         }
     }
 
     /// Sends a batch of what waits; returns how much, and whether more waits for room.
-    fn send(&self, link: &mut Link, unsent: &mut VecDeque<(u64, Packet)>) -> (usize, bool) {
-        self.line.take(BATCH, unsent);
+    fn send(&self, link: &mut Link, sending: &mut Sending) -> (usize, bool) {
+        let Sending { unsent, encoded } = sending;
+        self.requests.take(BATCH, unsent);
         let mut count = 0;
-        while let Some((id, first)) = unsent.pop_front() {
-            let joined = packet::together(
-                std::iter::once(&first).chain(unsent.iter().map(|(_, packet)| packet)),
-            );
-            let others = joined - 1;
-            let sent = if others > 0 {
-                let packets = unsent.iter().take(others).map(|(_, packet)| packet);
-                let message = packet::join(std::iter::once(&first).chain(packets));
-                match link.watched.socket.send(None, message) {
-                    // Joined anew when there is room: some of them may have been given up by then.
-                    Sent::Full(_) => Err(first),
-                    _ => Ok(()),
-                }
+        while let Some((id, payload)) = unsent.front() {
+            let joined = packet::together(unsent.iter().map(|(_, payload)| payload));
+            let message = if joined > 1 {
+                let frames = unsent.iter().take(joined);
+                packet::join(frames.map(|(id, payload)| (Frame::Request(*id), payload)))
             } else {
-                match link.watched.socket.send(None, first.into_message()) {
-                    Sent::Full(message) => Err(Packet::Whole(message)),
-                    _ => Ok(()),
-                }
+                let ready = encoded.take().filter(|(of, _)| of == id);
+                ready.map_or_else(
+                    || Frame::Request(*id).encode(payload),
+                    |(_, message)| message,
+                )
             };
-            if let Err(first) = sent {
-                unsent.push_front((id, first));
-                self.line.put_back(unsent);
-                return (count, self.line.is_waiting());
+            if let Sent::Full(message) = link.watched.socket.send(None, message) {
+                // Those that are joined are joined anew when there is room: some of them may have
+                // been given up by then.
+                *encoded = (joined == 1).then_some((*id, message));
+                self.requests.put_back(unsent);
+                return (count, true);
             }
-            unsent.drain(..others);
+            unsent.drain(..joined);
             count += joined;
         }
         (count, false)
     }
+}
+
+/// What a client's task keeps between two attempts to send.
+#[derive(Debug, Default)]
+struct Sending {
+    /// Requests that were taken; empty between two attempts, kept for its memory.
+    unsent: VecDeque<(u64, Bytes)>,
+    /// The message of the first request for which there was no room, so that a large one is copied
+    /// once. The request itself was put back.
+    encoded: Option<(u64, zmq::Message)>,
 }
 
 /// Asks whether it is one of our servers that answers.

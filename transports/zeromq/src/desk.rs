@@ -124,18 +124,20 @@ impl Desk {
             let same = answers
                 .iter()
                 .take_while(|answer| answer.connection == connection)
-                .map(|answer| &answer.packet);
-            let joined = packet::together(std::iter::once(&packet).chain(same));
+                .map_while(|answer| answer.packet.small());
+            let joined = packet.small().map_or(1, |first| {
+                let payloads = std::iter::once(first).chain(same.clone());
+                packet::together(payloads.map(|(_, payload)| payload))
+            });
             let others = joined - 1;
-            if others == 0 {
+            let Some(first) = packet.small().filter(|_| others > 0) else {
                 match self.send(connection, packet.into_message()) {
                     Sent::Full(message) => self.park(connection, Packet::Whole(message)),
                     _ => self.answered(1),
                 }
                 continue;
-            }
-            let packets = answers.iter().take(others).map(|answer| &answer.packet);
-            let message = packet::join(std::iter::once(&packet).chain(packets));
+            };
+            let message = packet::join(std::iter::once(first).chain(same.take(others)));
             match self.send(connection, message) {
                 Sent::Full(_) => {
                     self.park(connection, packet);

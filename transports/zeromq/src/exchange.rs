@@ -138,7 +138,7 @@ impl Exchange {
 impl ReplyRoute for Exchange {
     fn answer(&self, token: ReplyToken, answer: Answer) {
         let packet = match answer {
-            Answer::Reply(payload) => Packet::copied(Frame::Reply(token.request), payload),
+            Answer::Reply(payload) => Packet::new(Frame::Reply(token.request), payload),
             Answer::NoReply => Packet::new(Frame::NoReply(token.request), Bytes::new()),
         };
         let Ok(connection) = u32::try_from(token.connection) else {

@@ -6,7 +6,7 @@
 //! | `desk.rs`, `exchange.rs` | the task that owns the ROUTER socket; requests up and answers down |
 //! | `publisher.rs`, `feed.rs` | the task that owns the XPUB socket; numbers, confirmations, beacons |
 //! | `audience.rs` | who is connected to it, and who is cut |
-//! | `client.rs`, `line.rs` | the task that owns the DEALER socket; requests without an outcome |
+//! | `client.rs` | the task that owns the DEALER socket |
 //! | `subscriber.rs`, `filters.rs` | the task that owns a SUB socket; which numbers come next |
 //! | `link.rs` | one attempt to connect: addresses, a fresh socket, when a peer counts as dead |
 //! | `numbered.rs` | maps by number |
@@ -52,7 +52,6 @@ mod exchange;
 mod feed;
 mod filters;
 mod frame;
-mod line;
 mod link;
 mod monitor;
 mod native;
