@@ -15,7 +15,8 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::GRACE;
 use crate::frame::{Frame, REQUEST_HEADER};
-use crate::link::{ASK, DEAD, LOOKS, Link, Pace, places};
+use crate::link::{Link, Pace, places};
+use crate::liveness::Verdict;
 use crate::native;
 use crate::packet;
 use crate::socket::{BATCH, MUCH, Sent, Shared, Socket};
@@ -232,8 +233,6 @@ impl Keeper {
 
     /// Carries requests and replies until the link breaks or the client is shut down.
     async fn serve(&mut self, link: &mut Link) {
-        let look = self.context.limits.ping_interval / LOOKS;
-        let mut look = self.context.clock.interval(look);
         let mut outcomes = Vec::new();
         let mut sending = Sending::default();
         loop {
@@ -256,20 +255,22 @@ impl Keeper {
             if full && !link.watched.socket.idle(true) {
                 continue;
             }
+            let look_due = link.look_due();
             tokio::select! {
                 () = self.stop.cancelled() => return,
                 () = link.ready() => {}
                 () = self.requests.woken(), if !full => {}
-                _ = look.tick() => {
-                    // What waits to be read was said in time.
+                () = self.context.clock.until(look_due) => {
                     self.receive(link, &mut outcomes);
-                    let silent = link.look();
-                    if silent >= DEAD {
-                        tracing::debug!(endpoint = %self.endpoint, "the server is silent");
-                        return;
-                    }
-                    if silent >= ASK {
-                        link.watched.socket.send(None, Frame::Ping.encode(&[]));
+                    match link.look() {
+                        Verdict::Alive => {}
+                        Verdict::Ask => {
+                            link.watched.socket.send(None, Frame::Ping.encode(&[]));
+                        }
+                        Verdict::Dead => {
+                            tracing::debug!(endpoint = %self.endpoint, "the server is silent");
+                            return;
+                        }
                     }
                 }
             }

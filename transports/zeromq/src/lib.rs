@@ -53,6 +53,7 @@ mod feed;
 mod filters;
 mod frame;
 mod link;
+mod liveness;
 mod monitor;
 mod native;
 mod numbered;

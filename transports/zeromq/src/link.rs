@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use saline_engine::Keepalive;
 use saline_protocol::transport::{
     Address, Context, Endpoint, Error, ErrorKind, Instant, Metric, Result,
 };
 
+use crate::liveness::{LookTimer, PeerLiveness, Verdict};
 use crate::monitor::Monitored;
-use crate::native;
 use crate::socket::{Shared, Socket, millis};
 
 /// How a path may be at most: `sun_path` with its NUL.
@@ -26,36 +27,6 @@ const EVENTS: u32 = zmq_sys::ZMQ_EVENT_CONNECTED
 /// Milliseconds until libzmq would connect again by itself: twelve days, for a socket that is closed
 /// as soon as its connection is gone.
 const NEVER: i32 = 1 << 30;
-
-/// Bytes that are more than a few pings.
-const PROGRESS: u64 = 1024;
-
-/// What has moved over a TCP connection when last looked at: bytes that were acknowledged, and bytes
-/// that were received.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Progress {
-    acknowledged: u64,
-    received: u64,
-}
-
-impl Progress {
-    /// Whether there is a sign of life since the last one: bytes that were received.
-    /// Or much was acknowledged, since a large message over a slow link holds up what is behind it.
-    /// What a ping needs is not much: the system of a peer that hangs acknowledges that too.
-    ///
-    /// `None` when `descriptor` is not a TCP connection.
-    pub(crate) fn since_last(&mut self, descriptor: i32) -> Option<bool> {
-        let (acknowledged, received) = native::tcp_progress(descriptor)?;
-        let alive = received > self.received || acknowledged > self.acknowledged + PROGRESS;
-        if alive {
-            *self = Self {
-                acknowledged,
-                received,
-            };
-        }
-        Some(alive)
-    }
-}
 
 /// One place that a name or an address stands for, as libzmq takes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -123,11 +94,10 @@ pub(crate) async fn places(endpoint: &Endpoint) -> Result<Vec<Place>> {
 #[derive(Debug)]
 pub(crate) struct Link {
     pub(crate) watched: Monitored,
-    /// How many looks it has been silent for.
-    silent: u32,
     /// The connection, as libzmq's monitor named it.
     descriptor: Option<i32>,
-    progress: Progress,
+    liveness: PeerLiveness,
+    looks: LookTimer,
     context: Context,
 }
 
@@ -177,12 +147,13 @@ impl Link {
                 descriptor = Some(event.value);
             }
         };
+        let ask_after = Keepalive::new(&context.limits, context.limits.ping_interval).ping_after;
         match context.clock.deadline(deadline, ended).await {
             Ok(zmq_sys::ZMQ_EVENT_HANDSHAKE_SUCCEEDED) => Ok(Self {
                 watched,
-                silent: 0,
                 descriptor,
-                progress: Progress::default(),
+                liveness: PeerLiveness::new(context.clock.now(), &context.limits, ask_after),
+                looks: LookTimer::new(context.clock.now(), &context.limits),
                 context: context.clone(),
             }),
             Ok(zmq_sys::ZMQ_EVENT_CLOSED) => Err(unreachable("the connection was refused")),
@@ -193,18 +164,22 @@ impl Link {
 
     /// Takes note that something came in.
     pub(crate) fn heard(&mut self) {
-        self.silent = 0;
+        self.liveness.heard();
     }
 
-    /// One look; returns for how many of them nothing has come in, neither whole messages nor parts of
-    /// a large one.
-    pub(crate) fn look(&mut self) -> u32 {
-        self.silent = self.silent.saturating_add(1);
-        let parts = |descriptor| self.progress.since_last(descriptor);
-        if self.descriptor.and_then(parts) == Some(true) {
-            self.heard();
+    /// Returns when to [look](Self::look) for signs of life next.
+    pub(crate) fn look_due(&self) -> Instant {
+        self.looks.due()
+    }
+
+    /// Judges the silence of the server. What waits to be read was said in time, so it has to be read
+    /// before.
+    pub(crate) fn look(&mut self) -> Verdict {
+        let now = self.context.clock.now();
+        match self.looks.begin(now) {
+            Some(late) => self.liveness.look(now, late, self.descriptor),
+            None => Verdict::Alive,
         }
-        self.silent
     }
 
     /// Whether the monitor says that the connection is gone.
@@ -234,17 +209,6 @@ impl Link {
         self.watched.close(Duration::ZERO, &self.context).await;
     }
 }
-
-/// Looks in one ping interval, on both sides. Looks are counted and not time: who was held up itself,
-/// or whose whole machine was, blames nobody.
-pub(crate) const LOOKS: u32 = 5;
-
-/// Looks without a sign of life after which a client asks for one.
-pub(crate) const ASK: u32 = 3;
-
-/// Looks without a sign of life after which a peer counts as dead. With one look more it is still
-/// within two pings.
-pub(crate) const DEAD: u32 = 2 * LOOKS - 1;
 
 /// The waits between attempts, and what is counted about them.
 #[derive(Debug)]

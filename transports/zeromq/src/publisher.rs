@@ -13,7 +13,7 @@ use tokio_util::sync::DropGuard;
 use crate::audience::Audience;
 use crate::bind::BoundPath;
 use crate::feed::{Feed, OpenFeed};
-use crate::link::LOOKS;
+use crate::liveness::LookTimer;
 use crate::monitor::Monitored;
 use crate::native::IntOption;
 use crate::server::note;
@@ -62,7 +62,8 @@ impl Distributor {
         let clock = self.context.clock;
         let ping = self.context.limits.ping_interval;
         // Instants and not timers: they are kept also while there is always something to send.
-        let (mut beat, mut look) = (clock.after(ping / 2), clock.after(ping / LOOKS));
+        let mut beat = clock.after(ping / 2);
+        let mut looks = LookTimer::new(clock.now(), &self.context.limits);
         let mut unsent = VecDeque::new();
         // Until when the first of the unsent may wait for a subscriber whose queue is full.
         let mut stalled: Option<Instant> = None;
@@ -74,9 +75,8 @@ impl Distributor {
                 beat = now + ping / 2;
                 self.feed.beat();
             }
-            if now >= look {
-                look = now + ping / LOOKS;
-                self.audience.look();
+            if let Some(late) = looks.begin(now) {
+                self.audience.look(now, late);
             }
             let taken = match unsent.is_empty() {
                 true => self.feed.take(&mut unsent),
@@ -117,7 +117,7 @@ impl Distributor {
                     () = socket.ready() => {}
                     () = monitor.ready() => {}
                     () = self.feed.wake.notified() => {}
-                    () = clock.until(beat.min(look)) => {}
+                    () = clock.until(beat.min(looks.due())) => {}
                 }
                 continue;
             }

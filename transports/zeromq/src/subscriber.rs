@@ -20,7 +20,8 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::filters::{Filters, Meaning, Payloads};
-use crate::link::{DEAD, LOOKS, Link, Pace, places};
+use crate::link::{Link, Pace, places};
+use crate::liveness::Verdict;
 use crate::native;
 use crate::published::{self, Published};
 use crate::socket::{BATCH, MUCH, Shared, Socket};
@@ -261,8 +262,6 @@ impl Keeper {
 
     /// Delivers until the link breaks, the subscriber goes or the client is shut down.
     async fn serve(&mut self, link: &mut Link) {
-        let look = self.context.limits.ping_interval / LOOKS;
-        let mut look = self.context.clock.interval(look);
         let (stop, gone) = (self.stop.clone(), self.gone.clone());
         loop {
             let Some(received) = self.receive(link) else {
@@ -280,15 +279,16 @@ impl Keeper {
                 tokio::task::yield_now().await;
                 continue;
             }
+            let look_due = link.look_due();
             tokio::select! {
                 () = stop.cancelled() => return,
                 () = gone.cancelled() => return,
                 () = link.ready() => {}
-                _ = look.tick() => {
+                () = self.context.clock.until(look_due) => {
                     if self.receive(link).is_none() {
                         return;
                     }
-                    if link.look() >= DEAD {
+                    if link.look() == Verdict::Dead {
                         tracing::debug!(endpoint = %self.endpoint, "the publisher is silent");
                         return;
                     }
