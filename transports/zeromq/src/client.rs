@@ -294,6 +294,9 @@ impl Keeper {
                     let payload = native::into_bytes(message, REQUEST_HEADER);
                     self.reply(id, payload, outcomes);
                 }
+                Some(Frame::Ping) => {
+                    link.watched.socket.send(None, Frame::Pong.encode(&[]));
+                }
                 Some(frame) => self.note(frame, &Bytes::new(), outcomes),
                 None => match packet::split(&message) {
                     Some(frames) => {

@@ -2,7 +2,9 @@
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
+use std::os::fd::RawFd;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use saline_engine::Lifetime;
@@ -13,8 +15,9 @@ use saline_protocol::transport::{
 use crate::bind::BoundPath;
 use crate::exchange::{OpenExchange, Outgoing};
 use crate::frame::{Frame, REQUEST_HEADER};
+use crate::liveness::{LookTimer, PeerLiveness, Verdict};
 use crate::monitor::Monitored;
-use crate::native;
+use crate::native::{self, SocketId};
 use crate::numbered::Numbered;
 use crate::packet::{self, Packet};
 use crate::server::note;
@@ -28,8 +31,14 @@ pub(crate) struct Desk {
     pub(crate) path: Option<BoundPath>,
     pub(crate) context: Context,
     pub(crate) lifetime: Arc<Lifetime>,
-    /// Connections that said hello. ROUTER does not tell who left; [`Desk::sweep`] finds out.
-    pub(crate) connections: Numbered<u32, Option<SocketAddr>>,
+    /// Connections that said hello.
+    pub(crate) connections: Numbered<u32, Connected>,
+    /// Their numbers by the descriptors of their sockets.
+    pub(crate) by_descriptor: Numbered<RawFd, u32>,
+    /// Connections that may have gone, and until when each is asked for.
+    pub(crate) leaving: Vec<(u32, Instant)>,
+    /// Whether everything that had come in was received.
+    pub(crate) is_drained: bool,
     /// Requests that were handed up and whose answer libzmq does not have yet.
     pub(crate) unanswered: usize,
     /// Requests of the batch that is being received.
@@ -40,12 +49,29 @@ pub(crate) struct Desk {
     pub(crate) swept: Option<Instant>,
 }
 
+/// A connection that said hello.
+pub(crate) struct Connected {
+    address: Option<SocketAddr>,
+    socket: Option<SocketId>,
+    /// Of an admitted peer: the silence of others is left to TCP's keep-alive.
+    liveness: Option<PeerLiveness>,
+}
+
+impl Connected {
+    fn heard(&mut self) {
+        if let Some(liveness) = &mut self.liveness {
+            liveness.heard();
+        }
+    }
+}
+
 impl Desk {
     pub(crate) async fn run(mut self) {
         let clock = self.context.clock;
         let pause = self.context.limits.ping_interval / 2;
         // An instant and not a timer: it is kept also while there is always something to do.
-        let mut look = clock.after(pause);
+        let mut retry = clock.after(pause);
+        let mut looks = LookTimer::new(clock.now(), &self.context.limits);
         let mut answers = VecDeque::new();
         let mut ended = false;
         loop {
@@ -55,8 +81,8 @@ impl Desk {
                 self.exchange.end();
             }
             let now = clock.now();
-            if now >= look {
-                look = now + pause;
+            if now >= retry {
+                retry = now + pause;
                 self.unpark();
                 // While it is full, pings are not read: who is connected is told unasked.
                 if self.is_full() {
@@ -64,12 +90,24 @@ impl Desk {
                 }
             }
             let answered = self.answer(&mut answers);
-            let received = self.receive(ended);
-            while let Some(event) = self.watched.monitor.event() {
-                note(&self.context, event.kind);
+            let mut received = self.receive(ended);
+            let is_leaving = self.take_events(now);
+            // What waits to be read was said in time; who is never done reading looks late.
+            let may_look = self.is_drained || self.is_full() || now >= looks.due() + pause;
+            if may_look && let Some(late) = looks.begin(now) {
+                self.look(now, late);
+                received += self.receive(ended);
             }
             if ended && self.unanswered == 0 {
                 break;
+            }
+            if is_leaving {
+                // What it said before it left is received first.
+                continue;
+            }
+            if self.is_drained && !self.leaving.is_empty() {
+                self.probe_leaving(now);
+                received += self.receive(ended);
             }
             if received + answered >= MUCH {
                 tokio::task::yield_now().await;
@@ -90,7 +128,7 @@ impl Desk {
                 () = socket.ready() => {}
                 () = monitor.ready() => {}
                 () = self.exchange.0.wake.notified() => {}
-                () = clock.until(look) => {}
+                () = clock.until(retry.min(looks.due())) => {}
             }
         }
         let left = self.lifetime.left();
@@ -198,9 +236,91 @@ impl Desk {
             .socket
             .send(Some(&routing_id(connection)), message);
         if matches!(sent, Sent::Gone) {
-            self.connections.remove(&connection);
+            self.forget(connection);
         }
         sent
+    }
+
+    /// Forgets a connection that has gone, and tells so.
+    fn forget(&mut self, connection: u32) {
+        let Some(gone) = self.connections.remove(&connection) else {
+            return;
+        };
+        if let Some(SocketId { descriptor, .. }) = gone.socket
+            && self.by_descriptor.get(&descriptor) == Some(&connection)
+        {
+            self.by_descriptor.remove(&descriptor);
+        }
+        self.exchange.0.peers.remove(connection);
+    }
+
+    /// Reads what the monitor says; returns whether a connection may have gone.
+    fn take_events(&mut self, now: Instant) -> bool {
+        let mut is_leaving = false;
+        while let Some(event) = self.watched.monitor.event() {
+            if event.kind != zmq_sys::ZMQ_EVENT_DISCONNECTED {
+                note(&self.context, event.kind);
+            } else if let Some(connection) = self.by_descriptor.get(&event.value) {
+                self.leaving
+                    .push((*connection, now + self.context.limits.ping_interval / 2));
+                is_leaving = true;
+            }
+        }
+        is_leaving
+    }
+
+    /// Finds out which of those that may have gone have: the descriptor in an event may be another
+    /// connection's by now, but libzmq knows exactly to whom it cannot send.
+    fn probe_leaving(&mut self, now: Instant) {
+        let mut leaving = std::mem::take(&mut self.leaving);
+        leaving.retain(|(connection, until)| {
+            // The end of a connection reaches the socket a moment after the monitor.
+            self.connections.contains_key(connection)
+                && !matches!(self.send(*connection, Frame::Pong.encode(&[])), Sent::Gone)
+                && now < *until
+        });
+        self.leaving = leaving;
+    }
+
+    /// Asks the admitted peers that are silent for a sign of life, and cuts those that give none.
+    /// This look comes `late` after its time.
+    fn look(&mut self, now: Instant, late: Duration) {
+        let limits = &self.context.limits;
+        for connection in self.exchange.0.peers.newly_admitted() {
+            if let Some(peer) = self.connections.get_mut(&connection) {
+                // A client that hears nothing asks earlier, so that two ends with the same ping
+                // interval say no more than one.
+                let liveness = PeerLiveness::new(now, limits, limits.ping_interval);
+                peer.liveness = Some(liveness);
+            }
+        }
+        let is_full = self.is_full();
+        let (mut silent, mut dead) = (Vec::new(), Vec::new());
+        for (connection, peer) in &mut self.connections {
+            let Some(liveness) = &mut peer.liveness else {
+                continue;
+            };
+            if is_full {
+                // Nothing is read, so silence says nothing.
+                liveness.heard();
+            }
+            let descriptor = peer.socket.map(|socket| socket.descriptor);
+            match liveness.look(now, late, descriptor) {
+                Verdict::Alive => {}
+                Verdict::Ask => silent.push(*connection),
+                // Whether a part of a large message has come in is only known of TCP.
+                Verdict::Dead if peer.address.is_none() => silent.push(*connection),
+                Verdict::Dead => dead.push(*connection),
+            }
+        }
+        for connection in silent {
+            self.send(connection, Frame::Ping.encode(&[]));
+        }
+        for connection in dead {
+            if self.exchange.0.peers.cut(connection) {
+                tracing::debug!(connection, "cut a peer that gives no sign of life");
+            }
+        }
     }
 
     /// Sends a sign of life to every connection, and forgets those that have gone.
@@ -216,10 +336,12 @@ impl Desk {
     /// `ended`.
     fn receive(&mut self, ended: bool) -> usize {
         let mut count = 0;
-        while count < BATCH
-            && (ended || !self.is_full())
-            && let Some(from) = self.watched.socket.receive()
-        {
+        self.is_drained = false;
+        while count < BATCH && (ended || !self.is_full()) {
+            let Some(from) = self.watched.socket.receive() else {
+                self.is_drained = true;
+                break;
+            };
             count += 1;
             if !from.get_more() {
                 continue;
@@ -256,8 +378,9 @@ impl Desk {
             Some(Frame::Hello) => {
                 let known = self.connections.contains_key(&connection);
                 let answer = if !self.lifetime.stop.is_cancelled() && (known || self.has_room()) {
-                    let address = native::peer_address(&mut body);
-                    self.connections.insert(connection, address);
+                    if !known {
+                        self.welcome(connection, &mut body);
+                    }
                     Frame::Welcome
                 } else {
                     self.context.count(Metric::PeersRefused);
@@ -266,8 +389,10 @@ impl Desk {
                 self.send(connection, answer.encode(&[]));
             }
             Some(Frame::Ping) => {
+                self.heard(connection);
                 self.send(connection, Frame::Pong.encode(&[]));
             }
+            Some(Frame::Pong) => self.heard(connection),
             Some(Frame::Request(id)) => {
                 self.request(connection, id, native::into_bytes(body, REQUEST_HEADER));
             }
@@ -289,13 +414,43 @@ impl Desk {
         }
     }
 
+    fn heard(&mut self, connection: u32) {
+        if let Some(peer) = self.connections.get_mut(&connection) {
+            peer.heard();
+        }
+    }
+
+    /// Takes note of a connection that says hello.
+    fn welcome(&mut self, connection: u32, hello: &mut zmq::Message) {
+        let address = native::peer_address(hello);
+        let socket = native::source(hello).and_then(SocketId::of);
+        // If the connection had ended and its descriptor been used again before the socket was looked
+        // at, libzmq knows that it ended: it is told so now, and the answer finds nobody.
+        self.watched.socket.idle(false);
+        let peer = Connected {
+            address,
+            socket,
+            liveness: None,
+        };
+        self.connections.insert(connection, peer);
+        self.exchange.0.peers.add(connection, address, socket);
+        if let Some(SocketId { descriptor, .. }) = socket
+            && let Some(gone) = self.by_descriptor.insert(descriptor, connection)
+        {
+            let until = self.context.limits.ping_interval / 2;
+            self.leaving.push((gone, self.context.clock.after(until)));
+        }
+    }
+
     /// Puts a request with the others that are handed up next.
     fn request(&mut self, connection: u32, request: u64, payload: Bytes) {
         let max_message = self.context.limits.max_message;
-        let Some(address) = self.connections.get(&connection).copied() else {
+        let Some(peer) = self.connections.get_mut(&connection) else {
             self.context.count(Metric::PeersRefused);
             return;
         };
+        peer.heard();
+        let address = peer.address;
         if payload.len() > max_message {
             self.context.count(Metric::PeersRefused);
             self.send(connection, Frame::NoReply(request).encode(&[]));

@@ -7,12 +7,14 @@ use std::task::Poll;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use saline_engine::DepartureSender;
 use saline_protocol::transport::{Answer, ReplyRoute, ReplyToken, Request, Requests};
 use tokio::sync::Notify;
 use tokio_util::sync::DropGuard;
 
 use crate::frame::Frame;
 use crate::packet::Packet;
+use crate::peers::PeerRegistry;
 
 /// Requests as they are handed up.
 #[derive(Debug)]
@@ -91,8 +93,9 @@ impl Drop for ZmqRequests {
 }
 
 /// What handlers and the task that owns the socket share.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Exchange {
+    pub(crate) peers: PeerRegistry,
     inbox: Mutex<Inbox>,
     /// The inbox has ended; told apart, so that it is locked once a batch.
     ended: AtomicBool,
@@ -125,6 +128,18 @@ pub(crate) struct Outgoing {
 }
 
 impl Exchange {
+    /// Returns the exchange of a server that tells `departures`.
+    pub(crate) fn new(departures: DepartureSender) -> Self {
+        Self {
+            peers: PeerRegistry::new(departures),
+            inbox: Mutex::default(),
+            ended: AtomicBool::new(false),
+            arrived: Notify::new(),
+            outbox: Mutex::default(),
+            wake: Notify::new(),
+        }
+    }
+
     pub(crate) fn inbox(&self) -> MutexGuard<'_, Inbox> {
         // The state is consistent after every statement, so a panic elsewhere does not spoil it.
         self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
@@ -177,6 +192,7 @@ impl OpenExchange {
 impl Drop for OpenExchange {
     fn drop(&mut self) {
         self.end();
+        self.0.peers.end();
         let mut outbox = self.0.outbox();
         outbox.closed = true;
         outbox.answers = VecDeque::new();

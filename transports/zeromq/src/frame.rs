@@ -25,9 +25,9 @@ pub(crate) enum Frame {
     Reply(u64),
     /// The handler dropped the request of that number.
     NoReply(u64),
-    /// A client asks whether the server is alive.
+    /// An end that has heard nothing for a while asks whether the other one is alive.
     Ping,
-    /// It is.
+    /// The answer to [`Ping`](Self::Ping). A server also sends it unasked, to find out who has gone.
     Pong,
 }
 

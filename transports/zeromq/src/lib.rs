@@ -60,6 +60,7 @@ mod numbered;
 mod numbers;
 mod options;
 mod packet;
+mod peers;
 mod published;
 mod publisher;
 mod series;
@@ -143,6 +144,7 @@ impl Transport for ZeroMq {
             .with_local_endpoints()
             .with_publications_apart()
             .with_exact_drops()
+            .with_departures()
     }
 
     fn options(&self) -> &'static [OptionSpec] {
