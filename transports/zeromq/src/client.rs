@@ -14,11 +14,11 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::GRACE;
+use crate::connection::{Connection, ReconnectPolicy, candidates};
 use crate::frame::{Frame, REQUEST_HEADER};
-use crate::link::{Link, Pace, places};
+use crate::joined_requests;
 use crate::liveness::Verdict;
 use crate::native;
-use crate::packet;
 use crate::socket::{BATCH, MUCH, Sent, Shared, Socket};
 use crate::subscriber;
 
@@ -48,27 +48,27 @@ pub(crate) async fn connect(
     endpoint: &Endpoint,
     context: Context,
 ) -> Result<Arc<dyn Client>> {
-    let mut keeper = Keeper {
+    let mut task = ClientTask {
         requests: Arc::default(),
         shared: Arc::clone(&shared),
         endpoint: endpoint.clone(),
-        pace: Pace::new(&context),
+        reconnect: ReconnectPolicy::new(&context),
         context: context.clone(),
         stop: CancellationToken::new(),
     };
-    let link = tokio::select! {
+    let connection = tokio::select! {
         () = context.cancel.cancelled() => return Err(Error::closed()),
-        link = keeper.dial() => link?,
+        connection = task.dial() => connection?,
     };
-    let requests = Arc::clone(&keeper.requests);
+    let requests = Arc::clone(&task.requests);
     let lifetime = Lifetime::new(context.clone(), GRACE);
-    keeper.stop = lifetime.stop.clone();
-    lifetime.spawn(keeper.run(link));
-    let (watched, stop) = (Arc::clone(&requests), lifetime.stop.clone());
+    task.stop = lifetime.stop.clone();
+    lifetime.spawn(task.run(connection));
+    let (pending, stop) = (Arc::clone(&requests), lifetime.stop.clone());
     lifetime.spawn(async move {
         tokio::select! {
             () = stop.cancelled() => {}
-            () = watched.watch_deadlines(context.clock) => {}
+            () = pending.watch_deadlines(context.clock) => {}
         }
     });
     Ok(Arc::new(ZmqClient {
@@ -142,48 +142,48 @@ impl Drop for ZmqClient {
 }
 
 /// The task that owns the socket and replaces it.
-struct Keeper {
+struct ClientTask {
     requests: Arc<Requests>,
     shared: Arc<Shared>,
     endpoint: Endpoint,
     context: Context,
-    pace: Pace,
+    reconnect: ReconnectPolicy,
     stop: CancellationToken,
 }
 
-impl Drop for Keeper {
+impl Drop for ClientTask {
     fn drop(&mut self) {
         // However the task ends, nobody waits for it.
         self.requests.close();
     }
 }
 
-impl Keeper {
-    async fn run(mut self, mut link: Link) {
+impl ClientTask {
+    async fn run(mut self, mut connection: Connection) {
         let stop = self.stop.clone();
         loop {
-            self.serve(&mut link).await;
+            self.serve(&mut connection).await;
             self.context.count(Metric::Disconnected);
             if stop.is_cancelled() {
-                break link.close().await;
+                break connection.close().await;
             }
             self.requests.disconnected();
-            tracing::debug!(endpoint = %self.endpoint, "the link for requests broke");
+            tracing::debug!(endpoint = %self.endpoint, "the connection for requests broke");
             // libzmq is done with the old socket before there is a new one.
-            drop(link);
-            link = tokio::select! {
+            drop(connection);
+            connection = tokio::select! {
                 () = stop.cancelled() => break,
-                link = self.redial() => link,
+                connection = self.redial() => connection,
             };
-            tracing::debug!(endpoint = %self.endpoint, "the link for requests stands again");
+            tracing::debug!(endpoint = %self.endpoint, "the connection for requests stands again");
         }
     }
 
-    async fn redial(&mut self) -> Link {
+    async fn redial(&mut self) -> Connection {
         loop {
-            self.pace.pause().await;
+            self.reconnect.pause().await;
             match self.dial().await {
-                Ok(link) => return link,
+                Ok(connection) => return connection,
                 Err(error) => {
                     tracing::debug!(endpoint = %self.endpoint, %error, "could not connect");
                 }
@@ -192,7 +192,7 @@ impl Keeper {
     }
 
     /// Tries every address once.
-    async fn dial(&mut self) -> Result<Link> {
+    async fn dial(&mut self) -> Result<Connection> {
         let clock = self.context.clock;
         let until = clock.after(self.context.limits.connect_timeout);
         let unreachable = || {
@@ -201,28 +201,28 @@ impl Keeper {
                 format!("{}: no answer in time", self.endpoint),
             )
         };
-        let found = clock.deadline(until, places(&self.endpoint)).await;
+        let found = clock.deadline(until, candidates(&self.endpoint)).await;
         let found = found.map_err(|_| unreachable())??;
         let mut last = None;
-        for (index, place) in found.iter().enumerate() {
-            let deadline = self.pace.attempt_deadline(until, found.len() - index);
+        for (index, candidate) in found.iter().enumerate() {
+            let deadline = self.reconnect.attempt_deadline(until, found.len() - index);
             let tune = |socket: &mut Socket| {
                 socket.options().set_sndhwm(SEND_QUEUE)?;
                 Ok(())
             };
-            let opened = Link::open(
+            let opened = Connection::open(
                 &self.shared,
                 &self.context,
-                place,
+                candidate,
                 zmq::DEALER,
                 deadline,
                 tune,
             );
             let greeted = async { greet(opened.await?).await };
             match clock.deadline(deadline, greeted).await {
-                Ok(Ok(link)) => {
-                    self.pace.connected();
-                    return Ok(link);
+                Ok(Ok(connection)) => {
+                    self.reconnect.connected();
+                    return Ok(connection);
                 }
                 Ok(Err(error)) => last = Some(error),
                 Err(_) => last = Some(unreachable()),
@@ -231,19 +231,19 @@ impl Keeper {
         Err(last.unwrap_or_else(unreachable))
     }
 
-    /// Carries requests and replies until the link breaks or the client is shut down.
-    async fn serve(&mut self, link: &mut Link) {
+    /// Carries requests and replies until the connection breaks or the client is shut down.
+    async fn serve(&mut self, connection: &mut Connection) {
         let mut outcomes = Vec::new();
         let mut sending = Sending::default();
         loop {
-            let received = self.receive(link, &mut outcomes);
-            // Before anything is sent: what goes into a broken link counts as sent.
-            if link.is_broken() {
+            let received = self.receive(connection, &mut outcomes);
+            // Before anything is sent: what goes into a broken connection counts as sent.
+            if connection.is_broken() {
                 // What came in before the end still counts.
-                while self.receive(link, &mut outcomes) > 0 {}
+                while self.receive(connection, &mut outcomes) > 0 {}
                 return;
             }
-            let (sent, full) = self.send(link, &mut sending);
+            let (sent, full) = self.send(connection, &mut sending);
             if received + sent >= MUCH {
                 tokio::task::yield_now().await;
             }
@@ -252,20 +252,20 @@ impl Keeper {
                 tokio::task::consume_budget().await;
                 continue;
             }
-            if full && !link.watched.socket.idle(true) {
+            if full && !connection.monitored.socket.idle(true) {
                 continue;
             }
-            let look_due = link.look_due();
+            let look_due = connection.look_due();
             tokio::select! {
                 () = self.stop.cancelled() => return,
-                () = link.ready() => {}
+                () = connection.ready() => {}
                 () = self.requests.woken(), if !full => {}
                 () = self.context.clock.until(look_due) => {
-                    self.receive(link, &mut outcomes);
-                    match link.look() {
+                    self.receive(connection, &mut outcomes);
+                    match connection.look() {
                         Verdict::Alive => {}
                         Verdict::Ask => {
-                            link.watched.socket.send(None, Frame::Ping.encode(&[]));
+                            connection.monitored.socket.send(None, Frame::Ping.encode(&[]));
                         }
                         Verdict::Dead => {
                             tracing::debug!(endpoint = %self.endpoint, "the server is silent");
@@ -278,14 +278,18 @@ impl Keeper {
     }
 
     /// Takes a batch of what came in; returns how much, each of what was joined.
-    fn receive(&self, link: &mut Link, outcomes: &mut Vec<(u64, Option<Bytes>)>) -> usize {
+    fn receive(
+        &self,
+        connection: &mut Connection,
+        outcomes: &mut Vec<(u64, Option<Bytes>)>,
+    ) -> usize {
         let mut count = 0;
         while count < BATCH
-            && let Some(message) = link.watched.socket.receive()
+            && let Some(message) = connection.monitored.socket.receive()
         {
             count += 1;
             if message.get_more() {
-                link.watched.socket.skip_rest(message);
+                connection.monitored.socket.skip_rest(message);
                 self.context.count(Metric::PeersRefused);
                 continue;
             }
@@ -295,10 +299,13 @@ impl Keeper {
                     self.reply(id, payload, outcomes);
                 }
                 Some(Frame::Ping) => {
-                    link.watched.socket.send(None, Frame::Pong.encode(&[]));
+                    connection
+                        .monitored
+                        .socket
+                        .send(None, Frame::Pong.encode(&[]));
                 }
                 Some(frame) => self.note(frame, &Bytes::new(), outcomes),
-                None => match packet::split(&message) {
+                None => match joined_requests::split(&message) {
                     Some(frames) => {
                         let whole = native::into_bytes(message, 0);
                         for frame in frames {
@@ -314,7 +321,7 @@ impl Keeper {
             }
         }
         if count > 0 {
-            link.heard();
+            connection.heard();
         }
         count += outcomes.len();
         self.requests.settle(outcomes);
@@ -345,15 +352,15 @@ impl Keeper {
     }
 
     /// Sends a batch of what waits; returns how much, and whether more waits for room.
-    fn send(&self, link: &mut Link, sending: &mut Sending) -> (usize, bool) {
+    fn send(&self, connection: &mut Connection, sending: &mut Sending) -> (usize, bool) {
         let Sending { unsent, encoded } = sending;
         self.requests.take(BATCH, unsent);
         let mut count = 0;
         while let Some((id, payload)) = unsent.front() {
-            let joined = packet::together(unsent.iter().map(|(_, payload)| payload));
+            let joined = joined_requests::together(unsent.iter().map(|(_, payload)| payload));
             let message = if joined > 1 {
                 let frames = unsent.iter().take(joined);
-                packet::join(frames.map(|(id, payload)| (Frame::Request(*id), payload)))
+                joined_requests::join(frames.map(|(id, payload)| (Frame::Request(*id), payload)))
             } else {
                 let ready = encoded.take().filter(|(of, _)| of == id);
                 ready.map_or_else(
@@ -361,7 +368,7 @@ impl Keeper {
                     |(_, message)| message,
                 )
             };
-            if let Sent::Full(message) = link.watched.socket.send(None, message) {
+            if let Sent::Full(message) = connection.monitored.socket.send(None, message) {
                 // Those that are joined are joined anew when there is room: some of them may have
                 // been given up by then.
                 *encoded = (joined == 1).then_some((*id, message));
@@ -386,17 +393,20 @@ struct Sending {
 }
 
 /// Asks whether it is one of our servers that answers.
-async fn greet(mut link: Link) -> Result<Link> {
+async fn greet(mut connection: Connection) -> Result<Connection> {
     let unreachable = |why| Error::new(ErrorKind::Unreachable, why);
-    link.watched.socket.send(None, Frame::Hello.encode(&[]));
+    connection
+        .monitored
+        .socket
+        .send(None, Frame::Hello.encode(&[]));
     loop {
-        while let Some(message) = link.watched.socket.receive() {
+        while let Some(message) = connection.monitored.socket.receive() {
             let frame = Frame::decode(&message);
-            link.watched.socket.skip_rest(message);
+            connection.monitored.socket.skip_rest(message);
             match frame {
                 Some(Frame::Welcome) => {
-                    link.heard();
-                    return Ok(link);
+                    connection.heard();
+                    return Ok(connection);
                 }
                 Some(Frame::Full) => {
                     return Err(unreachable(
@@ -406,11 +416,11 @@ async fn greet(mut link: Link) -> Result<Link> {
                 _ => {}
             }
         }
-        if link.is_broken() {
+        if connection.is_broken() {
             return Err(unreachable(
                 "the connection broke before the server answered",
             ));
         }
-        link.ready().await;
+        connection.ready().await;
     }
 }

@@ -8,15 +8,15 @@
 //! | `audience.rs` | who is connected to it, and who is cut |
 //! | `client.rs` | the task that owns the DEALER socket |
 //! | `subscriber.rs`, `filters.rs` | the task that owns a SUB socket; which numbers come next |
-//! | `link.rs` | one attempt to connect: addresses, a fresh socket, when a peer counts as dead |
+//! | `connection.rs` | one attempt to connect: addresses, a fresh socket, when a peer counts as dead |
 //! | `numbered.rs` | maps by number |
-//! | `frame.rs`, `published.rs`, `numbers.rs` | the bytes on the request link and on the publication link |
-//! | `packet.rs`, `series.rs` | several small requests, replies or publications in one frame |
+//! | `frame.rs`, `published.rs`, `numbers.rs` | the bytes on the request connection and on the publication connection |
+//! | `joined_requests.rs`, `series.rs` | several small requests, replies or publications in one frame |
 //! | `socket.rs`, `monitor.rs` | a socket in an async task, its monitor, how both are closed |
 //! | `native.rs` | what the `zmq` crate has no call for; the only `unsafe` |
 //!
 //! What libzmq does by itself and we do not use: it reconnects and then sends what it had queued,
-//! so every link has a fresh socket that never reconnects; it drops publications silently, so they
+//! so every connection has a fresh socket that never reconnects; it drops publications silently, so they
 //! are numbered (`frame.rs` says how); it closes in the background, so a shutdown waits until the
 //! monitor says that the socket is gone. Unbinding is never used: it would close every connection
 //! that the listener ever accepted.
@@ -44,29 +44,29 @@
 //! [`Limits::subscriber_queue_messages`]: saline_protocol::transport::Limits::subscriber_queue_messages
 //! [`ServerControl::disconnect`]: saline_protocol::transport::ServerControl::disconnect
 //! [`Publisher::subscriptions`]: saline_protocol::transport::Publisher::subscriptions
-mod audience;
 mod bind;
 mod client;
-mod desk;
-mod exchange;
-mod feed;
+mod connection;
 mod filters;
 mod frame;
-mod link;
+mod joined_publications;
+mod joined_requests;
 mod liveness;
 mod monitor;
 mod native;
-mod numbered;
-mod numbers;
+mod number_map;
 mod options;
-mod packet;
-mod peers;
+mod peer_registry;
+mod publish_queue;
 mod published;
-mod publisher;
-mod series;
+mod request_exchange;
+mod router_task;
+mod sequence_numbers;
 mod server;
 mod socket;
 mod subscriber;
+mod subscriber_liveness;
+mod xpub_task;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -130,7 +130,7 @@ struct TcpProgress {
 
 impl TcpProgress {
     /// Returns whether there is a sign of life since the last one: bytes that were received. Or much
-    /// was acknowledged, since a large message over a slow link holds up what is behind it. What a ping
+    /// was acknowledged, since a large message over a slow connection holds up what is behind it. What a ping
     /// needs is not much: the system of a peer that hangs acknowledges that too. False when
     /// `descriptor` is not a TCP connection.
     fn has_moved(&mut self, descriptor: RawFd) -> bool {

@@ -14,16 +14,16 @@ use saline_protocol::transport::{
 use tokio_util::sync::DropGuard;
 
 use crate::GRACE;
-use crate::audience::Audience;
 use crate::bind::{bind, set_up_failed};
-use crate::desk::Desk;
-use crate::exchange::{Exchange, OpenExchange, ZmqRequests};
-use crate::feed::{Feed, OpenFeed};
 use crate::native::IntOption;
-use crate::numbered::Numbered;
+use crate::number_map::NumberMap;
+use crate::publish_queue::{OpenPublishQueue, PublishQueue};
 use crate::published;
-use crate::publisher::{Distributor, ZmqPublisher};
+use crate::request_exchange::{OpenRequestExchange, RequestExchange, ZmqRequests};
+use crate::router_task::RouterTask;
 use crate::socket::{Shared, Socket};
+use crate::subscriber_liveness::SubscriberLiveness;
+use crate::xpub_task::{XpubTask, ZmqPublisher};
 
 /// What is counted of the events of a bound socket.
 const EVENTS: u32 = zmq_sys::ZMQ_EVENT_ACCEPT_FAILED
@@ -82,38 +82,38 @@ pub(crate) async fn serve(shared: &Arc<Shared>, at: ServeAt, context: Context) -
     let lifetime = Lifetime::new(context.clone(), GRACE);
     let alive = Arc::new(lifetime.cut.clone().drop_guard());
     let (departures, departed) = departure_queue(&context.limits);
-    let exchange = Arc::new(Exchange::new(departures));
+    let exchange = Arc::new(RequestExchange::new(departures));
     let incarnation = RandomState::new().build_hasher().finish().max(1);
-    let feed = Arc::new(Feed::new(&context, incarnation));
-    let desk = Desk {
-        exchange: OpenExchange(Arc::clone(&exchange)),
-        watched: router.monitor(ROUTER_EVENTS)?,
+    let queue = Arc::new(PublishQueue::new(&context, incarnation));
+    let router_task = RouterTask {
+        exchange: OpenRequestExchange(Arc::clone(&exchange)),
+        monitored: router.monitor(ROUTER_EVENTS)?,
         path: requests_path,
         context: context.clone(),
         lifetime: Arc::clone(&lifetime),
-        connections: Numbered::default(),
+        connections: NumberMap::default(),
         unanswered: 0,
         arrivals: VecDeque::new(),
         parked: VecDeque::new(),
         swept: None,
-        by_descriptor: Numbered::default(),
+        by_descriptor: NumberMap::default(),
         leaving: Vec::new(),
         is_drained: false,
     };
-    let distributor = Distributor {
-        feed: OpenFeed(Arc::clone(&feed)),
-        watched: xpub.monitor(XPUB_EVENTS)?,
-        audience: Audience::new(&publications_at, &context),
+    let xpub_task = XpubTask {
+        queue: OpenPublishQueue(Arc::clone(&queue)),
+        monitored: xpub.monitor(XPUB_EVENTS)?,
+        subscribers: SubscriberLiveness::new(&publications_at, &context),
         path: publications_path,
         context: context.clone(),
         lifetime: Arc::clone(&lifetime),
     };
-    lifetime.spawn(desk.run());
-    lifetime.spawn(distributor.run());
+    lifetime.spawn(router_task.run());
+    lifetime.spawn(xpub_task.run());
     Ok(Server::new(
         Box::new(ZmqRequests::new(Arc::clone(&exchange), Arc::clone(&alive))),
         Arc::new(ZmqPublisher {
-            feed,
+            queue,
             _alive: Arc::clone(&alive),
         }),
         Arc::new(Control {
@@ -145,7 +145,7 @@ pub(crate) fn note(context: &Context, event: u32) {
 /// Cuts and admits peers, and ends the server.
 #[derive(Debug)]
 struct Control {
-    exchange: Arc<Exchange>,
+    exchange: Arc<RequestExchange>,
     lifetime: Arc<Lifetime>,
     _alive: Arc<DropGuard>,
 }

@@ -22,7 +22,7 @@ const BATCH: u8 = 9;
 
 /// An answer that is to be sent.
 #[derive(Debug)]
-pub(crate) enum Packet {
+pub(crate) enum AnswerFrame {
     /// May be joined with others.
     Small(Frame, Bytes),
     /// Goes alone. A large payload is copied into its message by whoever answers, and not by the task
@@ -30,7 +30,7 @@ pub(crate) enum Packet {
     Whole(zmq::Message),
 }
 
-impl Packet {
+impl AnswerFrame {
     /// Returns `frame` with `payload` behind it.
     pub(crate) fn new(frame: Frame, payload: Bytes) -> Self {
         match payload.len() <= SMALL {
@@ -47,7 +47,7 @@ impl Packet {
         }
     }
 
-    /// Returns the message that carries this packet alone.
+    /// Returns the message that carries this answer alone.
     pub(crate) fn into_message(self) -> zmq::Message {
         match self {
             Self::Small(frame, payload) => frame.encode(&payload),
@@ -110,7 +110,7 @@ mod tests {
         assert_eq!(together([&many[0], &large, &many[1]].into_iter()), 1);
         let one_more = join_all(&many[..=MAX_COUNT]);
         assert_eq!(split(&one_more), None);
-        assert!(Packet::new(Frame::Reply(1), large).small().is_none());
+        assert!(AnswerFrame::new(Frame::Reply(1), large).small().is_none());
     }
 
     proptest! {

@@ -13,13 +13,13 @@ use tokio::sync::Notify;
 use tokio_util::sync::DropGuard;
 
 use crate::frame::Frame;
-use crate::packet::Packet;
-use crate::peers::PeerRegistry;
+use crate::joined_requests::AnswerFrame;
+use crate::peer_registry::PeerRegistry;
 
 /// Requests as they are handed up.
 #[derive(Debug)]
 pub(crate) struct ZmqRequests {
-    exchange: Arc<Exchange>,
+    exchange: Arc<RequestExchange>,
     /// Taken from the exchange at once, so that it is locked once a batch.
     batch: VecDeque<Request>,
     _alive: Arc<DropGuard>,
@@ -27,7 +27,7 @@ pub(crate) struct ZmqRequests {
 
 impl ZmqRequests {
     /// What `alive` guards lives at least as long as the stream.
-    pub(crate) fn new(exchange: Arc<Exchange>, alive: Arc<DropGuard>) -> Self {
+    pub(crate) fn new(exchange: Arc<RequestExchange>, alive: Arc<DropGuard>) -> Self {
         Self {
             exchange,
             batch: VecDeque::new(),
@@ -94,7 +94,7 @@ impl Drop for ZmqRequests {
 
 /// What handlers and the task that owns the socket share.
 #[derive(Debug)]
-pub(crate) struct Exchange {
+pub(crate) struct RequestExchange {
     pub(crate) peers: PeerRegistry,
     inbox: Mutex<Inbox>,
     /// The inbox has ended; told apart, so that it is locked once a batch.
@@ -116,18 +116,18 @@ pub(crate) struct Inbox {
 
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
-    pub(crate) answers: VecDeque<Outgoing>,
+    pub(crate) answers: VecDeque<OutgoingAnswer>,
     /// The task is gone, and with it every way back.
     closed: bool,
 }
 
 #[derive(Debug)]
-pub(crate) struct Outgoing {
+pub(crate) struct OutgoingAnswer {
     pub(crate) connection: u32,
-    pub(crate) packet: Packet,
+    pub(crate) frame: AnswerFrame,
 }
 
-impl Exchange {
+impl RequestExchange {
     /// Returns the exchange of a server that tells `departures`.
     pub(crate) fn new(departures: DepartureSender) -> Self {
         Self {
@@ -150,11 +150,11 @@ impl Exchange {
     }
 }
 
-impl ReplyRoute for Exchange {
+impl ReplyRoute for RequestExchange {
     fn answer(&self, token: ReplyToken, answer: Answer) {
-        let packet = match answer {
-            Answer::Reply(payload) => Packet::new(Frame::Reply(token.request), payload),
-            Answer::NoReply => Packet::new(Frame::NoReply(token.request), Bytes::new()),
+        let frame = match answer {
+            Answer::Reply(payload) => AnswerFrame::new(Frame::Reply(token.request), payload),
+            Answer::NoReply => AnswerFrame::new(Frame::NoReply(token.request), Bytes::new()),
         };
         let Ok(connection) = u32::try_from(token.connection) else {
             return;
@@ -164,7 +164,9 @@ impl ReplyRoute for Exchange {
             return;
         }
         let first = outbox.answers.is_empty();
-        outbox.answers.push_back(Outgoing { connection, packet });
+        outbox
+            .answers
+            .push_back(OutgoingAnswer { connection, frame });
         drop(outbox);
         if first {
             self.wake.notify_one();
@@ -173,9 +175,9 @@ impl ReplyRoute for Exchange {
 }
 
 /// An exchange that closes when its task ends, however that ends.
-pub(crate) struct OpenExchange(pub(crate) Arc<Exchange>);
+pub(crate) struct OpenRequestExchange(pub(crate) Arc<RequestExchange>);
 
-impl OpenExchange {
+impl OpenRequestExchange {
     /// Hands out no more requests.
     pub(crate) fn end(&self) {
         let mut inbox = self.0.inbox();
@@ -189,7 +191,7 @@ impl OpenExchange {
     }
 }
 
-impl Drop for OpenExchange {
+impl Drop for OpenRequestExchange {
     fn drop(&mut self) {
         self.end();
         self.0.peers.end();

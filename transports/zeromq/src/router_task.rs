@@ -13,28 +13,28 @@ use saline_protocol::transport::{
 };
 
 use crate::bind::BoundPath;
-use crate::exchange::{OpenExchange, Outgoing};
 use crate::frame::{Frame, REQUEST_HEADER};
+use crate::joined_requests::{self, AnswerFrame};
 use crate::liveness::{LookTimer, PeerLiveness, Verdict};
-use crate::monitor::Monitored;
+use crate::monitor::MonitoredSocket;
 use crate::native::{self, SocketId};
-use crate::numbered::Numbered;
-use crate::packet::{self, Packet};
+use crate::number_map::NumberMap;
+use crate::request_exchange::{OpenRequestExchange, OutgoingAnswer};
 use crate::server::note;
 use crate::socket::{BATCH, MUCH, Sent};
 
 /// The task that owns the socket for requests.
-pub(crate) struct Desk {
-    pub(crate) exchange: OpenExchange,
-    pub(crate) watched: Monitored,
+pub(crate) struct RouterTask {
+    pub(crate) exchange: OpenRequestExchange,
+    pub(crate) monitored: MonitoredSocket,
     /// Goes after the socket.
     pub(crate) path: Option<BoundPath>,
     pub(crate) context: Context,
     pub(crate) lifetime: Arc<Lifetime>,
     /// Connections that said hello.
-    pub(crate) connections: Numbered<u32, Connected>,
+    pub(crate) connections: NumberMap<u32, Connected>,
     /// Their numbers by the descriptors of their sockets.
-    pub(crate) by_descriptor: Numbered<RawFd, u32>,
+    pub(crate) by_descriptor: NumberMap<RawFd, u32>,
     /// Connections that may have gone, and until when each is asked for.
     pub(crate) leaving: Vec<(u32, Instant)>,
     /// Whether everything that had come in was received.
@@ -44,7 +44,7 @@ pub(crate) struct Desk {
     /// Requests of the batch that is being received.
     pub(crate) arrivals: VecDeque<Request>,
     /// Answers for clients that do not read, and until when they wait.
-    pub(crate) parked: VecDeque<(Instant, Outgoing)>,
+    pub(crate) parked: VecDeque<(Instant, OutgoingAnswer)>,
     /// When the connections were last swept.
     pub(crate) swept: Option<Instant>,
 }
@@ -65,7 +65,7 @@ impl Connected {
     }
 }
 
-impl Desk {
+impl RouterTask {
     pub(crate) async fn run(mut self) {
         let clock = self.context.clock;
         let pause = self.context.limits.ping_interval / 2;
@@ -115,10 +115,10 @@ impl Desk {
             }
             if self.is_full() {
                 // Nothing was received that would have made libzmq look at its signals.
-                self.watched.socket.idle(false);
+                self.monitored.socket.idle(false);
             }
             let deadline = self.lifetime.deadline();
-            let Monitored { socket, monitor } = &mut self.watched;
+            let MonitoredSocket { socket, monitor } = &mut self.monitored;
             tokio::select! {
                 () = self.lifetime.stop.cancelled(), if !ended => {}
                 () = clock.until(deadline), if ended => {
@@ -133,7 +133,7 @@ impl Desk {
         }
         let left = self.lifetime.left();
         let Self {
-            watched,
+            monitored,
             exchange,
             context,
             lifetime,
@@ -141,7 +141,7 @@ impl Desk {
             ..
         } = self;
         drop(exchange);
-        watched.close(left, &context).await;
+        monitored.close(left, &context).await;
         drop(path);
         if context.clock.now() > lifetime.deadline() {
             lifetime.cut_short();
@@ -154,33 +154,33 @@ impl Desk {
     }
 
     /// Sends the answers that there are; returns how many.
-    fn answer(&mut self, answers: &mut VecDeque<Outgoing>) -> usize {
+    fn answer(&mut self, answers: &mut VecDeque<OutgoingAnswer>) -> usize {
         std::mem::swap(answers, &mut self.exchange.0.outbox().answers);
         let count = answers.len();
-        while let Some(Outgoing { connection, packet }) = answers.pop_front() {
+        while let Some(OutgoingAnswer { connection, frame }) = answers.pop_front() {
             // Those that follow for the same client go with it.
             let same = answers
                 .iter()
                 .take_while(|answer| answer.connection == connection)
-                .map_while(|answer| answer.packet.small());
-            let joined = packet.small().map_or(1, |first| {
+                .map_while(|answer| answer.frame.small());
+            let joined = frame.small().map_or(1, |first| {
                 let payloads = std::iter::once(first).chain(same.clone());
-                packet::together(payloads.map(|(_, payload)| payload))
+                joined_requests::together(payloads.map(|(_, payload)| payload))
             });
             let others = joined - 1;
-            let Some(first) = packet.small().filter(|_| others > 0) else {
-                match self.send(connection, packet.into_message()) {
-                    Sent::Full(message) => self.park(connection, Packet::Whole(message)),
+            let Some(first) = frame.small().filter(|_| others > 0) else {
+                match self.send(connection, frame.into_message()) {
+                    Sent::Full(message) => self.park(connection, AnswerFrame::Whole(message)),
                     _ => self.answered(1),
                 }
                 continue;
             };
-            let message = packet::join(std::iter::once(first).chain(same.take(others)));
+            let message = joined_requests::join(std::iter::once(first).chain(same.take(others)));
             match self.send(connection, message) {
                 Sent::Full(_) => {
-                    self.park(connection, packet);
+                    self.park(connection, frame);
                     for answer in answers.drain(..others) {
-                        self.park(connection, answer.packet);
+                        self.park(connection, answer.frame);
                     }
                 }
                 _ => {
@@ -198,27 +198,28 @@ impl Desk {
     }
 
     /// Keeps an answer for a client that does not read.
-    fn park(&mut self, connection: u32, packet: Packet) {
+    fn park(&mut self, connection: u32, frame: AnswerFrame) {
         let until = self
             .context
             .clock
             .after(self.context.limits.ping_interval * 2);
         self.parked
-            .push_back((until, Outgoing { connection, packet }));
+            .push_back((until, OutgoingAnswer { connection, frame }));
     }
 
     /// Tries again to send to clients that did not read, and gives up those that still do not.
     fn unpark(&mut self) {
         let now = self.context.clock.now();
         for _ in 0..self.parked.len() {
-            let Some((until, Outgoing { connection, packet })) = self.parked.pop_front() else {
+            let Some((until, OutgoingAnswer { connection, frame })) = self.parked.pop_front()
+            else {
                 break;
             };
-            match self.send(connection, packet.into_message()) {
+            match self.send(connection, frame.into_message()) {
                 Sent::Full(message) if now < until => {
-                    let packet = Packet::Whole(message);
+                    let frame = AnswerFrame::Whole(message);
                     self.parked
-                        .push_back((until, Outgoing { connection, packet }));
+                        .push_back((until, OutgoingAnswer { connection, frame }));
                 }
                 sent => {
                     if matches!(sent, Sent::Full(_)) {
@@ -232,7 +233,7 @@ impl Desk {
 
     fn send(&mut self, connection: u32, message: zmq::Message) -> Sent {
         let sent = self
-            .watched
+            .monitored
             .socket
             .send(Some(&routing_id(connection)), message);
         if matches!(sent, Sent::Gone) {
@@ -257,7 +258,7 @@ impl Desk {
     /// Reads what the monitor says; returns whether a connection may have gone.
     fn take_events(&mut self, now: Instant) -> bool {
         let mut is_leaving = false;
-        while let Some(event) = self.watched.monitor.event() {
+        while let Some(event) = self.monitored.monitor.event() {
             if event.kind != zmq_sys::ZMQ_EVENT_DISCONNECTED {
                 note(&self.context, event.kind);
             } else if let Some(connection) = self.by_descriptor.get(&event.value) {
@@ -338,7 +339,7 @@ impl Desk {
         let mut count = 0;
         self.is_drained = false;
         while count < BATCH && (ended || !self.is_full()) {
-            let Some(from) = self.watched.socket.receive() else {
+            let Some(from) = self.monitored.socket.receive() else {
                 self.is_drained = true;
                 break;
             };
@@ -351,11 +352,11 @@ impl Desk {
                 [0, a, b, c, d] => Some(u32::from_be_bytes([a, b, c, d])),
                 _ => None,
             };
-            let Some(body) = self.watched.socket.receive() else {
+            let Some(body) = self.monitored.socket.receive() else {
                 continue;
             };
             let Some(connection) = connection.filter(|_| !body.get_more()) else {
-                self.watched.socket.skip_rest(body);
+                self.monitored.socket.skip_rest(body);
                 self.context.count(Metric::PeersRefused);
                 continue;
             };
@@ -397,7 +398,7 @@ impl Desk {
                 self.request(connection, id, native::into_bytes(body, REQUEST_HEADER));
             }
             Some(_) => self.context.count(Metric::PeersRefused),
-            None => match packet::split(&body) {
+            None => match joined_requests::split(&body) {
                 Some(frames) => {
                     let whole = native::into_bytes(body, 0);
                     for frame in frames {
@@ -426,7 +427,7 @@ impl Desk {
         let socket = native::source(hello).and_then(SocketId::of);
         // If the connection had ended and its descriptor been used again before the socket was looked
         // at, libzmq knows that it ended: it is told so now, and the answer finds nobody.
-        self.watched.socket.idle(false);
+        self.monitored.socket.idle(false);
         let peer = Connected {
             address,
             socket,

@@ -7,13 +7,13 @@ use saline_protocol::transport::{Address, Context, Endpoint, Instant, Metric};
 
 use crate::liveness::{PeerLiveness, Verdict};
 use crate::native;
-use crate::numbered::Numbered;
+use crate::number_map::NumberMap;
 
 /// Everybody who is connected to the XPUB socket over a network.
 #[derive(Debug)]
-pub(crate) struct Audience {
+pub(crate) struct SubscriberLiveness {
     /// By descriptor, as libzmq's monitor tells of them.
-    members: Numbered<RawFd, Member>,
+    members: NumberMap<RawFd, Member>,
     /// The ports that they connect to.
     ports: Vec<u16>,
     context: Context,
@@ -25,7 +25,7 @@ struct Member {
     liveness: PeerLiveness,
 }
 
-impl Audience {
+impl SubscriberLiveness {
     /// The audience of what is published at `bound`.
     pub(crate) fn new(bound: &Endpoint, context: &Context) -> Self {
         let ports = match &bound.address {
@@ -33,7 +33,7 @@ impl Audience {
             Address::Local(_) => Vec::new(),
         };
         Self {
-            members: Numbered::default(),
+            members: NumberMap::default(),
             ports,
             context: context.clone(),
         }

@@ -58,14 +58,14 @@ pub fn anywhere() -> ServeAt {
 }
 
 /// A server with what it needs to be served again.
-pub struct Stage {
+pub struct TestServer {
     pub transport: Arc<dyn Transport>,
     pub context: Context,
     pub counters: Arc<Counters>,
     pub server: Server,
 }
 
-impl Stage {
+impl TestServer {
     pub async fn new() -> Self {
         Self::with(transport(), anywhere(), limits()).await
     }
@@ -194,7 +194,7 @@ pub fn refused(counters: &Counters) -> u64 {
 }
 
 /// Serves again at the same place, as soon as the old server is gone.
-pub async fn restart(old: Stage, at: ServeAt) -> Stage {
+pub async fn restart(old: TestServer, at: ServeAt) -> TestServer {
     let transport = Arc::clone(&old.transport);
     old.context.cancel.cancel();
     drop(old.server);
@@ -210,7 +210,7 @@ pub async fn restart(old: Stage, at: ServeAt) -> Stage {
         }
     })
     .await;
-    Stage {
+    TestServer {
         transport,
         context,
         counters,

@@ -7,7 +7,7 @@ use saline_engine::DepartureSender;
 use saline_protocol::transport::Peer;
 
 use crate::native::SocketId;
-use crate::numbered::Numbered;
+use crate::number_map::NumberMap;
 
 /// What the task that owns the ROUTER socket and the server's handles share about peers. It is locked
 /// when a peer comes, is admitted or goes, never for a message.
@@ -19,7 +19,7 @@ pub(crate) struct PeerRegistry {
 
 #[derive(Debug, Default)]
 struct State {
-    peers: Numbered<u32, KnownPeer>,
+    peers: NumberMap<u32, KnownPeer>,
     /// Peers that were admitted since the task last asked.
     admitted: Vec<u32>,
 }
