@@ -309,8 +309,9 @@ impl RouterTask {
             match liveness.look(now, late, descriptor) {
                 Verdict::Alive => {}
                 Verdict::Ask => silent.push(*connection),
-                // Whether a part of a large message has come in is only known of TCP.
-                Verdict::Dead if peer.address.is_none() => silent.push(*connection),
+                // Of a local connection nobody knows whether parts of a large message have come in, and
+                // its system tells at once when it ends.
+                Verdict::Dead if peer.address.is_none() => {}
                 Verdict::Dead => dead.push(*connection),
             }
         }

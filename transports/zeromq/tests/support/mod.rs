@@ -50,6 +50,10 @@ pub fn loopback(port: u16) -> Endpoint {
     Endpoint::network("zeromq", HostPort::new("127.0.0.1", port))
 }
 
+pub fn local_path(path: std::path::PathBuf) -> Endpoint {
+    Endpoint::local("zeromq", path)
+}
+
 pub fn anywhere() -> ServeAt {
     ServeAt {
         requests: loopback(0),
