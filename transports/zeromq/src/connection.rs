@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use saline_engine::Keepalive;
 use saline_protocol::transport::{
     Address, Context, Endpoint, Error, ErrorKind, Instant, Metric, Result,
 };
 
-use crate::monitor::Monitored;
-use crate::native;
+use crate::liveness::{LookTimer, PeerLiveness, Verdict};
+use crate::monitor::MonitoredSocket;
 use crate::socket::{Shared, Socket, millis};
 
 /// How a path may be at most: `sun_path` with its NUL.
@@ -27,39 +28,9 @@ const EVENTS: u32 = zmq_sys::ZMQ_EVENT_CONNECTED
 /// as soon as its connection is gone.
 const NEVER: i32 = 1 << 30;
 
-/// Bytes that are more than a few pings.
-const PROGRESS: u64 = 1024;
-
-/// What has moved over a TCP connection when last looked at: bytes that were acknowledged, and bytes
-/// that were received.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Progress {
-    acknowledged: u64,
-    received: u64,
-}
-
-impl Progress {
-    /// Whether there is a sign of life since the last one: bytes that were received.
-    /// Or much was acknowledged, since a large message over a slow link holds up what is behind it.
-    /// What a ping needs is not much: the system of a peer that hangs acknowledges that too.
-    ///
-    /// `None` when `descriptor` is not a TCP connection.
-    pub(crate) fn since_last(&mut self, descriptor: i32) -> Option<bool> {
-        let (acknowledged, received) = native::tcp_progress(descriptor)?;
-        let alive = received > self.received || acknowledged > self.acknowledged + PROGRESS;
-        if alive {
-            *self = Self {
-                acknowledged,
-                received,
-            };
-        }
-        Some(alive)
-    }
-}
-
-/// One place that a name or an address stands for, as libzmq takes it.
+/// One candidate that a name or an address stands for, as libzmq takes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct Candidate {
     /// `tcp://address:port` or `ipc://path`.
     pub(crate) endpoint: String,
     /// Whether it needs the option ZMQ_IPV6.
@@ -70,7 +41,7 @@ pub(crate) struct Place {
 ///
 /// # Errors
 /// `Config` when the endpoint is not of this backend's kind, `Unreachable` when no name resolves.
-pub(crate) async fn places(endpoint: &Endpoint) -> Result<Vec<Place>> {
+pub(crate) async fn candidates(endpoint: &Endpoint) -> Result<Vec<Candidate>> {
     match &endpoint.address {
         Address::Local(path) => {
             let bad = |why: String| {
@@ -90,17 +61,17 @@ pub(crate) async fn places(endpoint: &Endpoint) -> Result<Vec<Place>> {
             if text.is_empty() || text.starts_with(['*', '@']) || text.contains('\0') {
                 return Err(bad("not a path of a socket".into()));
             }
-            Ok(vec![Place {
+            Ok(vec![Candidate {
                 endpoint: format!("ipc://{text}"),
                 ipv6: false,
             }])
         }
         Address::Network { addresses, .. } => {
-            let mut places = Vec::with_capacity(addresses.len());
+            let mut candidates = Vec::with_capacity(addresses.len());
             let mut failed = None;
             for address in addresses {
                 match tokio::net::lookup_host((address.host.as_str(), address.port)).await {
-                    Ok(found) => places.extend(found.map(|found| Place {
+                    Ok(found) => candidates.extend(found.map(|found| Candidate {
                         endpoint: format!("tcp://{found}"),
                         ipv6: found.is_ipv6(),
                     })),
@@ -108,12 +79,12 @@ pub(crate) async fn places(endpoint: &Endpoint) -> Result<Vec<Place>> {
                 }
             }
             match failed {
-                Some((address, error)) if places.is_empty() => Err(Error::new(
+                Some((address, error)) if candidates.is_empty() => Err(Error::new(
                     ErrorKind::Unreachable,
                     format!("cannot resolve {address}"),
                 )
                 .with_source(error)),
-                _ => Ok(places),
+                _ => Ok(candidates),
             }
         }
     }
@@ -121,18 +92,17 @@ pub(crate) async fn places(endpoint: &Endpoint) -> Result<Vec<Place>> {
 
 /// A socket with a ZeroMQ connection that stands, and whether it was heard of.
 #[derive(Debug)]
-pub(crate) struct Link {
-    pub(crate) watched: Monitored,
-    /// How many looks it has been silent for.
-    silent: u32,
+pub(crate) struct Connection {
+    pub(crate) monitored: MonitoredSocket,
     /// The connection, as libzmq's monitor named it.
     descriptor: Option<i32>,
-    progress: Progress,
+    liveness: PeerLiveness,
+    looks: LookTimer,
     context: Context,
 }
 
-impl Link {
-    /// Connects a fresh socket to `place`; `tune` sets what is particular to its kind.
+impl Connection {
+    /// Connects a fresh socket to `candidate`; `tune` sets what is particular to its kind.
     ///
     /// # Errors
     /// `Unreachable` when the connection is refused or does not stand at `deadline`.
@@ -142,18 +112,22 @@ impl Link {
     pub(crate) async fn open(
         shared: &Arc<Shared>,
         context: &Context,
-        place: &Place,
+        candidate: &Candidate,
         kind: zmq::SocketType,
         deadline: Instant,
         tune: impl FnOnce(&mut Socket) -> std::io::Result<()>,
     ) -> Result<Self> {
-        let unreachable =
-            |why: &str| Error::new(ErrorKind::Unreachable, format!("{}: {why}", place.endpoint));
+        let unreachable = |why: &str| {
+            Error::new(
+                ErrorKind::Unreachable,
+                format!("{}: {why}", candidate.endpoint),
+            )
+        };
         let mut socket = Socket::new(shared, kind, &context.limits)?;
         let remaining = deadline.saturating_duration_since(context.clock.now());
         let tuned = || -> std::io::Result<()> {
             let options = socket.options();
-            options.set_ipv6(place.ipv6)?;
+            options.set_ipv6(candidate.ipv6)?;
             // Reconnecting is ours: a socket is used for one attempt and never again. -1 would say so
             // to libzmq, and so would IMMEDIATE, but both make it throw away what has come in and is
             // not yet read when a connection ends, the last replies of a server that shuts down.
@@ -162,27 +136,28 @@ impl Link {
             tune(&mut socket)
         }();
         tuned.map_err(|error| unreachable("cannot set up the socket").with_source(error))?;
-        let mut watched = socket.monitor(EVENTS)?;
-        watched
+        let mut monitored = socket.monitor(EVENTS)?;
+        monitored
             .socket
-            .connect(&place.endpoint)
+            .connect(&candidate.endpoint)
             .map_err(|error| unreachable("cannot connect").with_source(error))?;
         let mut descriptor = None;
         let ended = async {
             loop {
-                let event = watched.monitor.next().await;
+                let event = monitored.monitor.next().await;
                 if event.kind != zmq_sys::ZMQ_EVENT_CONNECTED {
                     return event.kind;
                 }
                 descriptor = Some(event.value);
             }
         };
+        let ask_after = Keepalive::new(&context.limits, context.limits.ping_interval).ping_after;
         match context.clock.deadline(deadline, ended).await {
             Ok(zmq_sys::ZMQ_EVENT_HANDSHAKE_SUCCEEDED) => Ok(Self {
-                watched,
-                silent: 0,
+                monitored,
                 descriptor,
-                progress: Progress::default(),
+                liveness: PeerLiveness::new(context.clock.now(), &context.limits, ask_after),
+                looks: LookTimer::new(context.clock.now(), &context.limits),
                 context: context.clone(),
             }),
             Ok(zmq_sys::ZMQ_EVENT_CLOSED) => Err(unreachable("the connection was refused")),
@@ -193,24 +168,28 @@ impl Link {
 
     /// Takes note that something came in.
     pub(crate) fn heard(&mut self) {
-        self.silent = 0;
+        self.liveness.heard();
     }
 
-    /// One look; returns for how many of them nothing has come in, neither whole messages nor parts of
-    /// a large one.
-    pub(crate) fn look(&mut self) -> u32 {
-        self.silent = self.silent.saturating_add(1);
-        let parts = |descriptor| self.progress.since_last(descriptor);
-        if self.descriptor.and_then(parts) == Some(true) {
-            self.heard();
+    /// Returns when to [look](Self::look) for signs of life next.
+    pub(crate) fn look_due(&self) -> Instant {
+        self.looks.due()
+    }
+
+    /// Judges the silence of the server. What waits to be read was said in time, so it has to be read
+    /// before.
+    pub(crate) fn look(&mut self) -> Verdict {
+        let now = self.context.clock.now();
+        match self.looks.begin(now) {
+            Some(late) => self.liveness.look(now, late, self.descriptor),
+            None => Verdict::Alive,
         }
-        self.silent
     }
 
     /// Whether the monitor says that the connection is gone.
     pub(crate) fn is_broken(&mut self) -> bool {
         let mut broken = false;
-        while let Some(event) = self.watched.monitor.event() {
+        while let Some(event) = self.monitored.monitor.event() {
             broken |= event.kind != zmq_sys::ZMQ_EVENT_HANDSHAKE_SUCCEEDED;
         }
         broken
@@ -221,7 +200,7 @@ impl Link {
     /// # Cancel safety
     /// Nothing is lost when the future is dropped.
     pub(crate) async fn ready(&mut self) {
-        let Monitored { socket, monitor } = &mut self.watched;
+        let MonitoredSocket { socket, monitor } = &mut self.monitored;
         tokio::select! {
             () = socket.ready() => {}
             () = monitor.ready() => {}
@@ -231,29 +210,18 @@ impl Link {
     /// Closes the socket and waits until it is gone, so that nothing of it stays open behind a
     /// client that was shut down.
     pub(crate) async fn close(self) {
-        self.watched.close(Duration::ZERO, &self.context).await;
+        self.monitored.close(Duration::ZERO, &self.context).await;
     }
 }
 
-/// Looks in one ping interval, on both sides. Looks are counted and not time: who was held up itself,
-/// or whose whole machine was, blames nobody.
-pub(crate) const LOOKS: u32 = 5;
-
-/// Looks without a sign of life after which a client asks for one.
-pub(crate) const ASK: u32 = 3;
-
-/// Looks without a sign of life after which a peer counts as dead. With one look more it is still
-/// within two pings.
-pub(crate) const DEAD: u32 = 2 * LOOKS - 1;
-
 /// The waits between attempts, and what is counted about them.
 #[derive(Debug)]
-pub(crate) struct Pace {
+pub(crate) struct ReconnectPolicy {
     context: Context,
     backoff: saline_protocol::transport::Backoff,
 }
 
-impl Pace {
+impl ReconnectPolicy {
     pub(crate) fn new(context: &Context) -> Self {
         Self {
             context: context.clone(),
@@ -267,7 +235,7 @@ impl Pace {
         self.context.clock.pause(delay).await;
     }
 
-    /// A link stands.
+    /// A connection stands.
     pub(crate) fn connected(&mut self) {
         self.backoff.reset();
         self.context.count(Metric::Connected);

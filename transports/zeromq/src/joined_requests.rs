@@ -20,71 +20,61 @@ const MAX_COUNT: usize = 64;
 /// The kind of a frame that holds others.
 const BATCH: u8 = 9;
 
-/// A frame that is to be sent.
+/// An answer that is to be sent.
 #[derive(Debug)]
-pub(crate) enum Packet {
+pub(crate) enum AnswerFrame {
     /// May be joined with others.
     Small(Frame, Bytes),
-    /// Goes alone, and is copied into its message only when it is sent: what waits here is the
-    /// caller's own memory.
-    Large(Frame, Bytes),
-    /// Goes alone, and is in its message already.
+    /// Goes alone. A large payload is copied into its message by whoever answers, and not by the task
+    /// that serves all clients.
     Whole(zmq::Message),
 }
 
-impl Packet {
-    /// `frame` with `payload` behind it.
+impl AnswerFrame {
+    /// Returns `frame` with `payload` behind it.
     pub(crate) fn new(frame: Frame, payload: Bytes) -> Self {
-        if payload.len() <= SMALL {
-            Self::Small(frame, payload)
-        } else {
-            Self::Large(frame, payload)
+        match payload.len() <= SMALL {
+            true => Self::Small(frame, payload),
+            false => Self::Whole(frame.encode(&payload)),
         }
     }
 
-    /// The same, but a large one is copied at once: by whoever answers, and not by the task that
-    /// serves all clients.
-    pub(crate) fn copied(frame: Frame, payload: Bytes) -> Self {
-        match Self::new(frame, payload) {
-            Self::Large(frame, payload) => Self::Whole(frame.encode(&payload)),
-            small => small,
+    /// Returns what can be joined with others.
+    pub(crate) fn small(&self) -> Option<(Frame, &Bytes)> {
+        match self {
+            Self::Small(frame, payload) => Some((*frame, payload)),
+            Self::Whole(_) => None,
         }
     }
 
-    /// As a frame of its own.
+    /// Returns the message that carries this answer alone.
     pub(crate) fn into_message(self) -> zmq::Message {
         match self {
-            Self::Small(frame, payload) | Self::Large(frame, payload) => frame.encode(&payload),
+            Self::Small(frame, payload) => frame.encode(&payload),
             Self::Whole(message) => message,
         }
     }
 }
 
-/// How many of the first packets go together in one frame; at least one of any.
-pub(crate) fn together<'a>(packets: impl Iterator<Item = &'a Packet>) -> usize {
+/// Returns how many of the first payloads go together in one frame; at least one of any.
+pub(crate) fn together<'a>(payloads: impl Iterator<Item = &'a Bytes>) -> usize {
     let mut bytes = 0;
-    let joined = packets.take(MAX_COUNT).take_while(|packet| match packet {
-        Packet::Small(_, payload) => {
-            bytes += payload.len();
-            bytes <= MAX_BYTES
-        }
-        Packet::Large(..) | Packet::Whole(_) => false,
+    let joined = payloads.take(MAX_COUNT).take_while(|payload| {
+        bytes += payload.len();
+        payload.len() <= SMALL && bytes <= MAX_BYTES
     });
     joined.count().max(1)
 }
 
-/// One frame of the small ones among `packets`.
-pub(crate) fn join<'a>(packets: impl Iterator<Item = &'a Packet> + Clone) -> zmq::Message {
-    let small = packets.filter_map(|packet| match packet {
-        Packet::Small(frame, payload) => Some((frame.header(), payload)),
-        Packet::Large(..) | Packet::Whole(_) => None,
-    });
+/// Joins `frames` and their payloads in one frame.
+pub(crate) fn join<'a>(frames: impl Iterator<Item = (Frame, &'a Bytes)> + Clone) -> zmq::Message {
+    let frames = frames.map(|(frame, payload)| (frame.header(), payload));
     // Exactly as much as is needed: libzmq takes it as it is.
-    let lengths = small.clone();
+    let lengths = frames.clone();
     let length = lengths.map(|(header, payload)| LENGTH + header.len() + payload.len());
     let mut bytes = Vec::with_capacity(2 + length.sum::<usize>());
     bytes.extend_from_slice(&[VERSION, BATCH]);
-    for (header, payload) in small {
+    for (header, payload) in frames {
         put_length(header.len() + payload.len(), &mut bytes);
         bytes.extend_from_slice(&header);
         bytes.extend_from_slice(payload);
@@ -104,18 +94,23 @@ mod tests {
     use crate::frame::REQUEST_HEADER;
     use proptest::prelude::*;
 
+    fn join_all(payloads: &[Bytes]) -> zmq::Message {
+        join((0..).map(Frame::Reply).zip(payloads))
+    }
+
     #[test]
     fn large_ones_go_alone_and_the_joined_are_bounded() {
-        let small = |size| Packet::new(Frame::Request(1), vec![0; size].into());
-        let large = Packet::new(Frame::Request(2), vec![0; SMALL + 1].into());
-        let many: Vec<_> = (0..200).map(|_| small(1)).collect();
+        let payload = |size| Bytes::from(vec![0; size]);
+        let large = payload(SMALL + 1);
+        let many: Vec<_> = (0..200).map(|_| payload(1)).collect();
         assert_eq!(together(many.iter()), MAX_COUNT);
-        let full: Vec<_> = (0..200).map(|_| small(SMALL)).collect();
+        let full: Vec<_> = (0..200).map(|_| payload(SMALL)).collect();
         assert_eq!(together(full.iter()), MAX_BYTES / SMALL);
         assert_eq!(together([&large].into_iter()), 1);
         assert_eq!(together([&many[0], &large, &many[1]].into_iter()), 1);
-        let one_more = join(many.iter().take(MAX_COUNT + 1));
+        let one_more = join_all(&many[..=MAX_COUNT]);
         assert_eq!(split(&one_more), None);
+        assert!(AnswerFrame::new(Frame::Reply(1), large).small().is_none());
     }
 
     proptest! {
@@ -129,15 +124,11 @@ mod tests {
         fn what_was_joined_is_split(
             payloads in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..200), 1..MAX_COUNT),
         ) {
-            let packets: Vec<_> = payloads
-                .iter()
-                .zip(0..)
-                .map(|(payload, id)| Packet::new(Frame::Reply(id), payload.clone().into()))
-                .collect();
-            prop_assert_eq!(together(packets.iter()), packets.len());
-            let joined = join(packets.iter());
+            let payloads: Vec<_> = payloads.into_iter().map(Bytes::from).collect();
+            prop_assert_eq!(together(payloads.iter()), payloads.len());
+            let joined = join_all(&payloads);
             let frames = split(&joined).unwrap();
-            prop_assert_eq!(frames.len(), packets.len());
+            prop_assert_eq!(frames.len(), payloads.len());
             for ((frame, payload), id) in frames.into_iter().zip(&payloads).zip(0..) {
                 let frame = &joined[frame];
                 prop_assert_eq!(Frame::decode(frame), Some(Frame::Reply(id)));

@@ -7,17 +7,19 @@ use std::task::Poll;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use saline_engine::DepartureSender;
 use saline_protocol::transport::{Answer, ReplyRoute, ReplyToken, Request, Requests};
 use tokio::sync::Notify;
 use tokio_util::sync::DropGuard;
 
 use crate::frame::Frame;
-use crate::packet::Packet;
+use crate::joined_requests::AnswerFrame;
+use crate::peer_registry::PeerRegistry;
 
 /// Requests as they are handed up.
 #[derive(Debug)]
 pub(crate) struct ZmqRequests {
-    exchange: Arc<Exchange>,
+    exchange: Arc<RequestExchange>,
     /// Taken from the exchange at once, so that it is locked once a batch.
     batch: VecDeque<Request>,
     _alive: Arc<DropGuard>,
@@ -25,7 +27,7 @@ pub(crate) struct ZmqRequests {
 
 impl ZmqRequests {
     /// What `alive` guards lives at least as long as the stream.
-    pub(crate) fn new(exchange: Arc<Exchange>, alive: Arc<DropGuard>) -> Self {
+    pub(crate) fn new(exchange: Arc<RequestExchange>, alive: Arc<DropGuard>) -> Self {
         Self {
             exchange,
             batch: VecDeque::new(),
@@ -91,8 +93,9 @@ impl Drop for ZmqRequests {
 }
 
 /// What handlers and the task that owns the socket share.
-#[derive(Debug, Default)]
-pub(crate) struct Exchange {
+#[derive(Debug)]
+pub(crate) struct RequestExchange {
+    pub(crate) peers: PeerRegistry,
     inbox: Mutex<Inbox>,
     /// The inbox has ended; told apart, so that it is locked once a batch.
     ended: AtomicBool,
@@ -113,18 +116,30 @@ pub(crate) struct Inbox {
 
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
-    pub(crate) answers: VecDeque<Outgoing>,
+    pub(crate) answers: VecDeque<OutgoingAnswer>,
     /// The task is gone, and with it every way back.
     closed: bool,
 }
 
 #[derive(Debug)]
-pub(crate) struct Outgoing {
+pub(crate) struct OutgoingAnswer {
     pub(crate) connection: u32,
-    pub(crate) packet: Packet,
+    pub(crate) frame: AnswerFrame,
 }
 
-impl Exchange {
+impl RequestExchange {
+    /// Returns the exchange of a server that tells `departures`.
+    pub(crate) fn new(departures: DepartureSender) -> Self {
+        Self {
+            peers: PeerRegistry::new(departures),
+            inbox: Mutex::default(),
+            ended: AtomicBool::new(false),
+            arrived: Notify::new(),
+            outbox: Mutex::default(),
+            wake: Notify::new(),
+        }
+    }
+
     pub(crate) fn inbox(&self) -> MutexGuard<'_, Inbox> {
         // The state is consistent after every statement, so a panic elsewhere does not spoil it.
         self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
@@ -135,11 +150,11 @@ impl Exchange {
     }
 }
 
-impl ReplyRoute for Exchange {
+impl ReplyRoute for RequestExchange {
     fn answer(&self, token: ReplyToken, answer: Answer) {
-        let packet = match answer {
-            Answer::Reply(payload) => Packet::copied(Frame::Reply(token.request), payload),
-            Answer::NoReply => Packet::new(Frame::NoReply(token.request), Bytes::new()),
+        let frame = match answer {
+            Answer::Reply(payload) => AnswerFrame::new(Frame::Reply(token.request), payload),
+            Answer::NoReply => AnswerFrame::new(Frame::NoReply(token.request), Bytes::new()),
         };
         let Ok(connection) = u32::try_from(token.connection) else {
             return;
@@ -149,7 +164,9 @@ impl ReplyRoute for Exchange {
             return;
         }
         let first = outbox.answers.is_empty();
-        outbox.answers.push_back(Outgoing { connection, packet });
+        outbox
+            .answers
+            .push_back(OutgoingAnswer { connection, frame });
         drop(outbox);
         if first {
             self.wake.notify_one();
@@ -158,9 +175,9 @@ impl ReplyRoute for Exchange {
 }
 
 /// An exchange that closes when its task ends, however that ends.
-pub(crate) struct OpenExchange(pub(crate) Arc<Exchange>);
+pub(crate) struct OpenRequestExchange(pub(crate) Arc<RequestExchange>);
 
-impl OpenExchange {
+impl OpenRequestExchange {
     /// Hands out no more requests.
     pub(crate) fn end(&self) {
         let mut inbox = self.0.inbox();
@@ -174,9 +191,10 @@ impl OpenExchange {
     }
 }
 
-impl Drop for OpenExchange {
+impl Drop for OpenRequestExchange {
     fn drop(&mut self) {
         self.end();
+        self.0.peers.end();
         let mut outbox = self.0.outbox();
         outbox.closed = true;
         outbox.answers = VecDeque::new();

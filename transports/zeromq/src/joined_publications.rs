@@ -1,7 +1,7 @@
 //! Several small publications of one topic in one ZeroMQ frame.
 //!
 //! libzmq works for each message and each subscriber, so those that wait anyway go together, as
-//! requests do (`packet.rs`). One that waits alone goes alone and at once. In a series each payload
+//! requests do (`joined_requests.rs`). One that waits alone goes alone and at once. In a series each payload
 //! follows its length, and its numbers are the first one's and as many more as come before it.
 
 use std::collections::VecDeque;
@@ -11,8 +11,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::frame::pieces;
-use crate::numbers::Numbers;
 use crate::published;
+use crate::sequence_numbers::SequenceNumbers;
 
 /// Payloads up to this are joined.
 pub(crate) const SMALL: usize = 1024;
@@ -28,7 +28,7 @@ pub(crate) enum Outgoing {
     Small {
         /// The key of its exact topic; those that are joined share it.
         key: Arc<[u8]>,
-        numbers: Numbers,
+        numbers: SequenceNumbers,
         payload: Bytes,
     },
     /// Goes alone.
@@ -104,7 +104,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn small(key: &Arc<[u8]>, number: u64, payload: Vec<u8>) -> Outgoing {
-        let mut numbers = Numbers::default();
+        let mut numbers = SequenceNumbers::default();
         numbers.set(0, number);
         Outgoing::Small {
             key: Arc::clone(key),

@@ -5,7 +5,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 /// A map by number. The numbers come from a counter of ours or of libzmq, so nobody can choose them
 /// to collide, and the keyed hash that guards against that would be a tenth of a request's cost.
-pub(crate) type Numbered<K, V> = HashMap<K, V, BuildHasherDefault<NumberHasher>>;
+pub(crate) type NumberMap<K, V> = HashMap<K, V, BuildHasherDefault<NumberHasher>>;
 
 /// Spreads consecutive numbers (Fibonacci hashing: D. Knuth, TAOCP 3, 6.4).
 #[derive(Debug, Default)]

@@ -1,18 +1,19 @@
 //! The connections of the XPUB socket: how much each has subscribed to, and whether it is alive.
 
 use std::os::fd::RawFd;
+use std::time::Duration;
 
-use saline_protocol::transport::{Address, Context, Endpoint, Metric};
+use saline_protocol::transport::{Address, Context, Endpoint, Instant, Metric};
 
-use crate::link::{DEAD, LOOKS, Progress};
+use crate::liveness::{PeerLiveness, Verdict};
 use crate::native;
-use crate::numbered::Numbered;
+use crate::number_map::NumberMap;
 
 /// Everybody who is connected to the XPUB socket over a network.
 #[derive(Debug)]
-pub(crate) struct Audience {
+pub(crate) struct SubscriberLiveness {
     /// By descriptor, as libzmq's monitor tells of them.
-    members: Numbered<RawFd, Member>,
+    members: NumberMap<RawFd, Member>,
     /// The ports that they connect to.
     ports: Vec<u16>,
     context: Context,
@@ -21,12 +22,10 @@ pub(crate) struct Audience {
 #[derive(Debug)]
 struct Member {
     subscriptions: usize,
-    progress: Progress,
-    /// How many looks it may still be silent for.
-    patience: u32,
+    liveness: PeerLiveness,
 }
 
-impl Audience {
+impl SubscriberLiveness {
     /// The audience of what is published at `bound`.
     pub(crate) fn new(bound: &Endpoint, context: &Context) -> Self {
         let ports = match &bound.address {
@@ -34,7 +33,7 @@ impl Audience {
             Address::Local(_) => Vec::new(),
         };
         Self {
-            members: Numbered::default(),
+            members: NumberMap::default(),
             ports,
             context: context.clone(),
         }
@@ -51,13 +50,12 @@ impl Audience {
     }
 
     fn stranger(&self) -> Member {
-        let limits = &self.context.limits;
-        let look = limits.ping_interval / LOOKS;
-        let handshake = limits.handshake_timeout.div_duration_f32(look).ceil() as u32;
+        let (limits, now) = (&self.context.limits, self.context.clock.now());
+        // Nobody is asked: every beat asks all of them.
+        let liveness = PeerLiveness::new(now, limits, limits.ping_interval);
         Member {
             subscriptions: 0,
-            progress: Progress::default(),
-            patience: handshake.saturating_add(DEAD),
+            liveness: liveness.with_first_word_after(now, limits.handshake_timeout),
         }
     }
 
@@ -74,7 +72,7 @@ impl Audience {
             return;
         };
         // What it said may have waited here, while nothing more could come.
-        member.patience = DEAD;
+        member.liveness.heard();
         if *what == 0 {
             member.subscriptions = member.subscriptions.saturating_sub(1);
             return;
@@ -91,19 +89,13 @@ impl Audience {
         }
     }
 
-    /// Looks who gave a sign of life since the last look, and cuts who has given none for too long.
-    pub(crate) fn look(&mut self) {
+    /// Cuts those who have given no sign of life for too long. This look comes `late` after its time.
+    pub(crate) fn look(&mut self, now: Instant, late: Duration) {
         for (descriptor, member) in &mut self.members {
-            match member.progress.since_last(*descriptor) {
-                // Local, or closed just now.
-                None => {}
-                Some(true) => member.patience = DEAD,
-                Some(false) => {
-                    member.patience = member.patience.saturating_sub(1);
-                    if member.patience == 0 && native::cut(*descriptor, &self.ports) {
-                        tracing::debug!("cut a subscriber that gives no sign of life");
-                    }
-                }
+            let verdict = member.liveness.look(now, late, Some(*descriptor));
+            // A local peer is never one of these ports.
+            if verdict == Verdict::Dead && native::cut(*descriptor, &self.ports) {
+                tracing::debug!("cut a subscriber that gives no sign of life");
             }
         }
     }

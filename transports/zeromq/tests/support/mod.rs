@@ -50,6 +50,10 @@ pub fn loopback(port: u16) -> Endpoint {
     Endpoint::network("zeromq", HostPort::new("127.0.0.1", port))
 }
 
+pub fn local_path(path: std::path::PathBuf) -> Endpoint {
+    Endpoint::local("zeromq", path)
+}
+
 pub fn anywhere() -> ServeAt {
     ServeAt {
         requests: loopback(0),
@@ -58,14 +62,14 @@ pub fn anywhere() -> ServeAt {
 }
 
 /// A server with what it needs to be served again.
-pub struct Stage {
+pub struct TestServer {
     pub transport: Arc<dyn Transport>,
     pub context: Context,
     pub counters: Arc<Counters>,
     pub server: Server,
 }
 
-impl Stage {
+impl TestServer {
     pub async fn new() -> Self {
         Self::with(transport(), anywhere(), limits()).await
     }
@@ -194,7 +198,7 @@ pub fn refused(counters: &Counters) -> u64 {
 }
 
 /// Serves again at the same place, as soon as the old server is gone.
-pub async fn restart(old: Stage, at: ServeAt) -> Stage {
+pub async fn restart(old: TestServer, at: ServeAt) -> TestServer {
     let transport = Arc::clone(&old.transport);
     old.context.cancel.cancel();
     drop(old.server);
@@ -210,7 +214,7 @@ pub async fn restart(old: Stage, at: ServeAt) -> Stage {
         }
     })
     .await;
-    Stage {
+    TestServer {
         transport,
         context,
         counters,

@@ -2,12 +2,12 @@
 
 /// The numbers of one publication: of every filter that takes it, by bit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Numbers {
+pub(crate) struct SequenceNumbers {
     mask: u16,
     numbers: [u64; 9],
 }
 
-impl Numbers {
+impl SequenceNumbers {
     /// Which filters have a number, by bit.
     pub(crate) fn mask(&self) -> u16 {
         self.mask

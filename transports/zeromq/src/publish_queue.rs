@@ -8,9 +8,9 @@ use bytes::Bytes;
 use saline_protocol::transport::{Context, Error, Result, Topic};
 use tokio::sync::Notify;
 
-use crate::numbers::Numbers;
+use crate::joined_publications::{self, Outgoing, SMALL};
 use crate::published;
-use crate::series::{self, Outgoing, SMALL};
+use crate::sequence_numbers::SequenceNumbers;
 use crate::socket::BATCH;
 
 /// Filters that are remembered at once, over all subscribers. What is beyond is not confirmed.
@@ -24,11 +24,11 @@ const BEACONS: [u16; 7] = [1, 2, 3, 6, 12, 24, 48];
 /// subscriptions comes from strangers.
 const FORGET: u16 = 120;
 
-/// What publishers and the task that owns the socket share. Numbers are given when a message is
+/// What publishers and the task that owns the socket share. SequenceNumbers are given when a message is
 /// queued, so that everything with a lower number is before it.
 #[derive(Debug)]
-pub(crate) struct Feed {
-    state: Mutex<FeedState>,
+pub(crate) struct PublishQueue {
+    state: Mutex<QueueState>,
     /// Tells the task that there is something to send.
     pub(crate) wake: Notify,
     /// Tells publishers that there is room.
@@ -40,7 +40,7 @@ pub(crate) struct Feed {
 }
 
 #[derive(Debug, Default)]
-struct FeedState {
+struct QueueState {
     filters: HashMap<Box<[u8]>, Filter>,
     queue: VecDeque<Outgoing>,
     bytes: usize,
@@ -58,10 +58,10 @@ struct Filter {
     quiet: u16,
 }
 
-impl FeedState {
+impl QueueState {
     /// The numbers that a publication of `topic` would get; gives them when `take`.
-    fn numbers(&mut self, topic: &[u8], take: bool) -> Numbers {
-        let mut numbers = Numbers::default();
+    fn numbers(&mut self, topic: &[u8], take: bool) -> SequenceNumbers {
+        let mut numbers = SequenceNumbers::default();
         for (bit, key) in published::keys_of(topic) {
             if let Some(filter) = self.filters.get_mut(key) {
                 if take {
@@ -91,7 +91,7 @@ impl FeedState {
     }
 }
 
-impl Feed {
+impl PublishQueue {
     pub(crate) fn new(context: &Context, incarnation: u64) -> Self {
         Self {
             state: Mutex::default(),
@@ -103,7 +103,7 @@ impl Feed {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, FeedState> {
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
         // The state is consistent after every statement, so a panic elsewhere does not spoil it.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -122,7 +122,7 @@ impl Feed {
     /// # Cancel safety
     /// The message is queued whole or not at all.
     pub(crate) async fn publish(&self, topic: &Topic, payload: Bytes) -> Result<()> {
-        // What is not joined with others is copied into its message before the feed is locked.
+        // What is not joined with others is copied into its message before the queue is locked.
         let mut ready = None;
         if payload.len() > SMALL {
             let key = published::exact_key(topic);
@@ -146,7 +146,7 @@ impl Feed {
                 {
                     let key = state.key(topic);
                     let numbers = state.numbers(&key, true);
-                    if numbers == Numbers::default() {
+                    if numbers == SequenceNumbers::default() {
                         // Nobody has a confirmed subscription that takes it.
                         return Ok(());
                     }
@@ -191,7 +191,7 @@ impl Feed {
         if was_full {
             self.room.notify_waiters();
         }
-        series::join(taken.into_iter(), self.incarnation, into);
+        joined_publications::join(taken.into_iter(), self.incarnation, into);
         count
     }
 
@@ -250,7 +250,7 @@ impl Feed {
     /// Queues the beat and the beacons that are due, and forgets what nobody asks for.
     pub(crate) fn beat(&self) {
         let mut state = self.lock();
-        let FeedState {
+        let QueueState {
             filters,
             queue,
             bytes,
@@ -277,17 +277,17 @@ impl Feed {
     }
 }
 
-/// A feed that closes when its task ends, however that ends.
-pub(crate) struct OpenFeed(pub(crate) Arc<Feed>);
+/// A queue that closes when its task ends, however that ends.
+pub(crate) struct OpenPublishQueue(pub(crate) Arc<PublishQueue>);
 
-impl Deref for OpenFeed {
-    type Target = Feed;
-    fn deref(&self) -> &Feed {
+impl Deref for OpenPublishQueue {
+    type Target = PublishQueue;
+    fn deref(&self) -> &PublishQueue {
         &self.0
     }
 }
 
-impl Drop for OpenFeed {
+impl Drop for OpenPublishQueue {
     fn drop(&mut self) {
         self.0.close();
     }

@@ -10,14 +10,14 @@ use saline_engine::Lifetime;
 use saline_protocol::transport::{Context, Instant, Metric, Publisher, Result, Topic};
 use tokio_util::sync::DropGuard;
 
-use crate::audience::Audience;
 use crate::bind::BoundPath;
-use crate::feed::{Feed, OpenFeed};
-use crate::link::LOOKS;
-use crate::monitor::Monitored;
+use crate::liveness::LookTimer;
+use crate::monitor::MonitoredSocket;
 use crate::native::IntOption;
+use crate::publish_queue::{OpenPublishQueue, PublishQueue};
 use crate::server::note;
 use crate::socket::{BATCH, MUCH, Sent};
+use crate::subscriber_liveness::SubscriberLiveness;
 
 /// How long at most the publisher waits for a subscriber whose queue is full before that subscriber
 /// loses what does not fit. libzmq then leaves it out until it has read half of its queue, so that one
@@ -31,38 +31,39 @@ const STALL: Duration = Duration::from_millis(50);
 /// Hands publications to the task that owns the socket.
 #[derive(Debug)]
 pub(crate) struct ZmqPublisher {
-    pub(crate) feed: Arc<Feed>,
+    pub(crate) queue: Arc<PublishQueue>,
     pub(crate) _alive: Arc<DropGuard>,
 }
 
 #[async_trait]
 impl Publisher for ZmqPublisher {
     async fn publish(&self, topic: &Topic, payload: Bytes) -> Result<()> {
-        self.feed.publish(topic, payload).await
+        self.queue.publish(topic, payload).await
     }
 
     fn subscriptions(&self, topic: &Topic) -> usize {
-        self.feed.subscriptions(topic)
+        self.queue.subscriptions(topic)
     }
 }
 
 /// The task that owns the socket.
-pub(crate) struct Distributor {
-    pub(crate) feed: OpenFeed,
-    pub(crate) watched: Monitored,
+pub(crate) struct XpubTask {
+    pub(crate) queue: OpenPublishQueue,
+    pub(crate) monitored: MonitoredSocket,
     /// Goes after the socket.
     pub(crate) path: Option<BoundPath>,
-    pub(crate) audience: Audience,
+    pub(crate) subscribers: SubscriberLiveness,
     pub(crate) context: Context,
     pub(crate) lifetime: Arc<Lifetime>,
 }
 
-impl Distributor {
+impl XpubTask {
     pub(crate) async fn run(mut self) {
         let clock = self.context.clock;
         let ping = self.context.limits.ping_interval;
         // Instants and not timers: they are kept also while there is always something to send.
-        let (mut beat, mut look) = (clock.after(ping / 2), clock.after(ping / LOOKS));
+        let mut beat = clock.after(ping / 2);
+        let mut looks = LookTimer::new(clock.now(), &self.context.limits);
         let mut unsent = VecDeque::new();
         // Until when the first of the unsent may wait for a subscriber whose queue is full.
         let mut stalled: Option<Instant> = None;
@@ -72,22 +73,21 @@ impl Distributor {
             let now = clock.now();
             if now >= beat {
                 beat = now + ping / 2;
-                self.feed.beat();
+                self.queue.beat();
             }
-            if now >= look {
-                look = now + ping / LOOKS;
-                self.audience.look();
+            if let Some(late) = looks.begin(now) {
+                self.subscribers.look(now, late);
             }
             let taken = match unsent.is_empty() {
-                true => self.feed.take(&mut unsent),
+                true => self.queue.take(&mut unsent),
                 false => 0,
             };
             let sent = self.send(&mut unsent);
             let received = self.receive();
-            while let Some(event) = self.watched.monitor.event() {
+            while let Some(event) = self.monitored.monitor.event() {
                 match event.kind {
-                    zmq_sys::ZMQ_EVENT_ACCEPTED => self.audience.came(event.value),
-                    zmq_sys::ZMQ_EVENT_DISCONNECTED => self.audience.left(event.value),
+                    zmq_sys::ZMQ_EVENT_ACCEPTED => self.subscribers.came(event.value),
+                    zmq_sys::ZMQ_EVENT_DISCONNECTED => self.subscribers.left(event.value),
                     kind => note(&self.context, kind),
                 }
             }
@@ -107,17 +107,17 @@ impl Distributor {
                 }
                 if self.lifetime.stop.is_cancelled() {
                     // What was taken before this is still sent.
-                    self.feed.close();
+                    self.queue.close();
                     ended = true;
                     continue;
                 }
-                let Monitored { socket, monitor } = &mut self.watched;
+                let MonitoredSocket { socket, monitor } = &mut self.monitored;
                 tokio::select! {
                     () = self.lifetime.stop.cancelled() => {}
                     () = socket.ready() => {}
                     () = monitor.ready() => {}
-                    () = self.feed.wake.notified() => {}
-                    () = clock.until(beat.min(look)) => {}
+                    () = self.queue.wake.notified() => {}
+                    () = clock.until(beat.min(looks.due())) => {}
                 }
                 continue;
             }
@@ -127,7 +127,7 @@ impl Distributor {
             }
             let until = *stalled.get_or_insert_with(|| now + STALL.min(now - waited));
             if now < until {
-                let socket = &mut self.watched.socket;
+                let socket = &mut self.monitored.socket;
                 tokio::select! {
                     () = socket.ready() => {}
                     () = clock.until(until) => {}
@@ -145,12 +145,12 @@ impl Distributor {
     fn receive(&mut self) -> usize {
         let mut count = 0;
         while count < BATCH
-            && let Some(message) = self.watched.socket.receive()
+            && let Some(message) = self.monitored.socket.receive()
         {
             count += 1;
-            let known = !message.get_more() && self.feed.subscriber_said(&message);
-            self.audience.said(&message);
-            self.watched.socket.skip_rest(message);
+            let known = !message.get_more() && self.queue.subscriber_said(&message);
+            self.subscribers.said(&message);
+            self.monitored.socket.skip_rest(message);
             if !known {
                 self.context.count(Metric::PeersRefused);
             }
@@ -162,7 +162,7 @@ impl Distributor {
     fn send(&mut self, unsent: &mut VecDeque<zmq::Message>) -> usize {
         let mut count = 0;
         while let Some(message) = unsent.pop_front() {
-            match self.watched.socket.send(None, message) {
+            match self.monitored.socket.send(None, message) {
                 Sent::Taken | Sent::Gone => count += 1,
                 Sent::Full(message) => {
                     unsent.push_front(message);
@@ -176,7 +176,7 @@ impl Distributor {
     /// Sends the next message to everybody whose queue is not full. Those who miss it learn so by
     /// the next number.
     fn send_to_those_with_room(&mut self, unsent: &mut VecDeque<zmq::Message>) {
-        let socket = &mut self.watched.socket;
+        let socket = &mut self.monitored.socket;
         let set = socket.set(IntOption::XpubNodrop, 0);
         if let Some(message) = unsent.pop_front() {
             socket.send(None, message);
@@ -190,13 +190,13 @@ impl Distributor {
     async fn end(self) {
         let left = self.lifetime.left();
         let Self {
-            watched,
+            monitored,
             context,
             lifetime,
             path,
             ..
         } = self;
-        watched.close(left, &context).await;
+        monitored.close(left, &context).await;
         drop(path);
         if context.clock.now() > lifetime.deadline() {
             lifetime.cut_short();
