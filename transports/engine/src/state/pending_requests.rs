@@ -180,3 +180,6 @@ fn unreachable() -> Error {
         "the server could not be reached before the deadline",
     )
 }
+
+#[cfg(test)]
+mod tests;

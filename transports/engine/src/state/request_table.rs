@@ -127,6 +127,12 @@ impl<W> RequestTable<W> {
         self.queued -= queued;
     }
 
+    /// Returns how many places are in use.
+    #[cfg(test)]
+    pub(crate) fn in_use(&self) -> usize {
+        self.entries.len() - self.free.len()
+    }
+
     /// Forgets a request. Returns the phase that it was in.
     pub(crate) fn release(&mut self, id: u64) -> Phase {
         let Some(entry) = self.get(id) else {
