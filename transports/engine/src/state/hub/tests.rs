@@ -5,21 +5,17 @@
 //! lost is, in this order, what was published between its confirmation and its end; nothing is lost
 //! while there is room, and nothing is queued when there is none.
 
-use std::cell::RefCell;
-use std::collections::VecDeque;
-use std::io::{self, IoSlice};
-use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
+mod client;
 
 use bytes::Bytes;
 use proptest::prelude::*;
 use saline_protocol::transport::{Answer, Limits};
 
+use self::client::{Client, Handle};
 use super::*;
-use crate::pipe::WritePipe;
+use crate::state::Next;
 use crate::state::testing::schedules;
-use crate::state::{Drained, Next, OutboundQueue};
-use crate::wire::{BOUNDARY, Bounds, Frame, FrameReader, Greeting, SendBuffer};
+use crate::wire::BOUNDARY;
 
 const CONNECTIONS: usize = 4;
 /// The most connections, and the most filters of one.
@@ -96,209 +92,6 @@ fn step() -> impl Strategy<Value = Step> {
         6 => (place(), staged).prop_map(|(place, staged)| Step::Drain { place, staged }),
         1 => place().prop_map(Step::Rest),
     ]
-}
-
-/// The bytes that a client has got.
-#[derive(Default)]
-struct Received(Vec<u8>);
-
-impl WritePipe for Received {
-    fn poll_write(
-        &mut self,
-        _: &mut Context<'_>,
-        pieces: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let before = self.0.len();
-        pieces
-            .iter()
-            .for_each(|piece| self.0.extend_from_slice(piece));
-        Poll::Ready(Ok(self.0.len() - before))
-    }
-    fn poll_finish(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
-    }
-}
-
-/// A subscription, as the model has it.
-#[derive(Debug)]
-struct Subscription {
-    filters: Vec<TopicFilter>,
-    /// The numbers of the publications that it is owed, of which the first few are accounted for:
-    /// delivered, or told as lost.
-    owed: Vec<u64>,
-    accounted: usize,
-    is_confirmed: bool,
-    has_ended: bool,
-}
-
-impl Subscription {
-    fn takes(&self, topic: &Topic) -> bool {
-        !self.has_ended && self.filters.iter().any(|filter| filter.matches(topic))
-    }
-}
-
-type Handle = (u64, Rc<RefCell<OutboundQueue>>);
-
-/// A client, and what it will read.
-struct Client {
-    handle: Handle,
-    reader: FrameReader,
-    buffer: SendBuffer,
-    drained: Drained,
-    /// Number `n` is at `n`. None was used twice.
-    subscriptions: Vec<Subscription>,
-    confirmations: VecDeque<(u64, bool)>,
-    answers: VecDeque<(u64, Option<usize>)>,
-    asked: u64,
-    unanswered: usize,
-    /// The sizes of the publications that are queued.
-    queued: VecDeque<usize>,
-    /// The writer went to wait, and was not woken.
-    sleeps: bool,
-}
-
-impl Client {
-    fn new(number: u64, limits: &Limits) -> Self {
-        let mut reader = FrameReader::new(Bounds::client(&Limits::default()));
-        reader.push(&Greeting::new(limits).encode());
-        assert!(matches!(reader.next(), Ok(Some(Frame::Greeting(_)))));
-        let queue = OutboundQueue::new(limits, LARGEST);
-        Self {
-            handle: (number, Rc::new(RefCell::new(queue))),
-            reader,
-            buffer: SendBuffer::default(),
-            drained: Drained::default(),
-            subscriptions: Vec::new(),
-            confirmations: VecDeque::new(),
-            answers: VecDeque::new(),
-            asked: 0,
-            unanswered: 0,
-            queued: VecDeque::new(),
-            sleeps: false,
-        }
-    }
-
-    fn queue(&self) -> std::cell::RefMut<'_, OutboundQueue> {
-        self.handle.1.borrow_mut()
-    }
-
-    fn live(&self) -> impl Iterator<Item = &Subscription> {
-        self.subscriptions.iter().filter(|one| !one.has_ended)
-    }
-
-    fn has_room(&self, size: usize, limits: &Limits) -> bool {
-        let bytes = self.queued.iter().sum::<usize>() + size;
-        self.queued.len() < limits.subscriber_queue_messages
-            && (self.queued.is_empty() || bytes <= limits.subscriber_queue_bytes)
-            && size <= LARGEST
-    }
-
-    fn has_everything(&self) -> bool {
-        let mut subscriptions = self.subscriptions.iter();
-        let is_even = subscriptions.all(|one| one.accounted == one.owed.len());
-        is_even
-            && self.answers.is_empty()
-            && self.confirmations.is_empty()
-            && self.queued.is_empty()
-    }
-
-    fn subscribe(&mut self, hub: &mut Hub<Handle>, filters: Vec<TopicFilter>) {
-        let held: usize = self.live().map(|one| one.filters.len()).sum();
-        let fits = held + filters.len() <= FILTERS;
-        let id = self.subscriptions.len() as u64;
-        let granted = hub.subscribe(self.handle.0, id, filters.clone(), FILTERS);
-        assert_eq!(granted, Ok(Some(fits)));
-        self.queue().confirm(id, fits);
-        self.confirmations.push_back((id, fits));
-        self.subscriptions.push(Subscription {
-            filters,
-            owed: Vec::new(),
-            accounted: 0,
-            is_confirmed: false,
-            has_ended: !fits,
-        });
-    }
-
-    fn answer(&mut self, reply: Option<usize>) {
-        let answer = match reply {
-            Some(size) => Answer::Reply(Bytes::from(vec![1; size])),
-            None => Answer::NoReply,
-        };
-        self.asked += 1;
-        self.unanswered = self.unanswered.saturating_sub(1);
-        self.queue().answer(self.asked, answer);
-        let reply = reply.filter(|size| *size <= LARGEST);
-        self.answers.push_back((self.asked, reply));
-    }
-
-    /// Writes once, and reads what comes out. Returns whether there was anything.
-    fn drain(&mut self, staged: usize) -> bool {
-        let next = self.handle.1.borrow_mut().drain(staged, &mut self.drained);
-        self.drained.encode_into(&mut self.buffer, LARGEST);
-        let mut received = Received::default();
-        let mut cx = Context::from_waker(Waker::noop());
-        while !self.buffer.is_empty() {
-            assert!(self.buffer.poll_write(&mut cx, &mut received).is_ready());
-        }
-        let wrote = !received.0.is_empty();
-        assert!(wrote || self.has_everything() || staged >= BOUNDARY);
-        let answers_are_due = self.unanswered > 0;
-        match wrote || staged > 0 {
-            true => assert_eq!(next, Next::Write),
-            false => assert_eq!(next, Next::Wait { answers_are_due }),
-        }
-        self.sleeps = next != Next::Write;
-        self.reader.push(&received.0);
-        let mut answers_are_over = false;
-        while let Some(frame) = self.reader.next().expect("good frames") {
-            let is_answer = matches!(frame, Frame::Reply { .. } | Frame::NoReply(_));
-            assert!(!is_answer || !answers_are_over, "answers go first");
-            answers_are_over |= !is_answer;
-            self.read(frame);
-        }
-        wrote
-    }
-
-    fn read(&mut self, frame: Frame) {
-        match frame {
-            Frame::Reply { id, payload } => {
-                assert_eq!(self.answers.pop_front(), Some((id, Some(payload.len()))));
-            }
-            Frame::NoReply(id) => assert_eq!(self.answers.pop_front(), Some((id, None))),
-            Frame::Subscribed(id) => {
-                assert_eq!(self.confirmations.pop_front(), Some((id, true)));
-                self.subscriptions[id as usize].is_confirmed = true;
-            }
-            Frame::SubscriptionRefused(id) => {
-                assert_eq!(self.confirmations.pop_front(), Some((id, false)));
-            }
-            Frame::Publication { payload, .. } => {
-                assert_eq!(self.queued.pop_front(), Some(payload.len()));
-                let number = u64::from_le_bytes(*payload.first_chunk().unwrap());
-                let mut takers = 0;
-                for subscription in &mut self.subscriptions {
-                    let next = subscription.owed.get(subscription.accounted);
-                    assert!(
-                        next.is_none_or(|next| *next >= number),
-                        "a loss was not told"
-                    );
-                    if next == Some(&number) {
-                        assert!(subscription.is_confirmed);
-                        subscription.accounted += 1;
-                        takers += 1;
-                    }
-                }
-                assert!(takers > 0, "nobody takes it, or it came twice");
-            }
-            Frame::Lagged { id, count } => {
-                let subscription = &mut self.subscriptions[id as usize];
-                subscription.accounted += count as usize;
-                assert!(subscription.is_confirmed && count > 0);
-                assert!(subscription.accounted <= subscription.owed.len());
-            }
-            frame => panic!("{frame:?}"),
-        }
-    }
 }
 
 struct Run {

@@ -4,96 +4,23 @@
 //! accepted goes out on the next connection in its order, or ends as `Unreachable`; one that was sent
 //! is never sent again.
 
-use std::io::{self, IoSlice};
-use std::task::{Context, Poll, Waker};
+mod steps;
+
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use proptest::prelude::*;
 use saline_protocol::transport::{Clock, Limits};
 
+use self::steps::{Step, step};
 use super::*;
-use crate::pipe::WritePipe;
 use crate::state::StagedRequests;
-use crate::state::testing::schedules;
+use crate::state::testing::{Accepts, schedules};
 use crate::wire::frame::{REQUEST_HEADER, header};
 use crate::wire::{Bounds, Frame, FrameKind, FrameReader, Greeting};
 
 /// The largest payload that the server takes.
 const LARGEST: usize = 9000;
-
-#[derive(Debug, Clone)]
-enum Step {
-    Submit {
-        size: usize,
-        deadline: u64,
-    },
-    /// The writer puts so many requests together, behind a ping if it has one to say.
-    Stage {
-        most: usize,
-        ping: bool,
-    },
-    /// The connection takes so many bytes.
-    Write(usize),
-    /// An outcome arrives for some request, wherever that is.
-    Settle {
-        request: usize,
-        reply: bool,
-    },
-    /// A caller that was woken looks, or one that was not.
-    Fetch(usize),
-    CallerGoes(usize),
-    TimePasses(u64),
-    /// Requests expire in two parts; what happens between them is anything.
-    ExpireSent,
-    ConnectionLost,
-    Close,
-}
-
-fn step() -> impl Strategy<Value = Step> {
-    let size =
-        prop_oneof![8 => 0usize..60, 2 => 4000usize..=LARGEST, 1 => LARGEST + 1..LARGEST + 3];
-    prop_oneof![
-        12 => (size, 1u64..60).prop_map(|(size, deadline)| Step::Submit { size, deadline }),
-        8 => (1usize..6, any::<bool>()).prop_map(|(most, ping)| Step::Stage { most, ping }),
-        8 => prop_oneof![0usize..60, 0usize..20_000].prop_map(Step::Write),
-        8 => (0usize..40, any::<bool>()).prop_map(|(request, reply)| Step::Settle { request, reply }),
-        6 => (0usize..40).prop_map(Step::Fetch),
-        4 => (0usize..40).prop_map(Step::CallerGoes),
-        4 => (1u64..20).prop_map(Step::TimePasses),
-        4 => Just(Step::ExpireSent),
-        2 => Just(Step::ConnectionLost),
-        1 => prop::bool::weighted(0.1).prop_map(|close| if close { Step::Close } else { Step::ExpireSent }),
-    ]
-}
-
-/// A connection that takes so many bytes of a write.
-#[derive(Default)]
-struct Accepts {
-    most: usize,
-    bytes: Vec<u8>,
-}
-
-impl WritePipe for Accepts {
-    fn poll_write(
-        &mut self,
-        _: &mut Context<'_>,
-        pieces: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let before = self.bytes.len();
-        for piece in pieces {
-            let room = self.most - (self.bytes.len() - before);
-            self.bytes
-                .extend_from_slice(&piece[..piece.len().min(room)]);
-        }
-        match self.bytes.len() - before {
-            0 => Poll::Pending,
-            count => Poll::Ready(Ok(count)),
-        }
-    }
-    fn poll_finish(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
-    }
-}
 
 /// How far a request is, as the model has it.
 #[derive(Debug, Clone, PartialEq)]
@@ -378,15 +305,11 @@ impl Run {
             |asked| is_due(asked) && is_queued(asked),
             ErrorKind::Unreachable,
         );
-        let taken = |asked: &&Asked| {
-            is_due(asked) && matches!(asked.progress, Progress::Unsent | Progress::Sent)
-        };
-        let taken: Vec<u64> = self
-            .requests
-            .iter()
-            .filter(taken)
-            .map(|asked| asked.id)
-            .collect();
+        let taken = (0..self.requests.len()).filter(|n| self.waits(*n));
+        let taken = taken
+            .map(|n| &self.requests[n])
+            .filter(|asked| is_due(asked));
+        let taken: Vec<u64> = taken.map(|asked| asked.id).collect();
         self.expiring.sort_unstable();
         assert_eq!(self.expiring, taken, "what expires and was taken");
     }
@@ -413,10 +336,8 @@ impl Run {
         self.staged.take_back(&mut self.pending);
         self.staged.buffer.rest();
         self.pending.fail_sent(settled);
-        self.end_all(
-            |asked| asked.progress == Progress::Sent,
-            ErrorKind::ConnectionLost,
-        );
+        let sent = |asked: &Asked| asked.progress == Progress::Sent;
+        self.end_all(sent, ErrorKind::ConnectionLost);
         self.buffer.clear();
         self.wire.clear();
         self.pipe.bytes.clear();
