@@ -227,3 +227,6 @@ impl<W> ClientSubscriptions<W> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

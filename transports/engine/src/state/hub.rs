@@ -173,3 +173,6 @@ impl<C: Clone> Hub<C> {
         Some(published)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -131,3 +131,6 @@ impl<R> Inbox<R> {
         std::mem::take(&mut self.waiting)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -11,6 +11,8 @@ mod pending_requests;
 mod request_table;
 mod staged_requests;
 mod subscription_index;
+#[cfg(test)]
+mod testing;
 
 pub(crate) use client_subscriptions::{AddError, Announcement, ClientSubscriptions};
 pub(crate) use hub::Hub;

@@ -10,10 +10,11 @@ use crate::wire::{
     BOUNDARY, EncodedPublication, FrameKind, PublicationFrame, PublicationRun, SendBuffer,
 };
 
-/// Bytes of answers and confirmations that wait for one client before nothing more is read from it.
+/// Bytes of answers, confirmations and losses that wait for one client before nothing more is read
+/// from it.
 const OWED: usize = 1024 * 1024;
-/// The bytes that an answer or a confirmation counts as, beside its payload: without them, a client
-/// that asks and never reads could queue them without bound.
+/// The bytes that an answer, a confirmation or a loss of one subscription counts as, beside its
+/// payload: without them, a client that asks and never reads could queue them without bound.
 const OVERHEAD: usize = 64;
 
 /// The queue of one connection. Answers go before publications; what does not fit into the limits of
@@ -30,7 +31,7 @@ pub(crate) struct OutboundQueue {
     most_bytes: usize,
     /// The largest payload that the client takes.
     largest: usize,
-    /// Bytes of answers and confirmations.
+    /// Bytes of answers, confirmations and losses.
     owed: usize,
     /// Requests that were taken and not answered.
     unanswered: usize,
@@ -209,14 +210,16 @@ impl OutboundQueue {
     fn lose(&mut self, subscription: u64) {
         self.dropped_for.push(subscription);
         if let Some(Queued::Lost(lost)) = self.publications.back_mut() {
-            match lost.iter_mut().find(|(other, _)| *other == subscription) {
-                Some((_, count)) => *count += 1,
-                None => lost.push((subscription, 1)),
+            if let Some((_, count)) = lost.iter_mut().find(|(other, _)| *other == subscription) {
+                *count += 1;
+                return;
             }
+            lost.push((subscription, 1));
         } else {
             let lost = vec![(subscription, 1)];
             self.publications.push_back(Queued::Lost(lost));
         }
+        self.owed += OVERHEAD;
     }
 
     /// Moves what is to be written next into `drained`, up to about the boundary of a write beside
@@ -245,7 +248,10 @@ impl OutboundQueue {
                     self.owed -= OVERHEAD;
                     (0, 0)
                 }
-                Queued::Lost(_) => (0, 0),
+                Queued::Lost(lost) => {
+                    self.owed -= OVERHEAD * lost.len();
+                    (0, 0)
+                }
             };
             size += REQUEST_HEADER * messages.max(1) + bytes;
             self.messages -= messages;
@@ -316,3 +322,6 @@ impl Drained {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

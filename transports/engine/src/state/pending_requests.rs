@@ -187,3 +187,6 @@ fn unreachable() -> Error {
         "the server could not be reached before the deadline",
     )
 }
+
+#[cfg(test)]
+mod tests;

@@ -127,6 +127,12 @@ impl<W> RequestTable<W> {
         self.queued -= queued;
     }
 
+    /// Returns how many places are in use.
+    #[cfg(test)]
+    pub(crate) fn in_use(&self) -> usize {
+        self.entries.len() - self.free.len()
+    }
+
     /// Forgets a request. Returns the phase that it was in.
     pub(crate) fn release(&mut self, id: u64) -> Phase {
         let Some(entry) = self.get(id) else {
@@ -137,14 +143,15 @@ impl<W> RequestTable<W> {
         self.free.push(id as u32);
         if matches!(phase, Phase::Queued(_)) {
             self.queued -= 1;
-            // While the client is not connected nobody takes numbers out of the queue.
-            if self.queue.len() > 2 * self.queued + 64 {
-                let Self { queue, entries, .. } = self;
-                queue.retain(|id| {
-                    let entry = &entries[place(*id)];
-                    entry.id == *id && matches!(entry.phase, Phase::Queued(_))
-                });
-            }
+        }
+        // While the client is not connected nobody takes numbers out of the queue, neither those of
+        // callers that have gone nor of requests that have expired.
+        if self.queue.len() > 2 * self.queued + 64 {
+            let Self { queue, entries, .. } = self;
+            queue.retain(|id| {
+                let entry = &entries[place(*id)];
+                entry.id == *id && matches!(entry.phase, Phase::Queued(_))
+            });
         }
         phase
     }
@@ -198,6 +205,17 @@ mod tests {
         for _ in 0..10_000 {
             let id = insert(&mut table, "gone");
             table.release(id);
+        }
+        assert!(table.queue.len() <= 64 && table.entries.len() == 1);
+    }
+
+    #[test]
+    fn requests_that_expire_while_nothing_is_sent_leave_nothing() {
+        let mut table = RequestTable::<()>::default();
+        for _ in 0..10_000 {
+            let id = insert(&mut table, "late");
+            table.settle(id, Ok(Bytes::new()), &mut Vec::new());
+            assert!(matches!(table.release(id), Phase::Done(_)));
         }
         assert!(table.queue.len() <= 64 && table.entries.len() == 1);
     }

@@ -86,3 +86,72 @@ impl Bounds {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use saline_protocol::transport::AdmissionLimits;
+
+    fn limits() -> Limits {
+        let mut limits = Limits::default();
+        limits.max_message = 1000;
+        limits.subscriptions_per_connection = 3;
+        limits
+    }
+
+    /// The lengths between which a body of `kind` is taken, if any is.
+    fn lengths(mut bounds: Bounds, greeted: bool, kind: FrameKind) -> Option<(usize, usize)> {
+        bounds.greeted = greeted;
+        let is_taken = |length: &usize| bounds.check(Some(kind), *length).is_ok();
+        let taken: Vec<usize> = (0..10_000).filter(is_taken).collect();
+        let (least, most) = (*taken.first()?, *taken.last()?);
+        assert_eq!(taken.len(), most - least + 1, "{kind:?}");
+        Some((least, most))
+    }
+
+    #[test]
+    fn each_side_takes_its_frames_in_their_lengths_and_turns() {
+        for kind in FrameKind::ALL {
+            let (server, client) = match kind {
+                FrameKind::Greeting => (Some((21, 4096)), Some((21, 4096))),
+                FrameKind::Full => (None, Some((0, 0))),
+                FrameKind::Request => (Some((8, 1008)), None),
+                FrameKind::Reply => (None, Some((8, 1008))),
+                FrameKind::NoReply | FrameKind::Subscribed | FrameKind::SubscriptionRefused => {
+                    (None, Some((8, 8)))
+                }
+                FrameKind::Unsubscribe => (Some((8, 8)), None),
+                // A count, and three filters of the longest topic.
+                FrameKind::Subscribe => (Some((10, 10 + 3 * (3 + 512))), None),
+                FrameKind::Publication => (None, Some((3, 1000 + 2 + 512))),
+                FrameKind::Lagged => (None, Some((16, 16))),
+                FrameKind::Ping => (Some((0, 0)), Some((0, 0))),
+            };
+            let is_first = matches!(kind, FrameKind::Greeting | FrameKind::Full);
+            for (bounds, expected) in [
+                (Bounds::server(&limits()), server),
+                (Bounds::client(&limits()), client),
+            ] {
+                assert_eq!(lengths(bounds, !is_first, kind), expected, "{kind:?}");
+                assert_eq!(lengths(bounds, is_first, kind), None, "{kind:?}");
+            }
+        }
+        assert!(Bounds::client(&limits()).check(None, 0).is_err());
+    }
+
+    #[test]
+    fn who_is_not_admitted_may_send_less() {
+        let largest = |bounds| lengths(bounds, true, FrameKind::Request).map(|(_, most)| most);
+        let mut limits = limits();
+        let mut admission = AdmissionLimits::default();
+        admission.max_message = 100;
+        limits.admission = Some(admission.clone());
+        let mut bounds = Bounds::server(&limits);
+        assert_eq!(largest(bounds), Some(108));
+        bounds.set_max_message(1000);
+        assert_eq!(largest(bounds), Some(1008));
+        admission.max_message = 2000;
+        limits.admission = Some(admission);
+        assert_eq!(largest(Bounds::server(&limits)), Some(1008));
+    }
+}

@@ -105,3 +105,82 @@ fn filters(bytes: &[u8]) -> Result<Vec<TopicFilter>, Violation> {
     }
     Ok(filters)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(kind: FrameKind, body: &[u8]) -> Result<Frame, Violation> {
+        decode(kind, body, &mut None, |from| {
+            Bytes::copy_from_slice(&body[from..])
+        })
+    }
+
+    fn subscribe(count: u16, filters: &[u8]) -> Result<Frame, Violation> {
+        let body = [&7u64.to_le_bytes()[..], &count.to_le_bytes(), filters].concat();
+        read(FrameKind::Subscribe, &body)
+    }
+
+    #[test]
+    fn a_subscription_has_the_filters_that_it_announces() {
+        let filters = vec![
+            TopicFilter::Exact(Topic::parse("a").unwrap()),
+            TopicFilter::Prefix(Topic::parse("bc").unwrap()),
+        ];
+        let bytes = b"\0\x01\0a\x01\x02\0bc";
+        assert_eq!(subscribe(2, bytes), Ok(Frame::Subscribe { id: 7, filters }));
+        for count in [0, 1, 3] {
+            assert!(subscribe(count, bytes).is_err());
+        }
+        assert!(subscribe(0, b"").is_err());
+        assert!(subscribe(1, b"\x02\x01\0a").is_err(), "a kind that is none");
+        assert!(
+            subscribe(1, b"\0\x01\0\xff").is_err(),
+            "a topic that is none"
+        );
+        assert!(
+            subscribe(1, b"\0\x02\0a").is_err(),
+            "a topic that is cut off"
+        );
+    }
+
+    #[test]
+    fn numbers_are_read_from_their_places() {
+        let body: Vec<u8> = (0..16).collect();
+        let (id, count) = (0x0706_0504_0302_0100, 0x0f0e_0d0c_0b0a_0908);
+        assert_eq!(
+            read(FrameKind::Lagged, &body),
+            Ok(Frame::Lagged { id, count })
+        );
+        for (kind, frame) in [
+            (FrameKind::NoReply, Frame::NoReply(id)),
+            (FrameKind::Subscribed, Frame::Subscribed(id)),
+            (
+                FrameKind::SubscriptionRefused,
+                Frame::SubscriptionRefused(id),
+            ),
+            (FrameKind::Unsubscribe, Frame::Unsubscribe(id)),
+        ] {
+            assert_eq!(read(kind, &body[..8]), Ok(frame));
+            assert!(read(kind, &body[..7]).is_err());
+        }
+        assert!(read(FrameKind::Lagged, &body[..15]).is_err());
+        let payload = Bytes::copy_from_slice(&body[8..]);
+        let reply = Frame::Reply { id, payload };
+        assert_eq!(read(FrameKind::Reply, &body), Ok(reply));
+    }
+
+    #[test]
+    fn a_topic_that_follows_itself_shares_its_text() {
+        let mut last = None;
+        let mut topics = Vec::new();
+        for text in ["a", "a", "b", "a"] {
+            let body = [&[1, 0], text.as_bytes(), b"payload"].concat();
+            let (topic, from) = publication(&body, &mut last).unwrap();
+            assert_eq!((topic.as_str(), from), (text, 3));
+            topics.push(topic);
+        }
+        let text = |n: usize| topics[n].as_str().as_ptr();
+        assert!(text(0) == text(1) && text(0) != text(3));
+    }
+}

@@ -146,6 +146,26 @@ mod tests {
         assert_eq!(versions(2, 1).common(versions(1, 2)), None);
     }
 
+    #[test]
+    fn a_log_names_the_versions() {
+        let text = |lowest, highest| Versions { lowest, highest }.to_string();
+        assert_eq!(text(2, 2), "version 2");
+        assert_eq!(text(1, 3), "versions 1 to 3");
+    }
+
+    #[test]
+    fn a_greeting_comes_as_it_went() {
+        let mut limits = Limits::default();
+        limits.ping_interval = Duration::from_millis(1234);
+        limits.max_message = 56_789;
+        let greeting = Greeting::new(&limits);
+        let bytes = greeting.encode();
+        assert_eq!(bytes.len(), HEADER + SHORTEST);
+        assert_eq!(Greeting::decode(&bytes[HEADER..]), Ok(greeting));
+        assert_eq!(greeting.ping, limits.ping_interval);
+        assert_eq!((SHORTEST, LONGEST), (21, 4096));
+    }
+
     proptest! {
         #[test]
         fn extensions_of_a_newer_peer_are_skipped(

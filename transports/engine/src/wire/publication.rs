@@ -160,4 +160,60 @@ mod tests {
             assert_eq!(publication.size(), size);
         }
     }
+
+    /// How much stands before the payload of a publication of "t".
+    const BEFORE: usize = HEADER + 2 + 1;
+
+    #[test]
+    fn what_is_shared_and_what_is_copied_is_bounded() {
+        let mut log = FrameLog::default();
+        for (size, is_shared) in [(4096 - BEFORE, true), (4096 - BEFORE + 1, false)] {
+            let mut publication = publication(size);
+            publication.share(&mut log);
+            assert_eq!(publication.size(), size);
+            assert_eq!(
+                matches!(publication, EncodedPublication::Shared(_)),
+                is_shared
+            );
+        }
+        for (size, inline) in [(16_384, 16_384), (16_385, 0)] {
+            let frame = PublicationFrame::new(&"t".parse().unwrap(), vec![1; size].into());
+            assert_eq!(frame.head.len(), BEFORE + inline);
+            assert_eq!((frame.tail.len(), frame.size), (size - inline, size));
+        }
+    }
+
+    #[test]
+    fn a_run_is_written_as_its_frames_are() {
+        for size in [10, 3000] {
+            let mut log = FrameLog::default();
+            let (mut whole, mut apart) = (SendBuffer::default(), SendBuffer::default());
+            let mut runs: Vec<PublicationRun> = Vec::new();
+            for _ in 0..100 {
+                let mut publication = publication(size);
+                if let EncodedPublication::Single(frame) = &publication {
+                    frame.put_into(&mut apart);
+                }
+                publication.share(&mut log);
+                let EncodedPublication::Shared(run) = publication else {
+                    panic!("a small one");
+                };
+                if !runs.last_mut().is_some_and(|last| last.extend(&run)) {
+                    runs.push(run);
+                }
+            }
+            // As many as chunks: neighbours are one piece.
+            assert_eq!(
+                runs.len(),
+                (100 * (size + BEFORE)).div_ceil(65_536 / 3008 * 3008)
+            );
+            for run in &runs {
+                run.put_into(&mut whole);
+            }
+            assert_eq!(whole.len(), apart.len());
+            assert_eq!(whole.len(), 100 * (size + BEFORE));
+            let messages: usize = runs.iter().map(|run| run.messages).sum();
+            assert_eq!(messages, 100);
+        }
+    }
 }

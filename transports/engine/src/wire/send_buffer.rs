@@ -268,3 +268,6 @@ mod tests {
         }
     }
 }
+
+#[cfg(test)]
+mod write_tests;

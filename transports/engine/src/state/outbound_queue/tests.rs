@@ -1,0 +1,147 @@
+//! What one client can make the server hold. What clients are owed otherwise is in the hub's model.
+
+use super::*;
+
+/// Everything that the queue holds, as the bytes that it is written as.
+fn encoded(queue: &mut OutboundQueue) -> usize {
+    let (mut buffer, mut drained) = (SendBuffer::default(), Drained::default());
+    while queue.drain(0, &mut drained) == Next::Write {
+        drained.encode_into(&mut buffer, usize::MAX);
+    }
+    buffer.len()
+}
+
+fn queue(limits: &Limits) -> OutboundQueue {
+    OutboundQueue::new(limits, usize::MAX)
+}
+
+fn reply(size: usize) -> Answer {
+    Answer::Reply(Bytes::from(vec![1; size]))
+}
+
+#[test]
+fn a_client_that_never_reads_is_owed_one_frame_above_the_limit() {
+    const LARGEST: usize = 100_000;
+    for kind in 0..5 {
+        let mut queue = queue(&Limits::default());
+        let mut owed = 0;
+        while !queue.is_overdrawn() {
+            owed += 1;
+            match (kind, owed % 3) {
+                (0, _) => queue.answer(owed, Answer::NoReply),
+                (1, _) => queue.answer(owed, reply(0)),
+                (2, _) => queue.answer(owed, reply(LARGEST)),
+                (3, _) | (4, 0) => queue.confirm(owed, true),
+                (_, 1) => queue.answer(owed, reply(1000)),
+                _ => queue.confirm(owed, false),
+            }
+        }
+        assert!(owed as usize <= OWED / OVERHEAD + 1, "kind {kind}: {owed}");
+        assert!(queue.waiting() <= OWED + OVERHEAD + LARGEST, "kind {kind}");
+        let bytes = encoded(&mut queue);
+        assert!(
+            bytes <= OWED + REQUEST_HEADER + LARGEST,
+            "kind {kind}: {bytes}"
+        );
+        assert_eq!((queue.waiting(), queue.is_overdrawn()), (0, false));
+    }
+}
+
+#[test]
+fn exactly_the_limit_may_be_owed() {
+    let mut queue = queue(&Limits::default());
+    queue.answer(1, reply(OWED - OVERHEAD));
+    assert!(!queue.is_overdrawn());
+    queue.confirm(1, true);
+    assert!(queue.is_overdrawn());
+}
+
+#[test]
+fn a_reader_that_waits_is_told_once_that_there_is_room() {
+    let mut queue = queue(&Limits::default());
+    let mut drained = Drained::default();
+    queue.answer(0, reply(10));
+    queue.drain(0, &mut drained);
+    assert!(!drained.has_room, "nobody waited");
+    for request in 0..200 {
+        queue.answer(request, reply(10_000));
+    }
+    let mut told = 0;
+    while queue.drain(0, &mut drained) == Next::Write {
+        if drained.has_room {
+            told += 1;
+            assert!(!queue.is_overdrawn());
+        }
+        assert_eq!(queue.is_overdrawn(), told == 0);
+    }
+    assert_eq!(told, 1);
+}
+
+/// A subscriber with many subscriptions can put confirmations between its losses, so that they do
+/// not become one.
+#[test]
+fn losses_are_owed_as_well() {
+    const SUBSCRIPTIONS: u64 = 100;
+    let mut limits = Limits::default();
+    limits.subscriber_queue_messages = 1;
+    let mut queue = queue(&limits);
+    let topic = "t".parse().unwrap();
+    let publication = EncodedPublication::new(&topic, Bytes::new());
+    let mut number = 0;
+    while !queue.is_overdrawn() {
+        number += 1;
+        for subscription in 0..SUBSCRIPTIONS {
+            queue.publish(number, &publication, subscription);
+        }
+        queue.confirm(number, true);
+    }
+    let bytes = encoded(&mut queue);
+    let once = SUBSCRIPTIONS as usize * OVERHEAD;
+    assert!(bytes <= OWED + once, "{bytes}");
+    assert_eq!((queue.waiting(), queue.is_overdrawn()), (0, false));
+}
+
+#[test]
+fn a_write_takes_about_the_boundary() {
+    let mut limits = Limits::default();
+    limits.subscriber_queue_bytes = usize::MAX;
+    let topic = "t".parse().unwrap();
+    let publication = EncodedPublication::new(&topic, Bytes::from(vec![1; 10_000]));
+    for answers in [true, false] {
+        let mut queue = queue(&limits);
+        for number in 1..=100 {
+            match answers {
+                true => queue.answer(number, reply(10_000)),
+                false => drop(queue.publish(number, &publication, 1)),
+            }
+        }
+        for staged in [0, 50_000, BOUNDARY] {
+            let (mut buffer, mut drained) = (SendBuffer::default(), Drained::default());
+            assert_eq!(queue.drain(staged, &mut drained), Next::Write);
+            drained.encode_into(&mut buffer, usize::MAX);
+            let more = BOUNDARY - staged;
+            let most = more + 10_000 + OVERHEAD;
+            assert!((more.saturating_sub(2000)..=most).contains(&buffer.len()));
+            assert_eq!(buffer.is_empty(), staged == BOUNDARY);
+        }
+    }
+}
+
+/// Idle connections are many: what they needed while they were busy goes.
+#[test]
+fn an_idle_queue_keeps_no_memory() {
+    let mut limits = Limits::default();
+    limits.subscriber_queue_messages = 1;
+    let mut queue = queue(&limits);
+    let topic = "t".parse().unwrap();
+    let publication = EncodedPublication::new(&topic, Bytes::new());
+    for number in 1..1000 {
+        queue.answer(number, Answer::NoReply);
+        queue.publish(number, &publication, number);
+        queue.confirm(number, true);
+    }
+    encoded(&mut queue);
+    queue.rest();
+    let kept = [queue.answers.capacity(), queue.publications.capacity()];
+    assert_eq!((kept, queue.dropped_for.capacity()), ([0, 0], 0));
+}
