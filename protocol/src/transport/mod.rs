@@ -8,8 +8,8 @@
 //!
 //! Everything is object-safe, because the configuration chooses the backend at run time.
 //!
-//! `docs/writing-a-transport.md` is the guide to keeping this contract, `transports/template` a
-//! skeleton to copy, and `saline-inproc` the shortest backend that keeps all of it.
+//! `docs/writing-a-transport.md` is the guide to keeping this contract, `transports/template` has
+//! two skeletons to copy, for a connection and for a messaging system.
 //!
 //! # The roles
 //!

@@ -157,8 +157,8 @@ impl<W: WritePipe> Writer<W> {
                 while !requests.write_once(&mut self.pipe).await? {}
                 ping.spoke(clock.now());
                 if size >= BOUNDARY {
-                    // A pipe may do more for a byte than copy it, and as long as it has room the reader
-                    // would wait, and take the server for silent.
+                    // As long as a pipe has room, the others would wait, and the reader among them would
+                    // take the server for silent.
                     tokio::task::yield_now().await;
                 }
                 continue;

@@ -14,7 +14,7 @@ use crate::alarm::{Alarm, IdleWatch};
 use crate::gather;
 use crate::pipe::{ReadPipe, WritePipe};
 use crate::state::{Drained, Keepalive, Next, PingTimer};
-use crate::wire::{Frame, FrameKind, FrameReader, SendBuffer, Violation};
+use crate::wire::{BOUNDARY, Frame, FrameKind, FrameReader, SendBuffer, Violation};
 
 /// Permits that a reader takes at once; it gives back what it does not need.
 const PERMITS: usize = 64;
@@ -312,8 +312,14 @@ impl<W: WritePipe> Writer<W> {
         loop {
             match connection.drain(&mut buffer, &mut drained) {
                 Next::Write => {
+                    let size = buffer.len();
                     self.write_all(&mut buffer, &keepalive).await?;
                     ping.spoke(clock.now());
+                    if size >= BOUNDARY {
+                        // As long as a pipe has room, the others would wait, and the reader among them
+                        // would take its peer for silent.
+                        tokio::task::yield_now().await;
+                    }
                     continue;
                 }
                 Next::Closed => return Err(ErrorKind::ConnectionAborted.into()),
