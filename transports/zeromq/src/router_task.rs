@@ -262,14 +262,18 @@ impl RouterTask {
             if event.kind != zmq_sys::ZMQ_EVENT_DISCONNECTED {
                 note(&self.context, event.kind);
             } else if let Some(connection) = self.by_descriptor.remove(&event.value) {
-                self.exchange.0.peers.remove(connection);
+                if self.is_full() {
+                    // Nothing is received until requests are answered, which may take long.
+                    self.exchange.0.peers.remove(connection);
+                }
                 self.leaving.push(connection);
             }
         }
         self.leaving.len() > before
     }
 
-    /// Forgets the connections that have ended, once everything that they sent was received.
+    /// Forgets the connections that have ended, once everything that they sent was received: their
+    /// departures are told after their last requests.
     fn forget_leaving(&mut self) {
         for connection in std::mem::take(&mut self.leaving) {
             self.forget(connection);
