@@ -1,4 +1,4 @@
-//! Binding, and who may have a place.
+//! Binding sockets, and the files of local endpoints.
 
 use std::io;
 use std::net::SocketAddr;
@@ -12,7 +12,7 @@ use crate::connection::candidates;
 use crate::options::backlog;
 use crate::socket::Socket;
 
-/// A socket that cannot have the options that it needs.
+/// Returns the error of a socket whose options cannot be set.
 pub(crate) fn set_up_failed(error: impl Into<io::Error>) -> Error {
     Error::new(ErrorKind::Refused, "cannot set up a ZeroMQ socket").with_source(error.into())
 }
@@ -75,8 +75,8 @@ pub(crate) async fn bind(
     Ok((at, file))
 }
 
-/// A socket at `path` that only our own user can connect to, whatever the umask is. libzmq would give
-/// it the mode that the umask leaves, and listen at once.
+/// Returns a listening socket at `path` that only the process's own user can connect to, whatever the
+/// umask is. libzmq would give it the mode that the umask leaves, and listen at once.
 fn listen_alone(path: &Path, backlog: i32) -> io::Result<(OwnedFd, Option<BoundPath>)> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -93,11 +93,11 @@ fn listen_alone(path: &Path, backlog: i32) -> io::Result<(OwnedFd, Option<BoundP
     Ok((socket, bound))
 }
 
-/// The file of a Unix socket that we bound. libzmq leaves it behind when it closes.
+/// The file of a bound Unix socket, removed on drop: libzmq leaves it behind when it closes.
 #[derive(Debug)]
 pub(crate) struct BoundPath {
     path: PathBuf,
-    /// Device and inode: what stands at the path later may be somebody else's.
+    /// Device and inode, since a later file at the path may belong to somebody else.
     file: (u64, u64),
 }
 
@@ -124,8 +124,8 @@ fn file_at(path: &Path) -> Option<(u64, u64)> {
     Some((found.dev(), found.ino()))
 }
 
-/// What stands at a path is removed before it is bound. Somebody who still listens must not lose the
-/// path; what a dead process left behind may go.
+/// Fails when somebody listens at `path` or it is not a socket: binding removes what is there, and only
+/// the file that a dead process left behind may go.
 async fn refuse_a_living_socket(path: &Path, endpoint: &Endpoint) -> Result<()> {
     let refused = |why: &str| {
         Err(Error::new(

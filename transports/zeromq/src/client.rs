@@ -22,12 +22,12 @@ use crate::native;
 use crate::socket::{BATCH, MUCH, Sent, Shared, Socket};
 use crate::subscriber;
 
-/// Requests that libzmq holds for a server that does not read. One alone would be lock-step; what is
-/// behind these waits in our own queue, which a caller that has gone can leave.
+/// Requests that libzmq holds for a server that does not read. One alone would be lock-step; those
+/// behind them wait in the queue of this crate, which a caller that has gone can leave.
 const SEND_QUEUE: i32 = 64;
 
-/// The requests of one client. What its task takes is with libzmq, and so sent, or put back before
-/// anybody else sees it.
+/// The requests of one client. Its task hands each request that it takes to libzmq, which counts as
+/// sent, or puts it back in the same turn.
 type Requests = ClientRequests<()>;
 
 /// A client of one server.
@@ -42,7 +42,7 @@ pub(crate) struct ZmqClient {
     _alive: DropGuard,
 }
 
-/// Connects, and keeps connected.
+/// Connects to `endpoint`, and starts the task that reconnects.
 pub(crate) async fn connect(
     shared: Arc<Shared>,
     endpoint: &Endpoint,
@@ -141,7 +141,7 @@ impl Drop for ZmqClient {
     }
 }
 
-/// The task that owns the socket and replaces it.
+/// The task that owns the DEALER socket and replaces it when the connection breaks.
 struct ClientTask {
     requests: Arc<Requests>,
     shared: Arc<Shared>,
@@ -153,7 +153,7 @@ struct ClientTask {
 
 impl Drop for ClientTask {
     fn drop(&mut self) {
-        // However the task ends, nobody waits for it.
+        // However the task ends, no caller waits for ever.
         self.requests.close();
     }
 }
@@ -277,7 +277,7 @@ impl ClientTask {
         }
     }
 
-    /// Takes a batch of what came in; returns how much, each of what was joined.
+    /// Receives a batch of messages. Returns how many, those that were joined counted one by one.
     fn receive(
         &self,
         connection: &mut Connection,
@@ -328,8 +328,8 @@ impl ClientTask {
         count
     }
 
-    /// Takes a reply, unless it is above the limit of this side: libzmq bounds frames, headers among
-    /// them.
+    /// Adds a reply to `outcomes`, or fails its request when it is above the limit of this end: libzmq
+    /// bounds frames, which are longer by their headers.
     fn reply(&self, id: u64, payload: Bytes, outcomes: &mut Vec<(u64, Option<Bytes>)>) {
         let most = self.context.limits.max_message;
         match payload.len() <= most {
@@ -341,7 +341,7 @@ impl ClientTask {
         }
     }
 
-    /// Takes note of one frame; `bytes` are all of it where it may have a payload.
+    /// Handles one frame; `bytes` is the whole frame where it may have a payload.
     fn note(&self, frame: Frame, bytes: &Bytes, outcomes: &mut Vec<(u64, Option<Bytes>)>) {
         match frame {
             Frame::Reply(id) => self.reply(id, bytes.slice(REQUEST_HEADER..), outcomes),
@@ -351,7 +351,7 @@ impl ClientTask {
         }
     }
 
-    /// Sends a batch of what waits; returns how much, and whether more waits for room.
+    /// Sends a batch of queued requests. Returns how many, and whether more wait for room.
     fn send(&self, connection: &mut Connection, sending: &mut Sending) -> (usize, bool) {
         let Sending { unsent, encoded } = sending;
         self.requests.take(BATCH, unsent);
@@ -392,7 +392,7 @@ struct Sending {
     encoded: Option<(u64, zmq::Message)>,
 }
 
-/// Asks whether it is one of our servers that answers.
+/// Says hello, and waits until a server of this transport answers.
 async fn greet(mut connection: Connection) -> Result<Connection> {
     let unreachable = |why| Error::new(ErrorKind::Unreachable, why);
     connection

@@ -1,4 +1,4 @@
-//! One attempt to reach a server: where it is, and a fresh socket that talks to it.
+//! One connection to a server: the candidate addresses, and a fresh socket for each attempt.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,10 +12,10 @@ use crate::liveness::{LookTimer, PeerLiveness, Verdict};
 use crate::monitor::MonitoredSocket;
 use crate::socket::{Shared, Socket, millis};
 
-/// How a path may be at most: `sun_path` with its NUL.
+/// The longest path of a socket in bytes: `sun_path` without its NUL.
 const LONGEST_PATH: usize = 107;
 
-/// Everything that can happen to a connecting socket.
+/// The events that the monitor of a connecting socket reports.
 const EVENTS: u32 = zmq_sys::ZMQ_EVENT_CONNECTED
     | zmq_sys::ZMQ_EVENT_HANDSHAKE_SUCCEEDED
     | zmq_sys::ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL
@@ -28,7 +28,7 @@ const EVENTS: u32 = zmq_sys::ZMQ_EVENT_CONNECTED
 /// as soon as its connection is gone.
 const NEVER: i32 = 1 << 30;
 
-/// One candidate that a name or an address stands for, as libzmq takes it.
+/// One address of an endpoint, as libzmq takes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Candidate {
     /// `tcp://address:port` or `ipc://path`.
@@ -37,7 +37,7 @@ pub(crate) struct Candidate {
     pub(crate) ipv6: bool,
 }
 
-/// Where an endpoint is now: names are resolved each time.
+/// Returns the addresses of an endpoint. Names are resolved at each call.
 ///
 /// # Errors
 /// `Config` when the endpoint is not of this backend's kind, `Unreachable` when no name resolves.
@@ -90,11 +90,11 @@ pub(crate) async fn candidates(endpoint: &Endpoint) -> Result<Vec<Candidate>> {
     }
 }
 
-/// A socket with a ZeroMQ connection that stands, and whether it was heard of.
+/// A socket whose ZeroMQ connection is established, and the liveness of its peer.
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(crate) monitored: MonitoredSocket,
-    /// The connection, as libzmq's monitor named it.
+    /// The descriptor of the connection, as the monitor reported it.
     descriptor: Option<i32>,
     liveness: PeerLiveness,
     looks: LookTimer,
@@ -166,7 +166,7 @@ impl Connection {
         }
     }
 
-    /// Takes note that something came in.
+    /// Takes note that a message has come in.
     pub(crate) fn heard(&mut self) {
         self.liveness.heard();
     }
@@ -176,8 +176,8 @@ impl Connection {
         self.looks.due()
     }
 
-    /// Judges the silence of the server. What waits to be read was said in time, so it has to be read
-    /// before.
+    /// Judges the silence of the server. The caller reads everything that has come in before, because
+    /// it was sent in time.
     pub(crate) fn look(&mut self) -> Verdict {
         let now = self.context.clock.now();
         match self.looks.begin(now) {
@@ -186,7 +186,7 @@ impl Connection {
         }
     }
 
-    /// Whether the monitor says that the connection is gone.
+    /// Returns whether the monitor has reported that the connection ended.
     pub(crate) fn is_broken(&mut self) -> bool {
         let mut broken = false;
         while let Some(event) = self.monitored.monitor.event() {
@@ -207,14 +207,14 @@ impl Connection {
         }
     }
 
-    /// Closes the socket and waits until it is gone, so that nothing of it stays open behind a
-    /// client that was shut down.
+    /// Closes the socket and waits until it is gone, so that a client that was shut down leaves
+    /// nothing open.
     pub(crate) async fn close(self) {
         self.monitored.close(Duration::ZERO, &self.context).await;
     }
 }
 
-/// The waits between attempts, and what is counted about them.
+/// The waits between attempts to connect, and the metrics of connecting.
 #[derive(Debug)]
 pub(crate) struct ReconnectPolicy {
     context: Context,
@@ -235,13 +235,13 @@ impl ReconnectPolicy {
         self.context.clock.pause(delay).await;
     }
 
-    /// A connection stands.
+    /// Takes note that a connection is established.
     pub(crate) fn connected(&mut self) {
         self.backoff.reset();
         self.context.count(Metric::Connected);
     }
 
-    /// When an attempt that begins now must be done, which is one of `left` that share `until`.
+    /// Returns the deadline of an attempt that begins now and is one of `left` that share `until`.
     pub(crate) fn attempt_deadline(&self, until: Instant, left: usize) -> Instant {
         let now = self.context.clock.now();
         let share = until.saturating_duration_since(now) / u32::try_from(left.max(1)).unwrap_or(1);

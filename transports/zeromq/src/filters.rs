@@ -1,4 +1,4 @@
-//! What one subscription asked for, and which numbers come next.
+//! The filters of one subscription, and the sequence numbers that come next.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -12,11 +12,11 @@ use crate::published::{self, Published};
 #[derive(Debug)]
 pub(crate) struct Filter {
     bit: u8,
-    /// `None` until the publisher has confirmed it on the connection that stands.
+    /// `None` until the publisher has confirmed it on the current connection.
     pub(crate) next: Option<u64>,
 }
 
-/// What is subscribed to: no filter takes anything that another one takes too, so that a message
+/// The filters of one subscription. Filters that another one covers are left out, so that a message
 /// counts once.
 #[derive(Debug)]
 pub(crate) struct Filters {
@@ -56,7 +56,7 @@ impl Filters {
         }
     }
 
-    /// The filter that takes `topic`.
+    /// Returns the filter that takes `topic`.
     fn of(&mut self, topic: &[u8]) -> Option<&mut Filter> {
         let bits = self.bits;
         let key = published::keys_of(topic)
@@ -65,7 +65,7 @@ impl Filters {
         self.by_key.get_mut(key)
     }
 
-    /// The topic that `key` is written for.
+    /// Returns the topic whose key is `key`.
     fn topic(&mut self, key: &[u8]) -> Option<Topic> {
         match &self.last {
             Some((last, topic)) if last == key => Some(topic.clone()),
@@ -79,7 +79,7 @@ impl Filters {
         }
     }
 
-    /// Reads a frame and moves the numbers on.
+    /// Reads a frame and advances the numbers.
     pub(crate) fn meaning(&mut self, bytes: &[u8]) -> Meaning {
         let known = self.incarnation;
         match Published::decode(bytes) {
@@ -147,27 +147,27 @@ impl Filters {
 
 /// What a frame means to a subscription.
 pub(crate) enum Meaning {
-    /// Messages in their place, after so many lost ones, and where in the frame they are.
+    /// Publications for the subscriber, and how many were lost before them.
     Messages {
         lost: u64,
         payloads: Payloads,
         topic: Topic,
     },
-    /// So many messages were lost.
+    /// The number of publications that were lost.
     Lost(u64),
-    /// The publisher is alive, and asks for the same.
+    /// A beat, which has to be answered.
     Beat,
-    /// Nothing.
+    /// A frame that means nothing to this subscription.
     Nothing,
-    /// It is not one of our frames.
+    /// A frame that is not of this transport.
     Foreign,
-    /// The connection cannot be trusted any more: everything must be confirmed anew.
+    /// A frame that shows that the numbers cannot be trusted: everything must be confirmed anew.
     Broken,
 }
 
-/// Where the payloads of a frame are.
+/// The ranges of the payloads in a frame.
 pub(crate) enum Payloads {
-    /// From here to the end.
+    /// One payload, from here to the end.
     One(usize),
     Several(Vec<Range<usize>>),
 }

@@ -1,16 +1,16 @@
-//! The bytes on the request connection: one ZeroMQ frame a message, `version, kind, body`. Those on the
-//! publication connection are in `published.rs`.
+//! The bytes at the request port: one ZeroMQ frame a message, `version, kind, body`. Those at the
+//! publication port are in `published.rs`.
 
 use std::ops::{Deref, Range};
 
-/// The version of everything below.
+/// The version of all frames, at either port.
 pub(crate) const VERSION: u8 = 1;
-/// The most bytes that come before a payload, on either connection.
+/// The most bytes that come before a payload, at either port.
 pub(crate) const MAX_HEADER: usize = saline_protocol::transport::MAX_BYTES + 2 + 2 + 8 + 2 + 9 * 8;
 /// Bytes before the payload of a request or a reply.
 pub(crate) const REQUEST_HEADER: usize = 10;
 
-/// A frame on the request connection.
+/// A frame at the request port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Frame {
     /// A client's first frame.
@@ -45,7 +45,7 @@ impl Frame {
         }
     }
 
-    /// What comes before the payload.
+    /// Returns the bytes that come before the payload.
     pub(crate) fn header(self) -> impl Deref<Target = [u8]> {
         let (kind, id) = self.parts();
         let mut bytes = [0; REQUEST_HEADER];
@@ -58,13 +58,13 @@ impl Frame {
         }
     }
 
-    /// The frame with `payload` behind it.
+    /// Returns the message of this frame with `payload` behind it.
     pub(crate) fn encode(self, payload: &[u8]) -> zmq::Message {
         join(&self.header(), payload)
     }
 
-    /// Reads a frame; the payload of one that has a number begins at [`REQUEST_HEADER`]. `None` when
-    /// it is not one of ours.
+    /// Reads a frame. The payload of one that has a number begins at [`REQUEST_HEADER`]. Returns `None`
+    /// when it is not a frame of this transport.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let (&version, rest) = bytes.split_first()?;
         let (&kind, rest) = rest.split_first()?;
@@ -99,8 +99,8 @@ impl Deref for Header {
     }
 }
 
-/// A message of both parts. Small ones are cheaper in one allocation of libzmq's own, large ones
-/// without being cleared first.
+/// Returns the message of both parts. Small ones are cheaper in one allocation of libzmq's own, large
+/// ones without being cleared first.
 pub(crate) fn join(header: &[u8], payload: &[u8]) -> zmq::Message {
     const SMALL: usize = 4096;
     let length = header.len() + payload.len();
@@ -117,16 +117,16 @@ pub(crate) fn join(header: &[u8], payload: &[u8]) -> zmq::Message {
     }
 }
 
-/// Bytes of the length that stands before each piece of a frame that holds several.
+/// Bytes of the length before each piece of a frame that holds several.
 pub(crate) const LENGTH: usize = 4;
 
-/// Puts the length of a piece.
+/// Writes the length of a piece.
 pub(crate) fn put_length(length: usize, bytes: &mut Vec<u8>) {
     bytes.extend_from_slice(&(length as u32).to_le_bytes());
 }
 
-/// Where the pieces are that begin at `start`, each behind its length. `None` when one is cut off, or
-/// when there are more than `most`.
+/// Returns the ranges of the pieces that begin at `start`, each behind its length. `None` when one is
+/// cut off, or when there are more than `most`.
 pub(crate) fn pieces(bytes: &[u8], start: usize, most: usize) -> Option<Vec<Range<usize>>> {
     let mut pieces = Vec::with_capacity(most);
     let mut at = start;

@@ -1,8 +1,8 @@
 //! Several small publications of one topic in one ZeroMQ frame.
 //!
 //! libzmq works for each message and each subscriber, so those that wait anyway go together, as
-//! requests do (`joined_requests.rs`). One that waits alone goes alone and at once. In a series each payload
-//! follows its length, and its numbers are the first one's and as many more as come before it.
+//! requests do (`joined_requests.rs`). One that waits alone goes alone and at once. In a series each
+//! payload follows its length; its numbers are those of the first payload plus its index.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -21,7 +21,7 @@ const MAX_BYTES: usize = 16 << 10;
 /// How many are joined at most: a subscriber whose queue is full loses as many at once.
 const MAX_COUNT: usize = 64;
 
-/// What is to be sent to subscribers.
+/// A message to subscribers.
 #[derive(Debug)]
 pub(crate) enum Outgoing {
     /// A publication that may be joined with others.
@@ -31,12 +31,12 @@ pub(crate) enum Outgoing {
         numbers: SequenceNumbers,
         payload: Bytes,
     },
-    /// Goes alone.
+    /// A message that goes alone.
     Whole(zmq::Message),
 }
 
 impl Outgoing {
-    /// How much it counts towards the limit of what may wait.
+    /// Returns how many bytes it counts towards the limit of the queue.
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::Small { payload, .. } => payload.len(),
@@ -45,7 +45,7 @@ impl Outgoing {
     }
 }
 
-/// Makes messages of what is to be sent, as few as there can be, in the same order.
+/// Encodes `outgoing` in as few messages as possible, in the same order.
 pub(crate) fn join(
     outgoing: impl Iterator<Item = Outgoing>,
     incarnation: u64,
@@ -92,7 +92,7 @@ pub(crate) fn join(
     }
 }
 
-/// Where the payloads of a series are, which begin at `start`; `None` when it breaks the rules.
+/// Returns the ranges of the payloads in a series, which begin at `start`; `None` when it is malformed.
 pub(crate) fn split(bytes: &[u8], start: usize) -> Option<Vec<Range<usize>>> {
     pieces(bytes, start, MAX_COUNT)
 }

@@ -82,7 +82,7 @@ pub(crate) fn join<'a>(frames: impl Iterator<Item = (Frame, &'a Bytes)> + Clone)
     bytes.into()
 }
 
-/// Where the frames of a joined one are; `None` when it is not one, or breaks the rules anywhere.
+/// Returns the ranges of the frames in a joined one; `None` when it is not one, or malformed.
 pub(crate) fn split(bytes: &[u8]) -> Option<Vec<Range<usize>>> {
     let start = bytes.strip_prefix(&[VERSION, BATCH]).map(|_| 2)?;
     pieces(bytes, start, MAX_COUNT)

@@ -30,12 +30,12 @@
 //! # Departures
 //! ROUTER does not say which peer has left: the option that would, `ZMQ_ROUTER_NOTIFY`, is a draft
 //! that released builds of libzmq leave out. The monitor names the descriptor of a connection that
-//! ended, which may belong to another connection by then. So the event only tells which peer to ask
-//! for: `ZMQ_ROUTER_MANDATORY` makes a send fail exactly when the peer has gone. A peer that vanished
-//! without a FIN is asked for a sign of life, and cut after two pings of silence. That goes for
-//! admitted peers over TCP while the server reads requests; one that goes while as many requests are
-//! unanswered as may be is told within half a ping of its FIN, and without a FIN when there is room
-//! again.
+//! ended, which the system uses again for the next one. So the events are read before a peer that says
+//! hello is entered under its descriptor, and each event is about the peer that is entered. Should a
+//! hello be read after the end of its own connection, the peer is found to be gone when the server
+//! next sends to it: an admitted peer that is silent for one ping is asked for a sign of life. After
+//! two pings of silence it is cut, over TCP and while the server reads requests; while as many requests
+//! are unanswered as may be, silence says nothing.
 //!
 //! # Known gaps
 //! - No limits before a peer is admitted ([`Capabilities::admission`]): libzmq has one

@@ -1,4 +1,4 @@
-//! What happens to a socket, and how it is closed.
+//! The monitor of a socket, and how both are closed.
 
 use std::time::Duration;
 
@@ -9,9 +9,9 @@ use crate::socket::Socket;
 /// A socket with its monitor, in the order in which they must end.
 #[derive(Debug)]
 pub(crate) struct MonitoredSocket {
-    /// The socket.
+    /// The socket itself.
     pub(crate) socket: Socket,
-    /// What happens to it.
+    /// The events of the socket.
     pub(crate) monitor: Monitor,
 }
 
@@ -64,12 +64,12 @@ impl Drop for Rest {
     }
 }
 
-/// What a monitor says.
+/// An event of a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Event {
     /// One of `ZMQ_EVENT_*`.
     pub(crate) kind: u32,
-    /// What libzmq says with it: a descriptor or an errno.
+    /// The value of the event: a descriptor or an errno.
     pub(crate) value: i32,
 }
 
@@ -82,7 +82,7 @@ pub(crate) struct Monitor {
 }
 
 impl Monitor {
-    /// Reads what `socket` is told.
+    /// Returns the monitor whose receiving end is `socket`.
     pub(crate) fn new(socket: Socket) -> Self {
         Self {
             socket,
@@ -90,7 +90,12 @@ impl Monitor {
         }
     }
 
-    /// The next event, if there is one.
+    /// Makes the next call of [`event`](Self::event) ask libzmq, whatever the runtime knows.
+    pub(crate) fn look(&mut self) {
+        self.signalled = true;
+    }
+
+    /// Returns the next event, if there is one.
     pub(crate) fn event(&mut self) -> Option<Event> {
         if !self.signalled && !self.socket.is_ready() {
             return None;

@@ -1,4 +1,4 @@
-//! What the `zmq` crate has no call for.
+//! Calls of libzmq and of the system that the `zmq` crate does not offer.
 #![allow(
     unsafe_code,
     reason = "ZMQ_MAX_SOCKETS, XPUB_VERBOSER, XPUB_NODROP, USE_FD and TCP_MAXRT have no setter in the zmq \
@@ -29,7 +29,7 @@ unsafe impl Send for NativeContext {}
 unsafe impl Sync for NativeContext {}
 
 impl NativeContext {
-    /// A context that allows `max_sockets` sockets.
+    /// Returns a context that allows `max_sockets` sockets.
     pub(crate) fn new(max_sockets: u16) -> io::Result<Self> {
         // SAFETY: takes nothing; null is checked below.
         let context = unsafe { zmq_sys::zmq_ctx_new() };
@@ -48,7 +48,7 @@ impl NativeContext {
         check(unsafe { zmq_sys::zmq_ctx_set(self.0, option as c_int, value) })
     }
 
-    /// A socket of this context. It must not outlive the context: [`Socket`](crate::socket::Socket)
+    /// Opens a socket of this context. It must not outlive the context: [`Socket`](crate::socket::Socket)
     /// owns both.
     pub(crate) fn socket(&self, kind: zmq::SocketType) -> io::Result<zmq::Socket> {
         let kind = match kind {
@@ -101,9 +101,9 @@ pub(crate) fn register(socket: &zmq::Socket) -> io::Result<AsyncFd<Descriptor>> 
 /// An option of type int that the crate has no setter for.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum IntOption {
-    /// Pass every subscription and every withdrawal up, not only the first and the last of a kind.
+    /// Passes every subscription and every withdrawal up, not only the first and the last of a kind.
     XpubVerboser,
-    /// Refuse a message that a matching subscriber has no room for, instead of dropping it there.
+    /// Refuses a message that a matching subscriber has no room for, instead of dropping it there.
     XpubNodrop,
     /// A descriptor that listens already, to be bound to.
     UseDescriptor,
@@ -167,7 +167,7 @@ pub(crate) fn send(message: &mut zmq::Message, socket: &mut zmq::Socket) -> io::
     check(result.min(0))
 }
 
-/// The descriptor of the connection that `message` came over, as libzmq had it then.
+/// Returns the descriptor of the connection that `message` came over, as libzmq had it then.
 pub(crate) fn source(message: &zmq::Message) -> Option<RawFd> {
     let message: *const zmq::Message = message;
     // SAFETY: as in `send`; libzmq only reads it.
@@ -175,7 +175,7 @@ pub(crate) fn source(message: &zmq::Message) -> Option<RawFd> {
     (fd >= 0).then_some(fd)
 }
 
-/// The remote address of the connection that `message` came over. A hint: the connection may have
+/// Returns the remote address of the connection that `message` came over. A hint: the connection may have
 /// closed since, and its descriptor may belong to another one now.
 pub(crate) fn peer_address(message: &mut zmq::Message) -> Option<SocketAddr> {
     let told: std::net::IpAddr = message.gets("Peer-Address")?.parse().ok()?;
@@ -188,7 +188,7 @@ pub(crate) fn peer_address(message: &mut zmq::Message) -> Option<SocketAddr> {
 }
 
 /// A socket of a connection, recognised by more than its descriptor: the system uses a descriptor
-/// again as soon as it is closed, and the number of the socket's inode after four billion others.
+/// again as soon as it is closed, and the number of a socket's inode only after four billion others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SocketId {
     pub(crate) descriptor: RawFd,
@@ -196,7 +196,7 @@ pub(crate) struct SocketId {
 }
 
 impl SocketId {
-    /// Returns which socket `descriptor`, which came from libzmq, stands for now.
+    /// Returns the socket that `descriptor`, which came from libzmq, stands for now.
     pub(crate) fn of(descriptor: RawFd) -> Option<Self> {
         // SAFETY: the number is not negative; a closed descriptor makes fstat fail, a strange one makes
         // it tell another inode, which whoever asks has to reckon with.
@@ -207,8 +207,8 @@ impl SocketId {
         })
     }
 
-    /// Shuts the connection down, if the descriptor stands for the same socket still. It is looked at
-    /// through a duplicate, which stays the same socket.
+    /// Shuts the connection down, if the descriptor still stands for the same socket. The check uses a
+    /// duplicate, which stays the same socket. Returns whether it was shut down.
     pub(crate) fn shut_down(self) -> bool {
         // SAFETY: as in `of`; duplicating a closed descriptor fails.
         let fd = unsafe { BorrowedFd::borrow_raw(self.descriptor) };
@@ -235,8 +235,8 @@ pub(crate) fn cut(fd: RawFd, ports: &[u16]) -> bool {
         && rustix::net::shutdown(&fd, rustix::net::Shutdown::Both).is_ok()
 }
 
-/// How many bytes of a TCP connection the peer has acknowledged, and how many it has sent. `None` when
-/// `fd` is not a TCP socket. Only asked, never changed: the descriptor is libzmq's, and may be another
+/// Returns how many bytes of a TCP connection the peer has acknowledged, and how many it has sent.
+/// `None` when `fd` is not a TCP socket. The socket is never changed: the descriptor is libzmq's, and may be another
 /// connection's by the time this is called.
 pub(crate) fn tcp_progress(fd: RawFd) -> Option<(u64, u64)> {
     unsafe extern "C" {
@@ -277,7 +277,7 @@ pub(crate) fn tcp_progress(fd: RawFd) -> Option<(u64, u64)> {
     Some((number(ACKED)?, number(RECEIVED)?))
 }
 
-/// What a received message holds from `start` on; large ones are not copied.
+/// Returns the bytes of a received message from `start` on; large ones are not copied.
 pub(crate) fn into_bytes(message: zmq::Message, start: usize) -> Bytes {
     /// Below this, a copy costs less than a shared owner.
     const COPY: usize = 512;

@@ -1,10 +1,9 @@
-//! Maps whose keys are numbers that we gave out ourselves.
+//! Maps whose keys are numbers that no peer can choose.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// A map by number. The numbers come from a counter of ours or of libzmq, so nobody can choose them
-/// to collide, and the keyed hash that guards against that would be a tenth of a request's cost.
+/// A map by number. The numbers come from libzmq or the system, so nobody can choose them to collide, and the keyed hash that guards against that would be a tenth of a request's cost.
 pub(crate) type NumberMap<K, V> = HashMap<K, V, BuildHasherDefault<NumberHasher>>;
 
 /// Spreads consecutive numbers (Fibonacci hashing: D. Knuth, TAOCP 3, 6.4).

@@ -1,4 +1,4 @@
-//! What can be set for this backend in the configuration.
+//! The options of this backend in the configuration.
 
 use saline_protocol::transport::{OptionKind, OptionSpec, Options};
 
@@ -10,7 +10,7 @@ pub(crate) const SPECS: &[OptionSpec] = &[OptionSpec {
     help: "connections that wait to be accepted, as listen(2) counts them (4096)",
 }];
 
-/// The length of the queue of connections that wait to be accepted. libzmq's own 100 makes the
+/// Returns the length of the queue of connections that wait to be accepted. libzmq's own 100 makes the
 /// minions of a restarted master wait for their TCP retransmissions.
 pub(crate) fn backlog(options: &Options) -> i32 {
     i32::try_from(options.integer("backlog", 4096)).unwrap_or(i32::MAX)

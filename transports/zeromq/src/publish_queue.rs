@@ -1,4 +1,4 @@
-//! Publications on their way to the socket: numbers, confirmations and beacons.
+//! The queue of publications in front of the XPUB socket: sequence numbers, confirmations, beacons.
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::Deref;
@@ -13,27 +13,27 @@ use crate::published;
 use crate::sequence_numbers::SequenceNumbers;
 use crate::socket::BATCH;
 
-/// Filters that are remembered at once, over all subscribers. What is beyond is not confirmed.
+/// Filters that are remembered at once, over all subscribers. Those above it are not confirmed.
 const MAX_FILTERS: usize = 65_536;
 
 /// After how many beats without a publication a filter's number is told again, in case the message
 /// that had it was lost: three beats in a row, then rarely, for a subscriber that was slow for long.
 const BEACONS: [u16; 7] = [1, 2, 3, 6, 12, 24, 48];
 
-/// Beats after which a filter that nobody subscribes to is forgotten. Not at once: what counts the
-/// subscriptions comes from strangers.
+/// Beats after which a filter that nobody subscribes to is forgotten. Not at once, because the count
+/// of subscriptions comes from peers, which may be strangers.
 const FORGET: u16 = 120;
 
-/// What publishers and the task that owns the socket share. SequenceNumbers are given when a message is
-/// queued, so that everything with a lower number is before it.
+/// The queue that publishers and the task that owns the XPUB socket share. Sequence numbers are
+/// assigned when a message is queued, so that everything with a lower number is before it.
 #[derive(Debug)]
 pub(crate) struct PublishQueue {
     state: Mutex<QueueState>,
-    /// Tells the task that there is something to send.
+    /// Wakes the task when there is something to send.
     pub(crate) wake: Notify,
-    /// Tells publishers that there is room.
+    /// Wakes publishers when there is room.
     room: Notify,
-    /// Which publisher this is: random, never zero.
+    /// The identity of this publisher: random, never zero.
     incarnation: u64,
     messages: usize,
     bytes: usize,
@@ -52,14 +52,14 @@ struct QueueState {
 #[derive(Debug, Default)]
 struct Filter {
     subscriptions: usize,
-    /// The number of the last publication that it took.
+    /// The number of the last publication that the filter took.
     number: u64,
     /// Beats since then.
     quiet: u16,
 }
 
 impl QueueState {
-    /// The numbers that a publication of `topic` would get; gives them when `take`.
+    /// Returns the numbers that a publication of `topic` gets; assigns them when `take`.
     fn numbers(&mut self, topic: &[u8], take: bool) -> SequenceNumbers {
         let mut numbers = SequenceNumbers::default();
         for (bit, key) in published::keys_of(topic) {
@@ -117,7 +117,7 @@ impl PublishQueue {
             .sum()
     }
 
-    /// Queues a publication, when there is room.
+    /// Queues a publication as soon as there is room.
     ///
     /// # Cancel safety
     /// The message is queued whole or not at all.
@@ -176,7 +176,8 @@ impl PublishQueue {
         }
     }
 
-    /// Takes up to a batch to be sent; returns how much, each of what was joined.
+    /// Takes up to a batch of messages to be sent. Returns how many, those that were joined counted one
+    /// by one.
     pub(crate) fn take(&self, into: &mut VecDeque<zmq::Message>) -> usize {
         let mut state = self.lock();
         if state.queue.is_empty() {
@@ -195,8 +196,7 @@ impl PublishQueue {
         count
     }
 
-    /// A subscriber's frame: a subscription, a withdrawal, or something that it should not send.
-    /// Returns whether it is one of ours.
+    /// Handles a subscriber's frame: a subscription or a withdrawal. Returns false for anything else.
     pub(crate) fn subscriber_said(&self, said: &[u8]) -> bool {
         let Some((&what, topic)) = said.split_first() else {
             return false;
@@ -247,7 +247,7 @@ impl PublishQueue {
         }
     }
 
-    /// Queues the beat and the beacons that are due, and forgets what nobody asks for.
+    /// Queues the beat and the beacons that are due, and forgets filters that nobody subscribes to.
     pub(crate) fn beat(&self) {
         let mut state = self.lock();
         let QueueState {

@@ -1,4 +1,4 @@
-//! The bytes on the publication connection: one ZeroMQ frame a message.
+//! The bytes at the publication port: one ZeroMQ frame a message.
 //!
 //! A frame begins with the topic, because ZeroMQ filters by the first bytes: each segment and a `/`,
 //! then a byte that no topic contains, which ends it. So a subscription to `a/b/` takes whole segments
@@ -18,16 +18,16 @@ use crate::sequence_numbers::SequenceNumbers;
 /// The most bytes of a subscription: a filter and what a confirmation puts before it.
 pub(crate) const MAX_SUBSCRIPTION: usize = MAX_BYTES + 2 + 2 + 8;
 
-/// What every subscriber also subscribes to: proof that the publisher is alive.
+/// The topic of beats, which every subscriber subscribes to: proof that the publisher is alive.
 pub(crate) const BEAT: &[u8] = b"\x02b";
-/// What a subscriber subscribes to, and at the next beat withdraws: proof that it is alive, which a
-/// publisher could not ask for otherwise. ZMTP's heartbeats would do, but libzmq 4.3.4 ends the process
+/// The topic that a subscriber subscribes to at a beat and withdraws at the next: proof that it is
+/// alive, which a publisher could not ask for otherwise. ZMTP's heartbeats would do, but libzmq 4.3.4 ends the process
 /// when one is due on a connection that broke while it was not being read.
 pub(crate) const ALIVE_TOO: &[u8] = b"\x02a";
-/// What a confirmation's topic begins with.
+/// The first bytes of a confirmation's topic.
 const CONFIRM: &[u8] = b"\x02c";
 
-/// A filter as ZeroMQ subscribes to it.
+/// Returns a filter as ZeroMQ subscribes to it.
 pub(crate) fn filter_key(filter: &TopicFilter) -> Vec<u8> {
     let mut key = Vec::with_capacity(filter.topic().as_str().len() + 2);
     key.extend_from_slice(filter.topic().as_str().as_bytes());
@@ -38,12 +38,12 @@ pub(crate) fn filter_key(filter: &TopicFilter) -> Vec<u8> {
     key
 }
 
-/// The key of the filter that takes `topic` alone.
+/// Returns the key of the filter that takes `topic` alone.
 pub(crate) fn exact_key(topic: &Topic) -> Vec<u8> {
     filter_key(&TopicFilter::Exact(topic.clone()))
 }
 
-/// Whether `key` is what [`filter_key`] makes of some filter.
+/// Returns whether `key` is the [`filter_key`] of some filter.
 pub(crate) fn is_filter_key(key: &[u8]) -> bool {
     let text = key.strip_suffix(&[0]).unwrap_or(key);
     let Some(text) = text.strip_suffix(b"/") else {
@@ -52,7 +52,7 @@ pub(crate) fn is_filter_key(key: &[u8]) -> bool {
     std::str::from_utf8(text).is_ok_and(|text| Topic::parse(text).is_ok())
 }
 
-/// The keys of all filters that take `topic`, with the bit that each has in a publication: 0 for the
+/// Returns the keys of all filters that take a topic, with the bit that each has in a publication: 0 for the
 /// exact topic, n for its first n segments.
 pub(crate) fn keys_of(topic_bytes: &[u8]) -> impl Iterator<Item = (u8, &[u8])> {
     let exact = std::iter::once((0, topic_bytes));
@@ -65,7 +65,7 @@ pub(crate) fn keys_of(topic_bytes: &[u8]) -> impl Iterator<Item = (u8, &[u8])> {
     exact.chain(prefixes)
 }
 
-/// The bit of `filter` in a publication that it takes.
+/// Returns the bit of `filter` in a publication that it takes.
 pub(crate) fn filter_bit(filter: &TopicFilter) -> u8 {
     match filter {
         TopicFilter::Exact(_) => 0,
@@ -73,7 +73,7 @@ pub(crate) fn filter_bit(filter: &TopicFilter) -> u8 {
     }
 }
 
-/// The topic to which a subscriber subscribes to be told the number of `key`.
+/// Returns the topic that a subscriber subscribes to in order to be told the number of `key`.
 pub(crate) fn confirmation(token: u64, key: &[u8]) -> Vec<u8> {
     let mut topic = Vec::with_capacity(CONFIRM.len() + 8 + key.len());
     topic.extend_from_slice(CONFIRM);
@@ -82,53 +82,53 @@ pub(crate) fn confirmation(token: u64, key: &[u8]) -> Vec<u8> {
     topic
 }
 
-/// The filter that a confirmation's topic asks about.
+/// Returns the key of the filter that a confirmation's topic asks about.
 pub(crate) fn confirmation_key(topic: &[u8]) -> Option<&[u8]> {
     topic.strip_prefix(CONFIRM)?.get(8..)
 }
 
-/// A frame on the publication connection.
+/// A frame at the publication port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Published<'a> {
     /// A publication, or several of one topic.
     Message {
         /// The topic as ZeroMQ sees it, `/` and NUL at its end.
         topic: &'a [u8],
-        /// Which publisher it comes from.
+        /// The publisher that sent it.
         incarnation: u64,
-        /// What numbers it has.
+        /// Its sequence numbers.
         numbers: SequenceNumbers,
         /// Where the payload begins.
         payload: usize,
         /// Whether it is a series of payloads, whose first one has these numbers.
         series: bool,
     },
-    /// The last number of a filter, in case the message that had it was lost.
+    /// Tells the last number of a filter, in case the message that had it was lost.
     Beacon {
         /// The filter.
         key: &'a [u8],
-        /// Which publisher it comes from.
+        /// The publisher that sent it.
         incarnation: u64,
         /// Its last number.
         number: u64,
     },
-    /// The publisher is alive.
+    /// Tells that the publisher is alive.
     Beat {
-        /// Which publisher.
+        /// The publisher that sent it.
         incarnation: u64,
     },
-    /// A filter is subscribed to.
+    /// Confirms a subscription to a filter.
     Confirmed {
         /// The topic that asked for it.
         topic: &'a [u8],
-        /// Which publisher confirms.
+        /// The publisher that confirms.
         incarnation: u64,
-        /// The filter's last number: what comes next has the one after it.
+        /// The filter's last number: the next publication has the one after it.
         number: u64,
     },
 }
 
-/// Kinds behind the topic.
+/// The kinds of frames, behind the topic.
 const MESSAGE: u8 = 1;
 const BEACON: u8 = 2;
 const ALIVE: u8 = 3;
@@ -137,7 +137,7 @@ const SERIES: u8 = 5;
 /// Ends a filter of whole segments in a beacon, where an exact topic has its NUL.
 const END: u8 = 1;
 
-/// A publication. `topic` is the key of the exact topic.
+/// Encodes a publication. `topic` is the key of the exact topic.
 pub(crate) fn publication(
     topic: &[u8],
     incarnation: u64,
@@ -148,7 +148,7 @@ pub(crate) fn publication(
     join(&header[..length], payload)
 }
 
-/// Several publications of one topic, the first of which has these numbers.
+/// Encodes several publications of one topic, the first of which has these numbers.
 pub(crate) fn series(
     topic: &[u8],
     incarnation: u64,
@@ -167,7 +167,7 @@ pub(crate) fn series(
     bytes.into()
 }
 
-/// What comes before the payload, and how long it is.
+/// Returns the bytes that come before the payload, and their length.
 fn header(
     kind: u8,
     topic: &[u8],
@@ -210,7 +210,7 @@ pub(crate) fn renumber(
     Some(message)
 }
 
-/// A beacon of the filter `key`.
+/// Encodes a beacon of the filter `key`.
 pub(crate) fn beacon(key: &[u8], incarnation: u64, number: u64) -> zmq::Message {
     let mut bytes = key.to_vec();
     if key.last() != Some(&0) {
@@ -222,7 +222,7 @@ pub(crate) fn beacon(key: &[u8], incarnation: u64, number: u64) -> zmq::Message 
     bytes.into()
 }
 
-/// A beat.
+/// Encodes a beat.
 pub(crate) fn beat(incarnation: u64) -> zmq::Message {
     let mut bytes = BEAT.to_vec();
     bytes.extend_from_slice(&[VERSION, ALIVE]);
@@ -230,7 +230,7 @@ pub(crate) fn beat(incarnation: u64) -> zmq::Message {
     bytes.into()
 }
 
-/// The answer to the subscription to `topic`, which [`confirmation`] made.
+/// Encodes the answer to a subscription to `topic`, which [`confirmation`] made.
 pub(crate) fn confirmed(topic: &[u8], incarnation: u64, number: u64) -> zmq::Message {
     let mut bytes = topic.to_vec();
     // The number of bytes of the topic is not in it: what follows has a fixed size instead.
@@ -241,7 +241,7 @@ pub(crate) fn confirmed(topic: &[u8], incarnation: u64, number: u64) -> zmq::Mes
 }
 
 impl<'a> Published<'a> {
-    /// Reads a frame; `None` when it is not one of ours.
+    /// Reads a frame; `None` when it is not a frame of this transport.
     pub(crate) fn decode(bytes: &'a [u8]) -> Option<Self> {
         if let Some(rest) = bytes.strip_prefix(BEAT) {
             let (kind, rest) = kind(rest)?;

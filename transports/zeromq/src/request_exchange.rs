@@ -1,4 +1,4 @@
-//! Requests on their way to handlers, and answers on their way back.
+//! The queues of requests to handlers and of answers back, between them and the ROUTER's task.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,17 +16,17 @@ use crate::frame::Frame;
 use crate::joined_requests::AnswerFrame;
 use crate::peer_registry::PeerRegistry;
 
-/// Requests as they are handed up.
+/// The stream of incoming requests.
 #[derive(Debug)]
 pub(crate) struct ZmqRequests {
     exchange: Arc<RequestExchange>,
-    /// Taken from the exchange at once, so that it is locked once a batch.
+    /// Requests taken from the exchange at once, so that it is locked once a batch.
     batch: VecDeque<Request>,
     _alive: Arc<DropGuard>,
 }
 
 impl ZmqRequests {
-    /// What `alive` guards lives at least as long as the stream.
+    /// Returns the stream; it keeps `alive` for as long as it exists.
     pub(crate) fn new(exchange: Arc<RequestExchange>, alive: Arc<DropGuard>) -> Self {
         Self {
             exchange,
@@ -37,7 +37,7 @@ impl ZmqRequests {
 }
 
 impl ZmqRequests {
-    /// What there is to hand out: a request, nothing now, or nothing ever.
+    /// Takes the next request: `Pending` when there is none now, `None` when there will be none.
     fn look(&mut self) -> Poll<Option<Request>> {
         let ended = self.exchange.ended.load(Ordering::Acquire);
         if self.batch.is_empty() || ended {
@@ -92,32 +92,32 @@ impl Drop for ZmqRequests {
     }
 }
 
-/// What handlers and the task that owns the socket share.
+/// The state that handlers and the task that owns the ROUTER socket share.
 #[derive(Debug)]
 pub(crate) struct RequestExchange {
     pub(crate) peers: PeerRegistry,
     inbox: Mutex<Inbox>,
-    /// The inbox has ended; told apart, so that it is locked once a batch.
+    /// The same as `ended` of the inbox, readable without its lock.
     ended: AtomicBool,
     pub(crate) arrived: Notify,
     outbox: Mutex<Outbox>,
-    /// Tells the task that there are answers.
+    /// Wakes the task when there are answers.
     pub(crate) wake: Notify,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Inbox {
     pub(crate) requests: VecDeque<Request>,
-    /// The server ends: nothing is handed out any more.
+    /// Whether the server ends, and hands out no more requests.
     pub(crate) ended: bool,
-    /// Nobody will ask for requests any more.
+    /// Whether the stream of requests was dropped.
     pub(crate) abandoned: bool,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
     pub(crate) answers: VecDeque<OutgoingAnswer>,
-    /// The task is gone, and with it every way back.
+    /// Whether the task has ended, and no answer can be sent.
     closed: bool,
 }
 
@@ -178,7 +178,7 @@ impl ReplyRoute for RequestExchange {
 pub(crate) struct OpenRequestExchange(pub(crate) Arc<RequestExchange>);
 
 impl OpenRequestExchange {
-    /// Hands out no more requests.
+    /// Ends the stream of requests.
     pub(crate) fn end(&self) {
         let mut inbox = self.0.inbox();
         inbox.ended = true;

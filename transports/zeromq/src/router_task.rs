@@ -27,7 +27,7 @@ use crate::socket::{BATCH, MUCH, Sent};
 pub(crate) struct RouterTask {
     pub(crate) exchange: OpenRequestExchange,
     pub(crate) monitored: MonitoredSocket,
-    /// Goes after the socket.
+    /// The file of a local endpoint, removed after the socket is closed.
     pub(crate) path: Option<BoundPath>,
     pub(crate) context: Context,
     pub(crate) lifetime: Arc<Lifetime>,
@@ -35,17 +35,17 @@ pub(crate) struct RouterTask {
     pub(crate) connections: NumberMap<u32, Connected>,
     /// Their numbers by the descriptors of their sockets.
     pub(crate) by_descriptor: NumberMap<RawFd, u32>,
-    /// Connections that may have gone, and until when each is asked for.
-    pub(crate) leaving: Vec<(u32, Instant)>,
-    /// Whether everything that had come in was received.
+    /// Connections that have ended and whose last requests may not have been received.
+    pub(crate) leaving: Vec<u32>,
+    /// Whether the last [`receive`](Self::receive) found the socket empty.
     pub(crate) is_drained: bool,
-    /// Requests that were handed up and whose answer libzmq does not have yet.
+    /// How many requests were handed up whose answers libzmq does not have yet.
     pub(crate) unanswered: usize,
     /// Requests of the batch that is being received.
     pub(crate) arrivals: VecDeque<Request>,
-    /// Answers for clients that do not read, and until when they wait.
+    /// Answers for clients that do not read, and until when each is kept.
     pub(crate) parked: VecDeque<(Instant, OutgoingAnswer)>,
-    /// When the connections were last swept.
+    /// The time of the last [`sweep`](Self::sweep).
     pub(crate) swept: Option<Instant>,
 }
 
@@ -53,7 +53,7 @@ pub(crate) struct RouterTask {
 pub(crate) struct Connected {
     address: Option<SocketAddr>,
     socket: Option<SocketId>,
-    /// Of an admitted peer: the silence of others is left to TCP's keep-alive.
+    /// The liveness of an admitted peer. The silence of others is left to TCP's keep-alive.
     liveness: Option<PeerLiveness>,
 }
 
@@ -91,8 +91,9 @@ impl RouterTask {
             }
             let answered = self.answer(&mut answers);
             let mut received = self.receive(ended);
-            let is_leaving = self.take_events(now);
-            // What waits to be read was said in time; who is never done reading looks late.
+            let has_ended = self.take_events();
+            // What waits to be read was sent in time, so it is received before the look. A task that
+            // never finishes receiving looks late.
             let may_look = self.is_drained || self.is_full() || now >= looks.due() + pause;
             if may_look && let Some(late) = looks.begin(now) {
                 self.look(now, late);
@@ -101,13 +102,12 @@ impl RouterTask {
             if ended && self.unanswered == 0 {
                 break;
             }
-            if is_leaving {
-                // What it said before it left is received first.
+            if has_ended {
+                // Its last requests are received before it is forgotten.
                 continue;
             }
-            if self.is_drained && !self.leaving.is_empty() {
-                self.probe_leaving(now);
-                received += self.receive(ended);
+            if self.is_drained {
+                self.forget_leaving();
             }
             if received + answered >= MUCH {
                 tokio::task::yield_now().await;
@@ -148,12 +148,12 @@ impl RouterTask {
         }
     }
 
-    /// Whether as many requests are unanswered as may be.
+    /// Returns whether the limit of unanswered requests is reached.
     fn is_full(&self) -> bool {
         self.unanswered >= self.context.limits.requests_unanswered
     }
 
-    /// Sends the answers that there are; returns how many.
+    /// Sends the queued answers. Returns how many.
     fn answer(&mut self, answers: &mut VecDeque<OutgoingAnswer>) -> usize {
         std::mem::swap(answers, &mut self.exchange.0.outbox().answers);
         let count = answers.len();
@@ -192,7 +192,7 @@ impl RouterTask {
         count
     }
 
-    /// So many answers are with libzmq, or will never be.
+    /// Takes note of answers that libzmq has taken or that go nowhere.
     fn answered(&mut self, count: usize) {
         self.unanswered = self.unanswered.saturating_sub(count);
     }
@@ -242,7 +242,7 @@ impl RouterTask {
         sent
     }
 
-    /// Forgets a connection that has gone, and tells so.
+    /// Forgets a connection that has gone, and tells the departure of an admitted peer.
     fn forget(&mut self, connection: u32) {
         let Some(gone) = self.connections.remove(&connection) else {
             return;
@@ -255,32 +255,29 @@ impl RouterTask {
         self.exchange.0.peers.remove(connection);
     }
 
-    /// Reads what the monitor says; returns whether a connection may have gone.
-    fn take_events(&mut self, now: Instant) -> bool {
-        let mut is_leaving = false;
+    /// Reads the events of the monitor. Returns whether a connection has ended.
+    fn take_events(&mut self) -> bool {
+        let before = self.leaving.len();
         while let Some(event) = self.monitored.monitor.event() {
             if event.kind != zmq_sys::ZMQ_EVENT_DISCONNECTED {
                 note(&self.context, event.kind);
-            } else if let Some(connection) = self.by_descriptor.get(&event.value) {
-                self.leaving
-                    .push((*connection, now + self.context.limits.ping_interval / 2));
-                is_leaving = true;
+            } else if let Some(connection) = self.by_descriptor.remove(&event.value) {
+                if self.is_full() {
+                    // Nothing is received until requests are answered, which may take long.
+                    self.exchange.0.peers.remove(connection);
+                }
+                self.leaving.push(connection);
             }
         }
-        is_leaving
+        self.leaving.len() > before
     }
 
-    /// Finds out which of those that may have gone have: the descriptor in an event may be another
-    /// connection's by now, but libzmq knows exactly to whom it cannot send.
-    fn probe_leaving(&mut self, now: Instant) {
-        let mut leaving = std::mem::take(&mut self.leaving);
-        leaving.retain(|(connection, until)| {
-            // The end of a connection reaches the socket a moment after the monitor.
-            self.connections.contains_key(connection)
-                && !matches!(self.send(*connection, Frame::Pong.encode(&[])), Sent::Gone)
-                && now < *until
-        });
-        self.leaving = leaving;
+    /// Forgets the connections that have ended, once everything that they sent was received: their
+    /// departures are told after their last requests.
+    fn forget_leaving(&mut self) {
+        for connection in std::mem::take(&mut self.leaving) {
+            self.forget(connection);
+        }
     }
 
     /// Asks the admitted peers that are silent for a sign of life, and cuts those that give none.
@@ -325,7 +322,7 @@ impl RouterTask {
         }
     }
 
-    /// Sends a sign of life to every connection, and forgets those that have gone.
+    /// Sends a pong to every connection, and forgets those that have gone.
     fn sweep(&mut self) {
         let connections: Vec<u32> = self.connections.keys().copied().collect();
         for connection in connections {
@@ -334,8 +331,8 @@ impl RouterTask {
         self.swept = Some(self.context.clock.now());
     }
 
-    /// Takes a batch of what came in; returns how much, each of what was joined. Hands nothing up when
-    /// `ended`.
+    /// Receives a batch of messages and hands up the requests, none when `ended`. Returns how many,
+    /// those that were joined counted one by one.
     fn receive(&mut self, ended: bool) -> usize {
         let mut count = 0;
         self.is_drained = false;
@@ -374,7 +371,7 @@ impl RouterTask {
         count
     }
 
-    /// Does what a message of one or more frames asks.
+    /// Handles a message of one frame or of several joined ones.
     fn take(&mut self, connection: u32, mut body: zmq::Message) {
         match Frame::decode(&body) {
             Some(Frame::Hello) => {
@@ -422,12 +419,17 @@ impl RouterTask {
         }
     }
 
-    /// Takes note of a connection that says hello.
+    /// Adds a connection that says hello.
     fn welcome(&mut self, connection: u32, hello: &mut zmq::Message) {
+        // The monitor has told the end of every connection that had this descriptor before. When that
+        // is read first, the next end of a connection with this descriptor is the end of this one.
+        self.monitored.monitor.look();
+        self.take_events();
         let address = native::peer_address(hello);
         let socket = native::source(hello).and_then(SocketId::of);
-        // If the connection had ended and its descriptor been used again before the socket was looked
-        // at, libzmq knows that it ended: it is told so now, and the answer finds nobody.
+        // If the descriptor belonged to a later connection already, libzmq has been told that this one
+        // ended. It looks at that now, so that the answer to the hello fails and the wrong socket is
+        // forgotten.
         self.monitored.socket.idle(false);
         let peer = Connected {
             address,
@@ -439,12 +441,13 @@ impl RouterTask {
         if let Some(SocketId { descriptor, .. }) = socket
             && let Some(gone) = self.by_descriptor.insert(descriptor, connection)
         {
-            let until = self.context.limits.ping_interval / 2;
-            self.leaving.push((gone, self.context.clock.after(until)));
+            // Its end was told before its hello was read.
+            self.exchange.0.peers.remove(gone);
+            self.leaving.push(gone);
         }
     }
 
-    /// Puts a request with the others that are handed up next.
+    /// Adds a request to those that are handed up next.
     fn request(&mut self, connection: u32, request: u64, payload: Bytes) {
         let max_message = self.context.limits.max_message;
         let Some(peer) = self.connections.get_mut(&connection) else {
@@ -472,7 +475,7 @@ impl RouterTask {
         ));
     }
 
-    /// Whether one more connection may be held; those that have gone are looked for when not.
+    /// Returns whether one more connection may be held. When not, those that have gone are looked for.
     fn has_room(&mut self) -> bool {
         let most = self.context.limits.connections;
         if self.connections.len() < most {
@@ -504,7 +507,7 @@ impl RouterTask {
     }
 }
 
-/// What libzmq calls a peer that did not choose a name for itself.
+/// Returns the routing id that libzmq gives a peer that did not choose one for itself.
 fn routing_id(connection: u32) -> [u8; 5] {
     let [a, b, c, d] = connection.to_be_bytes();
     [0, a, b, c, d]

@@ -1,4 +1,4 @@
-//! The numbers that one publication has.
+//! The sequence numbers of one publication.
 
 /// The numbers of one publication: of every filter that takes it, by bit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -8,7 +8,7 @@ pub(crate) struct SequenceNumbers {
 }
 
 impl SequenceNumbers {
-    /// Which filters have a number, by bit.
+    /// Returns the bits of the filters that have a number.
     pub(crate) fn mask(&self) -> u16 {
         self.mask
     }
@@ -21,7 +21,7 @@ impl SequenceNumbers {
         }
     }
 
-    /// The numbers of the publication that comes `count` later.
+    /// Returns the numbers of the publication that comes `count` later.
     pub(crate) fn plus(&self, count: u64) -> Self {
         let mut later = *self;
         for (bit, number) in later.numbers.iter_mut().enumerate() {
@@ -32,7 +32,7 @@ impl SequenceNumbers {
         later
     }
 
-    /// The number of the filter with this bit, if there is one.
+    /// Returns the number of the filter with this bit, if there is one.
     pub(crate) fn get(&self, bit: u8) -> Option<u64> {
         let number = self.numbers.get(usize::from(bit))?;
         (self.mask & (1 << bit) != 0).then_some(*number)

@@ -1,4 +1,4 @@
-//! What starts a server and ends it.
+//! Starting a server, and its handle for cutting peers and shutting down.
 
 use std::collections::VecDeque;
 use std::collections::hash_map::RandomState;
@@ -25,16 +25,16 @@ use crate::socket::{Shared, Socket};
 use crate::subscriber_liveness::SubscriberLiveness;
 use crate::xpub_task::{XpubTask, ZmqPublisher};
 
-/// What is counted of the events of a bound socket.
+/// The events of a bound socket that are counted or logged.
 const EVENTS: u32 = zmq_sys::ZMQ_EVENT_ACCEPT_FAILED
     | zmq_sys::ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL
     | zmq_sys::ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL
     | zmq_sys::ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
 
-/// What the monitor of the ROUTER socket reports.
+/// The events that the monitor of the ROUTER socket reports.
 const ROUTER_EVENTS: u32 = EVENTS | zmq_sys::ZMQ_EVENT_DISCONNECTED;
 
-/// What the monitor of the XPUB socket reports.
+/// The events that the monitor of the XPUB socket reports.
 const XPUB_EVENTS: u32 = EVENTS | zmq_sys::ZMQ_EVENT_ACCEPTED | zmq_sys::ZMQ_EVENT_DISCONNECTED;
 
 /// Messages of one client that libzmq holds while we do not read: with `max_message` it bounds what a
@@ -129,7 +129,7 @@ pub(crate) async fn serve(shared: &Arc<Shared>, at: ServeAt, context: Context) -
     .with_departures(departed))
 }
 
-/// Counts what the monitor of a bound socket says.
+/// Counts or logs an event of a bound socket.
 pub(crate) fn note(context: &Context, event: u32) {
     match event {
         zmq_sys::ZMQ_EVENT_ACCEPT_FAILED => {

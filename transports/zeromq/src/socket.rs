@@ -22,16 +22,16 @@ use crate::native::{self, Descriptor, IntOption, NativeContext};
 /// How many messages an owner takes before it lets other tasks have a turn.
 pub(crate) const BATCH: usize = 256;
 
-/// What is so much at once that others get a turn before there is more, callers and handlers above all,
-/// so that what they say next goes together. After less the owner just waits: one that yields waits
-/// for its own thread, which a caller may hold up with a large copy, and not for the next free one.
+/// How many messages an owner handles before it yields to callers and handlers, so that their next
+/// messages are joined. After fewer the owner just waits: a task that yields waits for its own thread,
+/// which a caller may hold up with a large copy, and not for the next free one.
 pub(crate) const MUCH: usize = 8;
 
-/// What all sockets of one [`ZeroMq`](crate::ZeroMq) share.
+/// The state that all sockets of one [`ZeroMq`](crate::ZeroMq) share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     context: NativeContext,
-    /// SequenceNumbers the monitors' names, which are unique in a context.
+    /// The number of the next monitor: names of monitors are unique in a context.
     monitors: AtomicU64,
 }
 
@@ -44,14 +44,14 @@ impl Shared {
     }
 }
 
-/// What came of trying to send.
+/// The result of trying to send.
 #[derive(Debug)]
 pub(crate) enum Sent {
-    /// libzmq has it.
+    /// libzmq has taken the message.
     Taken,
-    /// There is no room; here it is again.
+    /// There is no room; the message is returned.
     Full(zmq::Message),
-    /// There is nobody to send it to.
+    /// There is no peer to send it to.
     Gone,
 }
 
@@ -80,7 +80,7 @@ impl std::fmt::Debug for Socket {
 }
 
 impl Socket {
-    /// A socket that does not linger and takes frames of the limits' size.
+    /// Opens a socket that does not linger and takes frames of the limits' size.
     pub(crate) fn new(
         shared: &Arc<Shared>,
         kind: zmq::SocketType,
@@ -121,7 +121,7 @@ impl Socket {
         })
     }
 
-    /// The crate's socket, to set options.
+    /// Returns the socket of the `zmq` crate, to set options.
     pub(crate) fn options(&self) -> &zmq::Socket {
         &self.socket
     }
@@ -139,7 +139,7 @@ impl Socket {
             .map_err(|_| io::Error::other("the bound endpoint is not text"))
     }
 
-    /// Binds to what listens at `endpoint` already.
+    /// Binds to a socket that listens at `endpoint` already.
     pub(crate) fn bind_to(&mut self, listener: OwnedFd, endpoint: &str) -> io::Result<String> {
         native::set(
             &mut self.socket,
@@ -179,7 +179,7 @@ impl Socket {
         })
     }
 
-    /// The next frame, if there is one.
+    /// Receives the next frame, if there is one.
     pub(crate) fn receive(&self) -> Option<zmq::Message> {
         loop {
             match self.socket.recv_msg(zmq::DONTWAIT) {
@@ -194,7 +194,7 @@ impl Socket {
         }
     }
 
-    /// The next frame; waits for it, and must not be called by a task. `None` when there will be none.
+    /// Waits for the next frame, which a task must not do. Returns `None` when there will be none.
     pub(crate) fn receive_blocking(&self) -> Option<zmq::Message> {
         loop {
             match self.socket.recv_msg(0) {
@@ -262,7 +262,8 @@ impl Socket {
         }
     }
 
-    /// Whether the socket may have something to do, as far as the runtime knows. Clears the readiness.
+    /// Returns whether the socket may have something to do, as far as the runtime knows. Clears the
+    /// readiness.
     pub(crate) fn is_ready(&mut self) -> bool {
         let mut context = std::task::Context::from_waker(Waker::noop());
         match self.descriptor.poll_read_ready(&mut context) {
@@ -287,7 +288,7 @@ impl Socket {
     }
 }
 
-/// A duration in the milliseconds that libzmq takes, at least one.
+/// Returns a duration in the milliseconds that libzmq takes, at least one.
 pub(crate) fn millis(duration: std::time::Duration) -> i32 {
     i32::try_from(duration.as_millis())
         .unwrap_or(i32::MAX)

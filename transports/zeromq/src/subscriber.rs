@@ -26,7 +26,7 @@ use crate::native;
 use crate::published::{self, Published};
 use crate::socket::{BATCH, MUCH, Shared, Socket};
 
-/// Subscribes, and returns when every filter is confirmed.
+/// Subscribes to `topics` at `at`. Returns when every filter is confirmed.
 pub(crate) async fn subscribe(
     shared: &Arc<Shared>,
     at: &Endpoint,
@@ -64,7 +64,7 @@ pub(crate) async fn subscribe(
 struct ZmqSubscriber {
     receiver: DeliveryReceiver,
     _gone: DropGuard,
-    /// Its topics, of those that its client may hold.
+    /// The share of its topics in the client's limit.
     _held: OwnedSemaphorePermit,
 }
 
@@ -79,7 +79,7 @@ impl Subscriber for ZmqSubscriber {
     }
 }
 
-/// The task that owns the socket and replaces it.
+/// The task that owns the SUB socket and replaces it when the connection breaks.
 struct SubscriptionTask {
     shared: Arc<Shared>,
     endpoint: Endpoint,
@@ -88,7 +88,7 @@ struct SubscriptionTask {
     filters: Filters,
     /// Whether the last beat was answered with a subscription, and not with its withdrawal.
     odd_beat: bool,
-    /// What came in together, to be queued together.
+    /// Deliveries that came in together, to be queued together.
     arrived: Vec<Delivery>,
     sender: DeliverySender,
     stop: CancellationToken,
@@ -96,7 +96,7 @@ struct SubscriptionTask {
 }
 
 impl SubscriptionTask {
-    /// The connection that `subscribe` waits for.
+    /// Makes the first connection, which `subscribe` waits for.
     async fn first(&mut self, deadline: Instant) -> Result<Connection> {
         let clock = self.context.clock;
         let mut last = Error::new(
@@ -304,7 +304,7 @@ impl SubscriptionTask {
         }
     }
 
-    /// Delivers a batch of what came in; returns how much, or `None` when the connection must be renewed.
+    /// Delivers a batch of messages. Returns how many, or `None` when the connection must be renewed.
     fn receive(&mut self, connection: &mut Connection) -> Option<usize> {
         let (mut count, mut broken) = (0, false);
         while count < BATCH

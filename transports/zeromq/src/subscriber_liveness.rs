@@ -1,4 +1,4 @@
-//! The connections of the XPUB socket: how much each has subscribed to, and whether it is alive.
+//! The connections of the XPUB socket: how many subscriptions each has, and whether it is alive.
 
 use std::os::fd::RawFd;
 use std::time::Duration;
@@ -9,12 +9,12 @@ use crate::liveness::{PeerLiveness, Verdict};
 use crate::native;
 use crate::number_map::NumberMap;
 
-/// Everybody who is connected to the XPUB socket over a network.
+/// The connections of the XPUB socket over a network.
 #[derive(Debug)]
 pub(crate) struct SubscriberLiveness {
-    /// By descriptor, as libzmq's monitor tells of them.
+    /// The connections by the descriptors that the monitor reports.
     members: NumberMap<RawFd, Member>,
-    /// The ports that they connect to.
+    /// The ports of the XPUB socket.
     ports: Vec<u16>,
     context: Context,
 }
@@ -26,7 +26,7 @@ struct Member {
 }
 
 impl SubscriberLiveness {
-    /// The audience of what is published at `bound`.
+    /// Returns the state of a socket bound at `bound`, without connections.
     pub(crate) fn new(bound: &Endpoint, context: &Context) -> Self {
         let ports = match &bound.address {
             Address::Network { addresses, .. } => addresses.iter().map(|at| at.port).collect(),
@@ -39,12 +39,12 @@ impl SubscriberLiveness {
         }
     }
 
-    /// A connection was accepted. libzmq itself gives it the time for its handshake.
+    /// Adds a connection that was accepted. libzmq itself bounds the time of its handshake.
     pub(crate) fn came(&mut self, descriptor: RawFd) {
         self.members.insert(descriptor, self.stranger());
     }
 
-    /// A connection is gone; its descriptor is, or will be, another one's.
+    /// Removes a connection that has ended; its descriptor will be used again.
     pub(crate) fn left(&mut self, descriptor: RawFd) {
         self.members.remove(&descriptor);
     }
@@ -71,7 +71,7 @@ impl SubscriberLiveness {
         let Some(member) = self.members.get_mut(&source) else {
             return;
         };
-        // What it said may have waited here, while nothing more could come.
+        // Even if the message has waited here: until it was read, no other could come in.
         member.liveness.heard();
         if *what == 0 {
             member.subscriptions = member.subscriptions.saturating_sub(1);
@@ -89,7 +89,8 @@ impl SubscriberLiveness {
         }
     }
 
-    /// Cuts those who have given no sign of life for too long. This look comes `late` after its time.
+    /// Cuts the connections that have given no sign of life for too long. This look comes `late` after
+    /// its time.
     pub(crate) fn look(&mut self, now: Instant, late: Duration) {
         for (descriptor, member) in &mut self.members {
             let verdict = member.liveness.look(now, late, Some(*descriptor));

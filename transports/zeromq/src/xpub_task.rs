@@ -23,7 +23,7 @@ use crate::subscriber_liveness::SubscriberLiveness;
 /// loses what does not fit. libzmq then leaves it out until it has read half of its queue, so that one
 /// that does not read costs this once, and not for every message.
 ///
-/// And never more than half of the time: a wait is at most as long as the time since the last one.
+/// Waits never take more than half of the time: each is at most as long as the time since the last one.
 /// Without any wait a burst of more than a queue would be lost by subscribers that are not slow at
 /// all, only not yet scheduled.
 const STALL: Duration = Duration::from_millis(50);
@@ -46,11 +46,11 @@ impl Publisher for ZmqPublisher {
     }
 }
 
-/// The task that owns the socket.
+/// The task that owns the XPUB socket.
 pub(crate) struct XpubTask {
     pub(crate) queue: OpenPublishQueue,
     pub(crate) monitored: MonitoredSocket,
-    /// Goes after the socket.
+    /// The file of a local endpoint, removed after the socket is closed.
     pub(crate) path: Option<BoundPath>,
     pub(crate) subscribers: SubscriberLiveness,
     pub(crate) context: Context,
@@ -141,7 +141,7 @@ impl XpubTask {
         self.end().await;
     }
 
-    /// Takes a batch of what subscribers say; returns how much.
+    /// Receives a batch of subscriptions and withdrawals. Returns how many.
     fn receive(&mut self) -> usize {
         let mut count = 0;
         while count < BATCH
@@ -158,7 +158,7 @@ impl XpubTask {
         count
     }
 
-    /// Sends until everything is sent or a subscriber's queue is full; returns how much.
+    /// Sends until everything is sent or a subscriber's queue is full. Returns how many messages.
     fn send(&mut self, unsent: &mut VecDeque<zmq::Message>) -> usize {
         let mut count = 0;
         while let Some(message) = unsent.pop_front() {
