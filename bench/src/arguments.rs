@@ -30,7 +30,7 @@ pub(crate) enum Command {
     Transports(Wanted),
     /// The clients' half of a measurement
     #[command(hide = true)]
-    Far {
+    ClientSide {
         /// What is measured, and where.
         spec: String,
     },

@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 
 use crate::Result;
 use crate::pace::{Pace, Paced};
-use crate::side::{Far, Near};
+use crate::side::{ClientSide, ServerSide};
 
 /// Far beyond what anything here takes.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -76,13 +76,13 @@ impl Serving {
 }
 
 #[async_trait]
-impl Near for Serving {
+impl ServerSide for Serving {
     fn at(&self) -> Vec<String> {
         self.at.clone()
     }
 
     async fn subscribed(&mut self, subscribers: usize) -> Result<()> {
-        // Each subscription was confirmed before the far half said so.
+        // Each subscription was confirmed before the client process said so.
         match self.publisher.subscriptions(&self.topic) {
             count if count == subscribers => Ok(()),
             count => Err(format!("{count} subscriptions instead of {subscribers}").into()),
@@ -133,7 +133,7 @@ impl Clients {
 }
 
 #[async_trait]
-impl Far for Clients {
+impl ClientSide for Clients {
     async fn ask(&mut self, outstanding: usize, bytes: usize, run: Duration) -> Result<u64> {
         if self.connected.is_empty() {
             let context = Context::default();

@@ -8,8 +8,8 @@
 //! | `side.rs` | the two halves of a measurement, whatever they run on |
 //! | `contract.rs` | both halves through the contract |
 //! | `bare/` | both halves over the bare libraries |
-//! | `near.rs` | one measurement, seen from the serving half |
-//! | `far.rs` | the other half, in a process of its own |
+//! | `server_process.rs` | one measurement, seen from the serving half |
+//! | `client_process.rs` | the other half, in a process of its own |
 //! | `pace.rs` | how far a publisher may be ahead, and what was lost |
 //! | `process.rs` | CPU time, descriptors, load |
 //! | `report.rs` | medians, the table and the JSON |
@@ -19,13 +19,13 @@
 
 mod arguments;
 mod bare;
+mod client_process;
 mod contract;
-mod far;
-mod near;
 mod pace;
 mod plan;
 mod process;
 mod report;
+mod server_process;
 mod side;
 
 use std::ffi::OsString;
@@ -53,7 +53,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>, registry: Registry) -
             process::raise_descriptors();
             report::run(&plan, &registry)
         }),
-        Command::Far { spec } => far::main(&spec, registry),
+        Command::ClientSide { spec } => client_process::main(&spec, registry),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -101,7 +101,7 @@ pub(crate) struct Spec {
     pub(crate) seconds: f64,
     /// Threads of each half's runtime.
     pub(crate) workers: usize,
-    /// Where the near half serves, as it wrote it for its own far half.
+    /// Where the server process serves, as it wrote it for its own client process.
     pub(crate) at: Vec<String>,
 }
 

@@ -15,8 +15,8 @@ use crate::plan::{Over, Spec};
 
 /// The half that serves: it echoes requests, or publishes.
 #[async_trait]
-pub(crate) trait Near: Send {
-    /// Where it serves, for its own [`Far`].
+pub(crate) trait ServerSide: Send {
+    /// Where it serves, for its own [`ClientSide`].
     fn at(&self) -> Vec<String>;
 
     /// Waits until so many subscribers are known.
@@ -31,7 +31,7 @@ pub(crate) trait Near: Send {
 
 /// The half with the clients.
 #[async_trait]
-pub(crate) trait Far: Send {
+pub(crate) trait ClientSide: Send {
     /// Keeps `outstanding` requests of `bytes` on the way, and returns how many were answered. It
     /// asks no more after `run`, and returns when all are answered.
     async fn ask(&mut self, outstanding: usize, bytes: usize, run: Duration) -> Result<u64>;
@@ -42,7 +42,7 @@ pub(crate) trait Far: Send {
 }
 
 /// The serving half of `spec`.
-pub(crate) async fn near(spec: &Spec, registry: &Registry) -> Result<Box<dyn Near>> {
+pub(crate) async fn server_side(spec: &Spec, registry: &Registry) -> Result<Box<dyn ServerSide>> {
     Ok(match (spec.over, spec.backend.as_str()) {
         (Over::Contract, backend) => {
             Box::new(contract::Serving::start(registry.get(backend)?).await?)
@@ -55,7 +55,7 @@ pub(crate) async fn near(spec: &Spec, registry: &Registry) -> Result<Box<dyn Nea
 }
 
 /// The clients' half of `spec`.
-pub(crate) async fn far(spec: &Spec, registry: &Registry) -> Result<Box<dyn Far>> {
+pub(crate) async fn client_side(spec: &Spec, registry: &Registry) -> Result<Box<dyn ClientSide>> {
     let (at, callers) = (spec.at.clone(), spec.over == Over::Bare);
     Ok(match (spec.over, spec.backend.as_str()) {
         (Over::Contract, backend) => Box::new(contract::Clients::new(registry.get(backend)?, &at)?),
@@ -66,7 +66,7 @@ pub(crate) async fn far(spec: &Spec, registry: &Registry) -> Result<Box<dyn Far>
     })
 }
 
-/// The first of what a near half wrote.
+/// The first of what a server process wrote.
 pub(crate) fn first(at: &[String]) -> Result<String> {
     Ok(at.first().ok_or("no address")?.clone())
 }

@@ -19,7 +19,7 @@ use super::frame::{ROOM, burst, publication, put, take};
 use crate::Result;
 use crate::pace::{Pace, Paced, STEPS};
 use crate::plan::Work;
-use crate::side::{Far, Near, first};
+use crate::side::{ClientSide, ServerSide, first};
 
 /// The buffers of a socket, each way: with the system's 208 KiB a fan-out loses packets.
 const UDP_BUFFER: usize = 4 * 1024 * 1024;
@@ -121,7 +121,7 @@ async fn echo(mut output: SendStream, mut stream: RecvStream) -> Result<()> {
 }
 
 #[async_trait]
-impl Near for Serving {
+impl ServerSide for Serving {
     fn at(&self) -> Vec<String> {
         self.at.clone()
     }
@@ -186,7 +186,7 @@ impl Clients {
 }
 
 #[async_trait]
-impl Far for Clients {
+impl ClientSide for Clients {
     async fn ask(&mut self, outstanding: usize, bytes: usize, run: Duration) -> Result<u64> {
         if self.callers {
             let connection = self.connect().await?;

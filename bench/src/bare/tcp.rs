@@ -16,7 +16,7 @@ use super::frame::{ROOM, burst, publication, put, take};
 use crate::Result;
 use crate::pace::{Pace, Paced, STEPS};
 use crate::plan::Work;
-use crate::side::{Far, Near, first};
+use crate::side::{ClientSide, ServerSide, first};
 
 /// A listener, and what came to it.
 #[derive(Debug)]
@@ -82,7 +82,7 @@ async fn write(mut stream: TcpStream, mut bursts: mpsc::Receiver<Bytes>) -> std:
 }
 
 #[async_trait]
-impl Near for Serving {
+impl ServerSide for Serving {
     fn at(&self) -> Vec<String> {
         vec![self.at.clone()]
     }
@@ -131,7 +131,7 @@ impl Clients {
 }
 
 #[async_trait]
-impl Far for Clients {
+impl ClientSide for Clients {
     async fn ask(&mut self, outstanding: usize, bytes: usize, run: Duration) -> Result<u64> {
         if self.callers {
             let stream = TcpStream::connect(&self.at).await?;

@@ -13,7 +13,7 @@ use tokio::task::block_in_place;
 use crate::Result;
 use crate::pace::{Pace, Paced, STEP, STEPS};
 use crate::plan::Work;
-use crate::side::{Far, Near, first};
+use crate::side::{ClientSide, ServerSide, first};
 
 /// How often a thread that waits looks whether it is over, in milliseconds.
 const LOOK: i32 = 100;
@@ -124,7 +124,7 @@ fn echo(router: &zmq::Socket, stop: &AtomicBool) -> zmq::Result<()> {
 }
 
 #[async_trait]
-impl Near for Serving {
+impl ServerSide for Serving {
     fn at(&self) -> Vec<String> {
         vec![self.at.clone()]
     }
@@ -204,7 +204,7 @@ impl Clients {
 }
 
 #[async_trait]
-impl Far for Clients {
+impl ClientSide for Clients {
     async fn ask(&mut self, outstanding: usize, bytes: usize, run: Duration) -> Result<u64> {
         block_in_place(|| self.ask_blocking(outstanding, bytes, run))
     }

@@ -1,7 +1,7 @@
 //! The certificate that a link shows.
 #![allow(clippy::unwrap_used, reason = "everything here is tests")]
 
-mod stage;
+mod support;
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use saline_protocol::transport::{
     VerifyPeer,
 };
 use saline_quic::Quic;
-use stage::{Host, PATIENCE, ask, client, context, limits, next, subscribe};
+use support::{Host, PATIENCE, ask, client, context, limits, next, subscribe};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn both_ends_name_the_same_certificate_and_a_restart_changes_it() {

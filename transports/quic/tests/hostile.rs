@@ -1,7 +1,7 @@
 //! Peers that are none: garbage on the port, and QUIC that is not ours.
 #![allow(clippy::unwrap_used, reason = "everything here is tests")]
 
-mod stage;
+mod support;
 
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use quinn::crypto::rustls::QuicClientConfig;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use saline_protocol::transport::{Clock, Metric};
-use stage::{Host, PATIENCE, PING, ask, client, limits};
+use support::{Host, PATIENCE, PING, ask, client, limits};
 
 /// Code of a connection that is closed for breaking the protocol.
 const VIOLATION: u32 = 1;

@@ -1,12 +1,12 @@
 //! What a network does to a link: death without a word, loss, another address.
 #![allow(clippy::unwrap_used, reason = "everything here is tests")]
 
-mod stage;
+mod support;
 
 use bytes::Bytes;
 use saline_protocol::transport::{Clock, Delivery, Endpoint, ErrorKind, Metric, Transport};
 use saline_quic::Quic;
-use stage::{
+use support::{
     Host, PATIENCE, PING, Relay, ask, client, context, counted_client, limits, next, subscribe,
 };
 

@@ -1,16 +1,16 @@
 //! Peers that do not do what ours do.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-mod stage;
+mod support;
 
 use std::time::Duration;
 
 use bytes::Bytes;
 use saline_protocol::transport::{Clock, Metric, Topic};
-use stage::{
+use support::{
     FULL, LAGGED, NO_REPLY, PING, PING_FRAME, PUBLICATION, REPLY, REQUEST, Raw, SUBSCRIBED,
-    SUBSCRIPTION_REFUSED, Stage, eventually, frame, greeting, limits, loopback, number, request,
-    soon, subscription,
+    SUBSCRIPTION_REFUSED, TestServer, eventually, frame, greeting, limits, loopback, number,
+    request, soon, subscription,
 };
 use tokio::io::AsyncWriteExt;
 
@@ -20,8 +20,8 @@ fn topic(text: &str) -> Topic {
 
 #[tokio::test]
 async fn a_peer_that_speaks_byte_by_byte_is_served() {
-    let mut stage = Stage::new().await;
-    let mut raw = stage.raw().await;
+    let mut server = TestServer::new().await;
+    let mut raw = server.raw().await;
     raw.0.set_nodelay(true).unwrap();
     let said = [
         greeting(),
@@ -33,10 +33,10 @@ async fn a_peer_that_speaks_byte_by_byte_is_served() {
     for byte in said {
         raw.say(&[byte]).await;
     }
-    let first = stage.next().await;
+    let first = server.next().await;
     assert_eq!(first.payload, "slow");
     first.reply.send("answer".into()).unwrap();
-    drop(stage.next().await);
+    drop(server.next().await);
     let (mut heard, mut kinds) = (Vec::new(), Vec::new());
     for _ in 0..4 {
         let (kind, body) = raw.hear_more().await.unwrap();
@@ -47,7 +47,7 @@ async fn a_peer_that_speaks_byte_by_byte_is_served() {
     assert_eq!(kinds, [1, REPLY, NO_REPLY, SUBSCRIBED]);
     let reply = [&7u64.to_le_bytes()[..], b"answer"].concat();
     assert!(heard.contains(&reply), "{heard:?}");
-    stage
+    server
         .server
         .publisher
         .publish(&topic("t"), "news".into())
@@ -59,8 +59,8 @@ async fn a_peer_that_speaks_byte_by_byte_is_served() {
 
 #[tokio::test]
 async fn who_breaks_the_protocol_is_cut_alone_and_counted() {
-    let mut stage = Stage::new().await;
-    let steady = stage.client().await;
+    let mut server = TestServer::new().await;
+    let steady = server.client().await;
     let id = 1u64.to_le_bytes();
     let many: Vec<String> = (0..2000).map(|n| format!("t/{n}")).collect();
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
@@ -96,20 +96,20 @@ async fn who_breaks_the_protocol_is_cut_alone_and_counted() {
         (true, frame(6, &[&id[..], b"\x01\0\0\x01\0ax"].concat())),
     ];
     for (refused, (greets, said)) in (1..).zip(hostile) {
-        let mut raw = stage.raw().await;
+        let mut raw = server.raw().await;
         if greets {
             raw.greet().await;
         }
         raw.say(&said).await;
         raw.is_cut().await;
         eventually(&format!("{said:?} is counted"), || {
-            stage.refused() == refused
+            server.refused() == refused
         })
         .await;
-        stage.works(&*steady).await;
+        server.works(&*steady).await;
     }
     // Not a violation: it is told that it cannot be.
-    let mut raw = stage.raw().await;
+    let mut raw = server.raw().await;
     raw.greet().await;
     raw.say(&subscription(3, &many[..1025])).await;
     raw.say(&subscription(4, &many[..1024])).await;
@@ -122,13 +122,13 @@ async fn who_breaks_the_protocol_is_cut_alone_and_counted() {
         let heard = raw.hear_more().await.unwrap();
         assert_eq!((heard.0, number(&heard.1)), (kind, id));
     }
-    stage.shut_down().await;
+    server.shut_down().await;
 }
 
 #[tokio::test]
 async fn a_peer_of_another_version_is_told_ours() {
-    let stage = Stage::new().await;
-    let mut raw = stage.raw().await;
+    let server = TestServer::new().await;
+    let mut raw = server.raw().await;
     let mut said = greeting();
     said[11..13].copy_from_slice(&[2, 2]);
     raw.say(&said).await;
@@ -141,19 +141,19 @@ async fn a_peer_of_another_version_is_told_ours() {
 async fn a_full_server_says_so() {
     let mut limits = limits();
     limits.connections = 1;
-    let mut stage = Stage::with(loopback(0), limits).await.unwrap();
-    let steady = stage.client().await;
-    let mut raw = stage.raw().await;
+    let mut server = TestServer::with(loopback(0), limits).await.unwrap();
+    let steady = server.client().await;
+    let mut raw = server.raw().await;
     raw.say(&greeting()).await;
     assert_eq!(raw.hear().await.unwrap().0, FULL);
     raw.is_cut().await;
-    stage.works(&*steady).await;
+    server.works(&*steady).await;
 }
 
 #[tokio::test]
 async fn a_peer_that_falls_silent_is_cut_within_two_pings() {
-    let stage = Stage::new().await;
-    let mut raw = stage.raw().await;
+    let server = TestServer::new().await;
+    let mut raw = server.raw().await;
     raw.greet().await;
     raw.say(&subscription(1, &["t"])).await;
     let since = Clock.now();
@@ -161,16 +161,16 @@ async fn a_peer_that_falls_silent_is_cut_within_two_pings() {
     let took = Clock.now() - since;
     assert!(took > PING && took < PING * 6, "{took:?}");
     eventually("its subscription is gone", || {
-        stage.server.publisher.subscriptions(&topic("t")) == 0
+        server.server.publisher.subscriptions(&topic("t")) == 0
     })
     .await;
-    assert_eq!(stage.counters.get(Metric::Disconnected), 1);
+    assert_eq!(server.counters.get(Metric::Disconnected), 1);
 }
 
 #[tokio::test]
 async fn pings_keep_an_idle_connection_and_come_from_the_server_too() {
-    let stage = Stage::new().await;
-    let mut raw = stage.raw().await;
+    let server = TestServer::new().await;
+    let mut raw = server.raw().await;
     raw.greet().await;
     for _ in 0..10 {
         assert_eq!(raw.hear().await.unwrap().0, PING_FRAME);
@@ -181,9 +181,9 @@ async fn pings_keep_an_idle_connection_and_come_from_the_server_too() {
 /// Reads nothing, but pings so that it is not silent. Replies must not pile up without bound.
 #[tokio::test]
 async fn a_peer_that_does_not_read_its_replies_is_held_up_and_cut() {
-    let mut stage = Stage::new().await;
-    let steady = stage.client().await;
-    let mut raw = stage.raw().await;
+    let mut server = TestServer::new().await;
+    let steady = server.client().await;
+    let mut raw = server.raw().await;
     raw.greet().await;
     let large = Bytes::from(vec![0; 1 << 20]);
     let asking = async {
@@ -204,7 +204,7 @@ async fn a_peer_that_does_not_read_its_replies_is_held_up_and_cut() {
     let mut answered = 0;
     let answering = async {
         loop {
-            let request = stage.next().await;
+            let request = server.next().await;
             if request.payload == "steady" {
                 request.reply.send("steady".into()).unwrap();
                 break;
@@ -215,7 +215,7 @@ async fn a_peer_that_does_not_read_its_replies_is_held_up_and_cut() {
     };
     let others = async {
         asking.await;
-        stage::ask(&*steady, "steady").await.unwrap();
+        support::ask(&*steady, "steady").await.unwrap();
     };
     tokio::join!(answering, others);
     // A socket's buffers, what was owed when reading stopped, and what was being handled.
@@ -230,8 +230,8 @@ async fn a_peer_that_does_not_read_its_replies_is_held_up_and_cut() {
 async fn losses_are_told_exactly_to_each_subscription_of_a_connection() {
     let mut limits = limits();
     limits.subscriber_queue_messages = 10;
-    let stage = Stage::with(loopback(0), limits).await.unwrap();
-    let mut raw = stage.raw().await;
+    let server = TestServer::with(loopback(0), limits).await.unwrap();
+    let mut raw = server.raw().await;
     raw.greet().await;
     raw.say(&subscription(1, &["a", "both"])).await;
     raw.say(&subscription(2, &["b", "both"])).await;
@@ -240,7 +240,7 @@ async fn losses_are_told_exactly_to_each_subscription_of_a_connection() {
     }
     // More than every buffer between us holds, before anything is read.
     let payload = Bytes::from(vec![0; 1 << 18]);
-    let publisher = &stage.server.publisher;
+    let publisher = &server.server.publisher;
     for round in 0..60 {
         for name in ["a", "b", "both"] {
             if name != "b" || round % 2 == 0 {
@@ -270,40 +270,40 @@ async fn losses_are_told_exactly_to_each_subscription_of_a_connection() {
         assert!(a <= 120 && b <= 90, "{a} of 120, {b} of 90");
     }
     assert!(lost > 0, "nothing was lost");
-    assert_eq!(stage.counters.get(Metric::Lost), lost);
+    assert_eq!(server.counters.get(Metric::Lost), lost);
 }
 
 /// What it began to send is finished by nobody: the next connection starts from the beginning.
 #[tokio::test]
 async fn half_a_frame_and_gone() {
-    let mut stage = Stage::new().await;
-    let steady = stage.client().await;
+    let mut server = TestServer::new().await;
+    let steady = server.client().await;
     for cut in [1, 4, 5, 12, 13, 14, 100] {
-        let mut raw: Raw = stage.raw().await;
+        let mut raw: Raw = server.raw().await;
         raw.greet().await;
         let whole = request(1, &[7; 200]);
         raw.say(&whole[..cut]).await;
         drop(raw);
-        stage.works(&*steady).await;
+        server.works(&*steady).await;
     }
-    assert_eq!(stage.refused(), 0);
+    assert_eq!(server.refused(), 0);
 }
 
 /// It goes on sending and reads late: what it is owed at a shutdown must not be lost to a reset.
 #[tokio::test]
 async fn a_slow_reader_gets_what_it_is_owed_at_a_shutdown() {
     const COUNT: u64 = 4;
-    let mut stage = Stage::new().await;
+    let mut server = TestServer::new().await;
     let socket = tokio::net::TcpSocket::new_v4().unwrap();
     socket.set_recv_buffer_size(16 * 1024).unwrap();
-    let mut raw = Raw(socket.connect(stage.address()).await.unwrap());
+    let mut raw = Raw(socket.connect(server.address()).await.unwrap());
     raw.greet().await;
     let mut held = Vec::new();
     for id in 0..COUNT {
         raw.say(&request(id, b"much, please")).await;
-        held.push(stage.next().await);
+        held.push(server.next().await);
     }
-    let ending = stage.server.control.shutdown(stage::SOON);
+    let ending = server.server.control.shutdown(support::SOON);
     let reading = async {
         for request in held {
             request.reply.send(vec![0; 1 << 20].into()).unwrap();

@@ -1,16 +1,16 @@
 //! What a client does when its server is not as it should be.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-mod stage;
+mod support;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use saline_protocol::transport::{Client, Clock, Delivery, ErrorKind, Metric, TopicFilter};
-use stage::{
-    GREETING, PING, PING_FRAME, REPLY, REQUEST, Raw, SOON, Stage, ask, connect, context, frame,
-    greeting, limits, loopback, number, soon, transport,
+use support::{
+    GREETING, PING, PING_FRAME, REPLY, REQUEST, Raw, SOON, TestServer, ask, connect, context,
+    frame, greeting, limits, loopback, number, soon, transport,
 };
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpListener;
@@ -86,14 +86,14 @@ async fn who_is_no_server_of_ours_is_unreachable() {
 #[tokio::test]
 async fn a_server_that_does_not_greet_costs_no_more_than_its_share_of_the_time() {
     let (silent, port) = listener().await;
-    let stage = Stage::new().await;
+    let server = TestServer::new().await;
     let mut both = loopback(port);
     if let (
         saline_protocol::transport::Address::Network { addresses, .. },
         saline_protocol::transport::Address::Network {
             addresses: more, ..
         },
-    ) = (&mut both.address, &stage.server.bound.requests.address)
+    ) = (&mut both.address, &server.server.bound.requests.address)
     {
         addresses.extend(more.iter().cloned());
     }
@@ -132,7 +132,7 @@ async fn a_server_that_breaks_the_protocol_is_left() {
     // It comes back, asks for the same again, and says so when it is confirmed.
     let mut raw = accept(&listener).await;
     let (kind, body) = raw.hear_more().await.unwrap();
-    assert_eq!(kind, stage::SUBSCRIBE);
+    assert_eq!(kind, support::SUBSCRIBE);
     raw.say(&frame(7, &body[..8])).await;
     assert_eq!(soon(subscriber.next()).await, Some(Delivery::Connected));
 }
@@ -250,23 +250,23 @@ async fn what_was_not_sent_waits_for_the_next_link() {
 async fn what_the_server_does_not_take_is_not_sent() {
     let mut small = limits();
     small.max_message = 1000;
-    let mut stage = Stage::with(loopback(0), small).await.unwrap();
-    let client = stage.client().await;
+    let mut server = TestServer::with(loopback(0), small).await.unwrap();
+    let client = server.client().await;
     let outcome = ask(&*client, vec![0; 1001]).await;
     assert_eq!(outcome.unwrap_err().kind(), ErrorKind::TooLarge);
-    stage.works(&*client).await;
-    assert_eq!(stage.refused(), 0);
+    server.works(&*client).await;
+    assert_eq!(server.refused(), 0);
 }
 
 /// The other way round: a client with smaller limits loses what it could not take, and is told.
 #[tokio::test]
 async fn what_the_client_does_not_take_is_told() {
-    let mut stage = Stage::new().await;
+    let mut server = TestServer::new().await;
     let mut small = limits();
     small.max_message = 1000;
     let (given, counters) = context(small);
     let connected = transport()
-        .connect(&stage.server.bound.requests, given)
+        .connect(&server.server.bound.requests, given)
         .await;
     let client = connected.unwrap();
     let topic: saline_protocol::transport::Topic = "t".parse().unwrap();
@@ -275,7 +275,7 @@ async fn what_the_client_does_not_take_is_told() {
         .subscribe(None, filters, Clock.after(SOON))
         .await
         .unwrap();
-    let publisher = Arc::clone(&stage.server.publisher);
+    let publisher = Arc::clone(&server.server.publisher);
     publisher
         .publish(&topic, vec![0; 1001].into())
         .await
@@ -292,7 +292,7 @@ async fn what_the_client_does_not_take_is_told() {
         Some(Delivery::Message { .. })
     ));
     let (reply, ()) = tokio::join!(ask(&*client, "x"), async {
-        let request = stage.next().await;
+        let request = server.next().await;
         request.reply.send(vec![0; 1001].into()).unwrap();
     });
     assert_eq!(reply.unwrap_err().kind(), ErrorKind::NoReply);

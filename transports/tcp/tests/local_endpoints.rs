@@ -1,7 +1,7 @@
 //! Unix sockets.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-mod stage;
+mod support;
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::Command;
 
 use saline_protocol::transport::{Clock, Delivery, Endpoint, ErrorKind, TopicFilter};
-use stage::{Stage, at, connect, context, eventually, limits, soon, transport};
+use support::{TestServer, at, connect, context, eventually, limits, soon, transport};
 use tempfile::TempDir;
 
 fn folder() -> TempDir {
@@ -24,9 +24,9 @@ fn endpoint(path: &Path) -> Endpoint {
     Endpoint::local("tcp", path)
 }
 
-async fn serve(path: &Path) -> Result<Stage, ErrorKind> {
-    let stage = Stage::with(endpoint(path), limits()).await;
-    stage.map_err(|error| error.kind())
+async fn serve(path: &Path) -> Result<TestServer, ErrorKind> {
+    let server = TestServer::with(endpoint(path), limits()).await;
+    server.map_err(|error| error.kind())
 }
 
 fn mode(path: &Path) -> u32 {
@@ -37,21 +37,21 @@ fn mode(path: &Path) -> u32 {
 async fn the_same_code_serves_a_path() {
     let folder = folder();
     let path = folder.path().join("made/for/it/socket");
-    let mut stage = serve(&path).await.unwrap();
-    assert_eq!(stage.server.bound.requests, endpoint(&path));
+    let mut server = serve(&path).await.unwrap();
+    assert_eq!(server.server.bound.requests, endpoint(&path));
     assert_eq!(mode(&path), 0o600);
     for made in ["made", "made/for", "made/for/it"] {
         assert_eq!(mode(&folder.path().join(made)), 0o700, "{made}");
     }
-    let client = stage.client().await;
-    stage.works(&*client).await;
+    let client = server.client().await;
+    server.works(&*client).await;
     let topic: saline_protocol::transport::Topic = "t".parse().unwrap();
     let filters = vec![TopicFilter::Exact(topic.clone())];
     let subscribed = client
-        .subscribe(None, filters, Clock.after(stage::SOON))
+        .subscribe(None, filters, Clock.after(support::SOON))
         .await;
     let mut subscriber = subscribed.unwrap();
-    stage
+    server
         .server
         .publisher
         .publish(&topic, "news".into())
@@ -59,7 +59,7 @@ async fn the_same_code_serves_a_path() {
         .unwrap();
     let delivery = soon(subscriber.next()).await.unwrap();
     assert!(matches!(delivery, Delivery::Message { payload, .. } if payload == "news"));
-    stage.shut_down().await;
+    server.shut_down().await;
     assert!(!path.exists(), "the socket's file is still there");
 }
 
@@ -67,9 +67,9 @@ async fn the_same_code_serves_a_path() {
 async fn the_file_goes_with_a_server_that_is_dropped() {
     let folder = folder();
     let path = folder.path().join("socket");
-    let stage = serve(&path).await.unwrap();
-    let context = stage.context.clone();
-    drop(stage);
+    let server = serve(&path).await.unwrap();
+    let context = server.context.clone();
+    drop(server);
     eventually("its tasks are gone", || context.tracker.is_empty()).await;
     assert!(!path.exists());
 }
@@ -80,21 +80,23 @@ async fn what_a_dead_process_left_is_replaced() {
     let path = folder.path().join("socket");
     drop(UnixListener::bind(&path).unwrap());
     assert!(path.exists());
-    let mut stage = serve(&path).await.unwrap();
-    let client = stage.client().await;
-    stage.works(&*client).await;
+    let mut server = serve(&path).await.unwrap();
+    let client = server.client().await;
+    server.works(&*client).await;
 }
 
 #[tokio::test]
 async fn a_living_socket_is_left_alone() {
     let folder = folder();
     let path = folder.path().join("socket");
-    let mut stage = serve(&path).await.unwrap();
-    let client = stage.client().await;
+    let mut server = serve(&path).await.unwrap();
+    let client = server.client().await;
     for _ in 0..3 {
         assert_eq!(serve(&path).await.err(), Some(ErrorKind::Refused));
-        stage.works(&*client).await;
-        stage.works(&*stage::Stage::client(&stage).await).await;
+        server.works(&*client).await;
+        server
+            .works(&*support::TestServer::client(&server).await)
+            .await;
     }
     // Also one that is not ours and never accepts.
     let foreign = folder.path().join("foreign");
@@ -111,10 +113,10 @@ async fn of_many_that_start_at_once_one_wins() {
         let (a, b, c) = tokio::join!(serve(&path), serve(&path), serve(&path));
         let (won, lost): (Vec<_>, Vec<_>) = [a, b, c].into_iter().partition(Result::is_ok);
         assert_eq!((won.len(), lost.len()), (1, 2));
-        for stage in won.into_iter().flatten() {
-            let client = stage.client().await;
+        for server in won.into_iter().flatten() {
+            let client = server.client().await;
             drop(client);
-            stage.shut_down().await;
+            server.shut_down().await;
         }
     }
 }
@@ -174,12 +176,12 @@ async fn a_dropped_serve_leaves_nothing() {
     let transport = transport();
     let (context, _) = context(limits());
     let serving = transport.serve(at(endpoint(&path)), context.clone());
-    let waiting = Clock.deadline(Clock.after(stage::PING), serving).await;
+    let waiting = Clock.deadline(Clock.after(support::PING), serving).await;
     assert!(waiting.is_err());
     assert!(context.tracker.is_empty());
     drop(lock);
-    let stage = serve(&path).await.unwrap();
-    stage.shut_down().await;
+    let server = serve(&path).await.unwrap();
+    server.shut_down().await;
 }
 
 /// Names the socket to connect to, in the process that [`other_users_are_refused`] starts.
@@ -206,8 +208,8 @@ async fn other_users_are_refused() {
     }
     let folder = folder();
     let path = folder.path().join("socket");
-    let mut stage = serve(&path).await.unwrap();
-    let client = stage.client().await;
+    let mut server = serve(&path).await.unwrap();
+    let client = server.client().await;
     // Everything that stands before the check of the user is taken away.
     let open = |path: &Path, mode| {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
@@ -235,6 +237,6 @@ async fn other_users_are_refused() {
             "user {uid}: {said}"
         );
     }
-    assert_eq!(stage.refused(), 1);
-    stage.works(&*client).await;
+    assert_eq!(server.refused(), 1);
+    server.works(&*client).await;
 }

@@ -1,8 +1,8 @@
 //! A network that is bad on purpose: a proxy between the clients and a server.
 
+mod network_faults;
 mod stream;
 mod udp;
-mod weather;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,7 +13,7 @@ use saline_protocol::transport::{Address, Endpoint, ServeAt};
 use super::World;
 use super::raw::{Place, address};
 use crate::{Failure, Outcome, Wire};
-use weather::Weather;
+use network_faults::NetworkFaults;
 
 /// Stands between the clients and a server that has a [`Wire`]. What is said here of TCP holds for
 /// Unix sockets as well; their packets stay whole, and their connections end where TCP's are reset.
@@ -21,7 +21,7 @@ use weather::Weather;
 pub struct Proxy {
     /// Where clients connect to.
     pub at: ServeAt,
-    weather: Arc<Weather>,
+    faults: Arc<NetworkFaults>,
 }
 
 impl Proxy {
@@ -30,10 +30,10 @@ impl Proxy {
     /// # Errors
     /// When the suite's own sockets fail, or the backend has no wire.
     pub async fn start(world: &Arc<World>, behind: &ServeAt) -> Outcome<Self> {
-        let weather = Arc::new(Weather::new(world.dice()));
-        let requests = front(world, &behind.requests, &weather, 0).await?;
+        let faults = Arc::new(NetworkFaults::new(world.dice()));
+        let requests = front(world, &behind.requests, &faults, 0).await?;
         let publications = match &behind.publications {
-            Some(behind) => Some(front(world, behind, &weather, 1).await?),
+            Some(behind) => Some(front(world, behind, &faults, 1).await?),
             None => None,
         };
         Ok(Self {
@@ -41,7 +41,7 @@ impl Proxy {
                 requests,
                 publications,
             },
-            weather,
+            faults,
         })
     }
 
@@ -49,45 +49,45 @@ impl Proxy {
     /// once; over UDP, where the suite knows no connections, nothing passes until
     /// [`heal`](Self::heal).
     pub fn black_hole(&self) {
-        self.weather.frozen.renew();
-        self.weather.hole.store(true, Ordering::Relaxed);
+        self.faults.frozen.renew();
+        self.faults.hole.store(true, Ordering::Relaxed);
     }
 
     /// As [`black_hole`](Self::black_hole), and new connections vanish too, for good.
     pub fn vanish(&self) {
-        self.weather.gone.store(true, Ordering::Relaxed);
+        self.faults.gone.store(true, Ordering::Relaxed);
         self.black_hole();
     }
 
     /// Nothing more comes back from the server on the TCP connections that stand; what clients send
     /// arrives.
     pub fn mute_server(&self) {
-        self.weather.mute.renew();
+        self.faults.mute.renew();
     }
 
     /// New TCP connections are closed as soon as they are there, or carried as before.
     pub fn hang_up(&self, hang_up: bool) {
-        self.weather.closed.store(hang_up, Ordering::Relaxed);
+        self.faults.closed.store(hang_up, Ordering::Relaxed);
     }
 
     /// TCP connections that clients have begun so far.
     pub fn visits(&self) -> usize {
-        self.weather.visits.load(Ordering::Relaxed)
+        self.faults.visits.load(Ordering::Relaxed)
     }
 
     /// Each direction of a TCP connection carries so many bytes in a second.
     pub fn throttle(&self, pace: usize) {
-        self.weather.pace.store(pace, Ordering::Relaxed);
+        self.faults.pace.store(pace, Ordering::Relaxed);
     }
 
     /// Records from now on what clients say over TCP.
     pub fn record(&self) {
-        *self.weather.recorded() = Some(Vec::new());
+        *self.faults.recorded() = Some(Vec::new());
     }
 
     /// What was recorded since it was last taken, for each front apart: requests, publications.
     pub fn recorded(&self) -> [Vec<Vec<u8>>; 2] {
-        let pieces = self.weather.recorded().as_mut().map(std::mem::take);
+        let pieces = self.faults.recorded().as_mut().map(std::mem::take);
         let mut fronts = [Vec::new(), Vec::new()];
         for (front, piece) in pieces.into_iter().flatten() {
             fronts[front].push(piece);
@@ -97,37 +97,37 @@ impl Proxy {
 
     /// Datagrams pass again.
     pub fn heal(&self) {
-        self.weather.hole.store(false, Ordering::Relaxed);
+        self.faults.hole.store(false, Ordering::Relaxed);
     }
 
     /// The TCP connections that stand are reset; new ones work.
     pub fn reset(&self) {
-        self.weather.reset.renew();
+        self.faults.reset.renew();
     }
 
     /// From the next TCP connection on, bytes go one by one.
     pub fn slice(&self, slices: bool) {
-        self.weather.slices.store(slices, Ordering::Relaxed);
+        self.faults.slices.store(slices, Ordering::Relaxed);
     }
 
     /// The TCP connection that carries the byte number `bytes` from a client, from now on, is reset
     /// there; those after it work.
     pub fn cut_after(&self, bytes: usize) {
-        self.weather.budget.store(bytes, Ordering::Relaxed);
+        self.faults.budget.store(bytes, Ordering::Relaxed);
     }
 
     /// Everything arrives so much later, and up to `jitter` more, in its order over TCP.
     pub fn delay(&self, delay: Duration, jitter: Duration) {
-        self.weather.delay(delay, jitter);
+        self.faults.delay(delay, jitter);
     }
 
     /// Of a hundred datagrams so many are lost, so many come twice, and so many after their
     /// successor.
     pub fn spoil_datagrams(&self, lost: u64, doubled: u64, swapped: u64) {
         for (chance, value) in [
-            (&self.weather.lost, lost),
-            (&self.weather.doubled, doubled),
-            (&self.weather.swapped, swapped),
+            (&self.faults.lost, lost),
+            (&self.faults.doubled, doubled),
+            (&self.faults.swapped, swapped),
         ] {
             chance.store(value, Ordering::Relaxed);
         }
@@ -135,7 +135,7 @@ impl Proxy {
 
     /// What the client of the last TCP connection that began said first, up to some kilobytes.
     pub fn said_first(&self) -> Vec<u8> {
-        self.weather.said().clone()
+        self.faults.said().clone()
     }
 }
 
@@ -147,16 +147,16 @@ fn socket<T>(result: std::io::Result<T>) -> Outcome<T> {
 async fn front(
     world: &Arc<World>,
     behind: &Endpoint,
-    weather: &Arc<Weather>,
+    faults: &Arc<NetworkFaults>,
     number: usize,
 ) -> Outcome<Endpoint> {
     let wire = world.backend().wire();
     let at = match wire {
         Some(Wire::Tcp | Wire::UnixPath(_)) => {
             let server = Place::of(behind, wire)?;
-            stream::front(world, server, world.path("front"), weather, number).await?
+            stream::front(world, server, world.path("front"), faults, number).await?
         }
-        Some(Wire::Udp) => Place::Address(udp::front(world, address(behind)?, weather).await?),
+        Some(Wire::Udp) => Place::Address(udp::front(world, address(behind)?, faults).await?),
         None => return Err(Failure::new("a proxy for a backend without a wire")),
     };
     let mut front = behind.clone();

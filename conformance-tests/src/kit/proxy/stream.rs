@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use saline_protocol::transport::Clock;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf, split};
 
-use super::weather::Weather;
+use super::network_faults::NetworkFaults;
 use super::{World, socket};
 use crate::Outcome;
 use crate::kit::raw::{PACKET, Place, Raw, RawListener};
@@ -22,34 +22,34 @@ pub(super) async fn front(
     world: &Arc<World>,
     server: Place,
     path: PathBuf,
-    weather: &Arc<Weather>,
+    faults: &Arc<NetworkFaults>,
     number: usize,
 ) -> Outcome<Place> {
     let (listener, at) = socket(RawListener::bind(&server, path).await)?;
-    let (tasks, weather) = (Arc::clone(world), Arc::clone(weather));
+    let (tasks, faults) = (Arc::clone(world), Arc::clone(faults));
     world.spawn(async move {
         let mut vanished = Vec::new();
         while let Ok(client) = listener.accept().await {
-            weather.visits.fetch_add(1, Ordering::Relaxed);
-            if weather.closed.load(Ordering::Relaxed) {
+            faults.visits.fetch_add(1, Ordering::Relaxed);
+            if faults.closed.load(Ordering::Relaxed) {
                 continue;
             }
-            if weather.gone.load(Ordering::Relaxed) {
+            if faults.gone.load(Ordering::Relaxed) {
                 vanished.push(client);
                 continue;
             }
-            let weather = Arc::clone(&weather);
-            tasks.spawn(carry(client, server.clone(), weather, number));
+            let faults = Arc::clone(&faults);
+            tasks.spawn(carry(client, server.clone(), faults, number));
         }
     });
     Ok(at)
 }
 
-/// Carries one connection until either side ends it or the weather does.
-async fn carry(client: Raw, server: Place, weather: Arc<Weather>, front: usize) {
-    let (frozen, reset) = (weather.frozen.watch(), weather.reset.watch());
-    let mute = weather.mute.watch();
-    weather.said().clear();
+/// Carries one connection until either side or a fault ends it.
+async fn carry(client: Raw, server: Place, faults: Arc<NetworkFaults>, front: usize) {
+    let (frozen, reset) = (faults.frozen.watch(), faults.reset.watch());
+    let mute = faults.mute.watch();
+    faults.said().clear();
     let Ok(server) = Raw::connect(&server).await else {
         return;
     };
@@ -63,7 +63,7 @@ async fn carry(client: Raw, server: Place, weather: Arc<Weather>, front: usize) 
     let (from_client, to_client) = split(client);
     let (from_server, to_server) = split(server);
     let upwards = Direction {
-        weather: &weather,
+        faults: &faults,
         whole,
         up: Some(front),
     };
@@ -94,7 +94,7 @@ async fn carry(client: Raw, server: Place, weather: Arc<Weather>, front: usize) 
 /// One direction of a connection.
 #[derive(Debug, Clone, Copy)]
 struct Direction<'a> {
-    weather: &'a Weather,
+    faults: &'a NetworkFaults,
     /// Whether its packets stay whole.
     whole: bool,
     /// The front of what comes from a client.
@@ -104,8 +104,8 @@ struct Direction<'a> {
 impl Direction<'_> {
     /// Copies it to its end.
     async fn copy(self, mut from: ReadHalf<Raw>, mut to: WriteHalf<Raw>) {
-        let weather = self.weather;
-        let slices = weather.slices.load(Ordering::Relaxed);
+        let faults = self.faults;
+        let slices = faults.slices.load(Ordering::Relaxed);
         let room = match (self.whole, slices) {
             (true, _) => PACKET,
             (false, true) => 1,
@@ -113,22 +113,22 @@ impl Direction<'_> {
         };
         let mut buffer = vec![0; room];
         while let Ok(count @ 1..) = from.read(&mut buffer).await {
-            if let Some(wait) = weather.wait(count) {
+            if let Some(wait) = faults.wait(count) {
                 Clock.pause(wait).await;
             }
             if let Some(front) = self.up {
-                weather.hear(front, &buffer[..count]);
-                let left = weather.budget.load(Ordering::Relaxed);
+                faults.hear(front, &buffer[..count]);
+                let left = faults.budget.load(Ordering::Relaxed);
                 if left < count {
                     // Part of a message, and then nothing. Those that come later are not cut.
                     if !self.whole {
                         let _ = to.write_all(&buffer[..left]).await;
                     }
-                    weather.budget.store(usize::MAX, Ordering::Relaxed);
+                    faults.budget.store(usize::MAX, Ordering::Relaxed);
                     return;
                 }
                 if left != usize::MAX {
-                    weather.budget.store(left - count, Ordering::Relaxed);
+                    faults.budget.store(left - count, Ordering::Relaxed);
                 }
             }
             if to.write_all(&buffer[..count]).await.is_err() {

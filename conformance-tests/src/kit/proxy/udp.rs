@@ -10,7 +10,7 @@ use std::time::Duration;
 use saline_protocol::transport::Clock;
 use tokio::net::UdpSocket;
 
-use super::weather::Weather;
+use super::network_faults::NetworkFaults;
 use super::{World, socket};
 use crate::Outcome;
 
@@ -24,11 +24,11 @@ const HELD: Duration = Duration::from_millis(10);
 pub(super) async fn front(
     world: &Arc<World>,
     server: SocketAddr,
-    weather: &Arc<Weather>,
+    faults: &Arc<NetworkFaults>,
 ) -> Outcome<SocketAddr> {
     let listening = Arc::new(socket(UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await)?);
     let at = socket(listening.local_addr())?;
-    let (tasks, weather) = (Arc::clone(world), Arc::clone(weather));
+    let (tasks, faults) = (Arc::clone(world), Arc::clone(faults));
     world.spawn(async move {
         let mut flows: HashMap<SocketAddr, Path> = HashMap::new();
         let mut buffer = vec![0; DATAGRAM];
@@ -43,11 +43,11 @@ pub(super) async fn front(
                     let Ok(up) = connect(server).await else {
                         continue;
                     };
-                    *weather.said() = buffer[..count].to_vec();
+                    *faults.said() = buffer[..count].to_vec();
                     let up = Arc::new(up);
-                    let back = Path::new(Arc::clone(&listening), Some(client), &weather);
+                    let back = Path::new(Arc::clone(&listening), Some(client), &faults);
                     tasks.spawn(returning(Arc::clone(&up), back, Arc::clone(&tasks)));
-                    first.insert(Path::new(up, None, &weather))
+                    first.insert(Path::new(up, None, &faults))
                 }
             };
             flow.pass(&tasks, buffer[..count].to_vec()).await;
@@ -80,29 +80,29 @@ struct Path {
     through: Arc<UdpSocket>,
     /// Where to, unless the socket is connected.
     to: Option<SocketAddr>,
-    weather: Arc<Weather>,
+    faults: Arc<NetworkFaults>,
     /// The datagram that waits for its successor.
     held: Arc<std::sync::Mutex<Option<Vec<u8>>>>,
 }
 
 impl Path {
-    fn new(through: Arc<UdpSocket>, to: Option<SocketAddr>, weather: &Arc<Weather>) -> Self {
+    fn new(through: Arc<UdpSocket>, to: Option<SocketAddr>, faults: &Arc<NetworkFaults>) -> Self {
         Self {
             through,
             to,
-            weather: Arc::clone(weather),
+            faults: Arc::clone(faults),
             held: Arc::default(),
         }
     }
 
-    /// Lets the weather have its way with `datagram`.
+    /// Applies the faults to `datagram`.
     async fn pass(&mut self, tasks: &Arc<World>, datagram: Vec<u8>) {
-        let weather = &self.weather;
-        if weather.hole.load(Ordering::Relaxed) || weather.happens(&weather.lost) {
+        let faults = &self.faults;
+        if faults.hole.load(Ordering::Relaxed) || faults.happens(&faults.lost) {
             return;
         }
         let earlier = self.take();
-        if earlier.is_none() && weather.happens(&weather.swapped) {
+        if earlier.is_none() && faults.happens(&faults.swapped) {
             self.hold(datagram);
             let late = self.clone();
             tasks.spawn(async move {
@@ -113,7 +113,7 @@ impl Path {
             });
             return;
         }
-        if let Some(wait) = weather.wait(0) {
+        if let Some(wait) = faults.wait(0) {
             let (late, tasks) = (self.clone(), tasks);
             tasks.spawn(async move {
                 Clock.pause(wait).await;
@@ -122,7 +122,7 @@ impl Path {
             return;
         }
         self.send(&datagram).await;
-        if weather.happens(&weather.doubled) {
+        if faults.happens(&faults.doubled) {
             self.send(&datagram).await;
         }
         if let Some(earlier) = earlier {

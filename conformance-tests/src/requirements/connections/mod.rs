@@ -2,12 +2,12 @@
 
 mod churn;
 mod departures;
+mod endpoints;
 mod hardship;
 mod network;
+mod network_faults;
 mod peers;
-mod places;
 mod restarts;
-mod weather;
 
 use crate::{Level, Need, Requirement};
 
@@ -21,7 +21,7 @@ pub const ALL: &[Requirement] = &[
         why: "A command line without a master must say so and not hang.",
         look_at: "libraries that connect in the background and report success",
         needs: &[],
-        run: |world| Box::pin(places::server_absent(world)),
+        run: |world| Box::pin(endpoints::server_absent(world)),
     },
     Requirement {
         id: "CON-002",
@@ -91,7 +91,7 @@ pub const ALL: &[Requirement] = &[
         why: "A master serves its network and its local bus from one process.",
         look_at: "state that is shared by all servers of a process",
         needs: &[],
-        run: |world| Box::pin(places::servers_do_not_mix(world)),
+        run: |world| Box::pin(endpoints::servers_do_not_mix(world)),
     },
     Requirement {
         id: "CON-009",
@@ -101,7 +101,7 @@ pub const ALL: &[Requirement] = &[
         why: "Tests, and several daemons on one machine.",
         look_at: "what the system chose has to be asked back",
         needs: &[Need::Network],
-        run: |world| Box::pin(places::port_zero(world)),
+        run: |world| Box::pin(endpoints::port_zero(world)),
     },
     Requirement {
         id: "CON-010",
@@ -111,7 +111,7 @@ pub const ALL: &[Requirement] = &[
         why: "A second master by mistake must not take over half of the first one's minions.",
         look_at: "SO_REUSEPORT; paths that are unlinked before they are bound",
         needs: &[],
-        run: |world| Box::pin(places::endpoint_in_use(world)),
+        run: |world| Box::pin(endpoints::endpoint_in_use(world)),
     },
     Requirement {
         id: "CON-011",
@@ -121,7 +121,7 @@ pub const ALL: &[Requirement] = &[
         why: "It is the default of half of the world's configurations.",
         look_at: "address parsing",
         needs: &[Need::Network],
-        run: |world| Box::pin(places::named(world, "127.0.0.1")),
+        run: |world| Box::pin(endpoints::named(world, "127.0.0.1")),
     },
     Requirement {
         id: "CON-012",
@@ -131,7 +131,7 @@ pub const ALL: &[Requirement] = &[
         why: "Salt's users waited years for it on every transport.",
         look_at: "brackets; sockets that are IPv4 by default",
         needs: &[Need::Network, Need::Ipv6],
-        run: |world| Box::pin(places::named(world, "::1")),
+        run: |world| Box::pin(endpoints::named(world, "::1")),
     },
     Requirement {
         id: "CON-013",
@@ -141,7 +141,7 @@ pub const ALL: &[Requirement] = &[
         why: "Masters are configured by name.",
         look_at: "name resolution; a name with an address of either family",
         needs: &[Need::Network],
-        run: |world| Box::pin(places::named(world, "localhost")),
+        run: |world| Box::pin(endpoints::named(world, "localhost")),
     },
     Requirement {
         id: "CON-014",
@@ -151,7 +151,7 @@ pub const ALL: &[Requirement] = &[
         why: "A minion knows more than one way to its master.",
         look_at: "giving up at the first address that refuses",
         needs: &[Need::Network],
-        run: |world| Box::pin(places::next_address(world)),
+        run: |world| Box::pin(endpoints::next_address(world)),
     },
     Requirement {
         id: "CON-015",
@@ -181,7 +181,7 @@ pub const ALL: &[Requirement] = &[
         why: "The local bus and the command line go over it.",
         look_at: "socket files that stay behind; length of paths",
         needs: &[Need::LocalEndpoints],
-        run: |world| Box::pin(places::local_endpoint(world)),
+        run: |world| Box::pin(endpoints::local_endpoint(world)),
     },
     Requirement {
         id: "CON-018",
@@ -271,7 +271,7 @@ pub const ALL: &[Requirement] = &[
         why: "What is kept for a laptop that was closed adds up.",
         look_at: "who looks, on the serving side, whether pings come",
         needs: &[Need::AnyWire],
-        run: |world| Box::pin(weather::half_open_client(world)),
+        run: |world| Box::pin(network_faults::half_open_client(world)),
     },
     Requirement {
         id: "CON-027",
@@ -281,7 +281,7 @@ pub const ALL: &[Requirement] = &[
         why: "Firewalls forget one direction first.",
         look_at: "pings that count as answered because they could be sent",
         needs: &[Need::ConnectionWire],
-        run: |world| Box::pin(weather::one_way_silence(world)),
+        run: |world| Box::pin(network_faults::one_way_silence(world)),
     },
     Requirement {
         id: "CON-028",
@@ -291,7 +291,7 @@ pub const ALL: &[Requirement] = &[
         why: "A satellite is not a cut cable.",
         look_at: "time-outs that are shorter than two pings",
         needs: &[Need::AnyWire],
-        run: |world| Box::pin(weather::slow_network(world)),
+        run: |world| Box::pin(network_faults::slow_network(world)),
     },
     Requirement {
         id: "CON-029",
@@ -301,7 +301,7 @@ pub const ALL: &[Requirement] = &[
         why: "It is what datagrams do.",
         look_at: "what numbers datagrams, and who asks for those that are missing",
         needs: &[Need::UdpWire],
-        run: |world| Box::pin(weather::lossy_datagrams(world)),
+        run: |world| Box::pin(network_faults::lossy_datagrams(world)),
     },
     Requirement {
         id: "CON-030",

@@ -1,9 +1,9 @@
 //! `SEC`: hostile bytes, where the suite knows what an endpoint is made of.
 
 mod floods;
+mod garbage_connections;
 mod handshakes;
 mod replays;
-mod visits;
 
 use crate::failure::ensure_eq;
 use crate::kit::{Caller, Host, Listener, Place, World, number, numbered, topic};
@@ -19,7 +19,7 @@ pub const ALL: &[Requirement] = &[
         why: "Ports are scanned.",
         look_at: "what the backend does with a peer that breaks its protocol",
         needs: &[Need::ConnectionWire],
-        run: |world| Box::pin(visits::garbage(world)),
+        run: |world| Box::pin(garbage_connections::garbage(world)),
     },
     Requirement {
         id: "SEC-002",
@@ -29,7 +29,7 @@ pub const ALL: &[Requirement] = &[
         why: "Load balancers look whether somebody is there, all day.",
         look_at: "an accept loop that ends at the first error",
         needs: &[Need::ConnectionWire],
-        run: |world| Box::pin(visits::short_visits(world)),
+        run: |world| Box::pin(garbage_connections::short_visits(world)),
     },
     Requirement {
         id: "SEC-003",
@@ -39,7 +39,7 @@ pub const ALL: &[Requirement] = &[
         why: "It is the cheapest attack there is.",
         look_at: "handshakes that are awaited in the accept loop",
         needs: &[Need::ConnectionWire],
-        run: |world| Box::pin(visits::silence(world)),
+        run: |world| Box::pin(garbage_connections::silence(world)),
     },
     Requirement {
         id: "SEC-004",
@@ -49,7 +49,7 @@ pub const ALL: &[Requirement] = &[
         why: "Descriptors are finite.",
         look_at: "Limits::handshake_timeout",
         needs: &[Need::ConnectionWire],
-        run: |world| Box::pin(visits::silence_is_cut(world)),
+        run: |world| Box::pin(garbage_connections::silence_is_cut(world)),
     },
     Requirement {
         id: "SEC-005",

@@ -13,7 +13,7 @@ const KEPT: usize = 4096;
 
 /// Set by the proxy's owner, read by its tasks.
 #[derive(Debug)]
-pub(super) struct Weather {
+pub(super) struct NetworkFaults {
     /// Of the connections that stand: silence for ever, without a FIN.
     pub frozen: Signal,
     /// Of the connections that stand: reset.
@@ -51,7 +51,7 @@ pub(super) struct Weather {
 /// What a client said in one piece, and to which front.
 pub type Piece = (usize, Vec<u8>);
 
-impl Weather {
+impl NetworkFaults {
     pub fn new(dice: Dice) -> Self {
         Self {
             frozen: Signal::default(),

@@ -1,8 +1,8 @@
-//! One measurement, seen from the serving half: it starts the far half, and times both.
+//! One measurement, seen from the serving half: it starts the client process, and times both.
 //!
-//! The halves talk in lines. The far one says `ready` and, in a fan-out, `had` for each step that
-//! all subscribers made; the near one says `mark` when counting begins (a fan-out waits until that
-//! is `marked`) and `end` when a fan-out is over; the far one's last line is its [`Account`].
+//! The halves talk in lines. The client one says `ready` and, in a fan-out, `had` for each step that
+//! all subscribers made; the server one says `mark` when counting begins (a fan-out waits until that
+//! is `marked`) and `end` when a fan-out is over; the client one's last line is its [`Account`].
 
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream as StdUnixStream;
@@ -16,11 +16,11 @@ use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::task::JoinSet;
 
-use crate::far::{self, Account};
+use crate::client_process::{self, Account};
 use crate::pace::{STEP, STEPS};
 use crate::plan::{Spec, Work};
 use crate::process::cpu_time;
-use crate::side::{self, Near};
+use crate::side::{self, ServerSide};
 use crate::{Result, on_workers};
 
 /// How long a thousand clients may take to connect, on a machine that is busy with other things.
@@ -49,49 +49,53 @@ pub(crate) struct Measured {
 pub(crate) fn measure(mut spec: Spec, registry: &Registry) -> Result<Measured> {
     let registry = registry.clone();
     on_workers(spec.workers, async move {
-        let mut near = side::near(&spec, &registry).await?;
-        spec.at = near.at();
-        let mut far = FarHalf::start(&spec, &registry)?;
-        if far.line(SETTING_UP).await? != "ready" {
-            return Err("the far half began with something else".into());
+        let mut server = side::server_side(&spec, &registry).await?;
+        spec.at = server.at();
+        let mut client = ClientProcess::start(&spec, &registry)?;
+        if client.line(SETTING_UP).await? != "ready" {
+            return Err("the client process began with something else".into());
         }
         let measured = match spec.work {
-            Work::Requests { .. } => requests(&mut far, &spec).await,
-            Work::FanOut { .. } => fan_out(&mut *near, &mut far, &spec).await,
+            Work::Requests { .. } => requests(&mut client, &spec).await,
+            Work::FanOut { .. } => fan_out(&mut *server, &mut client, &spec).await,
         };
-        drop(far);
-        near.stop().await?;
+        drop(client);
+        server.stop().await?;
         measured
     })
 }
 
-async fn requests(far: &mut FarHalf, spec: &Spec) -> Result<Measured> {
+async fn requests(client: &mut ClientProcess, spec: &Spec) -> Result<Measured> {
     let cpu = cpu_time();
-    far.say("mark").await?;
-    let account: Account = serde_json::from_str(&far.line(spec.run() + SETTING_UP).await?)?;
+    client.say("mark").await?;
+    let account: Account = serde_json::from_str(&client.line(spec.run() + SETTING_UP).await?)?;
     Ok(Measured {
         operations: account.operations,
         lost: 0,
         elapsed: Duration::from_secs_f64(account.seconds),
-        cpu: far.both(cpu_time() - cpu, account),
+        cpu: client.both(cpu_time() - cpu, account),
     })
 }
 
-async fn fan_out(near: &mut dyn Near, far: &mut FarHalf, spec: &Spec) -> Result<Measured> {
+async fn fan_out(
+    server: &mut dyn ServerSide,
+    client: &mut ClientProcess,
+    spec: &Spec,
+) -> Result<Measured> {
     let subscribers = spec.work.clients();
-    near.subscribed(subscribers).await?;
+    server.subscribed(subscribers).await?;
     let payload = Bytes::from(vec![7; spec.work.bytes()]);
-    publish(near, far, &payload, spec.warm_up()).await?;
-    far.say("mark").await?;
-    if far.line(STALLED).await? != "marked" {
-        return Err("the far half did not begin to count".into());
+    publish(server, client, &payload, spec.warm_up()).await?;
+    client.say("mark").await?;
+    if client.line(STALLED).await? != "marked" {
+        return Err("the client process did not begin to count".into());
     }
     let (cpu, begin) = (cpu_time(), Clock.now());
-    let published = publish(near, far, &payload, spec.run()).await?;
+    let published = publish(server, client, &payload, spec.run()).await?;
     let elapsed = Clock.now() - begin;
-    far.say("end").await?;
-    let account: Account = serde_json::from_str(&far.line(SETTING_UP).await?)?;
-    let cpu = far.both(cpu_time() - cpu, account);
+    client.say("end").await?;
+    let account: Account = serde_json::from_str(&client.line(SETTING_UP).await?)?;
+    let cpu = client.both(cpu_time() - cpu, account);
     Ok(Measured {
         operations: account.operations,
         lost: (published * subscribers as u64).saturating_sub(account.operations),
@@ -103,8 +107,8 @@ async fn fan_out(near: &mut dyn Near, far: &mut FarHalf, spec: &Spec) -> Result<
 /// Publishes for so long, never more than [`STEPS`] ahead of the slowest subscriber, and waits until
 /// all have all. Returns how many it published. What never comes is waited for once.
 async fn publish(
-    near: &mut dyn Near,
-    far: &mut FarHalf,
+    server: &mut dyn ServerSide,
+    client: &mut ClientProcess,
     payload: &Bytes,
     run: Duration,
 ) -> Result<u64> {
@@ -112,15 +116,15 @@ async fn publish(
     let (mut published, mut ahead) = (0, 0);
     loop {
         while ahead < STEPS && Clock.now() < end {
-            near.publish(payload, STEP).await?;
+            server.publish(payload, STEP).await?;
             (published, ahead) = (published + STEP, ahead + 1);
         }
         if ahead == 0 {
             return Ok(published);
         }
-        match far.line(STALLED).await {
+        match client.line(STALLED).await {
             Ok(line) if line == "had" => ahead -= 1,
-            Ok(line) => return Err(format!("the far half said {line:?}").into()),
+            Ok(line) => return Err(format!("the client process said {line:?}").into()),
             // The account says how much did not come.
             Err(error) => {
                 eprintln!("saline-bench: after {published} publications: {error}");
@@ -132,7 +136,7 @@ async fn publish(
 
 /// The other half, in a process of its own or, where the transport does not leave this one, here.
 #[derive(Debug)]
-struct FarHalf {
+struct ClientProcess {
     lines: Lines<BufReader<OwnedReadHalf>>,
     writer: OwnedWriteHalf,
     child: Option<Child>,
@@ -140,7 +144,7 @@ struct FarHalf {
     _here: JoinSet<()>,
 }
 
-impl FarHalf {
+impl ClientProcess {
     fn start(spec: &Spec, registry: &Registry) -> Result<Self> {
         let (ours, theirs) = StdUnixStream::pair()?;
         let mut here = JoinSet::new();
@@ -149,14 +153,14 @@ impl FarHalf {
             theirs.set_nonblocking(true)?;
             let control = UnixStream::from_std(theirs)?;
             here.spawn(async move {
-                if let Err(error) = far::run(spec, registry, control).await {
+                if let Err(error) = client_process::run(spec, registry, control).await {
                     eprintln!("saline-bench: the clients: {error}");
                 }
             });
             None
         } else {
             let mut command = Command::new(std::env::current_exe()?);
-            command.arg("far").arg(serde_json::to_string(spec)?);
+            command.arg("client").arg(serde_json::to_string(spec)?);
             command.stdin(Stdio::from(OwnedFd::from(theirs)));
             Some(command.spawn()?)
         };
@@ -179,21 +183,21 @@ impl FarHalf {
 
     async fn line(&mut self, patience: Duration) -> Result<String> {
         match tokio::time::timeout(patience, self.lines.next_line()).await {
-            Ok(line) => Ok(line?.ok_or("the far half has ended")?),
+            Ok(line) => Ok(line?.ok_or("the client process has ended")?),
             Err(_) => Err(format!("nothing happened for {} s", patience.as_secs()).into()),
         }
     }
 
-    /// The CPU time of both halves, of which this one had `near`.
-    fn both(&self, near: Duration, account: Account) -> Duration {
+    /// The CPU time of both halves, of which this one had `server`.
+    fn both(&self, server: Duration, account: Account) -> Duration {
         match self.child {
-            Some(_) => near + Duration::from_secs_f64(account.cpu_seconds),
-            None => near,
+            Some(_) => server + Duration::from_secs_f64(account.cpu_seconds),
+            None => server,
         }
     }
 }
 
-impl Drop for FarHalf {
+impl Drop for ClientProcess {
     fn drop(&mut self) {
         if let Some(child) = &mut self.child {
             // It has said all that it had to say, or it hangs.

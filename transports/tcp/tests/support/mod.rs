@@ -57,13 +57,13 @@ pub fn at(requests: Endpoint) -> ServeAt {
 }
 
 /// A server, and what it counts.
-pub struct Stage {
+pub struct TestServer {
     pub context: Context,
     pub counters: Arc<Counters>,
     pub server: Server,
 }
 
-impl Stage {
+impl TestServer {
     pub async fn new() -> Self {
         Self::with(loopback(0), limits()).await.unwrap()
     }

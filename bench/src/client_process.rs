@@ -24,7 +24,7 @@ pub(crate) struct Account {
     pub(crate) cpu_seconds: f64,
 }
 
-/// The process: talks with the near half over its standard input, which is a socket.
+/// The process: talks with the server process over its standard input, which is a socket.
 pub(crate) fn main(spec: &str, registry: Registry) -> Result<()> {
     let spec: Spec = serde_json::from_str(spec)?;
     raise_descriptors();
@@ -40,7 +40,7 @@ pub(crate) fn main(spec: &str, registry: Registry) -> Result<()> {
 pub(crate) async fn run(spec: Spec, registry: Registry, control: UnixStream) -> Result<()> {
     let (reader, mut writer) = control.into_split();
     let mut lines = BufReader::new(reader).lines();
-    let mut far = side::far(&spec, &registry).await?;
+    let mut far = side::client_side(&spec, &registry).await?;
     let account = match spec.work {
         Work::Requests { outstanding, bytes } => {
             far.ask(outstanding, bytes, spec.warm_up()).await?;
@@ -81,7 +81,7 @@ pub(crate) async fn run(spec: Spec, registry: Registry, control: UnixStream) -> 
     };
     let account = serde_json::to_string(&account)?;
     writer.write_all(format!("{account}\n").as_bytes()).await?;
-    // The near half reads that and closes.
+    // The server process reads that and closes.
     while lines.next_line().await?.is_some() {}
     Ok(())
 }

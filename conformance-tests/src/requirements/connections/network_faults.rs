@@ -75,7 +75,7 @@ pub(super) async fn lossy_datagrams(world: Arc<World>) -> Outcome {
     all_arrives(&world, host, &proxy, 200).await
 }
 
-/// In bad weather it takes what it takes to connect.
+/// Connecting takes its time on a bad network.
 fn patient(world: &World) -> Limits {
     let mut limits = world.limits();
     limits.connect_timeout = PATIENCE;
