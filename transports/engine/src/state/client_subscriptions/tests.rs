@@ -347,7 +347,7 @@ impl Run {
 }
 
 proptest! {
-    #![proptest_config(schedules(8))]
+    #![proptest_config(schedules(16))]
 
     #[test]
     fn subscribers_get_what_they_ask_for(steps in prop::collection::vec(step(), 1..80)) {
