@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
@@ -9,8 +10,29 @@ use saline_protocol::layer;
 use saline_protocol::transport::{Endpoint, HostPort, Transport};
 
 /// A backend under test. Two methods are needed; each of the others lets the suite test more, or says
-/// what is known. All of them have to say the same every time, since they are asked before anything
-/// runs and again in the processes that the suite starts.
+/// what is known. All of them have to give the same answer to the same question, since they are asked
+/// before anything runs and again in the processes that the suite starts.
+///
+/// # A backend whose endpoints are paths
+///
+/// By default the suite serves at hosts with a port of the system's choice, and skips local endpoints
+/// that it knows nothing of. A transport over Unix sockets that has no other endpoints says
+/// [`wire`](Self::wire) alone, and is tested with all that a backend over TCP is tested with:
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use saline_conformance::{Backend, UnixSocket, Wire};
+/// # use saline_protocol::transport::Transport;
+/// # #[derive(Debug)] struct OverPaths;
+/// # impl Backend for OverPaths {
+/// #     fn name(&self) -> &'static str { "paths" }
+/// #     fn transport(&self) -> Arc<dyn Transport> { Arc::new(saline_inproc::InProc::new()) }
+/// fn wire(&self) -> Option<Wire> {
+///     Some(Wire::UnixPath(UnixSocket::Stream))
+/// }
+/// # }
+/// # assert!(OverPaths.endpoint_in("/tmp".as_ref(), "a").is_some() && OverPaths.local_sockets());
+/// ```
 pub trait Backend: Send + Sync + fmt::Debug + 'static {
     /// Its name in reports and file names: lower-case letters, digits and dashes. Usually its scheme.
     fn name(&self) -> &'static str;
@@ -25,9 +47,19 @@ pub trait Backend: Send + Sync + fmt::Debug + 'static {
     }
 
     /// An endpoint on `host` that can be served with a port of the system's choice. `host` is an
-    /// address or a name of this machine.
+    /// address or a name of this machine. Asked only where [`endpoint_in`](Self::endpoint_in) gives
+    /// none.
     fn endpoint(&self, host: &str) -> Endpoint {
         Endpoint::network(self.transport().scheme(), HostPort::new(host, 0))
+    }
+
+    /// The endpoint called `name` in `folder`, if every endpoint of this backend is a path: the same
+    /// for the same words. The suite gives each run a folder of its own and each server a name of its
+    /// own, so that every server has a fresh path. What needs hosts and ports is skipped then. Given
+    /// by itself where the [`wire`](Self::wire) is a Unix path.
+    fn endpoint_in(&self, folder: &Path, name: &str) -> Option<Endpoint> {
+        let paths = matches!(self.wire(), Some(Wire::UnixPath(_)));
+        paths.then(|| Endpoint::local(self.transport().scheme(), folder.join(name)))
     }
 
     /// Whether all that it does follows `tokio::time::pause`, so that time-outs cost no time.
@@ -35,14 +67,15 @@ pub trait Backend: Send + Sync + fmt::Debug + 'static {
         false
     }
 
-    /// What its network endpoints are made of, if hostile bytes can be sent to them. Without, the areas
-    /// that need a wire (`SEC`, and the bad networks of `CON`) are skipped.
+    /// What its endpoints are made of, if hostile bytes can be sent to them: its network endpoints, or
+    /// its paths where it has no others. Without, the areas that need a wire (`SEC`, and the bad
+    /// networks of `CON`) are skipped.
     fn wire(&self) -> Option<Wire> {
         None
     }
 
-    /// Whether its local endpoints are sockets in the file system. So it is taken to be where there
-    /// is a [`wire`](Self::wire).
+    /// Whether its local endpoints (`Address::Local`) are sockets in the file system, so that `BUS`
+    /// applies. So it is taken to be where there is a [`wire`](Self::wire).
     fn local_sockets(&self) -> bool {
         self.wire().is_some() && self.transport().capabilities().local_endpoints
     }
@@ -88,7 +121,7 @@ pub trait Backend: Send + Sync + fmt::Debug + 'static {
     }
 }
 
-/// The socket under a network endpoint.
+/// The socket under an endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Wire {
@@ -96,6 +129,18 @@ pub enum Wire {
     Tcp,
     /// A UDP socket on the bound port.
     Udp,
+    /// A listener at the bound path, for a backend whose endpoints are paths and nothing else.
+    UnixPath(UnixSocket),
+}
+
+/// What kind of socket is at a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum UnixSocket {
+    /// `SOCK_STREAM`: bytes.
+    Stream,
+    /// `SOCK_SEQPACKET`: connections of packets, which the suite's proxy carries whole.
+    SeqPacket,
 }
 
 /// A requirement that a backend is known not to keep.

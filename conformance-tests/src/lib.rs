@@ -75,7 +75,7 @@ pub mod requirements;
 mod run;
 mod skips;
 
-pub use backend::{Backend, KnownGap, Wire};
+pub use backend::{Backend, KnownGap, UnixSocket, Wire};
 pub use child::answer_if_asked;
 pub use failure::{Expecting, Failure, Outcome};
 pub use requirement::{Level, Need, Requirement, Running};

@@ -73,13 +73,17 @@ pub enum Need {
     NoLocalEndpoints,
     /// The capability `drop_accounting`, exact.
     ExactDrops,
+    /// The capability `admission`.
+    Admission,
+    /// The capability `departures`.
+    Departures,
     /// The capability `max_message`, below `usize::MAX`.
     BoundedMessages,
-    /// Raw TCP under the endpoint; see [`Backend::wire`].
-    TcpWire,
+    /// Raw connections under the endpoint, TCP or Unix sockets; see [`Backend::wire`].
+    ConnectionWire,
     /// Raw UDP under the endpoint.
     UdpWire,
-    /// Raw TCP or UDP under the endpoint.
+    /// Raw sockets of whatever kind under the endpoint.
     AnyWire,
     /// Local endpoints that are sockets in the file system; see [`Backend::local_sockets`].
     LocalSockets,
@@ -110,9 +114,11 @@ impl Need {
             Self::NoLocalEndpoints => "on backends that declare no local endpoints",
             Self::ExactDrops => "on backends that declare exact drop accounting",
             Self::BoundedMessages => "on backends that declare a bound on messages",
-            Self::TcpWire => "on backends over TCP",
+            Self::Admission => "on backends that declare limits before admission",
+            Self::Departures => "on backends that declare departures",
+            Self::ConnectionWire => "on backends over TCP or Unix sockets",
             Self::UdpWire => "on backends over UDP",
-            Self::AnyWire => "on backends over TCP or UDP",
+            Self::AnyWire => "on backends over TCP, UDP or Unix sockets",
             Self::LocalSockets => {
                 "on backends whose local endpoints are sockets in the file system"
             }
@@ -127,10 +133,11 @@ impl Need {
         let declared = transport.capabilities();
         let (met, reason) = match self {
             Self::Network => (
-                matches!(
-                    backend.endpoint("127.0.0.1").address,
-                    Address::Network { .. }
-                ),
+                backend.endpoint_in(Path::new("/"), "any").is_none()
+                    && matches!(
+                        backend.endpoint("127.0.0.1").address,
+                        Address::Network { .. }
+                    ),
                 "its endpoints have no host and port",
             ),
             Self::Ipv6 => (
@@ -147,9 +154,11 @@ impl Need {
                 declared.max_message < usize::MAX,
                 "declares no bound on messages",
             ),
-            Self::TcpWire => (
-                backend.wire() == Some(Wire::Tcp),
-                "declares no TCP under its endpoints",
+            Self::Admission => (declared.admission, "declares no limits before admission"),
+            Self::Departures => (declared.departures, "declares no departures"),
+            Self::ConnectionWire => (
+                matches!(backend.wire(), Some(Wire::Tcp | Wire::UnixPath(_))),
+                "declares neither TCP nor Unix sockets under its endpoints",
             ),
             Self::UdpWire => (
                 backend.wire() == Some(Wire::Udp),

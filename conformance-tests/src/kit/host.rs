@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use saline_protocol::transport::{
-    Clock, Context, Counters, Publisher, Request, Requests, ServeAt, Server, ServerControl, Topic,
+    Clock, Context, Counters, Departure, Departures, Peer, Publisher, Request, Requests, ServeAt,
+    Server, ServerControl, Topic,
 };
 
 use tokio::sync::Mutex;
 
-use super::{PATIENCE, World};
+use super::{Caller, PATIENCE, World};
 use crate::{Expecting, Failure, Outcome};
 
 /// A server that runs, with what it was given.
@@ -22,6 +23,8 @@ pub struct Host {
     pub publisher: Arc<dyn Publisher>,
     /// Cuts and ends.
     pub control: Arc<dyn ServerControl>,
+    /// Who has gone.
+    pub departures: Departed,
     /// What was bound.
     pub bound: ServeAt,
     /// What it was given.
@@ -36,6 +39,7 @@ impl Host {
             requests: Inbox(Some(Mutex::new(server.requests))),
             publisher: server.publisher,
             control: server.control,
+            departures: Departed(Mutex::new(server.departures)),
             bound: server.bound,
             context,
             counters,
@@ -166,4 +170,42 @@ impl Inbox {
             .map(Mutex::get_mut)
             .ok_or_else(|| Failure::new("the requirement has given its requests away"))
     }
+}
+
+/// The departures of a server, read by hand. As of an [`Inbox`], its lock is never waited for.
+#[derive(Debug)]
+pub struct Departed(Mutex<Box<dyn Departures>>);
+
+impl Departed {
+    /// The next departure, within the suite's patience; `None` at the end.
+    ///
+    /// # Errors
+    /// When neither comes.
+    pub async fn next(&mut self) -> Outcome<Option<Departure>> {
+        self.within(PATIENCE).await
+    }
+
+    /// The next departure within `limit`; `None` at the end.
+    ///
+    /// # Errors
+    /// When neither comes.
+    pub async fn within(&mut self, limit: Duration) -> Outcome<Option<Departure>> {
+        let deadline = Clock.after(limit);
+        Clock
+            .deadline(deadline, self.0.get_mut().next())
+            .await
+            .expecting("waiting for a departure")
+    }
+}
+
+/// Lets `caller` ask something, and tells `host` that it is admitted. Returns its peer.
+pub(crate) async fn admit(host: &mut Host, caller: &Caller) -> Outcome<Peer> {
+    let (reply, peer) = tokio::join!(caller.ask("let me in"), async {
+        let request = host.requests.next().await?;
+        host.control.admitted(request.peer);
+        request.reply.send("come in".into())?;
+        Outcome::Ok(request.peer)
+    });
+    reply.expecting("the request of a client that is to be admitted")?;
+    peer
 }

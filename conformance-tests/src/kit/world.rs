@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::net::Ipv4Addr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -32,6 +32,8 @@ pub struct World {
     root: Context,
     host: String,
     folder: tempfile::TempDir,
+    /// Names that were given out.
+    names: AtomicU32,
 }
 
 impl World {
@@ -47,6 +49,7 @@ impl World {
             root: Context::default(),
             host: loopback(),
             folder,
+            names: AtomicU32::new(0),
         })
     }
 
@@ -113,13 +116,28 @@ impl World {
         self.fresh_on(&self.host)
     }
 
-    /// The same on another host.
+    /// The same on another host, where endpoints have hosts.
     pub fn fresh_on(&self, host: &str) -> ServeAt {
         let apart = self.transport.capabilities().publications_apart;
+        let at = || {
+            let name = self.name("server");
+            let path = self.backend.endpoint_in(self.folder(), &name);
+            path.unwrap_or_else(|| self.backend.endpoint(host))
+        };
         ServeAt {
-            requests: self.backend.endpoint(host),
-            publications: apart.then(|| self.backend.endpoint(host)),
+            requests: at(),
+            publications: apart.then(at),
         }
+    }
+
+    /// `what` with a number that nothing else of this world has.
+    fn name(&self, what: &str) -> String {
+        format!("{what}-{}", self.names.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// A path in the world's folder that nothing else of it has.
+    pub(crate) fn path(&self, what: &str) -> PathBuf {
+        self.folder().join(self.name(what))
     }
 
     /// A server on paths in the world's folder.

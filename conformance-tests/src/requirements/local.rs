@@ -2,7 +2,6 @@
 //! command line go over.
 
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
-use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -10,8 +9,8 @@ use bytes::Bytes;
 use saline_protocol::transport::{Address, Endpoint, ErrorKind, ServeAt};
 
 use crate::failure::{ensure, ensure_eq, is_error};
-use crate::kit::{PATIENCE, World, exact, topic};
-use crate::{Expecting, Failure, Level, Need, Outcome, Requirement};
+use crate::kit::{PATIENCE, Place, Raw, RawListener, World, exact, topic};
+use crate::{Expecting, Failure, Level, Need, Outcome, Requirement, UnixSocket, Wire};
 
 /// The requirements of this area.
 pub const ALL: &[Requirement] = &[
@@ -69,7 +68,7 @@ pub const ALL: &[Requirement] = &[
         id: "BUS-006",
         name: "nothing_stays",
         level: Level::Must,
-        sentence: "After a shutdown no socket stays in the folder.",
+        sentence: "After a shutdown no socket stays in the folder; what somebody else has put at the path meanwhile does.",
         why: "What stays looks like a server that does not answer.",
         look_at: "who removes the file, and whether it is still the own one",
         needs: &[Need::LocalSockets],
@@ -122,6 +121,20 @@ fn sockets(folder: &Path) -> Outcome<Vec<(PathBuf, bool)>> {
         }
     }
     Ok(found)
+}
+
+/// What kind of socket is at the paths of this backend.
+fn kind(world: &World) -> UnixSocket {
+    match world.backend().wire() {
+        Some(Wire::UnixPath(kind)) => kind,
+        _ => UnixSocket::Stream,
+    }
+}
+
+/// Somebody else who listens at `path`.
+async fn somebody(world: &World, path: &Path) -> Outcome<RawListener> {
+    let place = Place::Path(path.to_owned(), kind(world));
+    file(RawListener::bind(&place, path.to_owned()).await).map(|(listener, _)| listener)
 }
 
 /// A request and a publication at `at`, and its end.
@@ -203,7 +216,7 @@ async fn stale_socket(world: Arc<World>) -> Outcome {
     for _ in 0..3 {
         for path in paths(&at) {
             // Dropping it closes it and leaves the file.
-            drop(file(UnixListener::bind(path))?);
+            drop(somebody(&world, path).await?);
         }
         works(&world, at.clone()).await?;
     }
@@ -213,7 +226,7 @@ async fn stale_socket(world: Arc<World>) -> Outcome {
 async fn living_socket(world: Arc<World>) -> Outcome {
     let at = places(&world, world.folder());
     for path in paths(&at) {
-        let somebody = file(UnixListener::bind(path))?;
+        let somebody = somebody(&world, path).await?;
         let before = file(std::fs::symlink_metadata(path))?.ino();
         let served = world.try_serve(at.clone(), world.limits()).await;
         is_error(
@@ -227,7 +240,7 @@ async fn living_socket(world: Arc<World>) -> Outcome {
             "whoever listened at {} has lost the path",
             path.display()
         );
-        file(UnixStream::connect(path))?;
+        file(Raw::connect(&Place::Path(path.to_owned(), kind(&world))).await)?;
         drop(somebody);
         file(std::fs::remove_file(path))?;
     }
@@ -255,6 +268,21 @@ async fn nothing_stays(world: Arc<World>) -> Outcome {
         works(&world, places(&world, &folder)).await?;
         let left = sockets(&folder)?;
         ensure!(left.is_empty(), "sockets were left: {left:?}");
+    }
+    let at = places(&world, &folder);
+    let host = world.try_serve(at.clone(), world.limits()).await;
+    let host = host.expecting("serving a path")?;
+    for path in paths(&at) {
+        file(std::fs::remove_file(path))?;
+        file(std::fs::write(path, "somebody's work"))?;
+    }
+    host.shut_down(PATIENCE).await?.expecting("shutting down")?;
+    for path in paths(&at) {
+        ensure!(
+            std::fs::read(path).is_ok(),
+            "{} was put there by somebody else, and removed with the server",
+            path.display()
+        );
     }
     Ok(())
 }

@@ -6,8 +6,10 @@ use saline_protocol::transport::{
     Delivery, Endpoint, ErrorKind, HostPort, Lost, Metric, OptionValue, Options, ServeAt,
 };
 
+use tokio::io::AsyncWriteExt;
+
 use crate::failure::{ensure, ensure_eq, is_error};
-use crate::kit::{World, exact, number, numbered, topic};
+use crate::kit::{Place, Raw, World, exact, number, numbered, topic};
 use crate::{Expecting, Failure, Level, Need, Outcome, Requirement};
 
 /// The requirements of this area.
@@ -26,7 +28,7 @@ pub const ALL: &[Requirement] = &[
         id: "OBS-002",
         name: "links_are_counted",
         level: Level::Must,
-        sentence: "The client counts each link that comes up and each that goes down.",
+        sentence: "Each side counts every link that comes up and every one that goes down.",
         why: "A flapping line is seen in a counter first.",
         look_at: "Metric::Connected and Metric::Disconnected, which only the backend can count",
         needs: &[],
@@ -102,6 +104,16 @@ pub const ALL: &[Requirement] = &[
         needs: &[],
         run: |world| Box::pin(secrets_do_not_show(world)),
     },
+    Requirement {
+        id: "OBS-010",
+        name: "refused_peers_are_counted",
+        level: Level::Must,
+        sentence: "A server counts each peer that it cuts because it breaks the protocol, and none that behaves.",
+        why: "An attack is seen in a counter first.",
+        look_at: "Metric::PeersRefused, wherever a connection is given up",
+        needs: &[Need::ConnectionWire],
+        run: |world| Box::pin(refused_peers_are_counted(world)),
+    },
 ];
 
 async fn traffic_is_counted(world: Arc<World>) -> Outcome {
@@ -154,6 +166,15 @@ async fn links_are_counted(world: Arc<World>) -> Outcome {
         "links lost before any was"
     );
     let before = counters.get(Metric::Connected);
+    let server = Arc::clone(&host.counters);
+    for n in 1..=3 {
+        let other = world.client(&host).await?;
+        other.shut_down().await?;
+        let counted = || server.get(Metric::Connected) > n && server.get(Metric::Disconnected) >= n;
+        world
+            .eventually("the server counts a link that came and went", counted)
+            .await?;
+    }
     for round in 1..=3 {
         host.kill().await?;
         listener.link(&Delivery::Disconnected).await?;
@@ -169,6 +190,30 @@ async fn links_are_counted(world: Arc<World>) -> Outcome {
             "{round} links came back, {} counted",
             up - before
         );
+    }
+    Ok(())
+}
+
+async fn refused_peers_are_counted(world: Arc<World>) -> Outcome {
+    const STRANGERS: u64 = 3;
+    let host = world.serve().await?.echoing(&world);
+    let caller = world.client(&host).await?;
+    caller.ask("as it should be").await.expecting("a request")?;
+    caller.shut_down().await?;
+    let counters = &host.counters;
+    let refused = counters.get(Metric::PeersRefused);
+    ensure_eq!(refused, 0, "peers refused before there was any");
+    let place = Place::of(&host.bound.requests, world.backend().wire())?;
+    for n in 1..=STRANGERS {
+        let stream = Raw::connect(&place).await;
+        let mut stream =
+            stream.map_err(|error| Failure::new(format!("a raw socket of the suite: {error}")))?;
+        // The server hangs up, in the middle perhaps.
+        let _ = stream.write_all(&[0x5a; 100_000]).await;
+        let counted = || counters.get(Metric::PeersRefused) >= n;
+        world
+            .eventually("a peer that broke the protocol is counted", counted)
+            .await?;
     }
     Ok(())
 }

@@ -13,7 +13,7 @@ use tokio::sync::Semaphore;
 
 use crate::fault::Fault;
 use crate::server::Shared;
-use crate::subscriber::{self, Lazy};
+use crate::subscriber::{self, Lazy, Twins};
 
 /// Long enough to count as never.
 const NEVER: Duration = Duration::from_secs(3600);
@@ -30,7 +30,9 @@ pub struct WrongClient {
     /// The client that connected last, where that matters.
     last: Arc<Mutex<Option<Arc<dyn Client>>>>,
     lost: AtomicBool,
+    losses: AtomicU64,
     subscribers: Arc<AtomicU64>,
+    twins: Arc<Twins>,
     ended: AtomicBool,
     shared: Arc<Shared>,
 }
@@ -57,7 +59,9 @@ impl WrongClient {
             late: Arc::default(),
             last,
             lost: AtomicBool::new(false),
+            losses: AtomicU64::new(0),
             subscribers: Arc::default(),
+            twins: Arc::default(),
             ended: AtomicBool::new(false),
             shared,
         }
@@ -176,6 +180,24 @@ impl Client for WrongClient {
                 self.lost.store(lost, Ordering::Relaxed);
                 outcome
             }
+            Fault::LoseTenth => {
+                if self.lost.swap(false, Ordering::Relaxed) {
+                    return Err(Error::new(ErrorKind::ConnectionLost, "one in ten"));
+                }
+                let outcome = inner.request(payload, deadline).await;
+                if outcome
+                    .as_ref()
+                    .is_err_and(|e| e.kind() == ErrorKind::ConnectionLost)
+                {
+                    let losses = self.losses.fetch_add(1, Ordering::Relaxed);
+                    self.lost.store(losses % 10 == 9, Ordering::Relaxed);
+                }
+                outcome
+            }
+            Fault::LeakRequests => {
+                std::mem::forget(std::hint::black_box(vec![1u8; 100]));
+                inner.request(payload, deadline).await
+            }
             Fault::MixServers => {
                 let last = self.last.lock().unwrap().clone();
                 last.unwrap_or_else(|| Arc::clone(inner))
@@ -196,11 +218,18 @@ impl Client for WrongClient {
             let inner = Arc::clone(&self.inner);
             return Ok(Box::new(Lazy::new(inner, at.cloned(), topics, deadline)));
         }
+        let most = self.context.limits.subscriptions_per_connection;
+        if self.fault == Fault::TopicsEach && topics.len() > most {
+            return Err(Error::new(ErrorKind::Config, "too many topics"));
+        }
         let asked = subscriber::spoil_filters(self.fault, &topics);
         let subscribed = self.inner.subscribe(at, asked, deadline).await?;
         let own = self.subscribers.fetch_add(1, Ordering::Relaxed) + 1;
         let turn = (own, Arc::clone(&self.subscribers));
-        Ok(subscriber::spoil(subscribed, self.fault, topics, turn))
+        let twins = Arc::clone(&self.twins);
+        Ok(subscriber::spoil(
+            subscribed, self.fault, topics, turn, twins,
+        ))
     }
 
     async fn shutdown(&self, deadline: Duration) -> Result<()> {

@@ -147,6 +147,30 @@ pub enum Fault {
     UnreadKills,
     /// What is there already is handed out without its first.
     PassOver,
+    /// A server takes more than its limit, and answers as if it did not.
+    AcceptQuietly,
+    /// The first request after every tenth loss of the link is lost too.
+    LoseTenth,
+    /// The fifth publication after a reconnect is delivered twice.
+    DoubleFifth,
+    /// Subscriptions of one client are counted as one.
+    CountConnections,
+    /// A subscriber that is dropped takes those with equal filters with it.
+    TakeTwin,
+    /// A loss is told to every subscriber of the client.
+    LossToAll,
+    /// Topics are bounded for each subscriber, not for the client.
+    TopicsEach,
+    /// Of a loss of more than 50 one is not told.
+    MiscountLarge,
+    /// The last address is tried first.
+    ReverseAddresses,
+    /// A server does not count the links that end.
+    UncountedEnds,
+    /// A task is spawned that no tracker knows.
+    BareSpawn,
+    /// A hundred bytes of every request are kept.
+    LeakRequests,
 }
 
 /// Every mutant, and the requirements that it has to fail.
@@ -236,4 +260,16 @@ pub const FAULTS: &[(Fault, &[&str])] = &[
     (Fault::CopyRequests, &["LIM-013"]),
     (Fault::LeakDescriptors, &["CON-024", "CON-025"]),
     (Fault::PassOver, &["REQ-013", "PUB-018"]),
+    (Fault::AcceptQuietly, &["LIM-006"]),
+    (Fault::LoseTenth, &["CON-004"]),
+    (Fault::DoubleFifth, &["CON-007"]),
+    (Fault::CountConnections, &["PUB-011"]),
+    (Fault::TakeTwin, &["PUB-006"]),
+    (Fault::LossToAll, &["PUB-007"]),
+    (Fault::TopicsEach, &["LIM-008"]),
+    (Fault::MiscountLarge, &["PUB-010"]),
+    (Fault::ReverseAddresses, &["CON-014"]),
+    (Fault::UncountedEnds, &["OBS-002"]),
+    (Fault::BareSpawn, &["SHU-003"]),
+    (Fault::LeakRequests, &["REQ-015"]),
 ];

@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use saline_conformance::{
-    Backend, KnownGap, Level, Need, Requirement, Verdict, report, requirements, run_one,
+    Backend, KnownGap, Level, Need, Requirement, UnixSocket, Verdict, report, requirements, run_one,
 };
 use serde_json::json;
 
@@ -51,6 +51,9 @@ fn failures(mutant: Mutant, wanted: impl Fn(&Requirement) -> bool) -> Vec<String
         .collect()
 }
 
+/// Names the mutants to try, by a part of their names; all of them without.
+const ONLY: &str = "SALINE_MUTANTS";
+
 /// Mutants that run at once: most of their time they wait.
 const AT_ONCE: usize = 6;
 
@@ -58,7 +61,10 @@ const AT_ONCE: usize = 6;
 fn beside_each_other<T: Send>(
     run: impl Fn((Which, &'static [&'static str])) -> T + Sync,
 ) -> Vec<T> {
-    let all: Vec<_> = Which::all().collect();
+    let only = std::env::var(ONLY).unwrap_or_default();
+    let all: Vec<_> = Which::all()
+        .filter(|(which, _)| which.to_string().contains(&only))
+        .collect();
     let next = AtomicUsize::new(0);
     let mut outcomes = std::thread::scope(|scope| {
         let work = || {
@@ -78,7 +84,13 @@ fn beside_each_other<T: Send>(
 
 /// Whether it is about a wire, and so for the toy.
 fn is_of_the_wire(requirement: &Requirement) -> bool {
-    let of_the_wire = [Need::TcpWire, Need::AnyWire, Need::LocalSockets];
+    let of_the_wire = [
+        Need::ConnectionWire,
+        Need::AnyWire,
+        Need::LocalSockets,
+        Need::Admission,
+        Need::Departures,
+    ];
     requirement
         .needs
         .iter()
@@ -106,6 +118,20 @@ fn the_null_toy_fails_nothing_of_the_wire() {
     let _alone = alone();
     let null = Mutant::new(Which::Toy(WireFault::None));
     assert_eq!(failures(null, is_of_the_wire), Vec::<String>::new());
+}
+
+#[test]
+fn the_null_toy_fails_nothing_of_the_wire_over_unix_sockets() {
+    let _alone = alone();
+    for kind in [UnixSocket::Stream, UnixSocket::SeqPacket] {
+        let null = Mutant::new(Which::Paths(kind, WireFault::None));
+        assert!(requirements::all().any(|own| own.id == "SEC-001" && own.skipped(&null).is_none()));
+        assert_eq!(
+            failures(null, is_of_the_wire),
+            Vec::<String>::new(),
+            "{kind:?}"
+        );
+    }
 }
 
 #[test]

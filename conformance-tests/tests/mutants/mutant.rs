@@ -4,7 +4,7 @@ use std::fmt;
 use std::process::Command;
 use std::sync::Arc;
 
-use saline_conformance::{Backend, KnownGap, Wire, answer_if_asked};
+use saline_conformance::{Backend, KnownGap, UnixSocket, Wire, answer_if_asked};
 use saline_protocol::layer;
 use saline_protocol::transport::Transport;
 
@@ -18,8 +18,10 @@ use crate::wire_fault::{WIRE_FAULTS, WireFault};
 pub enum Which {
     /// The in-memory transport.
     Memory(Fault),
-    /// The toy.
+    /// The toy, over TCP, and over Unix sockets beside it.
     Toy(WireFault),
+    /// The toy over Unix sockets of this kind and nothing else.
+    Paths(UnixSocket, WireFault),
 }
 
 impl Which {
@@ -35,7 +37,12 @@ impl Which {
     }
 
     fn named(name: &str) -> Option<Self> {
-        let null = [Self::Memory(Fault::None), Self::Toy(WireFault::None)];
+        let null = [
+            Self::Memory(Fault::None),
+            Self::Toy(WireFault::None),
+            Self::Paths(UnixSocket::Stream, WireFault::None),
+            Self::Paths(UnixSocket::SeqPacket, WireFault::None),
+        ];
         let all = Self::all().map(|(which, _)| which);
         null.into_iter()
             .chain(all)
@@ -48,6 +55,7 @@ impl fmt::Display for Which {
         match self {
             Self::Memory(fault) => write!(f, "inproc/{fault:?}"),
             Self::Toy(fault) => write!(f, "toy/{fault:?}"),
+            Self::Paths(kind, fault) => write!(f, "toy over {kind:?}/{fault:?}"),
         }
     }
 }
@@ -64,7 +72,7 @@ pub struct Mutant {
 }
 
 impl Mutant {
-    /// In paused time where it can be, and without gaps.
+    /// In paused time where it can be.
     pub fn new(which: Which) -> Self {
         Self {
             which,
@@ -81,13 +89,14 @@ impl Backend for Mutant {
     fn transport(&self) -> Arc<dyn Transport> {
         match self.which {
             Which::Memory(fault) => Wrong::declaring(Arc::new(saline_inproc::InProc::new()), fault),
-            Which::Toy(fault) => Arc::new(Toy::new(fault)),
+            Which::Toy(fault) => Arc::new(Toy::new(fault, UnixSocket::Stream)),
+            Which::Paths(kind, fault) => Arc::new(Toy::new(fault, kind)),
         }
     }
     fn layered(&self) -> Arc<dyn Transport> {
         match self.which {
             Which::Memory(fault) => Wrong::around(Arc::new(saline_inproc::InProc::new()), fault),
-            Which::Toy(_) => layer::wrap(self.transport()),
+            Which::Toy(_) | Which::Paths(..) => layer::wrap(self.transport()),
         }
     }
     fn known_gaps(&self) -> &[KnownGap] {
@@ -97,7 +106,11 @@ impl Backend for Mutant {
         self.paused
     }
     fn wire(&self) -> Option<Wire> {
-        matches!(self.which, Which::Toy(_)).then_some(Wire::Tcp)
+        match self.which {
+            Which::Memory(_) => None,
+            Which::Toy(_) => Some(Wire::Tcp),
+            Which::Paths(kind, _) => Some(Wire::UnixPath(kind)),
+        }
     }
     fn process(&self) -> std::io::Result<Command> {
         let mut process = Command::new(std::env::current_exe()?);

@@ -44,7 +44,7 @@ pub fn spoil(
     if fault == Fault::StaleToNext {
         shared.routes.lock().unwrap().push(Arc::clone(&route));
     }
-    Server::new(
+    let mut wrong = Server::new(
         Box::new(WrongRequests {
             inner: server.requests,
             fault,
@@ -70,7 +70,9 @@ pub fn spoil(
             begun: AtomicBool::new(false),
         }),
         bound,
-    )
+    );
+    wrong.departures = server.departures;
+    wrong
 }
 
 #[derive(Debug)]
@@ -108,8 +110,10 @@ impl Requests for WrongRequests {
             return taken;
         }
         let mut batch = Vec::new();
-        if self.inner.next_batch(&mut batch, most).await > 1 {
-            drop(batch.pop());
+        if self.inner.next_batch(&mut batch, most).await > 0 {
+            // Whatever the transport below takes at once, one more is there soon.
+            batch.clear();
+            batch.extend(self.inner.next().await);
         }
         let taken = batch.len();
         for request in batch {
@@ -244,7 +248,11 @@ impl Publisher for WrongPublisher {
     }
 
     fn subscriptions(&self, topic: &Topic) -> usize {
-        self.inner.subscriptions(topic)
+        let count = self.inner.subscriptions(topic);
+        match self.fault {
+            Fault::CountConnections => count.min(2),
+            _ => count,
+        }
     }
 }
 
@@ -261,6 +269,10 @@ struct WrongControl {
 
 #[async_trait]
 impl ServerControl for WrongControl {
+    fn admitted(&self, peer: Peer) -> bool {
+        self.inner.admitted(peer)
+    }
+
     fn disconnect(&self, peer: Peer) -> bool {
         self.inner.disconnect(peer)
     }

@@ -1,8 +1,8 @@
 //! What can be wrong with subscriptions.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use saline_protocol::transport::{
@@ -30,20 +30,41 @@ pub fn spoil(
     fault: Fault,
     topics: Vec<TopicFilter>,
     turn: (u64, Arc<AtomicU64>),
+    twins: Arc<Twins>,
 ) -> Box<dyn Subscriber> {
+    let since = twins.gone.lock().unwrap().len();
     Box::new(WrongSubscriber {
+        losses: twins.losses.load(Ordering::Relaxed),
+        since,
+        twins,
         inner: Some(inner),
         fault,
         topics,
         turn,
         reconnected: false,
+        messages: 0,
         next: VecDeque::new(),
         untold: None,
     })
 }
 
+/// What the subscribers of one client know of each other.
+#[derive(Debug, Default)]
+pub struct Twins {
+    losses: AtomicU64,
+    /// The filters of those that have gone.
+    gone: Mutex<Vec<Vec<TopicFilter>>>,
+}
+
 #[derive(Debug)]
 struct WrongSubscriber {
+    twins: Arc<Twins>,
+    /// Losses of all that it knows of.
+    losses: u64,
+    /// How many had gone when it came.
+    since: usize,
+    /// Messages since the link came back.
+    messages: u64,
     /// Always there, until it is dropped.
     inner: Option<Box<dyn Subscriber>>,
     fault: Fault,
@@ -60,6 +81,10 @@ impl WrongSubscriber {
     fn spoil(&mut self, delivery: Delivery) -> Option<Delivery> {
         let is_link = matches!(delivery, Delivery::Connected | Delivery::Disconnected);
         self.reconnected |= delivery == Delivery::Connected;
+        self.messages += 1;
+        if is_link {
+            self.messages = 0;
+        }
         match (self.fault, &delivery) {
             (Fault::ForgetSubscriptions, Delivery::Message { .. }) if self.reconnected => None,
             (Fault::LastSubscriberOnly, Delivery::Message { .. })
@@ -68,6 +93,31 @@ impl WrongSubscriber {
                 None
             }
             (Fault::SwallowLagged, Delivery::Lagged(_)) => None,
+            (Fault::DoubleFifth, Delivery::Message { .. })
+                if self.reconnected && self.messages == 5 =>
+            {
+                self.next.push_back(delivery.clone());
+                Some(delivery)
+            }
+            (Fault::TakeTwin, Delivery::Message { .. })
+                if self.twins.gone.lock().unwrap()[self.since..].contains(&self.topics) =>
+            {
+                None
+            }
+            (Fault::LossToAll, Delivery::Lagged(_)) => {
+                self.losses = self.twins.losses.fetch_add(1, Ordering::Relaxed) + 1;
+                Some(delivery)
+            }
+            (Fault::LossToAll, _) => {
+                let losses = self.twins.losses.load(Ordering::Relaxed);
+                if std::mem::replace(&mut self.losses, losses) != losses {
+                    self.next.push_back(Delivery::Lagged(Lost::Messages(1)));
+                }
+                Some(delivery)
+            }
+            (Fault::MiscountLarge, Delivery::Lagged(Lost::Messages(n @ 51..))) => {
+                Some(Delivery::Lagged(Lost::Messages(n - 1)))
+            }
             (Fault::LieAboutLoss, Delivery::Lagged(Lost::Messages(n))) => {
                 Some(Delivery::Lagged(Lost::Messages(n - 1)))
             }
@@ -148,6 +198,7 @@ impl Subscriber for WrongSubscriber {
 
 impl Drop for WrongSubscriber {
     fn drop(&mut self) {
+        self.twins.gone.lock().unwrap().push(self.topics.clone());
         if self.fault == Fault::NeverWithdraw {
             std::mem::forget(self.inner.take());
         }

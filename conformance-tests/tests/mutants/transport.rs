@@ -8,8 +8,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use saline_protocol::layer;
 use saline_protocol::transport::{
-    Address, Capabilities, Client, Context, Counters, Endpoint, Error, ErrorKind, OptionKind,
-    OptionSpec, Result, ServeAt, Server, ServerControl, Transport,
+    Address, Capabilities, Client, Context, Counters, Endpoint, Error, ErrorKind, Metric,
+    MetricsSink, OptionKind, OptionSpec, Result, ServeAt, Server, ServerControl, Transport,
 };
 
 use tokio_util::sync::CancellationToken;
@@ -33,6 +33,18 @@ const TWICE: &[OptionSpec] = &[
     option("password", OptionKind::Text, false),
     option("password", OptionKind::Text, true),
 ];
+
+/// Counts everything but the links that end.
+#[derive(Debug)]
+struct Uncounted(Arc<dyn MetricsSink>);
+
+impl MetricsSink for Uncounted {
+    fn add(&self, metric: Metric, by: u64) {
+        if metric != Metric::Disconnected {
+            self.0.add(metric, by);
+        }
+    }
+}
 
 /// A transport with a fault.
 #[derive(Debug)]
@@ -84,6 +96,13 @@ impl Wrong {
             Fault::LeakDescriptors => {
                 std::mem::forget(std::fs::File::open("/dev/null").unwrap());
             }
+            Fault::TopicsEach => context.limits.subscriptions_per_connection *= 10,
+            Fault::BareSpawn => drop(
+                // The tracker of nobody.
+                Context::default()
+                    .tracker
+                    .spawn(std::future::pending::<()>()),
+            ),
             Fault::LeakTask => {
                 let cancel = context.cancel.clone();
                 context
@@ -126,10 +145,16 @@ impl Transport for Wrong {
     async fn serve(&self, at: ServeAt, context: Context) -> Result<Server> {
         let name = at.requests.to_string();
         let mut context = self.spoil(context);
-        if self.fault == Fault::AcceptLarge {
+        let mut limits = context.limits.clone();
+        if matches!(self.fault, Fault::AcceptLarge | Fault::AcceptQuietly) {
             context.limits.max_message *= 100;
         }
-        let limits = context.limits.clone();
+        if self.fault == Fault::AcceptLarge {
+            limits = context.limits.clone();
+        }
+        if self.fault == Fault::UncountedEnds {
+            context.metrics = Arc::new(Uncounted(context.metrics));
+        }
         let mut served = self.inner.serve(at.clone(), context.clone()).await;
         if self.fault == Fault::StealName && served.is_err() {
             let victim = self.running.lock().unwrap().remove(&name);
@@ -169,6 +194,9 @@ impl Transport for Wrong {
             }
             if self.fault == Fault::FirstAddressOnly {
                 addresses.truncate(1);
+            }
+            if self.fault == Fault::ReverseAddresses {
+                addresses.reverse();
             }
         }
         let connected = self

@@ -37,6 +37,56 @@ pub enum WireFault {
     AlwaysUnlink,
     /// The socket stays after a shutdown.
     LeaveSocket,
+    /// A departure is told twice.
+    DepartTwice,
+    /// Only who said goodbye is told to have gone.
+    DepartOnFin,
+    /// Departures do not end.
+    DeparturesStay,
+    /// Peers that were not admitted are told to have gone.
+    DepartStrangers,
+    /// Departures that nobody reads are all kept.
+    KeepDepartures,
+    /// Requests of any size are taken before admission.
+    AdmitAll,
+    /// The limits stay tight after admission.
+    StayTight,
+    /// Who is not admitted may stay.
+    NeverTooLate,
+    /// Who was admitted is cut all the same.
+    CutAdmitted,
+    /// What has not arrived as a whole is not counted.
+    AnyPartial,
+    /// A server hands out, and a client takes, a little more than its limit.
+    TakeLarge,
+    /// Only whole messages are signs of life.
+    MessagesAreLife,
+    /// A subscription that is refused stays, and nobody is told.
+    RefusedStays,
+    /// A subscription that is refused ends the link, each time.
+    DialForEver,
+    /// A link that broke is tried again at once, for ever.
+    NoBackoff,
+    /// Who vanishes keeps his permits.
+    KeepPermits,
+    /// One answer in fifty waits for the next ping.
+    LoseWakeups,
+    /// One publication in fifty waits for the next.
+    LoseNews,
+    /// A subscription is confirmed before it is made.
+    ConfirmEarly,
+    /// The server's queue of a subscriber is bounded in messages alone.
+    IgnoreBytes,
+    /// Every denial of a subscription is queued, however many there are.
+    QueueDenials,
+    /// An error of accept ends the listener.
+    EndOnError,
+    /// Whatever is at the path in the end is removed.
+    RemoveForeign,
+    /// Peers that are cut are not counted.
+    ForgetRefused,
+    /// A server ends with one of its parts.
+    OwnGuard,
 }
 
 /// Every mutant of the toy, and the requirements that it has to fail.
@@ -57,4 +107,29 @@ pub const WIRE_FAULTS: &[(WireFault, &[&str])] = &[
     (WireFault::NeverUnlink, &["BUS-003"]),
     (WireFault::AlwaysUnlink, &["BUS-004", "BUS-005"]),
     (WireFault::LeaveSocket, &["BUS-006"]),
+    (WireFault::DepartTwice, &["CON-030"]),
+    (WireFault::DepartOnFin, &["CON-030"]),
+    (WireFault::DeparturesStay, &["CON-031"]),
+    (WireFault::DepartStrangers, &["CON-032"]),
+    (WireFault::KeepDepartures, &["CON-033"]),
+    (WireFault::AdmitAll, &["LIM-015"]),
+    (WireFault::StayTight, &["LIM-015"]),
+    (WireFault::NeverTooLate, &["LIM-016"]),
+    (WireFault::CutAdmitted, &["LIM-016"]),
+    (WireFault::AnyPartial, &["LIM-017"]),
+    (WireFault::TakeLarge, &["LIM-018"]),
+    (WireFault::MessagesAreLife, &["CON-034"]),
+    (WireFault::RefusedStays, &["CON-035"]),
+    (WireFault::DialForEver, &["CON-035"]),
+    (WireFault::NoBackoff, &["CON-036"]),
+    (WireFault::KeepPermits, &["CON-016"]),
+    (WireFault::LoseWakeups, &["REQ-014"]),
+    (WireFault::LoseNews, &["PUB-019"]),
+    (WireFault::ConfirmEarly, &["PUB-001"]),
+    (WireFault::IgnoreBytes, &["LIM-014"]),
+    (WireFault::QueueDenials, &["SEC-011"]),
+    (WireFault::EndOnError, &["SEC-012"]),
+    (WireFault::RemoveForeign, &["BUS-006"]),
+    (WireFault::ForgetRefused, &["OBS-010"]),
+    (WireFault::OwnGuard, &["SHU-014"]),
 ];

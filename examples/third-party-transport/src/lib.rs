@@ -1,39 +1,32 @@
 //! A transport for Saline over WebSocket, written outside of its workspace: scheme `ws`.
 //!
-//! It is the example that `docs/writing-a-transport.md` follows: everything that the contract asks
-//! of a backend, in the plainest form. One WebSocket a client carries requests, replies and
-//! publications; each is one binary message.
+//! `docs/writing-a-transport.md` follows it. The engine (`saline-engine`) holds everything above a
+//! connection: requests, subscriptions, reconnecting, the end. Here is the connection:
 //!
 //! | file | holds |
 //! |---|---|
 //! | `lib.rs` | the transport: what it can do, and where both sides begin |
 //! | `options.rs` | what can be configured |
-//! | `frame.rs` | what is in a binary message |
-//! | `link.rs` | a WebSocket, how it is dialled, and when it counts as dead |
-//! | `server.rs` | what listens, whom it takes, how requests are handed out |
-//! | `connection.rs` | one connection on the serving side: reading and writing |
-//! | `publisher.rs` | who is connected and who takes what |
-//! | `client.rs` | the client, and the task that keeps its link up |
-//! | `line.rs` | the requests of a client and their outcomes |
-//! | `subscriber.rs` | the subscriptions of a client |
+//! | `dial.rs` | connecting |
+//! | `listen.rs` | binding, accepting, and the upgrade from HTTP |
+//! | `pipe.rs` | a WebSocket as a pipe of bytes |
+//! | `http_head.rs` | the head of the upgrade, which may come in many pieces |
 
-mod client;
-mod connection;
-mod frame;
-mod line;
-mod link;
+mod dial;
+mod http_head;
+mod listen;
 mod options;
-mod publisher;
-mod server;
-mod subscriber;
+mod pipe;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use saline_protocol::transport::{
     Capabilities, Client, Context, Endpoint, OptionSpec, Registry, Result, ServeAt, Server,
     Transport,
 };
+
+use dial::WebSocketDialer;
 
 /// The WebSocket transport, scheme `ws`.
 ///
@@ -61,7 +54,7 @@ use saline_protocol::transport::{
 pub struct WebSocket;
 
 impl WebSocket {
-    /// The transport.
+    /// Returns the transport.
     #[must_use]
     pub const fn new() -> Self {
         Self
@@ -75,8 +68,11 @@ impl Transport for WebSocket {
     }
 
     fn capabilities(&self) -> Capabilities {
-        // No local endpoints, no TLS, publications where requests go: what is not said is not there.
-        Capabilities::new(1 << 30).with_exact_drops()
+        // The engine keeps the last three. Local endpoints and TLS are the connection's: not declared.
+        Capabilities::new(1 << 30)
+            .with_exact_drops()
+            .with_admission()
+            .with_departures()
     }
 
     fn options(&self) -> &'static [OptionSpec] {
@@ -84,15 +80,17 @@ impl Transport for WebSocket {
     }
 
     async fn serve(&self, at: ServeAt, context: Context) -> Result<Server> {
-        server::serve(&at.requests, context).await
+        let (listeners, bound) = listen::bind(&at.requests).await?;
+        Ok(saline_engine::serve(listeners, bound, None, context))
     }
 
     async fn connect(&self, endpoint: &Endpoint, context: Context) -> Result<Arc<dyn Client>> {
-        client::connect(endpoint, context).await
+        let path = options::path(endpoint);
+        saline_engine::connect(WebSocketDialer { path }, endpoint, context).await
     }
 }
 
-/// The built-in transports and this one: what the three mains of this crate are given.
+/// Returns the built-in transports and this one: what the three mains of this crate are given.
 ///
 /// ```
 /// assert_eq!(saline_websocket::registry().get("ws").unwrap().scheme(), "ws");
@@ -100,10 +98,4 @@ impl Transport for WebSocket {
 #[must_use]
 pub fn registry() -> Registry {
     saline_transports::registry().with(WebSocket::new())
-}
-
-/// Locks `mutex`. Every state in this crate is consistent after each statement, so a panic elsewhere
-/// does not spoil it.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,8 +1,6 @@
-//! What can be set for this backend.
+//! What can be set for this transport in the configuration.
 
-use saline_protocol::transport::{
-    Address, Endpoint, Error, ErrorKind, HostPort, OptionKind, OptionSpec, OptionValue, Result,
-};
+use saline_protocol::transport::{Address, Endpoint, OptionKind, OptionSpec, OptionValue};
 
 /// The options of the section `ws`.
 pub(crate) const SPECS: &[OptionSpec] = &[OptionSpec {
@@ -12,7 +10,7 @@ pub(crate) const SPECS: &[OptionSpec] = &[OptionSpec {
     help: "the path of the HTTP request that opens a WebSocket, for a proxy in front (/saline)",
 }];
 
-/// The path that both sides agree on.
+/// Returns the path that both sides agree on.
 pub(crate) fn path(endpoint: &Endpoint) -> String {
     if let Address::Network {
         path: Some(path), ..
@@ -23,19 +21,5 @@ pub(crate) fn path(endpoint: &Endpoint) -> String {
     match endpoint.options.get("path") {
         Some(OptionValue::Text(path)) => path.clone(),
         _ => "/saline".to_owned(),
-    }
-}
-
-/// The addresses of an endpoint.
-///
-/// # Errors
-/// `Config` when it has none.
-pub(crate) fn addresses(endpoint: &Endpoint) -> Result<&[HostPort]> {
-    match &endpoint.address {
-        Address::Network { addresses, .. } if !addresses.is_empty() => Ok(addresses),
-        _ => Err(Error::new(
-            ErrorKind::Config,
-            format!("{endpoint} has no host and port, which a WebSocket needs"),
-        )),
     }
 }

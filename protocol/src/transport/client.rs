@@ -38,7 +38,8 @@ pub trait Client: Send + Sync + fmt::Debug {
     /// - `TooLarge`: the payload is above [`max_message`](super::Limits::max_message); nothing was sent.
     /// - `Closed`: this client has been shut down, or its context was cancelled.
     ///
-    /// A deadline that has passed already is `Unreachable` or `TimedOut`, at once. What is within this
+    /// A reply above this side's `max_message` never reaches the caller: the request ends with an error
+    /// (`LIM-018`). A deadline that has passed already is `Unreachable` or `TimedOut`, at once. What is within this
     /// side's `max_message` and above the server's does not run; which of the errors it ends with is
     /// left to the backend, and the requests after it work (`LIM-006`).
     ///

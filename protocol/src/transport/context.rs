@@ -50,7 +50,7 @@ pub struct Context {
     /// Reads and awaits time.
     pub clock: Clock,
     /// Paces attempts that failed. A fresh copy is taken whenever a link is lost, so that the first
-    /// wait is short again.
+    /// wait is short again; a socket that connects and does not become a link resets nothing (`CON-036`).
     pub backoff: Backoff,
     /// Where the backend counts what it alone sees: see [`Metric`].
     pub metrics: Arc<dyn MetricsSink>,

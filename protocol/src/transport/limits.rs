@@ -82,12 +82,13 @@ pub struct Limits {
     /// Connections that one server holds at once; it takes no other until one has gone (`LIM-011`).
     /// 16,384.
     pub connections: usize,
-    /// Topics that one connection may be subscribed to, all of its subscribers together (`LIM-008`).
+    /// Topics that one connection may be subscribed to, all of its subscribers together (`LIM-008`); the
+    /// server refuses a subscription above it, and does not cut the connection (`CON-035`).
     /// 1,024.
     pub subscriptions_per_connection: usize,
     /// What a server allows a peer before it is admitted, on backends that declare
-    /// [`admission`](super::Capabilities::admission). `None` admits every peer as it connects, which
-    /// is right where nothing above tells who is admitted. `None`.
+    /// [`admission`](super::Capabilities::admission). `None` sets no limits of
+    /// its own, which is right where nothing above tells who is admitted. `None`.
     pub admission: Option<AdmissionLimits>,
 }
 

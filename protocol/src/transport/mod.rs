@@ -8,8 +8,8 @@
 //!
 //! Everything is object-safe, because the configuration chooses the backend at run time.
 //!
-//! `docs/writing-a-transport.md` is the guide to keeping this contract, `transports/template` a
-//! skeleton to copy, and `saline-inproc` the shortest backend that keeps all of it.
+//! `docs/writing-a-transport.md` is the guide to keeping this contract, `transports/template` has
+//! two skeletons to copy, for a connection and for a messaging system.
 //!
 //! # The roles
 //!
@@ -59,10 +59,10 @@
 //! | subscribed means subscribed, filters, order, no duplicates | [`Client::subscribe`], [`Subscriber`], [`TopicFilter`] | `PUB`, `CON-007` |
 //! | a slow subscriber loses alone, and is told | [`Publisher`], [`Delivery::Lagged`] | `PUB-007` to `PUB-010` |
 //! | every size and number is bounded | [`Limits`], [`Requests`] | `LIM`, `SEC-006` |
-//! | reconnecting, one event for each change | [`Client`], [`Delivery`] | `CON-003` to `CON-007`, `CON-019` to `CON-021` |
+//! | reconnecting, one event for each change | [`Client`], [`Delivery`] | `CON-003` to `CON-007`, `CON-019` to `CON-021`, `CON-035`, `CON-036` |
 //! | a silent peer is noticed | [`Limits::ping_interval`] | `CON-020`, `CON-026`, `CON-027` |
 //! | what was bound, port 0 | [`Server::bound`], [`HostPort`] | `CON-009` to `CON-014` |
-//! | who has gone is told | [`Departures`] | `CON-030` to `CON-032` |
+//! | who has gone is told | [`Departures`] | `CON-030` to `CON-033` |
 //! | tight bounds until a session stands | [`AdmissionLimits`], [`ServerControl::admitted`] | `LIM-015` to `LIM-017` |
 //! | hostile peers cost their own connection | [`Requests`], [`Limits::handshake_timeout`] | `SEC` |
 //! | any future may be dropped | every *Cancel safety* | `CAN` |

@@ -29,7 +29,7 @@ pub trait Publisher: Send + Sync + fmt::Debug {
     /// When the future is dropped the message was taken or it was not; never a part of it (`CAN-008`).
     async fn publish(&self, topic: &Topic, payload: Bytes) -> Result<()>;
 
-    /// How many subscriptions there are that take `topic`: with a new one as soon as its `subscribe`
+    /// How many subscriptions there are that take `topic`, each subscriber of a client for itself: with a new one as soon as its `subscribe`
     /// has returned, without one soon after it was dropped or its client has gone, without a FIN too
     /// (`PUB-011`, `CON-026`).
     fn subscriptions(&self, topic: &Topic) -> usize;

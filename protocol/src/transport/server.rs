@@ -23,7 +23,8 @@ pub struct ServeAt {
 /// A running server. Its parts are owned apart, because the rooms that use them are. Dropping all of
 /// them without a [`shutdown`](ServerControl::shutdown) ends the server as well, without waiting
 /// (`SHU-014`). Dropping the requests alone leaves the publisher working; what is asked then ends
-/// with `NoReply` or at its deadline (`REQ-012`).
+/// with `NoReply` or at its deadline (`REQ-012`): its parts share one guard, and each works without the
+/// others.
 ///
 /// ```
 /// use saline_protocol::transport::{Context, Result, ServeAt, Transport};
@@ -261,10 +262,12 @@ pub enum Departure {
 ///   [`ping_interval`](super::Limits::ping_interval)s of silence else (`CON-030`).
 /// - A peer that was never admitted is not told: strangers cannot fill the stream (`CON-032`).
 /// - The stream holds at most [`Limits::connections`](super::Limits::connections) departures that
-///   nobody has read; those above are counted in one [`Departure::Missed`].
+///   nobody has read; those above are counted in one [`Departure::Missed`] (`CON-033`).
 #[async_trait]
 pub trait Departures: Send + fmt::Debug {
-    /// The next departure; `None` once the server has been shut down or its context was cancelled.
+    /// The next departure; `None` once the server has been shut down or its context was cancelled, and
+    /// for ever after (`CON-031`). Whether the peers that a shutdown cuts are told before is left to the
+    /// backend.
     ///
     /// # Cancel safety
     /// No departure is lost when the future is dropped.

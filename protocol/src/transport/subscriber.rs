@@ -74,7 +74,9 @@ pub enum Delivery {
 #[async_trait]
 pub trait Subscriber: Send + fmt::Debug {
     /// What comes next; `None` once the client has been shut down or dropped, or its context was
-    /// cancelled, and for ever after. What is still queued then may be read before it.
+    /// cancelled, and for ever after; also after [`Disconnected`](Delivery::Disconnected) when a server
+    /// that came back refuses this subscription, while the client stays connected (`CON-035`). What is
+    /// still queued then may be read before it.
     ///
     /// # Cancel safety
     /// Nothing is lost when the future is dropped (`CAN-002`).

@@ -6,7 +6,7 @@
 //! queues, keepalive, reconnecting and an orderly end.
 //!
 //! A backend over a messaging system implements the contract itself, and takes single parts:
-//! [`Lifetime`], [`delivery_queue()`], [`PendingRequests`], [`IdleTimer`].
+//! [`Lifetime`], [`delivery_queue()`], [`departure_queue()`], [`ClientRequests`], [`IdleTimer`].
 //!
 //! | module | holds |
 //! |---|---|
@@ -19,6 +19,7 @@
 mod alarm;
 mod client;
 mod delivery_queue;
+mod departure_queue;
 mod lifetime;
 pub mod net;
 mod pipe;
@@ -30,12 +31,13 @@ mod wire;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-pub use client::connect;
+pub use client::{ClientRequests, connect};
 pub use delivery_queue::{DeliveryReceiver, DeliverySender, delivery_queue};
+pub use departure_queue::{DepartureReceiver, DepartureSender, departure_queue};
 pub use lifetime::Lifetime;
 pub use pipe::{Dialer, Incoming, Listener, Pipe, ReadPipe, SignsOfLife, Source, WritePipe};
 pub use server::serve;
-pub use state::{IdleTimer, Keepalive, PendingRequests, PingTimer, SubmitResult};
+pub use state::{IdleTimer, Keepalive, PendingRequests, PingTimer, SubmitResult, Unsent};
 pub use stream_pipe::StreamPipe;
 
 /// How long after the deadline of a shutdown tasks may still take to notice it.

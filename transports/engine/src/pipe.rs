@@ -149,7 +149,8 @@ pub trait ReadPipe: Send + Unpin + 'static {
     /// that the peer has finished.
     ///
     /// # Errors
-    /// The system's, when the connection broke.
+    /// `InvalidData` when the peer broke a rule of the connection: it is counted as refused. Any other
+    /// error is a connection that broke.
     fn poll_read(&mut self, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>>;
 }
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use saline_protocol::transport::{Address, Endpoint, Error, ErrorKind, HostPort, Result};
 
-use crate::link::places;
+use crate::connection::candidates;
 use crate::options::backlog;
 use crate::socket::Socket;
 
@@ -39,25 +39,25 @@ pub(crate) async fn bind(
     };
     let mut bound = Vec::new();
     let mut file = None;
-    for place in places(endpoint).await? {
+    for candidate in candidates(endpoint).await? {
         if let Address::Local(path) = &endpoint.address {
             refuse_a_living_socket(path, endpoint).await?;
             let backlog = backlog(&endpoint.options);
             let (listener, bound_path) = listen_alone(path, backlog).map_err(refused)?;
             file = bound_path;
-            let at = socket.bind_to(listener, &place.endpoint);
+            let at = socket.bind_to(listener, &candidate.endpoint);
             bound.push(at.map_err(refused)?);
             continue;
         }
         socket
             .options()
-            .set_ipv6(place.ipv6)
+            .set_ipv6(candidate.ipv6)
             .map_err(set_up_failed)?;
-        bound.push(socket.bind(&place.endpoint).map_err(refused)?);
+        bound.push(socket.bind(&candidate.endpoint).map_err(refused)?);
     }
     let mut at = endpoint.clone();
     if let Address::Network { addresses, .. } = &mut at.address {
-        // A name stays a name; several places of one name share its port only if it was given.
+        // A name stays a name; several addresses of one name share its port only if it was given.
         if addresses.len() == bound.len() {
             for (address, bound) in addresses.iter_mut().zip(&bound) {
                 if let Some(port) = bound.rsplit(':').next().and_then(|port| port.parse().ok()) {

@@ -6,19 +6,19 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use saline_engine::Lifetime;
+use saline_engine::{ClientRequests, Lifetime};
 use saline_protocol::transport::{
     Client, Context, Endpoint, Error, ErrorKind, Instant, Metric, Result, Subscriber, TopicFilter,
-    no_reply,
 };
+use tokio::sync::Semaphore;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::GRACE;
+use crate::connection::{Connection, ReconnectPolicy, candidates};
 use crate::frame::{Frame, REQUEST_HEADER};
-use crate::line::Line;
-use crate::link::{ASK, DEAD, LOOKS, Link, Pace, places};
+use crate::joined_requests;
+use crate::liveness::Verdict;
 use crate::native;
-use crate::packet::{self, Packet};
 use crate::socket::{BATCH, MUCH, Sent, Shared, Socket};
 use crate::subscriber;
 
@@ -26,13 +26,19 @@ use crate::subscriber;
 /// behind these waits in our own queue, which a caller that has gone can leave.
 const SEND_QUEUE: i32 = 64;
 
+/// The requests of one client. What its task takes is with libzmq, and so sent, or put back before
+/// anybody else sees it.
+type Requests = ClientRequests<()>;
+
 /// A client of one server.
 #[derive(Debug)]
 pub(crate) struct ZmqClient {
-    line: Arc<Line>,
+    requests: Arc<Requests>,
     shared: Arc<Shared>,
     context: Context,
     lifetime: Arc<Lifetime>,
+    /// Topics that may still be subscribed to.
+    topics: Arc<Semaphore>,
     _alive: DropGuard,
 }
 
@@ -42,24 +48,32 @@ pub(crate) async fn connect(
     endpoint: &Endpoint,
     context: Context,
 ) -> Result<Arc<dyn Client>> {
-    let mut keeper = Keeper {
-        line: Arc::new(Line::default()),
+    let mut task = ClientTask {
+        requests: Arc::default(),
         shared: Arc::clone(&shared),
         endpoint: endpoint.clone(),
-        pace: Pace::new(&context),
+        reconnect: ReconnectPolicy::new(&context),
         context: context.clone(),
         stop: CancellationToken::new(),
     };
-    let link = tokio::select! {
+    let connection = tokio::select! {
         () = context.cancel.cancelled() => return Err(Error::closed()),
-        link = keeper.dial() => link?,
+        connection = task.dial() => connection?,
     };
-    let line = Arc::clone(&keeper.line);
+    let requests = Arc::clone(&task.requests);
     let lifetime = Lifetime::new(context.clone(), GRACE);
-    keeper.stop = lifetime.stop.clone();
-    lifetime.spawn(keeper.run(link));
+    task.stop = lifetime.stop.clone();
+    lifetime.spawn(task.run(connection));
+    let (pending, stop) = (Arc::clone(&requests), lifetime.stop.clone());
+    lifetime.spawn(async move {
+        tokio::select! {
+            () = stop.cancelled() => {}
+            () = pending.watch_deadlines(context.clock) => {}
+        }
+    });
     Ok(Arc::new(ZmqClient {
-        line,
+        topics: Arc::new(Semaphore::new(context.limits.subscriptions_per_connection)),
+        requests,
         shared,
         context,
         _alive: lifetime.cut.clone().drop_guard(),
@@ -70,14 +84,7 @@ pub(crate) async fn connect(
 #[async_trait]
 impl Client for ZmqClient {
     async fn request(&self, payload: Bytes, deadline: Instant) -> Result<Bytes> {
-        let (entry, reply) = self.line.ask(payload)?;
-        match self.context.clock.deadline(deadline, reply).await {
-            Ok(outcome) => {
-                entry.settled();
-                outcome.unwrap_or_else(|_| Err(Error::closed()))
-            }
-            Err(_) => Err(entry.overdue()),
-        }
+        self.requests.ask(payload, deadline).await
     }
 
     async fn subscribe(
@@ -95,10 +102,22 @@ impl Client for ZmqClient {
         if self.lifetime.stop.is_cancelled() {
             return Err(Error::closed());
         }
+        let count = u32::try_from(topics.len()).unwrap_or(u32::MAX);
+        let held = Arc::clone(&self.topics).try_acquire_many_owned(count);
+        let Ok(held) = held else {
+            return Err(Error::new(
+                ErrorKind::Config,
+                format!(
+                    "{count} topics more than this client holds are above its limit of {}",
+                    self.context.limits.subscriptions_per_connection
+                ),
+            ));
+        };
         let subscribing = subscriber::subscribe(
             &self.shared,
             at,
             topics,
+            held,
             deadline,
             &self.context,
             &self.lifetime,
@@ -111,60 +130,60 @@ impl Client for ZmqClient {
     }
 
     async fn shutdown(&self, deadline: Duration) -> Result<()> {
-        self.line.close();
+        self.requests.close();
         self.lifetime.shutdown(deadline).await
     }
 }
 
 impl Drop for ZmqClient {
     fn drop(&mut self) {
-        self.line.close();
+        self.requests.close();
     }
 }
 
 /// The task that owns the socket and replaces it.
-struct Keeper {
-    line: Arc<Line>,
+struct ClientTask {
+    requests: Arc<Requests>,
     shared: Arc<Shared>,
     endpoint: Endpoint,
     context: Context,
-    pace: Pace,
+    reconnect: ReconnectPolicy,
     stop: CancellationToken,
 }
 
-impl Drop for Keeper {
+impl Drop for ClientTask {
     fn drop(&mut self) {
         // However the task ends, nobody waits for it.
-        self.line.close();
+        self.requests.close();
     }
 }
 
-impl Keeper {
-    async fn run(mut self, mut link: Link) {
+impl ClientTask {
+    async fn run(mut self, mut connection: Connection) {
         let stop = self.stop.clone();
         loop {
-            self.serve(&mut link).await;
+            self.serve(&mut connection).await;
             self.context.count(Metric::Disconnected);
             if stop.is_cancelled() {
-                break link.close().await;
+                break connection.close().await;
             }
-            self.line.lose_sent();
-            tracing::debug!(endpoint = %self.endpoint, "the link for requests broke");
+            self.requests.disconnected();
+            tracing::debug!(endpoint = %self.endpoint, "the connection for requests broke");
             // libzmq is done with the old socket before there is a new one.
-            drop(link);
-            link = tokio::select! {
+            drop(connection);
+            connection = tokio::select! {
                 () = stop.cancelled() => break,
-                link = self.redial() => link,
+                connection = self.redial() => connection,
             };
-            tracing::debug!(endpoint = %self.endpoint, "the link for requests stands again");
+            tracing::debug!(endpoint = %self.endpoint, "the connection for requests stands again");
         }
     }
 
-    async fn redial(&mut self) -> Link {
+    async fn redial(&mut self) -> Connection {
         loop {
-            self.pace.pause().await;
+            self.reconnect.pause().await;
             match self.dial().await {
-                Ok(link) => return link,
+                Ok(connection) => return connection,
                 Err(error) => {
                     tracing::debug!(endpoint = %self.endpoint, %error, "could not connect");
                 }
@@ -173,7 +192,7 @@ impl Keeper {
     }
 
     /// Tries every address once.
-    async fn dial(&mut self) -> Result<Link> {
+    async fn dial(&mut self) -> Result<Connection> {
         let clock = self.context.clock;
         let until = clock.after(self.context.limits.connect_timeout);
         let unreachable = || {
@@ -182,28 +201,28 @@ impl Keeper {
                 format!("{}: no answer in time", self.endpoint),
             )
         };
-        let found = clock.deadline(until, places(&self.endpoint)).await;
+        let found = clock.deadline(until, candidates(&self.endpoint)).await;
         let found = found.map_err(|_| unreachable())??;
         let mut last = None;
-        for (index, place) in found.iter().enumerate() {
-            let deadline = self.pace.attempt_deadline(until, found.len() - index);
+        for (index, candidate) in found.iter().enumerate() {
+            let deadline = self.reconnect.attempt_deadline(until, found.len() - index);
             let tune = |socket: &mut Socket| {
                 socket.options().set_sndhwm(SEND_QUEUE)?;
                 Ok(())
             };
-            let opened = Link::open(
+            let opened = Connection::open(
                 &self.shared,
                 &self.context,
-                place,
+                candidate,
                 zmq::DEALER,
                 deadline,
                 tune,
             );
             let greeted = async { greet(opened.await?).await };
             match clock.deadline(deadline, greeted).await {
-                Ok(Ok(link)) => {
-                    self.pace.connected();
-                    return Ok(link);
+                Ok(Ok(connection)) => {
+                    self.reconnect.connected();
+                    return Ok(connection);
                 }
                 Ok(Err(error)) => last = Some(error),
                 Err(_) => last = Some(unreachable()),
@@ -212,21 +231,19 @@ impl Keeper {
         Err(last.unwrap_or_else(unreachable))
     }
 
-    /// Carries requests and replies until the link breaks or the client is shut down.
-    async fn serve(&mut self, link: &mut Link) {
-        let look = self.context.limits.ping_interval / LOOKS;
-        let mut look = self.context.clock.interval(look);
+    /// Carries requests and replies until the connection breaks or the client is shut down.
+    async fn serve(&mut self, connection: &mut Connection) {
         let mut outcomes = Vec::new();
-        let mut unsent = VecDeque::new();
+        let mut sending = Sending::default();
         loop {
-            let received = self.receive(link, &mut outcomes);
-            // Before anything is sent: what goes into a broken link counts as sent.
-            if link.is_broken() {
+            let received = self.receive(connection, &mut outcomes);
+            // Before anything is sent: what goes into a broken connection counts as sent.
+            if connection.is_broken() {
                 // What came in before the end still counts.
-                while self.receive(link, &mut outcomes) > 0 {}
+                while self.receive(connection, &mut outcomes) > 0 {}
                 return;
             }
-            let (sent, full) = self.send(link, &mut unsent);
+            let (sent, full) = self.send(connection, &mut sending);
             if received + sent >= MUCH {
                 tokio::task::yield_now().await;
             }
@@ -235,23 +252,25 @@ impl Keeper {
                 tokio::task::consume_budget().await;
                 continue;
             }
-            if full && !link.watched.socket.idle(true) {
+            if full && !connection.monitored.socket.idle(true) {
                 continue;
             }
+            let look_due = connection.look_due();
             tokio::select! {
                 () = self.stop.cancelled() => return,
-                () = link.ready() => {}
-                () = self.line.wake.notified(), if !full => {}
-                _ = look.tick() => {
-                    // What waits to be read was said in time.
-                    self.receive(link, &mut outcomes);
-                    let silent = link.look();
-                    if silent >= DEAD {
-                        tracing::debug!(endpoint = %self.endpoint, "the server is silent");
-                        return;
-                    }
-                    if silent >= ASK {
-                        link.watched.socket.send(None, Frame::Ping.encode(&[]));
+                () = connection.ready() => {}
+                () = self.requests.woken(), if !full => {}
+                () = self.context.clock.until(look_due) => {
+                    self.receive(connection, &mut outcomes);
+                    match connection.look() {
+                        Verdict::Alive => {}
+                        Verdict::Ask => {
+                            connection.monitored.socket.send(None, Frame::Ping.encode(&[]));
+                        }
+                        Verdict::Dead => {
+                            tracing::debug!(endpoint = %self.endpoint, "the server is silent");
+                            return;
+                        }
                     }
                 }
             }
@@ -259,24 +278,34 @@ impl Keeper {
     }
 
     /// Takes a batch of what came in; returns how much, each of what was joined.
-    fn receive(&self, link: &mut Link, outcomes: &mut Vec<(u64, Result<Bytes>)>) -> usize {
+    fn receive(
+        &self,
+        connection: &mut Connection,
+        outcomes: &mut Vec<(u64, Option<Bytes>)>,
+    ) -> usize {
         let mut count = 0;
         while count < BATCH
-            && let Some(message) = link.watched.socket.receive()
+            && let Some(message) = connection.monitored.socket.receive()
         {
             count += 1;
             if message.get_more() {
-                link.watched.socket.skip_rest(message);
+                connection.monitored.socket.skip_rest(message);
                 self.context.count(Metric::PeersRefused);
                 continue;
             }
             match Frame::decode(&message) {
                 Some(Frame::Reply(id)) => {
                     let payload = native::into_bytes(message, REQUEST_HEADER);
-                    outcomes.push((id, Ok(payload)));
+                    self.reply(id, payload, outcomes);
+                }
+                Some(Frame::Ping) => {
+                    connection
+                        .monitored
+                        .socket
+                        .send(None, Frame::Pong.encode(&[]));
                 }
                 Some(frame) => self.note(frame, &Bytes::new(), outcomes),
-                None => match packet::split(&message) {
+                None => match joined_requests::split(&message) {
                     Some(frames) => {
                         let whole = native::into_bytes(message, 0);
                         for frame in frames {
@@ -292,74 +321,92 @@ impl Keeper {
             }
         }
         if count > 0 {
-            link.heard();
+            connection.heard();
         }
         count += outcomes.len();
-        if !outcomes.is_empty() {
-            self.line.settle(outcomes);
-        }
+        self.requests.settle(outcomes);
         count
     }
 
-    /// Takes note of one frame; `bytes` are all of it where it may have a payload.
-    fn note(&self, frame: Frame, bytes: &Bytes, outcomes: &mut Vec<(u64, Result<Bytes>)>) {
-        match frame {
-            Frame::Reply(id) => {
-                outcomes.push((id, Ok(bytes.slice(REQUEST_HEADER..))));
+    /// Takes a reply, unless it is above the limit of this side: libzmq bounds frames, headers among
+    /// them.
+    fn reply(&self, id: u64, payload: Bytes, outcomes: &mut Vec<(u64, Option<Bytes>)>) {
+        let most = self.context.limits.max_message;
+        match payload.len() <= most {
+            true => outcomes.push((id, Some(payload))),
+            false => {
+                let error = Error::too_large("a reply", payload.len(), most);
+                self.requests.fail(id, error);
             }
-            Frame::NoReply(id) => outcomes.push((id, Err(no_reply()))),
+        }
+    }
+
+    /// Takes note of one frame; `bytes` are all of it where it may have a payload.
+    fn note(&self, frame: Frame, bytes: &Bytes, outcomes: &mut Vec<(u64, Option<Bytes>)>) {
+        match frame {
+            Frame::Reply(id) => self.reply(id, bytes.slice(REQUEST_HEADER..), outcomes),
+            Frame::NoReply(id) => outcomes.push((id, None)),
             Frame::Pong | Frame::Welcome => {}
             _ => self.context.count(Metric::PeersRefused),
         }
     }
 
     /// Sends a batch of what waits; returns how much, and whether more waits for room.
-    fn send(&self, link: &mut Link, unsent: &mut VecDeque<(u64, Packet)>) -> (usize, bool) {
-        self.line.take(BATCH, unsent);
+    fn send(&self, connection: &mut Connection, sending: &mut Sending) -> (usize, bool) {
+        let Sending { unsent, encoded } = sending;
+        self.requests.take(BATCH, unsent);
         let mut count = 0;
-        while let Some((id, first)) = unsent.pop_front() {
-            let joined = packet::together(
-                std::iter::once(&first).chain(unsent.iter().map(|(_, packet)| packet)),
-            );
-            let others = joined - 1;
-            let sent = if others > 0 {
-                let packets = unsent.iter().take(others).map(|(_, packet)| packet);
-                let message = packet::join(std::iter::once(&first).chain(packets));
-                match link.watched.socket.send(None, message) {
-                    // Joined anew when there is room: some of them may have been given up by then.
-                    Sent::Full(_) => Err(first),
-                    _ => Ok(()),
-                }
+        while let Some((id, payload)) = unsent.front() {
+            let joined = joined_requests::together(unsent.iter().map(|(_, payload)| payload));
+            let message = if joined > 1 {
+                let frames = unsent.iter().take(joined);
+                joined_requests::join(frames.map(|(id, payload)| (Frame::Request(*id), payload)))
             } else {
-                match link.watched.socket.send(None, first.into_message()) {
-                    Sent::Full(message) => Err(Packet::Whole(message)),
-                    _ => Ok(()),
-                }
+                let ready = encoded.take().filter(|(of, _)| of == id);
+                ready.map_or_else(
+                    || Frame::Request(*id).encode(payload),
+                    |(_, message)| message,
+                )
             };
-            if let Err(first) = sent {
-                unsent.push_front((id, first));
-                self.line.put_back(unsent);
-                return (count, self.line.is_waiting());
+            if let Sent::Full(message) = connection.monitored.socket.send(None, message) {
+                // Those that are joined are joined anew when there is room: some of them may have
+                // been given up by then.
+                *encoded = (joined == 1).then_some((*id, message));
+                self.requests.put_back(unsent);
+                return (count, true);
             }
-            unsent.drain(..others);
+            unsent.drain(..joined);
             count += joined;
         }
         (count, false)
     }
 }
 
+/// What a client's task keeps between two attempts to send.
+#[derive(Debug, Default)]
+struct Sending {
+    /// Requests that were taken; empty between two attempts, kept for its memory.
+    unsent: VecDeque<(u64, Bytes)>,
+    /// The message of the first request for which there was no room, so that a large one is copied
+    /// once. The request itself was put back.
+    encoded: Option<(u64, zmq::Message)>,
+}
+
 /// Asks whether it is one of our servers that answers.
-async fn greet(mut link: Link) -> Result<Link> {
+async fn greet(mut connection: Connection) -> Result<Connection> {
     let unreachable = |why| Error::new(ErrorKind::Unreachable, why);
-    link.watched.socket.send(None, Frame::Hello.encode(&[]));
+    connection
+        .monitored
+        .socket
+        .send(None, Frame::Hello.encode(&[]));
     loop {
-        while let Some(message) = link.watched.socket.receive() {
+        while let Some(message) = connection.monitored.socket.receive() {
             let frame = Frame::decode(&message);
-            link.watched.socket.skip_rest(message);
+            connection.monitored.socket.skip_rest(message);
             match frame {
                 Some(Frame::Welcome) => {
-                    link.heard();
-                    return Ok(link);
+                    connection.heard();
+                    return Ok(connection);
                 }
                 Some(Frame::Full) => {
                     return Err(unreachable(
@@ -369,11 +416,11 @@ async fn greet(mut link: Link) -> Result<Link> {
                 _ => {}
             }
         }
-        if link.is_broken() {
+        if connection.is_broken() {
             return Err(unreachable(
                 "the connection broke before the server answered",
             ));
         }
-        link.ready().await;
+        connection.ready().await;
     }
 }

@@ -5,14 +5,14 @@ use std::ops::Range;
 
 use saline_protocol::transport::{Topic, TopicFilter};
 
+use crate::joined_publications;
 use crate::published::{self, Published};
-use crate::series;
 
 /// One filter, and the number that comes next.
 #[derive(Debug)]
 pub(crate) struct Filter {
     bit: u8,
-    /// `None` until the publisher has confirmed it on the link that stands.
+    /// `None` until the publisher has confirmed it on the connection that stands.
     pub(crate) next: Option<u64>,
 }
 
@@ -91,7 +91,7 @@ impl Filters {
                 series,
             }) => {
                 let payloads = match series {
-                    true => series::split(bytes, payload).map(Payloads::Several),
+                    true => joined_publications::split(bytes, payload).map(Payloads::Several),
                     false => Some(Payloads::One(payload)),
                 };
                 let Some(payloads) = payloads else {
@@ -161,7 +161,7 @@ pub(crate) enum Meaning {
     Nothing,
     /// It is not one of our frames.
     Foreign,
-    /// The link cannot be trusted any more: everything must be confirmed anew.
+    /// The connection cannot be trusted any more: everything must be confirmed anew.
     Broken,
 }
 

@@ -1,16 +1,16 @@
-//! The bytes on the request link: one ZeroMQ frame a message, `version, kind, body`. Those on the
-//! publication link are in `published.rs`.
+//! The bytes on the request connection: one ZeroMQ frame a message, `version, kind, body`. Those on the
+//! publication connection are in `published.rs`.
 
 use std::ops::{Deref, Range};
 
 /// The version of everything below.
 pub(crate) const VERSION: u8 = 1;
-/// The most bytes that come before a payload, on either link.
+/// The most bytes that come before a payload, on either connection.
 pub(crate) const MAX_HEADER: usize = saline_protocol::transport::MAX_BYTES + 2 + 2 + 8 + 2 + 9 * 8;
 /// Bytes before the payload of a request or a reply.
 pub(crate) const REQUEST_HEADER: usize = 10;
 
-/// A frame on the request link.
+/// A frame on the request connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Frame {
     /// A client's first frame.
@@ -25,9 +25,9 @@ pub(crate) enum Frame {
     Reply(u64),
     /// The handler dropped the request of that number.
     NoReply(u64),
-    /// A client asks whether the server is alive.
+    /// An end that has heard nothing for a while asks whether the other one is alive.
     Ping,
-    /// It is.
+    /// The answer to [`Ping`](Self::Ping). A server also sends it unasked, to find out who has gone.
     Pong,
 }
 

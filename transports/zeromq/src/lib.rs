@@ -2,27 +2,45 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `server.rs`, `bind.rs` | what starts and ends a server; binding |
-//! | `desk.rs`, `exchange.rs` | the task that owns the ROUTER socket; requests up and answers down |
-//! | `publisher.rs`, `feed.rs` | the task that owns the XPUB socket; numbers, confirmations, beacons |
-//! | `audience.rs` | who is connected to it, and who is cut |
-//! | `client.rs`, `line.rs` | the task that owns the DEALER socket; requests without an outcome |
-//! | `subscriber.rs`, `filters.rs` | the task that owns a SUB socket; which numbers come next |
-//! | `link.rs` | one attempt to connect: addresses, a fresh socket, when a peer counts as dead |
-//! | `numbered.rs` | maps by number |
-//! | `frame.rs`, `published.rs`, `numbers.rs` | the bytes on the request link and on the publication link |
-//! | `packet.rs`, `series.rs` | several small requests, replies or publications in one frame |
+//! | `server.rs`, `bind.rs` | starting and ending a server; binding |
+//! | `router_task.rs` | the task that owns the ROUTER socket: requests, answers, peers that have gone |
+//! | `request_exchange.rs` | the queues of requests and answers between that task and the handlers |
+//! | `peer_registry.rs` | which peers are connected and admitted, shared with the server's handles |
+//! | `xpub_task.rs` | the task that owns the XPUB socket |
+//! | `publish_queue.rs` | publications in front of it: sequence numbers, confirmations, beacons |
+//! | `subscriber_liveness.rs` | the connections of the XPUB socket, and which of them are cut |
+//! | `client.rs` | the task that owns a DEALER socket |
+//! | `subscriber.rs`, `filters.rs` | the task that owns a SUB socket; which sequence numbers come next |
+//! | `connection.rs` | one attempt to connect: addresses, a fresh socket |
+//! | `liveness.rs` | when a peer counts as dead, at both ends |
+//! | `frame.rs`, `joined_requests.rs` | the bytes at the request port |
+//! | `published.rs`, `joined_publications.rs`, `sequence_numbers.rs` | the bytes at the publication port |
 //! | `socket.rs`, `monitor.rs` | a socket in an async task, its monitor, how both are closed |
+//! | `number_map.rs` | maps by number |
+//! | `options.rs` | the options in the configuration |
 //! | `native.rs` | what the `zmq` crate has no call for; the only `unsafe` |
 //!
-//! What libzmq does by itself and we do not use: it reconnects and then sends what it had queued,
-//! so every link has a fresh socket that never reconnects; it drops publications silently, so they
-//! are numbered (`frame.rs` says how); it closes in the background, so a shutdown waits until the
+//! Pending requests, departures, timers of silence and the end of tasks are the engine's. Three
+//! features of libzmq are not used: it reconnects and then sends what it had queued, so every
+//! connection has a fresh socket that never reconnects; it drops publications silently, so they are
+//! numbered (`published.rs` says how); it closes in the background, so a shutdown waits until the
 //! monitor says that the socket is gone. Unbinding is never used: it would close every connection
 //! that the listener ever accepted.
 //!
+//! # Departures
+//! ROUTER does not say which peer has left: the option that would, `ZMQ_ROUTER_NOTIFY`, is a draft
+//! that released builds of libzmq leave out. The monitor names the descriptor of a connection that
+//! ended, which may belong to another connection by then. So the event only tells which peer to ask
+//! for: `ZMQ_ROUTER_MANDATORY` makes a send fail exactly when the peer has gone. A peer that vanished
+//! without a FIN is asked for a sign of life, and cut after two pings of silence. That goes for
+//! admitted peers over TCP while the server reads requests; one that goes while as many requests are
+//! unanswered as may be is told within half a ping of its FIN, and without a FIN when there is room
+//! again.
+//!
 //! # Known gaps
-//! - ROUTER cannot cut one peer: [`ServerControl::disconnect`] returns false.
+//! - No limits before a peer is admitted ([`Capabilities::admission`]): libzmq has one
+//!   `ZMQ_MAXMSGSIZE` for all connections of a socket, and does not say what a connection has sent of
+//!   a message that is not complete.
 //! - libzmq keeps the frames of a message until the last one has come, and no option bounds their
 //!   number: a stranger that completes the handshake and then sends one endless message of tiny frames
 //!   to the request port makes a server hold 21 bytes for each that it sends, 685 MiB after 32 MiB and
@@ -38,34 +56,36 @@
 //!   ([`Limits::subscriber_queue_messages`]), not in bytes: lowering the bound of a live connection
 //!   makes libzmq 4.3.4 stop it for good. Over TCP such a connection ends after two link pings.
 //! - [`Publisher::subscriptions`] believes what peers say: one that subscribes twice counts twice.
-//! - Who vanished without a FIN from the request port is not noticed there; the descriptor is freed
-//!   by TCP keep-alive, after about three link pings. At the port for publications it is noticed.
+//! - A peer at the request port that was not admitted and vanished without a FIN is not noticed; its
+//!   descriptor is freed by TCP keep-alive, after about three link pings. A local peer whose process
+//!   is stopped and not ended is not noticed either.
 //!
+//! [`Capabilities::admission`]: saline_protocol::transport::Capabilities::admission
 //! [`Limits::subscriber_queue_messages`]: saline_protocol::transport::Limits::subscriber_queue_messages
-//! [`ServerControl::disconnect`]: saline_protocol::transport::ServerControl::disconnect
 //! [`Publisher::subscriptions`]: saline_protocol::transport::Publisher::subscriptions
-mod audience;
 mod bind;
 mod client;
-mod desk;
-mod exchange;
-mod feed;
+mod connection;
 mod filters;
 mod frame;
-mod line;
-mod link;
+mod joined_publications;
+mod joined_requests;
+mod liveness;
 mod monitor;
 mod native;
-mod numbered;
-mod numbers;
+mod number_map;
 mod options;
-mod packet;
+mod peer_registry;
+mod publish_queue;
 mod published;
-mod publisher;
-mod series;
+mod request_exchange;
+mod router_task;
+mod sequence_numbers;
 mod server;
 mod socket;
 mod subscriber;
+mod subscriber_liveness;
+mod xpub_task;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -88,18 +108,18 @@ const GRACE: Duration = Duration::from_secs(1);
 
 /// The ZeroMQ transport, scheme `zeromq`.
 pub struct ZeroMq {
-    /// Made at first use, so that a process that only lists its transports starts no threads.
+    /// Created at first use, so that a process that only lists its transports starts no threads.
     shared: Mutex<Option<Arc<Shared>>>,
     max_sockets: u16,
 }
 
 impl ZeroMq {
-    /// The transport. A process needs one: its sockets share one libzmq context.
+    /// Returns the transport. A process needs one: its sockets share one libzmq context.
     pub fn new() -> Self {
         Self::with_max_sockets(MAX_SOCKETS)
     }
 
-    /// The transport with room for `max_sockets` libzmq sockets, for processes that hold thousands
+    /// Returns the transport with room for `max_sockets` libzmq sockets, for processes that hold thousands
     /// of clients.
     pub fn with_max_sockets(max_sockets: u16) -> Self {
         Self {
@@ -143,6 +163,7 @@ impl Transport for ZeroMq {
             .with_local_endpoints()
             .with_publications_apart()
             .with_exact_drops()
+            .with_departures()
     }
 
     fn options(&self) -> &'static [OptionSpec] {

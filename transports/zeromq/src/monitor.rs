@@ -8,14 +8,14 @@ use crate::socket::Socket;
 
 /// A socket with its monitor, in the order in which they must end.
 #[derive(Debug)]
-pub(crate) struct Monitored {
+pub(crate) struct MonitoredSocket {
     /// The socket.
     pub(crate) socket: Socket,
     /// What happens to it.
     pub(crate) monitor: Monitor,
 }
 
-impl Monitored {
+impl MonitoredSocket {
     /// Closes the socket, which may send what it holds for `linger`, and waits until it is gone with
     /// its last connection and descriptor.
     ///

@@ -187,6 +187,39 @@ pub(crate) fn peer_address(message: &mut zmq::Message) -> Option<SocketAddr> {
     (address.ip().to_canonical() == told.to_canonical()).then_some(address)
 }
 
+/// A socket of a connection, recognised by more than its descriptor: the system uses a descriptor
+/// again as soon as it is closed, and the number of the socket's inode after four billion others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SocketId {
+    pub(crate) descriptor: RawFd,
+    inode: u64,
+}
+
+impl SocketId {
+    /// Returns which socket `descriptor`, which came from libzmq, stands for now.
+    pub(crate) fn of(descriptor: RawFd) -> Option<Self> {
+        // SAFETY: the number is not negative; a closed descriptor makes fstat fail, a strange one makes
+        // it tell another inode, which whoever asks has to reckon with.
+        let inode = rustix::fs::fstat(unsafe { BorrowedFd::borrow_raw(descriptor) }).ok()?;
+        Some(Self {
+            descriptor,
+            inode: inode.st_ino,
+        })
+    }
+
+    /// Shuts the connection down, if the descriptor stands for the same socket still. It is looked at
+    /// through a duplicate, which stays the same socket.
+    pub(crate) fn shut_down(self) -> bool {
+        // SAFETY: as in `of`; duplicating a closed descriptor fails.
+        let fd = unsafe { BorrowedFd::borrow_raw(self.descriptor) };
+        let Ok(fd) = rustix::io::fcntl_dupfd_cloexec(fd, 0) else {
+            return false;
+        };
+        let is_same = rustix::fs::fstat(&fd).is_ok_and(|found| found.st_ino == self.inode);
+        is_same && rustix::net::shutdown(&fd, rustix::net::Shutdown::Both).is_ok()
+    }
+}
+
 /// Cuts the TCP connection `fd` if it is one to a port among `ports`. The descriptor is libzmq's and
 /// may be another connection's by now: it is looked at through a duplicate, which stays the same
 /// connection, so that nothing but a peer of these ports can be cut.

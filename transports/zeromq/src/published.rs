@@ -1,4 +1,4 @@
-//! The bytes on the publication link: one ZeroMQ frame a message.
+//! The bytes on the publication connection: one ZeroMQ frame a message.
 //!
 //! A frame begins with the topic, because ZeroMQ filters by the first bytes: each segment and a `/`,
 //! then a byte that no topic contains, which ends it. So a subscription to `a/b/` takes whole segments
@@ -13,7 +13,7 @@ use bytes::Bytes;
 use saline_protocol::transport::{MAX_BYTES, Topic, TopicFilter};
 
 use crate::frame::{LENGTH, MAX_HEADER, VERSION, join, put_length};
-use crate::numbers::Numbers;
+use crate::sequence_numbers::SequenceNumbers;
 
 /// The most bytes of a subscription: a filter and what a confirmation puts before it.
 pub(crate) const MAX_SUBSCRIPTION: usize = MAX_BYTES + 2 + 2 + 8;
@@ -87,7 +87,7 @@ pub(crate) fn confirmation_key(topic: &[u8]) -> Option<&[u8]> {
     topic.strip_prefix(CONFIRM)?.get(8..)
 }
 
-/// A frame on the publication link.
+/// A frame on the publication connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Published<'a> {
     /// A publication, or several of one topic.
@@ -97,7 +97,7 @@ pub(crate) enum Published<'a> {
         /// Which publisher it comes from.
         incarnation: u64,
         /// What numbers it has.
-        numbers: Numbers,
+        numbers: SequenceNumbers,
         /// Where the payload begins.
         payload: usize,
         /// Whether it is a series of payloads, whose first one has these numbers.
@@ -141,7 +141,7 @@ const END: u8 = 1;
 pub(crate) fn publication(
     topic: &[u8],
     incarnation: u64,
-    numbers: &Numbers,
+    numbers: &SequenceNumbers,
     payload: &[u8],
 ) -> zmq::Message {
     let (header, length) = header(MESSAGE, topic, incarnation, numbers);
@@ -152,7 +152,7 @@ pub(crate) fn publication(
 pub(crate) fn series(
     topic: &[u8],
     incarnation: u64,
-    numbers: &Numbers,
+    numbers: &SequenceNumbers,
     payloads: &[Bytes],
 ) -> zmq::Message {
     let (header, length) = header(SERIES, topic, incarnation, numbers);
@@ -172,7 +172,7 @@ fn header(
     kind: u8,
     topic: &[u8],
     incarnation: u64,
-    numbers: &Numbers,
+    numbers: &SequenceNumbers,
 ) -> ([u8; MAX_HEADER], usize) {
     let mut header = [0; MAX_HEADER];
     let mut length = 0;
@@ -197,7 +197,7 @@ fn header(
 pub(crate) fn renumber(
     mut message: zmq::Message,
     key: &[u8],
-    numbers: &Numbers,
+    numbers: &SequenceNumbers,
 ) -> Option<zmq::Message> {
     let at = key.len() + 2 + 8;
     if message.get(at..at + 2)? != numbers.mask().to_le_bytes() {
@@ -276,7 +276,7 @@ impl<'a> Published<'a> {
                 if mask >= 1 << 9 {
                     return None;
                 }
-                let mut numbers = Numbers::default();
+                let mut numbers = SequenceNumbers::default();
                 for bit in 0..9 {
                     if mask & (1 << bit) != 0 {
                         let (value, after) = number(rest)?;
@@ -344,7 +344,7 @@ mod tests {
     fn the_longest_header_fits() {
         let text = format!("1/2/3/4/5/6/7/{}", "8".repeat(512 - 14));
         let key = filter_key(&TopicFilter::Exact(topic(&text)));
-        let mut numbers = Numbers::default();
+        let mut numbers = SequenceNumbers::default();
         (0..9).for_each(|bit| numbers.set(bit, u64::MAX));
         let message = publication(&key, 1, &numbers, b"x");
         assert_eq!(message.len(), MAX_HEADER + 1);
@@ -386,7 +386,7 @@ mod tests {
             payload in prop::collection::vec(any::<u8>(), 0..100),
         ) {
             let key = filter_key(&TopicFilter::Exact(topic(&text)));
-            let mut numbers = Numbers::default();
+            let mut numbers = SequenceNumbers::default();
             for (bit, number) in given.iter().enumerate() {
                 if let Some(number) = number {
                     numbers.set(bit as u8, *number);

@@ -7,32 +7,35 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use saline_engine::Lifetime;
+use saline_engine::{Lifetime, departure_queue};
 use saline_protocol::transport::{
-    Context, Error, ErrorKind, Metric, Result, ServeAt, Server, ServerControl,
+    Context, Error, ErrorKind, Metric, Peer, Result, ServeAt, Server, ServerControl,
 };
 use tokio_util::sync::DropGuard;
 
 use crate::GRACE;
-use crate::audience::Audience;
 use crate::bind::{bind, set_up_failed};
-use crate::desk::Desk;
-use crate::exchange::{Exchange, OpenExchange, ZmqRequests};
-use crate::feed::{Feed, OpenFeed};
 use crate::native::IntOption;
-use crate::numbered::Numbered;
+use crate::number_map::NumberMap;
+use crate::publish_queue::{OpenPublishQueue, PublishQueue};
 use crate::published;
-use crate::publisher::{Distributor, ZmqPublisher};
+use crate::request_exchange::{OpenRequestExchange, RequestExchange, ZmqRequests};
+use crate::router_task::RouterTask;
 use crate::socket::{Shared, Socket};
+use crate::subscriber_liveness::SubscriberLiveness;
+use crate::xpub_task::{XpubTask, ZmqPublisher};
 
-/// What the monitor of a bound socket reports.
+/// What is counted of the events of a bound socket.
 const EVENTS: u32 = zmq_sys::ZMQ_EVENT_ACCEPT_FAILED
     | zmq_sys::ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL
     | zmq_sys::ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL
     | zmq_sys::ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
 
-/// And what that of the XPUB socket reports as well.
-const CONNECTIONS: u32 = zmq_sys::ZMQ_EVENT_ACCEPTED | zmq_sys::ZMQ_EVENT_DISCONNECTED;
+/// What the monitor of the ROUTER socket reports.
+const ROUTER_EVENTS: u32 = EVENTS | zmq_sys::ZMQ_EVENT_DISCONNECTED;
+
+/// What the monitor of the XPUB socket reports.
+const XPUB_EVENTS: u32 = EVENTS | zmq_sys::ZMQ_EVENT_ACCEPTED | zmq_sys::ZMQ_EVENT_DISCONNECTED;
 
 /// Messages of one client that libzmq holds while we do not read: with `max_message` it bounds what a
 /// client can make the server hold.
@@ -78,38 +81,43 @@ pub(crate) async fn serve(shared: &Arc<Shared>, at: ServeAt, context: Context) -
 
     let lifetime = Lifetime::new(context.clone(), GRACE);
     let alive = Arc::new(lifetime.cut.clone().drop_guard());
-    let exchange = Arc::new(Exchange::default());
+    let (departures, departed) = departure_queue(&context.limits);
+    let exchange = Arc::new(RequestExchange::new(departures));
     let incarnation = RandomState::new().build_hasher().finish().max(1);
-    let feed = Arc::new(Feed::new(&context, incarnation));
-    let desk = Desk {
-        exchange: OpenExchange(Arc::clone(&exchange)),
-        watched: router.monitor(EVENTS)?,
+    let queue = Arc::new(PublishQueue::new(&context, incarnation));
+    let router_task = RouterTask {
+        exchange: OpenRequestExchange(Arc::clone(&exchange)),
+        monitored: router.monitor(ROUTER_EVENTS)?,
         path: requests_path,
         context: context.clone(),
         lifetime: Arc::clone(&lifetime),
-        connections: Numbered::default(),
+        connections: NumberMap::default(),
         unanswered: 0,
         arrivals: VecDeque::new(),
         parked: VecDeque::new(),
         swept: None,
+        by_descriptor: NumberMap::default(),
+        leaving: Vec::new(),
+        is_drained: false,
     };
-    let distributor = Distributor {
-        feed: OpenFeed(Arc::clone(&feed)),
-        watched: xpub.monitor(EVENTS | CONNECTIONS)?,
-        audience: Audience::new(&publications_at, &context),
+    let xpub_task = XpubTask {
+        queue: OpenPublishQueue(Arc::clone(&queue)),
+        monitored: xpub.monitor(XPUB_EVENTS)?,
+        subscribers: SubscriberLiveness::new(&publications_at, &context),
         path: publications_path,
         context: context.clone(),
         lifetime: Arc::clone(&lifetime),
     };
-    lifetime.spawn(desk.run());
-    lifetime.spawn(distributor.run());
+    lifetime.spawn(router_task.run());
+    lifetime.spawn(xpub_task.run());
     Ok(Server::new(
-        Box::new(ZmqRequests::new(exchange, Arc::clone(&alive))),
+        Box::new(ZmqRequests::new(Arc::clone(&exchange), Arc::clone(&alive))),
         Arc::new(ZmqPublisher {
-            feed,
+            queue,
             _alive: Arc::clone(&alive),
         }),
         Arc::new(Control {
+            exchange,
             lifetime,
             _alive: alive,
         }),
@@ -117,7 +125,8 @@ pub(crate) async fn serve(shared: &Arc<Shared>, at: ServeAt, context: Context) -
             requests: requests_at,
             publications: Some(publications_at),
         },
-    ))
+    )
+    .with_departures(departed))
 }
 
 /// Counts what the monitor of a bound socket says.
@@ -133,15 +142,24 @@ pub(crate) fn note(context: &Context, event: u32) {
     }
 }
 
-/// Ends the server.
+/// Cuts and admits peers, and ends the server.
 #[derive(Debug)]
 struct Control {
+    exchange: Arc<RequestExchange>,
     lifetime: Arc<Lifetime>,
     _alive: Arc<DropGuard>,
 }
 
 #[async_trait]
 impl ServerControl for Control {
+    fn admitted(&self, peer: Peer) -> bool {
+        u32::try_from(peer.connection).is_ok_and(|peer| self.exchange.peers.admit(peer))
+    }
+
+    fn disconnect(&self, peer: Peer) -> bool {
+        u32::try_from(peer.connection).is_ok_and(|peer| self.exchange.peers.cut(peer))
+    }
+
     async fn shutdown(&self, deadline: Duration) -> Result<()> {
         self.lifetime.shutdown(deadline).await
     }

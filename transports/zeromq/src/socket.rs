@@ -16,7 +16,7 @@ use saline_protocol::transport::{Error, ErrorKind, Limits, Result};
 use tokio::io::unix::AsyncFd;
 
 use crate::frame::MAX_HEADER;
-use crate::monitor::{Monitor, Monitored};
+use crate::monitor::{Monitor, MonitoredSocket};
 use crate::native::{self, Descriptor, IntOption, NativeContext};
 
 /// How many messages an owner takes before it lets other tasks have a turn.
@@ -31,7 +31,7 @@ pub(crate) const MUCH: usize = 8;
 #[derive(Debug)]
 pub(crate) struct Shared {
     context: NativeContext,
-    /// Numbers the monitors' names, which are unique in a context.
+    /// SequenceNumbers the monitors' names, which are unique in a context.
     monitors: AtomicU64,
 }
 
@@ -158,7 +158,7 @@ impl Socket {
     }
 
     /// Reports `events` to a monitor.
-    pub(crate) fn monitor(mut self, events: u32) -> Result<Monitored> {
+    pub(crate) fn monitor(mut self, events: u32) -> Result<MonitoredSocket> {
         let fail = |error: io::Error| {
             Error::new(ErrorKind::Refused, "cannot monitor a ZeroMQ socket").with_source(error)
         };
@@ -173,7 +173,7 @@ impl Socket {
             .map_err(|error| fail(error.into()))?;
         self.monitored = true;
         receiver.connect(&name).map_err(fail)?;
-        Ok(Monitored {
+        Ok(MonitoredSocket {
             socket: self,
             monitor: Monitor::new(receiver),
         })

@@ -16,10 +16,12 @@ use saline_protocol::transport::{
     Context, Delivery, Endpoint, Error, ErrorKind, Instant, Lost, Metric, Result, Subscriber,
     Topic, TopicFilter,
 };
+use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use crate::connection::{Connection, ReconnectPolicy, candidates};
 use crate::filters::{Filters, Meaning, Payloads};
-use crate::link::{DEAD, LOOKS, Link, Pace, places};
+use crate::liveness::Verdict;
 use crate::native;
 use crate::published::{self, Published};
 use crate::socket::{BATCH, MUCH, Shared, Socket};
@@ -29,17 +31,18 @@ pub(crate) async fn subscribe(
     shared: &Arc<Shared>,
     at: &Endpoint,
     topics: Vec<TopicFilter>,
+    held: OwnedSemaphorePermit,
     deadline: Instant,
     context: &Context,
     lifetime: &Lifetime,
 ) -> Result<Box<dyn Subscriber>> {
     let (sender, receiver) = delivery_queue(&context.limits);
     let gone = CancellationToken::new();
-    let mut keeper = Keeper {
+    let mut task = SubscriptionTask {
         shared: Arc::clone(shared),
         endpoint: at.clone(),
         context: context.clone(),
-        pace: Pace::new(context),
+        reconnect: ReconnectPolicy::new(context),
         filters: Filters::new(topics),
         odd_beat: false,
         arrived: Vec::new(),
@@ -47,11 +50,12 @@ pub(crate) async fn subscribe(
         stop: lifetime.stop.clone(),
         gone: gone.clone(),
     };
-    let link = keeper.first(deadline).await?;
-    lifetime.spawn(keeper.run(link));
+    let connection = task.first(deadline).await?;
+    lifetime.spawn(task.run(connection));
     Ok(Box::new(ZmqSubscriber {
         receiver,
         _gone: gone.drop_guard(),
+        _held: held,
     }))
 }
 
@@ -60,6 +64,8 @@ pub(crate) async fn subscribe(
 struct ZmqSubscriber {
     receiver: DeliveryReceiver,
     _gone: DropGuard,
+    /// Its topics, of those that its client may hold.
+    _held: OwnedSemaphorePermit,
 }
 
 #[async_trait]
@@ -74,11 +80,11 @@ impl Subscriber for ZmqSubscriber {
 }
 
 /// The task that owns the socket and replaces it.
-struct Keeper {
+struct SubscriptionTask {
     shared: Arc<Shared>,
     endpoint: Endpoint,
     context: Context,
-    pace: Pace,
+    reconnect: ReconnectPolicy,
     filters: Filters,
     /// Whether the last beat was answered with a subscription, and not with its withdrawal.
     odd_beat: bool,
@@ -89,9 +95,9 @@ struct Keeper {
     gone: CancellationToken,
 }
 
-impl Keeper {
-    /// The link that `subscribe` waits for.
-    async fn first(&mut self, deadline: Instant) -> Result<Link> {
+impl SubscriptionTask {
+    /// The connection that `subscribe` waits for.
+    async fn first(&mut self, deadline: Instant) -> Result<Connection> {
         let clock = self.context.clock;
         let mut last = Error::new(
             ErrorKind::Unreachable,
@@ -102,47 +108,51 @@ impl Keeper {
         );
         while clock.now() < deadline {
             match self.dial(deadline).await {
-                Ok(link) => return Ok(link),
+                Ok(connection) => return Ok(connection),
                 Err(error) if error.kind() == ErrorKind::Config => return Err(error),
                 Err(error) => last = error,
             }
-            if clock.deadline(deadline, self.pace.pause()).await.is_err() {
+            if clock
+                .deadline(deadline, self.reconnect.pause())
+                .await
+                .is_err()
+            {
                 break;
             }
         }
         Err(last)
     }
 
-    async fn run(mut self, mut link: Link) {
+    async fn run(mut self, mut connection: Connection) {
         loop {
-            self.serve(&mut link).await;
+            self.serve(&mut connection).await;
             self.context.count(Metric::Disconnected);
             if self.stop.is_cancelled() || self.gone.is_cancelled() {
-                break link.close().await;
+                break connection.close().await;
             }
-            tracing::debug!(endpoint = %self.endpoint, "the link for publications broke");
-            drop(link);
+            tracing::debug!(endpoint = %self.endpoint, "the connection for publications broke");
+            drop(connection);
             self.sender.push(Delivery::Disconnected);
             let (stop, gone) = (self.stop.clone(), self.gone.clone());
-            link = tokio::select! {
+            connection = tokio::select! {
                 () = stop.cancelled() => break,
                 () = gone.cancelled() => break,
-                link = self.redial() => link,
+                connection = self.redial() => connection,
             };
-            tracing::debug!(endpoint = %self.endpoint, "the link for publications stands again");
+            tracing::debug!(endpoint = %self.endpoint, "the connection for publications stands again");
             self.sender.push(Delivery::Connected);
         }
     }
 
-    async fn redial(&mut self) -> Link {
+    async fn redial(&mut self) -> Connection {
         loop {
-            self.pace.pause().await;
+            self.reconnect.pause().await;
             let until = self
                 .context
                 .clock
                 .after(self.context.limits.connect_timeout);
             match self.dial(until).await {
-                Ok(link) => return link,
+                Ok(connection) => return connection,
                 Err(error) => {
                     tracing::debug!(endpoint = %self.endpoint, %error, "could not subscribe");
                 }
@@ -151,15 +161,15 @@ impl Keeper {
     }
 
     /// Tries every address once.
-    async fn dial(&mut self, until: Instant) -> Result<Link> {
+    async fn dial(&mut self, until: Instant) -> Result<Connection> {
         let clock = self.context.clock;
         let unreachable = format!("{}: not confirmed in time", self.endpoint);
         let unreachable = || Error::new(ErrorKind::Unreachable, unreachable.clone());
-        let found = clock.deadline(until, places(&self.endpoint)).await;
+        let found = clock.deadline(until, candidates(&self.endpoint)).await;
         let found = found.map_err(|_| unreachable())??;
         let mut last = None;
-        for (index, place) in found.iter().enumerate() {
-            let deadline = self.pace.attempt_deadline(until, found.len() - index);
+        for (index, candidate) in found.iter().enumerate() {
+            let deadline = self.reconnect.attempt_deadline(until, found.len() - index);
             let queue = i32::try_from(self.context.limits.subscriber_queue_messages);
             let tune = |socket: &mut Socket| {
                 // What a SUB socket sends are its subscriptions, whose number is bounded, and of
@@ -171,15 +181,15 @@ impl Keeper {
                 Ok(())
             };
             let (shared, context) = (Arc::clone(&self.shared), self.context.clone());
-            let opened = Link::open(&shared, &context, place, zmq::SUB, deadline, tune);
+            let opened = Connection::open(&shared, &context, candidate, zmq::SUB, deadline, tune);
             let confirmed = async {
-                let link = opened.await?;
-                self.confirm(link).await
+                let connection = opened.await?;
+                self.confirm(connection).await
             };
             match clock.deadline(deadline, confirmed).await {
-                Ok(Ok(link)) => {
-                    self.pace.connected();
-                    return Ok(link);
+                Ok(Ok(connection)) => {
+                    self.reconnect.connected();
+                    return Ok(connection);
                 }
                 Ok(Err(error)) => last = Some(error),
                 Err(_) => last = Some(unreachable()),
@@ -188,8 +198,8 @@ impl Keeper {
         Err(last.unwrap_or_else(unreachable))
     }
 
-    /// Subscribes on a fresh link and waits until the publisher has confirmed every filter.
-    async fn confirm(&mut self, mut link: Link) -> Result<Link> {
+    /// Subscribes on a fresh connection and waits until the publisher has confirmed every filter.
+    async fn confirm(&mut self, mut connection: Connection) -> Result<Connection> {
         let failed = |error: zmq::Error| {
             Error::new(ErrorKind::Unreachable, "could not subscribe").with_source(error)
         };
@@ -200,7 +210,7 @@ impl Keeper {
             )
         };
         let token = RandomState::new().build_hasher().finish();
-        let options = link.watched.socket.options();
+        let options = connection.monitored.socket.options();
         options.set_subscribe(published::BEAT).map_err(failed)?;
         for (key, filter) in &mut self.filters.by_key {
             filter.next = None;
@@ -215,10 +225,10 @@ impl Keeper {
         self.filters.incarnation = 0;
         self.odd_beat = false;
         while !asked.is_empty() {
-            while let Some(message) = link.watched.socket.receive() {
-                link.heard();
+            while let Some(message) = connection.monitored.socket.receive() {
+                connection.heard();
                 if message.get_more() {
-                    link.watched.socket.skip_rest(message);
+                    connection.monitored.socket.skip_rest(message);
                     continue;
                 }
                 if let Some(Published::Confirmed {
@@ -230,7 +240,7 @@ impl Keeper {
                     let Some(key) = asked.remove(topic) else {
                         continue;
                     };
-                    let options = link.watched.socket.options();
+                    let options = connection.monitored.socket.options();
                     options.set_unsubscribe(topic).map_err(failed)?;
                     if let Some(filter) = self.filters.by_key.get_mut(&key) {
                         filter.next = Some(number + 1);
@@ -243,29 +253,30 @@ impl Keeper {
                     return Err(broken());
                 }
                 if asked.is_empty() {
-                    return Ok(link);
+                    return Ok(connection);
                 }
             }
-            if link.is_broken() {
+            if connection.is_broken() {
                 return Err(broken());
             }
-            link.ready().await;
+            connection.ready().await;
         }
-        Ok(link)
+        Ok(connection)
     }
 
-    /// Delivers until the link breaks, the subscriber goes or the client is shut down.
-    async fn serve(&mut self, link: &mut Link) {
-        let look = self.context.limits.ping_interval / LOOKS;
-        let mut look = self.context.clock.interval(look);
+    /// Delivers until the connection breaks, the subscriber goes or the client is shut down.
+    async fn serve(&mut self, connection: &mut Connection) {
         let (stop, gone) = (self.stop.clone(), self.gone.clone());
         loop {
-            let Some(received) = self.receive(link) else {
+            let Some(received) = self.receive(connection) else {
                 return;
             };
-            if link.is_broken() {
+            if connection.is_broken() {
                 // What came in before the end is still delivered.
-                while self.receive(link).is_some_and(|received| received > 0) {}
+                while self
+                    .receive(connection)
+                    .is_some_and(|received| received > 0)
+                {}
                 return;
             }
             if received >= MUCH {
@@ -275,15 +286,16 @@ impl Keeper {
                 tokio::task::yield_now().await;
                 continue;
             }
+            let look_due = connection.look_due();
             tokio::select! {
                 () = stop.cancelled() => return,
                 () = gone.cancelled() => return,
-                () = link.ready() => {}
-                _ = look.tick() => {
-                    if self.receive(link).is_none() {
+                () = connection.ready() => {}
+                () = self.context.clock.until(look_due) => {
+                    if self.receive(connection).is_none() {
                         return;
                     }
-                    if link.look() >= DEAD {
+                    if connection.look() == Verdict::Dead {
                         tracing::debug!(endpoint = %self.endpoint, "the publisher is silent");
                         return;
                     }
@@ -292,16 +304,16 @@ impl Keeper {
         }
     }
 
-    /// Delivers a batch of what came in; returns how much, or `None` when the link must be renewed.
-    fn receive(&mut self, link: &mut Link) -> Option<usize> {
+    /// Delivers a batch of what came in; returns how much, or `None` when the connection must be renewed.
+    fn receive(&mut self, connection: &mut Connection) -> Option<usize> {
         let (mut count, mut broken) = (0, false);
         while count < BATCH
             && self.arrived.len() < BATCH
-            && let Some(message) = link.watched.socket.receive()
+            && let Some(message) = connection.monitored.socket.receive()
         {
             count += 1;
             if message.get_more() {
-                link.watched.socket.skip_rest(message);
+                connection.monitored.socket.skip_rest(message);
                 self.context.count(Metric::PeersRefused);
                 continue;
             }
@@ -316,7 +328,7 @@ impl Keeper {
                 }
                 Meaning::Lost(lost) => self.lose(lost),
                 Meaning::Beat => {
-                    let options = link.watched.socket.options();
+                    let options = connection.monitored.socket.options();
                     self.odd_beat = !self.odd_beat;
                     let answered = match self.odd_beat {
                         true => options.set_subscribe(published::ALIVE_TOO),
@@ -335,7 +347,7 @@ impl Keeper {
             }
         }
         if count > 0 {
-            link.heard();
+            connection.heard();
         }
         count += self.arrived.len();
         if !self.arrived.is_empty() {

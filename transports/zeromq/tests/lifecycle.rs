@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-mod stage;
+mod support;
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -13,7 +13,7 @@ use std::time::Duration;
 use saline_protocol::transport::{
     Clock, Context, Endpoint, ErrorKind, HostPort, Limits, Request, ServeAt, Transport,
 };
-use stage::*;
+use support::*;
 
 fn local(folder: &Path) -> ServeAt {
     ServeAt {
@@ -30,23 +30,18 @@ fn all_local() -> (tempfile::TempDir, ServeAt) {
 
 /// One whole life at `at`: serve, ask, publish, and shut both sides down.
 async fn live(transport: &Arc<dyn Transport>, at: ServeAt) -> ServeAt {
-    let mut stage = Stage::with(Arc::clone(transport), at, limits()).await;
-    let counting = stage.echo();
+    let mut host = TestServer::with(Arc::clone(transport), at, limits()).await;
+    let counting = host.echo();
     let own = context();
-    let bound = stage.server.bound.clone();
+    let bound = host.server.bound.clone();
     let client = transport
         .connect(&bound.requests, own.clone())
         .await
         .unwrap();
-    let mut subscriber = stage.subscribe(&client, exact("t")).await;
+    let mut subscriber = host.subscribe(&client, exact("t")).await;
     assert_eq!(ask(&client, "x").await.unwrap(), "x");
     let t = "t".parse().unwrap();
-    stage
-        .server
-        .publisher
-        .publish(&t, "y".into())
-        .await
-        .unwrap();
+    host.server.publisher.publish(&t, "y".into()).await.unwrap();
     assert_eq!(next_text(&mut subscriber).await.1, "y");
 
     soon(client.shutdown(SOON)).await.unwrap();
@@ -63,13 +58,13 @@ async fn live(transport: &Arc<dyn Transport>, at: ServeAt) -> ServeAt {
     );
     soon(client.shutdown(SOON)).await.unwrap();
 
-    soon(stage.server.control.shutdown(SOON)).await.unwrap();
-    let left = stage.context.tracker.len();
+    soon(host.server.control.shutdown(SOON)).await.unwrap();
+    let left = host.context.tracker.len();
     assert_eq!(left, 0, "{left} tasks of a server are left");
     assert_eq!(soon(counting).await.unwrap(), 1);
-    let closed = stage.server.publisher.publish(&t, "z".into()).await;
+    let closed = host.server.publisher.publish(&t, "z".into()).await;
     assert_eq!(closed.unwrap_err().kind(), ErrorKind::Closed);
-    soon(stage.server.control.shutdown(SOON)).await.unwrap();
+    soon(host.server.control.shutdown(SOON)).await.unwrap();
     bound
 }
 
@@ -117,10 +112,10 @@ async fn a_server_listens_on_every_address() {
     {
         addresses.push(HostPort::new("127.0.0.2", 0));
     }
-    let mut stage = Stage::with(transport(), at, limits()).await;
-    stage.echo();
+    let mut host = TestServer::with(transport(), at, limits()).await;
+    host.echo();
     let saline_protocol::transport::Address::Network { addresses, .. } =
-        stage.server.bound.requests.address.clone()
+        host.server.bound.requests.address.clone()
     else {
         panic!("not a network endpoint");
     };
@@ -128,7 +123,7 @@ async fn a_server_listens_on_every_address() {
     for address in addresses {
         assert_ne!(address.port, 0);
         let at = Endpoint::network("zeromq", address);
-        let client = stage.transport.connect(&at, context()).await.unwrap();
+        let client = host.transport.connect(&at, context()).await.unwrap();
         assert_eq!(ask(&client, "x").await.unwrap(), "x");
     }
 }
@@ -138,9 +133,9 @@ async fn an_endpoint_in_use_is_refused_by_name() {
     let transport = transport();
     let (_folder, at) = all_local();
     for at in [anywhere(), at] {
-        let mut stage = Stage::with(Arc::clone(&transport), at, limits()).await;
-        stage.echo();
-        let taken = stage.server.bound.clone();
+        let mut host = TestServer::with(Arc::clone(&transport), at, limits()).await;
+        host.echo();
+        let taken = host.server.bound.clone();
         let error = transport.serve(taken.clone(), context()).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Refused);
         assert!(
@@ -148,7 +143,7 @@ async fn an_endpoint_in_use_is_refused_by_name() {
             "{error}"
         );
         // Whoever was there still is.
-        let client = stage.client().await;
+        let client = host.client().await;
         assert_eq!(ask(&client, "x").await.unwrap(), "x");
     }
 }
@@ -206,8 +201,8 @@ async fn a_place_that_cannot_be_bound_is_refused_and_not_a_panic() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_handed_out_is_still_answered_during_a_shutdown() {
-    let mut stage = Stage::new().await;
-    let client = stage.client().await;
+    let mut host = TestServer::new().await;
+    let client = host.client().await;
     let asking: Vec<_> = (0..50)
         .map(|_| {
             let client = client.clone();
@@ -216,11 +211,11 @@ async fn what_was_handed_out_is_still_answered_during_a_shutdown() {
         .collect();
     let mut held = Vec::new();
     for _ in 0..50 {
-        held.push(soon(stage.server.requests.next()).await.unwrap());
+        held.push(soon(host.server.requests.next()).await.unwrap());
     }
-    let control = Arc::clone(&stage.server.control);
+    let control = Arc::clone(&host.server.control);
     let ending = spawn(async move { control.shutdown(SOON).await });
-    assert!(soon(stage.server.requests.next()).await.is_none());
+    assert!(soon(host.server.requests.next()).await.is_none());
     for Request { reply, .. } in held {
         reply.send(vec![3; 100_000].into()).unwrap();
     }
@@ -228,18 +223,18 @@ async fn what_was_handed_out_is_still_answered_during_a_shutdown() {
         assert_eq!(soon(asked).await.unwrap().unwrap(), vec![3; 100_000]);
     }
     soon(ending).await.unwrap().unwrap();
-    assert!(stage.context.tracker.is_empty());
+    assert!(host.context.tracker.is_empty());
 }
 
 #[tokio::test]
 async fn a_shutdown_does_not_wait_beyond_its_deadline() {
-    let mut stage = Stage::new().await;
-    let client = stage.client().await;
+    let mut host = TestServer::new().await;
+    let client = host.client().await;
     let asking = spawn(async move { ask(&client, "x").await });
-    let held = soon(stage.server.requests.next()).await.unwrap();
-    let ending = stage.server.control.shutdown(Duration::from_millis(100));
+    let held = soon(host.server.requests.next()).await.unwrap();
+    let ending = host.server.control.shutdown(Duration::from_millis(100));
     assert_eq!(soon(ending).await.unwrap_err().kind(), ErrorKind::TimedOut);
-    assert!(stage.context.tracker.is_empty());
+    assert!(host.context.tracker.is_empty());
     assert_eq!(
         soon(asking).await.unwrap().unwrap_err().kind(),
         ErrorKind::ConnectionLost
@@ -250,14 +245,14 @@ async fn a_shutdown_does_not_wait_beyond_its_deadline() {
 
 #[tokio::test]
 async fn a_shutdown_that_nobody_waits_for_goes_on() {
-    let stage = Stage::new().await;
-    let client = stage.client().await;
+    let host = TestServer::new().await;
+    let client = host.client().await;
     let began = Clock
-        .deadline(Clock.now(), stage.server.control.shutdown(SOON))
+        .deadline(Clock.now(), host.server.control.shutdown(SOON))
         .await;
     drop(began);
-    until(|| stage.context.tracker.is_empty()).await;
-    soon(stage.server.control.shutdown(SOON)).await.unwrap();
+    until(|| host.context.tracker.is_empty()).await;
+    soon(host.server.control.shutdown(SOON)).await.unwrap();
     let began = Clock.deadline(Clock.now(), client.shutdown(SOON)).await;
     drop(began);
     soon(client.shutdown(SOON)).await.unwrap();
@@ -265,24 +260,25 @@ async fn a_shutdown_that_nobody_waits_for_goes_on() {
 
 #[tokio::test]
 async fn what_is_dropped_or_cancelled_ends_too() {
-    let stage = Stage::new().await;
+    let host = TestServer::new().await;
     let own = context();
-    let at = &stage.server.bound.requests;
-    let client = stage.transport.connect(at, own.clone()).await.unwrap();
-    let subscriber = stage.subscribe(&client, exact("t")).await;
-    assert_eq!(own.tracker.len(), 2);
+    let at = &host.server.bound.requests;
+    let client = host.transport.connect(at, own.clone()).await.unwrap();
+    let subscriber = host.subscribe(&client, exact("t")).await;
+    // Two tasks of the client, and one of the subscription.
+    assert_eq!(own.tracker.len(), 3);
     drop(subscriber);
-    until(|| own.tracker.len() == 1).await;
+    until(|| own.tracker.len() == 2).await;
     drop(client);
     until(|| own.tracker.is_empty()).await;
 
-    let client = stage.transport.connect(at, own.clone()).await.unwrap();
-    let mut subscriber = stage.subscribe(&client, exact("t")).await;
+    let client = host.transport.connect(at, own.clone()).await.unwrap();
+    let mut subscriber = host.subscribe(&client, exact("t")).await;
     let asking = {
         let client = client.clone();
         spawn(async move { ask(&client, "x").await })
     };
-    until(|| stage.server.publisher.subscriptions(&"t".parse().unwrap()) == 1).await;
+    until(|| host.server.publisher.subscriptions(&"t".parse().unwrap()) == 1).await;
     own.cancel.cancel();
     until(|| own.tracker.is_empty()).await;
     assert_eq!(
@@ -296,9 +292,9 @@ async fn what_is_dropped_or_cancelled_ends_too() {
     );
     soon(client.shutdown(SOON)).await.unwrap();
 
-    let Stage {
+    let TestServer {
         server, context, ..
-    } = stage;
+    } = host;
     drop(server.requests);
     drop(server.publisher);
     assert_eq!(context.tracker.len(), 2);
@@ -308,13 +304,13 @@ async fn what_is_dropped_or_cancelled_ends_too() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn garbage_costs_nobody_else_anything() {
-    let mut stage = Stage::new().await;
-    stage.echo();
-    let client = stage.client().await;
-    let mut subscriber = stage.subscribe(&client, exact("t")).await;
+    let mut host = TestServer::new().await;
+    host.echo();
+    let client = host.client().await;
+    let mut subscriber = host.subscribe(&client, exact("t")).await;
     let ports = [
-        stage.server.bound.requests.port().unwrap(),
-        stage.publications().port().unwrap(),
+        host.server.bound.requests.port().unwrap(),
+        host.publications().port().unwrap(),
     ];
     let noise: Vec<u8> = (0..100_000u32)
         .map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8)
@@ -341,29 +337,28 @@ async fn garbage_costs_nobody_else_anything() {
         }
         assert_eq!(ask(&client, "x").await.unwrap(), "x");
     }
-    stage
-        .server
+    host.server
         .publisher
         .publish(&"t".parse().unwrap(), "y".into())
         .await
         .unwrap();
     assert_eq!(next_text(&mut subscriber).await.1, "y");
-    let counters = stage.counters.clone();
+    let counters = host.counters.clone();
     until(|| refused(&counters) > 0).await;
 }
 
 /// Peers that speak ZeroMQ, and nonsense in it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn strange_zeromq_peers_are_counted_and_cost_nobody_else_anything() {
-    let mut stage = Stage::new().await;
-    stage.echo();
-    let client = stage.client().await;
-    let mut subscriber = stage.subscribe(&client, exact("t")).await;
+    let mut host = TestServer::new().await;
+    host.echo();
+    let client = host.client().await;
+    let mut subscriber = host.subscribe(&client, exact("t")).await;
     let requests = format!(
         "tcp://127.0.0.1:{}",
-        stage.server.bound.requests.port().unwrap()
+        host.server.bound.requests.port().unwrap()
     );
-    let publications = format!("tcp://127.0.0.1:{}", stage.publications().port().unwrap());
+    let publications = format!("tcp://127.0.0.1:{}", host.publications().port().unwrap());
     let strangers = zmq::Context::new();
     let dealer = strangers.socket(zmq::DEALER).unwrap();
     dealer.connect(&requests).unwrap();
@@ -384,11 +379,10 @@ async fn strange_zeromq_peers_are_counted_and_cost_nobody_else_anything() {
         socket.send("", 0).unwrap();
         socket.send(vec![1u8; 2000], 0).unwrap();
     }
-    let counters = stage.counters.clone();
+    let counters = host.counters.clone();
     until(|| refused(&counters) >= 8).await;
     assert_eq!(ask(&client, "x").await.unwrap(), "x");
-    stage
-        .server
+    host.server
         .publisher
         .publish(&"t".parse().unwrap(), "y".into())
         .await
@@ -414,15 +408,15 @@ fn raw_sub(port: u16) -> TcpStream {
 /// Withdrawals that a stranger makes up do not stop the numbers of a real subscriber.
 #[tokio::test]
 async fn a_stranger_cannot_withdraw_what_others_subscribed_to() {
-    let stage = Stage::new().await;
-    let client = stage.client().await;
-    let mut subscriber = stage.subscribe(&client, exact("t")).await;
-    let mut stranger = raw_sub(stage.publications().port().unwrap());
+    let host = TestServer::new().await;
+    let client = host.client().await;
+    let mut subscriber = host.subscribe(&client, exact("t")).await;
+    let mut stranger = raw_sub(host.publications().port().unwrap());
     for _ in 0..10 {
         stranger.write_all(b"\x00\x04\x00t/\x00").unwrap();
     }
     stranger.write_all(b"\x00\x04\x01u/\x00").unwrap();
-    let count = |name: &str| stage.server.publisher.subscriptions(&name.parse().unwrap());
+    let count = |name: &str| host.server.publisher.subscriptions(&name.parse().unwrap());
     until(|| count("u") == 1).await;
     assert_eq!(
         count("t"),
@@ -431,7 +425,7 @@ async fn a_stranger_cannot_withdraw_what_others_subscribed_to() {
     );
     let t = "t".parse().unwrap();
     for text in ["1", "2", "3"] {
-        soon(stage.server.publisher.publish(&t, text.into()))
+        soon(host.server.publisher.publish(&t, text.into()))
             .await
             .unwrap();
         assert_eq!(next_text(&mut subscriber).await.1, text);
@@ -441,10 +435,10 @@ async fn a_stranger_cannot_withdraw_what_others_subscribed_to() {
 /// A connection with more subscriptions than one may have is cut, and nobody else.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stranger_with_endless_subscriptions_is_cut() {
-    let stage = Stage::new().await;
-    let client = stage.client().await;
-    let mut subscriber = stage.subscribe(&client, exact("t")).await;
-    let mut stranger = raw_sub(stage.publications().port().unwrap());
+    let host = TestServer::new().await;
+    let client = host.client().await;
+    let mut subscriber = host.subscribe(&client, exact("t")).await;
+    let mut stranger = raw_sub(host.publications().port().unwrap());
     stranger.set_write_timeout(Some(SOON)).unwrap();
     // A number in each, as a topic of ten digits.
     let cut = (0..1_000_000u32).any(|number| {
@@ -453,11 +447,11 @@ async fn a_stranger_with_endless_subscriptions_is_cut() {
     });
     assert!(cut, "a million subscriptions were taken");
     let t = "t".parse().unwrap();
-    soon(stage.server.publisher.publish(&t, "y".into()))
+    soon(host.server.publisher.publish(&t, "y".into()))
         .await
         .unwrap();
     assert_eq!(next_text(&mut subscriber).await.1, "y");
-    assert!(refused(&stage.counters) > 0);
+    assert!(refused(&host.counters) > 0);
 }
 
 #[tokio::test]

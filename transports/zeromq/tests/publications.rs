@@ -2,14 +2,14 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-mod stage;
+mod support;
 
 use std::time::Duration;
 
 use saline_protocol::transport::{
     Clock, Delivery, ErrorKind, Lost, Metric, Publisher, Topic, TopicFilter,
 };
-use stage::*;
+use support::*;
 
 fn topic(text: &str) -> Topic {
     text.parse().unwrap()
@@ -22,40 +22,40 @@ async fn publish(publisher: &dyn Publisher, on: &str, text: &str) {
 
 #[tokio::test]
 async fn a_publication_arrives_at_once_after_subscribing() {
-    let stage = Stage::new().await;
-    let client = stage.client().await;
+    let host = TestServer::new().await;
+    let client = host.client().await;
     for round in 0..200 {
-        let mut subscriber = stage.subscribe(&client, exact("job/all")).await;
+        let mut subscriber = host.subscribe(&client, exact("job/all")).await;
         let text = round.to_string();
-        publish(&*stage.server.publisher, "job/all", &text).await;
+        publish(&*host.server.publisher, "job/all", &text).await;
         assert_eq!(next_text(&mut subscriber).await, ("job/all".into(), text));
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn after_a_restart_the_first_publication_after_connected_arrives() {
-    let mut stage = Stage::new().await;
-    let client = stage.client().await;
-    let at = stage.server.bound.clone();
-    let mut subscriber = stage.subscribe(&client, prefix("job")).await;
+    let mut host = TestServer::new().await;
+    let client = host.client().await;
+    let at = host.server.bound.clone();
+    let mut subscriber = host.subscribe(&client, prefix("job")).await;
     for round in 0..5 {
-        publish(&*stage.server.publisher, "job/all", "before").await;
+        publish(&*host.server.publisher, "job/all", "before").await;
         assert_eq!(next_text(&mut subscriber).await.1, "before");
-        stage = restart(stage, at.clone()).await;
+        host = restart(host, at.clone()).await;
         assert_eq!(next(&mut subscriber).await, Delivery::Disconnected);
         assert_eq!(next(&mut subscriber).await, Delivery::Connected);
         let text = format!("after {round}");
-        publish(&*stage.server.publisher, "job/all", &text).await;
+        publish(&*host.server.publisher, "job/all", &text).await;
         assert_eq!(next_text(&mut subscriber).await.1, text);
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn order_is_kept_and_nothing_comes_twice() {
-    let stage = Stage::new().await;
-    let client = stage.client().await;
-    let mut subscriber = stage.subscribe(&client, prefix("t")).await;
-    let publisher = stage.server.publisher.clone();
+    let host = TestServer::new().await;
+    let client = host.client().await;
+    let mut subscriber = host.subscribe(&client, prefix("t")).await;
+    let publisher = host.server.publisher.clone();
     const EACH: u64 = 2000;
     let publishing = spawn(async move {
         for number in 0..EACH {
@@ -92,13 +92,13 @@ async fn order_is_kept_and_nothing_comes_twice() {
 
 #[tokio::test]
 async fn a_prefix_takes_whole_segments_and_an_exact_topic_no_more() {
-    let stage = Stage::new().await;
-    let client = stage.client().await;
-    let mut prefixed = stage.subscribe(&client, prefix("a/b")).await;
-    let mut exactly = stage.subscribe(&client, exact("a/b")).await;
+    let host = TestServer::new().await;
+    let client = host.client().await;
+    let mut prefixed = host.subscribe(&client, prefix("a/b")).await;
+    let mut exactly = host.subscribe(&client, exact("a/b")).await;
     let filters = vec![prefix("a"), exact("a/b"), prefix("a/b"), exact("z")];
     let mut several = client
-        .subscribe(Some(stage.publications()), filters, Clock.after(SOON))
+        .subscribe(Some(host.publications()), filters, Clock.after(SOON))
         .await
         .unwrap();
     let all = [
@@ -112,7 +112,7 @@ async fn a_prefix_takes_whole_segments_and_an_exact_topic_no_more() {
         "z/y",
     ];
     for name in all {
-        publish(&*stage.server.publisher, name, "x").await;
+        publish(&*host.server.publisher, name, "x").await;
     }
     for name in ["a/b", "a/b/c", "a/b/c/d/e/f/g/h"] {
         assert_eq!(next_text(&mut prefixed).await.0, name);
@@ -121,7 +121,7 @@ async fn a_prefix_takes_whole_segments_and_an_exact_topic_no_more() {
     for name in ["a", "a/b", "a/bc", "a/b/c", "a/b/c/d/e/f/g/h", "z"] {
         assert_eq!(next_text(&mut several).await.0, name);
     }
-    publish(&*stage.server.publisher, "a/b", "end").await;
+    publish(&*host.server.publisher, "a/b", "end").await;
     for subscriber in [&mut prefixed, &mut exactly, &mut several] {
         assert_eq!(next_text(subscriber).await, ("a/b".into(), "end".into()));
     }
@@ -129,13 +129,13 @@ async fn a_prefix_takes_whole_segments_and_an_exact_topic_no_more() {
 
 #[tokio::test]
 async fn subscriptions_are_counted() {
-    let stage = Stage::new().await;
-    let client = stage.client().await;
-    let count = |name: &str| stage.server.publisher.subscriptions(&topic(name));
+    let host = TestServer::new().await;
+    let client = host.client().await;
+    let count = |name: &str| host.server.publisher.subscriptions(&topic(name));
     assert_eq!(count("a/b"), 0);
-    let first = stage.subscribe(&client, prefix("a")).await;
-    let second = stage.subscribe(&client, exact("a/b")).await;
-    let third = stage.subscribe(&client, exact("a/b")).await;
+    let first = host.subscribe(&client, prefix("a")).await;
+    let second = host.subscribe(&client, exact("a/b")).await;
+    let third = host.subscribe(&client, exact("a/b")).await;
     assert_eq!(
         (count("a"), count("a/b"), count("a/b/c"), count("b")),
         (1, 3, 1, 0)
@@ -149,23 +149,20 @@ async fn subscriptions_are_counted() {
 
 #[tokio::test]
 async fn sizes_up_to_the_limit_pass_and_one_byte_more_does_not() {
-    let stage = Stage::new().await;
-    let client = stage.client().await;
-    let mut subscriber = stage.subscribe(&client, exact("t")).await;
+    let host = TestServer::new().await;
+    let client = host.client().await;
+    let mut subscriber = host.subscribe(&client, exact("t")).await;
     let (limit, t) = (limits().max_message, topic("t"));
     for size in [0, 1, 500, 512, 4096, 4097, 65_536, limit - 1, limit] {
         let payload = vec![9; size];
-        let publishing = stage.server.publisher.publish(&t, payload.clone().into());
+        let publishing = host.server.publisher.publish(&t, payload.clone().into());
         soon(publishing).await.unwrap();
         match next(&mut subscriber).await {
             Delivery::Message { payload: got, .. } => assert_eq!(got, payload),
             other => panic!("{size}: {other:?}"),
         }
     }
-    let publishing = stage
-        .server
-        .publisher
-        .publish(&t, vec![0; limit + 1].into());
+    let publishing = host.server.publisher.publish(&t, vec![0; limit + 1].into());
     assert_eq!(publishing.await.unwrap_err().kind(), ErrorKind::TooLarge);
 }
 
@@ -173,13 +170,13 @@ async fn sizes_up_to_the_limit_pass_and_one_byte_more_does_not() {
 /// it gets all.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_slow_subscriber_loses_alone_and_is_told_also_of_the_last_message() {
-    let stage = Stage::new().await;
-    let client = stage.client().await;
-    let mut slow = stage.subscribe(&client, exact("t")).await;
-    let mut fast = stage.subscribe(&client, exact("t")).await;
+    let host = TestServer::new().await;
+    let client = host.client().await;
+    let mut slow = host.subscribe(&client, exact("t")).await;
+    let mut fast = host.subscribe(&client, exact("t")).await;
     const ALL: u64 = 3000;
     for number in 0..ALL {
-        publish(&*stage.server.publisher, "t", &number.to_string()).await;
+        publish(&*host.server.publisher, "t", &number.to_string()).await;
         assert_eq!(next_text(&mut fast).await.1, number.to_string());
     }
     let mut seen = 0;
@@ -204,24 +201,24 @@ async fn a_lost_last_message_is_told_within_two_pings() {
     few.subscriber_queue_messages = 16;
     // Longer than the connection is stuck: it would be cut else.
     few.ping_interval = ping;
-    let stage = Stage::with(transport(), anywhere(), few).await;
-    let gate = Gate::to(stage.publications().port().unwrap()).await;
+    let host = TestServer::with(transport(), anywhere(), few).await;
+    let gate = Gate::to(host.publications().port().unwrap()).await;
     // Patient, so that it does not take the silence of the stuck connection for a dead server.
     let mut patient = limits();
     patient.ping_interval = Duration::from_secs(10);
     let (patient, _) = context_with(patient);
-    let at = &stage.server.bound.requests;
-    let client = stage.transport.connect(at, patient).await.unwrap();
+    let at = &host.server.bound.requests;
+    let client = host.transport.connect(at, patient).await.unwrap();
     let through = loopback(gate.port);
     let mut stuck = soon(client.subscribe(Some(&through), vec![exact("t")], Clock.after(SOON)))
         .await
         .unwrap();
-    let mut fast = stage.subscribe(&client, exact("t")).await;
+    let mut fast = host.subscribe(&client, exact("t")).await;
     gate.close();
     let (payload, t) = (vec![1u8; 256 << 10], topic("t"));
     const ALL: u64 = 200;
     for _ in 0..ALL {
-        let publishing = stage.server.publisher.publish(&t, payload.clone().into());
+        let publishing = host.server.publisher.publish(&t, payload.clone().into());
         soon(publishing).await.unwrap();
         match next(&mut fast).await {
             Delivery::Message { .. } => {}
@@ -249,16 +246,16 @@ async fn a_lost_last_message_is_told_within_two_pings() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_black_hole_is_noticed_within_two_pings() {
-    let mut stage = Stage::new().await;
-    let gate = Gate::to(stage.server.bound.requests.port().unwrap()).await;
-    let subscriptions = Gate::to(stage.publications().port().unwrap()).await;
+    let mut host = TestServer::new().await;
+    let gate = Gate::to(host.server.bound.requests.port().unwrap()).await;
+    let subscriptions = Gate::to(host.publications().port().unwrap()).await;
     let through = loopback(gate.port);
     // Long enough that a busy test machine does not count.
     let ping = Duration::from_secs(1);
     let mut slow_ping = limits();
     slow_ping.ping_interval = ping;
     let (own, counters) = context_with(slow_ping);
-    let client = soon(stage.transport.connect(&through, own)).await.unwrap();
+    let client = soon(host.transport.connect(&through, own)).await.unwrap();
     let at = loopback(subscriptions.port);
     let mut subscriber = soon(client.subscribe(Some(&at), vec![exact("t")], Clock.after(SOON)))
         .await
@@ -267,7 +264,7 @@ async fn a_black_hole_is_noticed_within_two_pings() {
         let client = client.clone();
         spawn(async move { ask(&client, "x").await })
     };
-    let held = soon(stage.server.requests.next()).await.unwrap();
+    let held = soon(host.server.requests.next()).await.unwrap();
     gate.close();
     subscriptions.close();
     let closed = Clock.now();
@@ -280,27 +277,27 @@ async fn a_black_hole_is_noticed_within_two_pings() {
     gate.open();
     subscriptions.open();
     assert_eq!(next(&mut subscriber).await, Delivery::Connected);
-    publish(&*stage.server.publisher, "t", "again").await;
+    publish(&*host.server.publisher, "t", "again").await;
     assert_eq!(next_text(&mut subscriber).await.1, "again");
-    stage.echo();
+    host.echo();
     assert_eq!(ask(&client, "y").await.unwrap(), "y");
     assert!(counters.get(Metric::Disconnected) >= 2);
 }
 
 #[tokio::test]
 async fn what_cannot_be_subscribed_to_is_said() {
-    let stage = Stage::new().await;
-    let client = stage.client().await;
+    let host = TestServer::new().await;
+    let client = host.client().await;
     let deadline = Clock.after(Duration::from_millis(300));
     // The port for requests speaks ZeroMQ, and confirms no subscription.
-    let wrong = stage.server.bound.requests.clone();
+    let wrong = host.server.bound.requests.clone();
     let error = soon(client.subscribe(Some(&wrong), vec![exact("t")], deadline))
         .await
         .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unreachable);
     for (at, topics) in [
         (None, vec![exact("t")]),
-        (Some(stage.publications()), vec![]),
+        (Some(host.publications()), vec![]),
     ] {
         let error = client.subscribe(at, topics, deadline).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Config);
@@ -309,15 +306,15 @@ async fn what_cannot_be_subscribed_to_is_said() {
 
 #[tokio::test]
 async fn a_thousand_filters_are_confirmed() {
-    let stage = Stage::new().await;
-    let client = stage.client().await;
+    let host = TestServer::new().await;
+    let client = host.client().await;
     let filters: Vec<TopicFilter> = (0..1024).map(|n| exact(&format!("m/{n}"))).collect();
-    let at = Some(stage.publications());
+    let at = Some(host.publications());
     let mut subscriber = soon(client.subscribe(at, filters, Clock.after(SOON)))
         .await
         .unwrap();
     for number in [0, 511, 1023] {
-        publish(&*stage.server.publisher, &format!("m/{number}"), "x").await;
+        publish(&*host.server.publisher, &format!("m/{number}"), "x").await;
         assert_eq!(next_text(&mut subscriber).await.0, format!("m/{number}"));
     }
 }

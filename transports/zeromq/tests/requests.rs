@@ -2,29 +2,29 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-mod stage;
+mod support;
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use bytes::Bytes;
 use saline_protocol::transport::{Clock, ErrorKind, Metric, Request};
-use stage::*;
+use support::*;
 
 #[tokio::test]
 async fn a_request_is_answered() {
-    let mut stage = Stage::new().await;
-    stage.echo();
-    let client = stage.client().await;
+    let mut host = TestServer::new().await;
+    host.echo();
+    let client = host.client().await;
     assert_eq!(ask(&client, "hello").await.unwrap(), "hello");
     assert_eq!(ask(&client, "").await.unwrap(), "");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_of_256_concurrent_requests_gets_its_own_reply() {
-    let mut stage = Stage::new().await;
-    stage.echo();
-    let client = stage.client().await;
+    let mut host = TestServer::new().await;
+    host.echo();
+    let client = host.client().await;
     let tasks: Vec<_> = (0..256u32)
         .map(|caller| {
             let client = client.clone();
@@ -43,8 +43,8 @@ async fn each_of_256_concurrent_requests_gets_its_own_reply() {
 
 #[tokio::test]
 async fn requests_come_in_the_order_in_which_they_were_made() {
-    let mut stage = Stage::new().await;
-    let client = stage.client().await;
+    let mut host = TestServer::new().await;
+    let client = host.client().await;
     let asking: Vec<_> = (0..100u32)
         .map(|number| {
             let client = client.clone();
@@ -53,7 +53,7 @@ async fn requests_come_in_the_order_in_which_they_were_made() {
         .collect();
     let mut replies = Vec::new();
     for expected in 0..100u32 {
-        let Request { payload, reply, .. } = soon(stage.server.requests.next()).await.unwrap();
+        let Request { payload, reply, .. } = soon(host.server.requests.next()).await.unwrap();
         assert_eq!(payload, expected.to_le_bytes()[..]);
         replies.push((payload, reply));
     }
@@ -71,10 +71,10 @@ async fn requests_come_in_the_order_in_which_they_were_made() {
 
 #[tokio::test]
 async fn a_dropped_reply_is_told_at_once() {
-    let mut stage = Stage::new().await;
-    let client = stage.client().await;
+    let mut host = TestServer::new().await;
+    let client = host.client().await;
     let asking = spawn(async move { ask(&client, "x").await });
-    drop(soon(stage.server.requests.next()).await.unwrap());
+    drop(soon(host.server.requests.next()).await.unwrap());
     assert_eq!(
         soon(asking).await.unwrap().unwrap_err().kind(),
         ErrorKind::NoReply
@@ -83,9 +83,9 @@ async fn a_dropped_reply_is_told_at_once() {
 
 #[tokio::test]
 async fn a_server_whose_requests_nobody_takes_says_so() {
-    let mut stage = Stage::new().await;
-    stage.echo().abort();
-    let client = stage.client().await;
+    let mut host = TestServer::new().await;
+    host.echo().abort();
+    let client = host.client().await;
     assert_eq!(
         ask(&client, "x").await.unwrap_err().kind(),
         ErrorKind::NoReply
@@ -94,25 +94,25 @@ async fn a_server_whose_requests_nobody_takes_says_so() {
 
 #[tokio::test]
 async fn a_deadline_passes_and_the_late_reply_is_nobody_s() {
-    let mut stage = Stage::new().await;
-    let client = stage.client().await;
+    let mut host = TestServer::new().await;
+    let client = host.client().await;
     let deadline = Clock.after(Duration::from_millis(50));
     let error = soon(client.request("slow".into(), deadline))
         .await
         .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::TimedOut);
-    let late = soon(stage.server.requests.next()).await.unwrap();
+    let late = soon(host.server.requests.next()).await.unwrap();
     late.reply.send("late".into()).unwrap();
-    stage.echo();
+    host.echo();
     assert_eq!(ask(&client, "next").await.unwrap(), "next");
 }
 
 #[tokio::test]
 async fn sizes_up_to_the_limit_pass_both_ways_and_one_byte_more_does_not() {
-    let mut stage = Stage::new().await;
-    let client = stage.client().await;
+    let mut host = TestServer::new().await;
+    let client = host.client().await;
     let limit = limits().max_message;
-    let mut requests = std::mem::replace(&mut stage.server.requests, Box::new(NoRequests));
+    let mut requests = std::mem::replace(&mut host.server.requests, Box::new(NoRequests));
     // Answers with as many bytes as the first eight say; tells what became of the reply.
     let answering = spawn(async move {
         let mut refused = 0;
@@ -150,20 +150,20 @@ async fn sizes_up_to_the_limit_pass_both_ways_and_one_byte_more_does_not() {
     let error = asked(8, limit + 1).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NoReply);
     assert_eq!(asked(8, 1).await.unwrap(), vec![7]);
-    soon(stage.server.control.shutdown(SOON)).await.unwrap();
+    soon(host.server.control.shutdown(SOON)).await.unwrap();
     assert_eq!(soon(answering).await.unwrap(), 1);
 }
 
 #[tokio::test]
 async fn a_server_with_a_lower_limit_cuts_the_request_short_of_its_handler() {
-    let mut stage = Stage::new().await;
-    stage.echo();
+    let mut host = TestServer::new().await;
+    host.echo();
     let mut generous = limits();
     generous.max_message *= 4;
     let (context, _) = context_with(generous);
-    let client = stage
+    let client = host
         .transport
-        .connect(&stage.server.bound.requests, context)
+        .connect(&host.server.bound.requests, context)
         .await
         .unwrap();
     for size in [(1 << 20) + 1, 3 << 20] {
@@ -178,11 +178,11 @@ async fn a_server_with_a_lower_limit_cuts_the_request_short_of_its_handler() {
 
 #[tokio::test]
 async fn an_absent_server_is_unreachable_at_once() {
-    let stage = Stage::new().await;
-    let gone = stage.server.bound.requests.clone();
-    soon(stage.server.control.shutdown(SOON)).await.unwrap();
+    let host = TestServer::new().await;
+    let gone = host.server.bound.requests.clone();
+    soon(host.server.control.shutdown(SOON)).await.unwrap();
     let before = Clock.now();
-    let error = stage.transport.connect(&gone, context()).await.unwrap_err();
+    let error = host.transport.connect(&gone, context()).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unreachable);
     assert!(Clock.now() - before < Duration::from_secs(1));
 }
@@ -203,9 +203,9 @@ async fn a_listener_that_says_nothing_is_unreachable_after_the_time_out() {
 
 #[tokio::test]
 async fn the_first_address_that_answers_is_taken_and_names_are_resolved() {
-    let mut stage = Stage::new().await;
-    stage.echo();
-    let port = stage.server.bound.requests.port().unwrap();
+    let mut host = TestServer::new().await;
+    host.echo();
+    let port = host.server.bound.requests.port().unwrap();
     let refusing = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let nobody = refusing.local_addr().unwrap().port();
     drop(refusing);
@@ -213,7 +213,7 @@ async fn the_first_address_that_answers_is_taken_and_names_are_resolved() {
     if let saline_protocol::transport::Address::Network { addresses, .. } = &mut endpoint.address {
         addresses.push(saline_protocol::transport::HostPort::new("localhost", port));
     }
-    let client = soon(stage.transport.connect(&endpoint, context()))
+    let client = soon(host.transport.connect(&endpoint, context()))
         .await
         .unwrap();
     assert_eq!(ask(&client, "x").await.unwrap(), "x");
@@ -221,9 +221,9 @@ async fn the_first_address_that_answers_is_taken_and_names_are_resolved() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn after_a_restart_requests_in_flight_are_lost_and_none_runs_twice() {
-    let mut stage = Stage::new().await;
-    let client = stage.client().await;
-    let at = stage.server.bound.clone();
+    let mut host = TestServer::new().await;
+    let client = host.client().await;
+    let at = host.server.bound.clone();
     let mut seen: HashMap<Bytes, u32> = HashMap::new();
     for round in 0..5 {
         let asking: Vec<_> = (0..32)
@@ -235,13 +235,13 @@ async fn after_a_restart_requests_in_flight_are_lost_and_none_runs_twice() {
             .collect();
         let mut held = Vec::new();
         for _ in 0..32 {
-            let request = soon(stage.server.requests.next()).await.unwrap();
+            let request = soon(host.server.requests.next()).await.unwrap();
             *seen.entry(request.payload.clone()).or_default() += 1;
             held.push(request);
         }
         let before = Clock.now();
         // As if the process had died: nothing is answered any more.
-        stage.context.cancel.cancel();
+        host.context.cancel.cancel();
         for asked in asking {
             let error = soon(asked).await.unwrap().unwrap_err();
             assert_eq!(error.kind(), ErrorKind::ConnectionLost);
@@ -251,14 +251,14 @@ async fn after_a_restart_requests_in_flight_are_lost_and_none_runs_twice() {
             "told at once"
         );
         drop(held);
-        until(|| stage.context.tracker.is_empty()).await;
-        stage = restart(stage, at.clone()).await;
+        until(|| host.context.tracker.is_empty()).await;
+        host = restart(host, at.clone()).await;
         // The same client works on, and what waited for the link was not lost.
         let later = {
             let client = client.clone();
             spawn(async move { ask(&client, format!("later {round}")).await })
         };
-        let request = soon(stage.server.requests.next()).await.unwrap();
+        let request = soon(host.server.requests.next()).await.unwrap();
         *seen.entry(request.payload.clone()).or_default() += 1;
         request.reply.send("done".into()).unwrap();
         assert_eq!(soon(later).await.unwrap().unwrap(), "done");
@@ -269,11 +269,11 @@ async fn after_a_restart_requests_in_flight_are_lost_and_none_runs_twice() {
 
 #[tokio::test]
 async fn while_the_link_is_down_requests_wait_and_cancelled_ones_never_run() {
-    let mut stage = Stage::new().await;
+    let mut host = TestServer::new().await;
     let (own, counters) = context_with(limits());
-    let at = stage.server.bound.clone();
-    let client = stage.transport.connect(&at.requests, own).await.unwrap();
-    soon(stage.server.control.shutdown(SOON)).await.unwrap();
+    let at = host.server.bound.clone();
+    let client = host.transport.connect(&at.requests, own).await.unwrap();
+    soon(host.server.control.shutdown(SOON)).await.unwrap();
     until(|| counters.get(Metric::Disconnected) == 1).await;
 
     // Not sent before its deadline: it did not run.
@@ -291,8 +291,8 @@ async fn while_the_link_is_down_requests_wait_and_cancelled_ones_never_run() {
         spawn(async move { ask(&client, "kept").await })
     };
 
-    stage = restart(stage, at).await;
-    let request = soon(stage.server.requests.next()).await.unwrap();
+    host = restart(host, at).await;
+    let request = soon(host.server.requests.next()).await.unwrap();
     assert_eq!(request.payload, "kept");
     request.reply.send("done".into()).unwrap();
     assert_eq!(soon(kept).await.unwrap().unwrap(), "done");
@@ -301,7 +301,7 @@ async fn while_the_link_is_down_requests_wait_and_cancelled_ones_never_run() {
         spawn(async move { ask(&client, "after").await })
     };
     assert_eq!(
-        soon(stage.server.requests.next()).await.unwrap().payload,
+        soon(host.server.requests.next()).await.unwrap().payload,
         "after"
     );
     after.abort();
@@ -309,9 +309,9 @@ async fn while_the_link_is_down_requests_wait_and_cancelled_ones_never_run() {
 
 #[tokio::test]
 async fn futures_that_are_dropped_leave_nothing_behind() {
-    let mut stage = Stage::new().await;
-    let client = stage.client().await;
-    let mut counting = stage.echo();
+    let mut host = TestServer::new().await;
+    let client = host.client().await;
+    let mut counting = host.echo();
     for round in 0..2000u32 {
         let request = client.request(round.to_le_bytes().to_vec().into(), Clock.after(SOON));
         // Polled once, so that it is queued or even sent.
@@ -322,7 +322,7 @@ async fn futures_that_are_dropped_leave_nothing_behind() {
     }
     // 1,024 permits and as many places: had they leaked, this would never have come so far.
     soon(client.shutdown(SOON)).await.unwrap();
-    soon(stage.server.control.shutdown(SOON)).await.unwrap();
+    soon(host.server.control.shutdown(SOON)).await.unwrap();
     assert!(soon(&mut counting).await.unwrap() >= 10);
 }
 
@@ -330,8 +330,8 @@ async fn futures_that_are_dropped_leave_nothing_behind() {
 async fn a_full_server_reads_no_more_and_keeps_its_clients() {
     let mut few = limits();
     few.requests_unanswered = 4;
-    let mut stage = Stage::with(transport(), anywhere(), few).await;
-    let client = stage.client().await;
+    let mut host = TestServer::with(transport(), anywhere(), few).await;
+    let client = host.client().await;
     let asking: Vec<_> = (0..12)
         .map(|_| {
             let client = client.clone();
@@ -340,18 +340,18 @@ async fn a_full_server_reads_no_more_and_keeps_its_clients() {
         .collect();
     let mut held = Vec::new();
     for _ in 0..4 {
-        held.push(soon(stage.server.requests.next()).await.unwrap());
+        held.push(soon(host.server.requests.next()).await.unwrap());
     }
     // Longer than a silent server would be believed to be alive.
     let more = Clock
-        .deadline(Clock.after(PING * 5), stage.server.requests.next())
+        .deadline(Clock.after(PING * 5), host.server.requests.next())
         .await;
     assert!(more.is_err(), "the fifth request was handed out");
     for request in held {
         request.reply.send("y".into()).unwrap();
     }
     for _ in 0..8 {
-        soon(stage.server.requests.next())
+        soon(host.server.requests.next())
             .await
             .unwrap()
             .reply
@@ -367,19 +367,19 @@ async fn a_full_server_reads_no_more_and_keeps_its_clients() {
 async fn connections_above_the_limit_are_turned_away_until_there_is_room() {
     let mut two = limits();
     two.connections = 2;
-    let mut stage = Stage::with(transport(), anywhere(), two).await;
-    stage.echo();
-    let (first, second) = (stage.client().await, stage.client().await);
-    let third = stage
+    let mut host = TestServer::with(transport(), anywhere(), two).await;
+    host.echo();
+    let (first, second) = (host.client().await, host.client().await);
+    let third = host
         .transport
-        .connect(&stage.server.bound.requests, context());
+        .connect(&host.server.bound.requests, context());
     assert_eq!(third.await.unwrap_err().kind(), ErrorKind::Unreachable);
     soon(second.shutdown(SOON)).await.unwrap();
     let third = soon(async {
         loop {
-            let third = stage
+            let third = host
                 .transport
-                .connect(&stage.server.bound.requests, context());
+                .connect(&host.server.bound.requests, context());
             if let Ok(third) = third.await {
                 break third;
             }
@@ -388,17 +388,17 @@ async fn connections_above_the_limit_are_turned_away_until_there_is_room() {
     });
     assert_eq!(ask(&third.await, "x").await.unwrap(), "x");
     assert_eq!(ask(&first, "x").await.unwrap(), "x");
-    assert!(stage.counters.get(Metric::PeersRefused) > 0);
+    assert!(host.counters.get(Metric::PeersRefused) > 0);
 }
 
 #[tokio::test]
 async fn every_connection_is_a_peer_of_its_own_with_an_address() {
-    let mut stage = Stage::new().await;
+    let mut host = TestServer::new().await;
     let mut peers = HashSet::new();
     for _ in 0..3 {
-        let client = stage.client().await;
+        let client = host.client().await;
         let asking = spawn(async move { ask(&client, "x").await.map(|_| client) });
-        let request = soon(stage.server.requests.next()).await.unwrap();
+        let request = soon(host.server.requests.next()).await.unwrap();
         let address = request.peer.address.expect("a tcp peer has an address");
         assert!(address.ip().is_loopback() && address.port() != 0);
         assert!(peers.insert(request.peer));
@@ -410,14 +410,14 @@ async fn every_connection_is_a_peer_of_its_own_with_an_address() {
 /// A message that takes much longer than two pings is not taken for silence, in either direction.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_slow_link_carries_large_messages() {
-    let mut stage = Stage::new().await;
-    stage.echo();
-    let target = stage.server.bound.requests.port().unwrap();
+    let mut host = TestServer::new().await;
+    host.echo();
+    let target = host.server.bound.requests.port().unwrap();
     // 16 KiB in 20 ms: a MiB takes 1.3 s each way, and two pings are 0.4 s.
     let gate = Gate::with_pause(target, Duration::from_millis(20)).await;
     let (own, counters) = context_with(limits());
     let at = loopback(gate.port);
-    let client = soon(stage.transport.connect(&at, own)).await.unwrap();
+    let client = soon(host.transport.connect(&at, own)).await.unwrap();
     let before = Clock.now();
     let payload = vec![5; 1 << 20];
     assert_eq!(ask(&client, payload.clone()).await.unwrap(), payload);

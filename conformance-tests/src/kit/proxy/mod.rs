@@ -1,21 +1,22 @@
 //! A network that is bad on purpose: a proxy between the clients and a server.
 
-mod tcp;
+mod stream;
 mod udp;
 mod weather;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use saline_protocol::transport::{Address, Endpoint, HostPort, ServeAt};
+use saline_protocol::transport::{Address, Endpoint, ServeAt};
 
 use super::World;
-use crate::{Expecting, Failure, Outcome, Wire};
+use super::raw::{Place, address};
+use crate::{Failure, Outcome, Wire};
 use weather::Weather;
 
-/// Stands between the clients and a server whose wire is TCP or UDP.
+/// Stands between the clients and a server that has a [`Wire`]. What is said here of TCP holds for
+/// Unix sockets as well; their packets stay whole, and their connections end where TCP's are reset.
 #[derive(Debug)]
 pub struct Proxy {
     /// Where clients connect to.
@@ -30,9 +31,9 @@ impl Proxy {
     /// When the suite's own sockets fail, or the backend has no wire.
     pub async fn start(world: &Arc<World>, behind: &ServeAt) -> Outcome<Self> {
         let weather = Arc::new(Weather::new(world.dice()));
-        let requests = front(world, &behind.requests, &weather).await?;
+        let requests = front(world, &behind.requests, &weather, 0).await?;
         let publications = match &behind.publications {
-            Some(behind) => Some(front(world, behind, &weather).await?),
+            Some(behind) => Some(front(world, behind, &weather, 1).await?),
             None => None,
         };
         Ok(Self {
@@ -62,6 +63,36 @@ impl Proxy {
     /// arrives.
     pub fn mute_server(&self) {
         self.weather.mute.renew();
+    }
+
+    /// New TCP connections are closed as soon as they are there, or carried as before.
+    pub fn hang_up(&self, hang_up: bool) {
+        self.weather.closed.store(hang_up, Ordering::Relaxed);
+    }
+
+    /// TCP connections that clients have begun so far.
+    pub fn visits(&self) -> usize {
+        self.weather.visits.load(Ordering::Relaxed)
+    }
+
+    /// Each direction of a TCP connection carries so many bytes in a second.
+    pub fn throttle(&self, pace: usize) {
+        self.weather.pace.store(pace, Ordering::Relaxed);
+    }
+
+    /// Records from now on what clients say over TCP.
+    pub fn record(&self) {
+        *self.weather.recorded() = Some(Vec::new());
+    }
+
+    /// What was recorded since it was last taken, for each front apart: requests, publications.
+    pub fn recorded(&self) -> [Vec<Vec<u8>>; 2] {
+        let pieces = self.weather.recorded().as_mut().map(std::mem::take);
+        let mut fronts = [Vec::new(), Vec::new()];
+        for (front, piece) in pieces.into_iter().flatten() {
+            fronts[front].push(piece);
+        }
+        fronts
     }
 
     /// Datagrams pass again.
@@ -112,29 +143,29 @@ fn socket<T>(result: std::io::Result<T>) -> Outcome<T> {
     result.map_err(|error| Failure::new(format!("a socket of the suite's proxy: {error}")))
 }
 
-/// The first socket address of `endpoint`, which was bound.
-pub(crate) fn address(endpoint: &Endpoint) -> Outcome<SocketAddr> {
-    let first = match &endpoint.address {
-        Address::Network { addresses, .. } => addresses.first(),
-        Address::Local(_) => None,
-    };
-    first
-        .and_then(HostPort::as_socket_address)
-        .expecting("the socket address of what was bound")
-}
-
-/// Listens in front of `behind`; returns where.
-async fn front(world: &Arc<World>, behind: &Endpoint, weather: &Arc<Weather>) -> Outcome<Endpoint> {
-    let server = address(behind)?;
-    let at = match world.backend().wire() {
-        Some(Wire::Tcp) => tcp::front(world, server, weather).await?,
-        Some(Wire::Udp) => udp::front(world, server, weather).await?,
+/// Listens in front of `behind`, as the front of this number; returns where.
+async fn front(
+    world: &Arc<World>,
+    behind: &Endpoint,
+    weather: &Arc<Weather>,
+    number: usize,
+) -> Outcome<Endpoint> {
+    let wire = world.backend().wire();
+    let at = match wire {
+        Some(Wire::Tcp | Wire::UnixPath(_)) => {
+            let server = Place::of(behind, wire)?;
+            stream::front(world, server, world.path("front"), weather, number).await?
+        }
+        Some(Wire::Udp) => Place::Address(udp::front(world, address(behind)?, weather).await?),
         None => return Err(Failure::new("a proxy for a backend without a wire")),
     };
     let mut front = behind.clone();
-    front.address = Address::Network {
-        addresses: vec![at.into()],
-        path: None,
+    front.address = match at {
+        Place::Address(at) => Address::Network {
+            addresses: vec![at.into()],
+            path: None,
+        },
+        Place::Path(path, _) => Address::Local(path),
     };
     Ok(front)
 }

@@ -113,7 +113,7 @@ impl Path {
             });
             return;
         }
-        if let Some(wait) = weather.wait() {
+        if let Some(wait) = weather.wait(0) {
             let (late, tasks) = (self.clone(), tasks);
             tasks.spawn(async move {
                 Clock.pause(wait).await;

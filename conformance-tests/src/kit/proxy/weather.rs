@@ -22,6 +22,12 @@ pub(super) struct Weather {
     pub mute: Signal,
     /// Whether new connections come to nothing.
     pub gone: AtomicBool,
+    /// Whether new connections are closed as soon as they are there.
+    pub closed: AtomicBool,
+    /// Connections that clients have begun.
+    pub visits: AtomicUsize,
+    /// How many bytes one direction of a connection carries in a second, unless it is zero.
+    pub pace: AtomicUsize,
     /// Whether no datagram passes.
     pub hole: AtomicBool,
     /// Whether bytes go one by one.
@@ -38,7 +44,12 @@ pub(super) struct Weather {
     jitter: AtomicU64,
     dice: Mutex<Dice>,
     said: Mutex<Vec<u8>>,
+    /// What clients say to which front, in the pieces in which it came, while it is recorded.
+    recorded: Mutex<Option<Vec<Piece>>>,
 }
+
+/// What a client said in one piece, and to which front.
+pub type Piece = (usize, Vec<u8>);
 
 impl Weather {
     pub fn new(dice: Dice) -> Self {
@@ -47,6 +58,9 @@ impl Weather {
             reset: Signal::default(),
             mute: Signal::default(),
             gone: AtomicBool::new(false),
+            closed: AtomicBool::new(false),
+            visits: AtomicUsize::new(0),
+            pace: AtomicUsize::new(0),
             hole: AtomicBool::new(false),
             slices: AtomicBool::new(false),
             budget: AtomicUsize::new(usize::MAX),
@@ -57,6 +71,7 @@ impl Weather {
             jitter: AtomicU64::new(0),
             dice: Mutex::new(dice),
             said: Mutex::default(),
+            recorded: Mutex::default(),
         }
     }
 
@@ -67,10 +82,13 @@ impl Weather {
         }
     }
 
-    /// How long what comes now has to wait.
-    pub fn wait(&self) -> Option<Duration> {
+    /// How long the `count` bytes that come now have to wait.
+    pub fn wait(&self, count: usize) -> Option<Duration> {
         let (delay, jitter) = (&self.delay, self.jitter.load(Ordering::Relaxed));
-        let micros = delay.load(Ordering::Relaxed) + self.dice().roll() % (jitter + 1);
+        let mut micros = delay.load(Ordering::Relaxed) + self.dice().roll() % (jitter + 1);
+        if let pace @ 1.. = self.pace.load(Ordering::Relaxed) {
+            micros += (count * 1_000_000 / pace) as u64;
+        }
         (micros > 0).then(|| Duration::from_micros(micros))
     }
 
@@ -89,11 +107,19 @@ impl Weather {
         self.said.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps `bytes` with what was said first.
-    pub fn hear(&self, bytes: &[u8]) {
+    /// Keeps `bytes`, said to `front`, with what was said first, and with what is recorded.
+    pub fn hear(&self, front: usize, bytes: &[u8]) {
         let mut said = self.said();
         let room = KEPT - said.len().min(KEPT);
         said.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        if let Some(recorded) = &mut *self.recorded() {
+            recorded.push((front, bytes.to_vec()));
+        }
+    }
+
+    /// What is recorded, if it is.
+    pub fn recorded(&self) -> MutexGuard<'_, Option<Vec<Piece>>> {
+        self.recorded.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

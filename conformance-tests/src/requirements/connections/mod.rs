@@ -1,6 +1,8 @@
 //! `CON`: connecting, losing the connection, and coming back.
 
 mod churn;
+mod departures;
+mod hardship;
 mod network;
 mod peers;
 mod places;
@@ -75,7 +77,7 @@ pub const ALL: &[Requirement] = &[
         id: "CON-007",
         name: "connected_means_subscribed",
         level: Level::Must,
-        sentence: "After Connected the very next publication arrives, in ten restarts, for each of several subscribers.",
+        sentence: "After Connected the very next publication arrives, in ten restarts, for each of several subscribers, and each of those after it once and in order.",
         why: "The job that is published as soon as a master is back is the one that everybody waits for.",
         look_at: "subscriptions that are sent again and not confirmed; events that come before the confirmation",
         needs: &[],
@@ -145,7 +147,7 @@ pub const ALL: &[Requirement] = &[
         id: "CON-014",
         name: "next_address",
         level: Level::Must,
-        sentence: "Of several addresses of an endpoint the first that answers is used, at the start and again when it is lost.",
+        sentence: "Of several addresses of an endpoint the first that answers is used, in their order, at the start and again when it is lost.",
         why: "A minion knows more than one way to its master.",
         look_at: "giving up at the first address that refuses",
         needs: &[Need::Network],
@@ -165,7 +167,7 @@ pub const ALL: &[Requirement] = &[
         id: "CON-016",
         name: "clients_that_vanish",
         level: Level::Must,
-        sentence: "Clients that vanish with requests unanswered and subscriptions open cost the server nothing: others go on, and the answers to those that have gone are dropped.",
+        sentence: "Clients that vanish with requests unanswered and subscriptions open cost the server nothing: others go on, the answers to those that have gone are dropped, and every permit is free again.",
         why: "It happens all day in a fleet.",
         look_at: "answers that are sent to a connection's number after it has gone",
         needs: &[],
@@ -218,7 +220,7 @@ pub const ALL: &[Requirement] = &[
         sentence: "A connection that is reset ends its requests with ConnectionLost and is replaced, five times in a row.",
         why: "It is what a restarting firewall does.",
         look_at: "errors of the socket that are not the end of the stream",
-        needs: &[Need::TcpWire],
+        needs: &[Need::ConnectionWire],
         run: |world| Box::pin(network::resets(world)),
     },
     Requirement {
@@ -228,7 +230,7 @@ pub const ALL: &[Requirement] = &[
         sentence: "A connection that ends in the middle of a message leaves nothing behind: the requests after it arrive whole.",
         why: "A stale half frame before a fresh one spoils everything that follows.",
         look_at: "buffers that outlive their connection",
-        needs: &[Need::TcpWire],
+        needs: &[Need::ConnectionWire],
         run: |world| Box::pin(network::partial_messages(world)),
     },
     Requirement {
@@ -238,7 +240,7 @@ pub const ALL: &[Requirement] = &[
         sentence: "Messages arrive whole when the network brings them one byte at a time.",
         why: "A read gives what there is, not what was written.",
         look_at: "reads that are taken for messages",
-        needs: &[Need::TcpWire],
+        needs: &[Need::ConnectionWire],
         run: |world| Box::pin(network::one_byte_at_a_time(world)),
     },
     Requirement {
@@ -278,7 +280,7 @@ pub const ALL: &[Requirement] = &[
         sentence: "A link on which nothing comes back any more, although what is sent arrives, is noticed by the client within two pings, and replaced.",
         why: "Firewalls forget one direction first.",
         look_at: "pings that count as answered because they could be sent",
-        needs: &[Need::TcpWire],
+        needs: &[Need::ConnectionWire],
         run: |world| Box::pin(weather::one_way_silence(world)),
     },
     Requirement {
@@ -300,5 +302,75 @@ pub const ALL: &[Requirement] = &[
         look_at: "what numbers datagrams, and who asks for those that are missing",
         needs: &[Need::UdpWire],
         run: |world| Box::pin(weather::lossy_datagrams(world)),
+    },
+    Requirement {
+        id: "CON-030",
+        name: "departures_are_told",
+        level: Level::Must,
+        sentence: "The departure of a peer that was admitted is told once, with the peer that its requests had: soon after its FIN, its reset or disconnect, and within two pings when it vanishes.",
+        why: "What is kept for a session goes when its connection has gone.",
+        look_at: "the one place that every end of a connection comes through",
+        needs: &[Need::Departures],
+        run: |world| Box::pin(departures::told_once(world)),
+    },
+    Requirement {
+        id: "CON-031",
+        name: "departures_end",
+        level: Level::Must,
+        sentence: "Departures yield None once the server has been shut down or its context was cancelled, also to one that was waiting, and go on doing so.",
+        why: "It is how the loop above ends.",
+        look_at: "who holds the sending end",
+        needs: &[Need::Departures],
+        run: |world| Box::pin(departures::streams_end(world)),
+    },
+    Requirement {
+        id: "CON-032",
+        name: "strangers_are_not_told",
+        level: Level::Must,
+        sentence: "Peers that were never admitted are not told to have gone, however they go.",
+        why: "Strangers must not be able to fill what a master reads.",
+        look_at: "whether the peer was admitted when it ended",
+        needs: &[Need::Departures],
+        run: |world| Box::pin(departures::strangers_are_not_told(world)),
+    },
+    Requirement {
+        id: "CON-033",
+        name: "unread_departures",
+        level: Level::Must,
+        sentence: "Departures that nobody reads are kept up to Limits::connections, and those above are counted in Missed: together they are as many as there were.",
+        why: "No queue is without bound, and a master that was busy must know that it has to look.",
+        look_at: "a queue that drops without counting, or none that is bounded",
+        needs: &[Need::Departures],
+        run: |world| Box::pin(departures::unread(world)),
+    },
+    Requirement {
+        id: "CON-034",
+        name: "long_message",
+        level: Level::Must,
+        sentence: "A request, a reply and a publication that each take longer than two pings to arrive, a little at a time, arrive, and the link is not taken for dead.",
+        why: "A large return over a thin line is not silence.",
+        look_at: "silence that whole messages end, and not bytes",
+        needs: &[Need::ConnectionWire],
+        run: |world| Box::pin(hardship::long_message(world)),
+    },
+    Requirement {
+        id: "CON-035",
+        name: "refused_subscription",
+        level: Level::Must,
+        sentence: "When a server that came back refuses a subscription, because it allows fewer topics than the one before, that subscriber alone ends: it yields None after Disconnected. The client stays connected, and its other subscriptions are restored.",
+        why: "A limit that somebody lowers must neither silence a minion nor make it dial for ever.",
+        look_at: "what the client does with a refusal that nobody waits for",
+        needs: &[],
+        run: |world| Box::pin(hardship::refused_subscription(world)),
+    },
+    Requirement {
+        id: "CON-036",
+        name: "backs_off",
+        level: Level::Must,
+        sentence: "A client whose server hangs up at once tries again no more often than its context's backoff says, and comes back when the server does.",
+        why: "A fleet that dials as fast as it can keeps its master from coming back.",
+        look_at: "Context::backoff, and when it begins anew",
+        needs: &[Need::ConnectionWire],
+        run: |world| Box::pin(hardship::backs_off(world)),
     },
 ];

@@ -7,8 +7,8 @@ use saline_protocol::transport::ErrorKind;
 
 use super::restarts::asking;
 use crate::failure::{ensure, ensure_eq, is_error};
-use crate::kit::{World, exact, number, numbered, topic};
-use crate::{Expecting, Outcome};
+use crate::kit::{World, echo, exact, join_all, number, numbered, topic};
+use crate::{Expecting, Failure, Outcome};
 
 pub(super) async fn disconnect_cuts_one_peer(world: Arc<World>) -> Outcome {
     let mut host = world.serve().await?;
@@ -52,22 +52,39 @@ pub(super) async fn disconnect_cuts_one_peer(world: Arc<World>) -> Outcome {
 }
 
 pub(super) async fn clients_that_vanish(world: Arc<World>) -> Outcome {
-    let mut host = world.serve().await?;
+    /// What the server hands out at once, which is more than each wave of clients asks.
+    const PERMITS: usize = 8;
+    const WAVE: u64 = 5;
+    let mut limits = world.limits();
+    limits.requests_unanswered = PERMITS;
+    let mut host = world.serve_with(limits).await?;
     let steady = world.client(&host).await?;
     let mut listener = steady.subscribe(&[exact("t")?]).await?;
-    let mut held = Vec::new();
-    for n in 0..20 {
-        let caller = world.client(&host).await?;
-        let listener = caller.subscribe(&[exact("t")?]).await?;
-        let asking = asking(&world, &caller, n);
-        held.push(host.requests.next().await?);
-        // No goodbye: its tasks are dropped where they stand.
-        caller.context.cancel.cancel();
-        drop((caller, listener));
-        asking.abort();
-    }
-    for request in held {
-        request.reply.send("nobody there".into())?;
+    for wave in 0..6 {
+        let mut held = Vec::new();
+        for n in 0..WAVE {
+            let caller = world.client(&host).await?;
+            let listener = caller.subscribe(&[exact("t")?]).await?;
+            let asking = asking(&world, &caller, n);
+            held.push(host.requests.next().await?);
+            // No goodbye: its tasks are dropped where they stand.
+            caller.context.cancel.cancel();
+            drop((caller, listener));
+            asking.abort();
+        }
+        if wave % 2 == 0 {
+            // Half of the answers come when the server knows, where it can.
+            let t = topic("t")?;
+            world
+                .eventually(
+                    "the subscriptions of clients that vanished are gone",
+                    || host.publisher.subscriptions(&t) == 1,
+                )
+                .await?;
+        }
+        for request in held {
+            request.reply.send("nobody there".into())?;
+        }
     }
     host.publish(&topic("t")?, "still here").await?;
     ensure_eq!(
@@ -75,14 +92,25 @@ pub(super) async fn clients_that_vanish(world: Arc<World>) -> Outcome {
         Bytes::from("still here"),
         "the publication"
     );
-    let host = host.echoing(&world);
-    for n in 0..20 {
-        let reply = steady.ask(numbered(n, 16)).await;
-        ensure_eq!(
-            number(&reply.expecting("a request after others have vanished")?),
-            n,
-            "the reply"
-        );
+    // All permits are there, and not just one.
+    let asked = join_all((0..PERMITS as u64).map(|n| steady.ask(numbered(n, 16))));
+    let (replies, answered) = tokio::join!(asked, async {
+        let mut held = Vec::new();
+        for n in 0..PERMITS {
+            let request = host.requests.next().await;
+            held.push(request.map_err(|_| {
+                Failure::new(format!(
+                    "{n} requests are handed out after others have vanished, {PERMITS} are allowed"
+                ))
+            })?);
+        }
+        held.into_iter().for_each(echo);
+        Outcome::Ok(())
+    });
+    answered?;
+    for (n, reply) in (0..).zip(replies) {
+        let reply = reply.expecting("a request after others have vanished")?;
+        ensure_eq!(number(&reply), n, "the reply");
     }
     let t = topic("t")?;
     world

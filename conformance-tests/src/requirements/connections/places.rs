@@ -8,7 +8,7 @@ use saline_protocol::transport::{ErrorKind, ServeAt};
 use super::restarts::cut;
 use crate::failure::{ensure, ensure_eq, is_error, not_later};
 use crate::kit::{Host, PATIENCE, World, exact, topic};
-use crate::{Expecting, Failure, Outcome};
+use crate::{Expecting, Outcome};
 
 pub(super) async fn server_absent(world: Arc<World>) -> Outcome {
     let host = world.serve().await?;
@@ -146,16 +146,27 @@ pub(super) async fn next_address(world: Arc<World>) -> Outcome {
         .await
         .expecting("a request after the second address came back")?;
     host.kill().await?;
-    let _first = world.serve_again(&gone).await?.echoing(&world);
+    let first = world.serve_again(&gone).await?.echoing(&world);
     // The link may still count as up for the first of these.
+    let mut answered = false;
     for _ in 0..2 {
-        if caller.ask("first").await.is_ok() {
-            return Ok(());
-        }
+        answered |= caller.ask("first").await.is_ok();
     }
-    Err(Failure::new(
-        "the first address came up, the second went, and no request was answered",
-    ))
+    ensure!(
+        answered,
+        "the first address came up, the second went, and no request was answered"
+    );
+    // Both answer: it is the first that counts.
+    let second = world.serve_again(&again).await?.answering(&world, drop);
+    for _ in 0..3 {
+        let fresh = world.try_client(&at, world.limits()).await;
+        let fresh = fresh.expecting("connecting to two addresses that answer")?;
+        let reply = fresh.ask("which?").await;
+        reply.expecting("a request to the first of two addresses")?;
+        fresh.shut_down().await?;
+    }
+    drop((first, second));
+    Ok(())
 }
 
 pub(super) async fn local_endpoint(world: Arc<World>) -> Outcome {

@@ -123,23 +123,34 @@ pub(super) async fn first_requests_after_a_reconnect(world: Arc<World>) -> Outco
 
 pub(super) async fn requests_wait_for_the_link(world: Arc<World>) -> Outcome {
     const COUNT: u64 = 20;
-    let host = world.serve().await?;
+    const ROUNDS: u32 = 24;
+    let mut host = world.serve().await?;
     let caller = world.client(&host).await?;
-    let at = cut(&world, host, &caller).await?;
-    let asking = join_all((0..COUNT).map(|n| caller.ask(numbered(n, 16))));
-    let executions = Executions::default();
-    let restarting = async {
-        // Long enough for several attempts to reconnect to have failed.
-        world.clock().pause(PING * 2).await;
-        counting(&world, &at, &executions).await
-    };
-    let (replies, host) = tokio::join!(asking, restarting);
-    for (n, reply) in (0..COUNT).zip(replies) {
-        let reply = reply.expecting(format!("request {n}, made while the link was down"))?;
-        ensure_eq!(number(&reply), n, "the reply");
-        ensure_eq!(executions.of(n), 1, "executions of request {n}");
+    for round in 0..ROUNDS {
+        let at = cut(&world, host, &caller).await?;
+        let asking = join_all((0..COUNT).map(|n| caller.ask(numbered(n, 16))));
+        let executions = Executions::default();
+        let restarting = async {
+            // Once long enough for several attempts to reconnect to have failed.
+            let down = if round == 0 { PING * 2 } else { PING / 20 };
+            world.clock().pause(down).await;
+            let mut host = world.serve_again(&at).await?;
+            for _ in 0..COUNT {
+                let request = host.requests.next().await?;
+                executions.count(&request.payload);
+                echo(request);
+            }
+            Outcome::Ok(host)
+        };
+        let (replies, restarted) = tokio::join!(asking, restarting);
+        for (n, reply) in (0..COUNT).zip(replies) {
+            let what = format!("request {n}, made while the link was down in round {round}");
+            ensure_eq!(number(&reply.expecting(&what)?), n, "the reply");
+            ensure_eq!(executions.of(n), 1, "executions of {what}");
+        }
+        host = restarted?;
     }
-    host.map(drop)
+    Ok(())
 }
 
 pub(super) async fn unreachable_did_not_run(world: Arc<World>) -> Outcome {
@@ -289,6 +300,8 @@ pub(super) async fn connected_means_subscribed(world: Arc<World>) -> Outcome {
     for _ in 0..3 {
         listeners.push(caller.subscribe(&[exact("t")?, prefix("u")?]).await?);
     }
+    // The last number of each listener and topic.
+    let mut last = HashMap::new();
     for round in 0..10 {
         host.kill().await?;
         host = world.serve_again(&host.bound).await?;
@@ -297,16 +310,36 @@ pub(super) async fn connected_means_subscribed(world: Arc<World>) -> Outcome {
             listener.link(&Delivery::Connected).await?;
             host.publish(&topic("t")?, numbered(n, 8)).await?;
             host.publish(&topic("u/v")?, numbered(n, 8)).await?;
-            // What the other listeners caused comes before it.
+            // What the other listeners caused comes before it, each once.
             for name in ["t", "u/v"] {
                 let next = topic(name)?;
-                while listener.message().await? != (next.clone(), numbered(n, 8)) {}
+                loop {
+                    let (topic, payload) = listener.message().await?;
+                    let number = number(&payload);
+                    ensure!(
+                        last.insert((n % 10, topic.clone()), number) < Some(number),
+                        "publication {number} on {topic} came twice, or after a later one"
+                    );
+                    if (topic == next) && number == n {
+                        break;
+                    }
+                }
             }
         }
         // And what they caused after it.
         host.publish(&topic("u")?, "end").await?;
         for listener in &mut listeners {
             while listener.message().await?.1 != "end" {}
+        }
+        // From then on it is as before: each once, in order.
+        for n in 0..30 {
+            host.publish(&topic("t")?, numbered(n, 8)).await?;
+        }
+        for listener in &mut listeners {
+            for n in 0..30 {
+                let (_, payload) = listener.message().await?;
+                ensure_eq!(number(&payload), n, "publication {n} after a reconnect");
+            }
         }
     }
     Ok(())

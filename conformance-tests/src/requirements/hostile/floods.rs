@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use saline_protocol::transport::Limits;
 use tokio::io::AsyncWriteExt;
-use tokio::net::{TcpStream, UdpSocket};
+use tokio::net::UdpSocket;
 
 use super::handshakes::openings;
-use super::{socket, sockets, steady};
-use crate::kit::{Proxy, Usage, World, exact, join_all, payload, within};
+use super::{places, socket, steady};
+use crate::kit::{Place, Proxy, Raw, Usage, World, exact, join_all, payload, within};
 use crate::{Expecting, Outcome};
 
 /// Limits with which a link survives that a small machine is busy with a flood.
-fn unhurried(world: &World) -> Limits {
+pub(super) fn unhurried(world: &World) -> Limits {
     let mut limits = world.limits();
     limits.ping_interval *= 10;
     limits.connect_timeout *= 5;
@@ -27,16 +27,16 @@ pub(super) async fn connects_in_waves(world: Arc<World>) -> Outcome {
     let openings = openings(&world, &host).await?;
     let caller = world.client_with(&host, unhurried(&world)).await?;
     let mut listener = caller.subscribe(&[exact("t")?]).await?;
-    let addresses = sockets(&host)?;
+    let places = places(&world, &host)?;
     steady(&host, &caller, &mut listener, 0).await?;
     let before = Usage::now()?;
     let attack = async {
         for wave in 1..=WAVES {
             let connecting = (0..WAVE).map(|n| {
-                let address = addresses[(wave + n) % addresses.len()];
+                let place = &places[(wave + n) % places.len()];
                 let opening = &openings[n % openings.len()];
                 async move {
-                    let mut stream = socket(TcpStream::connect(address).await)?;
+                    let mut stream = socket(Raw::connect(place).await)?;
                     // Nothing, garbage, or half of what a client says.
                     let said = match n % 3 {
                         0 => &[],
@@ -45,7 +45,7 @@ pub(super) async fn connects_in_waves(world: Arc<World>) -> Outcome {
                     };
                     let _ = stream.write_all(said).await;
                     if n % 10 > 0 {
-                        socket(stream.set_zero_linger())?;
+                        socket(stream.reset_at_the_end())?;
                     }
                     Outcome::Ok(stream)
                 }
@@ -78,11 +78,11 @@ pub(super) async fn flood_of_garbage(world: Arc<World>) -> Outcome {
     let openings = openings(&world, &host).await?;
     let caller = world.client_with(&host, unhurried(&world)).await?;
     let mut listener = caller.subscribe(&[exact("t")?]).await?;
-    let addresses = sockets(&host)?;
+    let places = places(&world, &host)?;
     let attack = async {
         let mut flooding = Vec::new();
         for n in 0..STRANGERS {
-            let mut stream = socket(TcpStream::connect(addresses[n % addresses.len()]).await)?;
+            let mut stream = socket(Raw::connect(&places[n % places.len()]).await)?;
             let opening = openings[n % openings.len()].clone();
             let garbage = match n % 4 {
                 0 => vec![0; 65_536],
@@ -126,7 +126,7 @@ pub(super) async fn garbage_datagrams(world: Arc<World>) -> Outcome {
     let mut dice = world.dice();
     let caller = world.client_with(&host, unhurried(&world)).await?;
     let mut listener = caller.subscribe(&[exact("t")?]).await?;
-    let addresses = sockets(&host)?;
+    let places = places(&world, &host)?;
     let attack = async {
         for n in 0..200 {
             let stranger = socket(UdpSocket::bind((std::net::Ipv4Addr::UNSPECIFIED, 0)).await)?;
@@ -140,8 +140,10 @@ pub(super) async fn garbage_datagrams(world: Arc<World>) -> Outcome {
                     datagram[at] ^= 1 << dice.below(8);
                 }
                 // One that is lost is as good as one that is thrown away.
-                let to = addresses[dice.below(addresses.len())];
-                let _ = stranger.send_to(&datagram, to).await;
+                let to = &places[dice.below(places.len())];
+                if let Place::Address(to) = to {
+                    let _ = stranger.send_to(&datagram, to).await;
+                }
             }
             if n % 10 == 0 {
                 steady(&host, &caller, &mut listener, n).await?;

@@ -6,11 +6,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 
-use super::{socket, sockets, steady};
+use super::{places, socket, steady};
 use crate::failure::ensure;
-use crate::kit::{Dice, Host, Proxy, World, exact, within};
+use crate::kit::{Dice, Host, Proxy, Raw, World, exact, within};
 use crate::{Expecting, Failure, Outcome};
 
 /// Prefixes up to this length are all tried; longer ones are drawn.
@@ -48,17 +47,17 @@ pub(super) async fn half_handshakes(world: Arc<World>) -> Outcome {
     let caller = world.client(&host).await?;
     let mut listener = caller.subscribe(&[exact("t")?]).await?;
     let (mut open, mut round) = (Vec::new(), 0);
-    for address in sockets(&host)? {
+    for place in &places(&world, &host)? {
         for opening in &openings {
             let every = 0..opening.len().min(EVERY);
             let drawn: Vec<_> = (0..20).map(|_| dice.below(opening.len())).collect();
             for length in every.chain(drawn) {
-                let mut stream = socket(TcpStream::connect(address).await)?;
+                let mut stream = socket(Raw::connect(place).await)?;
                 // The server may have hung up already.
                 let _ = stream.write_all(&opening[..length]).await;
                 match length % 3 {
                     0 => open.push(stream),
-                    1 => socket(stream.set_zero_linger())?,
+                    1 => socket(stream.reset_at_the_end())?,
                     _ => drop(stream),
                 }
                 if length % 32 == 0 {
@@ -99,13 +98,13 @@ pub(super) async fn announced_lengths(world: Arc<World>) -> Outcome {
     let mut dice = world.dice();
     let caller = world.client(&host).await?;
     let mut listener = caller.subscribe(&[exact("t")?]).await?;
-    let addresses = sockets(&host)?;
+    let places = places(&world, &host)?;
     let more = Bytes::from(vec![0x33; 16 * 1024]);
     let attack = async {
         let mut open = Vec::new();
         for n in 0..STRANGERS {
             let opening = &openings[dice.below(openings.len())];
-            let mut stream = socket(TcpStream::connect(addresses[n % addresses.len()]).await)?;
+            let mut stream = socket(Raw::connect(&places[n % places.len()]).await)?;
             // The server may have hung up already, which is what it should do.
             let _ = stream.write_all(&spoilt(opening, &mut dice)).await;
             if n % 2 == 0 {
@@ -130,10 +129,10 @@ pub(super) async fn slow_loris(world: Arc<World>) -> Outcome {
     let timeout = world.limits().handshake_timeout;
     let caller = world.client(&host).await?;
     let mut listener = caller.subscribe(&[exact("t")?]).await?;
-    for address in sockets(&host)? {
-        let stream = socket(TcpStream::connect(address).await)?;
-        socket(stream.set_nodelay(true))?;
-        let (mut from, mut to) = stream.into_split();
+    for place in &places(&world, &host)? {
+        let stream = socket(Raw::connect(place).await)?;
+        socket(stream.at_once())?;
+        let (mut from, mut to) = tokio::io::split(stream);
         let drip = async {
             for byte in openings.first().into_iter().flatten() {
                 if to.write_all(&[*byte]).await.is_err() {
@@ -157,7 +156,7 @@ pub(super) async fn slow_loris(world: Arc<World>) -> Outcome {
         beside?;
         cut.map_err(|_| {
             Failure::new(format!(
-                "{address}: a handshake of a byte at a time still goes on after three times {timeout:?}"
+                "{place}: a handshake of a byte at a time still goes on after three times {timeout:?}"
             ))
         })?;
     }

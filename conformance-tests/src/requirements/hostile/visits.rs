@@ -4,11 +4,10 @@ use std::sync::Arc;
 
 use saline_protocol::transport::{Clock, Metric};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 
-use super::{socket, sockets, steady};
+use super::{places, socket, steady};
 use crate::failure::{ensure, ensure_eq};
-use crate::kit::{World, exact, payload};
+use crate::kit::{Raw, World, exact, payload};
 use crate::{Expecting, Outcome};
 
 pub(super) async fn garbage(world: Arc<World>) -> Outcome {
@@ -28,9 +27,9 @@ pub(super) async fn garbage(world: Arc<World>) -> Outcome {
     ];
     let mut open = Vec::new();
     let mut round = 0;
-    for address in sockets(&host)? {
+    for place in &places(&world, &host)? {
         for blob in &blobs {
-            let mut stream = socket(TcpStream::connect(address).await)?;
+            let mut stream = socket(Raw::connect(place).await)?;
             // The server may have hung up already, which is what it should do.
             let _ = stream.write_all(blob).await;
             round += 1;
@@ -55,16 +54,16 @@ pub(super) async fn short_visits(world: Arc<World>) -> Outcome {
     let host = world.serve().await?.echoing(&world);
     let caller = world.client(&host).await?;
     let mut listener = caller.subscribe(&[exact("t")?]).await?;
-    let addresses = sockets(&host)?;
+    let places = places(&world, &host)?;
     for n in 0..300 {
-        for address in &addresses {
-            let mut stream = socket(TcpStream::connect(address).await)?;
+        for place in &places {
+            let mut stream = socket(Raw::connect(place).await)?;
             if n % 3 == 0 {
                 // Part of something, and gone.
                 let _ = stream.write_all(&[0xff, 0]).await;
             }
             if n % 2 == 0 {
-                socket(stream.set_zero_linger())?;
+                socket(stream.reset_at_the_end())?;
             }
         }
         if n % 30 == 0 {
@@ -82,9 +81,9 @@ pub(super) async fn short_visits(world: Arc<World>) -> Outcome {
 pub(super) async fn silence(world: Arc<World>) -> Outcome {
     let host = world.serve().await?.echoing(&world);
     let mut silent = Vec::new();
-    for address in sockets(&host)? {
+    for place in &places(&world, &host)? {
         for _ in 0..100 {
-            silent.push(socket(TcpStream::connect(address).await)?);
+            silent.push(socket(Raw::connect(place).await)?);
         }
     }
     for n in 0..3 {
@@ -99,15 +98,15 @@ pub(super) async fn silence(world: Arc<World>) -> Outcome {
 pub(super) async fn silence_is_cut(world: Arc<World>) -> Outcome {
     let host = world.serve().await?;
     let timeout = world.limits().handshake_timeout;
-    for address in sockets(&host)? {
-        let mut stream = socket(TcpStream::connect(address).await)?;
+    for place in &places(&world, &host)? {
+        let mut stream = socket(Raw::connect(place).await)?;
         // Whatever the server says first is read; then it hangs up, in whichever way.
         let mut bytes = Vec::new();
         let reading = stream.read_to_end(&mut bytes);
         let hung_up = Clock.deadline(Clock.after(timeout * 3), reading).await;
         ensure!(
             hung_up.is_ok(),
-            "{address}: a silent connection is still open after three times {timeout:?}"
+            "{place}: a silent connection is still open after three times {timeout:?}"
         );
     }
     Ok(())

@@ -1,6 +1,7 @@
 //! Ceilings of memory. Each runs in a process of its own, both ends in it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 
@@ -15,6 +16,12 @@ const SIZE: usize = 64 * 1024;
 /// A quarter of a gibibyte of them.
 const COUNT: u64 = 4096;
 
+/// Bytes of each large message.
+const LARGE: usize = 256 * 1024;
+
+/// How many of those there are.
+const LARGE_COUNT: u64 = 1500;
+
 /// What both ends together may take of it, in mebibytes: two queues of 16, and what sockets and
 /// allocators add.
 const CEILING: usize = 128;
@@ -25,10 +32,7 @@ async fn publish_all(world: &World, host: &Host) -> Outcome {
     for n in 0..COUNT {
         host.publish(&t, numbered(n, SIZE)).await?;
         if n % 64 == 0 {
-            world
-                .clock()
-                .pause(std::time::Duration::from_millis(1))
-                .await;
+            world.clock().pause(Duration::from_millis(1)).await;
         }
     }
     Ok(())
@@ -88,14 +92,25 @@ pub(super) async fn of_unread_requests(world: Arc<World>) -> Outcome {
 }
 
 pub(super) async fn of_a_dead_link(world: Arc<World>) -> Outcome {
-    let host = world.serve().await?;
+    let mut limits = world.limits();
+    // So that all of it is published before anybody notices.
+    limits.ping_interval = PING * 20;
+    let host = world.serve_with(limits).await?;
     let proxy = Proxy::start(&world, &host.bound).await?;
     let caller = world.try_client(&proxy.at, world.limits()).await;
     let caller = caller.expecting("connecting through the proxy")?;
     let listener = caller.subscribe(&[exact("t")?]).await?;
     proxy.vanish();
     let promised = world.clock().after(PATIENCE);
-    let publishing = publish_all(&world, &host);
+    // Those that fill a queue by their number are many times what it may hold in bytes.
+    let publishing = async {
+        let t = topic("t")?;
+        for n in 0..LARGE_COUNT {
+            host.publish(&t, numbered(n, LARGE)).await?;
+            tokio::task::yield_now().await;
+        }
+        publish_all(&world, &host).await
+    };
     within(CEILING, "a network that takes nothing", publishing).await?;
     not_later(world.clock(), promised, "publishing to a dead link")?;
     drop(listener);

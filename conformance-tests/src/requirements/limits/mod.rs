@@ -1,5 +1,6 @@
 //! `LIM`: bounds, the same on every backend to the byte.
 
+mod admission;
 mod memory;
 mod numbers;
 mod sizes;
@@ -62,7 +63,7 @@ pub const ALL: &[Requirement] = &[
         id: "LIM-006",
         name: "peer_beyond_the_limit",
         level: Level::Must,
-        sentence: "A peer that sends more than the server's limit fails with that request and harms no other; its next requests work.",
+        sentence: "A peer that sends more than the server's limit fails with that request, which the handler never sees, and harms no other; its next requests work.",
         why: "The announced length is checked by the side that would have to hold it.",
         look_at: "where the announced length is compared with the limit",
         needs: &[],
@@ -82,7 +83,7 @@ pub const ALL: &[Requirement] = &[
         id: "LIM-008",
         name: "number_of_topics",
         level: Level::Must,
-        sentence: "Subscribing to no topic, or to more than subscriptions_per_connection, is refused with Config; to exactly that many it works.",
+        sentence: "Subscribing to no topic, or to more than subscriptions_per_connection, those that the client holds already among them, is refused with Config; to exactly that many it works.",
         why: "What a peer can make a server hold is bounded.",
         look_at: "the layer of limits, and the backend's own count",
         needs: &[],
@@ -142,10 +143,50 @@ pub const ALL: &[Requirement] = &[
         id: "LIM-014",
         name: "memory_of_a_dead_link",
         level: Level::Must,
-        sentence: "A quarter of a gibibyte published to a subscriber whose network takes nothing any more stays below a ceiling of memory, and the publisher does not wait.",
+        sentence: "Half a gibibyte published to a subscriber whose network takes nothing any more, in messages large and small, stays below a ceiling of memory, and the publisher does not wait.",
         why: "What cannot be sent piles up before anybody notices why.",
         look_at: "the buffer between the queue and the socket",
         needs: &[Need::AnyWire, Need::OwnProcess],
         run: |world| Box::pin(memory::of_a_dead_link(world)),
+    },
+    Requirement {
+        id: "LIM-015",
+        name: "messages_before_admission",
+        level: Level::Must,
+        sentence: "A request above admission.max_message of a peer that is not admitted cuts that peer and no other, is counted, and never reaches the handler; once the peer is admitted, the same size passes.",
+        why: "Who has not shown who he is must not be able to send 64 MiB.",
+        look_at: "which limit the announced length is compared with, and when ServerControl::admitted changes it",
+        needs: &[Need::Admission],
+        run: |world| Box::pin(admission::messages(world)),
+    },
+    Requirement {
+        id: "LIM-016",
+        name: "time_before_admission",
+        level: Level::Must,
+        sentence: "A peer that is not admitted within admission.time is cut, not before and not long after, and counted; one that was admitted in time stays.",
+        why: "Whoever connects and never authenticates must not hold a connection for ever.",
+        look_at: "a deadline that begins with the connection and ends with ServerControl::admitted",
+        needs: &[Need::Admission],
+        run: |world| Box::pin(admission::time(world)),
+    },
+    Requirement {
+        id: "LIM-017",
+        name: "partial_messages_before_admission",
+        level: Level::Must,
+        sentence: "Peers that are not admitted have at most admission.partial_bytes of requests under way that have not arrived as a whole, all together; those whose bytes go beyond it are cut.",
+        why: "A thousand strangers with half a request each are as much memory as one with a large one.",
+        look_at: "a sum over all connections, from which a connection's part is taken when its message is whole or it ends",
+        needs: &[Need::Admission, Need::ConnectionWire],
+        run: |world| Box::pin(admission::partial(world)),
+    },
+    Requirement {
+        id: "LIM-018",
+        name: "reply_beyond_the_limit",
+        level: Level::Must,
+        sentence: "A reply above the client's own limit never reaches its caller: that request ends with an error, other clients do not notice, and the next requests of the same client work.",
+        why: "Each end keeps to its own limit, whatever the other one's is.",
+        look_at: "where the client compares the announced length with its limit",
+        needs: &[],
+        run: |world| Box::pin(sizes::reply_beyond_the_limit(world)),
     },
 ];

@@ -125,6 +125,22 @@ pub(super) async fn number_of_topics(world: Arc<World>) -> Outcome {
             .await?;
         ensure_eq!(number(&listener.message().await?.1), n, "the publication");
     }
+    let outcome = caller.try_subscribe(&filters[MOST..], PATIENCE).await;
+    is_error(
+        &outcome,
+        ErrorKind::Config,
+        "one topic more than the client may hold, by a subscriber of its own",
+    )?;
+    drop(listener);
+    let half = caller.subscribe(&filters[..MOST / 2]).await?;
+    let other = caller.subscribe(&filters[MOST / 2..MOST]).await?;
+    let outcome = caller.try_subscribe(&filters[MOST..], PATIENCE).await;
+    is_error(
+        &outcome,
+        ErrorKind::Config,
+        "one topic more than the client may hold, by a third subscriber",
+    )?;
+    drop((half, other));
     Ok(())
 }
 

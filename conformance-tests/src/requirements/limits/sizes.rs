@@ -1,13 +1,14 @@
 //! Sizes of messages.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
 use saline_protocol::transport::{ErrorKind, Limits};
 
 use crate::failure::{ensure, ensure_eq, is_error};
-use crate::kit::{PATIENCE, World, exact, payload, topic};
+use crate::kit::{PATIENCE, World, echo, exact, payload, topic};
 use crate::{Expecting, Outcome};
 
 /// The limit of the ladders.
@@ -123,10 +124,16 @@ pub(super) async fn publication_sizes(world: Arc<World>) -> Outcome {
 }
 
 pub(super) async fn peer_beyond_the_limit(world: Arc<World>) -> Outcome {
-    let host = world.serve_with(limited(&world)).await?.echoing(&world);
+    let largest = Arc::new(AtomicUsize::new(0));
+    let seen = Arc::clone(&largest);
+    let host = world.serve_with(limited(&world)).await?;
+    let host = host.answering(&world, move |request| {
+        seen.fetch_max(request.payload.len(), Ordering::Relaxed);
+        echo(request);
+    });
     let (large, small) = (world.client(&host).await?, world.client(&host).await?);
     let mut listener = small.subscribe(&[exact("t")?]).await?;
-    for size in [LIMIT + 1, LIMIT * 10] {
+    for size in [LIMIT + 1, LIMIT + 500, LIMIT * 10] {
         let outcome = large
             .ask_within(payload(1, size), Duration::from_secs(5))
             .await;
@@ -150,6 +157,42 @@ pub(super) async fn peer_beyond_the_limit(world: Arc<World>) -> Outcome {
             works,
             "after {size} bytes the client's smaller requests fail too"
         );
+    }
+    let largest = largest.load(Ordering::Relaxed);
+    ensure!(
+        largest <= LIMIT,
+        "the handler got a request of {largest} bytes, the server's limit is {LIMIT}"
+    );
+    Ok(())
+}
+
+pub(super) async fn reply_beyond_the_limit(world: Arc<World>) -> Outcome {
+    let mut host = world.serve().await?;
+    let (small, large) = (
+        world.client_with(&host, limited(&world)).await?,
+        world.client(&host).await?,
+    );
+    for size in [LIMIT + 1, LIMIT + 500, LIMIT * 10] {
+        let asked = small.ask_within("how much?", Duration::from_secs(5));
+        let (reply, sent) = tokio::join!(asked, async {
+            let request = host.requests.next().await?;
+            Outcome::Ok(request.reply.send(payload(1, size)))
+        });
+        sent?.expecting("a reply within the server's limit")?;
+        ensure!(
+            reply.is_err(),
+            "a client whose limit is {LIMIT} took a reply of {size} bytes"
+        );
+        for caller in [&large, &small] {
+            let asked = caller.ask("and now?");
+            let (reply, sent) = tokio::join!(asked, async {
+                let request = host.requests.next().await?;
+                Outcome::Ok(request.reply.send(payload(2, LIMIT)))
+            });
+            sent?.expecting("a reply within both limits")?;
+            let reply = reply.expecting("a request after one whose reply was too large")?;
+            ensure!(reply == payload(2, LIMIT), "the reply is not what was sent");
+        }
     }
     Ok(())
 }

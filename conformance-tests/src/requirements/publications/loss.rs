@@ -16,6 +16,8 @@ pub(super) async fn slow_subscriber_isolated(world: Arc<World>) -> Outcome {
     let slow = world.client_with(&host, small).await?;
     let fast = world.client(&host).await?;
     let sleeping = slow.subscribe(&[exact("t")?]).await?;
+    // Nobody reads this one either, of the same client as the one that is read.
+    let mut beside = fast.subscribe(&[exact("t")?]).await?;
     let mut reading = fast.subscribe(&[exact("t")?]).await?;
     let t = topic("t")?;
     // Within the fast one's queue, so that it does keep up.
@@ -32,7 +34,21 @@ pub(super) async fn slow_subscriber_isolated(world: Arc<World>) -> Outcome {
             );
         }
     }
-    drop(sleeping);
+    // Nor is it told of what the others lost.
+    while let Some(Delivery::Message { .. }) = beside.next().await? {}
+    host.publish(&t, numbered(COUNT, 2000)).await?;
+    let (_, last) = reading.message().await?;
+    ensure_eq!(
+        number(&last),
+        COUNT,
+        "the fast subscriber's last publication"
+    );
+    let told = reading.within(PING * 3, "").await;
+    ensure!(
+        told.is_err(),
+        "a subscriber that lost nothing was told {told:?}"
+    );
+    drop((sleeping, beside));
     Ok(())
 }
 
@@ -82,19 +98,22 @@ pub(super) async fn loss_is_told(world: Arc<World>) -> Outcome {
 }
 
 pub(super) async fn losses_are_exact(world: Arc<World>) -> Outcome {
-    let (numbers, losses) = overrun(&world, 50, 2000).await?;
-    let mut lost = 0;
-    for loss in losses {
-        match loss {
-            Lost::Messages(n) => lost += n,
-            Lost::Unknown => return Err(Failure::new("a loss of unknown size was told")),
+    // Small losses and large ones, in queues of either size.
+    for (room, count) in [(50, 2000), (1, 40), (1000, 1030), (1000, 6000)] {
+        let (numbers, losses) = overrun(&world, room, count).await?;
+        let mut lost = 0;
+        for loss in losses {
+            match loss {
+                Lost::Messages(n) => lost += n,
+                Lost::Unknown => return Err(Failure::new("a loss of unknown size was told")),
+            }
         }
+        ensure_eq!(
+            numbers.len() as u64 + lost,
+            count,
+            "publications delivered and told as lost, with room for {room}"
+        );
     }
-    ensure_eq!(
-        numbers.len() as u64 + lost,
-        2000,
-        "publications delivered and told as lost"
-    );
     Ok(())
 }
 

@@ -3,6 +3,7 @@
 mod delivery;
 mod filters;
 mod loss;
+mod subscribers;
 
 use crate::{Level, Need, Requirement};
 
@@ -62,17 +63,17 @@ pub const ALL: &[Requirement] = &[
         id: "PUB-006",
         name: "subscribers_of_one_client",
         level: Level::Must,
-        sentence: "Two subscribers of one client each get what they asked for and nothing of the other's, also after one of them has gone.",
+        sentence: "Two subscribers of one client each get what they asked for and nothing of the other's, also after one of them has gone, and when both asked for the same.",
         why: "One connection is shared by the parts of a daemon.",
         look_at: "a filter of the link that the subscribers share; withdrawing what another still needs",
         needs: &[],
-        run: |world| Box::pin(delivery::subscribers_of_one_client(world)),
+        run: |world| Box::pin(subscribers::subscribers_of_one_client(world)),
     },
     Requirement {
         id: "PUB-007",
         name: "slow_subscriber_isolated",
         level: Level::Must,
-        sentence: "A subscriber that does not read neither makes the publisher wait nor costs another subscriber a message.",
+        sentence: "A subscriber that does not read neither makes the publisher wait nor costs another subscriber a message, on another client or on the same; and only it is told of its losses.",
         why: "One minion on a bad line must not stop a fleet.",
         look_at: "a publisher that waits for room in a socket; one queue for all subscribers",
         needs: &[],
@@ -112,11 +113,11 @@ pub const ALL: &[Requirement] = &[
         id: "PUB-011",
         name: "subscriptions_are_counted",
         level: Level::Must,
-        sentence: "The publisher counts the subscriptions that take a topic: as soon as subscribe returns, and no more soon after a subscriber or its client has gone.",
+        sentence: "The publisher counts the subscriptions that take a topic, each of a client's subscribers by itself: as soon as subscribe returns, and no more soon after a subscriber or its client has gone.",
         why: "A master that knows that nobody listens need not seal a message; a count that never falls is a leak.",
         look_at: "withdrawing a subscription when the subscriber is dropped",
         needs: &[],
-        run: |world| Box::pin(delivery::subscriptions_are_counted(world)),
+        run: |world| Box::pin(subscribers::subscriptions_are_counted(world)),
     },
     Requirement {
         id: "PUB-012",
@@ -187,5 +188,15 @@ pub const ALL: &[Requirement] = &[
         look_at: "a second queue behind next_batch; a message taken for next and not given back",
         needs: &[],
         run: |world| Box::pin(delivery::read_many(world)),
+    },
+    Requirement {
+        id: "PUB-019",
+        name: "no_publication_waits_for_a_ping",
+        level: Level::Must,
+        sentence: "With link pings a minute apart, each of hundreds of publications, alone and in bursts, arrives long before the next ping.",
+        why: "A wake-up that is lost hides behind the next sign of life.",
+        look_at: "a queue that is filled between looking whether it is empty and waiting",
+        needs: &[],
+        run: |world| Box::pin(subscribers::no_ping(world)),
     },
 ];

@@ -3,7 +3,7 @@
 mod matching;
 mod outcomes;
 
-use crate::{Level, Requirement};
+use crate::{Level, Need, Requirement};
 
 /// The requirements of this area.
 pub const ALL: &[Requirement] = &[
@@ -136,5 +136,25 @@ pub const ALL: &[Requirement] = &[
         look_at: "a second queue behind next_batch; a request taken for next and not given back",
         needs: &[],
         run: |world| Box::pin(matching::take_many(world)),
+    },
+    Requirement {
+        id: "REQ-014",
+        name: "no_answer_waits_for_a_ping",
+        level: Level::Must,
+        sentence: "With link pings a minute apart, each of hundreds of requests, alone and in bursts, is answered long before the next ping.",
+        why: "A wake-up that is lost hides behind the next sign of life.",
+        look_at: "a queue that is filled between looking whether it is empty and waiting",
+        needs: &[],
+        run: |world| Box::pin(outcomes::no_ping(world)),
+    },
+    Requirement {
+        id: "REQ-015",
+        name: "memory_of_requests",
+        level: Level::Must,
+        sentence: "Tens of thousands of requests that were answered leave memory as it was, at both ends together, but for what an allocator keeps.",
+        why: "A hundred bytes a request are a gigabyte in a busy week.",
+        look_at: "tables whose entries stay; tasks that never end",
+        needs: &[Need::OwnProcess],
+        run: |world| Box::pin(outcomes::memory(world)),
     },
 ];

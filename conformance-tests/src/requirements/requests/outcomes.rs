@@ -7,7 +7,7 @@ use bytes::Bytes;
 use saline_protocol::transport::ErrorKind;
 
 use crate::failure::{ensure, ensure_eq, is_error, not_later};
-use crate::kit::{Inbox, PATIENCE, World, echo, exact, join_all, number, numbered, topic};
+use crate::kit::{Inbox, PATIENCE, Usage, World, echo, exact, join_all, number, numbered, topic};
 use crate::{Expecting, Failure, Outcome};
 
 pub(super) async fn slow_one_delays_none(world: Arc<World>) -> Outcome {
@@ -191,4 +191,40 @@ pub(super) async fn unread_requests(world: Arc<World>) -> Outcome {
         "the publication"
     );
     Ok(())
+}
+
+pub(super) async fn no_ping(world: Arc<World>) -> Outcome {
+    const BURST: u64 = 20;
+    let mut limits = world.limits();
+    limits.ping_interval = Duration::from_secs(60);
+    let host = world.serve_with(limits.clone()).await?.echoing(&world);
+    let caller = world.client_with(&host, limits).await?;
+    for round in 0..300 {
+        let count = if round % 10 == 9 { BURST } else { 1 };
+        let all = (0..count).map(|n| caller.ask(numbered(n, 100)));
+        for (n, reply) in (0..).zip(join_all(all).await) {
+            let reply = reply.expecting(format!("a request of round {round}"))?;
+            ensure_eq!(number(&reply), n, "the reply");
+        }
+    }
+    Ok(())
+}
+
+pub(super) async fn memory(world: Arc<World>) -> Outcome {
+    const AT_ONCE: u64 = 50;
+    const WARM: u64 = 400;
+    const ROUNDS: u64 = 1600;
+    let host = world.serve().await?.echoing(&world);
+    let caller = world.client(&host).await?;
+    let mut warm = Usage::now()?;
+    for round in 0..WARM + ROUNDS {
+        if round == WARM {
+            warm = Usage::now()?;
+        }
+        for reply in join_all((0..AT_ONCE).map(|n| caller.ask(numbered(n, 16)))).await {
+            reply.expecting("a request of tens of thousands")?;
+        }
+    }
+    let what = format!("{} requests that were answered", ROUNDS * AT_ONCE);
+    warm.grown_by_at_most(3, &what)
 }

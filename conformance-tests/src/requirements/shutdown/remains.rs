@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::failure::{ensure, ensure_eq};
-use crate::kit::{PATIENCE, World, exact, numbered, topic};
+use crate::kit::{Host, PATIENCE, World, echo, exact, numbered, topic};
 use crate::{Expecting, Outcome};
 
 pub(super) async fn twice(world: Arc<World>) -> Outcome {
@@ -25,6 +25,13 @@ pub(super) async fn twice(world: Arc<World>) -> Outcome {
 }
 
 pub(super) async fn no_task_is_left(world: Arc<World>) -> Outcome {
+    // Of the whole runtime, whoever owns them.
+    let alive = || {
+        tokio::runtime::Handle::current()
+            .metrics()
+            .num_alive_tasks()
+    };
+    let before = alive();
     for busy in [false, true] {
         let mut host = world.serve().await?;
         let mut callers = Vec::new();
@@ -63,7 +70,11 @@ pub(super) async fn no_task_is_left(world: Arc<World>) -> Outcome {
             );
         }
     }
-    Ok(())
+    // The suite's own have their answers, and end.
+    let ended = || alive() <= before;
+    world
+        .eventually("no task runs that no tracker knows", ended)
+        .await
 }
 
 pub(super) async fn served_again_at_once(world: Arc<World>) -> Outcome {
@@ -139,7 +150,24 @@ pub(super) async fn dropped_handles(world: Arc<World>) -> Outcome {
         })
         .await?;
     let (context, at) = (host.context.clone(), host.bound.clone());
-    drop(host);
+    // Part by part: what is left works until the last.
+    let Host {
+        mut requests,
+        publisher,
+        control,
+        departures,
+        ..
+    } = host;
+    drop((publisher, control, departures));
+    let caller = world.try_client(&at, world.limits()).await;
+    let caller = caller.expecting("connecting to a server of which only the requests are left")?;
+    let (reply, answered) = tokio::join!(caller.ask("still there"), async {
+        requests.next().await.map(echo)
+    });
+    answered?;
+    reply.expecting("a request to a server of which only the requests are left")?;
+    caller.shut_down().await?;
+    drop(requests);
     world
         .eventually("the tasks of a dropped server are gone", || {
             context.tracker.is_empty()

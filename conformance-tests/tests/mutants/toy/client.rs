@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use saline_engine::{DeliveryReceiver, DeliverySender, Silence, delivery_queue};
 use saline_protocol::transport::{
     Client, Context, Delivery, Endpoint, Error, ErrorKind, Instant, Lost, Metric, Result,
     Subscriber, TopicFilter, no_reply,
@@ -16,7 +15,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::wire::{self, Frame, Stream};
+use super::queue::{self, Receiver, Sender};
+use super::socket::{self, Kind, Stream};
+use super::wire::{self, Frame, Silence};
 use crate::wire_fault::WireFault;
 
 type Waiting = HashMap<u64, oneshot::Sender<Result<Bytes>>>;
@@ -24,8 +25,8 @@ type Waiting = HashMap<u64, oneshot::Sender<Result<Bytes>>>;
 #[derive(Debug)]
 struct Subscription {
     filters: Vec<TopicFilter>,
-    queue: DeliverySender,
-    confirmed: Option<oneshot::Sender<()>>,
+    queue: Sender,
+    confirmed: Option<oneshot::Sender<bool>>,
     /// Whether its subscriber was told that the link is down.
     down: bool,
 }
@@ -41,7 +42,7 @@ struct State {
 struct Line {
     endpoint: Endpoint,
     context: Context,
-    fault: WireFault,
+    kind: Kind,
     state: Mutex<State>,
     link: watch::Sender<Option<mpsc::Sender<Frame>>>,
     end: CancellationToken,
@@ -53,16 +54,12 @@ struct ToyClient {
     _end: DropGuard,
 }
 
-pub async fn connect(
-    endpoint: &Endpoint,
-    context: Context,
-    fault: WireFault,
-) -> Result<Arc<dyn Client>> {
+pub async fn connect(endpoint: &Endpoint, context: Context, kind: Kind) -> Result<Arc<dyn Client>> {
     let line = Arc::new(Line {
         endpoint: endpoint.clone(),
         end: context.cancel.child_token(),
         context,
-        fault,
+        kind,
         state: Mutex::default(),
         link: watch::channel(None).0,
     });
@@ -95,7 +92,7 @@ pub async fn connect(
 
 impl Line {
     async fn open(&self) -> io::Result<Box<dyn Stream>> {
-        let mut stream = wire::dial(&self.endpoint, self.fault).await?;
+        let mut stream = socket::dial(&self.endpoint, self.kind).await?;
         stream.write_all(wire::GREETING).await?;
         let mut greeting = [0; 4];
         stream.read_exact(&mut greeting).await?;
@@ -106,16 +103,20 @@ impl Line {
         loop {
             let _ = self.carry(stream).await;
             self.lose();
-            if self.fault == WireFault::NeverReturn {
+            if self.kind.fault == WireFault::NeverReturn {
                 std::future::pending::<()>().await;
             }
+            let mut backoff = self.context.backoff.clone();
             stream = loop {
                 let clock = self.context.clock;
                 let until = clock.after(self.context.limits.handshake_timeout);
                 if let Ok(Ok(stream)) = clock.deadline(until, self.open()).await {
                     break stream;
                 }
-                clock.pause(Duration::from_millis(20)).await;
+                match self.kind.fault {
+                    WireFault::NoBackoff => tokio::task::yield_now().await,
+                    _ => clock.pause(backoff.next_delay()).await,
+                }
             };
         }
     }
@@ -131,7 +132,7 @@ impl Line {
         for subscription in state.subscriptions.values_mut() {
             if subscription.confirmed.is_none() && !subscription.down {
                 subscription.down = true;
-                subscription.queue.push(Delivery::Disconnected);
+                subscription.queue.push(Delivery::Disconnected, true);
             }
         }
     }
@@ -162,7 +163,7 @@ impl Line {
                 wire::write(&mut to, &frame).await?;
             }
         };
-        let patience = match self.fault {
+        let patience = match self.kind.fault {
             WireFault::NoPings => Duration::from_secs(3600),
             WireFault::Hurried => limits.ping_interval / 10,
             _ => limits.ping_interval * 2,
@@ -170,9 +171,10 @@ impl Line {
         let mut from = wire::Source {
             stream: from,
             most: limits.max_message,
-            silence: Silence::new(clock, patience),
-            fault: self.fault,
+            silence: Silence::new(patience),
+            fault: self.kind.fault,
             rest: None,
+            entry: None,
         };
         let reading = async {
             loop {
@@ -196,6 +198,14 @@ impl Line {
                     });
                 }
             }
+            // Its subscriber ends, and so does who waits for the confirmation.
+            wire::DENIED if self.kind.fault != WireFault::RefusedStays => {
+                if let Some(own) = state.subscriptions.remove(&frame.number)
+                    && let Some(confirmed) = own.confirmed
+                {
+                    let _ = confirmed.send(false);
+                }
+            }
             wire::SUBSCRIBED | wire::PUBLICATION | wire::LAGGED => {
                 let Some(own) = state.subscriptions.get_mut(&frame.number) else {
                     return;
@@ -210,7 +220,7 @@ impl Line {
                     }
                     _ => {
                         if let Some(confirmed) = own.confirmed.take() {
-                            let _ = confirmed.send(());
+                            let _ = confirmed.send(true);
                             return;
                         }
                         // Asked twice, as the link came up.
@@ -220,7 +230,7 @@ impl Line {
                         Delivery::Connected
                     }
                 };
-                own.queue.push(delivery);
+                own.queue.push(delivery, true);
             }
             _ => {}
         }
@@ -285,10 +295,15 @@ impl Client for ToyClient {
         deadline: Instant,
     ) -> Result<Box<dyn Subscriber>> {
         let line = Arc::clone(&self.line);
-        let (queue, receiver) = delivery_queue(&line.context.limits);
+        let (queue, receiver) = queue::queue(&line.context.limits);
         let (confirmed, confirmation) = oneshot::channel();
         let frame = {
             let mut state = line.state.lock().unwrap();
+            let held = state.subscriptions.values().map(|own| own.filters.len());
+            let most = line.context.limits.subscriptions_per_connection;
+            if held.sum::<usize>() + topics.len() > most {
+                return Err(Error::new(ErrorKind::Config, "too many topics"));
+            }
             state.last += 1;
             let number = state.last;
             let frame = Frame::subscribe(number, &topics);
@@ -313,7 +328,8 @@ impl Client for ToyClient {
             receiver,
         };
         match outcome {
-            Ok(Ok(())) => Ok(Box::new(subscriber)),
+            Ok(Ok(true)) => Ok(Box::new(subscriber)),
+            Ok(Ok(false)) => Err(Error::new(ErrorKind::Config, "the server refuses it")),
             _ => Err(Error::new(ErrorKind::Unreachable, "not confirmed")),
         }
     }
@@ -330,7 +346,7 @@ impl Client for ToyClient {
 struct ToySubscriber {
     line: Arc<Line>,
     number: u64,
-    receiver: DeliveryReceiver,
+    receiver: Receiver,
 }
 
 #[async_trait]

@@ -1,15 +1,20 @@
-//! `toy`: a small backend over TCP and Unix sockets, for what concerns the wire. What it has to say
-//! about requests and publications it leaves to the in-memory transport: each connection of a
-//! server has a client of that, its agent.
+//! `toy`: a small backend over TCP and Unix sockets, for what concerns the wire, departures and
+//! admission. It shares nothing with the engine, so that a mistake there is not made here too. An end
+//! of it cuts what stands: graceful shutdowns are tested with the in-memory transport.
 
+mod admission;
 mod client;
+mod connection;
+mod hub;
+mod queue;
 mod server;
+mod socket;
 mod wire;
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use saline_inproc::InProc;
+use saline_conformance::UnixSocket;
 use saline_protocol::transport::{
     Capabilities, Client, Context, Endpoint, Result, ServeAt, Server, Transport,
 };
@@ -19,18 +24,16 @@ use crate::wire_fault::WireFault;
 /// The toy, with a fault.
 #[derive(Debug)]
 pub struct Toy {
-    inner: Arc<InProc>,
-    fault: WireFault,
+    kind: socket::Kind,
     /// What the last connection left, where that is the fault.
     rest: wire::Rest,
 }
 
 impl Toy {
-    /// A toy with `fault`.
-    pub fn new(fault: WireFault) -> Self {
+    /// A toy with `fault`, whose paths are of this kind.
+    pub fn new(fault: WireFault, socket: UnixSocket) -> Self {
         Self {
-            inner: Arc::new(InProc::new()),
-            fault,
+            kind: socket::Kind { fault, socket },
             rest: wire::Rest::default(),
         }
     }
@@ -46,13 +49,15 @@ impl Transport for Toy {
         Capabilities::new(1 << 30)
             .with_local_endpoints()
             .with_exact_drops()
+            .with_admission()
+            .with_departures()
     }
 
     async fn serve(&self, at: ServeAt, context: Context) -> Result<Server> {
-        server::serve(&self.inner, at, context, self.fault, &self.rest).await
+        server::serve(at, context, self.kind, &self.rest).await
     }
 
     async fn connect(&self, endpoint: &Endpoint, context: Context) -> Result<Arc<dyn Client>> {
-        client::connect(endpoint, context, self.fault).await
+        client::connect(endpoint, context, self.kind).await
     }
 }

@@ -1,15 +1,14 @@
 //! Frames: the length of what follows, a kind, a number, a body. A greeting stands before them.
 
 use std::io;
-use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use bytes::Bytes;
-use saline_engine::Silence;
-use saline_protocol::transport::{Address, Endpoint, Topic, TopicFilter};
+use saline_protocol::transport::{Clock, Instant, Topic, TopicFilter};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::net::{TcpStream, UnixStream};
 
+use super::admission::Entry;
 use crate::wire_fault::WireFault;
 
 pub const GREETING: &[u8] = b"toy1";
@@ -22,12 +21,10 @@ pub const PUBLICATION: u8 = 6;
 pub const LAGGED: u8 = 7;
 pub const UNSUBSCRIBE: u8 = 8;
 pub const PING: u8 = 9;
+pub const DENIED: u8 = 10;
 
 /// What a connection left unread, where that is the fault.
 pub type Rest = Arc<Mutex<Vec<u8>>>;
-
-pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
 #[derive(Debug, Clone)]
 pub struct Frame {
@@ -84,6 +81,39 @@ pub async fn write(to: &mut (impl AsyncWrite + Unpin), frame: &Frame) -> io::Res
     to.flush().await
 }
 
+/// How long a peer may still be silent, in eighths of what is allowed. One of them that took longer,
+/// because this process did not run, counts as one.
+#[derive(Debug)]
+pub struct Silence {
+    eighth: Duration,
+    left: u32,
+    /// When the next of them is over.
+    tick: Instant,
+}
+
+impl Silence {
+    pub fn new(allowed: Duration) -> Self {
+        Self {
+            eighth: allowed / 8,
+            left: 8,
+            tick: Clock.after(allowed / 8),
+        }
+    }
+
+    fn heard(&mut self) {
+        self.left = 8;
+        self.tick = Clock.after(self.eighth);
+    }
+
+    async fn over(&mut self) {
+        while self.left > 0 {
+            Clock.until(self.tick).await;
+            self.left -= 1;
+            self.tick = Clock.after(self.eighth);
+        }
+    }
+}
+
 /// What frames are read from.
 #[derive(Debug)]
 pub struct Source<R> {
@@ -94,6 +124,13 @@ pub struct Source<R> {
     pub silence: Silence,
     pub fault: WireFault,
     pub rest: Option<Rest>,
+    /// Where it comes from somebody who may not be admitted.
+    pub entry: Option<Entry>,
+}
+
+/// Why a frame was not read, where it is the peer's fault.
+fn broken() -> io::Error {
+    io::ErrorKind::InvalidData.into()
 }
 
 impl<R: AsyncRead + Unpin> Source<R> {
@@ -102,7 +139,9 @@ impl<R: AsyncRead + Unpin> Source<R> {
         tokio::select! {
             biased;
             read = self.stream.read(into) => {
-                self.silence.heard();
+                if self.fault != WireFault::MessagesAreLife {
+                    self.silence.heard();
+                }
                 read
             }
             () = self.silence.over() => Err(io::ErrorKind::TimedOut.into()),
@@ -119,15 +158,33 @@ impl<R: AsyncRead + Unpin> Source<R> {
                 count => count,
             };
             if self.fault == WireFault::ReadIsMessage && have < head.len() {
-                return Err(io::ErrorKind::InvalidData.into());
+                return Err(broken());
             }
         }
         let length = u32::from_be_bytes(head) as usize;
         let _early = (self.fault == WireFault::AllocateAnnounced)
             .then(|| std::hint::black_box(vec![0u8; length]));
-        if !(9..=self.most + 1024).contains(&length) {
-            return Err(io::ErrorKind::InvalidData.into());
+        let tight = self.entry.as_ref().and_then(Entry::most);
+        let most = tight.unwrap_or(self.most).min(self.most);
+        if !(9..=most + 1024).contains(&length) {
+            return Err(broken());
         }
+        let bytes = self.body(length).await?;
+        self.silence.heard();
+        let number = u64::from_be_bytes(bytes[1..9].try_into().unwrap());
+        let frame = Frame::new(bytes[0], number, bytes.slice(9..));
+        // The room beyond it is for topics and filters.
+        let large = matches!(frame.kind, REQUEST | REPLY) && frame.body.len() > most;
+        match large && self.fault != WireFault::TakeLarge {
+            true => Err(broken()),
+            false => Ok(frame),
+        }
+    }
+
+    /// The `length` bytes of a frame after its head.
+    async fn body(&mut self, length: usize) -> io::Result<Bytes> {
+        let entry = self.entry.clone();
+        let mut partial = entry.as_ref().map(Entry::partial);
         let mut bytes = vec![0; length];
         let mut have = 0;
         if let Some(rest) = &self.rest
@@ -147,46 +204,12 @@ impl<R: AsyncRead + Unpin> Source<R> {
             }
             have += count;
             if self.fault == WireFault::ReadIsMessage && have < length {
-                return Err(io::ErrorKind::InvalidData.into());
+                return Err(broken());
+            }
+            if partial.as_mut().is_some_and(|partial| !partial.add(count)) {
+                return Err(broken());
             }
         }
-        let number = u64::from_be_bytes(bytes[1..9].try_into().unwrap());
-        Ok(Frame::new(bytes[0], number, Bytes::from(bytes).slice(9..)))
+        Ok(bytes.into())
     }
-}
-
-/// Where an endpoint's socket is.
-pub fn path(endpoint: &Endpoint, fault: WireFault) -> Option<PathBuf> {
-    let Address::Local(path) = &endpoint.address else {
-        return None;
-    };
-    if fault != WireFault::CutPath {
-        return Some(path.clone());
-    }
-    let text = path.to_str().unwrap();
-    let cut = Path::new(&text[..text.len().min(100)]).to_owned();
-    // What is cut off may end in a slash or name the folder itself.
-    Some(match cut.is_dir() || text.len() > 100 {
-        true => PathBuf::from(format!("{}-cut", &text[..text.len().min(80)])),
-        false => cut,
-    })
-}
-
-pub async fn dial(endpoint: &Endpoint, fault: WireFault) -> io::Result<Box<dyn Stream>> {
-    if let Some(path) = path(endpoint, fault) {
-        return Ok(Box::new(UnixStream::connect(path).await?));
-    }
-    let mut last = io::ErrorKind::NotFound.into();
-    if let Address::Network { addresses, .. } = &endpoint.address {
-        for address in addresses {
-            match TcpStream::connect((address.host.as_str(), address.port)).await {
-                Ok(stream) => {
-                    stream.set_nodelay(true)?;
-                    return Ok(Box::new(stream));
-                }
-                Err(error) => last = error,
-            }
-        }
-    }
-    Err(last)
 }

@@ -13,7 +13,7 @@ use super::requests::Taken;
 use crate::alarm::{Alarm, IdleWatch};
 use crate::pipe::{ReadPipe, WritePipe};
 use crate::state::{Keepalive, PingTimer};
-use crate::wire::{Frame, FrameKind, FrameReader, Violation};
+use crate::wire::{BOUNDARY, Frame, FrameKind, FrameReader, Violation};
 use crate::{FAREWELL, gather};
 
 /// The task that reads.
@@ -55,6 +55,11 @@ impl<R: ReadPipe> Reader<R> {
                 read = self.frames.fill(&mut self.pipe) => match read {
                     Ok(0) => return,
                     Ok(_) => idle.heard(),
+                    Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                        tracing::warn!(%error, "the server broke a rule of the connection");
+                        context.count(Metric::PeersRefused);
+                        return;
+                    }
                     Err(error) => {
                         tracing::debug!(%error, "the connection broke while reading");
                         return;
@@ -148,8 +153,14 @@ impl<W: WritePipe> Writer<W> {
         let mut alarm = Alarm::new(ping.deadline());
         loop {
             if self.stage(&mut taken) {
+                let size = requests.staged().buffer.len();
                 while !requests.write_once(&mut self.pipe).await? {}
                 ping.spoke(clock.now());
+                if size >= BOUNDARY {
+                    // As long as a pipe has room, the others would wait, and the reader among them would
+                    // take the server for silent.
+                    tokio::task::yield_now().await;
+                }
                 continue;
             }
             tokio::select! {

@@ -18,6 +18,7 @@ use saline_protocol::transport::{
 use tokio_util::sync::DropGuard;
 
 use self::dial::dial;
+pub use self::requests::ClientRequests;
 use self::requests::Requests;
 use self::subscriptions::Confirmation;
 use self::supervisor::{CloseOnDrop, Supervisor};

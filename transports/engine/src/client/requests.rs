@@ -1,5 +1,6 @@
 //! Making requests: what the callers and the connection tasks of one client share.
 
+use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::io;
 use std::sync::{Mutex, MutexGuard};
@@ -11,15 +12,25 @@ use tokio::sync::Notify;
 
 use crate::lock;
 use crate::pipe::WritePipe;
-use crate::state::{PendingRequests, StagedRequests, SubmitResult};
+use crate::state::{PendingRequests, StagedRequests, SubmitResult, Unsent};
 use crate::wire::BOUNDARY;
 use crate::wire::frame::REQUEST_HEADER;
 
-/// The requests of one client. Where both are held, `staged` is locked before `state`.
+/// The requests of one client over connections of the engine.
+pub(crate) type Requests = ClientRequests<StagedRequests>;
+
+/// The requests of one client, shared by its callers and the task that sends them: drives
+/// [`PendingRequests`] with Tokio. `U` is what the task has taken and not sent yet; `()` for a
+/// messaging system where what was taken is sent, or put back in the same turn.
+///
+/// One task has to poll [`watch_deadlines`](Self::watch_deadlines). Another one [takes](Self::take)
+/// requests, [settles](Self::settle) them, and says when the connection was
+/// [lost](Self::disconnected).
 #[derive(Debug, Default)]
-pub(crate) struct Requests {
+pub struct ClientRequests<U> {
+    // Where both are held, `staged` is locked before `state`.
     state: Mutex<State>,
-    staged: Mutex<StagedRequests>,
+    staged: Mutex<U>,
     /// Tells the writer that there is something to send.
     pub(crate) wake: Notify,
     /// Tells the task of [`watch_deadlines`](Self::watch_deadlines) of an earlier deadline.
@@ -45,21 +56,24 @@ fn wake(settled: Vec<Waker>) {
     }
 }
 
-impl Requests {
+impl<U: Unsent> ClientRequests<U> {
     fn state(&self) -> MutexGuard<'_, State> {
         lock(&self.state)
     }
 
     /// Returns what the writer has put together.
-    pub(crate) fn staged(&self) -> MutexGuard<'_, StagedRequests> {
+    pub(crate) fn staged(&self) -> MutexGuard<'_, U> {
         lock(&self.staged)
     }
 
-    /// Asks, and waits for the outcome.
+    /// Makes a request and waits for its outcome.
+    ///
+    /// # Errors
+    /// Those of [`Client::request`](saline_protocol::transport::Client::request).
     ///
     /// # Cancel safety
     /// Dropping the future forgets the request.
-    pub(crate) async fn ask(&self, payload: Bytes, deadline: Instant) -> Result<Bytes> {
+    pub async fn ask(&self, payload: Bytes, deadline: Instant) -> Result<Bytes> {
         let mut caller = Caller {
             requests: self,
             id: None,
@@ -100,6 +114,126 @@ impl Requests {
         .await
     }
 
+    /// Takes up to `most` requests to be sent, in order. They count as sent until they are
+    /// [put back](Self::put_back). When there was none, the next one [wakes](Self::woken) the task.
+    pub fn take(&self, most: usize, into: &mut VecDeque<(u64, Bytes)>) {
+        let mut state = self.state();
+        while into.len() < most
+            && let Some(request) = state.pending.take(usize::MAX, &mut Vec::new())
+        {
+            into.push_back(request);
+        }
+        state.is_idle = into.is_empty();
+    }
+
+    /// Puts requests that could not be sent back to the head of the queue, in order.
+    pub fn put_back(&self, from: &mut VecDeque<(u64, Bytes)>) {
+        let mut state = self.state();
+        while let Some((id, payload)) = from.pop_back() {
+            state.pending.put_back(id, payload);
+        }
+    }
+
+    /// Resolves when there is a request to take, after [`take`](Self::take) found none.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when the future is dropped.
+    pub async fn woken(&self) {
+        self.wake.notified().await;
+    }
+
+    /// Gives outcomes to the callers that still wait: a reply, or that there is none.
+    pub fn settle(&self, outcomes: &mut Vec<(u64, Option<Bytes>)>) {
+        if outcomes.is_empty() {
+            return;
+        }
+        let mut settled = Vec::with_capacity(outcomes.len());
+        {
+            let mut state = self.state();
+            for (id, reply) in outcomes.drain(..) {
+                state.pending.settle(id, reply, &mut settled);
+            }
+        }
+        wake(settled);
+    }
+
+    /// Ends a request that was sent with `error`, if its caller still waits.
+    pub fn fail(&self, id: u64, error: Error) {
+        let mut settled = Vec::new();
+        self.state().pending.fail(id, error, &mut settled);
+        wake(settled);
+    }
+
+    /// Ends what was sent, because the connection broke: it may have run. What was not sent waits for
+    /// the next connection.
+    pub fn disconnected(&self) {
+        let mut settled = Vec::new();
+        {
+            let mut staged = self.staged();
+            let mut state = self.state();
+            staged.take_back(&mut state.pending);
+            state.pending.fail_sent(&mut settled);
+        }
+        wake(settled);
+    }
+
+    /// Ends every request. Those to come are refused.
+    pub fn close(&self) {
+        let mut settled = Vec::new();
+        self.state().pending.close(&mut settled);
+        wake(settled);
+        self.earlier.notify_one();
+    }
+
+    /// Ends requests at their deadlines, for as long as it is polled. One timer serves all of them.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when the future is dropped.
+    pub async fn watch_deadlines(&self, clock: Clock) {
+        loop {
+            let next = self.state().pending.next_deadline();
+            match next {
+                None => self.earlier.notified().await,
+                Some(next) => tokio::select! {
+                    () = clock.until(next) => self.expire(clock.now()),
+                    () = self.earlier.notified() => {}
+                },
+            }
+        }
+    }
+
+    fn expire(&self, now: Instant) {
+        let mut settled = Vec::new();
+        let taken = self.state().pending.expire(now, &mut settled);
+        if !taken.is_empty() {
+            let mut staged = self.staged();
+            let mut state = self.state();
+            if staged.holds_any(&taken) {
+                staged.take_back(&mut state.pending);
+            }
+            state.pending.expire_taken(taken, &mut settled);
+        }
+        wake(settled);
+    }
+
+    /// Forgets a request whose caller has gone.
+    fn abandon(&self, id: u64) {
+        {
+            let mut state = self.state();
+            if !state.pending.is_taken(id) {
+                return state.pending.abandon(id);
+            }
+        }
+        let mut staged = self.staged();
+        let mut state = self.state();
+        if staged.holds_any(&[id]) {
+            staged.take_back(&mut state.pending);
+        }
+        state.pending.abandon(id);
+    }
+}
+
+impl Requests {
     /// Returns a number that grows with the bytes that were ever queued.
     pub(crate) fn queued(&self) -> usize {
         self.state().queued
@@ -148,98 +282,20 @@ impl Requests {
         .await
     }
 
-    /// Gives outcomes to the callers that still wait: a reply, or that there is none.
-    pub(crate) fn settle(&self, outcomes: &mut Vec<(u64, Option<Bytes>)>) {
-        if outcomes.is_empty() {
-            return;
-        }
-        let mut settled = Vec::with_capacity(outcomes.len());
-        {
-            let mut state = self.state();
-            for (id, reply) in outcomes.drain(..) {
-                state.pending.settle(id, reply, &mut settled);
-            }
-        }
-        wake(settled);
-    }
-
-    /// The connection broke: a request that was sent may have run, one that was not waits for the
-    /// next connection.
-    pub(crate) fn disconnected(&self) {
-        let mut settled = Vec::new();
-        {
-            let mut staged = self.staged();
-            let mut state = self.state();
-            staged.take_back(&mut state.pending);
-            staged.buffer.rest();
-            state.pending.fail_sent(&mut settled);
-        }
-        wake(settled);
-    }
-
-    /// Ends every request. Those to come are refused.
-    pub(crate) fn close(&self) {
-        let mut settled = Vec::new();
-        self.state().pending.close(&mut settled);
-        wake(settled);
-        self.earlier.notify_one();
-    }
-
-    /// Ends requests at their deadlines, for as long as it is polled. One timer serves all of them.
-    ///
-    /// # Cancel safety
-    /// Nothing is lost when the future is dropped.
-    pub(crate) async fn watch_deadlines(&self, clock: Clock) {
-        loop {
-            let next = self.state().pending.next_deadline();
-            match next {
-                None => self.earlier.notified().await,
-                Some(next) => tokio::select! {
-                    () = clock.until(next) => self.expire(clock.now()),
-                    () = self.earlier.notified() => {}
-                },
-            }
-        }
-    }
-
-    fn expire(&self, now: Instant) {
-        let mut settled = Vec::new();
-        let taken = self.state().pending.expire(now, &mut settled);
-        if !taken.is_empty() {
-            let mut staged = self.staged();
-            let mut state = self.state();
-            if staged.holds_any(&taken) {
-                staged.take_back(&mut state.pending);
-            }
-            state.pending.expire_taken(taken, &mut settled);
-        }
-        wake(settled);
-    }
-
-    /// Forgets a request whose caller has gone.
-    fn abandon(&self, id: u64) {
-        {
-            let mut state = self.state();
-            if !state.pending.is_taken(id) {
-                return state.pending.abandon(id);
-            }
-        }
-        let mut staged = self.staged();
-        let mut state = self.state();
-        if staged.holds_any(&[id]) {
-            staged.take_back(&mut state.pending);
-        }
-        state.pending.abandon(id);
+    /// Does what [`disconnected`](Self::disconnected) does, and forgets what was left to write.
+    pub(crate) fn reset(&self) {
+        self.disconnected();
+        self.staged().buffer.rest();
     }
 }
 
 /// A caller that waits. Dropping it forgets its request.
-struct Caller<'a> {
-    requests: &'a Requests,
+struct Caller<'a, U: Unsent> {
+    requests: &'a ClientRequests<U>,
     id: Option<u64>,
 }
 
-impl Drop for Caller<'_> {
+impl<U: Unsent> Drop for Caller<'_, U> {
     fn drop(&mut self) {
         if let Some(id) = self.id {
             self.requests.abandon(id);

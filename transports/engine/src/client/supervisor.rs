@@ -69,7 +69,7 @@ impl<D: Dialer> Supervisor<D> {
         }
         lifetime.context.count(Metric::Disconnected);
         core.subscriptions().disconnected();
-        core.requests.disconnected();
+        core.requests.reset();
     }
 
     /// Dials until a server answers.

@@ -27,7 +27,7 @@ pub(super) struct Connection {
     /// Tells the reader that it may reserve permits.
     pub(super) permits: Notify,
     /// A session stands with its peer.
-    is_admitted: AtomicBool,
+    has_session: AtomicBool,
     /// The connection is over.
     pub(super) closed: CancellationToken,
     /// The same, cheap to ask.
@@ -46,7 +46,7 @@ impl Connection {
             wake: Notify::new(),
             room: Notify::new(),
             permits: Notify::new(),
-            is_admitted: AtomicBool::new(limits.admission.is_none()),
+            has_session: AtomicBool::new(false),
             closed: CancellationToken::new(),
             is_closed: AtomicBool::new(false),
             flushed: CancellationToken::new(),
@@ -66,12 +66,12 @@ impl Connection {
 
     /// Takes note that a session stands with the peer.
     pub(super) fn admit(&self) {
-        self.is_admitted.store(true, Ordering::Release);
+        self.has_session.store(true, Ordering::Release);
     }
 
-    /// Returns whether a session stands with the peer, or none is asked for.
-    pub(super) fn is_admitted(&self) -> bool {
-        self.is_admitted.load(Ordering::Acquire)
+    /// Returns whether a session stands with the peer.
+    pub(super) fn has_session(&self) -> bool {
+        self.has_session.load(Ordering::Acquire)
     }
 
     /// Returns what the server was given.

@@ -14,7 +14,7 @@ use crate::alarm::{Alarm, IdleWatch};
 use crate::gather;
 use crate::pipe::{ReadPipe, WritePipe};
 use crate::state::{Drained, Keepalive, Next, PingTimer};
-use crate::wire::{Frame, FrameKind, FrameReader, SendBuffer, Violation};
+use crate::wire::{BOUNDARY, Frame, FrameKind, FrameReader, SendBuffer, Violation};
 
 /// Permits that a reader takes at once; it gives back what it does not need.
 const PERMITS: usize = 64;
@@ -41,7 +41,7 @@ impl<R> Drop for Reader<R> {
         }
         core.resume(core.requests.leave(self.connection.number()));
         core.release_permits(std::mem::take(&mut self.permits));
-        if self.connection.is_admitted() {
+        if self.connection.has_session() {
             core.departures.push(self.connection.peer);
         }
         self.connection.context().count(Metric::Disconnected);
@@ -107,6 +107,11 @@ impl<R: ReadPipe> Reader<R> {
                 read = self.frames.fill(&mut self.pipe) => match read {
                     Ok(0) => return Ok(()),
                     Ok(_) => idle.heard(),
+                    Err(error) if error.kind() == ErrorKind::InvalidData => {
+                        tracing::debug!(peer = %connection.peer, %error, "a peer broke a rule");
+                        connection.context().count(Metric::PeersRefused);
+                        return Ok(());
+                    }
                     Err(error) => {
                         tracing::debug!(peer = %connection.peer, %error, "a connection broke");
                         return Ok(());
@@ -242,7 +247,7 @@ impl Admission {
         let Some((limits, _)) = &self.pending else {
             return Ok(());
         };
-        if reader.connection.is_admitted() {
+        if reader.connection.has_session() {
             let context = reader.connection.context();
             let max_message = context.limits.max_message;
             reader.frames.set_max_message(max_message);
@@ -263,7 +268,7 @@ impl Admission {
     }
 
     fn check(&self, connection: &Connection) -> Result<(), Violation> {
-        match connection.is_admitted() {
+        match connection.has_session() {
             true => Ok(()),
             false => Err(Violation("no session in time")),
         }
@@ -307,8 +312,14 @@ impl<W: WritePipe> Writer<W> {
         loop {
             match connection.drain(&mut buffer, &mut drained) {
                 Next::Write => {
+                    let size = buffer.len();
                     self.write_all(&mut buffer, &keepalive).await?;
                     ping.spoke(clock.now());
+                    if size >= BOUNDARY {
+                        // As long as a pipe has room, the others would wait, and the reader among them
+                        // would take its peer for silent.
+                        tokio::task::yield_now().await;
+                    }
                     continue;
                 }
                 Next::Closed => return Err(ErrorKind::ConnectionAborted.into()),

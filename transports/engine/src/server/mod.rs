@@ -3,7 +3,6 @@
 mod accept;
 mod connection;
 mod connection_tasks;
-mod departures;
 mod greet;
 mod publisher;
 mod refusal_log;
@@ -20,13 +19,12 @@ use tokio_util::sync::DropGuard;
 
 use self::accept::accept;
 use self::connection::Connection;
-use self::departures::{DepartureQueue, EngineDepartures};
 use self::publisher::EnginePublisher;
 use self::refusal_log::RefusalLog;
 use self::requests::{EngineRequests, RequestQueue};
 use crate::pipe::Listener;
 use crate::state::Hub;
-use crate::{GRACE, Lifetime, lock};
+use crate::{DepartureSender, GRACE, Lifetime, departure_queue, lock};
 
 /// Serves the connections of `listeners`, which are bound at `bound`: what a backend returns from
 /// [`Transport::serve`](saline_protocol::transport::Transport::serve). `certificate` is the SHA-256 of
@@ -38,10 +36,11 @@ pub fn serve<L: Listener>(
     context: Context,
 ) -> Server {
     let limits = &context.limits;
+    let (departures, departed) = departure_queue(limits);
     let core = Arc::new(ServerCore {
         requests: RequestQueue::new(limits.requests_unanswered),
         hub: Mutex::default(),
-        departures: DepartureQueue::new(limits.connections),
+        departures,
         connections: AtomicU64::new(0),
         half_open: AtomicUsize::new(0),
         partial_bytes: AtomicUsize::new(0),
@@ -66,7 +65,7 @@ pub fn serve<L: Listener>(
             _alive: Arc::clone(&alive),
         }),
         Arc::new(EngineControl {
-            core: Arc::clone(&core),
+            core,
             _alive: alive,
         }),
         ServeAt {
@@ -74,7 +73,7 @@ pub fn serve<L: Listener>(
             publications: None,
         },
     )
-    .with_departures(EngineDepartures { core })
+    .with_departures(departed)
 }
 
 /// What all parts of one server share.
@@ -83,7 +82,7 @@ struct ServerCore {
     requests: RequestQueue,
     /// Locked before the queue of a connection.
     hub: Mutex<Hub<Arc<Connection>>>,
-    departures: DepartureQueue,
+    departures: DepartureSender,
     lifetime: Arc<Lifetime>,
     /// The number of the last connection.
     connections: AtomicU64,

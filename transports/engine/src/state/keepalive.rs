@@ -86,18 +86,24 @@ impl IdleTimer {
     /// arrived by then is reported first.
     pub fn is_dead(&mut self, now: Instant) -> bool {
         let late = now.saturating_duration_since(self.deadline);
-        if late > self.dead_after / 16 {
-            self.heard = (self.heard + late).min(now);
-        }
-        let dead = self.heard + self.dead_after;
-        if now >= dead {
+        if self.is_dead_at_look(now, late) {
             return true;
         }
+        let dead = self.heard + self.dead_after;
         // Once at half of the time, and then in steps, so that an end which slept shows.
         let half = self.heard + self.dead_after / 2;
         let step = now + self.dead_after / 8;
         self.deadline = half.max(step).min(dead);
         false
+    }
+
+    /// Does what [`is_dead`](Self::is_dead) does for an owner that looks at many peers at once, at
+    /// times of its own: this look comes `late` after its time.
+    pub fn is_dead_at_look(&mut self, now: Instant, late: Duration) -> bool {
+        if late > self.dead_after / 16 {
+            self.heard = (self.heard + late).min(now);
+        }
+        now >= self.heard + self.dead_after
     }
 }
 
@@ -166,6 +172,16 @@ mod tests {
         // A look was due after four seconds; it comes 100 seconds late.
         assert!(!timer.is_dead(start + seconds(104)));
         assert_eq!(death(&mut timer) - start, DEAD + seconds(100));
+    }
+
+    #[test]
+    fn looks_at_times_of_their_own_give_the_time_by_which_they_are_late() {
+        let start = Clock.now();
+        let mut timer = IdleTimer::new(start, DEAD);
+        assert!(!timer.is_dead_at_look(start + seconds(7), Duration::ZERO));
+        assert!(!timer.is_dead_at_look(start + seconds(20), seconds(13)));
+        assert!(!timer.is_dead_at_look(start + seconds(20), Duration::ZERO));
+        assert!(timer.is_dead_at_look(start + seconds(21), Duration::ZERO));
     }
 
     #[test]

@@ -21,4 +21,5 @@ pub use keepalive::{IdleTimer, Keepalive, PingTimer};
 pub(crate) use outbound_queue::{Drained, EnqueueResult, Next, OutboundQueue};
 pub use pending_requests::{PendingRequests, SubmitResult};
 pub(crate) use staged_requests::StagedRequests;
+pub use staged_requests::Unsent;
 pub(crate) use subscription_index::SubscriptionIndex;

@@ -99,6 +99,13 @@ impl<W> PendingRequests<W> {
         }
     }
 
+    /// Ends a request that was taken with `error`, as [`settle`](Self::settle) does with a reply.
+    pub fn fail(&mut self, id: u64, error: Error, settled: &mut Vec<W>) {
+        if self.table.is_taken(id) {
+            self.table.settle(id, Err(error), settled);
+        }
+    }
+
     /// Ends every request that is taken still, because the connection is lost: what was not sent was
     /// put back before.
     pub fn fail_sent(&mut self, settled: &mut Vec<W>) {

@@ -7,17 +7,34 @@ use bytes::Bytes;
 use super::PendingRequests;
 use crate::wire::{FrameKind, SendBuffer};
 
+/// What a client has taken of its [`PendingRequests`] and not sent yet, so that it can be taken back.
+pub trait Unsent {
+    /// Returns whether any of these requests is not sent yet.
+    fn holds_any(&self, ids: &[u64]) -> bool;
+
+    /// Puts every request that is not sent back to the head of the queue, in its order.
+    fn take_back<W>(&mut self, pending: &mut PendingRequests<W>);
+}
+
+impl Unsent for () {
+    fn holds_any(&self, _ids: &[u64]) -> bool {
+        false
+    }
+
+    fn take_back<W>(&mut self, _pending: &mut PendingRequests<W>) {}
+}
+
 /// What a client is about to write. A request counts as sent when its first byte was accepted; until
 /// then it is remembered here, and can be taken back.
 #[derive(Debug, Default)]
 pub(crate) struct StagedRequests {
     pub(crate) buffer: SendBuffer,
     /// The requests in the buffer of which nothing was accepted.
-    unsent: VecDeque<Unsent>,
+    unsent: VecDeque<UnsentRequest>,
 }
 
 #[derive(Debug)]
-struct Unsent {
+struct UnsentRequest {
     id: u64,
     /// Where it begins in the buffer.
     start: u64,
@@ -30,31 +47,31 @@ impl StagedRequests {
         let start = self.buffer.end();
         self.buffer
             .frame(FrameKind::Request, &id.to_le_bytes(), &payload);
-        self.unsent.push_back(Unsent { id, start, payload });
+        self.unsent.push_back(UnsentRequest { id, start, payload });
     }
 
     /// Takes note of what the connection has accepted of the buffer.
     pub(crate) fn note_written(&mut self) {
         let written = self.buffer.written();
-        let is_begun = |first: &Unsent| first.start < written;
+        let is_begun = |first: &UnsentRequest| first.start < written;
         while self.unsent.front().is_some_and(is_begun) {
             self.unsent.pop_front();
         }
     }
+}
 
-    /// Returns whether any of these requests is not sent yet.
-    pub(crate) fn holds_any(&self, ids: &[u64]) -> bool {
+impl Unsent for StagedRequests {
+    fn holds_any(&self, ids: &[u64]) -> bool {
         self.unsent.iter().any(|unsent| ids.contains(&unsent.id))
     }
 
-    /// Puts every request that is not sent back to the head of the queue, in its order. The writer
-    /// takes it again when it has written what it began.
-    pub(crate) fn take_back<W>(&mut self, pending: &mut PendingRequests<W>) {
+    /// The writer takes the requests again when it has written what it began.
+    fn take_back<W>(&mut self, pending: &mut PendingRequests<W>) {
         let Some(first) = self.unsent.front() else {
             return;
         };
         self.buffer.truncate(first.start);
-        while let Some(Unsent { id, payload, .. }) = self.unsent.pop_back() {
+        while let Some(UnsentRequest { id, payload, .. }) = self.unsent.pop_back() {
             pending.put_back(id, payload);
         }
     }

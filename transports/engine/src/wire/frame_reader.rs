@@ -17,7 +17,7 @@ use crate::pipe::ReadPipe;
 /// does not keep the buffer; larger ones get a buffer of their own.
 const SMALL: usize = 16 * 1024;
 /// The read buffer of an idle connection.
-const ROOM: usize = 4 * 1024;
+const ROOM: usize = 1024;
 /// The read buffer of a busy one.
 const MOST_ROOM: usize = 64 * 1024;
 /// Small frames that came together are copied out together, so many bytes at once. One that is kept

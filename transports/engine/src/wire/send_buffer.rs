@@ -16,7 +16,7 @@ const COPY: usize = 4 * 1024;
 /// How many pieces one call of the system takes.
 const SLICES: usize = 64;
 /// An idle connection keeps no more than this.
-const IDLE: usize = 4 * 1024;
+const IDLE: usize = 512;
 
 /// Frames in the order in which they are written.
 #[derive(Debug, Default)]

@@ -15,6 +15,7 @@ use saline_protocol::transport::{Clock, Limits};
 use self::steps::{Step, step};
 use super::*;
 use crate::state::StagedRequests;
+use crate::state::Unsent;
 use crate::state::testing::{Accepts, schedules};
 use crate::wire::frame::{REQUEST_HEADER, header};
 use crate::wire::{Bounds, Frame, FrameKind, FrameReader, Greeting};

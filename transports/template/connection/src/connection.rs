@@ -1,0 +1,84 @@
+//! The connection: dialling it, accepting it, and the pipe that it is.
+
+use std::io;
+use std::net::SocketAddr;
+
+use saline_engine::net::{Candidate, bind_tcp};
+use saline_engine::{Dialer, Incoming, Listener, Source, StreamPipe};
+use saline_protocol::transport::{Endpoint, Result};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+
+/// YOURS: the pipe. Anything that is `AsyncRead` and `AsyncWrite` is one by `StreamPipe::of`; a
+/// connection of packets implements `Pipe` itself.
+type TemplatePipe = StreamPipe<OwnedReadHalf, OwnedWriteHalf>;
+
+/// Connections that wait to be accepted, as listen(2) counts them.
+const BACKLOG: u32 = 1024;
+
+/// Opens connections. YOURS: give it what a connection needs to know of the endpoint or the context.
+#[derive(Debug)]
+pub(crate) struct TemplateDialer;
+
+impl Dialer for TemplateDialer {
+    type Pipe = TemplatePipe;
+
+    async fn dial(&self, candidate: &Candidate) -> io::Result<TemplatePipe> {
+        let Candidate::Network { address, .. } = candidate else {
+            let why = format!("{candidate:?} has no host and port");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+        };
+        // YOURS: connect, and shake hands. The engine resolves names, bounds the time, and tries again.
+        pipe_of(TcpStream::connect(address).await?)
+    }
+}
+
+/// Binds all addresses of `endpoint` or none. Returns the listeners and what was bound, port 0
+/// replaced. YOURS: `net::bind_udp` and `net::claim_path` do so for other sockets.
+pub(crate) async fn bind(endpoint: &Endpoint) -> Result<(Vec<TemplateListener>, Endpoint)> {
+    let (listeners, bound) = bind_tcp(endpoint, BACKLOG).await?;
+    Ok((listeners.into_iter().map(TemplateListener).collect(), bound))
+}
+
+/// A socket that listens.
+#[derive(Debug)]
+pub(crate) struct TemplateListener(TcpListener);
+
+impl Listener for TemplateListener {
+    type Incoming = Accepted;
+
+    async fn accept(&mut self) -> io::Result<Accepted> {
+        // YOURS: the next connection. Wait for nothing that its peer does.
+        let (stream, address) = self.0.accept().await?;
+        Ok(Accepted { stream, address })
+    }
+}
+
+/// A connection that was accepted.
+#[derive(Debug)]
+pub(crate) struct Accepted {
+    stream: TcpStream,
+    address: SocketAddr,
+}
+
+impl Incoming for Accepted {
+    type Pipe = TemplatePipe;
+
+    fn source(&self) -> Source {
+        Source {
+            address: Some(self.address),
+            uid: None,
+        }
+    }
+
+    async fn establish(self) -> io::Result<TemplatePipe> {
+        // YOURS: shake hands. It runs apart, and the engine bounds the time and the number of these.
+        pipe_of(self.stream)
+    }
+}
+
+fn pipe_of(stream: TcpStream) -> io::Result<TemplatePipe> {
+    // The engine puts small messages together, so waiting for more would only delay them.
+    stream.set_nodelay(true)?;
+    Ok(StreamPipe::of_tcp(stream))
+}

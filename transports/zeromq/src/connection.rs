@@ -1,0 +1,250 @@
+//! One attempt to reach a server: where it is, and a fresh socket that talks to it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use saline_engine::Keepalive;
+use saline_protocol::transport::{
+    Address, Context, Endpoint, Error, ErrorKind, Instant, Metric, Result,
+};
+
+use crate::liveness::{LookTimer, PeerLiveness, Verdict};
+use crate::monitor::MonitoredSocket;
+use crate::socket::{Shared, Socket, millis};
+
+/// How a path may be at most: `sun_path` with its NUL.
+const LONGEST_PATH: usize = 107;
+
+/// Everything that can happen to a connecting socket.
+const EVENTS: u32 = zmq_sys::ZMQ_EVENT_CONNECTED
+    | zmq_sys::ZMQ_EVENT_HANDSHAKE_SUCCEEDED
+    | zmq_sys::ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL
+    | zmq_sys::ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL
+    | zmq_sys::ZMQ_EVENT_HANDSHAKE_FAILED_AUTH
+    | zmq_sys::ZMQ_EVENT_CLOSED
+    | zmq_sys::ZMQ_EVENT_DISCONNECTED;
+
+/// Milliseconds until libzmq would connect again by itself: twelve days, for a socket that is closed
+/// as soon as its connection is gone.
+const NEVER: i32 = 1 << 30;
+
+/// One candidate that a name or an address stands for, as libzmq takes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Candidate {
+    /// `tcp://address:port` or `ipc://path`.
+    pub(crate) endpoint: String,
+    /// Whether it needs the option ZMQ_IPV6.
+    pub(crate) ipv6: bool,
+}
+
+/// Where an endpoint is now: names are resolved each time.
+///
+/// # Errors
+/// `Config` when the endpoint is not of this backend's kind, `Unreachable` when no name resolves.
+pub(crate) async fn candidates(endpoint: &Endpoint) -> Result<Vec<Candidate>> {
+    match &endpoint.address {
+        Address::Local(path) => {
+            let bad = |why: String| {
+                Error::new(
+                    ErrorKind::Config,
+                    format!("socket path {}: {why}", path.display()),
+                )
+            };
+            let text = path.to_str().ok_or_else(|| bad("not UTF-8".into()))?;
+            if text.len() > LONGEST_PATH {
+                return Err(bad(format!(
+                    "{} bytes, the system allows {LONGEST_PATH}",
+                    text.len()
+                )));
+            }
+            // libzmq reads these as a wildcard and as the abstract namespace.
+            if text.is_empty() || text.starts_with(['*', '@']) || text.contains('\0') {
+                return Err(bad("not a path of a socket".into()));
+            }
+            Ok(vec![Candidate {
+                endpoint: format!("ipc://{text}"),
+                ipv6: false,
+            }])
+        }
+        Address::Network { addresses, .. } => {
+            let mut candidates = Vec::with_capacity(addresses.len());
+            let mut failed = None;
+            for address in addresses {
+                match tokio::net::lookup_host((address.host.as_str(), address.port)).await {
+                    Ok(found) => candidates.extend(found.map(|found| Candidate {
+                        endpoint: format!("tcp://{found}"),
+                        ipv6: found.is_ipv6(),
+                    })),
+                    Err(error) => failed = Some((address, error)),
+                }
+            }
+            match failed {
+                Some((address, error)) if candidates.is_empty() => Err(Error::new(
+                    ErrorKind::Unreachable,
+                    format!("cannot resolve {address}"),
+                )
+                .with_source(error)),
+                _ => Ok(candidates),
+            }
+        }
+    }
+}
+
+/// A socket with a ZeroMQ connection that stands, and whether it was heard of.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(crate) monitored: MonitoredSocket,
+    /// The connection, as libzmq's monitor named it.
+    descriptor: Option<i32>,
+    liveness: PeerLiveness,
+    looks: LookTimer,
+    context: Context,
+}
+
+impl Connection {
+    /// Connects a fresh socket to `candidate`; `tune` sets what is particular to its kind.
+    ///
+    /// # Errors
+    /// `Unreachable` when the connection is refused or does not stand at `deadline`.
+    ///
+    /// # Cancel safety
+    /// The socket is closed when the future is dropped.
+    pub(crate) async fn open(
+        shared: &Arc<Shared>,
+        context: &Context,
+        candidate: &Candidate,
+        kind: zmq::SocketType,
+        deadline: Instant,
+        tune: impl FnOnce(&mut Socket) -> std::io::Result<()>,
+    ) -> Result<Self> {
+        let unreachable = |why: &str| {
+            Error::new(
+                ErrorKind::Unreachable,
+                format!("{}: {why}", candidate.endpoint),
+            )
+        };
+        let mut socket = Socket::new(shared, kind, &context.limits)?;
+        let remaining = deadline.saturating_duration_since(context.clock.now());
+        let tuned = || -> std::io::Result<()> {
+            let options = socket.options();
+            options.set_ipv6(candidate.ipv6)?;
+            // Reconnecting is ours: a socket is used for one attempt and never again. -1 would say so
+            // to libzmq, and so would IMMEDIATE, but both make it throw away what has come in and is
+            // not yet read when a connection ends, the last replies of a server that shuts down.
+            options.set_reconnect_ivl(NEVER)?;
+            options.set_connect_timeout(millis(remaining))?;
+            tune(&mut socket)
+        }();
+        tuned.map_err(|error| unreachable("cannot set up the socket").with_source(error))?;
+        let mut monitored = socket.monitor(EVENTS)?;
+        monitored
+            .socket
+            .connect(&candidate.endpoint)
+            .map_err(|error| unreachable("cannot connect").with_source(error))?;
+        let mut descriptor = None;
+        let ended = async {
+            loop {
+                let event = monitored.monitor.next().await;
+                if event.kind != zmq_sys::ZMQ_EVENT_CONNECTED {
+                    return event.kind;
+                }
+                descriptor = Some(event.value);
+            }
+        };
+        let ask_after = Keepalive::new(&context.limits, context.limits.ping_interval).ping_after;
+        match context.clock.deadline(deadline, ended).await {
+            Ok(zmq_sys::ZMQ_EVENT_HANDSHAKE_SUCCEEDED) => Ok(Self {
+                monitored,
+                descriptor,
+                liveness: PeerLiveness::new(context.clock.now(), &context.limits, ask_after),
+                looks: LookTimer::new(context.clock.now(), &context.limits),
+                context: context.clone(),
+            }),
+            Ok(zmq_sys::ZMQ_EVENT_CLOSED) => Err(unreachable("the connection was refused")),
+            Ok(_) => Err(unreachable("no ZeroMQ peer answers there")),
+            Err(_) => Err(unreachable("no answer in time")),
+        }
+    }
+
+    /// Takes note that something came in.
+    pub(crate) fn heard(&mut self) {
+        self.liveness.heard();
+    }
+
+    /// Returns when to [look](Self::look) for signs of life next.
+    pub(crate) fn look_due(&self) -> Instant {
+        self.looks.due()
+    }
+
+    /// Judges the silence of the server. What waits to be read was said in time, so it has to be read
+    /// before.
+    pub(crate) fn look(&mut self) -> Verdict {
+        let now = self.context.clock.now();
+        match self.looks.begin(now) {
+            Some(late) => self.liveness.look(now, late, self.descriptor),
+            None => Verdict::Alive,
+        }
+    }
+
+    /// Whether the monitor says that the connection is gone.
+    pub(crate) fn is_broken(&mut self) -> bool {
+        let mut broken = false;
+        while let Some(event) = self.monitored.monitor.event() {
+            broken |= event.kind != zmq_sys::ZMQ_EVENT_HANDSHAKE_SUCCEEDED;
+        }
+        broken
+    }
+
+    /// Waits until the socket or its monitor may have something to do.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when the future is dropped.
+    pub(crate) async fn ready(&mut self) {
+        let MonitoredSocket { socket, monitor } = &mut self.monitored;
+        tokio::select! {
+            () = socket.ready() => {}
+            () = monitor.ready() => {}
+        }
+    }
+
+    /// Closes the socket and waits until it is gone, so that nothing of it stays open behind a
+    /// client that was shut down.
+    pub(crate) async fn close(self) {
+        self.monitored.close(Duration::ZERO, &self.context).await;
+    }
+}
+
+/// The waits between attempts, and what is counted about them.
+#[derive(Debug)]
+pub(crate) struct ReconnectPolicy {
+    context: Context,
+    backoff: saline_protocol::transport::Backoff,
+}
+
+impl ReconnectPolicy {
+    pub(crate) fn new(context: &Context) -> Self {
+        Self {
+            context: context.clone(),
+            backoff: context.backoff.clone(),
+        }
+    }
+
+    /// Waits before the next attempt.
+    pub(crate) async fn pause(&mut self) {
+        let delay = self.backoff.next_delay();
+        self.context.clock.pause(delay).await;
+    }
+
+    /// A connection stands.
+    pub(crate) fn connected(&mut self) {
+        self.backoff.reset();
+        self.context.count(Metric::Connected);
+    }
+
+    /// When an attempt that begins now must be done, which is one of `left` that share `until`.
+    pub(crate) fn attempt_deadline(&self, until: Instant, left: usize) -> Instant {
+        let now = self.context.clock.now();
+        let share = until.saturating_duration_since(now) / u32::try_from(left.max(1)).unwrap_or(1);
+        now + share
+    }
+}

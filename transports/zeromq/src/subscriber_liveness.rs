@@ -1,0 +1,102 @@
+//! The connections of the XPUB socket: how much each has subscribed to, and whether it is alive.
+
+use std::os::fd::RawFd;
+use std::time::Duration;
+
+use saline_protocol::transport::{Address, Context, Endpoint, Instant, Metric};
+
+use crate::liveness::{PeerLiveness, Verdict};
+use crate::native;
+use crate::number_map::NumberMap;
+
+/// Everybody who is connected to the XPUB socket over a network.
+#[derive(Debug)]
+pub(crate) struct SubscriberLiveness {
+    /// By descriptor, as libzmq's monitor tells of them.
+    members: NumberMap<RawFd, Member>,
+    /// The ports that they connect to.
+    ports: Vec<u16>,
+    context: Context,
+}
+
+#[derive(Debug)]
+struct Member {
+    subscriptions: usize,
+    liveness: PeerLiveness,
+}
+
+impl SubscriberLiveness {
+    /// The audience of what is published at `bound`.
+    pub(crate) fn new(bound: &Endpoint, context: &Context) -> Self {
+        let ports = match &bound.address {
+            Address::Network { addresses, .. } => addresses.iter().map(|at| at.port).collect(),
+            Address::Local(_) => Vec::new(),
+        };
+        Self {
+            members: NumberMap::default(),
+            ports,
+            context: context.clone(),
+        }
+    }
+
+    /// A connection was accepted. libzmq itself gives it the time for its handshake.
+    pub(crate) fn came(&mut self, descriptor: RawFd) {
+        self.members.insert(descriptor, self.stranger());
+    }
+
+    /// A connection is gone; its descriptor is, or will be, another one's.
+    pub(crate) fn left(&mut self, descriptor: RawFd) {
+        self.members.remove(&descriptor);
+    }
+
+    fn stranger(&self) -> Member {
+        let (limits, now) = (&self.context.limits, self.context.clock.now());
+        // Nobody is asked: every beat asks all of them.
+        let liveness = PeerLiveness::new(now, limits, limits.ping_interval);
+        Member {
+            subscriptions: 0,
+            liveness: liveness.with_first_word_after(now, limits.handshake_timeout),
+        }
+    }
+
+    /// Counts the subscriptions of each connection, and cuts one that has too many: libzmq keeps
+    /// them all, forty bytes for each byte.
+    pub(crate) fn said(&mut self, message: &zmq::Message) {
+        let (Some(what @ 0..=1), Some(source)) = (message.first(), native::source(message)) else {
+            return;
+        };
+        if !self.members.contains_key(&source) {
+            self.came(source);
+        }
+        let Some(member) = self.members.get_mut(&source) else {
+            return;
+        };
+        // What it said may have waited here, while nothing more could come.
+        member.liveness.heard();
+        if *what == 0 {
+            member.subscriptions = member.subscriptions.saturating_sub(1);
+            return;
+        }
+        member.subscriptions += 1;
+        // While it is confirmed, every filter has a second one; and there is the beat.
+        let most = 2 * self.context.limits.subscriptions_per_connection + 16;
+        if member.subscriptions > most {
+            member.subscriptions = 0;
+            if native::cut(source, &self.ports) {
+                self.context.count(Metric::PeersRefused);
+                tracing::debug!(most, "cut a subscriber with too many subscriptions");
+            }
+        }
+    }
+
+    /// Cuts those who have given no sign of life for too long. This look comes `late` after its time.
+    pub(crate) fn look(&mut self, now: Instant, late: Duration) {
+        for (descriptor, member) in &mut self.members {
+            let verdict = member.liveness.look(now, late, Some(*descriptor));
+            // A local peer is never one of these ports.
+            if verdict == Verdict::Dead && native::cut(*descriptor, &self.ports) {
+                tracing::debug!("cut a subscriber that gives no sign of life");
+            }
+        }
+    }
+}
