@@ -35,7 +35,8 @@ pub(crate) struct OutboundQueue {
     owed: usize,
     /// Requests that were taken and not answered.
     unanswered: usize,
-    /// The last publication that was for this connection, and the subscriptions that lost it.
+    /// The last publication that was for this connection, and the subscriptions that lost it, sorted:
+    /// a client may have a thousand that all lose it.
     last: u64,
     dropped_for: Vec<u64>,
     /// The writer has nothing to do.
@@ -53,7 +54,7 @@ enum Queued {
         subscription: u64,
         granted: bool,
     },
-    /// How many publications each of these subscriptions lost here.
+    /// How many publications each of these subscriptions, which are sorted, lost here.
     Lost(Vec<(u64, u64)>),
 }
 
@@ -168,7 +169,8 @@ impl OutboundQueue {
         }
         if self.last == number {
             // An overlapping filter, or another subscription of the same client.
-            if self.dropped_for.is_empty() || self.dropped_for.contains(&subscription) {
+            let dropped_for = &self.dropped_for;
+            if dropped_for.is_empty() || dropped_for.binary_search(&subscription).is_ok() {
                 return EnqueueResult::Queued;
             }
             self.lose(subscription);
@@ -208,13 +210,17 @@ impl OutboundQueue {
 
     /// Takes note of a loss where the queue ends.
     fn lose(&mut self, subscription: u64) {
-        self.dropped_for.push(subscription);
+        if let Err(place) = self.dropped_for.binary_search(&subscription) {
+            self.dropped_for.insert(place, subscription);
+        }
         if let Some(Queued::Lost(lost)) = self.publications.back_mut() {
-            if let Some((_, count)) = lost.iter_mut().find(|(other, _)| *other == subscription) {
-                *count += 1;
-                return;
+            match lost.binary_search_by_key(&subscription, |(other, _)| *other) {
+                Ok(place) => {
+                    lost[place].1 += 1;
+                    return;
+                }
+                Err(place) => lost.insert(place, (subscription, 1)),
             }
-            lost.push((subscription, 1));
         } else {
             let lost = vec![(subscription, 1)];
             self.publications.push_back(Queued::Lost(lost));

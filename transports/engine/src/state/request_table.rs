@@ -210,6 +210,17 @@ mod tests {
     }
 
     #[test]
+    fn callers_that_go_together_leave_no_numbers() {
+        let mut table = RequestTable::<()>::default();
+        let ids: Vec<u64> = (0..1000).map(|_| insert(&mut table, "gone")).collect();
+        for id in ids {
+            table.release(id);
+            assert!(table.queue.len() <= 2 * table.queued + 64);
+        }
+        assert_eq!(table.in_use(), 0);
+    }
+
+    #[test]
     fn requests_that_expire_while_nothing_is_sent_leave_nothing() {
         let mut table = RequestTable::<()>::default();
         for _ in 0..10_000 {

@@ -150,6 +150,9 @@ mod tests {
         assert_eq!(largest(bounds), Some(108));
         bounds.set_max_message(1000);
         assert_eq!(largest(bounds), Some(1008));
+        // A client is told of no peer's admission.
+        let reply = lengths(Bounds::client(&limits), true, FrameKind::Reply);
+        assert_eq!(reply, Some((8, 1008)));
         admission.max_message = 2000;
         limits.admission = Some(admission);
         assert_eq!(largest(Bounds::server(&limits)), Some(1008));

@@ -36,6 +36,8 @@ enum Step {
         subscription: usize,
         count: u64,
     },
+    /// The server refuses what it was not asked for.
+    RefuseUnasked(u64),
     /// The client reads so many frames together.
     ClientReads(usize),
     Close,
@@ -63,6 +65,7 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(most, refuses)| Step::ServerReads { most, refuses }),
         10 => topic().prop_map(Step::Publish),
         2 => (0usize..12, 1u64..4).prop_map(|(subscription, count)| Step::Lose { subscription, count }),
+        1 => (0u64..12).prop_map(Step::RefuseUnasked),
         8 => (1usize..8).prop_map(Step::ClientReads),
         1 => prop::bool::weighted(0.1).prop_map(|close| if close { Step::Close } else { Step::Connected }),
     ]
@@ -166,6 +169,7 @@ impl Run {
                     self.sent.push_back(FromServer::Lost(id, count));
                 }
             }
+            Step::RefuseUnasked(id) if !self.announced.contains(&id) => self.refused(id),
             Step::ClientReads(most) => self.client_reads(most),
             Step::Close => {
                 self.machine.close();
@@ -175,7 +179,7 @@ impl Run {
                 }
                 self.cut();
             }
-            Step::Connected | Step::Disconnected => {}
+            Step::Connected | Step::Disconnected | Step::RefuseUnasked(_) => {}
         }
     }
 
@@ -267,14 +271,7 @@ impl Run {
             match frame {
                 FromServer::Publication(..) => {}
                 FromServer::Confirmed(id) => self.confirmed(id),
-                FromServer::Refused(id) => {
-                    let waiting = self.machine.refused(id);
-                    let found = self.live(id).filter(|found| !found.was_confirmed);
-                    assert_eq!(waiting.map(|waiting| *waiting), found.map(|_| id));
-                    if let Some(found) = self.live(id) {
-                        found.has_ended = true;
-                    }
-                }
+                FromServer::Refused(id) => self.refused(id),
                 FromServer::Lost(id, count) => {
                     self.machine.lagged(id, count);
                     if let Some(found) = self.live(id) {
@@ -285,6 +282,15 @@ impl Run {
         }
         assert_eq!(self.machine.deliver(&mut arrived), 0);
         assert!(arrived.is_empty());
+    }
+
+    fn refused(&mut self, id: u64) {
+        let waiting = self.machine.refused(id);
+        let found = self.live(id).filter(|found| !found.was_confirmed);
+        assert_eq!(waiting.map(|waiting| *waiting), found.map(|_| id));
+        if let Some(found) = self.live(id) {
+            found.has_ended = true;
+        }
     }
 
     fn expect(&mut self, topic: &Topic, payload: &Bytes) {
@@ -347,7 +353,7 @@ impl Run {
 }
 
 proptest! {
-    #![proptest_config(schedules(8))]
+    #![proptest_config(schedules(16))]
 
     #[test]
     fn subscribers_get_what_they_ask_for(steps in prop::collection::vec(step(), 1..80)) {

@@ -28,7 +28,7 @@ enum Step {
     Push {
         connection: usize,
         requests: usize,
-        large: bool,
+        bytes: usize,
     },
     /// The handler takes what there is.
     Take,
@@ -42,11 +42,12 @@ enum Step {
 
 fn step() -> impl Strategy<Value = Step> {
     let connection = || 0..CONNECTIONS;
+    let bytes = prop_oneof![6 => Just(1), 1 => Just(WAITING - 1), 1 => Just(WAITING)];
     prop_oneof![
         8 => (connection(), 1usize..4).prop_map(|(connection, wanted)| Step::Reserve { connection, wanted }),
         6 => (connection(), 1usize..4).prop_map(|(connection, wanted)| Step::Turn { connection, wanted }),
-        6 => (connection(), 0usize..4, prop::bool::weighted(0.2))
-            .prop_map(|(connection, requests, large)| Step::Push { connection, requests, large }),
+        6 => (connection(), 0usize..4, bytes)
+            .prop_map(|(connection, requests, bytes)| Step::Push { connection, requests, bytes }),
         4 => Just(Step::Take),
         4 => (0usize..3).prop_map(Step::Answer),
         2 => connection().prop_map(Step::Leave),
@@ -178,8 +179,8 @@ impl Run {
             Step::Push {
                 connection,
                 requests,
-                large,
-            } => self.push(connection, requests, large),
+                bytes,
+            } => self.push(connection, requests, bytes),
             Step::Take => self.take(),
             Step::Answer(most) => {
                 let answered = most.min(self.unanswered);
@@ -218,7 +219,7 @@ impl Run {
         }
     }
 
-    fn push(&mut self, n: usize, requests: usize, large: bool) {
+    fn push(&mut self, n: usize, requests: usize, bytes: usize) {
         let connection = &mut self.connections[n];
         let count = requests.min(connection.holds);
         let rest = std::mem::take(&mut connection.holds) - count;
@@ -226,7 +227,6 @@ impl Run {
         connection.pushed = numbers.end;
         let mut pushed: Vec<Numbered> = numbers.map(|at| (connection.number, at)).collect();
         if !pushed.is_empty() {
-            let bytes = if large { WAITING / 2 } else { 1 };
             match self.inbox.push(&mut pushed, bytes) {
                 PushResult::Refused => {
                     assert!(self.has_ended || self.is_abandoned);
@@ -281,7 +281,7 @@ impl Run {
             self.step(&Step::Push {
                 connection: n,
                 requests: 0,
-                large: false,
+                bytes: 0,
             });
         }
         while let Some(n) = self
@@ -296,7 +296,7 @@ impl Run {
             self.step(&Step::Push {
                 connection: n,
                 requests: 0,
-                large: false,
+                bytes: 0,
             });
         }
         assert!(self.connections.iter().all(|one| one.waits == Waits::No));
@@ -309,7 +309,7 @@ impl Run {
 }
 
 proptest! {
-    #![proptest_config(schedules(12))]
+    #![proptest_config(schedules(16))]
 
     #[test]
     fn permits_go_round_and_requests_go_through(

@@ -145,3 +145,18 @@ fn an_idle_queue_keeps_no_memory() {
     let kept = [queue.answers.capacity(), queue.publications.capacity()];
     assert_eq!((kept, queue.dropped_for.capacity()), ([0, 0], 0));
 }
+
+#[test]
+fn a_writer_is_woken_once_and_only_when_it_waits() {
+    let mut queue = queue(&Limits::default());
+    let mut drained = Drained::default();
+    queue.confirm(1, true);
+    assert!(!queue.take_wake(), "it has not gone to wait");
+    assert_eq!(queue.drain(0, &mut drained), Next::Write);
+    assert!(!queue.take_wake(), "it writes, and looks again");
+    queue.drain(0, &mut drained);
+    queue.confirm(2, true);
+    assert!(queue.take_wake());
+    queue.confirm(3, true);
+    assert!(!queue.take_wake());
+}

@@ -385,7 +385,7 @@ impl Run {
 }
 
 proptest! {
-    #![proptest_config(schedules(12))]
+    #![proptest_config(schedules(16))]
 
     #[test]
     fn requests_end_once_and_are_sent_once(steps in prop::collection::vec(step(), 1..60)) {

@@ -123,16 +123,12 @@ fn a_busy_connection_reads_much_at_once_and_an_idle_one_keeps_nothing() {
             assert_eq!(reader.room, 64 * 1024);
         }
     }
-    assert!(
-        (4096..16_384).contains(&pipe.offered[0]),
-        "{:?}",
-        pipe.offered
-    );
+    assert!(pipe.offered[0] <= 4096);
     let most = pipe.offered.iter().max();
     assert!(most.is_some_and(|most| (65_536..200_000).contains(most)));
     // The ping came last, and nothing behind it.
-    assert_eq!(reader.room, 4 * 1024);
-    assert!(reader.buffer.capacity() <= 8192);
+    assert_eq!(reader.room, ROOM);
+    assert!(reader.buffer.capacity() <= 4096);
 }
 
 #[test]

@@ -104,9 +104,8 @@ fn memory_is_used_again_and_an_idle_buffer_keeps_little() {
     buffer.rest();
     assert_eq!((buffer.is_empty(), buffer.len()), (true, 0));
     assert_eq!((buffer.written(), buffer.end()), (2_000_000, 2_000_000));
-    // So little that a server can have many of them, and enough for what an idle one says.
-    let kept = buffer.small.capacity();
-    assert!((4096..=8192).contains(&kept), "{kept}");
+    // So little that a server can have many of them.
+    assert!(buffer.small.capacity() <= 4096);
     buffer.copy(b"again");
     assert_eq!(write(&mut buffer, &mut pipe), Poll::Ready(Some(true)));
     assert_eq!(pipe.offered.last().unwrap(), &[Bytes::from("again")]);
