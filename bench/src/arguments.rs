@@ -28,9 +28,9 @@ pub(crate) enum Command {
     /// loopback. Ours and bare take turns; medians are printed, as operations a second and as CPU
     /// time an operation (both processes together). The whole takes some minutes, at most.
     Transports(Wanted),
-    /// The clients' half of a measurement
+    /// The clients' process of a measurement
     #[command(hide = true)]
-    ClientSide {
+    ClientProcess {
         /// What is measured, and where.
         spec: String,
     },

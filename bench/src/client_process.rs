@@ -40,14 +40,14 @@ pub(crate) fn main(spec: &str, registry: Registry) -> Result<()> {
 pub(crate) async fn run(spec: Spec, registry: Registry, control: UnixStream) -> Result<()> {
     let (reader, mut writer) = control.into_split();
     let mut lines = BufReader::new(reader).lines();
-    let mut far = side::client_side(&spec, &registry).await?;
+    let mut clients = side::client_side(&spec, &registry).await?;
     let account = match spec.work {
         Work::Requests { outstanding, bytes } => {
-            far.ask(outstanding, bytes, spec.warm_up()).await?;
+            clients.ask(outstanding, bytes, spec.warm_up()).await?;
             writer.write_all(b"ready\n").await?;
             lines.next_line().await?;
             let (cpu, begin) = (cpu_time(), Clock.now());
-            let operations = far.ask(outstanding, bytes, spec.run()).await?;
+            let operations = clients.ask(outstanding, bytes, spec.run()).await?;
             Account {
                 operations,
                 seconds: (Clock.now() - begin).as_secs_f64(),
@@ -56,7 +56,7 @@ pub(crate) async fn run(spec: Spec, registry: Registry, control: UnixStream) -> 
         }
         Work::FanOut { subscribers, bytes } => {
             let (pace, mut steps) = Pace::new(subscribers);
-            far.subscribe(subscribers, bytes, &pace).await?;
+            clients.subscribe(subscribers, bytes, &pace).await?;
             writer.write_all(b"ready\n").await?;
             let mut mark = (cpu_time(), Clock.now(), 0);
             loop {

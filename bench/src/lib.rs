@@ -53,7 +53,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>, registry: Registry) -
             process::raise_descriptors();
             report::run(&plan, &registry)
         }),
-        Command::ClientSide { spec } => client_process::main(&spec, registry),
+        Command::ClientProcess { spec } => client_process::main(&spec, registry),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

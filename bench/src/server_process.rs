@@ -160,7 +160,9 @@ impl ClientProcess {
             None
         } else {
             let mut command = Command::new(std::env::current_exe()?);
-            command.arg("client").arg(serde_json::to_string(spec)?);
+            command
+                .arg("client-process")
+                .arg(serde_json::to_string(spec)?);
             command.stdin(Stdio::from(OwnedFd::from(theirs)));
             Some(command.spawn()?)
         };

@@ -247,7 +247,6 @@ impl<R: ReadPipe> AsyncRead for Reading<'_, R> {
 }
 
 #[cfg(test)]
-#[path = "frame_reader_tests.rs"]
 mod tests;
 
 #[cfg(test)]
