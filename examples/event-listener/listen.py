@@ -15,7 +15,7 @@ import struct
 import sys
 import time
 
-HELLO, SUBSCRIBE, SUBSCRIBED, PUBLICATION, LAGGED, PING = 1, 6, 7, 10, 11, 12
+GREETING, SUBSCRIBE, SUBSCRIBED, PUBLICATION, LAGGED, PING = 1, 6, 7, 10, 11, 12
 VERSION = 1
 # How often we want to hear something, in seconds, and speak ourselves.
 PING_EVERY = 5.0
@@ -34,9 +34,11 @@ class Bus:
         self.socket.connect(path)
         self.spoke = time.monotonic()
         self.heard = self.spoke
-        self.say(HELLO, b"saline" + struct.pack("<BIQ", VERSION, int(PING_EVERY * 1000), LARGEST))
+        # The range of versions that we speak, our ping in ms, the largest payload, no extensions.
+        ours = struct.pack("<BBIQB", VERSION, VERSION, int(PING_EVERY * 1000), LARGEST, 0)
+        self.say(GREETING, b"saline" + ours)
         kind, body = self.next()
-        if kind != HELLO or body[:6] != b"saline" or body[6] != VERSION:
+        if kind != GREETING or body[:6] != b"saline" or not body[6] <= VERSION <= body[7]:
             raise ConnectionError("the master does not take us, or speaks another version")
 
     def say(self, kind, body=b""):
