@@ -219,9 +219,7 @@ pub const FAULTS: &[(Fault, &[&str])] = &[
     (Fault::LimitPlusOne, &["LIM-001", "LIM-002", "LIM-003"]),
     (
         Fault::NoLayers,
-        &[
-            "LIM-001", "LIM-003", "LIM-005", "OBS-001", "OBS-005", "OBS-008", "LIM-008",
-        ],
+        &["LIM-003", "LIM-005", "OBS-001", "OBS-005", "OBS-008"],
     ),
     (Fault::HandOutAll, &["LIM-004"]),
     (Fault::CountNothing, &["OBS-001", "OBS-002", "OBS-003"]),

@@ -289,7 +289,10 @@ impl ServerControl for WrongControl {
                 self.kept.lock().unwrap().extend(again);
                 outcome
             }
-            Fault::CutShort => self.inner.shutdown(Duration::ZERO).await,
+            Fault::CutShort => {
+                self.route.held.lock().unwrap().clear();
+                self.inner.shutdown(Duration::ZERO).await
+            }
             Fault::WaitOut => {
                 Clock.pause(deadline).await;
                 self.inner.shutdown(deadline).await

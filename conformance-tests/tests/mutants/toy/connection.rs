@@ -184,8 +184,9 @@ impl Reader<'_> {
         house.answers.waiting.lock().unwrap().insert(token, permits);
         let route = Arc::clone(&house.answers);
         let reply = Reply::new(route, token, house.context.limits.max_message);
-        // There is room for as many as there are permits; nobody reads it any more, or all do.
-        let _ = house.inbox.try_send(Request::new(peer, frame.body, reply));
+        // Requests of connections that are gone may still stand there, and their permits are free.
+        let request = Request::new(peer, frame.body, reply);
+        let _ = house.inbox.send(request).await;
     }
 
     async fn subscribe(&mut self, frame: Frame) -> io::Result<()> {
