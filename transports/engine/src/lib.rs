@@ -31,6 +31,8 @@ mod wire;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tokio::sync::Notify;
+
 pub use client::{ClientRequests, connect};
 pub use delivery_queue::{DeliveryReceiver, DeliverySender, delivery_queue};
 pub use departure_queue::{DepartureReceiver, DepartureSender, departure_queue};
@@ -51,19 +53,25 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Gives the other tasks turns for as long as each adds to `queued`, up to what is written at once: a
-/// write costs much more than a message in it, and whoever writes the first of a burst is woken before
-/// the others have written theirs.
+/// Gives the other tasks turns for as long as each adds to what was `gathered`: a write costs much more
+/// than a message in it, and whoever queues the first of a burst wakes the writer before the others
+/// have queued theirs. It ends when a batch has come together, of which `wake` tells.
 ///
 /// # Cancel safety
 /// Nothing is lost when the future is dropped.
-async fn gather(queued: impl Fn() -> usize) {
-    let first = queued();
+async fn gather(wake: &Notify, gathered: impl Fn() -> Option<usize>) {
+    let first = gathered();
     let mut before = first;
-    loop {
-        tokio::task::yield_now().await;
-        let now = queued();
-        if now == before || now.wrapping_sub(first) >= wire::BOUNDARY {
+    while let (Some(first), Some(last)) = (first, before)
+        && last.wrapping_sub(first) < wire::BOUNDARY
+    {
+        tokio::select! {
+            biased;
+            () = wake.notified() => return,
+            () = tokio::task::yield_now() => {}
+        }
+        let now = gathered();
+        if now == before {
             return;
         }
         before = now;

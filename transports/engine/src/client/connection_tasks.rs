@@ -165,7 +165,9 @@ impl<W: WritePipe> Writer<W> {
             }
             tokio::select! {
                 biased;
-                () = requests.wake.notified() => gather(|| requests.queued()).await,
+                () = requests.wake.notified() => {
+                    gather(&requests.wake, || requests.gathered()).await;
+                }
                 () = alarm.rings() => {
                     if clock.now() >= ping.deadline() {
                         // Idle now: what it needed while it was busy goes.

@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 
 use crate::lock;
 use crate::pipe::WritePipe;
-use crate::state::{PendingRequests, StagedRequests, SubmitResult, Unsent};
+use crate::state::{PendingRequests, StagedRequests, SubmitResult, Unsent, WriterWake};
 use crate::wire::BOUNDARY;
 use crate::wire::frame::REQUEST_HEADER;
 
@@ -40,8 +40,7 @@ pub struct ClientRequests<U> {
 #[derive(Debug, Default)]
 struct State {
     pending: PendingRequests<Waker>,
-    /// The writer has nothing to do.
-    is_idle: bool,
+    wake: WriterWake,
     /// Bytes of requests that were queued, as a measure of whether more are coming.
     queued: usize,
 }
@@ -95,18 +94,18 @@ impl<U: Unsent> ClientRequests<U> {
                 };
             }
             let payload = payload.take().unwrap_or_default();
-            state.queued += REQUEST_HEADER + payload.len();
+            state.queued = state.queued.wrapping_add(REQUEST_HEADER + payload.len());
             let submitted = state.pending.submit(payload, deadline, cx.waker().clone());
             let SubmitResult::Queued { id, is_earliest } = submitted else {
                 return Poll::Ready(Err(Error::closed()));
             };
             caller.id = Some(id);
-            let is_idle = std::mem::take(&mut state.is_idle);
+            let wakes = state.wake.queued(1);
             drop(state);
             if is_earliest {
                 self.earlier.notify_one();
             }
-            if is_idle {
+            if wakes {
                 self.wake.notify_one();
             }
             Poll::Pending
@@ -123,7 +122,10 @@ impl<U: Unsent> ClientRequests<U> {
         {
             into.push_back(request);
         }
-        state.is_idle = into.is_empty();
+        state.wake = match into.is_empty() {
+            true => WriterWake::Waiting,
+            false => WriterWake::Busy,
+        };
     }
 
     /// Puts requests that could not be sent back to the head of the queue, in order.
@@ -234,9 +236,11 @@ impl<U: Unsent> ClientRequests<U> {
 }
 
 impl Requests {
-    /// Returns a number that grows with the bytes that were ever queued.
-    pub(crate) fn queued(&self) -> usize {
-        self.state().queued
+    /// Returns a number that grows with the bytes that were ever queued; `None` when those that are
+    /// should not wait for more.
+    pub(crate) fn gathered(&self) -> Option<usize> {
+        let state = self.state();
+        state.wake.is_gathering().then_some(state.queued)
     }
 
     /// Puts requests together, up to the boundary of a write; none of more than `largest` bytes.
@@ -257,7 +261,10 @@ impl Requests {
                 size += REQUEST_HEADER + payload.len();
                 taken.0.push((id, payload));
             }
-            state.is_idle = taken.0.is_empty() && staged.buffer.is_empty();
+            state.wake = match taken.0.is_empty() && staged.buffer.is_empty() {
+                true => WriterWake::Waiting,
+                false => WriterWake::Busy,
+            };
         }
         wake(refused);
         // Copied without the lock, which every caller needs.

@@ -83,9 +83,10 @@ impl Connection {
         lock(&self.queue)
     }
 
-    /// Unlocks, and wakes the writer if it sleeps.
-    fn tell_writer(&self, mut queue: MutexGuard<'_, OutboundQueue>) {
-        let wake = queue.take_wake();
+    /// Unlocks, and wakes the writer if it has to know of what was queued, of which so many are
+    /// answers.
+    fn tell_writer(&self, mut queue: MutexGuard<'_, OutboundQueue>, answered: usize) {
+        let wake = queue.take_wake(answered);
         drop(queue);
         if wake {
             self.wake.notify_one();
@@ -108,7 +109,7 @@ impl Connection {
     pub(super) fn confirm(&self, subscription: u64, granted: bool) {
         let mut queue = self.queue();
         queue.confirm(subscription, granted);
-        self.tell_writer(queue);
+        self.tell_writer(queue, 0);
     }
 
     /// Queues a publication for one subscription.
@@ -120,13 +121,14 @@ impl Connection {
     ) -> EnqueueResult {
         let mut queue = self.queue();
         let result = queue.publish(number, publication, subscription);
-        self.tell_writer(queue);
+        self.tell_writer(queue, 0);
         result
     }
 
-    /// Returns the bytes that wait to be written, about.
-    pub(super) fn waiting(&self) -> usize {
-        self.queue().waiting()
+    /// Returns the bytes that wait to be written, about; `None` when they should not wait for more.
+    pub(super) fn gathered(&self) -> Option<usize> {
+        let queue = self.queue();
+        queue.is_gathering().then(|| queue.waiting())
     }
 
     /// Encodes what is to be written next into `buffer`.
@@ -164,6 +166,6 @@ impl ReplyRoute for Connection {
         self.core.release_permits(1);
         let mut queue = self.queue();
         queue.answer(token.request, answer);
-        self.tell_writer(queue);
+        self.tell_writer(queue, 1);
     }
 }

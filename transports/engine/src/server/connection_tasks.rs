@@ -331,7 +331,9 @@ impl<W: WritePipe> Writer<W> {
             }
             tokio::select! {
                 biased;
-                () = connection.wake.notified() => gather(|| connection.waiting()).await,
+                () = connection.wake.notified() => {
+                    gather(&connection.wake, || connection.gathered()).await;
+                }
                 () = lifetime.stop.cancelled(), if !stopping => stopping = true,
                 () = clock.until(lifetime.deadline()), if stopping => {
                     lifetime.cut_short();

@@ -56,10 +56,7 @@ pub fn serve<L: Listener>(
     }
     let alive = Arc::new(lifetime.cut.clone().drop_guard());
     Server::new(
-        Box::new(EngineRequests {
-            core: Arc::clone(&core),
-            _alive: Arc::clone(&alive),
-        }),
+        Box::new(EngineRequests::new(Arc::clone(&core), Arc::clone(&alive))),
         Arc::new(EnginePublisher {
             core: Arc::clone(&core),
             _alive: Arc::clone(&alive),

@@ -13,7 +13,7 @@ use tokio_util::sync::DropGuard;
 use super::ServerCore;
 use super::connection::Connection;
 use crate::lock;
-use crate::state::{Inbox, PushResult};
+use crate::state::{BATCH, Inbox, PushResult};
 
 /// Requests between the connections that read them and the handler that takes them.
 #[derive(Debug)]
@@ -165,11 +165,21 @@ impl RequestQueue {
 /// Hands requests out.
 #[derive(Debug)]
 pub(super) struct EngineRequests {
-    pub(super) core: Arc<ServerCore>,
-    pub(super) _alive: Arc<DropGuard>,
+    core: Arc<ServerCore>,
+    /// Requests that were handed out since other tasks had their turn.
+    handed_out: usize,
+    _alive: Arc<DropGuard>,
 }
 
 impl EngineRequests {
+    pub(super) fn new(core: Arc<ServerCore>, alive: Arc<DropGuard>) -> Self {
+        Self {
+            core,
+            handed_out: 0,
+            _alive: alive,
+        }
+    }
+
     /// Adds up to `most` requests that are there. Pending when there is none; ready with none when
     /// there will be none.
     fn take(&mut self, into: &mut Vec<Request>, most: usize) -> Poll<usize> {
@@ -212,10 +222,21 @@ impl Requests for EngineRequests {
     }
 
     async fn next_batch(&mut self, into: &mut Vec<Request>, most: usize) -> usize {
+        if self.handed_out >= BATCH {
+            // So that the answers to these leave while the handler works on the next ones.
+            self.handed_out = 0;
+            tokio::task::yield_now().await;
+        }
         loop {
             match self.take(into, most.max(1)) {
-                Poll::Ready(taken) => return taken,
-                Poll::Pending => self.core.requests.arrived.notified().await,
+                Poll::Ready(taken) => {
+                    self.handed_out += taken;
+                    return taken;
+                }
+                Poll::Pending => {
+                    self.handed_out = 0;
+                    self.core.requests.arrived.notified().await;
+                }
             }
         }
     }

@@ -13,6 +13,7 @@ mod staged_requests;
 mod subscription_index;
 #[cfg(test)]
 mod testing;
+mod writer_wake;
 
 pub(crate) use client_subscriptions::{AddError, Announcement, ClientSubscriptions};
 pub(crate) use hub::Hub;
@@ -23,3 +24,4 @@ pub use pending_requests::{PendingRequests, SubmitResult};
 pub(crate) use staged_requests::StagedRequests;
 pub use staged_requests::Unsent;
 pub(crate) use subscription_index::SubscriptionIndex;
+pub(crate) use writer_wake::{BATCH, WriterWake};

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 use saline_protocol::transport::{Answer, Limits};
 
+use super::WriterWake;
 use crate::wire::frame::REQUEST_HEADER;
 use crate::wire::{
     BOUNDARY, EncodedPublication, FrameKind, PublicationFrame, PublicationRun, SendBuffer,
@@ -39,8 +40,7 @@ pub(crate) struct OutboundQueue {
     /// a client may have a thousand that all lose it.
     last: u64,
     dropped_for: Vec<u64>,
-    /// The writer has nothing to do.
-    is_idle: bool,
+    wake: WriterWake,
     is_closed: bool,
 }
 
@@ -100,7 +100,7 @@ impl OutboundQueue {
             unanswered: 0,
             last: 0,
             dropped_for: Vec::new(),
-            is_idle: false,
+            wake: WriterWake::Busy,
             is_closed: false,
         }
     }
@@ -113,9 +113,14 @@ impl OutboundQueue {
         self.owed = 0;
     }
 
-    /// Returns whether the writer has to be woken for what was queued since it went to wait.
-    pub(crate) fn take_wake(&mut self) -> bool {
-        std::mem::take(&mut self.is_idle)
+    /// Returns whether the writer has to be woken for what was queued, of which so many are answers.
+    pub(crate) fn take_wake(&mut self, answered: usize) -> bool {
+        self.wake.queued(answered)
+    }
+
+    /// Returns whether the writer may wait for more answers of a burst.
+    pub(crate) fn is_gathering(&self) -> bool {
+        self.wake.is_gathering()
     }
 
     /// Returns whether so much is owed that nothing more may be read.
@@ -266,9 +271,10 @@ impl OutboundQueue {
         }
         drained.has_room = was_overdrawn && !self.is_overdrawn();
         if size > 0 {
+            self.wake = WriterWake::Busy;
             return Next::Write;
         }
-        self.is_idle = true;
+        self.wake = WriterWake::Waiting;
         Next::Wait {
             answers_are_due: self.unanswered > 0,
         }

@@ -179,7 +179,7 @@ impl Run {
         }
         for client in self.places.iter_mut().flatten() {
             // As the server does after it queued something.
-            if client.handle.1.borrow_mut().take_wake() {
+            if client.handle.1.borrow_mut().take_wake(0) {
                 client.sleeps = false;
             }
             assert!(

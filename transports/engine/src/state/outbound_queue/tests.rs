@@ -151,12 +151,12 @@ fn a_writer_is_woken_once_and_only_when_it_waits() {
     let mut queue = queue(&Limits::default());
     let mut drained = Drained::default();
     queue.confirm(1, true);
-    assert!(!queue.take_wake(), "it has not gone to wait");
+    assert!(!queue.take_wake(0), "it has not gone to wait");
     assert_eq!(queue.drain(0, &mut drained), Next::Write);
-    assert!(!queue.take_wake(), "it writes, and looks again");
+    assert!(!queue.take_wake(0), "it writes, and looks again");
     queue.drain(0, &mut drained);
     queue.confirm(2, true);
-    assert!(queue.take_wake());
+    assert!(queue.take_wake(0));
     queue.confirm(3, true);
-    assert!(!queue.take_wake());
+    assert!(!queue.take_wake(0));
 }
