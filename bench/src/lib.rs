@@ -1,32 +1,19 @@
-//! What the transports reach beside the bare libraries doing the same work in the same run:
-//! `cargo run --release --bin saline-bench -- transports`, explained in `docs/benchmarks.md`.
+//! Measures Saline: `cargo run --release --bin saline-bench`, explained in `docs/benchmarks.md` and
+//! `docs/performance.md`.
 //!
-//! | file | holds |
+//! | module | holds |
 //! |---|---|
-//! | `arguments.rs` | the command line |
-//! | `plan.rs` | what is measured, and with how much |
-//! | `side.rs` | the two halves of a measurement, whatever they run on |
-//! | `contract.rs` | both halves through the contract |
-//! | `bare/` | both halves over the bare libraries |
-//! | `server_process.rs` | one measurement, seen from the serving half |
-//! | `client_process.rs` | the other half, in a process of its own |
-//! | `pace.rs` | how far a publisher may be ahead, and what was lost |
-//! | `process.rs` | CPU time, descriptors, load |
-//! | `report.rs` | medians, the table and the JSON |
-//!
-//! The serving half and the clients are two processes, as a master and its minions are: the second
-//! is this program again. Only `inproc`, which does not leave its process, has both in one.
+//! | `arguments` | the command line of `saline-bench` |
+//! | `transports` | each transport beside its bare library |
+//! | `system` | a master, a swarm of minions, and the command line |
+//! | `swarm` | `saline-swarm`: many minions in one process |
+//! | `process` | CPU time, memory, descriptors, load |
 
 mod arguments;
-mod bare;
-mod client_process;
-mod contract;
-mod pace;
-mod plan;
 mod process;
-mod report;
-mod server_process;
-mod side;
+mod swarm;
+mod system;
+mod transports;
 
 use std::ffi::OsString;
 use std::future::Future;
@@ -40,6 +27,8 @@ use tokio::task::JoinSet;
 
 use arguments::{Arguments, Command};
 
+pub use swarm::main as swarm;
+
 /// Whatever stops a measurement; it is printed and not decided by.
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
@@ -49,11 +38,9 @@ type Result<T, E = Failure> = std::result::Result<T, E>;
 /// The whole of `saline-bench`: reads `arguments` and measures what `registry` has.
 pub fn main(arguments: impl IntoIterator<Item = OsString>, registry: Registry) -> ExitCode {
     let outcome = match Arguments::parse_from(arguments).command {
-        Command::Transports(wanted) => wanted.check(&registry).and_then(|plan| {
-            process::raise_descriptors();
-            report::run(&plan, &registry)
-        }),
-        Command::ClientProcess { spec } => client_process::main(&spec, registry),
+        Command::Transports(wanted) => transports::run(wanted, &registry),
+        Command::System(wanted) => system::run(wanted, registry),
+        Command::ClientProcess { spec } => transports::client_process(&spec, registry),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

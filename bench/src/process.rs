@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::Result;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::time::{ClockId, clock_gettime};
 
@@ -29,4 +30,40 @@ pub(crate) fn raise_descriptors() {
 pub(crate) fn load() -> Option<f64> {
     let text = std::fs::read_to_string("/proc/loadavg").ok()?;
     text.split_whitespace().next()?.parse().ok()
+}
+
+/// What another process has used.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct ProcessUsage {
+    /// CPU time, user and system.
+    pub(crate) cpu: Duration,
+    /// Resident memory in bytes.
+    pub(crate) memory: u64,
+}
+
+impl ProcessUsage {
+    /// Returns what the process `pid` has used; also when it has ended and nobody has waited for it.
+    ///
+    /// # Errors
+    /// When there is no such process.
+    pub(crate) fn of(pid: u32) -> Result<Self> {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
+        // The name, which may contain anything, ends at the last parenthesis.
+        let fields: Vec<&str> = stat
+            .rsplit_once(')')
+            .map(|(_, rest)| rest.split_whitespace().collect())
+            .unwrap_or_default();
+        let field = |index: usize| -> u64 {
+            let text = fields.get(index).copied().unwrap_or_default();
+            text.parse().unwrap_or_default()
+        };
+        // proc(5): utime and stime are fields 14 and 15, rss is 24; the first after the name is 3.
+        let ticks = field(11) + field(12);
+        Ok(Self {
+            cpu: Duration::from_secs_f64(
+                ticks as f64 / rustix::param::clock_ticks_per_second() as f64,
+            ),
+            memory: field(21) * rustix::param::page_size() as u64,
+        })
+    }
 }

@@ -1,6 +1,6 @@
 //! The progress of every minion of one job, as far as this client knows.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use saline_protocol::message::{MinionId, OfferState};
 
@@ -8,9 +8,42 @@ use crate::{Absence, Absent};
 
 /// The progress of every minion of a job. A minion is reported at most once as absent, and at most
 /// once as returned.
+///
+/// Each of thousands of events changes one minion, and is followed by the question whether the job is
+/// over: so what the answer depends on is counted as it changes.
 #[derive(Debug, Default)]
 pub(crate) struct JobProgress {
     minions: BTreeMap<MinionId, MinionProgress>,
+    counted: Counted,
+}
+
+/// What is counted of all minions.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Counted {
+    /// Those that may still return and were not given up.
+    waited_for: usize,
+    /// Those of which the store has a return that was not received.
+    lacking: usize,
+    /// Those that will not return and were not reported.
+    unreported: BTreeSet<MinionId>,
+}
+
+impl Counted {
+    fn add(&mut self, minion: &MinionId, progress: &MinionProgress) {
+        self.waited_for += usize::from(progress.is_waited_for());
+        self.lacking += usize::from(progress.is_lacking());
+        if progress.is_unreported() {
+            self.unreported.insert(minion.clone());
+        }
+    }
+
+    fn remove(&mut self, minion: &MinionId, progress: &MinionProgress) {
+        self.waited_for -= usize::from(progress.is_waited_for());
+        self.lacking -= usize::from(progress.is_lacking());
+        if progress.is_unreported() {
+            self.unreported.remove(minion);
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -43,6 +76,28 @@ impl MinionProgress {
         !self.returned && (!self.state.is_final() || self.state == OfferState::Returned)
     }
 
+    fn is_waited_for(&self) -> bool {
+        self.is_open() && !self.given_up
+    }
+
+    fn is_lacking(&self) -> bool {
+        self.state == OfferState::Returned && !self.returned
+    }
+
+    fn is_unreported(&self) -> bool {
+        !self.is_open() && !self.returned && !self.absent
+    }
+
+    /// Sets the state. A final state stays, except that a minion may still return.
+    fn set(&mut self, state: OfferState) {
+        if state == OfferState::Returned || !self.state.is_final() {
+            self.state = state;
+        }
+        if state == OfferState::Running {
+            self.silent = false;
+        }
+    }
+
     fn absence(&self) -> Option<Absence> {
         // `Returned` without a return: the store reports it and never yields it.
         Absence::of(self.state, self.silent).or(Some(Absence::NoResponse))
@@ -57,7 +112,7 @@ impl JobProgress {
         silent: Option<&[MinionId]>,
     ) {
         for (minion, state) in states {
-            self.set(minion, *state);
+            self.entry(minion, *state).set(*state);
         }
         if let Some(silent) = silent {
             for progress in self.minions.values_mut() {
@@ -69,45 +124,74 @@ impl JobProgress {
                 }
             }
         }
+        self.count();
+    }
+
+    fn entry(&mut self, minion: &MinionId, state: OfferState) -> &mut MinionProgress {
+        self.minions
+            .entry(minion.clone())
+            .or_insert_with(|| MinionProgress::new(state))
+    }
+
+    /// Counts everything, after a change of many.
+    fn count(&mut self) {
+        self.counted = Counted::default();
+        for (minion, progress) in &self.minions {
+            self.counted.add(minion, progress);
+        }
+    }
+
+    /// Changes one minion, which is new with `state` if it is not there.
+    fn change<T>(
+        &mut self,
+        minion: &MinionId,
+        state: OfferState,
+        act: impl FnOnce(&mut MinionProgress) -> T,
+    ) -> T {
+        if let Some(progress) = self.minions.get(minion) {
+            self.counted.remove(minion, progress);
+        }
+        let progress = self.entry(minion, state);
+        let done = act(progress);
+        if let Some(progress) = self.minions.get(minion) {
+            self.counted.add(minion, progress);
+        }
+        done
     }
 
     /// Sets a minion's state. A final state stays, except that a minion may still return.
     pub(crate) fn set(&mut self, minion: &MinionId, state: OfferState) {
-        let progress = self
-            .minions
-            .entry(minion.clone())
-            .or_insert_with(|| MinionProgress::new(state));
-        if state == OfferState::Returned || !progress.state.is_final() {
-            progress.state = state;
-        }
-        if state == OfferState::Running {
-            progress.silent = false;
-        }
+        self.change(minion, state, |progress| progress.set(state));
     }
 
     /// Notes the return of a minion. Returns whether it is the first one.
     pub(crate) fn returned(&mut self, minion: &MinionId) -> bool {
-        self.set(minion, OfferState::Returned);
-        self.minions
-            .get_mut(minion)
-            .is_some_and(|progress| !std::mem::replace(&mut progress.returned, true))
+        self.change(minion, OfferState::Returned, |progress| {
+            progress.set(OfferState::Returned);
+            !std::mem::replace(&mut progress.returned, true)
+        })
     }
 
     /// Takes the minions that will not return and have not been reported.
     pub(crate) fn take_absent(&mut self) -> Vec<Absent> {
-        self.take(|progress| !progress.is_open() && !progress.returned)
+        let unreported = std::mem::take(&mut self.counted.unreported);
+        self.report(unreported)
     }
 
     /// Takes the minions that were given up and have not been reported.
     pub(crate) fn take_given_up(&mut self) -> Vec<Absent> {
-        self.take(|progress| progress.is_open())
+        let open = self
+            .minions
+            .iter()
+            .filter(|(_, p)| p.is_open() && !p.absent);
+        let open: Vec<_> = open.map(|(minion, _)| minion.clone()).collect();
+        self.report(open)
     }
 
-    fn take(&mut self, which: impl Fn(&MinionProgress) -> bool) -> Vec<Absent> {
+    fn report(&mut self, minions: impl IntoIterator<Item = MinionId>) -> Vec<Absent> {
         let mut absent = Vec::new();
-        for (minion, progress) in &mut self.minions {
-            if !progress.absent
-                && which(progress)
+        for minion in minions {
+            if let Some(progress) = self.minions.get_mut(&minion)
                 && let Some(absence) = progress.absence()
             {
                 progress.absent = true;
@@ -127,20 +211,17 @@ impl JobProgress {
             progress.given_up =
                 progress.is_open() && (progress.state != OfferState::Running || progress.silent);
         }
+        self.count();
     }
 
     /// Whether a minion is still waited for.
     pub(crate) fn is_waiting(&self) -> bool {
-        self.minions
-            .values()
-            .any(|progress| progress.is_open() && !progress.given_up)
+        self.counted.waited_for > 0
     }
 
     /// Whether the store has a return that has not been received.
     pub(crate) fn lacks_a_return(&self) -> bool {
-        self.minions
-            .values()
-            .any(|progress| progress.state == OfferState::Returned && !progress.returned)
+        self.counted.lacking > 0
     }
 
     /// Returns the last minion before the first that may still return: pages of returns are read from
@@ -231,6 +312,9 @@ mod tests {
                     Some(state) => s.update(&[(who.clone(), state)], silent.then_some(&[who])),
                     None => s.judge(),
                 }
+                let counted = std::mem::take(&mut s.counted);
+                s.count();
+                prop_assert_eq!(&counted, &s.counted);
                 absent.extend(s.take_absent().into_iter().map(|a| a.name));
             }
             s.judge();

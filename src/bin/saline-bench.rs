@@ -1,7 +1,22 @@
-//! Measures the transports beside the bare libraries.
+//! Measures the transports beside the bare libraries, and a whole system.
 
+use std::path::Path;
 use std::process::ExitCode;
 
+/// A measured system is this program under the names of its parts, so that one build has all of it.
 fn main() -> ExitCode {
-    saline_bench::main(std::env::args_os(), saline_transports::registry())
+    let name = std::env::args_os().next().unwrap_or_default();
+    let name = Path::new(&name).file_name().unwrap_or_default();
+    let registry = saline_transports::registry();
+    match name.to_str() {
+        Some("saline-master") => saline_master::run(registry),
+        Some("saline-swarm") => saline_bench::swarm(std::env::args_os(), registry),
+        Some("saline") => saline_command_line(registry),
+        _ => saline_bench::main(std::env::args_os(), registry),
+    }
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn saline_command_line(registry: saline_protocol::transport::Registry) -> ExitCode {
+    saline_cli::saline(std::env::args_os(), registry).await
 }

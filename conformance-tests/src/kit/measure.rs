@@ -89,6 +89,42 @@ impl Usage {
     }
 }
 
+/// Memory after each of several rounds of the same work: what leaks grows by as much in each, what
+/// allocators and pools keep does not.
+#[derive(Debug, Default)]
+pub struct Growth {
+    rounds: Vec<usize>,
+}
+
+impl Growth {
+    /// Notes the memory that this process has of its own now.
+    ///
+    /// # Errors
+    /// Where there is no `/proc`.
+    pub fn note(&mut self) -> Outcome {
+        self.rounds.push(kibibytes_of(ROLLUP, "Anonymous:")?);
+        Ok(())
+    }
+
+    /// Fails when most rounds of `steps` steps each took more than `bytes` a step.
+    ///
+    /// # Errors
+    /// Then.
+    pub fn at_most(&self, bytes: usize, steps: u64, what: &str) -> Outcome {
+        let grown = |pair: &[usize]| pair[1].saturating_sub(pair[0]);
+        let mut grown: Vec<_> = self.rounds.windows(2).map(grown).collect();
+        grown.sort_unstable();
+        let steps = usize::try_from(steps).unwrap_or(usize::MAX);
+        let each = grown.get(grown.len() / 2).map_or(0, |grown| grown / steps);
+        if each <= bytes {
+            return Ok(());
+        }
+        Err(Failure::new(format!(
+            "{what}: each left {each} bytes behind, round after round"
+        )))
+    }
+}
+
 /// Watches memory while `run` goes on; fails if it ever grows by more than `mebibytes`, or address
 /// space by more than [`ADDRESS_SPACE`].
 ///
@@ -123,11 +159,21 @@ pub(crate) async fn within<T>(
     Ok(done)
 }
 
+/// What the kernel counts as it changes, and so not always to the page.
+const STATUS: &str = "/proc/self/status";
+
+/// What the kernel counts when it is read, page by page.
+const ROLLUP: &str = "/proc/self/smaps_rollup";
+
 /// What `/proc/self/status` says under `name`, in bytes.
 fn kibibytes(name: &str) -> Outcome<usize> {
-    const STATUS: &str = "/proc/self/status";
-    let status = std::fs::read_to_string(STATUS).map_err(|error| told(STATUS, &error))?;
-    let line = status.lines().find_map(|line| line.strip_prefix(name));
+    kibibytes_of(STATUS, name)
+}
+
+/// What `file` says under `name`, in bytes.
+fn kibibytes_of(file: &str, name: &str) -> Outcome<usize> {
+    let text = std::fs::read_to_string(file).map_err(|error| told(file, &error))?;
+    let line = text.lines().find_map(|line| line.strip_prefix(name));
     let number = line.and_then(|line| line.split_whitespace().next()?.parse::<usize>().ok());
     Ok(number.expecting(format!("{name} of this process"))? * 1024)
 }

@@ -228,7 +228,7 @@ pub const FAULTS: &[(Fault, &[&str])] = &[
     (Fault::HidePort, &["CON-009"]),
     (Fault::LeakTask, &["SHU-003", "CAN-006", "CAN-005"]),
     (Fault::NeverEnd, &["SHU-005"]),
-    (Fault::CutShort, &["SHU-006", "SHU-009"]),
+    (Fault::CutShort, &["SHU-006", "SHU-009", "SHU-015"]),
     (Fault::WaitOut, &["SHU-010", "SHU-012"]),
     (Fault::SecondShutdown, &["CAN-009"]),
     (Fault::ShutdownInCaller, &["CAN-009"]),

@@ -1,5 +1,6 @@
 //! `Publish`: resolves the target, commits the job with its offers, and publishes it.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use saline_protocol::channel::Identity;
@@ -108,8 +109,12 @@ impl PublishVerb {
     }
 
     fn resolve(&self, target: &CompiledTarget, accepted: &[MinionId]) -> Resolved {
-        let has_key = |name: &&String| accepted.iter().any(|id| id.as_str() == name.as_str());
-        let unknown = target.listed().iter().filter(|name| !has_key(name));
+        let with_key: HashSet<&str> = match target.listed() {
+            [] => HashSet::new(),
+            _ => accepted.iter().map(MinionId::as_str).collect(),
+        };
+        let listed = target.listed().iter();
+        let unknown = listed.filter(|name| !with_key.contains(name.as_str()));
         let minions = accepted.iter().filter(|id| target.matches(id)).map(|id| {
             let state = match self.sessions.alive(id) {
                 Some(_) => OfferState::Offered,

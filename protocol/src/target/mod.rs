@@ -101,15 +101,10 @@ impl Target {
             return Err(TargetError::Empty);
         }
         Ok(match self.kind {
-            TargetKind::Glob => {
-                let glob = GlobBuilder::new(text)
-                    .literal_separator(false)
-                    .backslash_escape(false)
-                    .empty_alternates(true)
-                    .build()
-                    .map_err(|error| TargetError::Glob(error.to_string()))?;
-                Matcher::Glob(glob.compile_matcher())
-            }
+            TargetKind::Glob => match simple_glob(text) {
+                Some(simple) => simple,
+                None => Matcher::Glob(glob_matcher(text)?),
+            },
             TargetKind::List => {
                 let mut ids: Vec<String> = text
                     .split([',', ' ', '\t', '\n'])
@@ -140,6 +135,27 @@ impl Target {
     }
 }
 
+fn glob_matcher(text: &str) -> Result<GlobMatcher, TargetError> {
+    let glob = GlobBuilder::new(text)
+        .literal_separator(false)
+        .backslash_escape(false)
+        .empty_alternates(true)
+        .build()
+        .map_err(|error| TargetError::Glob(error.to_string()))?;
+    Ok(glob.compile_matcher())
+}
+
+/// Returns a matcher of the globs that most jobs have, each of which every minion compiles: `*`, an id,
+/// and the beginning of ids. They need no regular expression.
+fn simple_glob(text: &str) -> Option<Matcher> {
+    let is_plain = |text: &str| !text.contains(['*', '?', '[', ']', '{', '}']);
+    match text.strip_suffix('*') {
+        Some(start) if is_plain(start) => Some(Matcher::Prefix(start.to_owned())),
+        None if is_plain(text) => Some(Matcher::Id(text.to_owned())),
+        _ => None,
+    }
+}
+
 /// A target whose expression has been parsed.
 #[derive(Debug, Clone)]
 pub struct CompiledTarget {
@@ -149,6 +165,10 @@ pub struct CompiledTarget {
 
 #[derive(Debug, Clone)]
 enum Matcher {
+    /// One id.
+    Id(String),
+    /// The ids that begin so.
+    Prefix(String),
     Glob(GlobMatcher),
     /// Sorted and without duplicates.
     List(Vec<String>),
@@ -169,6 +189,8 @@ impl CompiledTarget {
     /// Whether the target includes the minion `id`.
     pub fn matches(&self, id: &MinionId) -> bool {
         match &self.matcher {
+            Matcher::Id(only) => only == id.as_str(),
+            Matcher::Prefix(start) => id.as_str().starts_with(start.as_str()),
             Matcher::Glob(glob) => glob.is_match(id.as_str()),
             Matcher::List(ids) => ids
                 .binary_search_by(|x| x.as_str().cmp(id.as_str()))
@@ -257,6 +279,17 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn simple_globs_match_what_globs_match(text in "[ab.-]{0,3}\\*?", id in "[ab.-]{1,4}") {
+            if let (Some(_), Ok(id)) = (simple_glob(&text), MinionId::parse(&id))
+                && !text.is_empty()
+            {
+                let compiled = Target::glob(text.clone()).compile().unwrap();
+                let glob = glob_matcher(&text).unwrap();
+                prop_assert_eq!(compiled.matches(&id), glob.is_match(id.as_str()));
+            }
+        }
+
         #[test]
         fn any_expression_is_read_or_refused(text in "\\PC{0,60}", id in "[a-z0-9]{1,10}") {
             for kind in [TargetKind::Glob, TargetKind::List, TargetKind::Pcre] {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::failure::ensure_eq;
-use crate::kit::{Host, PATIENCE, Usage, World, exact, number, numbered, topic};
+use crate::kit::{Growth, Host, PATIENCE, Usage, World, exact, number, numbered, topic};
 use crate::{Expecting, Outcome};
 
 /// Descriptors and threads that may be more than before: those of pools that grow once.
@@ -11,6 +11,9 @@ const SPARE: usize = 8;
 
 /// Mebibytes that memory may grow by, over hundreds of rounds: what allocators keep.
 const MEMORY: usize = 24;
+
+/// Bytes that each of them may leave, when most rounds of them leave as much.
+const LEFT: usize = 512;
 
 /// One client's life. Every other one goes without a goodbye.
 async fn life(world: &World, host: &Host, n: u64) -> Outcome {
@@ -30,7 +33,7 @@ async fn life(world: &World, host: &Host, n: u64) -> Outcome {
 
 pub(super) async fn of_clients(world: Arc<World>) -> Outcome {
     const WARM: u64 = 40;
-    const ROUNDS: u64 = 3;
+    const ROUNDS: u64 = 7;
     const EACH: u64 = 100;
     let host = world.serve().await?.echoing(&world);
     let settled = Usage::now()?;
@@ -41,6 +44,7 @@ pub(super) async fn of_clients(world: Arc<World>) -> Outcome {
     let nobody = || host.publisher.subscriptions(&t) == 0;
     world.eventually("subscriptions are gone", nobody).await?;
     let warm = settled.back_to(SPARE * 2, "the first clients").await?;
+    let mut growth = Growth::default();
     for round in 1..=ROUNDS {
         for n in 0..EACH {
             life(&world, &host, n).await?;
@@ -49,8 +53,10 @@ pub(super) async fn of_clients(world: Arc<World>) -> Outcome {
         let what = format!("{} clients that came and went", round * EACH);
         warm.back_to(SPARE, &what).await?;
         warm.grown_by_at_most(MEMORY, &what)?;
+        growth.note()?;
+        eprintln!("{growth:?}");
     }
-    Ok(())
+    growth.at_most(LEFT, EACH, "clients that came and went")
 }
 
 pub(super) async fn of_servers(world: Arc<World>) -> Outcome {

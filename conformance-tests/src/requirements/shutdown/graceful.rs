@@ -44,6 +44,55 @@ pub(super) async fn answers_are_flushed(world: Arc<World>) -> Outcome {
     world.serve_again(&host.bound).await.map(drop)
 }
 
+pub(super) async fn answers_before_unread_requests(world: Arc<World>) -> Outcome {
+    const ANSWERED: usize = 2;
+    const ASKED: u64 = 40;
+    // More than sockets hold together, so that part of it has not left when the last byte is written.
+    const ANSWER: usize = 12 << 20;
+    let mut limits = world.limits();
+    limits.requests_unanswered = ANSWERED;
+    let mut host = world.serve_with(limits).await?;
+    let caller = world.client(&host).await?;
+    let asking = join_all((0..ASKED).map(|n| caller.ask(numbered(n, 50_000))));
+    let control = Arc::clone(&host.control);
+    let ending = async {
+        let mut held = Vec::new();
+        for _ in 0..ANSWERED {
+            held.push(host.requests.next().await?);
+        }
+        let down = world.spawn(async move { control.shutdown(PATIENCE).await });
+        ensure!(
+            host.requests.within(PATIENCE).await?.is_none(),
+            "a request was handed out although nothing more was asked"
+        );
+        let answered: Vec<_> = held
+            .iter()
+            .map(|request| number(&request.payload))
+            .collect();
+        for request in held {
+            let reply = numbered(number(&request.payload), ANSWER);
+            request.reply.send(reply)?;
+        }
+        down.await
+            .expecting("a task of the suite")?
+            .expecting("the shutdown")?;
+        caller.shut_down().await?;
+        Ok::<_, Failure>(answered)
+    };
+    let (replies, answered) = tokio::join!(asking, ending);
+    let answered = answered?;
+    for (n, reply) in (0..).zip(replies) {
+        if answered.contains(&n) {
+            let what = format!("request {n}, answered while others were unread");
+            let reply = reply.expecting(what)?;
+            ensure_eq!((number(&reply), reply.len()), (n, ANSWER), "its reply");
+        } else {
+            ensure!(reply.is_err(), "request {n} has a reply that nobody gave");
+        }
+    }
+    Ok(())
+}
+
 pub(super) async fn publications_are_flushed(world: Arc<World>) -> Outcome {
     const COUNT: u64 = 500;
     for size in [20, 2000, 20_000] {

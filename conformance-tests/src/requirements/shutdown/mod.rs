@@ -148,4 +148,14 @@ pub const ALL: &[Requirement] = &[
         needs: &[],
         run: |world| Box::pin(remains::dropped_handles(world)),
     },
+    Requirement {
+        id: "SHU-015",
+        name: "answers_before_unread_requests",
+        level: Level::Must,
+        sentence: "A graceful shutdown delivers large answers also to a client of which requests have come that the server does not read any more.",
+        why: "Closing a TCP socket that holds unread bytes resets it, and throws away what is still on its way to the peer.",
+        look_at: "the end of a connection: shut down writing, and let the peer close",
+        needs: &[],
+        run: |world| Box::pin(graceful::answers_before_unread_requests(world)),
+    },
 ];

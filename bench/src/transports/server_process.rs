@@ -16,11 +16,11 @@ use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::task::JoinSet;
 
-use crate::client_process::{self, Account};
-use crate::pace::{STEP, STEPS};
-use crate::plan::{Spec, Work};
 use crate::process::cpu_time;
-use crate::side::{self, ServerSide};
+use crate::transports::client_process::{self, Account};
+use crate::transports::pace::{STEP, STEPS};
+use crate::transports::plan::{Spec, Work};
+use crate::transports::side::{self, ServerSide};
 use crate::{Result, on_workers};
 
 /// How long a thousand clients may take to connect, on a machine that is busy with other things.

@@ -7,9 +7,9 @@ use saline_protocol::transport::Registry;
 use serde_json::{Value, json};
 
 use crate::Result;
-use crate::plan::{Over, Plan, Spec, Work};
 use crate::process::load;
-use crate::server_process::{Measured, measure};
+use crate::transports::plan::{Over, Plan, Spec, Work};
+use crate::transports::server_process::{Measured, measure};
 
 /// What a side reached in one cell of the table.
 #[derive(Debug, Default)]

@@ -14,9 +14,9 @@ use tokio::task::JoinSet;
 use super::callers;
 use super::frame::{ROOM, burst, publication, put, take};
 use crate::Result;
-use crate::pace::{Pace, Paced, STEPS};
-use crate::plan::Work;
-use crate::side::{ClientSide, ServerSide, first};
+use crate::transports::pace::{Pace, Paced, STEPS};
+use crate::transports::plan::Work;
+use crate::transports::side::{ClientSide, ServerSide, first};
 
 /// A listener, and what came to it.
 #[derive(Debug)]

@@ -17,9 +17,9 @@ use tokio::task::JoinSet;
 use super::callers;
 use super::frame::{ROOM, burst, publication, put, take};
 use crate::Result;
-use crate::pace::{Pace, Paced, STEPS};
-use crate::plan::Work;
-use crate::side::{ClientSide, ServerSide, first};
+use crate::transports::pace::{Pace, Paced, STEPS};
+use crate::transports::plan::Work;
+use crate::transports::side::{ClientSide, ServerSide, first};
 
 /// The buffers of a socket, each way: with the system's 208 KiB a fan-out loses packets.
 const UDP_BUFFER: usize = 4 * 1024 * 1024;

@@ -11,9 +11,9 @@ use saline_protocol::transport::Clock;
 use tokio::task::block_in_place;
 
 use crate::Result;
-use crate::pace::{Pace, Paced, STEP, STEPS};
-use crate::plan::Work;
-use crate::side::{ClientSide, ServerSide, first};
+use crate::transports::pace::{Pace, Paced, STEP, STEPS};
+use crate::transports::plan::Work;
+use crate::transports::side::{ClientSide, ServerSide, first};
 
 /// How often a thread that waits looks whether it is over, in milliseconds.
 const LOOK: i32 = 100;

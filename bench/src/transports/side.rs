@@ -8,10 +8,10 @@ use bytes::Bytes;
 use saline_protocol::transport::Registry;
 
 use crate::Result;
-use crate::bare;
-use crate::contract;
-use crate::pace::Pace;
-use crate::plan::{Over, Spec};
+use crate::transports::bare;
+use crate::transports::contract;
+use crate::transports::pace::Pace;
+use crate::transports::plan::{Over, Spec};
 
 /// The half that serves: it echoes requests, or publishes.
 #[async_trait]

@@ -8,10 +8,11 @@ use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 
-use crate::pace::Pace;
-use crate::plan::{Spec, Work};
 use crate::process::{cpu_time, raise_descriptors};
-use crate::{Result, on_workers, side};
+use crate::transports::pace::Pace;
+use crate::transports::plan::{Spec, Work};
+use crate::transports::side;
+use crate::{Result, on_workers};
 
 /// What the clients had between `mark` and the end.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]

@@ -15,8 +15,8 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use crate::Result;
-use crate::pace::{Pace, Paced};
-use crate::side::{ClientSide, ServerSide};
+use crate::transports::pace::{Pace, Paced};
+use crate::transports::side::{ClientSide, ServerSide};
 
 /// Far beyond what anything here takes.
 const PATIENCE: Duration = Duration::from_secs(60);

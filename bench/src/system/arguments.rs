@@ -1,0 +1,56 @@
+//! The command line of `saline-bench system`.
+
+use std::path::PathBuf;
+
+use saline_protocol::transport::Registry;
+
+use crate::Result;
+
+/// What is wanted of `system`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct SystemArguments {
+    /// Write a JSON object a line to FILE
+    #[arg(long, value_name = "FILE")]
+    pub(super) json: Option<PathBuf>,
+    /// How many minions
+    #[arg(
+        long,
+        value_name = "N,…",
+        value_delimiter = ',',
+        default_value = "1,100,1000"
+    )]
+    pub(super) minions: Vec<usize>,
+    /// Over which transports
+    #[arg(
+        long,
+        value_name = "NAME,…",
+        value_delimiter = ',',
+        default_value = "tcp"
+    )]
+    pub(super) transport: Vec<String>,
+    /// How long jobs are counted
+    #[arg(long, value_name = "S", default_value_t = 3.0)]
+    pub(super) seconds: f64,
+    /// How often what is measured one by one is repeated
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    pub(super) repeat: usize,
+}
+
+impl SystemArguments {
+    /// Checks that the arguments make sense.
+    ///
+    /// # Errors
+    /// When a transport is not built in, or a number makes no sense.
+    pub(super) fn check(&self, registry: &Registry) -> Result<()> {
+        for transport in &self.transport {
+            registry.get(transport)?;
+        }
+        if self.minions.contains(&0) || self.repeat == 0 {
+            return Err("every number is at least 1".into());
+        }
+        if !(0.01..=600.0).contains(&self.seconds) {
+            return Err("--seconds is from 0.01 to 600".into());
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,193 @@
+//! The processes of a system under measurement: this program under other names.
+
+use std::io::Write as _;
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
+
+use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
+use saline_client::Client;
+use saline_config::MasterConfig;
+use saline_protocol::transport::{Clock, Registry};
+use tokio::process::{Child, Command};
+
+use crate::Result;
+use crate::process::ProcessUsage;
+
+/// Far beyond what anything here takes.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// How often it is looked whether something has become so, where nothing tells.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// A master and its swarm. Dropping it kills both.
+pub(super) struct Fleet {
+    root: tempfile::TempDir,
+    transport: String,
+    minions: usize,
+    port: u16,
+    master: Option<Child>,
+    swarm: Option<Child>,
+}
+
+/// What a run of the command line took.
+pub(super) struct CommandRun {
+    pub(super) wall: Duration,
+    pub(super) usage: ProcessUsage,
+    pub(super) lines: usize,
+}
+
+impl Fleet {
+    /// Writes the configuration. Starts nothing.
+    pub(super) fn new(transport: &str, minions: usize) -> Result<Self> {
+        let root = tempfile::Builder::new().prefix("saline-bench-").tempdir()?;
+        let ports = [
+            TcpListener::bind("127.0.0.1:0")?,
+            TcpListener::bind("127.0.0.1:0")?,
+        ];
+        let [port, publications] = [ports[0].local_addr()?.port(), ports[1].local_addr()?.port()];
+        let folder = root.path().join("etc");
+        std::fs::create_dir(&folder)?;
+        let mut file = std::fs::File::create(folder.join("master"))?;
+        writeln!(file, "root_dir: {}", root.path().join("master").display())?;
+        writeln!(file, "interface: 127.0.0.1\nret_port: {port}")?;
+        writeln!(file, "publish_port: {publications}\ntransport: {transport}")?;
+        writeln!(file, "auto_accept: True\nlog_level: error")?;
+        Ok(Self {
+            root,
+            transport: transport.to_owned(),
+            minions,
+            port,
+            master: None,
+            swarm: None,
+        })
+    }
+
+    fn config(&self) -> PathBuf {
+        self.root.path().join("etc")
+    }
+
+    /// Returns a command that runs this program as `name`.
+    fn program(&self, name: &str) -> Result<Command> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command
+            .arg0(name)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .kill_on_drop(true);
+        Ok(command)
+    }
+
+    /// Starts the master and connects to it as an operator.
+    pub(super) async fn start_master(&mut self, registry: &Registry) -> Result<Client> {
+        let mut command = self.program("saline-master")?;
+        self.master = Some(command.arg("-c").arg(self.config()).spawn()?);
+        let schemes: Vec<&str> = registry.schemes().collect();
+        let config = MasterConfig::load(&self.config(), &schemes)?.config;
+        let deadline = Clock.after(PATIENCE);
+        loop {
+            match Client::connect(&config, registry).await {
+                Ok(client) => return Ok(client),
+                Err(error) if Clock.now() > deadline => return Err(error.into()),
+                Err(_) => Clock.pause(LOOK).await,
+            }
+        }
+    }
+
+    /// Kills the master, without a goodbye.
+    pub(super) async fn kill_master(&mut self) -> Result<()> {
+        if let Some(mut master) = self.master.take() {
+            master.kill().await?;
+        }
+        Ok(())
+    }
+
+    /// Starts the minions; those of an earlier swarm come again, with their keys.
+    pub(super) fn start_swarm(&mut self) -> Result<()> {
+        let mut command = self.program("saline-swarm")?;
+        command
+            .args(["--minions", &self.minions.to_string()])
+            .args(["--transport", &self.transport])
+            .args(["--master", &format!("127.0.0.1:{}", self.port)])
+            .arg("--root")
+            .arg(self.root.path().join("swarm"));
+        self.swarm = Some(command.spawn()?);
+        Ok(())
+    }
+
+    /// Kills the minions, without a goodbye.
+    pub(super) async fn kill_swarm(&mut self) -> Result<()> {
+        if let Some(mut swarm) = self.swarm.take() {
+            swarm.kill().await?;
+        }
+        Ok(())
+    }
+
+    /// Waits until the master counts every minion as present.
+    pub(super) async fn all_present(&self, client: &Client) -> Result<()> {
+        let deadline = Clock.after(PATIENCE);
+        loop {
+            let present = client.running().await?.len();
+            if present == self.minions {
+                return Ok(());
+            }
+            if Clock.now() > deadline {
+                return Err(format!("{present} of {} minions came", self.minions).into());
+            }
+            Clock.pause(LOOK * 4).await;
+        }
+    }
+
+    /// Returns what the master has used.
+    pub(super) fn master_usage(&self) -> Result<ProcessUsage> {
+        let pid = self.master.as_ref().and_then(Child::id);
+        ProcessUsage::of(pid.ok_or("no master runs")?)
+    }
+
+    /// Returns what the swarm has used, with the processes among which it is divided.
+    pub(super) fn swarm_usage(&self) -> Result<ProcessUsage> {
+        let pid = self.swarm.as_ref().and_then(Child::id);
+        let pid = pid.ok_or("no swarm runs")?;
+        let mut all = ProcessUsage::of(pid)?;
+        let shares = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"))?;
+        for share in shares.split_whitespace() {
+            let usage = ProcessUsage::of(share.parse()?)?;
+            all.cpu += usage.cpu;
+            all.memory += usage.memory;
+        }
+        Ok(all)
+    }
+
+    /// Runs the command line `saline` with these arguments, and counts the lines that it prints.
+    pub(super) async fn saline(&self, arguments: &[&str]) -> Result<CommandRun> {
+        let mut command = self.program("saline")?;
+        command
+            .arg("-c")
+            .arg(self.config())
+            .args(arguments)
+            .stdout(Stdio::piped());
+        let begin = Clock.now();
+        let mut child = command.spawn()?;
+        let mut output = Vec::new();
+        let pid = child.id().ok_or("the command line has no process")?;
+        if let Some(mut stdout) = child.stdout.take() {
+            tokio::io::AsyncReadExt::read_to_end(&mut stdout, &mut output).await?;
+        }
+        // It has closed its output, so it ends now. Waited for without taking its figures away.
+        let raw = Pid::from_raw(i32::try_from(pid)?).ok_or("no process")?;
+        waitid(
+            WaitId::Pid(raw),
+            WaitIdOptions::EXITED | WaitIdOptions::NOWAIT,
+        )?;
+        let (wall, usage) = (Clock.now() - begin, ProcessUsage::of(pid)?);
+        let status = child.wait().await?;
+        if !status.success() {
+            let text = String::from_utf8_lossy(&output);
+            let last = text.lines().last().unwrap_or_default().to_owned();
+            return Err(format!("saline {arguments:?} ended with {status}; {last}").into());
+        }
+        let lines = output.iter().filter(|&&byte| byte == b'\n').count();
+        Ok(CommandRun { wall, usage, lines })
+    }
+}

@@ -1,0 +1,257 @@
+//! What is measured, one function a figure.
+
+use std::time::Duration;
+
+use saline_client::{Client, JobSpec, Progress};
+use saline_protocol::transport::{Clock, Registry};
+use tokio::task::JoinSet;
+
+use std::sync::Arc;
+
+use super::fleet::Fleet;
+use super::row::Row;
+use crate::Result;
+
+/// Jobs that the long-lived client has under way.
+const OUTSTANDING: usize = 64;
+
+/// Jobs for all minions that are under way where returns are counted.
+const JOBS_FOR_ALL: usize = 4;
+
+/// Pings of one minion, which take milliseconds each, are repeated this often at least.
+const PINGS: usize = 50;
+
+/// What a job may take at most, when the machine is busy.
+const JOB_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// What is measured in one go.
+pub(super) struct Setting<'a> {
+    pub(super) transport: &'a str,
+    pub(super) minions: usize,
+    pub(super) seconds: f64,
+    pub(super) repeat: usize,
+}
+
+impl Setting<'_> {
+    fn row(&self, bench: &'static str, unit: &'static str, samples: Vec<f64>) -> Row {
+        Row::new(bench, (self.transport, self.minions), unit, samples)
+    }
+
+    fn run(&self) -> Duration {
+        Duration::from_secs_f64(self.seconds)
+    }
+}
+
+/// Measures everything with one fleet.
+pub(super) async fn all(
+    setting: &Setting<'_>,
+    registry: &Registry,
+    show: &mut impl FnMut(Row) -> Result<()>,
+) -> Result<()> {
+    let mut fleet = Fleet::new(setting.transport, setting.minions)?;
+    let client = Arc::new(fleet.start_master(registry).await?);
+    let idle = fleet.master_usage()?.memory;
+    show(setting.row("memory of an idle master", "MiB", vec![idle as f64 / MIB]))?;
+    let begin = Clock.now();
+    fleet.start_swarm()?;
+    fleet.all_present(&client).await?;
+    let started = (Clock.now() - begin).as_secs_f64();
+    show(setting.row("first contact of all, keys made", "s", vec![started]))?;
+    memory(
+        setting,
+        &fleet,
+        idle,
+        "memory a minion, after the start",
+        show,
+    )?;
+    pings(setting, &fleet, show).await?;
+    jobs(setting, &client, show).await?;
+    returns(setting, &fleet, &client, show).await?;
+    for _ in 0..2 {
+        fleet.kill_swarm().await?;
+        fleet.start_swarm()?;
+        fleet.all_present(&client).await?;
+        answering(setting, &client).await?;
+    }
+    memory(
+        setting,
+        &fleet,
+        idle,
+        "memory a minion, after two blips",
+        show,
+    )?;
+    client.shutdown().await;
+    recovery(setting, &mut fleet, registry, show).await
+}
+
+const MIB: f64 = 1024.0 * 1024.0;
+
+fn memory(
+    setting: &Setting<'_>,
+    fleet: &Fleet,
+    idle: u64,
+    bench: &'static str,
+    show: &mut impl FnMut(Row) -> Result<()>,
+) -> Result<()> {
+    let grown = fleet.master_usage()?.memory.saturating_sub(idle);
+    let each = grown as f64 / 1024.0 / setting.minions as f64;
+    show(setting.row(bench, "KiB", vec![each]))?;
+    let swarm = fleet.swarm_usage()?.memory as f64 / 1024.0 / setting.minions as f64;
+    show(setting.row("memory of a minion in the swarm", "KiB", vec![swarm]))
+}
+
+/// `saline '*' test.ping`, as an operator types it: the whole process, and the CPU time of each part.
+async fn pings(
+    setting: &Setting<'_>,
+    fleet: &Fleet,
+    show: &mut impl FnMut(Row) -> Result<()>,
+) -> Result<()> {
+    let times = match setting.minions {
+        0..=100 => PINGS.max(setting.repeat),
+        _ => setting.repeat,
+    };
+    let ping = ["-t", "60", "*", "test.ping"];
+    fleet.saline(&ping).await?;
+    let (master, swarm) = (fleet.master_usage()?.cpu, fleet.swarm_usage()?.cpu);
+    let (mut walls, mut client) = (Vec::new(), Duration::ZERO);
+    for _ in 0..times {
+        let run = fleet.saline(&ping).await?;
+        if run.lines < setting.minions {
+            return Err(format!("{} lines of {} minions", run.lines, setting.minions).into());
+        }
+        walls.push(run.wall.as_secs_f64());
+        client += run.usage.cpu;
+    }
+    show(setting.row("saline '*' test.ping, whole process", "s", walls))?;
+    let each = |cpu: Duration| vec![cpu.as_secs_f64() * 1e6 / (times * setting.minions) as f64];
+    let master = each(fleet.master_usage()?.cpu.saturating_sub(master));
+    let swarm = each(fleet.swarm_usage()?.cpu.saturating_sub(swarm));
+    show(setting.row("CPU of the master, a ping and minion", "us", master))?;
+    show(setting.row("CPU of the minion, a ping and minion", "us", swarm))?;
+    show(setting.row(
+        "CPU of the command line, a ping and minion",
+        "us",
+        each(client),
+    ))
+}
+
+/// Runs `test.ping` on `glob` through `client`, and returns how many minions returned.
+async fn ping(client: &Client, glob: &str) -> Result<usize> {
+    let spec = JobSpec::glob(glob, "test.ping")?.with_timeout(Some(JOB_TIMEOUT));
+    let mut run = client.run(spec).await?;
+    let mut returned = 0;
+    while let Some(progress) = run.next().await? {
+        match progress {
+            Progress::Returned(_) => returned += 1,
+            Progress::Absent(absent) => {
+                return Err(format!("{}: {}", absent.name, absent.absence.name()).into());
+            }
+        }
+    }
+    Ok(returned)
+}
+
+/// Keeps jobs on `glob` under way for the time of the setting. Returns the jobs and the returns a
+/// second.
+async fn keep_running(
+    setting: &Setting<'_>,
+    client: &Arc<Client>,
+    glob: &'static str,
+    outstanding: usize,
+) -> Result<(f64, f64)> {
+    let begin = Clock.now();
+    let end = begin + setting.run();
+    let mut callers = JoinSet::new();
+    for _ in 0..outstanding {
+        let client = Arc::clone(client);
+        callers.spawn(async move {
+            let (mut jobs, mut returns) = (0_u64, 0);
+            while Clock.now() < end {
+                returns += ping(&client, glob).await?;
+                jobs += 1;
+            }
+            Ok::<_, crate::Failure>((jobs, returns))
+        });
+    }
+    let (mut jobs, mut returns) = (0, 0);
+    while let Some(caller) = callers.join_next().await {
+        let (more, returned) = caller??;
+        jobs += more;
+        returns += returned;
+    }
+    let seconds = (Clock.now() - begin).as_secs_f64();
+    Ok((jobs as f64 / seconds, returns as f64 / seconds))
+}
+
+/// Jobs a second with their returns: one client, one minion.
+async fn jobs(
+    setting: &Setting<'_>,
+    client: &Arc<Client>,
+    show: &mut impl FnMut(Row) -> Result<()>,
+) -> Result<()> {
+    let (rate, _) = keep_running(setting, client, "swarm-00000", OUTSTANDING).await?;
+    show(setting.row(
+        "jobs with returns, one minion, 64 under way",
+        "1/s",
+        vec![rate],
+    ))
+}
+
+/// Returns of all minions a second, each of them read from the store or an event after its commit.
+async fn returns(
+    setting: &Setting<'_>,
+    fleet: &Fleet,
+    client: &Arc<Client>,
+    show: &mut impl FnMut(Row) -> Result<()>,
+) -> Result<()> {
+    let before = fleet.master_usage()?.cpu;
+    let begin = Clock.now();
+    let (_, rate) = keep_running(setting, client, "*", JOBS_FOR_ALL).await?;
+    let returned = rate * (Clock.now() - begin).as_secs_f64();
+    show(setting.row("returns, 4 jobs on all under way", "1/s", vec![rate]))?;
+    let cpu = fleet.master_usage()?.cpu.saturating_sub(before);
+    let each = cpu.as_secs_f64() * 1e6 / returned.max(1.0);
+    show(setting.row("CPU of the master, a return under load", "us", vec![each]))
+}
+
+/// Runs `test.ping` until every minion has answered one job.
+async fn answering(setting: &Setting<'_>, client: &Client) -> Result<()> {
+    match ping(client, "*").await? {
+        all if all == setting.minions => Ok(()),
+        some => Err(format!("{some} of {} minions answered", setting.minions).into()),
+    }
+}
+
+/// The time until all minions are back after the master was killed, counted from when the new one
+/// answers; and whether what was acknowledged is still there.
+async fn recovery(
+    setting: &Setting<'_>,
+    fleet: &mut Fleet,
+    registry: &Registry,
+    show: &mut impl FnMut(Row) -> Result<()>,
+) -> Result<()> {
+    let (mut up, mut present, mut answered) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..setting.repeat.min(3) {
+        let killed = Clock.now();
+        fleet.kill_master().await?;
+        let client = fleet.start_master(registry).await?;
+        let begin = Clock.now();
+        up.push((begin - killed).as_secs_f64());
+        fleet.all_present(&client).await?;
+        present.push((Clock.now() - begin).as_secs_f64());
+        answering(setting, &client).await?;
+        answered.push((Clock.now() - begin).as_secs_f64());
+        let newest = client.job_list(1, None).await?;
+        let job = newest.first().ok_or("the store has no job")?;
+        let lookup = client.job_lookup(&job.jid).await?;
+        if lookup.minions.len() != setting.minions {
+            return Err(
+                format!("the store has {} minions of the job", lookup.minions.len()).into(),
+            );
+        }
+        client.shutdown().await;
+    }
+    show(setting.row("a new master answers, after kill -9", "s", up))?;
+    show(setting.row("all are present, from then on", "s", present))?;
+    show(setting.row("all have answered, from then on", "s", answered))
+}

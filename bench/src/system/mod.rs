@@ -1,0 +1,54 @@
+//! A whole system on one machine: a master, a swarm of minions, and what an operator's programs reach
+//! with them. Explained in `docs/performance.md`.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `arguments.rs` | the command line |
+//! | `fleet.rs` | the processes: master, swarm, command line |
+//! | `measure.rs` | what is measured, one function a figure |
+//! | `row.rs` | a figure, as the table and the JSON show it |
+
+mod arguments;
+mod fleet;
+mod measure;
+mod row;
+
+use std::fs::File;
+use std::io::Write;
+
+use saline_protocol::transport::Registry;
+
+use crate::process::raise_descriptors;
+use crate::{Result, runtime};
+
+pub(crate) use arguments::SystemArguments;
+use row::Row;
+
+/// Measures what is `wanted`, and prints it.
+pub(crate) fn run(wanted: SystemArguments, registry: Registry) -> Result<()> {
+    wanted.check(&registry)?;
+    raise_descriptors();
+    let mut json = wanted.json.as_ref().map(File::create).transpose()?;
+    let runtime = runtime(1)?;
+    println!("{}", Row::HEAD);
+    for transport in &wanted.transport {
+        for &minions in &wanted.minions {
+            let mut show = |row: Row| -> Result<()> {
+                println!("{row}");
+                if let Some(json) = &mut json {
+                    writeln!(json, "{}", serde_json::to_string(&row)?)?;
+                }
+                Ok(())
+            };
+            let setting = measure::Setting {
+                transport,
+                minions,
+                seconds: wanted.seconds,
+                repeat: wanted.repeat,
+            };
+            runtime.block_on(measure::all(&setting, &registry, &mut show))?;
+        }
+    }
+    runtime.shutdown_background();
+    Ok(())
+}

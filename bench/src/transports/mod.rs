@@ -1,0 +1,41 @@
+//! What the transports reach beside the bare libraries doing the same work in the same run.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `arguments.rs` | the command line |
+//! | `plan.rs` | what is measured, and with how much |
+//! | `side.rs` | the two halves of a measurement, whatever they run on |
+//! | `contract.rs` | both halves through the contract |
+//! | `bare/` | both halves over the bare libraries |
+//! | `server_process.rs` | one measurement, seen from the serving half |
+//! | `client_process.rs` | the other half, in a process of its own |
+//! | `pace.rs` | how far a publisher may be ahead, and what was lost |
+//! | `report.rs` | medians, the table and the JSON |
+//!
+//! The serving half and the clients are two processes, as a master and its minions are: the second
+//! is this program again. Only `inproc`, which does not leave its process, has both in one.
+
+mod arguments;
+mod bare;
+mod client_process;
+mod contract;
+mod pace;
+mod plan;
+mod report;
+mod server_process;
+mod side;
+
+use saline_protocol::transport::Registry;
+
+use crate::Result;
+use crate::process::raise_descriptors;
+
+pub(crate) use arguments::Wanted;
+pub(crate) use client_process::main as client_process;
+
+/// Measures what is `wanted` of the transports in `registry`, and prints it.
+pub(crate) fn run(wanted: Wanted, registry: &Registry) -> Result<()> {
+    let plan = wanted.check(registry)?;
+    raise_descriptors();
+    report::run(&plan, registry)
+}
