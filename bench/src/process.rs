@@ -59,10 +59,17 @@ impl ProcessUsage {
         };
         // proc(5): utime and stime are fields 14 and 15, rss is 24; the first after the name is 3.
         let ticks = field(11) + field(12);
+        // In nanoseconds, where the process has one thread; the ticks are of 10 ms.
+        let scheduled = std::fs::read_to_string(format!("/proc/{pid}/schedstat")).ok();
+        let alone = field(17) <= 1;
+        let precise = scheduled.filter(|_| alone).and_then(|text| {
+            let nanoseconds = text.split_whitespace().next()?.parse().ok()?;
+            Some(Duration::from_nanos(nanoseconds))
+        });
         Ok(Self {
-            cpu: Duration::from_secs_f64(
+            cpu: precise.unwrap_or(Duration::from_secs_f64(
                 ticks as f64 / rustix::param::clock_ticks_per_second() as f64,
-            ),
+            )),
             memory: field(21) * rustix::param::page_size() as u64,
         })
     }

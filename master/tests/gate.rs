@@ -206,8 +206,8 @@ impl Peer {
             success: true,
             payload: Packed::pack(&Value::Bool(true)),
         };
-        match self.ask(MinionRequest::Return(returned)).await {
-            MinionReply::Verdict(verdict) => verdict,
+        match self.ask(MinionRequest::Returns(vec![returned])).await {
+            MinionReply::Verdicts(verdicts) => verdicts[0],
             other => panic!("{other:?}"),
         }
     }

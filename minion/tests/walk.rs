@@ -161,7 +161,7 @@ async fn a_return_is_sent_until_a_verdict_comes() {
         ReturnVerdict::NotOffered,
     ] {
         master.answer_return(MinionReply::Busy { after_ms: 1 });
-        master.answer_return(MinionReply::Verdict(verdict));
+        master.answer_return(MinionReply::Verdicts(vec![verdict]));
         let sent = master.returns().len();
         let number = sent as u64 + 1;
         master

@@ -139,7 +139,7 @@ fn minion(lines: &mut String) {
         success: false,
         payload: packed(),
     };
-    request(lines, "Return", MinionRequest::Return(returned));
+    request(lines, "Returns", MinionRequest::Returns(vec![returned]));
     request(lines, "Declined", MinionRequest::Declined { jid: jid() });
     request(lines, "Claim", MinionRequest::Claim { jid: jid() });
     request(lines, "PendingJobs", MinionRequest::PendingJobs);
@@ -173,8 +173,8 @@ fn minion(lines: &mut String) {
     ] {
         reply(
             lines,
-            &format!("Verdict.{verdict:?}"),
-            MinionReply::Verdict(verdict),
+            &format!("Verdicts.{verdict:?}"),
+            MinionReply::Verdicts(vec![verdict]),
         );
     }
     reply(lines, "Jobs", MinionReply::Jobs(vec![signed()]));

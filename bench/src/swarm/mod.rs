@@ -1,9 +1,10 @@
 //! `saline-swarm`: many minions in few processes, to load a master as a fleet does.
 //!
 //! Each is a whole minion, with keys, a spool and a session of its own. What they share is the machine:
-//! one runtime, its threads for functions, and the log.
+//! one runtime and the log. Their functions return at once.
 
 mod arguments;
+mod functions;
 mod processes;
 
 use std::ffi::OsString;
@@ -24,9 +25,7 @@ use tokio_util::sync::CancellationToken;
 use crate::Result;
 use crate::process::raise_descriptors;
 use arguments::SwarmArguments;
-
-/// Threads for functions, in each process.
-const FUNCTION_THREADS: usize = 16;
+use functions::CheapTest;
 
 /// Minions that are made at once: making one writes its keys.
 const AT_ONCE: usize = 16;
@@ -63,7 +62,7 @@ fn run(arguments: SwarmArguments, registry: Registry) -> Result<()> {
     logging::start(&log)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(arguments.workers)
-        .max_blocking_threads(FUNCTION_THREADS + AT_ONCE)
+        .max_blocking_threads(AT_ONCE)
         .enable_all()
         .build()?;
     let outcome = runtime.block_on(async {
@@ -96,7 +95,8 @@ async fn serve(
         while next < end && making.len() < AT_ONCE {
             let config = config(arguments, root, next)?;
             let registry = Arc::clone(&registry);
-            making.spawn_blocking(move || Minion::new(config, &registry, Modules::built_in()));
+            let modules = Modules::none().with(&CheapTest).returning_at_once();
+            making.spawn_blocking(move || Minion::new(config, &registry, modules));
             next += 1;
         }
         if let Some(made) = making.join_next().await {
@@ -135,6 +135,5 @@ fn config(
     config.transport = vec![arguments.transport.clone()];
     config.id = Some(MinionId::parse(&id)?);
     config.acceptance_wait = ACCEPTANCE_WAIT;
-    config.process_count_max = FUNCTION_THREADS;
     Ok(config)
 }

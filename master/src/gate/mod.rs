@@ -22,6 +22,9 @@ use half_open::HalfOpenTable;
 /// The largest message in bytes that is read from a peer without a session.
 const UNAUTHENTICATED_MOST: usize = 64 * 1024;
 
+/// Requests that are taken at once.
+const BATCH: usize = 64;
+
 /// How long a peer is asked to wait when the table of handshakes is full.
 const BUSY_MS: u32 = 1000;
 
@@ -71,9 +74,12 @@ impl Gate {
     /// Serves until the listener has been shut down. Each request is a task of `context`; their
     /// number is bounded by the transport's limit of unanswered requests.
     pub async fn serve(self: Arc<Self>, mut requests: Box<dyn Requests>, context: Context) {
-        while let Some(request) = requests.next().await {
-            let gate = Arc::clone(&self);
-            context.spawn(async move { gate.answer(request).await });
+        let mut batch = Vec::new();
+        while requests.next_batch(&mut batch, BATCH).await > 0 {
+            for request in batch.drain(..) {
+                let gate = Arc::clone(&self);
+                context.spawn(async move { gate.answer(request).await });
+            }
         }
     }
 

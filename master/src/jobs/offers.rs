@@ -50,7 +50,7 @@ pub fn may_become(from: OfferState, to: OfferState) -> bool {
 
 impl JobStore {
     /// Changes the state of an offer if the change is [allowed](may_become). Returns whether it
-    /// was. Only [`store_return`](Self::store_return) sets `Returned`, so that every offer in that
+    /// was. Only [`store_returns`](Self::store_returns) sets `Returned`, so that every offer in that
     /// state has its return.
     ///
     /// # Errors

@@ -22,22 +22,25 @@ pub struct ReturnedPage {
 }
 
 impl JobStore {
-    /// Stores the return of a minion. The verdict comes after the commit, also for a duplicate.
+    /// Stores returns of a minion. The verdicts, in their order, come after the commit, also for
+    /// duplicates.
     ///
     /// # Errors
-    /// When SQLite fails. Nothing was stored, and the minion should send the return again.
+    /// When SQLite fails. Nothing was stored, and the minion should send the returns again.
     ///
     /// # Cancel safety
-    /// A dropped call may have stored the return or not. It may be repeated.
-    pub async fn store_return(
+    /// A dropped call may have stored all of the returns or none. It may be repeated.
+    pub async fn store_returns(
         &self,
         minion: &MinionId,
-        returned: Return,
-    ) -> Result<ReturnVerdict, StoreError> {
+        returns: Vec<Return>,
+    ) -> Result<Vec<ReturnVerdict>, StoreError> {
         let now = self.now();
         let minion = minion.clone();
-        self.write(returned.payload.as_bytes().len(), move |connection| {
-            store(connection, &minion, &returned, now)
+        let bytes = returns.iter().map(|r| r.payload.as_bytes().len()).sum();
+        self.write(bytes, move |connection| {
+            let stored = returns.iter().map(|r| store(connection, &minion, r, now));
+            stored.collect()
         })
         .await
     }

@@ -56,7 +56,7 @@ impl MinionVerbs {
                 self.heartbeat(session, id, running, epoch).await
             }
             MinionRequest::Started { jid } => self.started(id, &jid).await,
-            MinionRequest::Return(returned) => self.store_return(id, returned).await,
+            MinionRequest::Returns(returns) => self.store_returns(id, returns).await,
             MinionRequest::Declined { jid } => self.declined(id, &jid).await,
             // A job that was not offered is not run: its offers are final at publication.
             MinionRequest::Claim { .. } => Ok(MinionReply::Claimed(false)),
@@ -132,34 +132,30 @@ impl MinionVerbs {
         Ok(MinionReply::Done)
     }
 
-    /// Commits a return, fires its event, and acknowledges it.
-    async fn store_return(
+    /// Commits returns, fires their events, and acknowledges them.
+    async fn store_returns(
         &self,
         id: &MinionId,
-        returned: Return,
+        returns: Vec<Return>,
     ) -> Result<MinionReply, StoreError> {
-        // A large return is not sent over the bus: clients read it from the store.
-        let small = returned.payload.as_bytes().len() <= EVENT_RETURN_MOST;
-        let jid = returned.jid.clone();
-        let report = ReturnReport {
-            fun: returned.fun.clone(),
-            retcode: returned.retcode,
-            success: returned.success,
-            content: small.then(|| (returned.fun_args.clone(), returned.payload.clone())),
-        };
-        let verdict = self.jobs.store_return(id, returned).await?;
-        match verdict {
-            ReturnVerdict::Stored => {
-                let (fun, retcode) = (&report.fun, report.retcode);
-                tracing::info!("job {jid}: minion {id} returned from {fun}, retcode {retcode}");
-                self.events.job_returned(&jid, id, report).await;
-            }
-            ReturnVerdict::Duplicate => tracing::debug!("job {jid}: minion {id} returned again"),
-            ReturnVerdict::UnknownJob | ReturnVerdict::NotOffered => {
-                tracing::warn!("job {jid}: a return of minion {id} was refused: {verdict:?}");
+        let reports: Vec<_> = returns.iter().map(|r| (r.jid.clone(), report(r))).collect();
+        let verdicts = self.jobs.store_returns(id, returns).await?;
+        for ((jid, report), verdict) in reports.into_iter().zip(&verdicts) {
+            match verdict {
+                ReturnVerdict::Stored => {
+                    let (fun, retcode) = (&report.fun, report.retcode);
+                    tracing::info!("job {jid}: minion {id} returned from {fun}, retcode {retcode}");
+                    self.events.job_returned(&jid, id, report).await;
+                }
+                ReturnVerdict::Duplicate => {
+                    tracing::debug!("job {jid}: minion {id} returned again");
+                }
+                ReturnVerdict::UnknownJob | ReturnVerdict::NotOffered => {
+                    tracing::warn!("job {jid}: a return of minion {id} was refused: {verdict:?}");
+                }
             }
         }
-        Ok(MinionReply::Verdict(verdict))
+        Ok(MinionReply::Verdicts(verdicts))
     }
 
     async fn pending_jobs(&self, id: &MinionId) -> Result<MinionReply, StoreError> {
@@ -198,5 +194,17 @@ impl MinionVerbs {
             }
         }
         Ok(MinionReply::Done)
+    }
+}
+
+/// Returns what the event of a return says, once it is stored.
+fn report(returned: &Return) -> ReturnReport {
+    // A large return is not sent over the bus: clients read it from the store.
+    let small = returned.payload.as_bytes().len() <= EVENT_RETURN_MOST;
+    ReturnReport {
+        fun: returned.fun.clone(),
+        retcode: returned.retcode,
+        success: returned.success,
+        content: small.then(|| (returned.fun_args.clone(), returned.payload.clone())),
     }
 }

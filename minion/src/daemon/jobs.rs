@@ -86,6 +86,8 @@ pub struct JobRunner {
 /// What a [`JobRunner`] works with.
 #[derive(Debug)]
 pub struct JobResources {
+    /// Runs the functions.
+    pub pool: Pool,
     /// The functions that can be run.
     pub modules: Modules,
     /// What functions may use.
@@ -99,12 +101,12 @@ pub struct JobResources {
 }
 
 impl JobRunner {
-    /// Creates a runner that runs at most `threads` jobs at once; its tasks belong to `context`.
+    /// Creates a runner that takes more jobs than its pool has `threads`; its tasks belong to `context`.
     pub fn new(id: MinionId, threads: usize, resources: JobResources, context: &Context) -> Self {
         Self {
             id,
             most_taken: MOST_WAITING + threads,
-            pool: Pool::new(context.clone(), threads),
+            pool: resources.pool,
             modules: Arc::new(resources.modules),
             host: resources.host,
             spool: resources.spool,

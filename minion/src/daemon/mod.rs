@@ -27,7 +27,7 @@ use saline_protocol::transport::{Backoff, Context, Counters, Limits, Registry};
 use tokio_util::sync::CancellationToken;
 
 use crate::command::orphans;
-use crate::executor::Stop;
+use crate::executor::{Pool, Stop};
 use crate::grains::{GrainStore, host_name};
 use crate::host::Host;
 use crate::modules::Modules;
@@ -121,10 +121,15 @@ impl Minion {
         let state = CurrentState::default();
         let session = CurrentSession::none();
         let clock = Arc::new(MasterClock::default());
+        let pool = match modules.return_at_once() {
+            true => Pool::in_place(),
+            false => Pool::new(context.clone(), config.process_count_max),
+        };
         let jobs = Arc::new(JobRunner::new(
             id.clone(),
             config.process_count_max,
             JobResources {
+                pool: pool.clone(),
                 modules,
                 host: Arc::clone(&host),
                 spool: Arc::clone(&spool),
@@ -156,6 +161,7 @@ impl Minion {
                 Arc::clone(&host),
                 clock,
                 session.clone(),
+                pool,
                 context.clone(),
             )),
             id,

@@ -13,11 +13,19 @@ use tokio::sync::{Notify, Semaphore};
 use super::current_session::CurrentSession;
 use super::master_clock::MasterClock;
 use super::master_session::{AskError, MasterSession};
+use crate::executor::Pool;
 use crate::host::Host;
 use crate::spool::Spool;
 
-/// The largest number of returns that wait for a verdict at once.
-const PARALLEL: usize = 16;
+/// The largest number of requests with returns that wait for their verdicts at once.
+const PARALLEL: usize = 8;
+
+/// The largest number of returns in one request, and of the bytes of those beside the first.
+const BATCH: usize = 64;
+const BATCH_BYTES: usize = 256 * 1024;
+
+/// An upper bound of the bytes of a return beside its payload, its arguments and its function.
+const BESIDE: usize = 128;
 
 /// How long a verdict may take: a large return travels for a while, and the master commits it.
 const VERDICT_TIMEOUT: Duration = Duration::from_secs(60);
@@ -41,6 +49,7 @@ pub struct ReturnSender {
     host: Arc<Host>,
     clock: Arc<MasterClock>,
     session: CurrentSession,
+    pool: Pool,
     /// Notified when a return leaves the spool.
     acknowledged: Notify,
     context: Context,
@@ -53,6 +62,7 @@ impl ReturnSender {
         host: Arc<Host>,
         clock: Arc<MasterClock>,
         session: CurrentSession,
+        pool: Pool,
         context: Context,
     ) -> Self {
         Self {
@@ -60,6 +70,7 @@ impl ReturnSender {
             host,
             clock,
             session,
+            pool,
             acknowledged: Notify::new(),
             context,
         }
@@ -89,7 +100,7 @@ impl ReturnSender {
             };
             let this = Arc::clone(&self);
             self.context.spawn(async move {
-                this.send_return(&session, &jid).await;
+                this.send_returns(&session, jid).await;
                 drop(permit);
             });
         }
@@ -109,50 +120,116 @@ impl ReturnSender {
         }
     }
 
-    async fn send_return(&self, session: &MasterSession, jid: &Jid) {
-        let Some(returned) = self.read_return(jid).await else {
+    /// Sends the return of `first`, together with others that wait.
+    async fn send_returns(&self, session: &MasterSession, first: Jid) {
+        let returns = self.gather(first).await;
+        if returns.is_empty() {
             return;
-        };
-        let (size, limit) = (size_of(&returned), self.host.max_payload());
-        if size > limit {
-            let why = format!("a return of {size} bytes is above the limit of {limit} bytes");
-            return self.replace(returned, &why).await;
         }
-        let request = MinionRequest::Return(returned);
-        let answer = session.ask(Class::Return, &request, VERDICT_TIMEOUT).await;
-        let MinionRequest::Return(returned) = request else {
-            return;
-        };
-        let wait = match answer {
-            Ok(MinionReply::Verdict(verdict)) => {
-                match verdict {
-                    ReturnVerdict::Stored | ReturnVerdict::Duplicate => {
-                        tracing::info!("job {jid}: acknowledged");
-                    }
-                    ReturnVerdict::UnknownJob | ReturnVerdict::NotOffered => {
-                        tracing::warn!("job {jid}: the master refused its return: {verdict:?}");
+        let (returns, wait) = match self.ask(session, returns).await {
+            Answer::Done => return,
+            Answer::Unreadable(returns) if returns.len() > 1 => {
+                // One of them is at fault, which shows when each is sent alone.
+                for returned in returns {
+                    match self.ask(session, vec![returned]).await {
+                        Answer::Done => {}
+                        Answer::Unreadable(returns) => self.replace_unreadable(returns).await,
+                        Answer::Later(returns, wait) => self.put_back_after(returns, wait).await,
                     }
                 }
-                return self.forget(jid).await;
+                return;
+            }
+            Answer::Unreadable(returns) => return self.replace_unreadable(returns).await,
+            Answer::Later(returns, wait) => (returns, wait),
+        };
+        self.put_back_after(returns, wait).await;
+    }
+
+    async fn put_back_after(&self, returns: Vec<Return>, wait: Duration) {
+        self.context.clock.pause(wait).await;
+        self.put_back(&returns);
+    }
+
+    /// Reads the return of `first`, and those of further jobs as long as they fit into one request. One
+    /// that no request can carry is replaced.
+    async fn gather(&self, first: Jid) -> Vec<Return> {
+        let limit = self.host.max_payload();
+        let (mut returns, mut bytes) = (Vec::new(), 0);
+        let mut next = Some(first);
+        while let Some(jid) = next.take() {
+            let Some(returned) = self.read_return(&jid).await else {
+                break;
+            };
+            let size = size_of(&returned);
+            if size > limit {
+                let why = format!("a return of {size} bytes is above the limit of {limit} bytes");
+                self.replace(returned, &why).await;
+                break;
+            }
+            let room = limit.min(BATCH_BYTES);
+            if !returns.is_empty() && bytes + size + BESIDE > room {
+                self.put_back(&[returned]);
+                break;
+            }
+            bytes += size + BESIDE;
+            returns.push(returned);
+            if returns.len() < BATCH && bytes < room {
+                next = self.spool.take_unsent();
+            }
+        }
+        returns
+    }
+
+    /// Asks the master to store these returns. Forgets those on which it gives a verdict.
+    async fn ask(&self, session: &MasterSession, returns: Vec<Return>) -> Answer {
+        let request = MinionRequest::Returns(returns);
+        let answer = session.ask(Class::Return, &request, VERDICT_TIMEOUT).await;
+        let MinionRequest::Returns(returns) = request else {
+            return Answer::Done;
+        };
+        match answer {
+            Ok(MinionReply::Verdicts(verdicts)) if verdicts.len() == returns.len() => {
+                for (returned, verdict) in returns.iter().zip(verdicts) {
+                    let jid = &returned.jid;
+                    match verdict {
+                        ReturnVerdict::Stored | ReturnVerdict::Duplicate => {
+                            tracing::info!("job {jid}: acknowledged");
+                        }
+                        ReturnVerdict::UnknownJob | ReturnVerdict::NotOffered => {
+                            tracing::warn!("job {jid}: the master refused its return: {verdict:?}");
+                        }
+                    }
+                }
+                let jids = returns.into_iter().map(|returned| returned.jid).collect();
+                self.forget(jids).await;
+                Answer::Done
             }
             Ok(_) | Err(AskError::Refused(RefusedVerb::Malformed | RefusedVerb::BadEvent)) => {
-                return self
-                    .replace(returned, "the master could not read the return")
-                    .await;
+                Answer::Unreadable(returns)
             }
             Err(AskError::Transport(error)) if error.kind() == ErrorKind::TooLarge => {
-                return self.replace(returned, &error.to_string()).await;
+                Answer::Unreadable(returns)
             }
-            Err(AskError::Ended) => Duration::ZERO,
-            Err(AskError::Busy(after)) => after + jitter(after),
+            Err(AskError::Ended) => Answer::Later(returns, Duration::ZERO),
+            Err(AskError::Busy(after)) => Answer::Later(returns, after + jitter(after)),
             Err(error) => {
-                tracing::debug!("job {jid}: its return was not acknowledged: {error}");
-                RETRY_DELAY + jitter(RETRY_DELAY)
+                tracing::debug!("{} returns were not acknowledged: {error}", returns.len());
+                Answer::Later(returns, RETRY_DELAY + jitter(RETRY_DELAY))
             }
-        };
-        drop(returned);
-        self.context.clock.pause(wait).await;
-        self.spool.put_back(jid);
+        }
+    }
+
+    fn put_back(&self, returns: &[Return]) {
+        for returned in returns {
+            self.spool.put_back(&returned.jid);
+        }
+    }
+
+    async fn replace_unreadable(&self, returns: Vec<Return>) {
+        for returned in returns {
+            self.replace(returned, "the master could not read the return")
+                .await;
+        }
     }
 
     /// Replaces a return that cannot be sent with a small one that says why.
@@ -161,7 +238,7 @@ impl ReturnSender {
         tracing::error!("job {jid}: {why}");
         if returned.payload.as_bytes().len() < SURELY_SMALL {
             // This is a replacement already.
-            return self.forget(&jid).await;
+            return self.forget(vec![jid]).await;
         }
         let instead = Return {
             retcode: 1,
@@ -172,10 +249,7 @@ impl ReturnSender {
         };
         let spool = Arc::clone(&self.spool);
         // An error means that the runtime is going down; the spool still holds the original.
-        let _ = self
-            .context
-            .spawn_blocking(move || spool.finish(instead))
-            .await;
+        let _ = self.pool.run_io(move || spool.finish(instead)).await;
     }
 
     async fn read_return(&self, jid: &Jid) -> Option<Return> {
@@ -183,27 +257,38 @@ impl ReturnSender {
             return Some(returned);
         }
         let (spool, copy) = (Arc::clone(&self.spool), jid.clone());
-        match self.context.spawn_blocking(move || spool.read(&copy)).await {
-            Ok(Ok(returned)) => returned,
-            Ok(Err(error)) => {
+        match self.pool.run_io(move || spool.read(&copy)).await? {
+            Ok(returned) => returned,
+            Err(error) => {
                 tracing::error!("job {jid}: its return cannot be read from the spool: {error}");
-                self.context.clock.pause(UNREADABLE_DELAY).await;
-                self.spool.put_back(jid);
+                let (spool, jid, clock) =
+                    (Arc::clone(&self.spool), jid.clone(), self.context.clock);
+                // Apart, so that it does not hold up the others.
+                self.context.spawn(async move {
+                    clock.pause(UNREADABLE_DELAY).await;
+                    spool.put_back(&jid);
+                });
                 None
             }
-            Err(_) => None,
         }
     }
 
-    async fn forget(&self, jid: &Jid) {
-        let (spool, jid, now) = (Arc::clone(&self.spool), jid.clone(), self.clock.now());
+    async fn forget(&self, jids: Vec<Jid>) {
+        let (spool, now) = (Arc::clone(&self.spool), self.clock.now());
         // An error means that the runtime is going down; the master answers `Duplicate` next time.
-        let _ = self
-            .context
-            .spawn_blocking(move || spool.done(&jid, now))
-            .await;
+        let _ = self.pool.run_io(move || spool.done(&jids, now)).await;
         self.acknowledged.notify_one();
     }
+}
+
+/// What came of a request with returns.
+enum Answer {
+    /// The master gave its verdicts, and the returns are forgotten.
+    Done,
+    /// The master cannot read one of them.
+    Unreadable(Vec<Return>),
+    /// They are to be sent again after this time.
+    Later(Vec<Return>, Duration),
 }
 
 /// Returns the bytes of a return that count against the limit of a payload.

@@ -11,7 +11,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 /// and the transport, never runs a function.
 #[derive(Debug, Clone)]
 pub struct Pool {
-    context: Context,
+    /// None when functions are run in place.
+    context: Option<Context>,
     permits: Arc<Semaphore>,
 }
 
@@ -24,8 +25,16 @@ impl Pool {
     pub fn new(context: Context, threads: usize) -> Self {
         let threads = threads.clamp(1, Semaphore::MAX_PERMITS);
         Self {
-            context,
+            context: Some(context),
             permits: Arc::new(Semaphore::new(threads)),
+        }
+    }
+
+    /// Creates a pool without threads: everything is run in place. Functions must return at once.
+    pub fn in_place() -> Self {
+        Self {
+            context: None,
+            permits: Arc::new(Semaphore::new(1)),
         }
     }
 
@@ -47,12 +56,32 @@ impl Pool {
         T: Send + 'static,
         F: FnOnce() -> T + Send + 'static,
     {
-        let running = self.context.spawn_blocking(move || {
+        let Some(context) = &self.context else {
+            // Functions do not panic out of their modules, so a panic here is the minion's own.
+            return Some(work());
+        };
+        let running = context.spawn_blocking(move || {
             let result = work();
             drop(permit);
             result
         });
         running.await.ok()
+    }
+
+    /// Runs `work` that reads or writes a file, which no permit bounds. Returns none only when `work`
+    /// panicked.
+    ///
+    /// # Cancel safety
+    /// As [`run`](Self::run).
+    pub async fn run_io<T, F>(&self, work: F) -> Option<T>
+    where
+        T: Send + 'static,
+        F: FnOnce() -> T + Send + 'static,
+    {
+        match &self.context {
+            Some(context) => context.spawn_blocking(work).await.ok(),
+            None => Some(work()),
+        }
     }
 
     /// Closes the pool: no further permit is given. Running work goes on.
@@ -76,7 +105,7 @@ mod tests {
         for _ in 0..100 {
             let (pool, barrier) = (pool.clone(), Arc::clone(&barrier));
             let permit = pool.acquire().await.unwrap();
-            let context = pool.context.clone();
+            let context = Context::default();
             running.push(context.spawn(async move {
                 pool.run(permit, move || barrier.wait()).await.unwrap();
             }));

@@ -33,6 +33,7 @@ pub trait Module: Send + Sync + fmt::Debug {
 #[derive(Debug)]
 pub struct Modules {
     functions: BTreeMap<String, &'static Function>,
+    return_at_once: bool,
 }
 
 impl Modules {
@@ -40,6 +41,7 @@ impl Modules {
     pub fn none() -> Self {
         Self {
             functions: BTreeMap::new(),
+            return_at_once: false,
         }
     }
 
@@ -61,6 +63,20 @@ impl Modules {
                 .insert(format!("{}.{}", module.name(), function.name), function);
         }
         self
+    }
+
+    /// Declares that every function returns at once, so that a job needs no thread: it is run where the
+    /// minion serves its master. For programs that run many minions; a function that waits would stop
+    /// all of them.
+    #[must_use]
+    pub fn returning_at_once(mut self) -> Self {
+        self.return_at_once = true;
+        self
+    }
+
+    /// Whether every function returns at once.
+    pub fn return_at_once(&self) -> bool {
+        self.return_at_once
     }
 
     /// Returns every function with its full name, in alphabetical order.

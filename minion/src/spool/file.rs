@@ -98,10 +98,26 @@ impl SpoolFile {
     /// When the disk does not take the record; no part of it is left then.
     pub fn append(&mut self, record: &Record, durable: bool) -> io::Result<FileRange> {
         let frame = record::frame(record)?;
-        let (sync, offset) = (self.sync && durable, self.length);
+        self.write(&frame, self.sync && durable)
+    }
+
+    /// Appends records together, without a sync.
+    ///
+    /// # Errors
+    /// When the disk does not take them; no part of any is left then.
+    pub fn append_all(&mut self, records: impl IntoIterator<Item = Record>) -> io::Result<()> {
+        let mut frames = Vec::new();
+        for record in records {
+            frames.extend(record::frame(&record)?);
+        }
+        self.write(&frames, false).map(drop)
+    }
+
+    fn write(&mut self, frame: &[u8], sync: bool) -> io::Result<FileRange> {
+        let offset = self.length;
         let mut file = self.file()?;
         let written = file
-            .write_all(&frame)
+            .write_all(frame)
             .and_then(|()| if sync { file.sync_data() } else { Ok(()) });
         if let Err(error) = written {
             // Further records must not follow half a record.

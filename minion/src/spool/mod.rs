@@ -211,16 +211,22 @@ impl Spool {
         }
     }
 
-    /// Forgets a return that the master has stored or refused for good. `now` is the master's time,
-    /// if known.
-    pub fn done(&self, jid: &Jid, now: Option<MasterTime>) {
+    /// Forgets returns that the master has stored or refused for good. `now` is the master's time, if
+    /// known.
+    pub fn done(&self, jids: &[Jid], now: Option<MasterTime>) {
         let mut file = lock(&self.file);
-        if let Err(error) = file.append(&Record::Done { jid: jid.clone() }, false) {
-            // After a restart the return is sent once more, and the master answers with
+        let records = jids.iter().map(|jid| Record::Done { jid: jid.clone() });
+        if let Err(error) = file.append_all(records) {
+            // After a restart the returns are sent once more, and the master answers with
             // `Duplicate`.
-            tracing::warn!("job {jid}: cannot note in the spool that it is done: {error}");
+            let count = jids.len();
+            tracing::warn!("cannot note in the spool that {count} jobs are done: {error}");
         }
-        lock(&self.index).set(jid, None, State::Done);
+        let mut index = lock(&self.index);
+        for jid in jids {
+            index.set(jid, None, State::Done);
+        }
+        drop(index);
         if file.has_grown()
             && let Err(error) = self.compact(&mut file, now)
         {

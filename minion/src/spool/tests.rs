@@ -68,7 +68,7 @@ fn a_return_stays_until_it_is_done() {
     assert_eq!(spool.take_unsent(), Some(jid(1)));
     assert_eq!(spool.in_memory(&jid(1)), None);
     assert_eq!(spool.read(&jid(1)).unwrap(), Some(returned(1, "a")));
-    spool.done(&jid(1), None);
+    spool.done(&[jid(1)], None);
     spool.put_back(&jid(1));
     assert_eq!(spool.take_unsent(), None);
     drop(spool);
@@ -134,7 +134,7 @@ fn it_is_written_anew_when_it_has_grown() {
     for number in 3..200 {
         spool.begin(&job(number)).unwrap();
         spool.finish(returned(number, &large));
-        spool.done(&jid(number), Some(2000));
+        spool.done(&[jid(number)], Some(2000));
     }
     assert!(folder.size() < 200_000, "{}", folder.size());
     assert_eq!(spool.read(&jid(1)).unwrap(), Some(returned(1, "kept")));
@@ -182,7 +182,7 @@ fn a_full_disk_loses_nothing_silently() {
     assert!(spool.is_seen(&jid(1)));
     assert_eq!(spool.take_unsent(), Some(jid(1)));
     assert_eq!(spool.in_memory(&jid(1)), Some(returned(1, "no space")));
-    spool.done(&jid(1), None);
+    spool.done(&[jid(1)], None);
     assert_eq!(spool.unacknowledged(), 0);
     drop(folder);
 }
@@ -219,7 +219,7 @@ proptest! {
                     model.insert(number, Some(false));
                 }
                 2 if model.get(&number) == Some(&Some(false)) => {
-                    spool.done(&jid(number), None);
+                    spool.done(&[jid(number)], None);
                     model.insert(number, Some(true));
                 }
                 3 => {

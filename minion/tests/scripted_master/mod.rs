@@ -233,9 +233,9 @@ impl ScriptedMaster {
 
     pub fn returns(&self) -> Vec<Return> {
         let said = self.said().into_iter();
-        said.filter_map(|request| match request {
-            MinionRequest::Return(returned) => Some(returned),
-            _ => None,
+        said.flat_map(|request| match request {
+            MinionRequest::Returns(returns) => returns,
+            _ => Vec::new(),
         })
         .collect()
     }
@@ -279,10 +279,9 @@ impl State {
                 });
             }
             MinionRequest::PendingJobs => MinionReply::Jobs(self.pending.clone()),
-            MinionRequest::Return(_) => self
-                .answers
-                .pop_front()
-                .unwrap_or(MinionReply::Verdict(ReturnVerdict::Stored)),
+            MinionRequest::Returns(returns) => self.answers.pop_front().unwrap_or_else(|| {
+                MinionReply::Verdicts(vec![ReturnVerdict::Stored; returns.len()])
+            }),
             _ => MinionReply::Done,
         };
         self.said.push(request);

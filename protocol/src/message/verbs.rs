@@ -35,8 +35,8 @@ pub enum MinionRequest {
         /// The job.
         jid: Jid,
     },
-    /// Delivers the return of a job.
-    Return(Return),
+    /// Delivers the returns of some jobs, all or none.
+    Returns(Vec<Return>),
     /// Reports that the minion does not match the target of a job.
     Declined {
         /// The job.
@@ -71,8 +71,8 @@ pub enum MinionReply {
     Heartbeat(HeartbeatReply),
     /// The request was carried out and has no other reply.
     Done,
-    /// The reply to `Return`.
-    Verdict(ReturnVerdict),
+    /// The reply to `Returns`: a verdict on each, in their order.
+    Verdicts(Vec<ReturnVerdict>),
     /// The reply to `PendingJobs`.
     Jobs(Vec<SignedJob>),
     /// The reply to `Claim`: whether the minion may run the job.

@@ -117,6 +117,8 @@ impl Context {
         F: Future<Output = ()> + Send + 'static,
     {
         let cancel = self.cancel.clone();
+        // Boxed, so that it is not moved and held once more by each future around it.
+        let task = Box::pin(task);
         self.tracker.spawn(async move {
             tokio::select! {
                 biased;

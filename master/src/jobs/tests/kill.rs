@@ -39,7 +39,7 @@ fn the_victim() {
                 let (store, minion, jid) = (Arc::clone(&store), id(name), job.jid.clone());
                 tasks.spawn(async move {
                     let answer = returned(&jid, &Value::from(minion.as_str()));
-                    let verdict = store.store_return(&minion, answer).await.unwrap();
+                    let verdict = store_one(&store, &minion, answer).await.unwrap();
                     assert_eq!(verdict, ReturnVerdict::Stored);
                     println!("ack {jid} {minion}");
                 });
@@ -78,9 +78,7 @@ async fn what_was_acknowledged_survives_kill_9() {
 
     let store = place.open();
     for (jid, minion) in &acknowledged {
-        let again = store
-            .store_return(minion, returned(jid, &Value::Null))
-            .await;
+        let again = store_one(&store, minion, returned(jid, &Value::Null)).await;
         assert_eq!(again.unwrap(), ReturnVerdict::Duplicate, "{jid} {minion}");
     }
     let last = &acknowledged.last().unwrap().0;

@@ -51,8 +51,8 @@ async fn twenty_thousand_returns_at_once_are_stored_once_each() {
             for jid in &jids {
                 let value = Value::from(minion.as_str());
                 let twice = tokio::join!(
-                    store.store_return(&minion, returned(jid, &value)),
-                    store.store_return(&minion, returned(jid, &value)),
+                    store_one(&store, &minion, returned(jid, &value)),
+                    store_one(&store, &minion, returned(jid, &value)),
                 );
                 let verdicts = [twice.0.unwrap(), twice.1.unwrap()];
                 assert!(verdicts.contains(&ReturnVerdict::Stored));

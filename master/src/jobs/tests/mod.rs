@@ -96,7 +96,16 @@ async fn answer(
     jid: &Jid,
     payload: &Value,
 ) -> Result<ReturnVerdict, StoreError> {
-    store
-        .store_return(&id(minion), returned(jid, payload))
-        .await
+    store_one(store, &id(minion), returned(jid, payload)).await
+}
+
+/// Stores one return of a minion.
+async fn store_one(
+    store: &JobStore,
+    minion: &MinionId,
+    returned: Return,
+) -> Result<ReturnVerdict, StoreError> {
+    let verdicts = store.store_returns(minion, vec![returned]).await?;
+    assert_eq!(verdicts.len(), 1);
+    Ok(verdicts[0])
 }

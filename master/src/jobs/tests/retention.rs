@@ -41,7 +41,7 @@ async fn what_is_old_goes_with_all_that_belongs_to_it() {
         publish(&store, job, &offers).await;
         for name in &names[..1_200] {
             let answer = returned(&job.jid, &Value::from("out"));
-            let _ = store.store_return(&id(name), answer).await.unwrap();
+            let _ = store_one(&store, &id(name), answer).await.unwrap();
         }
     }
     assert_eq!(rows(&store).await, (2, 5_000, 2_400));
@@ -87,7 +87,7 @@ async fn rows_that_a_crash_has_left_go_too() {
     for job in [&first, &last] {
         publish(&store, job, &[("a", OfferState::Offered)]).await;
         let answer = returned(&job.jid, &Value::Null);
-        let _ = store.store_return(&id("a"), answer).await.unwrap();
+        let _ = store_one(&store, &id("a"), answer).await.unwrap();
     }
     // As if it had died after the first transaction of a pruning.
     let jid = first.jid.clone();
