@@ -4,9 +4,10 @@ mod scripted_master;
 
 use std::time::Duration;
 
+use saline_minion::spool::Spool;
 use saline_protocol::channel::Identity;
 use saline_protocol::channel::publication::sign_job;
-use saline_protocol::message::{MinionReply, MinionRequest, ReturnVerdict, Value};
+use saline_protocol::message::{MinionReply, MinionRequest, Packed, Return, ReturnVerdict, Value};
 use saline_protocol::target::Target;
 use saline_protocol::transport::Clock;
 use scripted_master::{Fixture, NOW, job};
@@ -21,10 +22,15 @@ async fn it_announces_itself_once_and_says_goodbye() {
     };
     fixture.master.wait("the start", |s| fired(s) == 1).await;
     fixture.master.forget_session();
+    // A minion that is told to stop before its session is served says nothing.
     fixture
         .master
-        .wait("a new session", |s| s.sessions() == 2)
+        .wait("a new session that is served", |s| {
+            let asked = s.said().into_iter();
+            asked.filter(|r| *r == MinionRequest::PendingJobs).count() == 2
+        })
         .await;
+    assert_eq!(fixture.master.sessions(), 2);
     let jid = fixture.master.sign(job(1, "test.ping", &[]));
     fixture.master.set_pending(vec![jid]);
     minion.stop().await;
@@ -193,6 +199,92 @@ async fn a_return_that_the_master_cannot_read_becomes_one_that_says_so() {
         said,
         Value::from("ERROR: the master could not read the return")
     );
+    minion.stop().await;
+}
+
+/// Returns that wait in the spool of `fixture` when its minion starts.
+fn spool(fixture: &Fixture, payloads: &[Value]) {
+    let spool = Spool::open(fixture.config().spool(), false).unwrap();
+    for (number, payload) in (1..).zip(payloads) {
+        let job = job(number, "test.echo", &[]);
+        spool.begin(&job).unwrap();
+        spool.finish(Return {
+            jid: job.jid,
+            fun: job.fun,
+            fun_args: job.arg,
+            retcode: 0,
+            success: true,
+            payload: Packed::pack(payload),
+        });
+    }
+}
+
+/// How many returns each request of the minion carried.
+fn batches(master: &scripted_master::ScriptedMaster) -> Vec<usize> {
+    let said = master.said().into_iter();
+    said.filter_map(|request| match request {
+        MinionRequest::Returns(returns) => Some(returns.len()),
+        _ => None,
+    })
+    .collect()
+}
+
+#[tokio::test]
+async fn returns_that_wait_travel_together() {
+    let fixture = Fixture::new().await;
+    spool(&fixture, &vec![Value::from("x"); 100]);
+    let minion = fixture.start(fixture.config()).await;
+    fixture.master.wait_for_returns(100).await;
+    fixture
+        .master
+        .wait("an empty spool", |_| minion.minion.unacknowledged() == 0)
+        .await;
+    let mut jids: Vec<_> = fixture
+        .master
+        .returns()
+        .into_iter()
+        .map(|r| r.jid)
+        .collect();
+    jids.sort();
+    jids.dedup();
+    assert_eq!(jids.len(), 100);
+    let mut batches = batches(&fixture.master);
+    batches.sort_unstable();
+    assert_eq!(batches, [36, 64]);
+    minion.stop().await;
+}
+
+#[tokio::test]
+async fn large_returns_do_not_share_a_request() {
+    let fixture = Fixture::new().await;
+    let large = Value::from("x".repeat(200 * 1024));
+    spool(&fixture, &[large.clone(), large.clone(), large]);
+    let minion = fixture.start(fixture.config()).await;
+    fixture.master.wait_for_returns(3).await;
+    assert_eq!(batches(&fixture.master), [1, 1, 1]);
+    minion.stop().await;
+}
+
+#[tokio::test]
+async fn one_return_that_cannot_be_read_does_not_hold_up_those_beside_it() {
+    let fixture = Fixture::new().await;
+    let (small, long) = (Value::from("x"), Value::from("y".repeat(10_000)));
+    spool(&fixture, &[small.clone(), long, small]);
+    let master = &fixture.master;
+    let stored = MinionReply::Verdicts(vec![ReturnVerdict::Stored]);
+    // All three, then each alone, of which the second is at fault.
+    for answer in [MinionReply::Done, stored.clone(), MinionReply::Done, stored] {
+        master.answer_return(answer);
+    }
+    let minion = fixture.start(fixture.config()).await;
+    let returns = master.wait_for_returns(7).await;
+    assert_eq!(batches(master), [3, 1, 1, 1, 1]);
+    let replaced: Vec<_> = returns.iter().filter(|r| !r.success).collect();
+    assert_eq!(replaced.len(), 1);
+    assert_eq!(replaced[0].jid, job(2, "test.echo", &[]).jid);
+    master
+        .wait("an empty spool", |_| minion.minion.unacknowledged() == 0)
+        .await;
     minion.stop().await;
 }
 

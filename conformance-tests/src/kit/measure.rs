@@ -106,7 +106,7 @@ impl Growth {
         Ok(())
     }
 
-    /// Fails when most rounds of `steps` steps each took more than `bytes` a step.
+    /// Fails when all rounds of `steps` steps but a few took more than `bytes` a step each.
     ///
     /// # Errors
     /// Then.
@@ -115,7 +115,8 @@ impl Growth {
         let mut grown: Vec<_> = self.rounds.windows(2).map(grown).collect();
         grown.sort_unstable();
         let steps = usize::try_from(steps).unwrap_or(usize::MAX);
-        let each = grown.get(grown.len() / 2).map_or(0, |grown| grown / steps);
+        // A leak shows in the rounds that took least, what an allocator happens to do does not.
+        let each = grown.get(grown.len() / 4).map_or(0, |grown| grown / steps);
         if each <= bytes {
             return Ok(());
         }

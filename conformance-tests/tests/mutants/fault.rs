@@ -171,6 +171,8 @@ pub enum Fault {
     BareSpawn,
     /// A hundred bytes of every request are kept.
     LeakRequests,
+    /// A kibibyte of every client and every server is kept.
+    LeakMemory,
 }
 
 /// Every mutant, and the requirements that it has to fail.
@@ -270,4 +272,5 @@ pub const FAULTS: &[(Fault, &[&str])] = &[
     (Fault::UncountedEnds, &["OBS-002"]),
     (Fault::BareSpawn, &["SHU-003"]),
     (Fault::LeakRequests, &["REQ-015"]),
+    (Fault::LeakMemory, &["CON-024"]),
 ];

@@ -96,6 +96,7 @@ impl Wrong {
             Fault::LeakDescriptors => {
                 std::mem::forget(std::fs::File::open("/dev/null").unwrap());
             }
+            Fault::LeakMemory => std::mem::forget(vec![1_u8; 1024]),
             Fault::TopicsEach => context.limits.subscriptions_per_connection *= 10,
             Fault::BareSpawn => drop(
                 // The tracker of nobody.

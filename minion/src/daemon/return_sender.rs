@@ -98,9 +98,14 @@ impl ReturnSender {
                 }
                 continue;
             };
+            // Here, so that what waits is gathered into one request and not divided among several.
+            let returns = self.gather(jid).await;
+            if returns.is_empty() {
+                continue;
+            }
             let this = Arc::clone(&self);
             self.context.spawn(async move {
-                this.send_returns(&session, jid).await;
+                this.send_returns(&session, returns).await;
                 drop(permit);
             });
         }
@@ -120,12 +125,8 @@ impl ReturnSender {
         }
     }
 
-    /// Sends the return of `first`, together with others that wait.
-    async fn send_returns(&self, session: &MasterSession, first: Jid) {
-        let returns = self.gather(first).await;
-        if returns.is_empty() {
-            return;
-        }
+    /// Sends these returns until there is a verdict on each, or puts them back.
+    async fn send_returns(&self, session: &MasterSession, returns: Vec<Return>) {
         let (returns, wait) = match self.ask(session, returns).await {
             Answer::Done => return,
             Answer::Unreadable(returns) if returns.len() > 1 => {

@@ -247,7 +247,7 @@ pub const ALL: &[Requirement] = &[
         id: "CON-024",
         name: "churn",
         level: Level::Must,
-        sentence: "Hundreds of clients that connect, ask, subscribe, receive and go, with a goodbye or without, leave descriptors and threads as they were and memory nearly so.",
+        sentence: "Hundreds of clients that connect, ask, subscribe, receive and go, with a goodbye or without, leave descriptors and threads as they were and less than a kibibyte of memory each.",
         why: "A master runs for a year; command lines come and go every minute of it.",
         look_at: "tables that are entered on connecting and left on a goodbye",
         needs: &[Need::OwnProcess],

@@ -1,5 +1,6 @@
 //! What a graceful end still does.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -53,42 +54,42 @@ pub(super) async fn answers_before_unread_requests(world: Arc<World>) -> Outcome
     limits.requests_unanswered = ANSWERED;
     let mut host = world.serve_with(limits).await?;
     let caller = world.client(&host).await?;
-    let asking = join_all((0..ASKED).map(|n| caller.ask(numbered(n, 50_000))));
-    let control = Arc::clone(&host.control);
-    let ending = async {
-        let mut held = Vec::new();
-        for _ in 0..ANSWERED {
-            held.push(host.requests.next().await?);
-        }
-        let down = world.spawn(async move { control.shutdown(PATIENCE).await });
-        ensure!(
-            host.requests.within(PATIENCE).await?.is_none(),
-            "a request was handed out although nothing more was asked"
-        );
-        let answered: Vec<_> = held
-            .iter()
-            .map(|request| number(&request.payload))
-            .collect();
-        for request in held {
-            let reply = numbered(number(&request.payload), ANSWER);
-            request.reply.send(reply)?;
-        }
-        down.await
-            .expecting("a task of the suite")?
-            .expecting("the shutdown")?;
-        caller.shut_down().await?;
-        Ok::<_, Failure>(answered)
+    let ask = |n| {
+        let caller = caller.clone();
+        (
+            n,
+            world.spawn(async move { caller.ask(numbered(n, 50_000)).await }),
+        )
     };
-    let (replies, answered) = tokio::join!(asking, ending);
-    let answered = answered?;
-    for (n, reply) in (0..).zip(replies) {
-        if answered.contains(&n) {
-            let what = format!("request {n}, answered while others were unread");
-            let reply = reply.expecting(what)?;
-            ensure_eq!((number(&reply), reply.len()), (n, ANSWER), "its reply");
-        } else {
-            ensure!(reply.is_err(), "request {n} has a reply that nobody gave");
-        }
+    let mut asked: BTreeMap<u64, _> = (0..ASKED).map(ask).collect();
+    let mut held = Vec::new();
+    for _ in 0..ANSWERED {
+        held.push(host.requests.next().await?);
+    }
+    let control = Arc::clone(&host.control);
+    let down = world.spawn(async move { control.shutdown(PATIENCE).await });
+    ensure!(
+        host.requests.within(PATIENCE).await?.is_none(),
+        "a request was handed out although nothing more was asked"
+    );
+    let mut answered = Vec::new();
+    for request in held {
+        let n = number(&request.payload);
+        answered.push((n, asked.remove(&n).expecting("a request that was asked")?));
+        request.reply.send(numbered(n, ANSWER))?;
+    }
+    for (n, asking) in answered {
+        let reply = asking.await.expecting("a task of the suite")?;
+        let reply = reply.expecting(format!("request {n}, answered while others were unread"))?;
+        ensure_eq!((number(&reply), reply.len()), (n, ANSWER), "its reply");
+    }
+    down.await
+        .expecting("a task of the suite")?
+        .expecting("the shutdown")?;
+    caller.shut_down().await?;
+    for (n, asking) in asked {
+        let reply = asking.await.expecting("a task of the suite")?;
+        ensure!(reply.is_err(), "request {n} has a reply that nobody gave");
     }
     Ok(())
 }
