@@ -1,13 +1,15 @@
-//! The parts that every Saline daemon shares: arguments, logging, pid file, signals, and the lock
-//! that keeps a second instance from running.
+//! The parts that every Saline daemon shares: arguments, logging, pid file, signals, the limit of open
+//! descriptors, and the lock that keeps a second instance from running.
 
 mod arguments;
+mod descriptors;
 mod instance_lock;
 pub mod logging;
 mod pid_file;
 mod signals;
 
 pub use arguments::{Arguments, parse};
+pub use descriptors::raise_descriptors;
 pub use instance_lock::{InstanceLock, LockError};
 pub use pid_file::{PidFile, PidFileError};
 pub use signals::{Signal, Signals};

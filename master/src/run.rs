@@ -9,6 +9,9 @@ use saline_protocol::transport::Registry;
 
 use crate::server::Master;
 
+/// Descriptors of a master beside those of its minions: files, listeners, command lines.
+const DESCRIPTORS_BESIDE: u64 = 128;
+
 /// How long a stopping master may take to answer the requests that it has taken.
 const DRAIN: Duration = Duration::from_secs(10);
 
@@ -50,6 +53,16 @@ fn start(registry: &Registry, arguments: &Arguments) -> Result<(), Box<dyn std::
     saline_daemon::logging::start(&config.logging)?;
     for warning in &loaded.warnings {
         tracing::warn!("{warning}");
+    }
+    match saline_daemon::raise_descriptors() {
+        // A minion takes one, over zeromq two, over quic none.
+        Ok(Some(most)) => tracing::info!(
+            "{most} files and connections may be open: room for about {} minions, or half as many over \
+             zeromq; more with a higher limit (ulimit -Hn, LimitNOFILE)",
+            most.saturating_sub(DESCRIPTORS_BESIDE)
+        ),
+        Ok(None) => {}
+        Err(error) => tracing::warn!("the limit of open files was not raised: {error}"),
     }
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     if let Some(threads) = config.worker_threads {

@@ -1,4 +1,8 @@
 //! The walk of a job through the minion, with a master whose replies a test prescribes.
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on says so by panicking"
+)]
 
 mod scripted_master;
 

@@ -23,9 +23,9 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::Result;
-use crate::process::raise_descriptors;
 use arguments::SwarmArguments;
 use functions::CheapTest;
+use saline_daemon::raise_descriptors;
 
 /// Minions that are made at once: making one writes its keys.
 const AT_ONCE: usize = 16;
@@ -37,7 +37,6 @@ const ACCEPTANCE_WAIT: Duration = Duration::from_secs(1);
 /// it is told to end.
 pub fn main(arguments: impl IntoIterator<Item = OsString>, registry: Registry) -> ExitCode {
     let arguments = SwarmArguments::parse_from(arguments);
-    raise_descriptors();
     match run(arguments, registry) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -48,6 +47,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>, registry: Registry) -
 }
 
 fn run(arguments: SwarmArguments, registry: Registry) -> Result<()> {
+    raise_descriptors()?;
     let arguments = arguments.check(&registry)?;
     let (_temporary, root) = match &arguments.root {
         Some(root) => (None, root.clone()),
@@ -57,9 +57,10 @@ fn run(arguments: SwarmArguments, registry: Registry) -> Result<()> {
             (Some(temporary), root)
         }
     };
-    let mut log = Logging::default();
-    log.level = LogLevel::Error;
-    logging::start(&log)?;
+    logging::start(&Logging {
+        level: LogLevel::Error,
+        ..Logging::default()
+    })?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(arguments.workers)
         .max_blocking_threads(AT_ONCE)

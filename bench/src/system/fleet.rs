@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
-use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use saline_client::Client;
 use saline_config::MasterConfig;
 use saline_protocol::transport::{Clock, Registry};
@@ -118,8 +118,23 @@ impl Fleet {
 
     /// Kills the minions, without a goodbye.
     pub(super) async fn kill_swarm(&mut self) -> Result<()> {
-        if let Some(mut swarm) = self.swarm.take() {
-            swarm.kill().await?;
+        let Some(mut swarm) = self.swarm.take() else {
+            return Ok(());
+        };
+        let shares = swarm.id().map(shares).transpose()?.unwrap_or_default();
+        swarm.kill().await?;
+        for share in shares {
+            let pid = Pid::from_raw(share).ok_or("no process")?;
+            // It may have ended with the swarm.
+            let _ = kill_process(pid, Signal::KILL);
+            // What it has locked is free when it has ended; somebody else waits for it.
+            let deadline = Clock.after(PATIENCE);
+            while is_running(share) {
+                if Clock.now() > deadline {
+                    return Err(format!("process {share} does not end").into());
+                }
+                Clock.pause(LOOK).await;
+            }
         }
         Ok(())
     }
@@ -150,9 +165,8 @@ impl Fleet {
         let pid = self.swarm.as_ref().and_then(Child::id);
         let pid = pid.ok_or("no swarm runs")?;
         let mut all = ProcessUsage::of(pid)?;
-        let shares = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"))?;
-        for share in shares.split_whitespace() {
-            let usage = ProcessUsage::of(share.parse()?)?;
+        for share in shares(pid)? {
+            let usage = ProcessUsage::of(share.try_into()?)?;
             all.cpu += usage.cpu;
             all.memory += usage.memory;
         }
@@ -190,4 +204,20 @@ impl Fleet {
         let lines = output.iter().filter(|&&byte| byte == b'\n').count();
         Ok(CommandRun { wall, usage, lines })
     }
+}
+
+/// Returns the processes among which the swarm `pid` is divided.
+fn shares(pid: u32) -> Result<Vec<i32>> {
+    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"))?;
+    let shares = children.split_whitespace().map(str::parse);
+    Ok(shares.collect::<Result<_, _>>()?)
+}
+
+/// Whether a process has not ended, though nobody may have waited for it.
+fn is_running(pid: i32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = stat
+        .rsplit_once(") ")
+        .and_then(|(_, rest)| rest.chars().next());
+    state.is_some_and(|state| state != 'Z' && state != 'X')
 }

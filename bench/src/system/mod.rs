@@ -18,8 +18,8 @@ use std::io::Write;
 
 use saline_protocol::transport::Registry;
 
-use crate::process::raise_descriptors;
 use crate::{Result, runtime};
+use saline_daemon::raise_descriptors;
 
 pub(crate) use arguments::SystemArguments;
 use row::Row;
@@ -27,7 +27,7 @@ use row::Row;
 /// Measures what is `wanted`, and prints it.
 pub(crate) fn run(wanted: SystemArguments, registry: Registry) -> Result<()> {
     wanted.check(&registry)?;
-    raise_descriptors();
+    raise_descriptors()?;
     let mut json = wanted.json.as_ref().map(File::create).transpose()?;
     let runtime = runtime(1)?;
     println!("{}", Row::HEAD);

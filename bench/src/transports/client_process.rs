@@ -8,11 +8,12 @@ use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 
-use crate::process::{cpu_time, raise_descriptors};
+use crate::process::cpu_time;
 use crate::transports::pace::Pace;
 use crate::transports::plan::{Spec, Work};
 use crate::transports::side;
 use crate::{Result, on_workers};
+use saline_daemon::raise_descriptors;
 
 /// What the clients had between `mark` and the end.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
@@ -28,7 +29,7 @@ pub(crate) struct Account {
 /// The process: talks with the server process over its standard input, which is a socket.
 pub(crate) fn main(spec: &str, registry: Registry) -> Result<()> {
     let spec: Spec = serde_json::from_str(spec)?;
-    raise_descriptors();
+    raise_descriptors()?;
     let socket = std::io::stdin().as_fd().try_clone_to_owned()?;
     on_workers(spec.workers, async move {
         let control = StdUnixStream::from(socket);

@@ -28,7 +28,7 @@ mod side;
 use saline_protocol::transport::Registry;
 
 use crate::Result;
-use crate::process::raise_descriptors;
+use saline_daemon::raise_descriptors;
 
 pub(crate) use arguments::Wanted;
 pub(crate) use client_process::main as client_process;
@@ -36,6 +36,6 @@ pub(crate) use client_process::main as client_process;
 /// Measures what is `wanted` of the transports in `registry`, and prints it.
 pub(crate) fn run(wanted: Wanted, registry: &Registry) -> Result<()> {
     let plan = wanted.check(registry)?;
-    raise_descriptors();
+    raise_descriptors()?;
     report::run(&plan, registry)
 }

@@ -296,8 +296,16 @@ impl Sessions {
         let mut table = lock(&self.table);
         let kept = |session: &Session| {
             let silent = now.saturating_sub(session.heard.load(Ordering::Relaxed));
-            let kept_for = if !lock(&session.inner).proven {
+            let (proven, state) = {
+                let inner = lock(&session.inner);
+                (inner.proven, inner.state)
+            };
+            let has_ended = matches!(state, SessionState::Replaced | SessionState::KeyGone);
+            let kept_for = if !proven {
                 UNPROVEN_FOR
+            } else if has_ended {
+                // A peer that still uses it sends a heartbeat in that time, and is told why.
+                self.heartbeat * 2
             } else if matches!(session.principal, Principal::Operator(_)) {
                 OPERATOR_IDLE_FOR
             } else {

@@ -215,6 +215,8 @@ impl Minion {
     async fn serve_sessions(&self) {
         let clock = self.context.clock;
         let mut replaced = Backoff::new(REPLACED_FIRST, REPLACED_MAX);
+        // Whether a session was replaced since one that lasted.
+        let mut was_replaced = false;
         loop {
             let connected = self.connector.connect().await;
             let mut lost = self.reconnect.clone();
@@ -224,11 +226,18 @@ impl Minion {
                 if clock.now() - began > REPLACED_MAX {
                     lost.reset();
                     replaced.reset();
+                    was_replaced = false;
                 }
                 let delay = match ended {
                     Ended::Lost => lost.next_delay(),
                     Ended::KeyGone => {
                         tracing::warn!("the master has deleted or rejected this minion's key");
+                        lost.next_delay()
+                    }
+                    // A handshake that this minion had given up, and the master carried out late,
+                    // takes the place of its session too: once. Another machine does it again.
+                    Ended::Replaced if !std::mem::replace(&mut was_replaced, true) => {
+                        tracing::info!("the session was replaced by another one of this id");
                         lost.next_delay()
                     }
                     Ended::Replaced => {

@@ -38,6 +38,26 @@ async fn a_minion_is_alive_for_two_heartbeats() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_replaced_session_is_forgotten_after_two_heartbeats_unless_it_is_used() {
+    let sessions = Sessions::new(Clock, HEARTBEAT, 10);
+    let unused = add(&sessions, 1, "m1", SessionState::Accepted);
+    assert_eq!(sessions.heard(&unused), PresenceChange::Arrived);
+    let used = add(&sessions, 2, "m1", SessionState::Accepted);
+    assert_eq!(sessions.heard(&used), PresenceChange::Replaced);
+    let current = add(&sessions, 3, "m1", SessionState::Accepted);
+    assert_eq!(sessions.heard(&current), PresenceChange::Replaced);
+    for _ in 0..4 {
+        Clock.pause(HEARTBEAT).await;
+        assert_eq!(sessions.heard(&used), PresenceChange::None);
+        assert_eq!(sessions.heard(&current), PresenceChange::None);
+        sessions.sweep();
+    }
+    assert!(sessions.get(unused.id).is_none());
+    assert_eq!(used.state(), SessionState::Replaced, "it is told why");
+    assert!(sessions.get(used.id).is_some() && sessions.get(current.id).is_some());
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_proves_nothing_is_bounded_and_soon_forgotten() {
     let sessions = Sessions::new(Clock, HEARTBEAT, 10);
     for number in 0..UNPROVEN {
