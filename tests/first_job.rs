@@ -17,7 +17,24 @@ over_each_transport!(
     a_job_is_looked_up_later,
     ten_mebibytes_come_back_whole,
     a_hundred_jobs_at_once,
+    the_versions_of_the_fleet_are_shown,
 );
+
+fn the_versions_of_the_fleet_are_shown(transport: &'static str) {
+    let fleet = Fleet::with_minions(transport, &["m1", "m2"]);
+    let said = fleet.run("saline-run", &["manage.versions"]).expect(0);
+    let version = env!("CARGO_PKG_VERSION");
+    assert_eq!(
+        said.stdout,
+        format!(
+            "Master:\n    {version}\nUp to date:\n    ----------\n    m1:\n        {version}\n    m2:\n        {version}\n"
+        )
+    );
+    let json = fleet
+        .run("saline-run", &["manage.versions", "--out", "json"])
+        .expect(0);
+    assert!(json.stdout.contains("\"Up to date\""), "{}", json.stdout);
+}
 
 fn a_key_is_accepted_and_the_minion_answers(transport: &'static str) {
     let mut fleet = Fleet::new(transport, "");

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use saline_config::MasterConfig;
 use saline_protocol::message::{
-    Jid, Job, JobSummary, KeyReply, KeyRequest, MinionId, OperatorReply, OperatorRequest,
-    Published, RequestId, ReturnsPage,
+    FleetVersions, Jid, Job, JobSummary, KeyReply, KeyRequest, MinionId, OperatorReply,
+    OperatorRequest, Published, RequestId, ReturnsPage,
 };
 use saline_protocol::transport::{Context, Registry};
 
@@ -157,6 +157,20 @@ impl Client {
         match self.ask(&OperatorRequest::Running).await? {
             OperatorReply::Running(running) => Ok(running),
             _ => Err(ClientError::WrongAnswer("Running")),
+        }
+    }
+
+    /// Returns the versions of the master and of the minions that are present.
+    ///
+    /// # Errors
+    /// As for every request.
+    ///
+    /// # Cancel safety
+    /// The request changes nothing.
+    pub async fn versions(&self) -> Result<FleetVersions, ClientError> {
+        match self.ask(&OperatorRequest::Versions).await? {
+            OperatorReply::Versions(versions) => Ok(versions),
+            _ => Err(ClientError::WrongAnswer("Versions")),
         }
     }
 

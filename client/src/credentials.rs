@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use saline_config::MasterConfig;
 use saline_protocol::channel::{Credentials, Identity, MasterKeys, MasterTrust, NoiseKey};
-use saline_protocol::message::Role;
+use saline_protocol::message::{ProtocolVersions, Role};
 
 use crate::ClientError;
 
@@ -42,6 +42,7 @@ impl KeyFiles {
             id: "root".to_owned(),
             identity: Arc::new(identity),
             noise: self.noise.clone(),
+            versions: ProtocolVersions::OURS,
         };
         Ok((credentials, MasterTrust::Pinned(master)))
     }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use saline_protocol::channel::{ChannelError, KeyError};
-use saline_protocol::message::{Jid, Refusal};
+use saline_protocol::message::{Jid, ProtocolVersions, Refusal};
 use saline_protocol::transport;
 
 /// The reason why a request to the master failed.
@@ -67,6 +67,19 @@ pub enum ClientError {
         path: PathBuf,
         /// The master's decision.
         answer: String,
+    },
+    /// The master speaks no protocol version that this program speaks.
+    #[error(
+        "the master at {endpoint} is Saline {software} and speaks protocol {versions}, this program speaks {}: use the programs of one version, and restart saline-master after an upgrade",
+        ProtocolVersions::OURS
+    )]
+    NoCommonVersion {
+        /// The master's endpoint.
+        endpoint: String,
+        /// The versions that the master speaks.
+        versions: ProtocolVersions,
+        /// The version of the master's software.
+        software: String,
     },
     /// The master that answers is not the one whose key is in `pki_dir`.
     #[error(

@@ -180,6 +180,13 @@ impl MasterSession {
                 self.sessions.fetch_add(1, Ordering::Relaxed);
                 Ok(session)
             }
+            Admission::NoCommonVersion { versions, software } => {
+                Err(Attempt::Final(ClientError::NoCommonVersion {
+                    endpoint: self.endpoint(),
+                    versions,
+                    software,
+                }))
+            }
             answer => Err(Attempt::Refused(ClientError::NotAccepted {
                 endpoint: self.endpoint(),
                 path: self.keys.root_key.clone(),

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use saline_protocol::channel::PublicIdentity;
 use saline_protocol::channel::noise::Proven;
-use saline_protocol::message::{Admission, MinionId, PublicationAddress, Role, Welcome};
+use saline_protocol::message::{
+    Admission, MinionId, PeerVersion, ProtocolVersions, PublicationAddress, Role, SOFTWARE, Welcome,
+};
 use saline_protocol::transport::Clock;
 
 use crate::auth_event_limiter::AuthEventLimiter;
@@ -69,6 +71,12 @@ impl AdmissionControl {
         if !self.keys.is_accepted(&id, proven.identity).await {
             return None;
         }
+        if let Some(refused) = refuse_version(proven) {
+            return Some(Decision {
+                principal: Principal::Minion(id),
+                admission: refused,
+            });
+        }
         let admission = if self.is_full(&id) {
             Admission::Full
         } else {
@@ -86,7 +94,10 @@ impl AdmissionControl {
         match proven.role {
             Role::Minion => match MinionId::parse(&proven.id) {
                 Ok(id) => Decision {
-                    admission: self.minion(&id, proven.identity, true).await,
+                    admission: match refuse_version(proven) {
+                        Some(refused) => refused,
+                        None => self.minion(&id, proven.identity, true).await,
+                    },
                     principal: Principal::Minion(id),
                 },
                 Err(error) => {
@@ -96,7 +107,10 @@ impl AdmissionControl {
                 }
             },
             Role::Operator => Decision {
-                admission: self.operator(proven, local).await,
+                admission: match refuse_version(proven) {
+                    Some(refused) => refused,
+                    None => self.operator(proven, local).await,
+                },
                 principal: Principal::Operator(proven.id.clone()),
             },
             // The master has no verbs for this role.
@@ -106,6 +120,9 @@ impl AdmissionControl {
 
     /// Decides again about the peer of a session that polls because it was not accepted.
     pub async fn decide_again(&self, session: &Session) -> Admission<()> {
+        if session.version.protocol == PeerVersion::NONE {
+            return no_common_version();
+        }
         match &session.principal {
             Principal::Minion(id) => self.minion(id, session.identity, false).await,
             Principal::Operator(_) => Admission::Rejected,
@@ -122,7 +139,12 @@ impl AdmissionControl {
     }
 
     /// Returns what an accepted peer is told; minions also get the group key.
-    pub fn welcome(&self, principal: &Principal, publications: &PublicationAddress) -> Welcome {
+    pub fn welcome(
+        &self,
+        principal: &Principal,
+        publications: &PublicationAddress,
+        protocol: u16,
+    ) -> Welcome {
         let is_minion = matches!(principal, Principal::Minion(_));
         Welcome {
             clock: master_time(self.clock),
@@ -130,6 +152,11 @@ impl AdmissionControl {
             max_message: self.settings.max_message,
             publications: publications.clone(),
             group: is_minion.then(|| self.publisher.current()),
+            master: PeerVersion {
+                protocol,
+                software: SOFTWARE.to_owned(),
+            },
+            extensions: Vec::new(),
         }
     }
 
@@ -189,6 +216,28 @@ impl AdmissionControl {
             tracing::info!("minion {id}: {act} (key {key})");
             self.events.auth(id, act, verdict.result, identity).await;
         }
+    }
+}
+
+/// Refuses a peer with which no protocol version is common.
+fn refuse_version(proven: &Proven) -> Option<Admission<()>> {
+    let ours = ProtocolVersions::OURS;
+    if ours.common(proven.versions).is_some() {
+        return None;
+    }
+    // A stranger can cause this line as often as it likes, so only for debugging; the peer is told.
+    tracing::debug!(
+        "refused {}: it speaks protocol {}, this master {ours}",
+        short(&proven.identity),
+        proven.versions
+    );
+    Some(no_common_version())
+}
+
+fn no_common_version() -> Admission<()> {
+    Admission::NoCommonVersion {
+        versions: ProtocolVersions::OURS,
+        software: SOFTWARE.to_owned(),
     }
 }
 

@@ -17,9 +17,10 @@ use saline_protocol::channel::{
     PublicationOpener, establish,
 };
 use saline_protocol::message::{
-    Admission, Arguments, Class, GroupKeyMaterial, Header, Job, KeyAction, KeyRequest, KeyState,
-    Kind, MinionId, MinionReply, MinionRequest, OfferState, OperatorReply, OperatorRequest, Packed,
-    Published, Refusal, RefusedVerb, RequestId, Return, ReturnVerdict, Role, Value,
+    Admission, Arguments, Class, GroupKeyMaterial, Header, Jid, Job, KeyAction, KeyRequest,
+    KeyState, Kind, MinionId, MinionReply, MinionRequest, OfferState, OperatorReply,
+    OperatorRequest, Packed, PeerVersion, ProtocolVersions, Published, RETURNS_MOST, Refusal,
+    RefusedVerb, RequestId, Return, ReturnVerdict, Role, SOFTWARE, Value,
 };
 use saline_protocol::target::Target;
 use saline_protocol::transport::{
@@ -87,6 +88,7 @@ impl Deployment {
             id: "root".into(),
             identity: Arc::new(Identity::read(&self.config.root_key()).unwrap()),
             noise: NoiseKey::generate().unwrap(),
+            versions: ProtocolVersions::OURS,
         };
         let trust = MasterTrust::Pinned(self.master_keys());
         Peer::come(self.client(&endpoint).await, credentials, &trust).await
@@ -98,6 +100,7 @@ impl Deployment {
             id: id.into(),
             identity: Arc::new(Identity::generate().unwrap()),
             noise: NoiseKey::generate().unwrap(),
+            versions: ProtocolVersions::OURS,
         };
         let trust = MasterTrust::FirstUse { finger: None };
         Peer::come(self.network().await, credentials, &trust).await
@@ -342,6 +345,7 @@ async fn a_minion_gives_no_orders_and_an_operator_needs_the_root_key() {
         id: "root".into(),
         identity: Arc::new(Identity::generate().unwrap()),
         noise: NoiseKey::generate().unwrap(),
+        versions: ProtocolVersions::OURS,
     };
     let stranger = Peer::come(deployment.network().await, credentials.clone(), &trust).await;
     assert_eq!(stranger.established.answer, Admission::Rejected);
@@ -349,6 +353,99 @@ async fn a_minion_gives_no_orders_and_an_operator_needs_the_root_key() {
     credentials.identity = Arc::new(Identity::read(&deployment.config.root_key()).unwrap());
     let remote = Peer::come(deployment.network().await, credentials, &trust).await;
     assert_eq!(remote.established.answer, Admission::Rejected);
+}
+
+#[tokio::test]
+async fn the_highest_common_version_is_spoken_and_none_is_refused_with_what_to_do() {
+    let deployment = Deployment::start(true).await;
+    let come = async |id: &str, lowest, highest, trust: MasterTrust| {
+        let credentials = Credentials {
+            role: Role::Minion,
+            id: id.into(),
+            identity: Arc::new(Identity::generate().unwrap()),
+            noise: NoiseKey::generate().unwrap(),
+            versions: ProtocolVersions { lowest, highest },
+        };
+        Peer::come(deployment.network().await, credentials, &trust).await
+    };
+    let first_use = || MasterTrust::FirstUse { finger: None };
+    // A successor that still speaks what this master speaks.
+    let newer = come("newer", 1, 2, first_use()).await;
+    let Admission::Accepted(welcome) = &newer.established.answer else {
+        panic!("{:?}", newer.established.answer);
+    };
+    assert_eq!(welcome.master.protocol, 1);
+    assert_eq!(welcome.master.software, SOFTWARE);
+    let poll = newer.ask(MinionRequest::PendingJobs).await;
+    assert!(matches!(poll, MinionReply::Jobs(_)), "{poll:?}");
+    // One that does not, at its first contact and when it knows the master.
+    let known = || MasterTrust::Pinned(deployment.master_keys());
+    for trust in [first_use(), known()] {
+        let newest = come("newest", 2, 3, trust).await;
+        let refused = Admission::NoCommonVersion {
+            versions: ProtocolVersions::OURS,
+            software: SOFTWARE.to_owned(),
+        };
+        assert_eq!(newest.established.answer, refused);
+        // Asking again in the session that told it changes nothing.
+        let poll = newest.ask(MinionRequest::Poll).await;
+        assert_eq!(poll, MinionReply::Auth(refused));
+    }
+    // Its key was not noted: there is no minion of that name.
+    let operator = deployment.operator().await;
+    let deleted = operator.act(KeyAction::Delete, KeyState::Accepted, "newest");
+    assert_eq!(deleted.await, 0);
+    let versions = operator.order(OperatorRequest::Versions).await;
+    let OperatorReply::Versions(fleet) = versions else {
+        panic!("{versions:?}");
+    };
+    let ours = PeerVersion {
+        protocol: 1,
+        software: SOFTWARE.to_owned(),
+    };
+    assert_eq!(fleet.minions, [(MinionId::parse("newer").unwrap(), ours)]);
+}
+
+#[tokio::test]
+async fn more_returns_than_one_request_may_have_are_refused() {
+    let deployment = Deployment::start(true).await;
+    let minion = deployment.minion("m1").await;
+    let returned = Return {
+        jid: Jid::parse("20261121000000000001").unwrap(),
+        fun: "test.ping".into(),
+        fun_args: Arguments::default().pack(),
+        retcode: 0,
+        success: true,
+        payload: Packed::pack(&Value::Bool(true)),
+    };
+    let most = vec![returned.clone(); RETURNS_MOST];
+    let unknown = MinionReply::Verdicts(vec![ReturnVerdict::UnknownJob; RETURNS_MOST]);
+    assert_eq!(
+        minion.ask(MinionRequest::Returns(most.clone())).await,
+        unknown
+    );
+    let more = [most, vec![returned]].concat();
+    assert_eq!(
+        minion.ask(MinionRequest::Returns(more)).await,
+        MinionReply::Refused(RefusedVerb::Malformed)
+    );
+}
+
+#[tokio::test]
+async fn an_envelope_of_another_version_is_refused_as_that() {
+    let deployment = Deployment::start(true).await;
+    let client = deployment.network().await;
+    let mut message = Header::bare(Kind::First, Class::First)
+        .with_body(&[1; 40])
+        .to_vec();
+    message[0] = 9;
+    let reply = client
+        .request(message.into(), Clock.after(TEST_TIMEOUT))
+        .await;
+    let reply = reply.unwrap();
+    let (header, body) = Header::decode(&reply).unwrap();
+    assert_eq!(header.kind, Kind::Refused);
+    assert_eq!(Refusal::from_body(body), Refusal::Version);
 }
 
 #[tokio::test]
@@ -361,6 +458,7 @@ async fn a_captured_resume_takes_nobodys_place() {
         identity: &minion.credentials.identity,
         noise: &minion.credentials.noise,
         certificate: None,
+        versions: ProtocolVersions::OURS,
     };
     let (_, body) = Resumption::begin(keys, &deployment.master_keys().noise.unwrap()).unwrap();
     let captured = Header::bare(Kind::Resume, Class::Resume).with_body(&body);
@@ -462,6 +560,7 @@ async fn a_captured_resume_does_not_bring_a_deleted_key_back() {
         identity: &minion.credentials.identity,
         noise: &minion.credentials.noise,
         certificate: None,
+        versions: ProtocolVersions::OURS,
     };
     let (_, body) = Resumption::begin(keys, &deployment.master_keys().noise.unwrap()).unwrap();
     let captured = Header::bare(Kind::Resume, Class::Resume).with_body(&body);

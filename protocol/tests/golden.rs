@@ -7,11 +7,12 @@
 
 use saline_protocol::channel::publication::Body;
 use saline_protocol::message::{
-    Admission, Arguments, Event, GroupKeyMaterial, HeartbeatReply, Introduction, Jid, Job,
-    JobSummary, KeyAction, KeyEntry, KeyReply, KeyRequest, KeyState, MinionId, MinionReply,
-    MinionRequest, OfferState, OperatorReply, OperatorRequest, Packed, PendingRequest,
-    PublicationAddress, Published, RefusedVerb, RequestId, Return, ReturnVerdict, ReturnsPage,
-    SignedJob, StoredReturn, Value, Welcome, decode, encode,
+    Admission, Arguments, Event, Extension, FleetVersions, GroupKeyMaterial, HeartbeatReply,
+    Introduction, Jid, Job, JobSummary, KeyAction, KeyEntry, KeyReply, KeyRequest, KeyState,
+    MinionId, MinionReply, MinionRequest, OfferState, OperatorReply, OperatorRequest, Packed,
+    PeerVersion, PendingRequest, ProtocolVersions, PublicationAddress, Published, RefusedVerb,
+    RequestId, Return, ReturnVerdict, ReturnsPage, SignedJob, StoredReturn, Value, Welcome, decode,
+    encode,
 };
 use saline_protocol::target::{Target, TargetKind};
 use serde::Serialize;
@@ -83,10 +84,24 @@ fn line<T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug>(
 }
 
 fn authentication(lines: &mut String) {
+    let version = PeerVersion {
+        protocol: 1,
+        software: "0.1.0".into(),
+    };
+    let extensions = vec![Extension {
+        number: 0x1234,
+        bytes: vec![0xee; 3],
+    }];
     let introduction = Introduction {
         id: "m1".into(),
         identity: [1; 32],
         signature: vec![2; 2],
+        versions: ProtocolVersions {
+            lowest: 1,
+            highest: 2,
+        },
+        software: "0.1.0".into(),
+        extensions: extensions.clone(),
     };
     line(lines, "Introduction", &introduction);
     let welcome = |publications, group| {
@@ -96,6 +111,8 @@ fn authentication(lines: &mut String) {
             max_message: 1 << 26,
             publications,
             group,
+            master: version.clone(),
+            extensions: extensions.clone(),
         })
     };
     line(
@@ -117,6 +134,11 @@ fn authentication(lines: &mut String) {
     line(lines, "Rejected", &Admission::<Welcome>::Rejected);
     line(lines, "Denied", &Admission::<Welcome>::Denied);
     line(lines, "Full", &Admission::<Welcome>::Full);
+    let refused = Admission::<Welcome>::NoCommonVersion {
+        versions: ProtocolVersions::OURS,
+        software: "0.1.0".into(),
+    };
+    line(lines, "NoCommonVersion", &refused);
     line(lines, "PendingRequest.Poll", &PendingRequest::Poll);
 }
 
@@ -238,6 +260,7 @@ fn operator(lines: &mut String) {
         );
     }
     request(lines, "Running", OperatorRequest::Running);
+    request(lines, "Versions", OperatorRequest::Versions);
 
     let reply = |lines: &mut String, name: &str, reply: OperatorReply| {
         line(lines, &format!("OperatorReply.{name}"), &reply);
@@ -293,6 +316,16 @@ fn operator(lines: &mut String) {
         "Running",
         OperatorReply::Running(vec![(id(), vec![jid()])]),
     );
+    let version = PeerVersion {
+        protocol: 1,
+        software: "0.1.0".into(),
+    };
+    let versions = FleetVersions {
+        software: "0.1.0".into(),
+        versions: ProtocolVersions::OURS,
+        minions: vec![(id(), version)],
+    };
+    reply(lines, "Versions", OperatorReply::Versions(versions));
     reply(lines, "NoSuchJob", OperatorReply::NoSuchJob);
     reply(lines, "BadTarget", OperatorReply::BadTarget("why".into()));
     reply(lines, "Busy", OperatorReply::Busy { after_ms: 1 });

@@ -7,6 +7,7 @@ use rustix::process::{Resource, getrlimit};
 use saline_daemon::{Signal, Signals};
 use tokio::io::AsyncReadExt;
 use tokio::process::{Child, Command};
+use tokio::task::JoinSet;
 
 use super::arguments::SwarmArguments;
 use crate::Result;
@@ -22,10 +23,10 @@ pub(super) struct Share {
 }
 
 /// The descriptors of one minion: its lock, its spool, the one that stops functions, and its
-/// connections. A libzmq socket has several.
+/// connections. A libzmq socket has several, and while a minion connects anew it has those of both attempts.
 fn descriptors_of(transport: &str) -> usize {
     match transport {
-        "zeromq" => 16,
+        "zeromq" => 32,
         _ => 6,
     }
 }
@@ -63,14 +64,27 @@ pub(super) async fn run(arguments: &SwarmArguments, root: &Path, shares: &[Share
         .iter()
         .map(|share| Ok(start(arguments, root, *share)?))
         .collect();
-    let mut children = started?;
-    while signals.next().await != Signal::Terminate {}
-    for child in &mut children {
-        // The end of its standard input ends it.
-        drop(child.stdin.take());
+    let mut running = JoinSet::new();
+    let mut inputs = Vec::new();
+    for mut child in started? {
+        inputs.push(child.stdin.take());
+        running.spawn(async move { child.wait().await });
     }
-    for mut child in children {
-        child.wait().await?;
+    tokio::select! {
+        ended = running.join_next() => {
+            if let Some(ended) = ended {
+                return Err(format!("a part of the swarm ended with {}", ended??).into());
+            }
+        }
+        () = async { while signals.next().await != Signal::Terminate {} } => {}
+    }
+    // The end of their standard input ends them.
+    drop(inputs);
+    while let Some(ended) = running.join_next().await {
+        let status = ended??;
+        if !status.success() {
+            return Err(format!("a part of the swarm ended with {status}").into());
+        }
     }
     Ok(())
 }

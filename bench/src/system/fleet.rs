@@ -23,12 +23,13 @@ const LOOK: Duration = Duration::from_millis(5);
 
 /// A master and its swarm. Dropping it kills both.
 pub(super) struct Fleet {
-    root: tempfile::TempDir,
     transport: String,
     minions: usize,
     port: u16,
     master: Option<Child>,
     swarm: Option<Child>,
+    /// Removed last, when nobody writes there any more.
+    root: tempfile::TempDir,
 }
 
 /// What a run of the command line took.
@@ -219,5 +220,7 @@ fn is_running(pid: i32) -> bool {
     let state = stat
         .rsplit_once(") ")
         .and_then(|(_, rest)| rest.chars().next());
-    state.is_some_and(|state| state != 'Z' && state != 'X')
+    // The first thread may have ended long before the last one, which closes the files.
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
+    state.is_some_and(|state| state != 'Z' || threads > 1)
 }

@@ -4,6 +4,7 @@ pub(crate) mod events;
 pub(crate) mod jobs;
 pub(crate) mod key;
 mod keystore;
+mod manage;
 pub(crate) mod run;
 pub(crate) mod saline;
 

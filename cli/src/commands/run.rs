@@ -7,17 +7,18 @@ use saline_client::Client;
 use saline_protocol::message::Jid;
 use saline_protocol::transport::Registry;
 
-use super::{events, failed, jobs};
+use super::{events, failed, jobs, manage};
 use crate::arguments::RunArguments;
 use crate::screen::Screen;
 use crate::{exit, settings};
 
 /// The names of the functions.
-const FUNCTIONS: [&str; 5] = [
+const FUNCTIONS: [&str; 6] = [
     "jobs.list_job",
     "jobs.list_jobs",
     "jobs.lookup_jid",
     "jobs.print_job",
+    "manage.versions",
     "state.event",
 ];
 
@@ -27,6 +28,7 @@ enum Function {
     ListJob(Jid),
     PrintJob(Jid),
     ListJobs,
+    Versions,
     Event(events::Wanted),
 }
 
@@ -66,6 +68,7 @@ pub(crate) async fn run(
                 Function::LookupJid(jid) => jobs::lookup_jid(screen, &client, &jid).await,
                 Function::ListJob(jid) => jobs::list_job(&client, &jid).await,
                 Function::PrintJob(jid) => jobs::print_job(&client, &jid).await,
+                Function::Versions => manage::versions(&client).await,
                 _ => jobs::list_jobs(&client).await,
             };
             match found {
@@ -107,7 +110,10 @@ fn understand(function: &str, words: &[String]) -> Result<Function, String> {
         "jobs.list_job" => Function::ListJob(jid()?),
         "jobs.print_job" => Function::PrintJob(jid()?),
         "jobs.list_jobs" if words.is_empty() => Function::ListJobs,
-        "jobs.list_jobs" => return Err("jobs.list_jobs takes no arguments".to_owned()),
+        "manage.versions" if words.is_empty() => Function::Versions,
+        "jobs.list_jobs" | "manage.versions" => {
+            return Err(format!("{function} takes no arguments"));
+        }
         "state.event" => Function::Event(events::Wanted::read(words)?),
         _ => {
             return Err(format!(
@@ -143,7 +149,7 @@ mod tests {
             .map(error)
             .join("\n"),
             @r#"
-        'manage.status' is not available; known are: jobs.list_job, jobs.list_jobs, jobs.lookup_jid, jobs.print_job, state.event
+        'manage.status' is not available; known are: jobs.list_job, jobs.list_jobs, jobs.lookup_jid, jobs.print_job, manage.versions, state.event
         jobs.lookup_jid needs a jid: saline-run jobs.lookup_jid JID
         jobs.lookup_jid takes one jid
         jid "123": a jid has twenty digits

@@ -10,8 +10,8 @@ use saline_protocol::channel::noise::{HalfOpen, Responder};
 use saline_protocol::channel::record::ResponderRecords;
 use saline_protocol::channel::{Identity, MasterKeys, NoiseKey};
 use saline_protocol::message::{
-    Admission, Header, Kind, OperatorReply, OperatorRequest, PublicationAddress, Refusal,
-    SessionId, Welcome, decode, encode, refusal,
+    Admission, Header, Kind, OperatorReply, OperatorRequest, PeerVersion, PublicationAddress,
+    Refusal, SessionId, Welcome, decode, encode, refusal,
 };
 use saline_protocol::transport::{
     Context, Endpoint, Registry, Request, ServeAt, ServerControl, Transport,
@@ -215,5 +215,10 @@ fn welcome() -> Admission {
         max_message: 64 << 20,
         publications: PublicationAddress::SameConnection,
         group: None,
+        master: PeerVersion {
+            protocol: 1,
+            software: "0.1.0".into(),
+        },
+        extensions: Vec::new(),
     })
 }

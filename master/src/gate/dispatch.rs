@@ -33,7 +33,8 @@ impl Gate {
             (Principal::Minion(id), SessionState::Accepted) => {
                 let reply = match decode::<MinionRequest>(plain) {
                     Ok(MinionRequest::Poll) => {
-                        MinionReply::Auth(self.tell(principal, Admission::Accepted(())))
+                        let protocol = session.version.protocol;
+                        MinionReply::Auth(self.tell(principal, Admission::Accepted(()), protocol))
                     }
                     Ok(request) => self.handlers.minion.carry_out(session, id, request).await,
                     Err(error) => {
@@ -62,7 +63,7 @@ impl Gate {
     async fn poll(&self, session: &Arc<Session>) -> Admission {
         let decided = self.handlers.admission.decide_again(session).await;
         // The welcome is made before the key is looked up again: see `still_accepted`.
-        let told = self.tell(&session.principal, decided);
+        let told = self.tell(&session.principal, decided, session.version.protocol);
         if told.is_accepted() {
             let change = self.handlers.sessions.accept(session);
             if !self.still_accepted(session, &told).await {

@@ -6,10 +6,11 @@ mod half_open;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use saline_protocol::channel::ChannelError;
 use saline_protocol::channel::noise::{Proven, Responder, SplitKeys};
+use saline_protocol::channel::{ChannelError, PublicIdentity};
 use saline_protocol::message::{
-    Admission, Header, Kind, PublicationAddress, Refusal, SessionId, busy, encode, refusal,
+    Admission, EnvelopeError, Header, Kind, PeerVersion, ProtocolVersions, PublicationAddress,
+    Refusal, SessionId, busy, encode, refusal,
 };
 use saline_protocol::transport::{Clock, Context, Peer, Request, Requests};
 
@@ -101,7 +102,11 @@ impl Gate {
             Ok(split) => split,
             Err(error) => {
                 tracing::debug!("{peer}: {error}");
-                return refusal(None, Refusal::Malformed);
+                let why = match error {
+                    EnvelopeError::Version(_) => Refusal::Version,
+                    _ => Refusal::Malformed,
+                };
+                return refusal(None, why);
             }
         };
         if header.kind == Kind::Record {
@@ -163,9 +168,11 @@ impl Gate {
         let Some(decision) = recognised else {
             return Ok(refusal(Some(header), Refusal::Handshake));
         };
-        let told = self.tell(&decision.principal, decision.admission);
+        let version = version_of(&proven);
+        let told = self.tell(&decision.principal, decision.admission, version.protocol);
         let (reply, keys) = resuming.reply(&encode(&told))?;
-        let session = self.add(answer.session, decision.principal, &proven, &keys, &told);
+        let peer = (decision.principal, version);
+        let session = self.add(answer.session, peer, proven.identity, &keys, &told);
         if !self.still_accepted(&session, &told).await {
             return Ok(refusal(Some(header), Refusal::Handshake));
         }
@@ -179,8 +186,10 @@ impl Gate {
         keys: &SplitKeys,
     ) -> (Admission, Arc<Session>) {
         let decision = self.handlers.admission.decide(proven, self.local).await;
-        let told = self.tell(&decision.principal, decision.admission);
-        let session = self.add(id, decision.principal, proven, keys, &told);
+        let version = version_of(proven);
+        let told = self.tell(&decision.principal, decision.admission, version.protocol);
+        let peer = (decision.principal, version);
+        let session = self.add(id, peer, proven.identity, keys, &told);
         if self.still_accepted(&session, &told).await {
             (told, session)
         } else {
@@ -191,8 +200,8 @@ impl Gate {
     fn add(
         &self,
         id: SessionId,
-        principal: Principal,
-        proven: &Proven,
+        peer: (Principal, PeerVersion),
+        identity: PublicIdentity,
         keys: &SplitKeys,
         told: &Admission,
     ) -> Arc<Session> {
@@ -202,7 +211,7 @@ impl Gate {
             SessionState::Unaccepted
         };
         let sessions = &self.handlers.sessions;
-        sessions.add(id, principal, proven.identity, self.listener, keys, state)
+        sessions.add(id, peer, identity, self.listener, keys, state)
     }
 
     /// Whether an accepted session may stay. An operator may delete a minion's key between its first
@@ -218,9 +227,9 @@ impl Gate {
     }
 
     /// Makes the message about a decision: an accepted peer is also told what it needs.
-    fn tell(&self, principal: &Principal, decided: Admission<()>) -> Admission {
+    fn tell(&self, principal: &Principal, decided: Admission<()>, protocol: u16) -> Admission {
         let admission = &self.handlers.admission;
-        decided.map(|()| admission.welcome(principal, &self.publications))
+        decided.map(|()| admission.welcome(principal, &self.publications, protocol))
     }
 
     async fn record(&self, header: &Header, body: &[u8]) -> Bytes {
@@ -242,5 +251,15 @@ impl Gate {
         log_presence(&session, self.handlers.sessions.heard(&session));
         let answer = self.dispatch(&session, state, header.class, &plain).await;
         session.seal(header, &answer)
+    }
+}
+
+/// Returns what a peer's session speaks. With a peer that speaks nothing in common there is a session
+/// only to tell it so.
+fn version_of(proven: &Proven) -> PeerVersion {
+    let ours = ProtocolVersions::OURS;
+    PeerVersion {
+        protocol: ours.common(proven.versions).unwrap_or(PeerVersion::NONE),
+        software: proven.software.clone(),
     }
 }

@@ -7,6 +7,9 @@ use saline_protocol::message::{
 
 use super::{JobStore, StoreError, offers, rows};
 
+/// The bytes of a return in memory beside its payload and its arguments, about.
+const BESIDE: usize = 256;
+
 /// A page of the returns of a job, and the states of all its minions at the same moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReturnedPage {
@@ -37,7 +40,10 @@ impl JobStore {
     ) -> Result<Vec<ReturnVerdict>, StoreError> {
         let now = self.now();
         let minion = minion.clone();
-        let bytes = returns.iter().map(|r| r.payload.as_bytes().len()).sum();
+        let size = |r: &Return| {
+            r.payload.as_bytes().len() + r.fun_args.as_packed().as_bytes().len() + BESIDE
+        };
+        let bytes = returns.iter().map(size).sum();
         self.write(bytes, move |connection| {
             let stored = returns.iter().map(|r| store(connection, &minion, r, now));
             stored.collect()

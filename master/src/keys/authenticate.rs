@@ -24,7 +24,7 @@ pub struct Policy {
 }
 
 /// The store's decision about a key, and what `salt/auth` reports of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdict {
     /// The decision.
     pub admission: Admission<()>,

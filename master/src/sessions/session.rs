@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use saline_protocol::channel::record::ResponderRecords;
 use saline_protocol::channel::{ChannelError, PublicIdentity, PublicationRoot};
-use saline_protocol::message::{Header, Jid, MinionId, SessionId};
+use saline_protocol::message::{Header, Jid, MinionId, PeerVersion, SessionId};
 
 /// The peer of a session, proven by its keys. Authority comes from this alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,6 +65,8 @@ pub struct Session {
     pub id: SessionId,
     /// The peer.
     pub principal: Principal,
+    /// What the peer speaks and is.
+    pub version: PeerVersion,
     /// The identity that the peer has proven.
     pub identity: PublicIdentity,
     /// The number of the listener that the session was made over.

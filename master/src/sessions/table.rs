@@ -8,7 +8,7 @@ use std::time::Duration;
 use saline_protocol::channel::PublicIdentity;
 use saline_protocol::channel::noise::SplitKeys;
 use saline_protocol::channel::record::ResponderRecords;
-use saline_protocol::message::{MinionId, SessionId};
+use saline_protocol::message::{MinionId, PeerVersion, SessionId};
 use saline_protocol::transport::{Clock, Instant};
 
 use super::session::{Inner, OwnNumber, Principal, Session, SessionState, lock};
@@ -89,7 +89,7 @@ impl Sessions {
     pub fn add(
         &self,
         id: SessionId,
-        principal: Principal,
+        (principal, version): (Principal, PeerVersion),
         identity: PublicIdentity,
         listener: usize,
         keys: &SplitKeys,
@@ -99,6 +99,7 @@ impl Sessions {
         let session = Arc::new(Session {
             id,
             principal,
+            version,
             identity,
             listener,
             publications: Arc::clone(&records.publications),

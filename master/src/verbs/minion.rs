@@ -6,7 +6,7 @@ use saline_protocol::channel::Identity;
 use saline_protocol::channel::publication::sign_job;
 use saline_protocol::message::{
     Event, EventTag, HeartbeatReply, Jid, MinionId, MinionReply, MinionRequest, OfferState, Packed,
-    RefusedVerb, RequestId, Return, ReturnVerdict, Value,
+    RETURNS_MOST, RefusedVerb, RequestId, Return, ReturnVerdict, Value,
 };
 use saline_protocol::transport::Clock;
 
@@ -56,6 +56,9 @@ impl MinionVerbs {
                 self.heartbeat(session, id, running, epoch).await
             }
             MinionRequest::Started { jid } => self.started(id, &jid).await,
+            MinionRequest::Returns(returns) if returns.len() > RETURNS_MOST => {
+                Ok(MinionReply::Refused(RefusedVerb::Malformed))
+            }
             MinionRequest::Returns(returns) => self.store_returns(id, returns).await,
             MinionRequest::Declined { jid } => self.declined(id, &jid).await,
             // A job that was not offered is not run: its offers are final at publication.

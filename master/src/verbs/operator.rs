@@ -38,6 +38,7 @@ impl OperatorVerbs {
             OperatorRequest::JobLookup { jid } => self.queries.lookup(&jid).await,
             OperatorRequest::Keys(request) => self.keys.carry_out(name, request).await,
             OperatorRequest::Running => Ok(self.queries.running()),
+            OperatorRequest::Versions => Ok(self.queries.versions()),
         };
         done.unwrap_or_else(|error| {
             tracing::error!("operator {name}: the job store failed: {error}");

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use saline_protocol::channel::record::OVERHEAD;
-use saline_protocol::message::{Jid, JobSummary, MinionId, OfferState, OperatorReply, ReturnsPage};
+use saline_protocol::message::{
+    FleetVersions, Jid, JobSummary, MinionId, OfferState, OperatorReply, ProtocolVersions,
+    ReturnsPage, SOFTWARE,
+};
 use saline_protocol::transport::Clock;
 
 use crate::jobs::{JobStore, StoreError};
@@ -63,6 +66,23 @@ impl JobQueries {
             return Ok(OperatorReply::NoSuchJob);
         };
         Ok(OperatorReply::Job(JobSummary { job, minions }))
+    }
+
+    /// Lists the versions of the master and of the connected minions.
+    pub(super) fn versions(&self) -> OperatorReply {
+        let sessions = self.sessions.all_alive();
+        let mut minions: Vec<_> = sessions
+            .iter()
+            .filter_map(|session| {
+                Some((session.principal.minion()?.clone(), session.version.clone()))
+            })
+            .collect();
+        minions.sort_by(|a, b| a.0.cmp(&b.0));
+        OperatorReply::Versions(FleetVersions {
+            software: SOFTWARE.to_owned(),
+            versions: ProtocolVersions::OURS,
+            minions,
+        })
     }
 
     /// Lists the jobs that each connected minion runs, by its last heartbeat.

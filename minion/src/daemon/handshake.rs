@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use saline_config::MinionConfig;
 use saline_protocol::channel::{ChannelError, Credentials, Established, Session, establish};
-use saline_protocol::message::{Admission, Class, MinionReply, PendingRequest, Welcome};
+use saline_protocol::message::{Admission, Class, MinionReply, PendingRequest, SOFTWARE, Welcome};
 use saline_protocol::transport::{Backoff, Clock, ErrorKind, jitter};
 
 use super::connect::Connected;
@@ -224,7 +224,19 @@ impl Authenticator {
     }
 
     fn log_refusal(&self, refusal: &Admission) {
+        let version_remedy;
         let (reason, remedy) = match refusal {
+            Admission::NoCommonVersion { versions, software } => {
+                version_remedy = format!(
+                    "the master is Saline {software} and speaks protocol {versions}, this minion is \
+                     Saline {SOFTWARE} and speaks {}: upgrade the older one, masters first",
+                    self.credentials.versions
+                );
+                (
+                    "they speak no common protocol version",
+                    version_remedy.as_str(),
+                )
+            }
             Admission::Rejected => (
                 "its key is rejected",
                 "on the master, `saline-key -d` with its id and then `saline-key -a` takes it back",

@@ -22,7 +22,7 @@ use std::time::Duration;
 use saline_config::MinionConfig;
 use saline_daemon::InstanceLock;
 use saline_protocol::channel::{Credentials, Identity, NoiseKey};
-use saline_protocol::message::{MinionId, Role};
+use saline_protocol::message::{MinionId, ProtocolVersions, Role};
 use saline_protocol::transport::{Backoff, Context, Counters, Limits, Registry};
 use tokio_util::sync::CancellationToken;
 
@@ -51,6 +51,9 @@ use session_loop::SessionLoop;
 /// The first and the longest delay of a minion whose place another one with its id has taken.
 const REPLACED_FIRST: Duration = Duration::from_secs(5);
 const REPLACED_MAX: Duration = Duration::from_secs(60);
+
+/// How long it is remembered that a session was replaced: a second time within it is another machine.
+const REPLACED_KNOWN: Duration = Duration::from_secs(15 * 60);
 
 /// How long the goodbye to the master, and the end of the connection, may each take.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(1);
@@ -97,6 +100,7 @@ impl Minion {
             id: id.to_string(),
             identity: Arc::new(Identity::load_or_create(&config.paths.pki_dir)?),
             noise: NoiseKey::load_or_create(&config.paths.pki_dir)?,
+            versions: ProtocolVersions::OURS,
         };
         let spool = Spool::open(config.spool(), config.spool_sync_always).map_err(|source| {
             StartError::Spool {
@@ -215,18 +219,17 @@ impl Minion {
     async fn serve_sessions(&self) {
         let clock = self.context.clock;
         let mut replaced = Backoff::new(REPLACED_FIRST, REPLACED_MAX);
-        // Whether a session was replaced since one that lasted.
-        let mut was_replaced = false;
+        let mut last_replaced = None;
         loop {
             let connected = self.connector.connect().await;
             let mut lost = self.reconnect.clone();
             while let Some(session) = self.authenticator.authenticate(&connected).await {
                 let began = clock.now();
                 let ended = self.session_loop.run(session).await;
-                if clock.now() - began > REPLACED_MAX {
+                let (now, lasted) = (clock.now(), clock.now() - began > REPLACED_MAX);
+                if lasted && ended != Ended::Replaced {
                     lost.reset();
                     replaced.reset();
-                    was_replaced = false;
                 }
                 let delay = match ended {
                     Ended::Lost => lost.next_delay(),
@@ -236,7 +239,11 @@ impl Minion {
                     }
                     // A handshake that this minion had given up, and the master carried out late,
                     // takes the place of its session too: once. Another machine does it again.
-                    Ended::Replaced if !std::mem::replace(&mut was_replaced, true) => {
+                    Ended::Replaced
+                        if last_replaced
+                            .replace(now)
+                            .is_none_or(|before| now - before > REPLACED_KNOWN) =>
+                    {
                         tracing::info!("the session was replaced by another one of this id");
                         lost.next_delay()
                     }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use saline_protocol::message::{
-    Arguments, Class, Jid, MinionReply, MinionRequest, Packed, RefusedVerb, Return, ReturnVerdict,
-    Value,
+    Arguments, Class, Jid, MinionReply, MinionRequest, Packed, RETURNS_MOST, RefusedVerb, Return,
+    ReturnVerdict, Value,
 };
 use saline_protocol::transport::{Context, ErrorKind, jitter};
 use tokio::sync::{Notify, Semaphore};
@@ -20,8 +20,7 @@ use crate::spool::Spool;
 /// The largest number of requests with returns that wait for their verdicts at once.
 const PARALLEL: usize = 8;
 
-/// The largest number of returns in one request, and of the bytes of those beside the first.
-const BATCH: usize = 64;
+/// The bytes of the returns in one request, unless the first has more.
 const BATCH_BYTES: usize = 256 * 1024;
 
 /// An upper bound of the bytes of a return beside its payload, its arguments and its function.
@@ -129,21 +128,29 @@ impl ReturnSender {
     async fn send_returns(&self, session: &MasterSession, returns: Vec<Return>) {
         let (returns, wait) = match self.ask(session, returns).await {
             Answer::Done => return,
-            Answer::Unreadable(returns) if returns.len() > 1 => {
-                // One of them is at fault, which shows when each is sent alone.
-                for returned in returns {
-                    match self.ask(session, vec![returned]).await {
-                        Answer::Done => {}
-                        Answer::Unreadable(returns) => self.replace_unreadable(returns).await,
-                        Answer::Later(returns, wait) => self.put_back_after(returns, wait).await,
-                    }
-                }
-                return;
+            Answer::Unreadable(returns, _) if returns.len() > 1 => {
+                return self.send_singly(session, returns).await;
             }
-            Answer::Unreadable(returns) => return self.replace_unreadable(returns).await,
+            Answer::Unreadable(returns, why) => return self.replace_all(returns, &why).await,
             Answer::Later(returns, wait) => (returns, wait),
         };
         self.put_back_after(returns, wait).await;
+    }
+
+    /// Sends each of these returns alone, because one of them cannot be read.
+    async fn send_singly(&self, session: &MasterSession, returns: Vec<Return>) {
+        let mut returns = returns.into_iter();
+        while let Some(returned) = returns.next() {
+            match self.ask(session, vec![returned]).await {
+                Answer::Done => {}
+                Answer::Unreadable(returns, why) => self.replace_all(returns, &why).await,
+                Answer::Later(mut later, wait) => {
+                    // The others do not wait for a master that has no time now.
+                    later.extend(returns);
+                    return self.put_back_after(later, wait).await;
+                }
+            }
+        }
     }
 
     async fn put_back_after(&self, returns: Vec<Return>, wait: Duration) {
@@ -174,7 +181,7 @@ impl ReturnSender {
             }
             bytes += size + BESIDE;
             returns.push(returned);
-            if returns.len() < BATCH && bytes < room {
+            if returns.len() < RETURNS_MOST && bytes < room {
                 next = self.spool.take_unsent();
             }
         }
@@ -205,11 +212,16 @@ impl ReturnSender {
                 self.forget(jids).await;
                 Answer::Done
             }
+            Ok(MinionReply::Verdicts(verdicts)) => {
+                let (given, asked) = (verdicts.len(), returns.len());
+                tracing::warn!("the master gave {given} verdicts on {asked} returns");
+                Answer::Later(returns, RETRY_DELAY + jitter(RETRY_DELAY))
+            }
             Ok(_) | Err(AskError::Refused(RefusedVerb::Malformed | RefusedVerb::BadEvent)) => {
-                Answer::Unreadable(returns)
+                Answer::Unreadable(returns, "the master could not read the return".to_owned())
             }
             Err(AskError::Transport(error)) if error.kind() == ErrorKind::TooLarge => {
-                Answer::Unreadable(returns)
+                Answer::Unreadable(returns, error.to_string())
             }
             Err(AskError::Ended) => Answer::Later(returns, Duration::ZERO),
             Err(AskError::Busy(after)) => Answer::Later(returns, after + jitter(after)),
@@ -226,10 +238,9 @@ impl ReturnSender {
         }
     }
 
-    async fn replace_unreadable(&self, returns: Vec<Return>) {
+    async fn replace_all(&self, returns: Vec<Return>, why: &str) {
         for returned in returns {
-            self.replace(returned, "the master could not read the return")
-                .await;
+            self.replace(returned, why).await;
         }
     }
 
@@ -286,8 +297,8 @@ impl ReturnSender {
 enum Answer {
     /// The master gave its verdicts, and the returns are forgotten.
     Done,
-    /// The master cannot read one of them.
-    Unreadable(Vec<Return>),
+    /// One of them cannot be sent to this master, for this reason.
+    Unreadable(Vec<Return>, String),
     /// They are to be sent again after this time.
     Later(Vec<Return>, Duration),
 }

@@ -8,7 +8,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 /// A pool that runs a limited number of functions at once; further ones wait.
 ///
 /// The threads are the runtime's blocking ones. The runtime's own thread, which serves heartbeats
-/// and the transport, never runs a function.
+/// and the transport, never runs a function, unless everything runs [in place](Self::in_place).
 #[derive(Debug, Clone)]
 pub struct Pool {
     /// None when functions are run in place.
@@ -30,7 +30,8 @@ impl Pool {
         }
     }
 
-    /// Creates a pool without threads: everything is run in place. Functions must return at once.
+    /// Creates a pool without threads: everything is run in place, and a panic of it is the caller's.
+    /// Functions must return at once.
     pub fn in_place() -> Self {
         Self {
             context: None,

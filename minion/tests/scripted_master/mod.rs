@@ -16,8 +16,8 @@ use saline_protocol::channel::record::ResponderRecords;
 use saline_protocol::channel::{Identity, NoiseKey};
 use saline_protocol::message::{
     Admission, Arguments, GroupKeyMaterial, Header, HeartbeatReply, Jid, Job, Kind, MinionId,
-    MinionReply, MinionRequest, PublicationAddress, Refusal, Return, ReturnVerdict, SessionId,
-    SignedJob, Value, Welcome, decode, encode, refusal,
+    MinionReply, MinionRequest, PeerVersion, PublicationAddress, Refusal, Return, ReturnVerdict,
+    SessionId, SignedJob, Value, Welcome, decode, encode, refusal,
 };
 use saline_protocol::target::Target;
 use saline_protocol::transport::{
@@ -115,6 +115,11 @@ impl ScriptedMaster {
             max_message: 64 * 1024 * 1024,
             publications: PublicationAddress::SameConnection,
             group: Some(material(state.last_all)),
+            master: PeerVersion {
+                protocol: 1,
+                software: "0.1.0".into(),
+            },
+            extensions: Vec::new(),
         });
         match header.kind {
             Kind::First => {

@@ -46,7 +46,7 @@ pub enum ChannelError {
     #[error(transparent)]
     Transport(#[from] transport::Error),
     /// The peer refused the message before it opened it. The refusal is not authenticated: a hint.
-    #[error("the master refused the message: {0:?}")]
+    #[error("the master refused a message: {0}")]
     Refused(Refusal),
     /// The master is busy, and asks for a delay.
     #[error("the master is busy; try again in {} ms", after.as_millis())]

@@ -14,8 +14,8 @@ use super::{
     ChannelError, Identity, MasterKeys, MasterTrust, NoiseKey, PublicIdentity, PublicationOpener,
 };
 use crate::message::{
-    Admission, Class, GroupKeyMaterial, Header, Kind, MinionId, Refusal, Role, SessionId, decode,
-    encode,
+    Admission, Class, GroupKeyMaterial, Header, Kind, MinionId, PeerVersion, ProtocolVersions,
+    Refusal, Role, SessionId, decode, encode, is_presentable,
 };
 use crate::transport::{Client, Instant};
 
@@ -30,6 +30,8 @@ pub struct Credentials {
     pub identity: Arc<Identity>,
     /// The peer's Noise key.
     pub noise: NoiseKey,
+    /// The protocol versions that the peer speaks: [`ProtocolVersions::OURS`], but in tests.
+    pub versions: ProtocolVersions,
 }
 
 impl Credentials {
@@ -40,6 +42,7 @@ impl Credentials {
             identity: &self.identity,
             noise: &self.noise,
             certificate,
+            versions: self.versions,
         }
     }
 }
@@ -109,7 +112,7 @@ async fn first_contact(
     };
     let plain = session.open(&expected, &reply)?;
     Ok(Established {
-        answer: decode(&plain)?,
+        answer: answer(credentials, &plain)?,
         session,
         master: MasterKeys {
             identity,
@@ -132,10 +135,26 @@ async fn resume(
     let (header, body) = expect(&reply, Kind::ResumeReply)?;
     let (payload, keys) = resumption.finish(body)?;
     Ok(Established {
-        answer: decode(&payload)?,
+        answer: answer(credentials, &payload)?,
         session: Session::new(header.session, &keys, known.identity),
         master: *known,
     })
+}
+
+/// Reads the master's decision. A version that the peer does not speak, or one that cannot be shown to
+/// operators, is none.
+fn answer(credentials: &Credentials, bytes: &[u8]) -> Result<Admission, ChannelError> {
+    let answer: Admission = decode(bytes)?;
+    let ours = credentials.versions;
+    let fits = match &answer {
+        Admission::Accepted(welcome) => {
+            let PeerVersion { protocol, software } = &welcome.master;
+            (ours.lowest..=ours.highest).contains(protocol) && is_presentable(software)
+        }
+        Admission::NoCommonVersion { software, .. } => is_presentable(software),
+        _ => true,
+    };
+    fits.then_some(answer).ok_or(ChannelError::Mismatch)
 }
 
 fn believe(trust: &MasterTrust, found: &PublicIdentity) -> Result<(), ChannelError> {

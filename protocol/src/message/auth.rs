@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::MasterTime;
+use super::{Extension, MasterTime, PeerVersion, ProtocolVersions};
 
 /// The role of a peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -40,11 +40,17 @@ pub struct Introduction {
     pub identity: [u8; 32],
     /// Ed25519 over the Noise static key, the role and the id.
     pub signature: Vec<u8>,
+    /// The protocol versions that the side speaks.
+    pub versions: ProtocolVersions,
+    /// The version of its software.
+    pub software: String,
+    /// What else it says; a peer skips what it does not know.
+    pub extensions: Vec<Extension>,
 }
 
 /// The master's decision about a peer that has proven which keys it holds. `W` is what comes with
 /// acceptance: nothing while the master decides, and a [`Welcome`] in the message to the peer.
-#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Admission<W = Welcome> {
     /// The key is accepted.
     Accepted(W),
@@ -56,6 +62,13 @@ pub enum Admission<W = Welcome> {
     Denied,
     /// The master takes no more minions, or no more pending keys, at the moment.
     Full,
+    /// No protocol version is spoken by both sides.
+    NoCommonVersion {
+        /// The versions that the master speaks.
+        versions: ProtocolVersions,
+        /// The version of the master's software.
+        software: String,
+    },
 }
 
 impl<W> Admission<W> {
@@ -72,6 +85,9 @@ impl<W> Admission<W> {
             Self::Rejected => Admission::Rejected,
             Self::Denied => Admission::Denied,
             Self::Full => Admission::Full,
+            Self::NoCommonVersion { versions, software } => {
+                Admission::NoCommonVersion { versions, software }
+            }
         }
     }
 }
@@ -84,6 +100,7 @@ impl<W> fmt::Debug for Admission<W> {
             Self::Rejected => "Rejected",
             Self::Denied => "Denied",
             Self::Full => "Full",
+            Self::NoCommonVersion { .. } => "NoCommonVersion",
         })
     }
 }
@@ -101,6 +118,10 @@ pub struct Welcome {
     pub publications: PublicationAddress,
     /// The group key under which `job/all` is sealed; only minions get it.
     pub group: Option<GroupKeyMaterial>,
+    /// The protocol version of the session, and the version of the master's software.
+    pub master: PeerVersion,
+    /// What else the master says; a peer skips what it does not know.
+    pub extensions: Vec<Extension>,
 }
 
 /// The address at which a peer subscribes to publications.

@@ -1,5 +1,7 @@
 //! The clear header of every message: version, kind, session, class, counter.
 
+use std::fmt;
+
 use bytes::{BufMut, Bytes, BytesMut};
 
 use super::SessionId;
@@ -117,6 +119,18 @@ impl TryFrom<u8> for Class {
             4 => Self::Event,
             5 => Self::Bulk,
             other => return Err(EnvelopeError::Class(other)),
+        })
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::UnknownSession => "it does not know the session",
+            Self::Malformed => "it cannot read it",
+            Self::Version => "it is of another version of the protocol, so upgrade the older side",
+            Self::Handshake => "its keys do not fit",
+            Self::Replayed => "it has come before",
         })
     }
 }

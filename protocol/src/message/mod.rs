@@ -13,6 +13,7 @@ mod id;
 mod job;
 mod value;
 mod verbs;
+mod version;
 
 pub use auth::{Admission, GroupKeyMaterial, Introduction, PublicationAddress, Role, Welcome};
 pub use envelope::{
@@ -27,9 +28,12 @@ pub use job::{
 };
 pub use value::{MAX_DEPTH, MAX_VALUES, Packed, UnpackError, Value};
 pub use verbs::{
-    HeartbeatReply, KeyAction, KeyEntry, KeyReply, KeyRequest, KeyState, MinionReply,
-    MinionRequest, OperatorReply, OperatorRequest, PendingRequest, Published, RefusedVerb,
-    ReturnsPage,
+    FleetVersions, HeartbeatReply, KeyAction, KeyEntry, KeyReply, KeyRequest, KeyState,
+    MinionReply, MinionRequest, OperatorReply, OperatorRequest, PendingRequest, Published,
+    RETURNS_MOST, RefusedVerb, ReturnsPage,
+};
+pub use version::{
+    Extension, PeerVersion, ProtocolVersions, SOFTWARE, SOFTWARE_MOST, is_presentable,
 };
 
 use serde::Serialize;

@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Admission, GroupKeyMaterial, Jid, Job, JobSummary, MasterTime, MinionId, OfferState, Packed,
-    PackedArguments, RequestId, Return, ReturnVerdict, SignedJob, StoredReturn,
+    PackedArguments, PeerVersion, ProtocolVersions, RequestId, Return, ReturnVerdict, SignedJob,
+    StoredReturn,
 };
 use crate::target::Target;
 
@@ -17,6 +18,9 @@ pub enum PendingRequest {
     /// meanwhile.
     Poll,
 }
+
+/// The largest number of returns in one request.
+pub const RETURNS_MOST: usize = 64;
 
 /// A request of a minion.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,7 +39,7 @@ pub enum MinionRequest {
         /// The job.
         jid: Jid,
     },
-    /// Delivers the returns of some jobs, all or none.
+    /// Delivers the returns of at most [`RETURNS_MOST`] jobs, all or none.
     Returns(Vec<Return>),
     /// Reports that the minion does not match the target of a job.
     Declined {
@@ -157,6 +161,8 @@ pub enum OperatorRequest {
     Keys(KeyRequest),
     /// Asks for the jobs that each minion runs, by its last heartbeat.
     Running,
+    /// Asks for the versions of the master and of the minions that are present.
+    Versions,
 }
 
 /// The reply to an operator's request.
@@ -187,6 +193,8 @@ pub enum OperatorReply {
     Refused(RefusedVerb),
     /// The master's store or disk failed, for this reason.
     Failed(String),
+    /// The reply to `Versions`.
+    Versions(FleetVersions),
 }
 
 /// A published job. If no minion matched there is no jid, and nothing was published.
@@ -293,4 +301,15 @@ pub struct KeyReply {
     pub keys: Vec<KeyEntry>,
     /// The master's own identity, 32 bytes.
     pub master: [u8; 32],
+}
+
+/// The versions of a master and of the minions that are present.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FleetVersions {
+    /// The version of the master's software.
+    pub software: String,
+    /// The protocol versions that the master speaks.
+    pub versions: ProtocolVersions,
+    /// Each minion, in the order of the ids.
+    pub minions: Vec<(MinionId, PeerVersion)>,
 }

@@ -42,6 +42,16 @@ pub trait Dialer: Send + Sync + 'static {
     /// # Cancel safety
     /// Nothing stays connected when the future is dropped.
     fn dial(&self, candidate: &Candidate) -> impl Future<Output = io::Result<Self::Pipe>> + Send;
+
+    /// Waits until the tasks of earlier attempts have ended, those whose future was dropped among them.
+    /// The engine calls it when the client's last connection is gone, so that a shutdown leaves no task.
+    /// The default does nothing: most dialers have no tasks.
+    ///
+    /// # Cancel safety
+    /// What has not ended is waited for by the next call.
+    fn close(&self) -> impl Future<Output = ()> + Send {
+        async {}
+    }
 }
 
 /// The serving side of a backend: one bound address. Dropping it frees the address.

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use saline_engine::net::{Candidate, candidates};
@@ -21,6 +21,8 @@ pub(crate) struct QuicDialer {
     config: quinn::ClientConfig,
     udp_buffer: usize,
     context: Context,
+    /// quinn's tasks of attempts that were given up, and of the connection that stands.
+    attempts: Mutex<Vec<Arc<Lifetime>>>,
 }
 
 impl QuicDialer {
@@ -36,13 +38,20 @@ impl QuicDialer {
             config,
             udp_buffer: options::udp_buffer(&endpoint.options),
             context: context.clone(),
+            attempts: Mutex::default(),
         })
+    }
+
+    fn attempts(&self) -> MutexGuard<'_, Vec<Arc<Lifetime>>> {
+        // Each change is one step, so a panic elsewhere does not spoil it.
+        self.attempts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn endpoint(&self, peer: SocketAddr) -> io::Result<(ClientEndpoint, Icmp)> {
         let socket = socket::open(socket::anywhere(peer), self.udp_buffer, false)?;
         let icmp = Icmp::ask(&socket, peer)?;
         let tasks = Lifetime::new(self.context.clone(), Duration::ZERO);
+        self.attempts().push(Arc::clone(&tasks));
         let sent = Arc::new(Notify::new());
         let runtime = LifetimeRuntime::new(&tasks, Arc::clone(&sent));
         let endpoint = quinn::Endpoint::new(Default::default(), None, socket, runtime)?;
@@ -77,6 +86,8 @@ impl Dialer for QuicDialer {
             let why = format!("{candidate:?} is no place for QUIC");
             return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
         };
+        // The endpoint of the connection before this one is gone by now, and its tasks with it.
+        self.close().await;
         let peer = *address;
         let name = saline_tls::server_name(host, self.context.tls.as_ref());
         let name = name.map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
@@ -102,9 +113,23 @@ impl Dialer for QuicDialer {
             }
             Err(error) => {
                 // Nothing of the attempt is left.
-                let _ = client.tasks.shutdown(Duration::ZERO).await;
+                drop(client);
+                self.close().await;
                 Err(error)
             }
+        }
+    }
+
+    async fn close(&self) {
+        loop {
+            let Some(attempt) = self.attempts().last().cloned() else {
+                return;
+            };
+            attempt.cut.cancel();
+            // An error says that something was cut, which it was.
+            let _ = attempt.shutdown(Duration::ZERO).await;
+            self.attempts()
+                .retain(|other| !Arc::ptr_eq(other, &attempt));
         }
     }
 }

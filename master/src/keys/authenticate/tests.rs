@@ -202,7 +202,7 @@ fn the_table_of_states() {
         for (state, number) in row.before {
             place.seed(*state, "web1", *number);
         }
-        let (answer, act, result, changed) = row.verdict;
+        let (answer, act, result, changed) = row.verdict.clone();
         assert_eq!(
             store.authenticate(&id("web1"), key(SAME), row.policy),
             Verdict::new(answer, act, result, changed),
@@ -231,7 +231,7 @@ fn anything_else_is_an_error_and_lets_nobody_in() {
             let store = place.open();
             std::fs::write(place.file(state, "web1"), "no key").unwrap();
             let verdict = store.authenticate(&id("web1"), key(SAME), policy);
-            assert_eq!(verdict, Verdict::new(answer, "error", false, false));
+            assert_eq!(verdict, Verdict::new(answer.clone(), "error", false, false));
             assert!(store.list().unwrap().is_empty());
         }
     }

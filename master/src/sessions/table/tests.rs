@@ -11,7 +11,11 @@ fn add(sessions: &Sessions, number: u16, id: &str, state: SessionState) -> Arc<S
     };
     let principal = Principal::Minion(MinionId::parse(id).unwrap());
     let identity = PublicIdentity([0; 32]);
-    sessions.add(session, principal, identity, 0, &keys, state)
+    let version = PeerVersion {
+        protocol: 1,
+        software: String::new(),
+    };
+    sessions.add(session, (principal, version), identity, 0, &keys, state)
 }
 
 fn id(text: &str) -> MinionId {

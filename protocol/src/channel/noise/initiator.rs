@@ -7,7 +7,7 @@ use super::{
     split, write,
 };
 use crate::channel::{ChannelError, Identity, NoiseKey, PublicIdentity};
-use crate::message::Role;
+use crate::message::{ProtocolVersions, Role};
 
 /// The keys and the name of the connecting side.
 #[derive(Debug, Clone, Copy)]
@@ -22,6 +22,15 @@ pub struct InitiatorKeys<'a> {
     pub noise: &'a NoiseKey,
     /// The hash of the certificate that the transport showed.
     pub certificate: Option<[u8; 32]>,
+    /// The protocol versions that the peer speaks.
+    pub versions: ProtocolVersions,
+}
+
+impl InitiatorKeys<'_> {
+    pub(super) fn introduce(&self) -> Vec<u8> {
+        let role = self.role as u8;
+        introduce(self.identity, role, self.id, self.noise, self.versions)
+    }
 }
 
 /// A first contact that waits for the reply.
@@ -55,8 +64,7 @@ impl<'a> FirstContact<'a> {
     ) -> Result<(PublicIdentity, [u8; 32], Vec<u8>, SplitKeys), ChannelError> {
         let payload = read(&mut self.state, reply)?;
         let (introduction, noise) = check_introduction(&self.state, MASTER, &payload)?;
-        let InitiatorKeys { role, id, .. } = self.keys;
-        let mine = introduce(self.keys.identity, role as u8, id, self.keys.noise);
+        let mine = self.keys.introduce();
         let body = write(&mut self.state, &mine)?;
         Ok((
             PublicIdentity(introduction.identity),
@@ -83,7 +91,7 @@ impl Resumption {
         let mut state = builder(IK, keys.noise, &prologue)?
             .remote_public_key(master_noise)?
             .build_initiator()?;
-        let mine = introduce(keys.identity, keys.role as u8, keys.id, keys.noise);
+        let mine = keys.introduce();
         let mut rest = vec![keys.role as u8];
         rest.extend(write(&mut state, &mine)?);
         let mut body = resume_mac(master_noise, &rest).as_ref().to_vec();

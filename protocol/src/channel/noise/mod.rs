@@ -12,7 +12,9 @@ use aws_lc_rs::hmac;
 use snow::{Builder, HandshakeState};
 
 use super::{ChannelError, Identity, NoiseKey, PublicIdentity};
-use crate::message::{Introduction, Role, decode, encode};
+use crate::message::{
+    Introduction, ProtocolVersions, Role, SOFTWARE, decode, encode, is_presentable,
+};
 
 pub use initiator::{FirstContact, InitiatorKeys, Resumption};
 pub use responder::{HalfOpen, Responder, Resuming};
@@ -42,6 +44,10 @@ pub struct Proven {
     pub identity: PublicIdentity,
     /// The Noise key.
     pub noise: [u8; 32],
+    /// The protocol versions that the peer speaks.
+    pub versions: ProtocolVersions,
+    /// The version of its software, as it tells it.
+    pub software: String,
 }
 
 pub(super) fn public_key(private: &[u8; 32]) -> Option<[u8; 32]> {
@@ -78,11 +84,20 @@ fn vouched(role: u8, id: &str, noise: &[u8; 32]) -> Vec<u8> {
 /// The role byte in a master's own introduction.
 const MASTER: u8 = 0;
 
-fn introduce(identity: &Identity, role: u8, id: &str, noise: &NoiseKey) -> Vec<u8> {
+fn introduce(
+    identity: &Identity,
+    role: u8,
+    id: &str,
+    noise: &NoiseKey,
+    versions: ProtocolVersions,
+) -> Vec<u8> {
     encode(&Introduction {
         id: id.to_owned(),
         identity: identity.public().0,
         signature: identity.sign(&vouched(role, id, &noise.public())),
+        versions,
+        software: SOFTWARE.to_owned(),
+        extensions: Vec::new(),
     })
 }
 
@@ -92,6 +107,9 @@ fn check_introduction(
     payload: &[u8],
 ) -> Result<(Introduction, [u8; 32]), ChannelError> {
     let introduction: Introduction = decode(payload)?;
+    if !is_presentable(&introduction.software) {
+        return Err(ChannelError::Mismatch);
+    }
     let noise: [u8; 32] = state
         .get_remote_static()
         .and_then(|key| key.try_into().ok())

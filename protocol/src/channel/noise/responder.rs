@@ -10,7 +10,7 @@ use super::{
     prologue, read, resume_mac_key, split, write,
 };
 use crate::channel::{ChannelError, Identity, NoiseKey, PublicIdentity};
-use crate::message::Role;
+use crate::message::{ProtocolVersions, Role};
 
 /// The answering side: a master's keys.
 #[derive(Debug)]
@@ -53,7 +53,13 @@ impl Responder {
         let prologue = prologue(role, self.certificate);
         let mut state = builder(XX, &self.noise, &prologue)?.build_responder()?;
         read(&mut state, message)?;
-        let mine = introduce(&self.identity, MASTER, "", &self.noise);
+        let mine = introduce(
+            &self.identity,
+            MASTER,
+            "",
+            &self.noise,
+            ProtocolVersions::OURS,
+        );
         let reply = write(&mut state, &mine)?;
         Ok((HalfOpen { role, state }, reply))
     }
@@ -91,6 +97,8 @@ fn prove(state: &HandshakeState, role: Role, payload: &[u8]) -> Result<Proven, C
         id: introduction.id,
         identity: PublicIdentity(introduction.identity),
         noise,
+        versions: introduction.versions,
+        software: introduction.software,
     })
 }
 

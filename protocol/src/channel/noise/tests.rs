@@ -1,4 +1,5 @@
 use super::*;
+use crate::message::{Extension, SOFTWARE_MOST};
 use proptest::prelude::*;
 use std::sync::Arc;
 
@@ -27,6 +28,7 @@ impl Ends {
             identity: &self.identity,
             noise: &self.noise,
             certificate: None,
+            versions: ProtocolVersions::OURS,
         }
     }
 }
@@ -103,12 +105,61 @@ fn an_identity_that_is_not_held_is_refused() {
         id: "m1".into(),
         identity: ends.identity.public().0,
         signature: stranger.sign(&vouched(Role::Minion as u8, "m1", &ends.noise.public())),
+        versions: ProtocolVersions::OURS,
+        software: String::new(),
+        extensions: Vec::new(),
     });
     let finish = write(&mut contact.state, &forged).unwrap();
     assert!(matches!(
         half.finish(&finish),
         Err(ChannelError::NotVouched)
     ));
+}
+
+#[test]
+fn versions_and_software_are_told_and_what_is_unknown_is_skipped() {
+    let ends = ends();
+    let versions = ProtocolVersions {
+        lowest: 3,
+        highest: 9,
+    };
+    let keys = InitiatorKeys {
+        versions,
+        ..ends.keys()
+    };
+    let (_, resume) = Resumption::begin(keys, &ends.master_noise).unwrap();
+    let proven = ends.responder.resume(&resume).unwrap().proven;
+    assert_eq!(
+        (proven.versions, proven.software.as_str()),
+        (versions, SOFTWARE)
+    );
+
+    // As a later version may introduce itself.
+    let introduce = |software: &str| {
+        let mut introduction: Introduction = decode(&keys.introduce()).unwrap();
+        introduction.software = software.to_owned();
+        introduction.extensions = vec![Extension {
+            number: 77,
+            bytes: vec![1; 300],
+        }];
+        let (contact, first) = FirstContact::begin(keys).unwrap();
+        let (half, reply) = ends.responder.first(&first).unwrap();
+        let mut contact = contact;
+        read(&mut contact.state, &reply).unwrap();
+        let finish = write(&mut contact.state, &encode(&introduction)).unwrap();
+        half.finish(&finish)
+    };
+    assert_eq!(
+        introduce("9.0.0-rc1 (a build)").unwrap().0.software,
+        "9.0.0-rc1 (a build)"
+    );
+    let long = "x".repeat(SOFTWARE_MOST + 1);
+    for wrong in ["\u{1b}[2J", "a\nb", "é", long.as_str()] {
+        assert!(
+            matches!(introduce(wrong), Err(ChannelError::Mismatch)),
+            "{wrong:?}"
+        );
+    }
 }
 
 #[test]

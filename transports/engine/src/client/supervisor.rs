@@ -33,6 +33,11 @@ impl Drop for CloseOnDrop {
 impl<D: Dialer> Supervisor<D> {
     /// Serves connections, beginning with `first`, until the client is shut down.
     pub(super) async fn run(self, first: Connection<D::Pipe>) {
+        self.serve_all(first).await;
+        self.dialer.close().await;
+    }
+
+    async fn serve_all(&self, first: Connection<D::Pipe>) {
         let stop = self.core.0.lifetime.stop.clone();
         let mut connection = first;
         loop {

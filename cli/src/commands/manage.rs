@@ -1,0 +1,101 @@
+//! `manage.*`: the minions that are present, in the shapes of Salt's runner.
+
+use std::cmp::Ordering;
+
+use saline_client::{Client, ClientError};
+use saline_protocol::message::{FleetVersions, Value};
+
+/// Returns the versions of the master and of the minions that are present, as Salt's `manage.versions`
+/// groups them.
+pub(crate) async fn versions(client: &Client) -> Result<Value, ClientError> {
+    Ok(grouped(client.versions().await?))
+}
+
+fn grouped(fleet: FleetVersions) -> Value {
+    let group = |which: Ordering| {
+        let members = fleet.minions.iter().filter(|(_, version)| {
+            numbers(&version.software).cmp(&numbers(&fleet.software)) == which
+        });
+        let members = members.map(|(id, version)| {
+            let text = match fleet.versions.lowest == fleet.versions.highest {
+                true => version.software.clone(),
+                // Which of several protocols a minion speaks says what an upgrade is good for.
+                false => format!("{} (protocol {})", version.software, version.protocol),
+            };
+            (id.to_string(), Value::from(text))
+        });
+        members.collect::<Vec<_>>()
+    };
+    let mut entries = vec![("Master".to_owned(), Value::from(fleet.software.as_str()))];
+    for (name, which) in [
+        ("Up to date", Ordering::Equal),
+        ("Minion requires update", Ordering::Less),
+        ("Minion newer than master", Ordering::Greater),
+    ] {
+        let members = group(which);
+        if !members.is_empty() {
+            entries.push((name.to_owned(), Value::Map(members)));
+        }
+    }
+    Value::Map(entries)
+}
+
+/// Returns the numbers of a version, for comparison; what is no number counts as zero.
+fn numbers(version: &str) -> Vec<u64> {
+    let parts = version.split(['.', '-', '+']).take(3);
+    parts.map(|part| part.parse().unwrap_or(0)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use saline_protocol::message::{MinionId, PeerVersion, ProtocolVersions};
+
+    use super::*;
+
+    #[test]
+    fn minions_are_grouped_by_what_they_need() {
+        let minion = |id: &str, software: &str| {
+            let version = PeerVersion {
+                protocol: 1,
+                software: software.to_owned(),
+            };
+            (MinionId::parse(id).unwrap(), version)
+        };
+        let value = grouped(FleetVersions {
+            software: "1.10.0".to_owned(),
+            versions: ProtocolVersions {
+                lowest: 1,
+                highest: 2,
+            },
+            minions: vec![
+                minion("a", "1.10.0"),
+                minion("b", "1.9.12"),
+                minion("c", "2.0.0-rc1"),
+                minion("d", "from another planet"),
+            ],
+        });
+        let Value::Map(groups) = value else {
+            panic!("a mapping");
+        };
+        let shown: Vec<_> = groups
+            .iter()
+            .map(|(name, members)| match members {
+                Value::Map(members) => format!(
+                    "{name}: {}",
+                    members
+                        .iter()
+                        .map(|(id, text)| format!("{id} {}", text.as_str().unwrap()))
+                        .collect::<Vec<_>>()
+                        .join(", ")
+                ),
+                master => format!("{name}: {}", master.as_str().unwrap()),
+            })
+            .collect();
+        insta::assert_snapshot!(shown.join("\n"), @r"
+        Master: 1.10.0
+        Up to date: a 1.10.0 (protocol 1)
+        Minion requires update: b 1.9.12 (protocol 1), d from another planet (protocol 1)
+        Minion newer than master: c 2.0.0-rc1 (protocol 1)
+        ");
+    }
+}

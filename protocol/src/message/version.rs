@@ -1,0 +1,98 @@
+//! The versions that a peer speaks, and what a peer may skip.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// The version of this build, as operators see it.
+pub const SOFTWARE: &str = env!("CARGO_PKG_VERSION");
+
+/// The longest name of a version that is taken from a peer, in bytes.
+pub const SOFTWARE_MOST: usize = 64;
+
+/// The protocol versions that a side speaks. Both sides tell theirs inside the handshake, and the master
+/// answers with the one that the session has: the highest that both speak. Nobody in the middle can
+/// change what is said there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProtocolVersions {
+    /// The lowest version.
+    pub lowest: u16,
+    /// The highest version.
+    pub highest: u16,
+}
+
+impl ProtocolVersions {
+    /// The versions that this build speaks.
+    pub const OURS: Self = Self {
+        lowest: 1,
+        highest: 1,
+    };
+
+    /// Returns the highest version that both sides speak.
+    pub fn common(self, other: Self) -> Option<u16> {
+        let highest = self.highest.min(other.highest);
+        (highest >= self.lowest.max(other.lowest)).then_some(highest)
+    }
+}
+
+impl fmt::Display for ProtocolVersions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.lowest == self.highest {
+            true => write!(f, "{}", self.highest),
+            false => write!(f, "{} to {}", self.lowest, self.highest),
+        }
+    }
+}
+
+/// Something that a handshake carries beside what every version knows. A peer that does not know the
+/// number skips it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Extension {
+    /// What it is. No number is assigned yet.
+    pub number: u16,
+    /// Its content.
+    pub bytes: Vec<u8>,
+}
+
+/// The protocol version of a session, and the software at its other end.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PeerVersion {
+    /// The protocol version of the session.
+    pub protocol: u16,
+    /// The version of the peer's software, as the peer tells it.
+    pub software: String,
+}
+
+impl PeerVersion {
+    /// The protocol of a session that exists only to tell its peer that no version is common.
+    pub const NONE: u16 = 0;
+}
+
+/// Returns whether a version that a peer tells can be shown to operators: printable ASCII, and at most
+/// [`SOFTWARE_MOST`] bytes.
+pub fn is_presentable(software: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_graphic() || byte == b' ';
+    software.len() <= SOFTWARE_MOST && software.bytes().all(is_plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_highest_common_version_is_spoken() {
+        let versions = |lowest, highest| ProtocolVersions { lowest, highest };
+        for (ours, theirs, common) in [
+            (versions(1, 1), versions(1, 1), Some(1)),
+            (versions(1, 2), versions(1, 1), Some(1)),
+            (versions(1, 2), versions(2, 3), Some(2)),
+            (versions(2, 3), versions(1, 1), None),
+            (versions(1, 3), versions(2, 2), Some(2)),
+            // What makes no sense speaks nothing.
+            (versions(1, 3), versions(3, 1), None),
+        ] {
+            assert_eq!(ours.common(theirs), common, "{ours} and {theirs}");
+            assert_eq!(theirs.common(ours), common, "{theirs} and {ours}");
+        }
+    }
+}
