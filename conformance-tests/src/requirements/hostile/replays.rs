@@ -25,7 +25,7 @@ const EACH: usize = 3;
 const TIME: Duration = Duration::from_secs(8);
 
 /// What both ends may take of it, in mebibytes.
-const CEILING: usize = 64;
+const CEILING: usize = 96;
 
 /// And how much they say, each.
 const MOST: usize = 256 * 1024 * 1024;
