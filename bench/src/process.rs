@@ -18,7 +18,7 @@ pub(crate) fn load() -> Option<f64> {
     text.split_whitespace().next()?.parse().ok()
 }
 
-/// What another process has used.
+/// The CPU time and the memory that a process uses.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct ProcessUsage {
     /// CPU time, user and system.
@@ -59,4 +59,25 @@ impl ProcessUsage {
             memory: field(21) * rustix::param::page_size() as u64,
         })
     }
+}
+
+/// Returns the processes that the first thread of `pid` has started.
+///
+/// # Errors
+/// When there is no such process.
+pub(crate) fn children(pid: u32) -> Result<Vec<i32>> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"))?;
+    let started = text.split_whitespace().map(str::parse);
+    Ok(started.collect::<Result<_, _>>()?)
+}
+
+/// Whether a process has not ended, though nobody may have waited for it.
+pub(crate) fn is_running(pid: i32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = stat
+        .rsplit_once(") ")
+        .and_then(|(_, rest)| rest.chars().next());
+    // The first thread may have ended long before the last one, which closes the files.
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
+    state.is_some_and(|state| state != 'Z' || threads > 1)
 }

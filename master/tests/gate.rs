@@ -4,237 +4,22 @@
     reason = "a test that cannot go on says so by panicking"
 )]
 
-use std::sync::Arc;
-use std::time::Duration;
+mod support;
 
-use saline_config::{MasterConfig, Paths};
-use saline_inproc::InProc;
+use std::sync::Arc;
+
 use saline_master::Master;
 use saline_protocol::channel::noise::{InitiatorKeys, Resumption};
-use saline_protocol::channel::publication::{Content, topic_all, topic_of};
-use saline_protocol::channel::{
-    ChannelError, Credentials, Established, Identity, MasterKeys, MasterTrust, NoiseKey,
-    PublicationOpener, establish,
-};
+use saline_protocol::channel::publication::Content;
+use saline_protocol::channel::{ChannelError, Credentials, Identity, MasterTrust, NoiseKey};
 use saline_protocol::message::{
-    Admission, Arguments, Class, GroupKeyMaterial, Header, Jid, Job, KeyAction, KeyRequest,
-    KeyState, Kind, MinionId, MinionReply, MinionRequest, OfferState, OperatorReply,
-    OperatorRequest, Packed, PeerVersion, ProtocolVersions, Published, RETURNS_MOST, Refusal,
-    RefusedVerb, RequestId, Return, ReturnVerdict, Role, SOFTWARE, Value,
+    Admission, Arguments, Class, Header, Jid, KeyAction, KeyRequest, KeyState, Kind, MinionReply,
+    MinionRequest, OfferState, OperatorReply, OperatorRequest, Packed, ProtocolVersions,
+    RETURNS_MOST, Refusal, RefusedVerb, RequestId, Return, ReturnVerdict, Role, Value,
 };
-use saline_protocol::target::Target;
-use saline_protocol::transport::{
-    Client, Clock, Context, Delivery, Endpoint, HostPort, Registry, Subscriber, TopicFilter,
-};
+use saline_protocol::transport::Clock;
 
-const TEST_TIMEOUT: Duration = Duration::from_secs(30);
-
-struct Deployment {
-    master: Master,
-    config: MasterConfig,
-    registry: Registry,
-    _root: tempfile::TempDir,
-}
-
-struct Peer {
-    client: Arc<dyn Client>,
-    established: Established,
-    credentials: Credentials,
-}
-
-struct Listener {
-    subscriber: Box<dyn Subscriber>,
-    opener: PublicationOpener,
-}
-
-impl Deployment {
-    async fn start(auto_accept: bool) -> Self {
-        let root = tempfile::tempdir().unwrap();
-        let mut config = MasterConfig::default();
-        config.paths = Paths::master().under(root.path());
-        config.auto_accept = auto_accept;
-        let registry = Registry::new().with(InProc::new());
-        let master = Master::start(config.clone(), &registry).await.unwrap();
-        Self {
-            master,
-            config,
-            registry,
-            _root: root,
-        }
-    }
-
-    async fn client(&self, endpoint: &Endpoint) -> Arc<dyn Client> {
-        let transport = self.registry.get("inproc").unwrap();
-        transport
-            .connect(endpoint, Context::default())
-            .await
-            .unwrap()
-    }
-
-    async fn network(&self) -> Arc<dyn Client> {
-        let at = HostPort::new(&self.config.interface, self.config.ret_port);
-        self.client(&Endpoint::network("inproc", at)).await
-    }
-
-    fn master_keys(&self) -> MasterKeys {
-        let path = self.config.paths.pki_dir.join("identity.pub");
-        MasterKeys::read(&path).unwrap().unwrap()
-    }
-
-    async fn operator(&self) -> Peer {
-        let endpoint = Endpoint::local("inproc", self.config.local_requests());
-        let credentials = Credentials {
-            role: Role::Operator,
-            id: "root".into(),
-            identity: Arc::new(Identity::read(&self.config.root_key()).unwrap()),
-            noise: NoiseKey::generate().unwrap(),
-            versions: ProtocolVersions::OURS,
-        };
-        let trust = MasterTrust::Pinned(self.master_keys());
-        Peer::come(self.client(&endpoint).await, credentials, &trust).await
-    }
-
-    async fn minion(&self, id: &str) -> Peer {
-        let credentials = Credentials {
-            role: Role::Minion,
-            id: id.into(),
-            identity: Arc::new(Identity::generate().unwrap()),
-            noise: NoiseKey::generate().unwrap(),
-            versions: ProtocolVersions::OURS,
-        };
-        let trust = MasterTrust::FirstUse { finger: None };
-        Peer::come(self.network().await, credentials, &trust).await
-    }
-}
-
-impl Peer {
-    async fn come(client: Arc<dyn Client>, credentials: Credentials, trust: &MasterTrust) -> Self {
-        let established = establish(&*client, &credentials, trust, Clock.after(TEST_TIMEOUT))
-            .await
-            .unwrap();
-        Self {
-            client,
-            established,
-            credentials,
-        }
-    }
-
-    async fn try_ask(&self, request: &MinionRequest) -> Result<MinionReply, ChannelError> {
-        let deadline = Clock.after(TEST_TIMEOUT);
-        let session = &self.established.session;
-        session
-            .ask(&*self.client, Class::Event, request, deadline)
-            .await
-    }
-
-    async fn ask(&self, request: MinionRequest) -> MinionReply {
-        self.try_ask(&request).await.unwrap()
-    }
-
-    async fn order(&self, request: OperatorRequest) -> OperatorReply {
-        let deadline = Clock.after(TEST_TIMEOUT);
-        let session = &self.established.session;
-        session
-            .ask(&*self.client, Class::Event, &request, deadline)
-            .await
-            .unwrap()
-    }
-
-    async fn act(&self, action: KeyAction, state: KeyState, id: &str) -> usize {
-        let request = KeyRequest::Act {
-            request_id: RequestId::random().unwrap(),
-            action,
-            keys: vec![(state, MinionId::parse(id).unwrap())],
-        };
-        match self.order(OperatorRequest::Keys(request)).await {
-            OperatorReply::Keys(reply) => reply.keys.len(),
-            other => panic!("{other:?}"),
-        }
-    }
-
-    async fn publish(&self, target: &str) -> Published {
-        self.publish_as(target, RequestId::random().unwrap()).await
-    }
-
-    async fn publish_as(&self, target: &str, request_id: RequestId) -> Published {
-        let request = OperatorRequest::Publish {
-            request_id,
-            target: Target::glob(target),
-            fun: "test.ping".into(),
-            arg: Arguments::default().pack(),
-            user: "root".into(),
-        };
-        match self.order(request).await {
-            OperatorReply::Published(published) => published,
-            other => panic!("{other:?}"),
-        }
-    }
-
-    fn group(&self) -> GroupKeyMaterial {
-        match &self.established.answer {
-            Admission::Accepted(welcome) => welcome.group.clone().unwrap(),
-            other => panic!("{other:?}"),
-        }
-    }
-
-    fn id(&self) -> MinionId {
-        MinionId::parse(&self.credentials.id).unwrap()
-    }
-
-    async fn listen(&self) -> Listener {
-        let topics = vec![
-            TopicFilter::Exact(topic_all()),
-            TopicFilter::Exact(topic_of(&self.id())),
-        ];
-        let deadline = Clock.after(TEST_TIMEOUT);
-        Listener {
-            subscriber: self.client.subscribe(None, topics, deadline).await.unwrap(),
-            opener: self.established.session.opener(&self.id(), &self.group()),
-        }
-    }
-
-    async fn pending(&self) -> Vec<Job> {
-        match self.ask(MinionRequest::PendingJobs).await {
-            MinionReply::Jobs(jobs) => jobs.into_iter().map(|signed| signed.job).collect(),
-            other => panic!("{other:?}"),
-        }
-    }
-
-    async fn give_back(&self, job: &Job) -> ReturnVerdict {
-        let returned = Return {
-            jid: job.jid.clone(),
-            fun: job.fun.clone(),
-            fun_args: job.arg.clone(),
-            retcode: 0,
-            success: true,
-            payload: Packed::pack(&Value::Bool(true)),
-        };
-        match self.ask(MinionRequest::Returns(vec![returned])).await {
-            MinionReply::Verdicts(verdicts) => verdicts[0],
-            other => panic!("{other:?}"),
-        }
-    }
-}
-
-impl Listener {
-    /// What comes next and is meant for this minion.
-    async fn next(&mut self) -> Content {
-        let next = Clock.deadline(Clock.after(TEST_TIMEOUT), self.subscriber.next());
-        match next.await.unwrap().unwrap() {
-            Delivery::Message { topic, payload } => {
-                self.opener.open(&topic, &payload).unwrap().content
-            }
-            other => panic!("{other:?}"),
-        }
-    }
-
-    async fn job(&mut self) -> Job {
-        match self.next().await {
-            Content::Job(job) => job,
-            other => panic!("{other:?}"),
-        }
-    }
-}
+use support::{Deployment, Peer, TEST_TIMEOUT};
 
 #[tokio::test]
 async fn a_key_waits_is_accepted_and_a_job_walks() {
@@ -356,57 +141,6 @@ async fn a_minion_gives_no_orders_and_an_operator_needs_the_root_key() {
 }
 
 #[tokio::test]
-async fn the_highest_common_version_is_spoken_and_none_is_refused_with_what_to_do() {
-    let deployment = Deployment::start(true).await;
-    let come = async |id: &str, lowest, highest, trust: MasterTrust| {
-        let credentials = Credentials {
-            role: Role::Minion,
-            id: id.into(),
-            identity: Arc::new(Identity::generate().unwrap()),
-            noise: NoiseKey::generate().unwrap(),
-            versions: ProtocolVersions { lowest, highest },
-        };
-        Peer::come(deployment.network().await, credentials, &trust).await
-    };
-    let first_use = || MasterTrust::FirstUse { finger: None };
-    // A successor that still speaks what this master speaks.
-    let newer = come("newer", 1, 2, first_use()).await;
-    let Admission::Accepted(welcome) = &newer.established.answer else {
-        panic!("{:?}", newer.established.answer);
-    };
-    assert_eq!(welcome.master.protocol, 1);
-    assert_eq!(welcome.master.software, SOFTWARE);
-    let poll = newer.ask(MinionRequest::PendingJobs).await;
-    assert!(matches!(poll, MinionReply::Jobs(_)), "{poll:?}");
-    // One that does not, at its first contact and when it knows the master.
-    let known = || MasterTrust::Pinned(deployment.master_keys());
-    for trust in [first_use(), known()] {
-        let newest = come("newest", 2, 3, trust).await;
-        let refused = Admission::NoCommonVersion {
-            versions: ProtocolVersions::OURS,
-            software: SOFTWARE.to_owned(),
-        };
-        assert_eq!(newest.established.answer, refused);
-        // Asking again in the session that told it changes nothing.
-        let poll = newest.ask(MinionRequest::Poll).await;
-        assert_eq!(poll, MinionReply::Auth(refused));
-    }
-    // Its key was not noted: there is no minion of that name.
-    let operator = deployment.operator().await;
-    let deleted = operator.act(KeyAction::Delete, KeyState::Accepted, "newest");
-    assert_eq!(deleted.await, 0);
-    let versions = operator.order(OperatorRequest::Versions).await;
-    let OperatorReply::Versions(fleet) = versions else {
-        panic!("{versions:?}");
-    };
-    let ours = PeerVersion {
-        protocol: 1,
-        software: SOFTWARE.to_owned(),
-    };
-    assert_eq!(fleet.minions, [(MinionId::parse("newer").unwrap(), ours)]);
-}
-
-#[tokio::test]
 async fn more_returns_than_one_request_may_have_are_refused() {
     let deployment = Deployment::start(true).await;
     let minion = deployment.minion("m1").await;
@@ -429,23 +163,6 @@ async fn more_returns_than_one_request_may_have_are_refused() {
         minion.ask(MinionRequest::Returns(more)).await,
         MinionReply::Refused(RefusedVerb::Malformed)
     );
-}
-
-#[tokio::test]
-async fn an_envelope_of_another_version_is_refused_as_that() {
-    let deployment = Deployment::start(true).await;
-    let client = deployment.network().await;
-    let mut message = Header::bare(Kind::First, Class::First)
-        .with_body(&[1; 40])
-        .to_vec();
-    message[0] = 9;
-    let reply = client
-        .request(message.into(), Clock.after(TEST_TIMEOUT))
-        .await;
-    let reply = reply.unwrap();
-    let (header, body) = Header::decode(&reply).unwrap();
-    assert_eq!(header.kind, Kind::Refused);
-    assert_eq!(Refusal::from_body(body), Refusal::Version);
 }
 
 #[tokio::test]

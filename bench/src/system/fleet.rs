@@ -13,7 +13,7 @@ use saline_protocol::transport::{Clock, Registry};
 use tokio::process::{Child, Command};
 
 use crate::Result;
-use crate::process::ProcessUsage;
+use crate::process::{ProcessUsage, children, is_running};
 
 /// Far beyond what anything here takes.
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -122,13 +122,13 @@ impl Fleet {
         let Some(mut swarm) = self.swarm.take() else {
             return Ok(());
         };
-        let shares = swarm.id().map(shares).transpose()?.unwrap_or_default();
+        let shares = swarm.id().map(children).transpose()?.unwrap_or_default();
         swarm.kill().await?;
         for share in shares {
             let pid = Pid::from_raw(share).ok_or("no process")?;
             // It may have ended with the swarm.
             let _ = kill_process(pid, Signal::KILL);
-            // What it has locked is free when it has ended; somebody else waits for it.
+            // Its locks are released when it has ended. Its parent is gone, so it cannot be waited for here.
             let deadline = Clock.after(PATIENCE);
             while is_running(share) {
                 if Clock.now() > deadline {
@@ -166,7 +166,7 @@ impl Fleet {
         let pid = self.swarm.as_ref().and_then(Child::id);
         let pid = pid.ok_or("no swarm runs")?;
         let mut all = ProcessUsage::of(pid)?;
-        for share in shares(pid)? {
+        for share in children(pid)? {
             let usage = ProcessUsage::of(share.try_into()?)?;
             all.cpu += usage.cpu;
             all.memory += usage.memory;
@@ -205,22 +205,4 @@ impl Fleet {
         let lines = output.iter().filter(|&&byte| byte == b'\n').count();
         Ok(CommandRun { wall, usage, lines })
     }
-}
-
-/// Returns the processes among which the swarm `pid` is divided.
-fn shares(pid: u32) -> Result<Vec<i32>> {
-    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"))?;
-    let shares = children.split_whitespace().map(str::parse);
-    Ok(shares.collect::<Result<_, _>>()?)
-}
-
-/// Whether a process has not ended, though nobody may have waited for it.
-fn is_running(pid: i32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    let state = stat
-        .rsplit_once(") ")
-        .and_then(|(_, rest)| rest.chars().next());
-    // The first thread may have ended long before the last one, which closes the files.
-    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
-    state.is_some_and(|state| state != 'Z' || threads > 1)
 }

@@ -109,7 +109,7 @@ impl Growth {
     /// Fails when all rounds of `steps` steps but a few took more than `bytes` a step each.
     ///
     /// # Errors
-    /// Then.
+    /// When memory grew that steadily.
     pub fn at_most(&self, bytes: usize, steps: u64, what: &str) -> Outcome {
         let grown = |pair: &[usize]| pair[1].saturating_sub(pair[0]);
         let mut grown: Vec<_> = self.rounds.windows(2).map(grown).collect();
@@ -160,10 +160,10 @@ pub(crate) async fn within<T>(
     Ok(done)
 }
 
-/// What the kernel counts as it changes, and so not always to the page.
+/// The file with the counters that the kernel keeps as memory changes; they may lag by some pages.
 const STATUS: &str = "/proc/self/status";
 
-/// What the kernel counts when it is read, page by page.
+/// The file whose sums the kernel makes when it is read; they are exact to the page.
 const ROLLUP: &str = "/proc/self/smaps_rollup";
 
 /// What `/proc/self/status` says under `name`, in bytes.

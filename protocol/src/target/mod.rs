@@ -165,9 +165,9 @@ pub struct CompiledTarget {
 
 #[derive(Debug, Clone)]
 enum Matcher {
-    /// One id.
+    /// Matches one id.
     Id(String),
-    /// The ids that begin so.
+    /// Matches the ids that begin with this text.
     Prefix(String),
     Glob(GlobMatcher),
     /// Sorted and without duplicates.

@@ -95,7 +95,7 @@ impl Raw {
         }
     }
 
-    /// What is written goes at once, where the system would collect it.
+    /// Makes the system send each write at once instead of collecting small ones.
     pub fn at_once(&self) -> io::Result<()> {
         match self {
             Self::Tcp(stream) => stream.set_nodelay(true),

@@ -1,0 +1,239 @@
+//! A master over the in-memory transport, and peers that talk to its gate.
+#![allow(
+    dead_code,
+    reason = "each test binary compiles this for itself and uses a part of it"
+)]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use saline_config::{MasterConfig, Paths};
+use saline_inproc::InProc;
+use saline_master::Master;
+use saline_protocol::channel::publication::{Content, topic_all, topic_of};
+use saline_protocol::channel::{
+    ChannelError, Credentials, Established, Identity, MasterKeys, MasterTrust, NoiseKey,
+    PublicationOpener, establish,
+};
+use saline_protocol::message::{
+    Admission, Arguments, Class, GroupKeyMaterial, Job, KeyAction, KeyRequest, KeyState, MinionId,
+    MinionReply, MinionRequest, OperatorReply, OperatorRequest, Packed, ProtocolVersions,
+    Published, RequestId, Return, ReturnVerdict, Role, Value,
+};
+use saline_protocol::target::Target;
+use saline_protocol::transport::{
+    Client, Clock, Context, Delivery, Endpoint, HostPort, Registry, Subscriber, TopicFilter,
+};
+
+pub const TEST_TIMEOUT: Duration = Duration::from_secs(30);
+
+pub struct Deployment {
+    pub master: Master,
+    pub config: MasterConfig,
+    pub registry: Registry,
+    _root: tempfile::TempDir,
+}
+
+pub struct Peer {
+    pub client: Arc<dyn Client>,
+    pub established: Established,
+    pub credentials: Credentials,
+}
+
+pub struct Listener {
+    pub subscriber: Box<dyn Subscriber>,
+    pub opener: PublicationOpener,
+}
+
+impl Deployment {
+    pub async fn start(auto_accept: bool) -> Self {
+        let root = tempfile::tempdir().unwrap();
+        let mut config = MasterConfig::default();
+        config.paths = Paths::master().under(root.path());
+        config.auto_accept = auto_accept;
+        let registry = Registry::new().with(InProc::new());
+        let master = Master::start(config.clone(), &registry).await.unwrap();
+        Self {
+            master,
+            config,
+            registry,
+            _root: root,
+        }
+    }
+
+    pub async fn client(&self, endpoint: &Endpoint) -> Arc<dyn Client> {
+        let transport = self.registry.get("inproc").unwrap();
+        transport
+            .connect(endpoint, Context::default())
+            .await
+            .unwrap()
+    }
+
+    pub async fn network(&self) -> Arc<dyn Client> {
+        let at = HostPort::new(&self.config.interface, self.config.ret_port);
+        self.client(&Endpoint::network("inproc", at)).await
+    }
+
+    pub fn master_keys(&self) -> MasterKeys {
+        let path = self.config.paths.pki_dir.join("identity.pub");
+        MasterKeys::read(&path).unwrap().unwrap()
+    }
+
+    pub async fn operator(&self) -> Peer {
+        let endpoint = Endpoint::local("inproc", self.config.local_requests());
+        let credentials = Credentials {
+            role: Role::Operator,
+            id: "root".into(),
+            identity: Arc::new(Identity::read(&self.config.root_key()).unwrap()),
+            noise: NoiseKey::generate().unwrap(),
+            versions: ProtocolVersions::OURS,
+        };
+        let trust = MasterTrust::Pinned(self.master_keys());
+        Peer::come(self.client(&endpoint).await, credentials, &trust).await
+    }
+
+    pub async fn minion(&self, id: &str) -> Peer {
+        let credentials = Credentials {
+            role: Role::Minion,
+            id: id.into(),
+            identity: Arc::new(Identity::generate().unwrap()),
+            noise: NoiseKey::generate().unwrap(),
+            versions: ProtocolVersions::OURS,
+        };
+        let trust = MasterTrust::FirstUse { finger: None };
+        Peer::come(self.network().await, credentials, &trust).await
+    }
+}
+
+impl Peer {
+    pub async fn come(
+        client: Arc<dyn Client>,
+        credentials: Credentials,
+        trust: &MasterTrust,
+    ) -> Self {
+        let established = establish(&*client, &credentials, trust, Clock.after(TEST_TIMEOUT))
+            .await
+            .unwrap();
+        Self {
+            client,
+            established,
+            credentials,
+        }
+    }
+
+    pub async fn try_ask(&self, request: &MinionRequest) -> Result<MinionReply, ChannelError> {
+        let deadline = Clock.after(TEST_TIMEOUT);
+        let session = &self.established.session;
+        session
+            .ask(&*self.client, Class::Event, request, deadline)
+            .await
+    }
+
+    pub async fn ask(&self, request: MinionRequest) -> MinionReply {
+        self.try_ask(&request).await.unwrap()
+    }
+
+    pub async fn order(&self, request: OperatorRequest) -> OperatorReply {
+        let deadline = Clock.after(TEST_TIMEOUT);
+        let session = &self.established.session;
+        session
+            .ask(&*self.client, Class::Event, &request, deadline)
+            .await
+            .unwrap()
+    }
+
+    pub async fn act(&self, action: KeyAction, state: KeyState, id: &str) -> usize {
+        let request = KeyRequest::Act {
+            request_id: RequestId::random().unwrap(),
+            action,
+            keys: vec![(state, MinionId::parse(id).unwrap())],
+        };
+        match self.order(OperatorRequest::Keys(request)).await {
+            OperatorReply::Keys(reply) => reply.keys.len(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub async fn publish(&self, target: &str) -> Published {
+        self.publish_as(target, RequestId::random().unwrap()).await
+    }
+
+    pub async fn publish_as(&self, target: &str, request_id: RequestId) -> Published {
+        let request = OperatorRequest::Publish {
+            request_id,
+            target: Target::glob(target),
+            fun: "test.ping".into(),
+            arg: Arguments::default().pack(),
+            user: "root".into(),
+        };
+        match self.order(request).await {
+            OperatorReply::Published(published) => published,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub fn group(&self) -> GroupKeyMaterial {
+        match &self.established.answer {
+            Admission::Accepted(welcome) => welcome.group.clone().unwrap(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub fn id(&self) -> MinionId {
+        MinionId::parse(&self.credentials.id).unwrap()
+    }
+
+    pub async fn listen(&self) -> Listener {
+        let topics = vec![
+            TopicFilter::Exact(topic_all()),
+            TopicFilter::Exact(topic_of(&self.id())),
+        ];
+        let deadline = Clock.after(TEST_TIMEOUT);
+        Listener {
+            subscriber: self.client.subscribe(None, topics, deadline).await.unwrap(),
+            opener: self.established.session.opener(&self.id(), &self.group()),
+        }
+    }
+
+    pub async fn pending(&self) -> Vec<Job> {
+        match self.ask(MinionRequest::PendingJobs).await {
+            MinionReply::Jobs(jobs) => jobs.into_iter().map(|signed| signed.job).collect(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub async fn give_back(&self, job: &Job) -> ReturnVerdict {
+        let returned = Return {
+            jid: job.jid.clone(),
+            fun: job.fun.clone(),
+            fun_args: job.arg.clone(),
+            retcode: 0,
+            success: true,
+            payload: Packed::pack(&Value::Bool(true)),
+        };
+        match self.ask(MinionRequest::Returns(vec![returned])).await {
+            MinionReply::Verdicts(verdicts) => verdicts[0],
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+impl Listener {
+    /// What comes next and is meant for this minion.
+    pub async fn next(&mut self) -> Content {
+        let next = Clock.deadline(Clock.after(TEST_TIMEOUT), self.subscriber.next());
+        match next.await.unwrap().unwrap() {
+            Delivery::Message { topic, payload } => {
+                self.opener.open(&topic, &payload).unwrap().content
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub async fn job(&mut self) -> Job {
+        match self.next().await {
+            Content::Job(job) => job,
+            other => panic!("{other:?}"),
+        }
+    }
+}
