@@ -20,11 +20,18 @@ over_each_transport!(
 
 /// The rows of returns in the master's store, whichever process may have it open.
 fn stored_returns(fleet: &Fleet) -> i64 {
-    let path = fleet.path("master/var/cache/saline/master/jobs.sqlite");
-    rusqlite::Connection::open(path)
-        .unwrap()
-        .query_row("SELECT count(*) FROM returns", [], |row| row.get(0))
-        .unwrap()
+    let files = std::fs::read_dir(fleet.path("master/var/cache/saline/master/jobs")).unwrap();
+    let paths = files.map(|file| file.unwrap().path());
+    let databases = paths.filter(|path| path.extension().is_some_and(|end| end == "sqlite"));
+    databases
+        .map(|path| {
+            let all = "SELECT count(*) FROM returns";
+            let database = rusqlite::Connection::open(path).unwrap();
+            database
+                .query_row(all, [], |row| row.get::<_, i64>(0))
+                .unwrap()
+        })
+        .sum()
 }
 
 fn a_master_killed_during_a_job_of_twenty_minions_loses_no_return(transport: &'static str) {

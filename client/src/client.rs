@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use saline_config::MasterConfig;
 use saline_protocol::message::{
-    FleetVersions, Jid, Job, JobSummary, KeyReply, KeyRequest, MinionId, OperatorReply,
-    OperatorRequest, Published, RequestId, ReturnsPage,
+    FleetVersions, Jid, Job, KeyReply, KeyRequest, MinionId, OperatorReply, OperatorRequest,
+    Published, RequestId, ReturnsPage, StatesPage,
 };
 use saline_protocol::transport::{Context, Registry};
 
@@ -77,19 +77,15 @@ impl Client {
         ))
     }
 
-    /// Returns a page of the job's returns, from the minion after `after`, and the state of every
-    /// minion.
+    /// Returns a page of the job's returns, in the order of their receipt, from the one after number
+    /// `after`; 0 for the first.
     ///
     /// # Errors
     /// `NoSuchJob` when the store does not have the job; others as for every request.
     ///
     /// # Cancel safety
     /// The request changes nothing.
-    pub async fn job_returns(
-        &self,
-        jid: &Jid,
-        after: Option<MinionId>,
-    ) -> Result<ReturnsPage, ClientError> {
+    pub async fn job_returns(&self, jid: &Jid, after: u64) -> Result<ReturnsPage, ClientError> {
         let jid = jid.clone();
         match self
             .ask(&OperatorRequest::JobReturns { jid, after })
@@ -97,6 +93,25 @@ impl Client {
         {
             OperatorReply::Returns(page) => Ok(page),
             _ => Err(ClientError::WrongAnswer("JobReturns")),
+        }
+    }
+
+    /// Returns a page of the states of the job's minions, from the one after `after`.
+    ///
+    /// # Errors
+    /// `NoSuchJob` when the store does not have the job; others as for every request.
+    ///
+    /// # Cancel safety
+    /// The request changes nothing.
+    pub async fn job_states(
+        &self,
+        jid: &Jid,
+        after: Option<MinionId>,
+    ) -> Result<StatesPage, ClientError> {
+        let jid = jid.clone();
+        match self.ask(&OperatorRequest::JobStates { jid, after }).await? {
+            OperatorReply::States(page) => Ok(page),
+            _ => Err(ClientError::WrongAnswer("JobStates")),
         }
     }
 
@@ -117,17 +132,17 @@ impl Client {
         }
     }
 
-    /// Returns a job and the states of its minions.
+    /// Returns a job.
     ///
     /// # Errors
     /// `NoSuchJob` when the store does not have the job; others as for every request.
     ///
     /// # Cancel safety
     /// The request changes nothing.
-    pub async fn job_lookup(&self, jid: &Jid) -> Result<JobSummary, ClientError> {
+    pub async fn job_lookup(&self, jid: &Jid) -> Result<Job, ClientError> {
         let jid = jid.clone();
         match self.ask(&OperatorRequest::JobLookup { jid }).await? {
-            OperatorReply::Job(summary) => Ok(summary),
+            OperatorReply::Job(job) => Ok(job),
             _ => Err(ClientError::WrongAnswer("JobLookup")),
         }
     }
@@ -206,7 +221,9 @@ impl Client {
             (OperatorReply::Failed(why), _) => Err(ClientError::Failed(why)),
             (
                 OperatorReply::NoSuchJob,
-                OperatorRequest::JobReturns { jid, .. } | OperatorRequest::JobLookup { jid },
+                OperatorRequest::JobReturns { jid, .. }
+                | OperatorRequest::JobStates { jid, .. }
+                | OperatorRequest::JobLookup { jid },
             ) => Err(ClientError::NoSuchJob(jid.clone())),
             (reply, _) => Ok(reply),
         }

@@ -223,16 +223,6 @@ impl JobProgress {
     pub(crate) fn lacks_a_return(&self) -> bool {
         self.counted.lacking > 0
     }
-
-    /// Returns the last minion before the first that may still return: pages of returns are read from
-    /// there.
-    pub(crate) fn settled_until(&self) -> Option<MinionId> {
-        self.minions
-            .iter()
-            .take_while(|(_, progress)| !progress.is_open())
-            .last()
-            .map(|(minion, _)| minion.clone())
-    }
 }
 
 #[cfg(test)]
@@ -261,7 +251,6 @@ mod tests {
         assert!(s.returned(&id("b")));
         assert!(!s.returned(&id("b")));
         assert!(s.is_waiting());
-        assert_eq!(s.settled_until(), Some(id("b")));
         s.set(&id("c"), Expired);
         assert!(!s.is_waiting());
         assert_eq!(s.take_absent().len(), 1);
@@ -285,7 +274,6 @@ mod tests {
         let mut s = progress(&[("a", Offered)]);
         s.set(&id("a"), Returned);
         assert!(s.is_waiting() && s.lacks_a_return());
-        assert_eq!(s.settled_until(), None);
         s.returned(&id("a"));
         assert!(!s.is_waiting() && !s.lacks_a_return());
     }

@@ -36,6 +36,8 @@ pub struct Run {
     found: VecDeque<Progress>,
     /// When minions must have shown a sign of life.
     deadline: Instant,
+    /// The highest number of receipt of the returns that were read from the store.
+    received: u64,
     /// The number of the master's sessions when the store was last read: if there are more now, the
     /// master may have been restarted.
     sessions: u64,
@@ -83,6 +85,7 @@ impl Run {
             found: unknown.collect(),
             state: State::Subscribing,
             events: None,
+            received: 0,
             master,
             timeout,
             minions,
@@ -149,28 +152,40 @@ impl Run {
     /// Reads from the store the returns that are not known yet, and the state of every minion.
     async fn read_store(&mut self, jid: &Jid, timed_out: bool) -> Result<State, ClientError> {
         let before = self.found.len();
-        let mut after = self.minions.settled_until();
+        // Returns first: then a return that is stored meanwhile shows as a state.
         loop {
             let request = OperatorRequest::JobReturns {
                 jid: jid.clone(),
-                after: after.clone(),
+                after: self.received,
             };
-            let page = match self.master.ask(&request).await? {
-                OperatorReply::Returns(page) => page,
-                OperatorReply::NoSuchJob => return Err(ClientError::NoSuchJob(jid.clone())),
-                OperatorReply::Failed(why) => return Err(ClientError::Failed(why)),
-                _ => return Err(ClientError::WrongAnswer("JobReturns")),
+            let OperatorReply::Returns(page) = ask_about(&*self.master, jid, &request).await?
+            else {
+                return Err(ClientError::WrongAnswer("JobReturns"));
             };
-            let last = page.returns.last().map(|stored| stored.minion.clone());
+            let empty = page.returns.is_empty();
             for stored in page.returns {
+                self.received = self.received.max(stored.receipt);
                 self.returned(MinionReturn::from(stored));
             }
-            tracing::trace!(states = ?page.states, more = page.more, "from the store");
-            self.minions.update(&page.states, Some(&page.silent));
-            if !page.more || last.is_none() {
+            if !page.more || empty {
                 break;
             }
-            after = last;
+        }
+        let mut after = None;
+        loop {
+            let request = OperatorRequest::JobStates {
+                jid: jid.clone(),
+                after,
+            };
+            let OperatorReply::States(page) = ask_about(&*self.master, jid, &request).await? else {
+                return Err(ClientError::WrongAnswer("JobStates"));
+            };
+            tracing::trace!(states = ?page.states, more = page.more, "from the store");
+            self.minions.update(&page.states, Some(&page.silent));
+            after = page.states.last().map(|(minion, _)| minion.clone());
+            if !page.more || after.is_none() {
+                break;
+            }
         }
         let sessions = self.master.sessions();
         let restarted = std::mem::replace(&mut self.sessions, sessions) != sessions;
@@ -178,7 +193,7 @@ impl Run {
             self.extend_deadline();
         }
         let timed_out = timed_out && !restarted;
-        // A return that was stored while the pages were read is found by reading again. If nothing
+        // A return that was stored while the states were read is found by reading again. If nothing
         // new was found, reading again at once would not help.
         if self.minions.lacks_a_return() && self.found.len() > before {
             return Ok(State::ReadingStore { timed_out });
@@ -279,6 +294,19 @@ impl Run {
             self.found
                 .extend(given_up.into_iter().map(Progress::Absent));
         }
+    }
+}
+
+/// Asks the master about a job.
+async fn ask_about(
+    master: &dyn Master,
+    jid: &Jid,
+    request: &OperatorRequest,
+) -> Result<OperatorReply, ClientError> {
+    match master.ask(request).await? {
+        OperatorReply::NoSuchJob => Err(ClientError::NoSuchJob(jid.clone())),
+        OperatorReply::Failed(why) => Err(ClientError::Failed(why)),
+        reply => Ok(reply),
     }
 }
 

@@ -35,6 +35,11 @@ pub struct MasterConfig {
     pub timeout: Duration,
     /// `keep_jobs_seconds`: how long jobs and returns are kept; 0 in the file is fifty years. 86,400 s
     pub keep_jobs: Duration,
+    /// `job_store_size`: the size in bytes from which the oldest jobs are removed earlier; 0 in the file is
+    /// none.
+    pub job_store_size: Option<u64>,
+    /// `job_store_cache`: the cache of each open file of the job store, in bytes. 8 MiB
+    pub job_store_cache: usize,
     /// `heartbeat_interval`: told to minions. 15 s
     pub heartbeat_interval: Duration,
     /// `job_ttl`: how long an offered job may be begun. 60 s
@@ -67,6 +72,8 @@ impl Default for MasterConfig {
             open_mode: false,
             timeout: Duration::from_secs(5),
             keep_jobs: Duration::from_secs(86_400),
+            job_store_size: None,
+            job_store_cache: 8 * 1024 * 1024,
             heartbeat_interval: Duration::from_secs(15),
             job_ttl: Duration::from_secs(60),
             transport_options: TransportOptions::new(),
@@ -80,9 +87,9 @@ impl Default for MasterConfig {
 }
 
 impl MasterConfig {
-    /// `cachedir/jobs.sqlite`
+    /// `cachedir/jobs`: the folder of the job store.
     pub fn job_store(&self) -> PathBuf {
-        self.paths.cache_dir.join("jobs.sqlite")
+        self.paths.cache_dir.join("jobs")
     }
 
     /// `cachedir/.root_key`: the local operator's identity, 0400.

@@ -1,4 +1,4 @@
-//! Regular upkeep: expires offers, forgets silent sessions, prunes old jobs.
+//! Regular upkeep: expires offers, writes what changed, forgets silent sessions, prunes old jobs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use saline_protocol::transport::Clock;
 
 use crate::events::Events;
-use crate::jobs::{JobStore, NextExpiry};
+use crate::jobs::JobStore;
 use crate::sessions::Sessions;
 use crate::wire_time::master_time;
 
@@ -16,9 +16,6 @@ const BEAT: Duration = Duration::from_secs(1);
 /// The number of beats between two runs of pruning.
 const BEATS_TO_PRUNE: u32 = 300;
 
-/// How long to wait after the store failed, in milliseconds.
-const RETRY_MS: u64 = 1000;
-
 /// The upkeep of one master.
 #[derive(Debug)]
 pub struct Maintenance {
@@ -26,7 +23,6 @@ pub struct Maintenance {
     /// How long jobs are kept, in milliseconds.
     pub(crate) keep_jobs: u64,
     pub(crate) jobs: Arc<JobStore>,
-    pub(crate) next_expiry: NextExpiry,
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) events: Events,
 }
@@ -39,6 +35,7 @@ impl Maintenance {
         loop {
             timer.tick().await;
             self.expire().await;
+            self.flush().await;
             self.sweep().await;
             if beats.is_multiple_of(BEATS_TO_PRUNE) {
                 self.prune().await;
@@ -49,28 +46,16 @@ impl Maintenance {
 
     /// Expires the offers whose minions did not begin in time, and fires an event for each.
     async fn expire(&self) {
-        let now = master_time(self.clock);
-        if !self.next_expiry.take_due(now) {
-            return;
-        }
-        let expired = match self.jobs.expire(now).await {
-            Ok(expired) => expired,
-            Err(error) => {
-                tracing::error!("offers were not expired: {error}");
-                return self.next_expiry.note(now + RETRY_MS);
-            }
-        };
-        for (jid, id) in expired {
+        for (jid, id) in self.jobs.expire(master_time(self.clock)) {
             tracing::info!("job {jid}: minion {id} did not begin in time");
             self.events.job_expired(&jid, &id).await;
         }
-        match self.jobs.next_expiry().await {
-            Ok(Some(next)) => self.next_expiry.note(next),
-            Ok(None) => {}
-            Err(error) => {
-                tracing::error!("cannot read the next expiry from the job store: {error}");
-                self.next_expiry.note(now + RETRY_MS);
-            }
+    }
+
+    /// Writes the states that minions reported.
+    async fn flush(&self) {
+        if let Err(error) = self.jobs.flush().await {
+            tracing::debug!("the states of jobs were not written: {error}");
         }
     }
 
@@ -84,10 +69,22 @@ impl Maintenance {
 
     async fn prune(&self) {
         let oldest = master_time(self.clock).saturating_sub(self.keep_jobs);
-        match self.jobs.prune(oldest).await {
-            Ok(0) => {}
-            Ok(removed) => tracing::info!("removed {removed} jobs older than keep_jobs_seconds"),
-            Err(error) => tracing::error!("old jobs were not removed: {error}"),
+        let pruned = match self.jobs.prune(oldest).await {
+            Ok(pruned) => pruned,
+            Err(error) => return tracing::error!("old jobs were not removed: {error}"),
+        };
+        for part in pruned {
+            let before = part.before;
+            match (part.early, part.under_way) {
+                (false, _) => tracing::info!("removed the jobs before {before}: keep_jobs_seconds"),
+                (true, false) => tracing::warn!(
+                    "removed the jobs before {before} early: the job store reached job_store_size"
+                ),
+                (true, true) => tracing::warn!(
+                    "removed the jobs before {before} early, though minions still run some: the job \
+                     store reached job_store_size"
+                ),
+            }
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::admission::{AdmissionControl, AdmissionSettings};
 use crate::auth_event_limiter::AuthEventLimiter;
 use crate::error::MasterError;
 use crate::events::Events;
-use crate::jobs::{JobStore, NextExpiry};
+use crate::jobs::{JobStore, StoreSettings};
 use crate::keys::{KeyAccess, KeyStore, OperatorStore, Policy, root_key};
 use crate::maintenance::Maintenance;
 use crate::publisher::MinionPublisher;
@@ -31,7 +31,13 @@ impl Stores {
     pub(crate) fn open(config: &MasterConfig, context: &Context) -> Result<Self, MasterError> {
         let keys = KeyStore::open(&config.paths.pki_dir, context.clock)?;
         let operators = OperatorStore::open(&config.paths.pki_dir, root_key(config)?)?;
-        let jobs = JobStore::open(&config.job_store(), context.clock)?;
+        let settings = StoreSettings {
+            folder: config.job_store(),
+            keep: config.keep_jobs,
+            max_bytes: config.job_store_size,
+            cache_bytes: config.job_store_cache,
+        };
+        let jobs = JobStore::open(settings, context.clock)?;
         Ok(Self {
             keys,
             operators,
@@ -49,7 +55,6 @@ pub(crate) struct MasterState {
     identity: Arc<Identity>,
     keys: KeyAccess,
     jobs: Arc<JobStore>,
-    next_expiry: NextExpiry,
     sessions: Arc<Sessions>,
     publisher: MinionPublisher,
     events: Events,
@@ -76,8 +81,6 @@ impl MasterState {
             events: Events::start(bus, context),
             keys: KeyAccess::new(stores.keys, stores.operators, context.clone()),
             jobs: Arc::new(stores.jobs),
-            // Due at once: jobs may have expired while the master was down.
-            next_expiry: NextExpiry::default(),
             context: context.clone(),
             sessions,
             identity,
@@ -118,7 +121,6 @@ impl MasterState {
         MinionVerbs {
             clock: self.context.clock,
             heartbeat_ms: milliseconds(self.config.heartbeat_interval),
-            identity: Arc::clone(&self.identity),
             jobs: Arc::clone(&self.jobs),
             sessions: Arc::clone(&self.sessions),
             publisher: self.publisher.clone(),
@@ -136,7 +138,6 @@ impl MasterState {
                 keys: self.keys.clone(),
                 sessions: Arc::clone(&self.sessions),
                 jobs: Arc::clone(&self.jobs),
-                next_expiry: self.next_expiry.clone(),
                 publisher: self.publisher.clone(),
                 events: self.events.clone(),
             },
@@ -163,7 +164,6 @@ impl MasterState {
             clock: self.context.clock,
             keep_jobs: milliseconds(self.config.keep_jobs),
             jobs: Arc::clone(&self.jobs),
-            next_expiry: self.next_expiry.clone(),
             sessions: Arc::clone(&self.sessions),
             events: self.events.clone(),
         }

@@ -33,7 +33,7 @@ async fn a_key_waits_is_accepted_and_a_job_walks() {
         MinionReply::Auth(Admission::Pending)
     );
     assert_eq!(
-        minion.ask(MinionRequest::PendingJobs).await,
+        minion.ask(MinionRequest::PendingJobs { after: None }).await,
         MinionReply::Refused(RefusedVerb::Malformed)
     );
     let accepted = operator.act(KeyAction::Accept, KeyState::Pending, "m1");
@@ -51,13 +51,20 @@ async fn a_key_waits_is_accepted_and_a_job_walks() {
     assert_eq!(minion.give_back(&job).await, ReturnVerdict::Stored);
     assert_eq!(minion.give_back(&job).await, ReturnVerdict::Duplicate);
     let request = OperatorRequest::JobReturns {
+        jid: job.jid.clone(),
+        after: 0,
+    };
+    match operator.order(request).await {
+        OperatorReply::Returns(page) => assert_eq!(page.returns.len(), 1),
+        other => panic!("{other:?}"),
+    }
+    let request = OperatorRequest::JobStates {
         jid: job.jid,
         after: None,
     };
     match operator.order(request).await {
-        OperatorReply::Returns(page) => {
+        OperatorReply::States(page) => {
             assert_eq!(page.states, [(minion.id(), OfferState::Returned)]);
-            assert_eq!(page.returns.len(), 1);
         }
         other => panic!("{other:?}"),
     }
@@ -93,7 +100,7 @@ async fn a_deleted_key_ends_its_session_at_once_and_the_others_get_a_new_group_k
     assert_eq!(deleted.await, 1);
     assert_eq!(listener.next().await, Content::NewEpoch(before + 1));
     assert_eq!(
-        gone.ask(MinionRequest::PendingJobs).await,
+        gone.ask(MinionRequest::PendingJobs { after: None }).await,
         MinionReply::Refused(RefusedVerb::KeyGone)
     );
     // And nobody had to authenticate again.
@@ -201,7 +208,7 @@ async fn a_new_session_takes_the_place_of_the_old_one_which_is_told() {
     assert_eq!(old.pending().await, []);
     assert_eq!(new.pending().await, []);
     assert_eq!(
-        old.ask(MinionRequest::PendingJobs).await,
+        old.ask(MinionRequest::PendingJobs { after: None }).await,
         MinionReply::Refused(RefusedVerb::Replaced)
     );
 }
@@ -256,7 +263,9 @@ async fn a_session_does_not_outlive_its_master() {
     deployment.master = Master::start(deployment.config.clone(), &deployment.registry)
         .await
         .unwrap();
-    let refused = minion.try_ask(&MinionRequest::PendingJobs).await;
+    let refused = minion
+        .try_ask(&MinionRequest::PendingJobs { after: None })
+        .await;
     assert!(
         matches!(refused, Err(ChannelError::Refused(Refusal::UnknownSession))),
         "{refused:?}"

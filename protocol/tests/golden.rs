@@ -8,11 +8,11 @@
 use saline_protocol::channel::publication::Body;
 use saline_protocol::message::{
     Admission, Arguments, Event, Extension, FleetVersions, GroupKeyMaterial, HeartbeatReply,
-    Introduction, Jid, Job, JobSummary, KeyAction, KeyEntry, KeyReply, KeyRequest, KeyState,
+    Introduction, Jid, Job, JobsPage, KeyAction, KeyEntry, KeyReply, KeyRequest, KeyState,
     MinionId, MinionReply, MinionRequest, OfferState, OperatorReply, OperatorRequest, Packed,
     PeerVersion, PendingRequest, ProtocolVersions, PublicationAddress, Published, RefusedVerb,
-    RequestId, Return, ReturnVerdict, ReturnsPage, SignedJob, StoredReturn, Value, Welcome, decode,
-    encode,
+    RequestId, Return, ReturnVerdict, ReturnsPage, SignedJob, StatesPage, StoredReturn, Value,
+    Welcome, decode, encode,
 };
 use saline_protocol::target::{Target, TargetKind};
 use serde::Serialize;
@@ -164,7 +164,8 @@ fn minion(lines: &mut String) {
     request(lines, "Returns", MinionRequest::Returns(vec![returned]));
     request(lines, "Declined", MinionRequest::Declined { jid: jid() });
     request(lines, "Claim", MinionRequest::Claim { jid: jid() });
-    request(lines, "PendingJobs", MinionRequest::PendingJobs);
+    let pending = MinionRequest::PendingJobs { after: Some(jid()) };
+    request(lines, "PendingJobs", pending);
     let event = MinionRequest::FireEvent {
         request_id: request_id(),
         tag: "start".into(),
@@ -199,7 +200,11 @@ fn minion(lines: &mut String) {
             MinionReply::Verdicts(vec![verdict]),
         );
     }
-    reply(lines, "Jobs", MinionReply::Jobs(vec![signed()]));
+    let jobs = JobsPage {
+        jobs: vec![signed()],
+        more: true,
+    };
+    reply(lines, "Jobs", MinionReply::Jobs(jobs));
     reply(lines, "Claimed", MinionReply::Claimed(true));
     reply(lines, "Busy", MinionReply::Busy { after_ms: 300 });
     for why in [
@@ -233,9 +238,14 @@ fn operator(lines: &mut String) {
     request(lines, "Publish", publish);
     let returns = OperatorRequest::JobReturns {
         jid: jid(),
-        after: Some(id()),
+        after: 300,
     };
     request(lines, "JobReturns", returns);
+    let states = OperatorRequest::JobStates {
+        jid: jid(),
+        after: Some(id()),
+    };
+    request(lines, "JobStates", states);
     let list = OperatorRequest::JobList {
         limit: 10,
         before: None,
@@ -283,24 +293,25 @@ fn operator(lines: &mut String) {
     reply(lines, "Published", OperatorReply::Published(published));
     let page = ReturnsPage {
         returns: vec![StoredReturn {
+            receipt: 300,
             minion: id(),
             retcode: 0,
             success: true,
             payload: packed(),
         }],
         more: true,
+    };
+    reply(lines, "Returns", OperatorReply::Returns(page));
+    let page = StatesPage {
         states: vec![(id(), OfferState::Returned)],
+        more: true,
         silent: vec![id()],
         clock: 1,
         expires: 2,
     };
-    reply(lines, "Returns", OperatorReply::Returns(page));
+    reply(lines, "States", OperatorReply::States(page));
     reply(lines, "Jobs", OperatorReply::Jobs(vec![job()]));
-    let summary = JobSummary {
-        job: job(),
-        minions: vec![(id(), OfferState::Running)],
-    };
-    reply(lines, "Job", OperatorReply::Job(summary));
+    reply(lines, "Job", OperatorReply::Job(job()));
     let keys = KeyState::ALL.map(|state| KeyEntry {
         id: id(),
         state,

@@ -243,11 +243,9 @@ async fn recovery(
         answered.push((Clock.now() - begin).as_secs_f64());
         let newest = client.job_list(1, None).await?;
         let job = newest.first().ok_or("the store has no job")?;
-        let lookup = client.job_lookup(&job.jid).await?;
-        if lookup.minions.len() != setting.minions {
-            return Err(
-                format!("the store has {} minions of the job", lookup.minions.len()).into(),
-            );
+        let stored = client.job_states(&job.jid, None).await?.states.len();
+        if stored != setting.minions {
+            return Err(format!("the store has {stored} minions of the job").into());
         }
         client.shutdown().await;
     }

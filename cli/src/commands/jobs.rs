@@ -1,5 +1,7 @@
 //! `jobs.*`: jobs of the store, in the shapes of Salt's job cache.
 
+use std::collections::HashSet;
+
 use saline_client::{Absence, Client, ClientError};
 use saline_protocol::message::{Jid, Job, MinionId, OfferState, StoredReturn, Value};
 
@@ -9,26 +11,38 @@ use crate::{absence, dates};
 /// The number of jobs in one request.
 const PAGE: u32 = 1000;
 
-/// The returns of a job.
-struct Returned {
-    returns: Vec<StoredReturn>,
-    states: Vec<(MinionId, OfferState)>,
-    silent: Vec<MinionId>,
-}
-
-async fn returns(client: &Client, jid: &Jid) -> Result<Returned, ClientError> {
+/// Reads all returns of a job, by minion.
+async fn returns(client: &Client, jid: &Jid) -> Result<Vec<StoredReturn>, ClientError> {
     let mut returns: Vec<StoredReturn> = Vec::new();
     loop {
-        let after = returns.last().map(|last| last.minion.clone());
+        let after = returns.last().map_or(0, |last| last.receipt);
         let page = client.job_returns(jid, after).await?;
         let empty = page.returns.is_empty();
         returns.extend(page.returns);
         if !page.more || empty {
-            return Ok(Returned {
-                returns,
-                states: page.states,
-                silent: page.silent,
-            });
+            returns.sort_by(|a, b| a.minion.cmp(&b.minion));
+            return Ok(returns);
+        }
+    }
+}
+
+/// The state of a minion in a job, and whether the minion is silent.
+type State = (MinionId, OfferState, bool);
+
+/// Reads the states of all minions of a job, by minion.
+async fn states(client: &Client, jid: &Jid) -> Result<Vec<State>, ClientError> {
+    let mut states: Vec<State> = Vec::new();
+    loop {
+        let after = states.last().map(|(minion, ..)| minion.clone());
+        let page = client.job_states(jid, after).await?;
+        let empty = page.states.is_empty();
+        let silent: HashSet<MinionId> = page.silent.into_iter().collect();
+        states.extend(page.states.into_iter().map(|(minion, state)| {
+            let silent = silent.contains(&minion);
+            (minion, state, silent)
+        }));
+        if !page.more || empty {
+            return Ok(states);
         }
     }
 }
@@ -46,14 +60,17 @@ pub(crate) async fn lookup_jid(
     client: &Client,
     jid: &Jid,
 ) -> Result<Value, ClientError> {
-    let found = returns(client, jid).await?;
-    let nobody_returned = found.returns.is_empty();
+    // In this order: a minion whose return is stored meanwhile is not called absent.
+    let states = states(client, jid).await?;
+    let returns = returns(client, jid).await?;
+    let nobody_returned = returns.is_empty();
     let mut entries = Vec::new();
-    for stored in &found.returns {
+    for stored in &returns {
         entries.push((stored.minion.to_string(), value(stored)?));
     }
-    for (minion, state) in &found.states {
-        let Some(why) = Absence::of(*state, found.silent.contains(minion)) else {
+    for (minion, state, silent) in &states {
+        let returned = returns.binary_search_by(|stored| stored.minion.cmp(minion));
+        let Some(why) = Absence::of(*state, *silent).filter(|_| returned.is_err()) else {
             continue;
         };
         if why != Absence::Declined || nobody_returned {
@@ -96,11 +113,11 @@ pub(crate) async fn list_jobs(client: &Client) -> Result<Value, ClientError> {
 }
 
 async fn whole_job(client: &Client, jid: &Jid) -> Result<Vec<(String, Value)>, ClientError> {
-    let summary = client.job_lookup(jid).await?;
-    let found = returns(client, jid).await?;
-    let minions = summary.minions.iter().map(|(minion, _)| minion.as_str());
+    let job = client.job_lookup(jid).await?;
+    let states = states(client, jid).await?;
+    let minions = states.iter().map(|(minion, ..)| minion.as_str());
     let mut result = Vec::new();
-    for stored in &found.returns {
+    for stored in &returns(client, jid).await? {
         let answer = Value::map([
             ("return", value(stored)?),
             ("retcode", Value::Int(stored.retcode)),
@@ -108,7 +125,7 @@ async fn whole_job(client: &Client, jid: &Jid) -> Result<Vec<(String, Value)>, C
         ]);
         result.push((stored.minion.to_string(), answer));
     }
-    let mut entries = instance(&summary.job);
+    let mut entries = instance(&job);
     entries.push(("Minions".to_owned(), Value::texts(minions)));
     entries.push(("Result".to_owned(), Value::Map(result)));
     Ok(entries)

@@ -4,7 +4,7 @@ use std::sync::{Mutex, MutexGuard};
 
 use async_trait::async_trait;
 use saline_engine::{DeliveryReceiver, DeliverySender, delivery_queue};
-use saline_protocol::message::{MinionId, Packed, ReturnsPage, StoredReturn, Value};
+use saline_protocol::message::{MinionId, Packed, ReturnsPage, StatesPage, StoredReturn, Value};
 use saline_protocol::transport::{Clock, Limits, Lost};
 
 use super::*;
@@ -20,7 +20,8 @@ struct Table {
 
 #[derive(Debug, Default)]
 struct State {
-    returns: BTreeMap<MinionId, i64>,
+    /// By number of receipt.
+    returns: BTreeMap<u64, MinionId>,
     states: BTreeMap<MinionId, OfferState>,
     silent: Vec<MinionId>,
     bus: Option<DeliverySender>,
@@ -40,33 +41,40 @@ impl Subscriber for Bus {
 #[async_trait]
 impl Master for Table {
     async fn ask(&self, request: &OperatorRequest) -> Result<OperatorReply, ClientError> {
-        let OperatorRequest::JobReturns { after, .. } = request else {
-            return Err(ClientError::Closed);
-        };
         let mut state = self.lock();
-        state.asked += 1;
-        let mut rest: Vec<StoredReturn> = state
-            .returns
-            .iter()
-            .filter(|(minion, _)| Some(*minion) > after.as_ref())
-            .map(|(minion, retcode)| StoredReturn {
-                minion: minion.clone(),
-                retcode: *retcode,
-                success: *retcode == 0,
-                payload: Packed::pack(&Value::Bool(true)),
-            })
-            .collect();
         // Small pages, so that every test reads several.
-        let more = rest.len() > 2;
-        rest.truncate(2);
-        Ok(OperatorReply::Returns(ReturnsPage {
-            returns: rest,
-            more,
-            states: state.states.iter().map(|(m, s)| (m.clone(), *s)).collect(),
-            silent: state.silent.clone(),
-            clock: 0,
-            expires: 60_000,
-        }))
+        match request {
+            OperatorRequest::JobReturns { after, .. } => {
+                state.asked += 1;
+                let rest = state.returns.range(after + 1..);
+                let page = rest.clone().take(2).map(|(receipt, minion)| StoredReturn {
+                    receipt: *receipt,
+                    minion: minion.clone(),
+                    retcode: 0,
+                    success: true,
+                    payload: Packed::pack(&Value::Bool(true)),
+                });
+                Ok(OperatorReply::Returns(ReturnsPage {
+                    returns: page.collect(),
+                    more: rest.count() > 2,
+                }))
+            }
+            OperatorRequest::JobStates { after, .. } => {
+                let rest = state
+                    .states
+                    .iter()
+                    .filter(|(m, _)| Some(*m) > after.as_ref());
+                let page = rest.clone().take(2).map(|(m, s)| (m.clone(), *s));
+                Ok(OperatorReply::States(StatesPage {
+                    states: page.collect(),
+                    more: rest.count() > 2,
+                    silent: state.silent.clone(),
+                    clock: 0,
+                    expires: 60_000,
+                }))
+            }
+            _ => Err(ClientError::Closed),
+        }
     }
 
     async fn subscribe(
@@ -126,7 +134,10 @@ impl Table {
 
     /// Stores a return; says so on the bus when `loud`.
     fn store(&self, minion: &str, loud: bool) {
-        self.lock().returns.insert(id(minion), 0);
+        let mut state = self.lock();
+        let receipt = 1 + state.returns.len() as u64;
+        state.returns.insert(receipt, id(minion));
+        drop(state);
         self.set(minion, OfferState::Returned);
         if loud {
             self.fire(JobEvent::Returned(id(minion)), returned_data());
@@ -208,8 +219,7 @@ async fn what_came_before_the_subscription_is_read_from_the_store_in_pages() {
     let table = Table::new(&names.map(|name| (name, OfferState::Offered)));
     let mut run = table.run(&[]);
     for name in names {
-        table.lock().returns.insert(id(name), 0);
-        table.set(name, OfferState::Returned);
+        table.store(name, false);
     }
     assert_eq!(told(&mut run).await, ["a", "b", "c", "d", "e", "end"]);
 }

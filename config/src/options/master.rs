@@ -142,6 +142,32 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
         },
     },
     OptionDoc {
+        name: "job_store_size",
+        unit: "bytes",
+        default: "0",
+        help: "The size from which the oldest jobs are removed before keep_jobs_seconds; 0 for no \
+               such size.",
+        read: |config, given| {
+            let size: u64 = given.whole(0..=i64::MAX, "bytes, 0 for no bound")?;
+            config.job_store_size = (size > 0).then_some(size);
+            Ok(())
+        },
+    },
+    OptionDoc {
+        name: "job_store_cache",
+        unit: "bytes, from 65536 to 2147483647",
+        default: "8388608",
+        help: "The memory in which each open file of the job store is cached; about four to twelve \
+               are open.",
+        read: |config, given| {
+            config.job_store_cache = given.whole(
+                65_536..=i64::from(i32::MAX),
+                "bytes, from 65536 to 2147483647",
+            )?;
+            Ok(())
+        },
+    },
+    OptionDoc {
         name: "heartbeat_interval",
         unit: "seconds",
         default: "15",

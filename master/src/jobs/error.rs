@@ -27,9 +27,17 @@ pub enum StoreError {
         /// The error of SQLite.
         source: Arc<rusqlite::Error>,
     },
+    /// The file is the database of another program.
+    #[error("{} is no job store", .0.display())]
+    NoStore(PathBuf),
     /// The file was written by a later version.
-    #[error("the job store has version {found}, and this program knows versions up to {known}")]
+    #[error(
+        "the job store {} has version {found}, and this program knows versions up to {known}",
+        path.display()
+    )]
     TooNew {
+        /// The file.
+        path: PathBuf,
         /// The version of the file.
         found: i64,
         /// The last version that this build knows.
@@ -52,6 +60,14 @@ pub enum StoreError {
     /// SQLite failed. No part of the command was kept.
     #[error("the job store: {0}")]
     Database(#[source] Arc<rusqlite::Error>),
+    /// Too many minions of too many jobs are under way.
+    #[error(
+        "{0} minions of the jobs that are under way have not returned; wait until they have, or until their jobs expire"
+    )]
+    TooManyOpen(usize),
+    /// The part of the store that the command is about was pruned.
+    #[error("the job is older than keep_jobs_seconds and was removed")]
+    Removed,
     /// The store was closed.
     #[error("the job store is closed")]
     Closed,

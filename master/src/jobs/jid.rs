@@ -1,6 +1,7 @@
 //! Jids: always rising, and readable as the time of the publication.
 //!
-//! A jid is counted as microseconds since 1970 and only written as `%Y%m%d%H%M%S%f`. One more than
+//! A jid is counted, compared and stored as microseconds since 1970, and only written as
+//! `%Y%m%d%H%M%S%f`. One more than
 //! `…59999999` is the next minute and not `…60000000`, so every jid is a time that exists, has
 //! twenty digits, and sorts as text in the order of creation.
 
@@ -19,16 +20,19 @@ pub(super) struct JidSource {
 }
 
 impl JidSource {
-    /// Creates a source that continues after `last`.
-    pub(super) fn after(last: Option<&Jid>) -> Self {
-        Self {
-            last: last.and_then(to_micros),
-        }
+    /// Continues after the jid that writes this number of microseconds, if it is the highest so far.
+    pub(super) fn rise_above(&mut self, micros: i64) {
+        self.last = self.last.max(Some(micros));
     }
 
-    /// Returns `max(last + 1, now)` as a jid. At the end of the year 9999 it stays the same, and
-    /// the store refuses to publish under the same jid twice.
+    /// Returns the next jid. At the end of the year 9999 it stays the same, and the store refuses to
+    /// publish under the same jid twice.
     pub(super) fn next(&mut self, now: SystemTime) -> Jid {
+        from_micros(self.next_number(now))
+    }
+
+    /// Returns the next jid as a number: `max(last + 1, now)`.
+    pub(super) fn next_number(&mut self, now: SystemTime) -> i64 {
         let now = now
             .duration_since(UNIX_EPOCH)
             .map_or(0, |since| i64::try_from(since.as_micros()).unwrap_or(LAST));
@@ -37,12 +41,13 @@ impl JidSource {
             .map_or(now, |last| now.max(last.saturating_add(1)))
             .clamp(0, LAST);
         self.last = Some(next);
-        from_micros(next)
+        next
     }
 }
 
-/// Writes a count between 0 and [`LAST`].
-fn from_micros(micros: i64) -> Jid {
+/// Writes a count between 0 and [`LAST`]; one outside of these as the nearest of them.
+pub(super) fn from_micros(micros: i64) -> Jid {
+    let micros = micros.clamp(0, LAST);
     let time = OffsetDateTime::from_unix_timestamp_nanos(i128::from(micros) * 1_000)
         .unwrap_or(OffsetDateTime::UNIX_EPOCH);
     let text = format!(
@@ -84,6 +89,12 @@ mod tests {
     use proptest::prelude::*;
     use std::time::Duration;
 
+    fn after(last: &Jid) -> JidSource {
+        let mut source = JidSource::default();
+        source.rise_above(to_micros(last).unwrap());
+        source
+    }
+
     fn at(micros: i64) -> SystemTime {
         UNIX_EPOCH + Duration::from_micros(micros.unsigned_abs())
     }
@@ -98,10 +109,10 @@ mod tests {
     #[test]
     fn one_more_carries_into_minutes_and_years() {
         let last = Jid::parse("20231231235959999999").unwrap();
-        let mut source = JidSource::after(Some(&last));
+        let mut source = after(&last);
         assert_eq!(source.next(at(0)).as_str(), "20240101000000000000");
         let last = Jid::parse("20240228235959999999").unwrap();
-        let mut source = JidSource::after(Some(&last));
+        let mut source = after(&last);
         assert_eq!(source.next(at(0)).as_str(), "20240229000000000000");
     }
 
@@ -141,7 +152,7 @@ mod tests {
             clock in proptest::collection::vec(prop_oneof![0..LAST / 2, 1_699_999_999_999_990..1_700_000_000_000_010i64], 1..50),
         ) {
             let start = start.map(from_micros);
-            let mut source = JidSource::after(start.as_ref());
+            let mut source = start.as_ref().map(after).unwrap_or_default();
             let mut last = start;
             for now in clock {
                 let jid = source.next(at(now));

@@ -1,15 +1,29 @@
-//! Reads jobs.
+//! Reads jobs and the states of their minions.
 
-use rusqlite::params;
-use saline_protocol::message::{Jid, Job};
+use rusqlite::{Connection, params};
+use saline_protocol::message::{Jid, Job, MasterTime, MinionId};
 
-use super::{JobStore, StoreError, rows};
+use super::partitions::Connections;
+use super::publish::written_states;
+use super::states::{self, States};
+use super::{JobStore, StoreError, jid, returns, rows};
 
 /// The largest number of jobs in one list.
 const LIST_JOBS: u32 = 1_000;
 
 /// The largest size of one list in bytes, except for a single larger job.
 const LIST_BYTES: usize = 4 * 1024 * 1024;
+
+/// A page of the states of a job's minions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StatesPage {
+    /// The states, by id. The store has a return of each minion in the state `Returned`.
+    pub states: States,
+    /// Whether more minions follow the last of these.
+    pub more: bool,
+    /// The time until which minions may begin.
+    pub expires: MasterTime,
+}
 
 impl JobStore {
     /// Returns a job; none if there is no such job.
@@ -20,12 +34,50 @@ impl JobStore {
     /// # Cancel safety
     /// The call changes nothing.
     pub async fn job(&self, jid: &Jid) -> Result<Option<Job>, StoreError> {
-        let jid = jid.clone();
-        self.read(move |connection| {
+        let Some(job) = jid::to_micros(jid) else {
+            return Ok(None);
+        };
+        self.read(job, move |connection| {
             let mut statement = connection
                 .prepare_cached(&format!("SELECT {} FROM jobs WHERE jid = ?1", rows::JOB))?;
-            let mut found = statement.query([jid.as_str()])?;
+            let mut found = statement.query([job])?;
             found.next()?.map(rows::job).transpose()
+        })
+        .await
+    }
+
+    /// Returns the states of a job's minions after `after`, at most `most`; none if there is no such
+    /// job.
+    ///
+    /// # Errors
+    /// When SQLite fails.
+    ///
+    /// # Cancel safety
+    /// The call changes nothing.
+    pub async fn states(
+        &self,
+        jid: &Jid,
+        after: Option<&MinionId>,
+        most: usize,
+    ) -> Result<Option<StatesPage>, StoreError> {
+        let Some(job) = jid::to_micros(jid) else {
+            return Ok(None);
+        };
+        // In this order: a job leaves the memory when its states are on the disk.
+        if let Some((states, expires)) = self.open_jobs().states(job) {
+            return Ok(Some(page(states, after, most, expires)));
+        }
+        let (now, after) = (self.now(), after.cloned());
+        self.read(job, move |connection| {
+            let Some((packed, expires)) = written_states(connection, job)? else {
+                return Ok(None);
+            };
+            let mut states = states::decode(&packed)?;
+            for (_, state) in &mut states {
+                *state = states::at(now, expires, *state);
+            }
+            returns::note_returned(connection, job, after.as_ref(), &mut states)?;
+            Ok(Some(page(&states, after.as_ref(), most, expires)))
         })
         .await
     }
@@ -38,17 +90,59 @@ impl JobStore {
     ///
     /// # Cancel safety
     /// The call changes nothing.
-    pub async fn list(&self, limit: u32, before: Option<Jid>) -> Result<Vec<Job>, StoreError> {
-        self.read(move |connection| {
-            let mut statement = connection.prepare_cached(&format!(
-                "SELECT {} FROM jobs WHERE jid < ?1 ORDER BY jid DESC LIMIT ?2",
-                rows::JOB
-            ))?;
-            // A letter sorts after every digit.
-            let before = before.as_ref().map_or("a", Jid::as_str);
-            let mut found = statement.query(params![before, limit.min(LIST_JOBS)])?;
-            rows::jobs(&mut found, LIST_BYTES)
-        })
-        .await
+    pub async fn list(&self, limit: u32, before: Option<&Jid>) -> Result<Vec<Job>, StoreError> {
+        let before = before.and_then(jid::to_micros).unwrap_or(i64::MAX);
+        let most = limit.min(LIST_JOBS) as usize;
+        self.reader
+            .call(move |connections| list(connections, most, before))
+            .await
     }
+}
+
+fn page(states: &States, after: Option<&MinionId>, most: usize, expires: MasterTime) -> StatesPage {
+    let from = states.partition_point(|(id, _)| after.is_some_and(|after| id <= after));
+    let rest = &states[from..];
+    StatesPage {
+        states: rest[..rest.len().min(most)].to_vec(),
+        more: rest.len() > most,
+        expires,
+    }
+}
+
+fn list(connections: &mut Connections, most: usize, before: i64) -> Result<Vec<Job>, StoreError> {
+    let mut jobs = Vec::new();
+    let mut room = LIST_BYTES;
+    for start in connections.partitions().all().into_iter().rev() {
+        if start >= before {
+            continue;
+        }
+        let connection = match connections.of(start) {
+            // It was pruned meanwhile.
+            Err(StoreError::Removed) => continue,
+            connection => connection?,
+        };
+        let mut statement = connection.prepare_cached(&format!(
+            "SELECT {} FROM jobs WHERE jid < ?1 ORDER BY jid DESC LIMIT ?2",
+            rows::JOB
+        ))?;
+        let mut found = statement.query(params![before, (most - jobs.len()) as i64])?;
+        while let Some(row) = found.next()? {
+            let job = rows::job(row)?;
+            let size = rows::job_size(&job);
+            if size > room && !jobs.is_empty() {
+                return Ok(jobs);
+            }
+            room = room.saturating_sub(size);
+            jobs.push(job);
+        }
+        if jobs.len() == most {
+            break;
+        }
+    }
+    Ok(jobs)
+}
+
+/// Returns the newest job of a partition.
+pub(super) fn last_job(connection: &Connection) -> Result<Option<i64>, StoreError> {
+    Ok(connection.query_row("SELECT max(jid) FROM jobs", [], |row| row.get(0))?)
 }

@@ -1,41 +1,84 @@
-//! The job store: jobs, their offers to minions, and returns. One SQLite file, which is the truth
-//! about every job; events only report its changes.
+//! The job store: jobs, the states of their minions, and returns. It is the truth about every job;
+//! events only report its changes.
 //!
-//! Every acknowledged change has been committed and synced to the disk. One thread does all
-//! writing, and commits whatever is queued at once; another thread reads.
+//! Jobs and returns are in SQLite, one file for each span of time ([`partitions`]); the jobs that are
+//! under way are in memory too ([`open_jobs`]). Every job and every return that was acknowledged has
+//! been committed and synced to the disk. Other changes of a state are written within a second
+//! ([`flush`](JobStore::flush)): after a crash minions report them again. One thread does all writing, and
+//! commits whatever is queued at once; another one reads, and a third one moves logs into their files,
+//! copies and checks.
 
+mod backup;
+mod catch_up;
+mod check;
 mod error;
 mod jid;
 mod lookup;
-mod next_expiry;
 mod offers;
+mod open_jobs;
+mod outcomes;
+mod partitions;
 mod prune;
 mod publish;
+mod reader;
+mod receipts;
 mod returns;
 mod rows;
 mod schema;
+mod states;
 #[cfg(test)]
 mod tests;
-mod worker;
+mod thread;
+mod writer;
 
-use std::path::Path;
-use std::sync::atomic::AtomicBool;
-use std::sync::{Mutex, PoisonError};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use rusqlite::Connection;
 use saline_protocol::message::{Jid, MasterTime};
 use saline_protocol::transport::Clock;
 
+pub use backup::BackedUp;
+pub use catch_up::PendingPage;
+pub use check::Checked;
 pub use error::StoreError;
-pub use next_expiry::NextExpiry;
-pub use offers::may_become;
-pub use publish::{Committed, OUTCOME_KEPT};
+pub use lookup::StatesPage;
+pub use outcomes::{Committed, OUTCOME_KEPT};
+pub use prune::Pruned;
+pub use publish::NewJob;
 pub use returns::ReturnedPage;
+pub use states::may_become;
 
 use jid::JidSource;
-use worker::Worker;
+use open_jobs::OpenJobs;
+use outcomes::Outcomes;
+use partitions::{Connections, Partitions};
+use reader::Reader;
+use receipts::Receipts;
+use schema::Access;
+use writer::{Place, Span, Writer};
 
 use crate::wire_time::master_time;
+
+/// The number of partitions that hold the jobs of the time for which jobs are kept.
+const PARTITIONS: u32 = 24;
+
+/// The shortest and the longest span of a partition.
+const SPANS: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(30 * 24 * 3600));
+
+/// Where a job store is and how large it may become.
+#[derive(Debug, Clone)]
+pub struct StoreSettings {
+    /// The folder of its files.
+    pub folder: PathBuf,
+    /// How long jobs are kept.
+    pub keep: Duration,
+    /// The size in bytes from which the oldest jobs are removed earlier; none for no such size.
+    pub max_bytes: Option<u64>,
+    /// The cache of each connection to a file, in bytes.
+    pub cache_bytes: usize,
+}
 
 /// The job store. Every method may be called from any task at once.
 ///
@@ -43,52 +86,90 @@ use crate::wire_time::master_time;
 /// [`close`](Self::close) does the same without blocking a runtime.
 pub struct JobStore {
     clock: Clock,
+    settings: StoreSettings,
     jids: Mutex<JidSource>,
-    /// Whether rows of removed jobs are known to be gone.
-    swept: AtomicBool,
-    /// Dropped before the writer: the last connection to close empties the log.
-    reader: Worker,
-    writer: Worker,
+    receipts: Arc<Receipts>,
+    open: Arc<Mutex<OpenJobs>>,
+    outcomes: Arc<Mutex<Outcomes>>,
+    partitions: Arc<Partitions>,
+    reader: Reader,
+    writer: Writer,
+    /// Dropped after the writer, which gives it work. The last connection to close empties the log.
+    upkeep: Reader,
 }
 
 impl JobStore {
-    /// Opens the store at `path`; creates the file (0600), its folder (0700) and its tables as
-    /// needed. Blocks on the disk, so for the start of a daemon.
+    /// Opens the store in its folder; creates what is missing: the folder (0700), a first file (0600) and
+    /// its tables. Reads the jobs that are under way. Blocks on the disk, so for the start of a daemon.
     ///
     /// # Errors
-    /// When the file cannot be opened, is no store, or was written by a later version.
-    pub fn open(path: &Path, clock: Clock) -> Result<Self, StoreError> {
-        let writer = schema::open_writer(path)?;
-        let last = last_jid(&writer)?;
-        let reader = schema::open_reader(path)?;
-        let started = |worker| -> Result<Worker, StoreError> {
-            Result::map_err(worker, |error| StoreError::io(path, error))
+    /// When a file cannot be opened, is no store, or was written by a later version.
+    pub fn open(settings: StoreSettings, clock: Clock) -> Result<Self, StoreError> {
+        let now = master_time(clock);
+        let partitions = Arc::new(Partitions::list(&settings.folder, settings.cache_bytes)?);
+        let mut jids = JidSource::default();
+        let mut receipts = 0;
+        let mut open = OpenJobs::default();
+        let mut outcomes = Outcomes::default();
+        for start in partitions.all() {
+            jids.rise_above(start.saturating_sub(1));
+            let path = partitions.path(start);
+            let connection = schema::open(&path, Access::Write, settings.cache_bytes)?;
+            jids.rise_above(lookup::last_job(&connection)?.unwrap_or(0));
+            receipts = receipts.max(returns::last_receipt(&connection)?);
+            publish::read_open(&connection, now, &mut open)?;
+            for (at, request, effect) in outcomes::read(&connection, now)? {
+                // The first effect of a request stands.
+                let _ = outcomes.begin(request, effect, at);
+            }
+        }
+        if partitions.newest().is_none() {
+            let first = jids.next_number(clock.wall());
+            partitions.create(first)?;
+        }
+        let span = Span {
+            time: (settings.keep / PARTITIONS).clamp(SPANS.0, SPANS.1),
+            bytes: settings.max_bytes.unwrap_or(u64::MAX) / u64::from(PARTITIONS),
         };
+        let connections = |access| Connections::new(Arc::clone(&partitions), access);
+        let started = |error| StoreError::io(&settings.folder, error);
+        let upkeep =
+            Reader::start("saline-upkeep", connections(Access::Upkeep)).map_err(started)?;
+        let writer = Writer::start(connections(Access::Write), span, upkeep.0.try_sender());
         Ok(Self {
             clock,
-            jids: Mutex::new(JidSource::after(last.as_ref())),
-            swept: AtomicBool::new(false),
-            reader: started(Worker::reader(reader))?,
-            writer: started(Worker::writer(writer))?,
+            jids: Mutex::new(jids),
+            receipts: Arc::new(Receipts::after(receipts, clock)),
+            open: Arc::new(Mutex::new(open)),
+            outcomes: Arc::new(Mutex::new(outcomes)),
+            reader: Reader::start("saline-reader", connections(Access::Read)).map_err(started)?,
+            writer: writer.map_err(started)?,
+            upkeep,
+            partitions,
+            settings,
         })
     }
 
-    /// Finishes the queued work, refuses later calls with [`StoreError::Closed`], and ends the
-    /// threads.
+    /// Writes the states that changed, finishes the queued work, refuses later calls with
+    /// [`StoreError::Closed`], and ends the threads.
     ///
     /// # Cancel safety
     /// The threads end by themselves when the future is dropped.
     pub async fn close(&self) {
-        self.reader.close().await;
+        match self.flush().await {
+            // It was closed before.
+            Ok(()) | Err(StoreError::Closed) => {}
+            Err(error) => tracing::error!("the states of jobs were not written: {error}"),
+        }
+        self.reader.0.close().await;
+        self.upkeep.0.close().await;
         self.writer.close().await;
     }
 
     /// Returns a new jid: the time, or one above the highest jid so far.
     pub fn next_jid(&self) -> Jid {
-        self.jids
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .next(self.clock.wall())
+        let mut jids = self.jids.lock().unwrap_or_else(PoisonError::into_inner);
+        jids.next(self.clock.wall())
     }
 
     /// Returns the master's time, which the store notes with what it writes.
@@ -96,41 +177,52 @@ impl JobStore {
         master_time(self.clock)
     }
 
-    /// Runs `act` on the writer's thread, in a transaction with other calls. `bytes` is about the
-    /// size of its data.
-    async fn write<T, F>(&self, bytes: usize, act: F) -> Result<T, StoreError>
-    where
-        T: Send + 'static,
-        F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
-    {
-        self.writer.call(bytes, act).await
+    /// Returns the jobs that are under way. The lock is held for a moment only.
+    fn open_jobs(&self) -> MutexGuard<'_, OpenJobs> {
+        lock(&self.open)
     }
 
-    /// Runs `act` on the reader's thread.
-    async fn read<T, F>(&self, act: F) -> Result<T, StoreError>
+    /// Runs `act` on the writer's thread, in a transaction with other calls, and `settled` with its result
+    /// after the commit. `bytes` is about the size of the data.
+    async fn write<T, A, S>(
+        &self,
+        place: Place,
+        bytes: usize,
+        act: A,
+        settled: S,
+    ) -> Result<T, StoreError>
     where
         T: Send + 'static,
-        F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+        A: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+        S: FnOnce(&Result<T, StoreError>) + Send + 'static,
     {
-        self.reader.call(0, act).await
+        self.writer.call(place, bytes, act, settled).await
     }
+
+    /// Runs `act` on the reader's thread, at one moment of the partition that holds the job. Returns none
+    /// when the job cannot be in the store.
+    async fn read<T, F>(&self, job: i64, act: F) -> Result<Option<T>, StoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> Result<Option<T>, StoreError> + Send + 'static,
+    {
+        let Some(start) = self.partitions.holding(job) else {
+            return Ok(None);
+        };
+        match self.reader.moment(start, act).await {
+            // It was pruned meanwhile.
+            Err(StoreError::Removed) => Ok(None),
+            read => read,
+        }
+    }
+}
+
+fn lock(open: &Mutex<OpenJobs>) -> MutexGuard<'_, OpenJobs> {
+    open.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl std::fmt::Debug for JobStore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("JobStore").finish_non_exhaustive()
     }
-}
-
-/// Returns the highest jid that is a valid time. A jid that is none was put there from outside.
-fn last_jid(connection: &Connection) -> Result<Option<Jid>, StoreError> {
-    let mut statement = connection.prepare("SELECT jid FROM jobs ORDER BY jid DESC")?;
-    let mut found = statement.query([])?;
-    while let Some(row) = found.next()? {
-        let last = rows::jid(row, 0)?;
-        if jid::to_micros(&last).is_some() {
-            return Ok(Some(last));
-        }
-    }
-    Ok(None)
 }

@@ -1,57 +1,26 @@
-//! The states of minions in jobs, and the allowed changes.
+//! Changes the states of minions in jobs, and writes what has changed.
 
-use rusqlite::{Connection, OptionalExtension, params};
-use saline_protocol::message::{Jid, Job, MasterTime, MinionId, OfferState};
+use std::sync::Arc;
 
-use super::{JobStore, StoreError, rows};
+use rusqlite::{Connection, params};
+use saline_protocol::message::{Jid, MasterTime, MinionId, OfferState};
 
-/// The largest number of jobs in the answer to a minion that asks for missed jobs.
-const PENDING_JOBS: usize = 256;
-
-/// The largest size of that answer in bytes, except for a single larger job.
-const PENDING_BYTES: usize = 4 * 1024 * 1024;
+use super::open_jobs::ChangedJob;
+use super::publish::written_states;
+use super::states::{self, States};
+use super::writer::Place;
+use super::{JobStore, StoreError, jid, lock, may_become, returns};
 
 /// The largest number of jobs that is taken from one heartbeat.
 const RUNNING_JOBS: usize = 1_024;
 
-/// The number of offers that expire in one transaction.
-const EXPIRING: i64 = 1_000;
-
-// These queries name their index: the tables are large, the open offers few, and a query that would
-// scan the table must fail rather than be slow.
-
-const PENDING: &str = "
-    FROM offers INDEXED BY offers_open JOIN jobs ON jobs.jid = offers.jid
-    WHERE offers.minion = ?1 AND offers.state IN (0, 2) AND jobs.expires > ?2
-    ORDER BY offers.jid LIMIT ?3";
-
-pub(super) const EXPIRED: &str = "
-    SELECT offers.jid, offers.minion
-    FROM offers INDEXED BY offers_open JOIN jobs ON jobs.jid = offers.jid
-    WHERE offers.state IN (0, 2) AND jobs.expires <= ?1
-    ORDER BY offers.jid, offers.minion LIMIT ?2";
-
-pub(super) const NEXT_EXPIRY: &str = "
-    SELECT min(expires) FROM jobs WHERE jid IN (
-        SELECT jid FROM offers INDEXED BY offers_open WHERE state IN (0, 2)
-    )";
-
-/// Whether an offer may change from one state to the other. It never goes back, and leaves a final
-/// state only for a late return.
-pub fn may_become(from: OfferState, to: OfferState) -> bool {
-    use OfferState::{Declined, Expired, NotConnected, Offered, Queued, Returned, Running};
-    match from {
-        Queued => matches!(to, Offered | Running | Returned | Declined | Expired),
-        Offered => matches!(to, Running | Returned | Declined | Expired),
-        Running | Expired => to == Returned,
-        Returned | Declined | NotConnected => false,
-    }
-}
+/// The number of jobs whose states are written in one command.
+const FLUSHED: usize = 32;
 
 impl JobStore {
-    /// Changes the state of an offer if the change is [allowed](may_become). Returns whether it
-    /// was. Only [`store_returns`](Self::store_returns) sets `Returned`, so that every offer in that
-    /// state has its return.
+    /// Changes the state of a minion in a job if the change is [allowed](may_become). Returns whether it
+    /// was. Only [`store_returns`](Self::store_returns) sets `Returned`, so that every minion in that
+    /// state has its return. The change is on the disk after the next [`flush`](Self::flush).
     ///
     /// # Errors
     /// When SQLite fails; nothing was changed.
@@ -64,25 +33,28 @@ impl JobStore {
         minion: &MinionId,
         state: OfferState,
     ) -> Result<bool, StoreError> {
+        let Some(job) = jid::to_micros(jid) else {
+            return Ok(false);
+        };
+        if state == OfferState::Returned {
+            return Ok(false);
+        }
         let now = self.now();
-        let (jid, minion) = (jid.clone(), minion.clone());
-        self.write(0, move |connection| {
-            let moves = state != OfferState::Returned
-                && find(connection, jid.as_str(), &minion)?
-                    .is_some_and(|from| may_become(from, state));
-            if moves {
-                put(connection, jid.as_str(), &minion, state, now)?;
-            }
-            Ok(moves)
-        })
-        .await
+        let set = {
+            let mut open = self.open_jobs();
+            open.has(job).then(|| open.set(job, minion, state, now))
+        };
+        match set {
+            Some(set) => Ok(set),
+            None => self.set_in_closed(job, minion, state, now).await,
+        }
     }
 
     /// Marks jobs as running that a minion reports in a heartbeat. Returns those that were not
     /// running before. Of more than 1,024 jobs the rest is ignored.
     ///
     /// # Errors
-    /// When SQLite fails; nothing was changed.
+    /// When SQLite fails. Some of the jobs may be marked.
     ///
     /// # Cancel safety
     /// A dropped call may have changed the states or not. It may be repeated.
@@ -91,223 +63,128 @@ impl JobStore {
         minion: &MinionId,
         jids: &[Jid],
     ) -> Result<Vec<Jid>, StoreError> {
-        let now = self.now();
-        let minion = minion.clone();
-        let jids: Vec<Jid> = jids.iter().take(RUNNING_JOBS).cloned().collect();
-        if jids.is_empty() {
-            return Ok(jids);
+        let mut begun = Vec::new();
+        for jid in jids.iter().take(RUNNING_JOBS) {
+            if self.set_state(jid, minion, OfferState::Running).await? {
+                begun.push(jid.clone());
+            }
         }
-        self.write(0, move |connection| {
-            let mut begun = Vec::new();
-            for jid in jids {
-                match find(connection, jid.as_str(), &minion)? {
-                    Some(OfferState::Running) => {}
-                    Some(from) if may_become(from, OfferState::Running) => begun.push(jid.clone()),
-                    _ => continue,
-                }
-                put(connection, jid.as_str(), &minion, OfferState::Running, now)?;
-            }
-            Ok(begun)
-        })
-        .await
+        Ok(begun)
     }
 
-    /// Returns the jobs that a minion may still begin, the oldest first: unexpired, and offered to
-    /// it or queued for it. Running jobs are not included: if a crash interrupted one, the minion
-    /// returns it by itself. The size is bounded; further jobs follow when these have begun.
-    ///
-    /// # Errors
-    /// When SQLite fails.
-    ///
-    /// # Cancel safety
-    /// The call changes nothing.
-    pub async fn pending_jobs(
-        &self,
-        minion: &MinionId,
-        now: MasterTime,
-    ) -> Result<Vec<Job>, StoreError> {
-        let minion = minion.clone();
-        self.read(move |connection| pending(connection, &minion, now))
-            .await
+    /// Expires the offers that no minion has begun by `now`, and returns them, those of the oldest job
+    /// first. Nothing is written: the clock tells it again after a crash.
+    pub fn expire(&self, now: MasterTime) -> Vec<(Jid, MinionId)> {
+        self.open_jobs().expire(now)
     }
 
-    /// Returns the state of every expected minion of a job, by id; none if there is no such job.
+    /// Writes the states that have changed since the last call.
     ///
     /// # Errors
-    /// When SQLite fails.
+    /// When SQLite fails. The next call writes what this one did not.
     ///
     /// # Cancel safety
-    /// The call changes nothing.
-    pub async fn states(
-        &self,
-        jid: &Jid,
-    ) -> Result<Option<Vec<(MinionId, OfferState)>>, StoreError> {
-        let jid = jid.clone();
-        self.read(move |connection| {
-            let moment = connection.unchecked_transaction()?;
-            match expires(&moment, &jid)? {
-                Some(_) => states(&moment, &jid).map(Some),
-                None => Ok(None),
-            }
-        })
-        .await
-    }
-
-    /// Expires the offers that no minion has begun in time, and returns them, those of the oldest
-    /// job first.
-    ///
-    /// # Errors
-    /// When SQLite fails. Offers that expired before the failure stay expired, and their events are
-    /// lost.
-    ///
-    /// # Cancel safety
-    /// A dropped call may have expired offers whose events are never fired.
-    pub async fn expire(&self, now: MasterTime) -> Result<Vec<(Jid, MinionId)>, StoreError> {
-        let mut all = Vec::new();
+    /// What was not written is written by the next call.
+    pub async fn flush(&self) -> Result<(), StoreError> {
         loop {
-            let some = self
-                .write(0, move |connection| expire(connection, now))
-                .await?;
-            let done = some.len() < EXPIRING as usize;
-            all.extend(some);
-            if done {
-                return Ok(all);
+            let changed = self.open_jobs().changed(FLUSHED);
+            if changed.is_empty() {
+                return Ok(());
+            }
+            let all = changed.len() < FLUSHED;
+            for changed in changed {
+                self.write_states(changed).await?;
+            }
+            if all {
+                return Ok(());
             }
         }
     }
 
-    /// Returns the time at which the next open offer expires; none if no offer is open.
-    ///
-    /// # Errors
-    /// When SQLite fails.
-    ///
-    /// # Cancel safety
-    /// The call changes nothing.
-    pub async fn next_expiry(&self) -> Result<Option<MasterTime>, StoreError> {
-        self.read(|connection| {
-            let next: Option<i64> = connection
-                .prepare_cached(NEXT_EXPIRY)?
-                .query_row([], |row| row.get(0))?;
-            Ok(next.map(|time| MasterTime::try_from(time).unwrap_or(0)))
-        })
-        .await
+    async fn write_states(&self, changed: ChangedJob) -> Result<(), StoreError> {
+        let job = changed.job;
+        let Some(start) = self.partitions.holding(job) else {
+            return Ok(());
+        };
+        let packed = states::encode(&changed.states);
+        let running = running(&changed.states);
+        let open = Arc::clone(&self.open);
+        let bytes = packed.len();
+        let act = move |connection: &Connection| update(connection, job, &packed, running);
+        let settled = move |result: &Result<(), StoreError>| {
+            if result.is_ok() {
+                lock(&open).written(&changed);
+            }
+        };
+        match self
+            .write(Place::Partition(start), bytes, act, settled)
+            .await
+        {
+            // The job was pruned meanwhile.
+            Err(StoreError::Removed) => Ok(()),
+            written => written,
+        }
+    }
+
+    /// Changes a state in a job that is over: it is heard late that a minion had begun, or declined.
+    async fn set_in_closed(
+        &self,
+        job: i64,
+        minion: &MinionId,
+        to: OfferState,
+        now: MasterTime,
+    ) -> Result<bool, StoreError> {
+        let Some(start) = self.partitions.holding(job) else {
+            return Ok(false);
+        };
+        let minion = minion.clone();
+        let act = move |connection: &Connection| {
+            let Some((packed, expires)) = written_states(connection, job)? else {
+                return Ok(None);
+            };
+            let from = states::find(&packed, &minion)?.map(|from| states::at(now, expires, from));
+            if !from.is_some_and(|from| may_become(from, to))
+                || returns::is_stored(connection, job, &minion)?
+            {
+                return Ok(None);
+            }
+            let mut states = states::decode(&packed)?;
+            for (id, state) in &mut states {
+                *state = match *id == minion {
+                    true => to,
+                    false => states::at(now, expires, *state),
+                };
+            }
+            update(connection, job, &states::encode(&states), running(&states))?;
+            returns::note_returned(connection, job, None, &mut states)?;
+            Ok(Some((states, expires)))
+        };
+        let open = Arc::clone(&self.open);
+        let settled = move |result: &Result<Option<(States, MasterTime)>, StoreError>| {
+            if let Ok(Some((states, expires))) = result {
+                lock(&open).insert(job, *expires, states.clone(), now);
+            }
+        };
+        match self.write(Place::Partition(start), 0, act, settled).await {
+            Err(StoreError::Removed) => Ok(false),
+            written => Ok(written?.is_some()),
+        }
     }
 }
 
-fn find(
-    connection: &Connection,
-    jid: &str,
-    minion: &MinionId,
-) -> Result<Option<OfferState>, StoreError> {
-    let number: Option<i64> = connection
-        .prepare_cached("SELECT state FROM offers WHERE jid = ?1 AND minion = ?2")?
-        .query_row(params![jid, minion.as_str()], |row| row.get(0))
-        .optional()?;
-    number.map(rows::state).transpose()
+fn running(states: &States) -> i64 {
+    let running = states.iter().filter(|(_, s)| *s == OfferState::Running);
+    running.count() as i64
 }
 
-/// Sets the state of an existing offer.
-pub(super) fn put(
+fn update(
     connection: &Connection,
-    jid: &str,
-    minion: &MinionId,
-    state: OfferState,
-    now: MasterTime,
+    job: i64,
+    states: &[u8],
+    running: i64,
 ) -> Result<(), StoreError> {
     connection
-        .prepare_cached(
-            "UPDATE offers SET state = ?3, updated = ?4 WHERE jid = ?1 AND minion = ?2",
-        )?
-        .execute(params![
-            jid,
-            minion.as_str(),
-            state as i64,
-            rows::from_time(now)
-        ])?;
+        .prepare_cached("UPDATE jobs SET states = ?2, running = ?3 WHERE jid = ?1")?
+        .execute(params![job, states, running])?;
     Ok(())
-}
-
-/// Returns the time until which a job may begin; none if there is no such job.
-pub(super) fn expires(
-    connection: &Connection,
-    jid: &Jid,
-) -> Result<Option<MasterTime>, StoreError> {
-    let mut statement = connection.prepare_cached("SELECT expires FROM jobs WHERE jid = ?1")?;
-    let mut found = statement.query([jid.as_str()])?;
-    found.next()?.map(|row| rows::time(row, 0)).transpose()
-}
-
-/// Returns the states of a job's minions, by id.
-pub(super) fn states(
-    connection: &Connection,
-    jid: &Jid,
-) -> Result<Vec<(MinionId, OfferState)>, StoreError> {
-    let mut statement = connection
-        .prepare_cached("SELECT minion, state FROM offers WHERE jid = ?1 ORDER BY minion")?;
-    let mut found = statement.query([jid.as_str()])?;
-    let mut states = Vec::new();
-    while let Some(row) = found.next()? {
-        states.push((rows::minion(row, 0)?, rows::state(row.get(1)?)?));
-    }
-    Ok(states)
-}
-
-pub(super) fn pending_query() -> String {
-    format!("SELECT {} {PENDING}", rows::JOB)
-}
-
-fn pending(
-    connection: &Connection,
-    minion: &MinionId,
-    now: MasterTime,
-) -> Result<Vec<Job>, StoreError> {
-    let mut statement = connection.prepare_cached(&pending_query())?;
-    let mut found = statement.query(params![
-        minion.as_str(),
-        rows::from_time(now),
-        PENDING_JOBS as i64
-    ])?;
-    rows::jobs(&mut found, PENDING_BYTES)
-}
-
-fn expire(connection: &Connection, now: MasterTime) -> Result<Vec<(Jid, MinionId)>, StoreError> {
-    let mut statement = connection.prepare_cached(EXPIRED)?;
-    let mut found = statement.query(params![rows::from_time(now), EXPIRING])?;
-    let mut expired = Vec::new();
-    while let Some(row) = found.next()? {
-        expired.push((rows::jid(row, 0)?, rows::minion(row, 1)?));
-    }
-    for (jid, minion) in &expired {
-        put(connection, jid.as_str(), minion, OfferState::Expired, now)?;
-    }
-    Ok(expired)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn offers_only_go_forward() {
-        use OfferState::{Declined, Expired, NotConnected, Offered, Queued, Returned, Running};
-        let all = [
-            Offered,
-            NotConnected,
-            Queued,
-            Running,
-            Returned,
-            Declined,
-            Expired,
-        ];
-        for from in all {
-            let ways: Vec<_> = all.into_iter().filter(|to| may_become(from, *to)).collect();
-            let expected: &[OfferState] = match from {
-                Queued => &[Offered, Running, Returned, Declined, Expired],
-                Offered => &[Running, Returned, Declined, Expired],
-                Running | Expired => &[Returned],
-                Returned | Declined | NotConnected => &[],
-            };
-            assert_eq!(ways, expected, "from {from:?}");
-        }
-    }
 }

@@ -1,187 +1,102 @@
-//! Deletes expired jobs in small transactions, so that pruning never blocks returns.
-//!
-//! A job's own row is deleted first, which makes the job unknown; then its returns and offers. Rows
-//! that a crash leaves between the two are found at the first pruning after it.
+//! Removes old jobs: whole partitions, so that no return ever waits for it, and a full disk can be
+//! pruned.
 
-use std::sync::atomic::Ordering;
+use std::ops::Range;
 
-use rusqlite::{Connection, params};
 use saline_protocol::message::{Jid, MasterTime};
 
-use super::{JobStore, StoreError, publish, rows};
+use super::partitions::Connections;
+use super::{JobStore, StoreError, jid, lookup, rows};
 
-/// The number of jobs that are deleted in one transaction.
-const JOBS: i64 = 64;
-
-/// The number of rows that are deleted in one transaction.
-const ROWS: usize = 1_000;
-
-/// The bytes of payloads that are deleted in one transaction.
-const BYTES: usize = 16 * 1024 * 1024;
-
-/// The pages of 4 KiB that are returned to the file system in one transaction.
-const PAGES: i64 = 4_096;
+/// What was removed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pruned {
+    /// The jobs before this jid are gone.
+    pub before: Jid,
+    /// Whether they went before their time, since the store had reached its size.
+    pub early: bool,
+    /// Whether some of them were under way.
+    pub under_way: bool,
+}
 
 impl JobStore {
-    /// Deletes the jobs that were published before `before` with their offers and returns, and expired
-    /// outcomes. Keeps jobs that may still begin, jobs that a minion has reported as running since
-    /// `before`, and always the newest job, so that jids keep rising after a restart. Returns the
-    /// number of deleted jobs.
+    /// Removes the partitions whose jobs were all published before `before`, and the oldest ones while
+    /// the store is above its size. Keeps a partition with a job that may still begin, or that a minion
+    /// has reported as running since `before`, unless the store is above its size; and always the
+    /// newest, so that jids keep rising after a restart. Returns what was removed.
     ///
     /// # Errors
-    /// When SQLite fails. Deletions so far stand, and the next call continues.
+    /// When a file cannot be deleted. What was removed before is gone.
     ///
     /// # Cancel safety
-    /// Deletions so far stand, and the next call continues.
-    pub async fn prune(&self, before: MasterTime) -> Result<usize, StoreError> {
-        if !self.swept.swap(false, Ordering::AcqRel) {
-            let orphans = self.read(orphans).await?;
-            self.remove_rows(orphans).await?;
-        }
-        let now = self.now();
-        let mut pruned = 0;
-        loop {
-            let jids = self
-                .write(0, move |connection| remove_jobs(connection, before, now))
-                .await?;
-            if jids.is_empty() {
+    /// What was removed is gone, and the next call continues.
+    pub async fn prune(&self, before: MasterTime) -> Result<Vec<Pruned>, StoreError> {
+        let before_micros = rows::from_time(before).saturating_mul(1_000);
+        let mut pruned = Vec::new();
+        for range in self.spans() {
+            if range.start >= before_micros {
                 break;
             }
-            pruned += jids.len();
-            self.remove_rows(jids).await?;
+            let last = self.read(range.start, lookup::last_job).await?;
+            let is_old = last.is_none_or(|last| last < before_micros);
+            if is_old && !self.is_alive(&range, before) {
+                pruned.push(self.remove(range, before, false).await?);
+            }
         }
-        while self
-            .write(0, move |connection| remove_outcomes(connection, now))
-            .await?
-        {}
-        while self.write(0, give_back).await? {}
-        self.swept.store(true, Ordering::Release);
+        let Some(most) = self.settings.max_bytes else {
+            return Ok(pruned);
+        };
+        let sizes = self.partitions.all();
+        let mut total: u64 = sizes.iter().map(|start| self.partitions.size(*start)).sum();
+        for range in self.spans() {
+            if total <= most {
+                break;
+            }
+            total -= self.partitions.size(range.start).min(total);
+            pruned.push(self.remove(range, before, true).await?);
+        }
         Ok(pruned)
     }
 
-    async fn remove_rows(&self, jids: Vec<Jid>) -> Result<(), StoreError> {
-        for jid in jids {
-            loop {
-                let jid = jid.clone();
-                let more = self
-                    .write(0, move |connection| remove_some(connection, &jid))
-                    .await?;
-                if !more {
-                    break;
-                }
-            }
-        }
-        Ok(())
+    /// Returns the jids of every partition but the newest, the oldest first.
+    fn spans(&self) -> Vec<Range<i64>> {
+        let starts = self.partitions.all();
+        starts.windows(2).map(|pair| pair[0]..pair[1]).collect()
     }
-}
 
-/// Deletes the rows of some jobs, and returns their jids.
-fn remove_jobs(
-    connection: &Connection,
-    before: MasterTime,
-    now: MasterTime,
-) -> Result<Vec<Jid>, StoreError> {
-    let mut statement = connection.prepare_cached(
-        "DELETE FROM jobs WHERE jid IN (
-             SELECT jid FROM jobs
-             WHERE created < ?1 AND expires <= ?2 AND jid < (SELECT max(jid) FROM jobs)
-               AND NOT EXISTS (
-                   SELECT 1 FROM offers
-                   WHERE offers.jid = jobs.jid AND state = 3 AND updated >= ?1
-               )
-             ORDER BY created LIMIT ?3
-         ) RETURNING jid",
-    )?;
-    let mut found =
-        statement.query(params![rows::from_time(before), rows::from_time(now), JOBS])?;
-    let mut jids = Vec::new();
-    while let Some(row) = found.next()? {
-        jids.push(rows::jid(row, 0)?);
+    fn is_alive(&self, range: &Range<i64>, since: MasterTime) -> bool {
+        let now = self.now();
+        self.open_jobs().any_alive(range.clone(), now, since)
     }
-    Ok(jids)
-}
 
-/// Deletes some rows of a job. Returns whether rows are left.
-fn remove_some(connection: &Connection, jid: &Jid) -> Result<bool, StoreError> {
-    let mut sizes = connection
-        .prepare_cached("SELECT rowid, length(payload) FROM returns WHERE jid = ?1 LIMIT ?2")?;
-    let mut found = sizes.query(params![jid.as_str(), ROWS as i64])?;
-    let mut doomed: Vec<i64> = Vec::new();
-    let mut bytes = 0_usize;
-    while bytes < BYTES
-        && let Some(row) = found.next()?
-    {
-        doomed.push(row.get(0)?);
-        let length: i64 = row.get(1)?;
-        bytes = bytes.saturating_add(usize::try_from(length).unwrap_or(0));
+    async fn remove(
+        &self,
+        range: Range<i64>,
+        before: MasterTime,
+        early: bool,
+    ) -> Result<Pruned, StoreError> {
+        let under_way = self.is_alive(&range, before);
+        let start = range.start;
+        let before = jid::from_micros(range.end);
+        // From here on no thread opens it; what is queued for it is answered as removed.
+        self.partitions.remove(start);
+        self.open_jobs().forget(range);
+        let closed = move |connections: &mut Connections| {
+            connections.forget(start);
+            Ok(())
+        };
+        self.reader.call(closed).await?;
+        self.writer.forget(start).await?;
+        self.upkeep
+            .call(move |connections| {
+                connections.forget(start);
+                connections.partitions().delete(start)
+            })
+            .await?;
+        Ok(Pruned {
+            before,
+            early,
+            under_way,
+        })
     }
-    drop(found);
-    let mut remove = connection.prepare_cached("DELETE FROM returns WHERE rowid = ?1")?;
-    for row in &doomed {
-        remove.execute([row])?;
-    }
-    if bytes >= BYTES || doomed.len() == ROWS {
-        return Ok(true);
-    }
-    let removed = connection
-        .prepare_cached(
-            "DELETE FROM offers WHERE jid = ?1 AND minion IN (
-                 SELECT minion FROM offers WHERE jid = ?1 LIMIT ?2
-             )",
-        )?
-        .execute(params![jid.as_str(), ROWS as i64])?;
-    Ok(removed == ROWS)
-}
-
-fn remove_outcomes(connection: &Connection, now: MasterTime) -> Result<bool, StoreError> {
-    let removed = connection
-        .prepare_cached(
-            "DELETE FROM outcomes WHERE request_id IN (
-                 SELECT request_id FROM outcomes WHERE created <= ?1 LIMIT ?2
-             )",
-        )?
-        .execute(params![publish::oldest_outcome(now), ROWS as i64])?;
-    Ok(removed == ROWS)
-}
-
-/// Returns some free pages to the file system. Returns whether more are left.
-fn give_back(connection: &Connection) -> Result<bool, StoreError> {
-    let free = |connection: &Connection| -> Result<i64, StoreError> {
-        Ok(connection.pragma_query_value(None, "freelist_count", |row| row.get(0))?)
-    };
-    let before = free(connection)?;
-    if before <= PAGES {
-        // This many free pages are soon used again.
-        return Ok(false);
-    }
-    let mut statement = connection.prepare(&format!("PRAGMA incremental_vacuum({PAGES})"))?;
-    let mut pages = statement.query([])?;
-    while pages.next()?.is_some() {}
-    drop(pages);
-    let after = free(connection)?;
-    Ok(after > PAGES && after < before)
-}
-
-/// Returns the jids of offers and returns whose job is gone. Walks from jid to jid, not from row to
-/// row.
-fn orphans(connection: &Connection) -> Result<Vec<Jid>, StoreError> {
-    let moment = connection.unchecked_transaction()?;
-    let mut jids = Vec::new();
-    for table in ["offers", "returns"] {
-        let mut statement = moment.prepare(&format!(
-            "WITH RECURSIVE walk (jid) AS (
-                 SELECT min(jid) FROM {table}
-                 UNION ALL
-                 SELECT (SELECT min(jid) FROM {table} WHERE jid > walk.jid) FROM walk
-                 WHERE walk.jid IS NOT NULL
-             )
-             SELECT jid FROM walk
-             WHERE jid IS NOT NULL AND NOT EXISTS (SELECT 1 FROM jobs WHERE jobs.jid = walk.jid)"
-        ))?;
-        let mut found = statement.query([])?;
-        while let Some(row) = found.next()? {
-            jids.push(rows::jid(row, 0)?);
-        }
-    }
-    Ok(jids)
 }

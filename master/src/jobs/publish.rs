@@ -1,136 +1,138 @@
-//! Stores jobs together with their offers and with the outcome of the request.
+//! Stores jobs with the states of their minions, and reads those that are under way at the start.
+
+use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension, params};
-use saline_protocol::message::{Job, MasterTime, MinionId, OfferState, RequestId};
+use saline_protocol::message::{
+    MasterTime, MinionId, OfferState, Published, RequestId, SignedJob, decode, encode,
+};
 
-use super::{JobStore, StoreError, rows};
+use super::open_jobs::OpenJobs;
+use super::outcomes::{self, Committed, Effect};
+use super::states::{self, States};
+use super::writer::Place;
+use super::{JobStore, StoreError, jid, lock, returns, rows};
 
-/// How long the outcome of a request is kept, in milliseconds.
-pub const OUTCOME_KEPT: MasterTime = 10 * 60 * 1000;
+/// The number of minions of all jobs under way from which no more jobs are taken: they are held in
+/// memory, about 40 bytes each.
+const OFFERS_MOST: usize = 5_000_000;
 
-/// The result of a request with an effect.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[must_use]
-pub enum Committed {
-    /// The request was carried out now.
-    Now,
-    /// The request was carried out before; this was its reply.
-    Before(Vec<u8>),
+/// A job to be published.
+#[derive(Debug, Clone)]
+pub struct NewJob {
+    /// The job with the master's signature, so that a minion that missed it gets the same bytes.
+    pub job: SignedJob,
+    /// The operator whose session asked; [`Job::user`](saline_protocol::message::Job::user) is only
+    /// what it said.
+    pub operator: String,
+    /// The request that asked.
+    pub request: RequestId,
+    /// The expected minions and their states.
+    pub minions: Vec<(MinionId, OfferState)>,
+    /// The names in a list for which there is no key.
+    pub unknown: Vec<String>,
 }
 
 impl JobStore {
-    /// Stores a job, its offers and the reply to its request, all or nothing. A request that has an
-    /// outcome already is not carried out again.
+    /// Stores a job, the states of its minions and that its request was carried out, all or nothing. A
+    /// request that was carried out before is not carried out again: what it published is returned, with
+    /// the states of the minions now.
     ///
     /// # Errors
-    /// [`StoreError::JidTaken`] when there is such a job; otherwise when SQLite fails. Nothing was
-    /// stored.
+    /// [`StoreError::JidTaken`] when there is such a job, [`StoreError::TooManyOpen`] when too much is
+    /// under way; otherwise when SQLite fails. Nothing was stored.
     ///
     /// # Cancel safety
-    /// A dropped call may have stored everything or nothing; [`outcome`](Self::outcome) tells.
-    pub async fn publish(
-        &self,
-        job: &Job,
-        request_id: RequestId,
-        offers: Vec<(MinionId, OfferState)>,
-        reply: Vec<u8>,
-    ) -> Result<Committed, StoreError> {
+    /// A dropped call may have stored everything or nothing; the same request tells.
+    pub async fn publish(&self, new: NewJob) -> Result<Committed<Published>, StoreError> {
+        let under_way = self.open_jobs().offers();
+        if under_way >= OFFERS_MOST {
+            return Err(StoreError::TooManyOpen(under_way));
+        }
         let now = self.now();
-        let job = job.clone();
-        let bytes = rows::job_size(&job) + offers.len() * 64 + reply.len();
-        self.write(bytes, move |connection| {
-            if let Some(before) = outcome(connection, request_id, now)? {
-                return Ok(Committed::Before(before));
+        let job = &new.job.job;
+        let (request, expires) = (new.request, job.expires);
+        let number = jid::to_micros(&job.jid)
+            .ok_or_else(|| StoreError::corrupt("a jid that is a time", job.jid.as_str()))?;
+        let mut states: States = new.minions.clone();
+        states.sort_by(|a, b| a.0.cmp(&b.0));
+        states.dedup_by(|a, b| a.0 == b.0);
+        let packed = states::encode(&states);
+        let bytes = rows::job_size(job) + packed.len();
+        let (began, undone) = (Arc::clone(&self.outcomes), Arc::clone(&self.outcomes));
+        let act = move |connection: &Connection| {
+            match outcomes::lock(&began).begin(request, Effect::Job(number), now) {
+                Some(Effect::Job(before)) => return Ok(Some(before)),
+                Some(Effect::Reply(_)) => {
+                    return Err(StoreError::corrupt("the request of a job", "another one"));
+                }
+                None => {}
             }
-            insert_job(connection, &job, request_id)?;
-            let mut insert = connection.prepare_cached(
-                "INSERT INTO offers (jid, minion, state, updated) VALUES (?1, ?2, ?3, ?4)
-                 ON CONFLICT DO NOTHING",
-            )?;
-            for (minion, state) in &offers {
-                insert.execute(params![
-                    job.jid.as_str(),
-                    minion.as_str(),
-                    *state as i64,
-                    rows::from_time(now)
-                ])?;
-            }
-            insert_outcome(connection, request_id, &reply, now)?;
-            Ok(Committed::Now)
-        })
-        .await
+            insert(connection, number, &new, &packed)?;
+            Ok(None)
+        };
+        let open = Arc::clone(&self.open);
+        let settled = move |result: &Result<Option<i64>, StoreError>| match result {
+            Ok(None) => lock(&open).insert(number, expires, states, now),
+            Ok(Some(_)) => {}
+            Err(_) => outcomes::lock(&undone).undo(request, &Effect::Job(number)),
+        };
+        let place = Place::NewJob(number);
+        match self.write(place, bytes, act, settled).await? {
+            None => Ok(Committed::Now),
+            Some(before) => self.published(before).await.map(Committed::Before),
+        }
     }
 
-    /// Stores the reply to a request whose effect is not a job.
-    ///
-    /// # Errors
-    /// When SQLite fails; nothing was stored.
-    ///
-    /// # Cancel safety
-    /// A dropped call may have stored the reply or not.
-    pub async fn record_outcome(
-        &self,
-        request_id: RequestId,
-        reply: Vec<u8>,
-    ) -> Result<Committed, StoreError> {
-        let now = self.now();
-        self.write(reply.len(), move |connection| {
-            if let Some(before) = outcome(connection, request_id, now)? {
-                return Ok(Committed::Before(before));
-            }
-            insert_outcome(connection, request_id, &reply, now)?;
-            Ok(Committed::Now)
-        })
-        .await
-    }
-
-    /// Returns the reply to a request of the last ten minutes that was carried out.
-    ///
-    /// # Errors
-    /// When SQLite fails.
-    ///
-    /// # Cancel safety
-    /// The call changes nothing.
-    pub async fn outcome(&self, request_id: RequestId) -> Result<Option<Vec<u8>>, StoreError> {
-        let now = self.now();
-        self.read(move |connection| outcome(connection, request_id, now))
-            .await
+    /// Returns what was said about a job when it was published.
+    async fn published(&self, job: i64) -> Result<Published, StoreError> {
+        let read = self.read(job, move |connection| {
+            let mut statement = connection
+                .prepare_cached("SELECT expires, unknown, states FROM jobs WHERE jid = ?1")?;
+            let mut found = statement.query([job])?;
+            let Some(row) = found.next()? else {
+                return Ok(None);
+            };
+            let unknown = decode(rows::blob(row, 1)?);
+            Ok(Some(Published {
+                jid: Some(jid::from_micros(job)),
+                expires: rows::time(row, 0)?,
+                minions: states::decode(rows::blob(row, 2)?)?,
+                unknown: unknown.map_err(|_| StoreError::corrupt("a list of names", "others"))?,
+            }))
+        });
+        read.await?.ok_or(StoreError::Removed)
     }
 }
 
-fn outcome(
+fn insert(
     connection: &Connection,
-    request_id: RequestId,
-    now: MasterTime,
-) -> Result<Option<Vec<u8>>, StoreError> {
-    let reply = connection
-        .prepare_cached("SELECT reply FROM outcomes WHERE request_id = ?1 AND created > ?2")?
-        .query_row(params![request_id.0, oldest_outcome(now)], |row| row.get(0))
-        .optional()?;
-    Ok(reply)
-}
-
-/// Returns the time up to which outcomes are forgotten.
-pub(super) fn oldest_outcome(now: MasterTime) -> i64 {
-    rows::from_time(now.saturating_sub(OUTCOME_KEPT))
-}
-
-fn insert_job(connection: &Connection, job: &Job, request_id: RequestId) -> Result<(), StoreError> {
+    number: i64,
+    new: &NewJob,
+    states: &[u8],
+) -> Result<(), StoreError> {
+    let SignedJob { job, signature } = &new.job;
     let inserted = connection
         .prepare_cached(
-            "INSERT INTO jobs (jid, fun, arg, tgt, tgt_type, user, created, expires, request_id)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT (jid) DO NOTHING",
+            "INSERT INTO jobs (jid, created, expires, running, request_id, signature, fun, user,
+                               operator, tgt_type, tgt, arg, unknown, states)
+             VALUES (?1, ?2, ?3, 0, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)
+             ON CONFLICT (jid) DO NOTHING",
         )?
         .execute(params![
-            job.jid.as_str(),
-            job.fun,
-            job.arg.as_packed().as_bytes(),
-            job.target.expression,
-            job.target.kind.name(),
-            job.user,
+            number,
             rows::from_time(job.created),
             rows::from_time(job.expires),
-            request_id.0,
+            new.request.0,
+            signature,
+            job.fun,
+            job.user,
+            new.operator,
+            job.target.kind.name(),
+            job.target.expression,
+            job.arg.as_packed().as_bytes(),
+            encode(&new.unknown),
+            states,
         ])?;
     if inserted == 0 {
         return Err(StoreError::JidTaken(job.jid.clone()));
@@ -138,16 +140,40 @@ fn insert_job(connection: &Connection, job: &Job, request_id: RequestId) -> Resu
     Ok(())
 }
 
-fn insert_outcome(
+/// Reads the jobs of a partition that are under way: minions may begin them, or run them.
+pub(super) fn read_open(
     connection: &Connection,
-    request_id: RequestId,
-    reply: &[u8],
     now: MasterTime,
+    open: &mut OpenJobs,
 ) -> Result<(), StoreError> {
-    connection
-        .prepare_cached(
-            "INSERT OR REPLACE INTO outcomes (request_id, reply, created) VALUES (?1, ?2, ?3)",
-        )?
-        .execute(params![request_id.0, reply, rows::from_time(now)])?;
+    let mut statement = connection.prepare(
+        "SELECT jid, expires, states FROM jobs INDEXED BY jobs_expires WHERE expires > ?1
+         UNION ALL
+         SELECT jid, expires, states FROM jobs INDEXED BY jobs_running
+         WHERE running > 0 AND expires <= ?1",
+    )?;
+    let mut found = statement.query([rows::from_time(now)])?;
+    while let Some(row) = found.next()? {
+        let (job, expires) = (row.get(0)?, rows::time(row, 1)?);
+        let mut states = states::decode(rows::blob(row, 2)?)?;
+        for (_, state) in &mut states {
+            *state = states::at(now, expires, *state);
+        }
+        returns::note_returned(connection, job, None, &mut states)?;
+        open.insert(job, expires, states, now);
+    }
     Ok(())
+}
+
+/// Reads the states of a job and the time until which minions may begin, as they are written; none when
+/// there is no such job.
+pub(super) fn written_states(
+    connection: &Connection,
+    job: i64,
+) -> Result<Option<(Vec<u8>, MasterTime)>, StoreError> {
+    let found = connection
+        .prepare_cached("SELECT states, expires FROM jobs WHERE jid = ?1")?
+        .query_row([job], |row| Ok((row.get(0)?, row.get::<_, i64>(1)?)))
+        .optional()?;
+    Ok(found.map(|(states, expires)| (states, MasterTime::try_from(expires).unwrap_or(0))))
 }

@@ -1,58 +1,119 @@
-//! Stores returns, each once, and reads them in pages.
+//! Stores returns, each once, and reads them in the order of their receipt.
 
-use rusqlite::{Connection, OptionalExtension, params};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rusqlite::{Connection, params};
 use saline_protocol::message::{
-    Jid, MasterTime, MinionId, OfferState, Packed, Return, ReturnVerdict, StoredReturn,
+    Jid, MinionId, OfferState, Packed, Return, ReturnVerdict, StoredReturn,
 };
 
-use super::{JobStore, StoreError, offers, rows};
+use super::open_jobs::Standing;
+use super::publish::written_states;
+use super::receipts::Receipts;
+use super::states::{self, States};
+use super::writer::Place;
+use super::{JobStore, StoreError, jid, lock, rows};
 
 /// The bytes of a return in memory beside its payload and its arguments, about.
 const BESIDE: usize = 256;
 
-/// A page of the returns of a job, and the states of all its minions at the same moment.
+/// A page of the returns of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReturnedPage {
-    /// Returns in the order of the minions' ids.
+    /// Returns in the order of their receipt.
     pub returns: Vec<StoredReturn>,
     /// Whether more returns follow the last of these.
     pub more: bool,
-    /// The state of every expected minion, by id. The store has a return of each minion in the
-    /// state `Returned`.
-    pub states: Vec<(MinionId, OfferState)>,
-    /// The time until which minions may begin.
-    pub expires: MasterTime,
 }
+
+/// The returns of one partition in one command.
+type Batch = Vec<(i64, Return)>;
 
 impl JobStore {
     /// Stores returns of a minion. The verdicts, in their order, come after the commit, also for
     /// duplicates.
     ///
     /// # Errors
-    /// When SQLite fails. Nothing was stored, and the minion should send the returns again.
+    /// When SQLite fails. The minion should send the returns again: some may be stored.
     ///
     /// # Cancel safety
-    /// A dropped call may have stored all of the returns or none. It may be repeated.
+    /// A dropped call may have stored some of the returns. It may be repeated.
     pub async fn store_returns(
         &self,
         minion: &MinionId,
         returns: Vec<Return>,
     ) -> Result<Vec<ReturnVerdict>, StoreError> {
-        let now = self.now();
-        let minion = minion.clone();
-        let size = |r: &Return| {
-            r.payload.as_bytes().len() + r.fun_args.as_packed().as_bytes().len() + BESIDE
-        };
-        let bytes = returns.iter().map(size).sum();
-        self.write(bytes, move |connection| {
-            let stored = returns.iter().map(|r| store(connection, &minion, r, now));
-            stored.collect()
-        })
-        .await
+        let mut verdicts = vec![ReturnVerdict::UnknownJob; returns.len()];
+        // Almost always one: jobs of one minion are of about the same time.
+        let mut batches: BTreeMap<i64, (Vec<usize>, Batch)> = BTreeMap::new();
+        for (at, returned) in returns.into_iter().enumerate() {
+            if let Some(job) = jid::to_micros(&returned.jid)
+                && let Some(start) = self.partitions.holding(job)
+            {
+                let batch = batches.entry(start).or_default();
+                batch.0.push(at);
+                batch.1.push((job, returned));
+            }
+        }
+        for (start, (places, batch)) in batches {
+            let stored = match self.store_batch(start, minion.clone(), batch).await {
+                // It was pruned meanwhile.
+                Err(StoreError::Removed) => continue,
+                stored => stored?,
+            };
+            for (place, verdict) in places.into_iter().zip(stored) {
+                verdicts[place] = verdict;
+            }
+        }
+        Ok(verdicts)
     }
 
-    /// Returns the returns of a job by minions after `after`: about `max_bytes`, but at least one
-    /// if there is one. None if there is no such job.
+    async fn store_batch(
+        &self,
+        start: i64,
+        minion: MinionId,
+        batch: Batch,
+    ) -> Result<Vec<ReturnVerdict>, StoreError> {
+        let now = self.now();
+        let size = |(_, r): &(i64, Return)| {
+            r.payload.as_bytes().len() + r.fun_args.as_packed().as_bytes().len() + BESIDE
+        };
+        let bytes = batch.iter().map(size).sum();
+        let jobs: Vec<i64> = batch.iter().map(|(job, _)| *job).collect();
+        let (open, after) = (Arc::clone(&self.open), Arc::clone(&self.open));
+        let (receipts, id) = (Arc::clone(&self.receipts), minion.clone());
+        let act = move |connection: &Connection| {
+            let standings: Vec<Standing> = {
+                let mut open = lock(&open);
+                let standing = |(job, _): &(i64, Return)| open.standing(*job, &minion);
+                batch.iter().map(standing).collect()
+            };
+            let all = batch.iter().zip(standings);
+            all.map(|((job, returned), standing)| {
+                match refusal(connection, *job, &minion, standing)? {
+                    Some(verdict) => Ok(verdict),
+                    None => insert(connection, *job, &minion, returned, &receipts),
+                }
+            })
+            .collect()
+        };
+        let settled = move |result: &Result<Vec<ReturnVerdict>, StoreError>| {
+            if let Ok(verdicts) = result {
+                let mut open = lock(&after);
+                for (job, verdict) in jobs.into_iter().zip(verdicts) {
+                    if matches!(verdict, ReturnVerdict::Stored | ReturnVerdict::Duplicate) {
+                        open.set(job, &id, OfferState::Returned, now);
+                    }
+                }
+            }
+        };
+        self.write(Place::Partition(start), bytes, act, settled)
+            .await
+    }
+
+    /// Returns the returns of a job that were received after number `after`: about `max_bytes`, but at
+    /// least one if there is one. None if there is no such job.
     ///
     /// # Errors
     /// When SQLite fails.
@@ -62,102 +123,161 @@ impl JobStore {
     pub async fn returns(
         &self,
         jid: &Jid,
-        after: Option<MinionId>,
+        after: u64,
         max_bytes: usize,
     ) -> Result<Option<ReturnedPage>, StoreError> {
-        let jid = jid.clone();
-        self.read(move |connection| {
-            // All three are read at one moment, so that no minion is in the state `Returned`
-            // without its return.
-            let moment = connection.unchecked_transaction()?;
-            let Some(expires) = offers::expires(&moment, &jid)? else {
+        let Some(job) = jid::to_micros(jid) else {
+            return Ok(None);
+        };
+        let after = i64::try_from(after).unwrap_or(i64::MAX);
+        self.read(job, move |connection| {
+            if written_states(connection, job)?.is_none() {
                 return Ok(None);
-            };
-            let (returns, more) = page(&moment, &jid, after.as_ref(), max_bytes)?;
-            Ok(Some(ReturnedPage {
-                returns,
-                more,
-                states: offers::states(&moment, &jid)?,
-                expires,
-            }))
+            }
+            page(connection, job, after, max_bytes).map(Some)
         })
         .await
     }
 }
 
-fn store(
+/// Returns why a return is not stored; none when it is.
+fn refusal(
     connection: &Connection,
+    job: i64,
+    minion: &MinionId,
+    standing: Standing,
+) -> Result<Option<ReturnVerdict>, StoreError> {
+    let state = match standing {
+        Standing::State(state) => Some(state),
+        Standing::NotExpected => None,
+        Standing::JobNotHere => match written_states(connection, job)? {
+            Some((states, _)) => states::find(&states, minion)?,
+            None => return Ok(Some(ReturnVerdict::UnknownJob)),
+        },
+    };
+    let refused = match state {
+        None | Some(OfferState::NotConnected | OfferState::Declined) => true,
+        Some(_) => false,
+    };
+    Ok(refused.then_some(ReturnVerdict::NotOffered))
+}
+
+fn insert(
+    connection: &Connection,
+    job: i64,
     minion: &MinionId,
     returned: &Return,
-    now: MasterTime,
+    receipts: &Receipts,
 ) -> Result<ReturnVerdict, StoreError> {
-    let jid = returned.jid.as_str();
-    // A job that is being pruned is unknown, though some of its offers may be left.
-    let offer: Option<Option<i64>> = connection
-        .prepare_cached(
-            "SELECT offers.state FROM jobs
-             LEFT JOIN offers ON offers.jid = jobs.jid AND offers.minion = ?2
-             WHERE jobs.jid = ?1",
-        )?
-        .query_row(params![jid, minion.as_str()], |row| row.get(0))
-        .optional()?;
-    let state = match offer {
-        None => return Ok(ReturnVerdict::UnknownJob),
-        Some(None) => return Ok(ReturnVerdict::NotOffered),
-        Some(Some(number)) => rows::state(number)?,
-    };
-    if matches!(state, OfferState::NotConnected | OfferState::Declined) {
-        return Ok(ReturnVerdict::NotOffered);
-    }
     let stored = connection
         .prepare_cached(
-            "INSERT INTO returns (jid, minion, retcode, success, payload, received)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT DO NOTHING",
+            "INSERT INTO returns (receipt, jid, minion, retcode, success, payload)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (jid, minion) DO NOTHING",
         )?
         .execute(params![
-            jid,
+            receipts.next(),
+            job,
             minion.as_str(),
             returned.retcode,
             returned.success,
             returned.payload.as_bytes(),
-            rows::from_time(now),
         ])?;
-    if stored == 0 {
-        return Ok(ReturnVerdict::Duplicate);
-    }
-    offers::put(connection, jid, minion, OfferState::Returned, now)?;
-    Ok(ReturnVerdict::Stored)
+    Ok(match stored {
+        0 => ReturnVerdict::Duplicate,
+        _ => ReturnVerdict::Stored,
+    })
 }
 
 fn page(
     connection: &Connection,
-    jid: &Jid,
-    after: Option<&MinionId>,
+    job: i64,
+    after: i64,
     max_bytes: usize,
-) -> Result<(Vec<StoredReturn>, bool), StoreError> {
+) -> Result<ReturnedPage, StoreError> {
+    // The index holds the numbers of receipt, in the order of the minions.
+    let mut numbers: Vec<i64> = connection
+        .prepare_cached("SELECT receipt FROM returns INDEXED BY returns_of WHERE jid = ?1")?
+        .query_map([job], |row| row.get(0))?
+        .filter(|number| !matches!(number, Ok(number) if *number <= after))
+        .collect::<Result<_, _>>()?;
+    numbers.sort_unstable();
     // The length is read before the payload, which is not read when it does not fit.
     let mut statement = connection.prepare_cached(
         "SELECT minion, retcode, success, length(payload), payload FROM returns
-         WHERE jid = ?1 AND minion > ?2 ORDER BY minion",
+         WHERE receipt = ?1",
     )?;
-    let mut found = statement.query(params![jid.as_str(), after.map_or("", MinionId::as_str)])?;
     let mut returns = Vec::new();
     let mut room = max_bytes;
-    while let Some(row) = found.next()? {
+    for number in numbers {
+        let mut found = statement.query([number])?;
+        let Some(row) = found.next()? else {
+            continue;
+        };
         let minion = rows::minion(row, 0)?;
         let length: i64 = row.get(3)?;
         let length = usize::try_from(length).unwrap_or(usize::MAX);
-        let size = length.saturating_add(minion.as_str().len() + 32);
+        let size = length.saturating_add(minion.as_str().len() + 48);
         if size > room && !returns.is_empty() {
-            return Ok((returns, true));
+            return Ok(ReturnedPage {
+                returns,
+                more: true,
+            });
         }
         room = room.saturating_sub(size);
         returns.push(StoredReturn {
+            receipt: u64::try_from(number).unwrap_or(0),
             minion,
             retcode: row.get(1)?,
             success: row.get(2)?,
             payload: Packed::from_bytes(rows::blob(row, 4)?.to_vec()),
         });
     }
-    Ok((returns, false))
+    Ok(ReturnedPage {
+        returns,
+        more: false,
+    })
+}
+
+/// Whether the minion's return is stored.
+pub(super) fn is_stored(
+    connection: &Connection,
+    job: i64,
+    minion: &MinionId,
+) -> Result<bool, StoreError> {
+    let mut statement =
+        connection.prepare_cached("SELECT 1 FROM returns WHERE jid = ?1 AND minion = ?2")?;
+    Ok(statement.exists(params![job, minion.as_str()])?)
+}
+
+/// Sets the state of the minions after `after` whose return is stored.
+pub(super) fn note_returned(
+    connection: &Connection,
+    job: i64,
+    after: Option<&MinionId>,
+    states: &mut States,
+) -> Result<(), StoreError> {
+    let mut statement = connection.prepare_cached(
+        "SELECT minion FROM returns WHERE jid = ?1 AND minion > ?2 ORDER BY minion",
+    )?;
+    let mut found = statement.query(params![job, after.map_or("", MinionId::as_str)])?;
+    // Both are in the order of the ids.
+    let mut states = states.iter_mut().peekable();
+    while let Some(row) = found.next()? {
+        let returned = row.get_ref(0)?.as_str().unwrap_or_default();
+        while states
+            .next_if(|(minion, _)| minion.as_str() < returned)
+            .is_some()
+        {}
+        if let Some((_, state)) = states.next_if(|(minion, _)| minion.as_str() == returned) {
+            *state = OfferState::Returned;
+        }
+    }
+    Ok(())
+}
+
+/// Returns the highest number of receipt in a partition, or 0.
+pub(super) fn last_receipt(connection: &Connection) -> Result<i64, StoreError> {
+    let last: Option<i64> =
+        connection.query_row("SELECT max(receipt) FROM returns", [], |row| row.get(0))?;
+    Ok(last.unwrap_or(0))
 }

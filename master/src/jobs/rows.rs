@@ -1,17 +1,15 @@
 //! Converts rows to messages and back.
 
+use rusqlite::Row;
 use rusqlite::types::ValueRef;
-use rusqlite::{Row, Rows};
-use saline_protocol::message::{
-    Jid, Job, MasterTime, MinionId, OfferState, Packed, PackedArguments,
-};
+use saline_protocol::message::{Jid, Job, MasterTime, MinionId, Packed, PackedArguments};
 use saline_protocol::target::{Target, TargetKind};
 
 use super::StoreError;
+use super::jid::from_micros;
 
 /// The columns of a job, in the order in which [`job`] reads them.
-pub(super) const JOB: &str =
-    "jobs.jid, jobs.fun, jobs.arg, jobs.tgt, jobs.tgt_type, jobs.user, jobs.created, jobs.expires";
+pub(super) const JOB: &str = "jid, fun, arg, tgt, tgt_type, user, created, expires";
 
 /// Reads a job from a row that begins with [`JOB`].
 pub(super) fn job(row: &Row<'_>) -> Result<Job, StoreError> {
@@ -39,19 +37,13 @@ pub(super) fn job_size(job: &Job) -> usize {
         + job.user.len()
 }
 
-pub(super) fn jid(row: &Row<'_>, column: usize) -> Result<Jid, StoreError> {
-    let text = text(row, column)?;
-    Jid::parse(text).map_err(|_| StoreError::corrupt("a jid", text))
+fn jid(row: &Row<'_>, column: usize) -> Result<Jid, StoreError> {
+    Ok(from_micros(row.get(column)?))
 }
 
 pub(super) fn minion(row: &Row<'_>, column: usize) -> Result<MinionId, StoreError> {
     let text = text(row, column)?;
     MinionId::parse(text).map_err(|_| StoreError::corrupt("a minion's id", text))
-}
-
-pub(super) fn state(number: i64) -> Result<OfferState, StoreError> {
-    OfferState::from_number(number)
-        .ok_or_else(|| StoreError::corrupt("a state of an offer", number.to_string()))
 }
 
 pub(super) fn time(row: &Row<'_>, column: usize) -> Result<MasterTime, StoreError> {
@@ -78,21 +70,4 @@ pub(super) fn blob<'r>(row: &'r Row<'_>, column: usize) -> Result<&'r [u8], Stor
         ValueRef::Blob(bytes) => Ok(bytes),
         other => Err(StoreError::corrupt("bytes", other.data_type().to_string())),
     }
-}
-
-/// Reads jobs from rows that begin with [`JOB`]: about `max_bytes`, but at least one if there is
-/// one.
-pub(super) fn jobs(found: &mut Rows<'_>, max_bytes: usize) -> Result<Vec<Job>, StoreError> {
-    let mut jobs = Vec::new();
-    let mut room = max_bytes;
-    while let Some(row) = found.next()? {
-        let job = job(row)?;
-        let size = job_size(&job);
-        if size > room && !jobs.is_empty() {
-            break;
-        }
-        room = room.saturating_sub(size);
-        jobs.push(job);
-    }
-    Ok(jobs)
 }

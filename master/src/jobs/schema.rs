@@ -1,100 +1,94 @@
-//! The database file: its folder, its settings, its tables and their migrations.
+//! One partition's file: its settings, its tables and their migrations.
 
-use std::fs::{DirBuilder, OpenOptions, Permissions};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
-use std::path::Path;
+use std::fs::{OpenOptions, Permissions};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, OpenFlags, OptionalExtension};
+use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 use super::StoreError;
 
 /// How long one connection waits for the lock of another. Only a copy or an operator's shell can
 /// hold it: the writer is alone, and in WAL mode readers block no one.
-const BUSY: Duration = Duration::from_secs(10);
+pub(super) const BUSY: Duration = Duration::from_secs(10);
 
 /// The size to which the write-ahead log is cut after it was emptied.
 const LOG_LIMIT: i64 = 64 * 1024 * 1024;
 
 /// The number of prepared statements that a connection caches.
-const STATEMENTS: usize = 64;
+const STATEMENTS: usize = 32;
+
+/// SQLite's application id of a job store.
+const APPLICATION: i32 = i32::from_be_bytes(*b"SALj");
 
 /// Every step from an empty file to the present form. A step is never changed once it is released:
-/// another is put after it.
+/// another is put after it. The number of steps that a file has seen is its `user_version`.
 ///
-/// `offers` is read and written by its key alone, so it is a tree by that key. `returns` and
-/// `outcomes` hold values of any size, which such a tree carries badly. `offers_open` holds only
-/// what can still be begun: it stays small however many jobs are kept.
+/// A jid is stored as the microseconds that it writes out, so it is the row's number. A return's number
+/// of receipt is its row's number: rows are only ever appended, and no return has an index of its
+/// own beside `returns_of`. The states of a job's minions are one value, written at the publication and
+/// when a state that no return tells has changed; `running` counts the minions that run in it.
 const MIGRATIONS: [&str; 1] = ["
     CREATE TABLE jobs (
-        jid        TEXT    NOT NULL PRIMARY KEY,
-        fun        TEXT    NOT NULL,
-        arg        BLOB    NOT NULL,
-        tgt        TEXT    NOT NULL,
-        tgt_type   TEXT    NOT NULL,
-        user       TEXT    NOT NULL,
+        jid        INTEGER NOT NULL PRIMARY KEY,
         created    INTEGER NOT NULL,
         expires    INTEGER NOT NULL,
-        request_id BLOB    NOT NULL
+        running    INTEGER NOT NULL,
+        request_id BLOB    NOT NULL,
+        signature  BLOB    NOT NULL,
+        fun        TEXT    NOT NULL,
+        user       TEXT    NOT NULL,
+        operator   TEXT    NOT NULL,
+        tgt_type   TEXT    NOT NULL,
+        tgt        TEXT    NOT NULL,
+        arg        BLOB    NOT NULL,
+        unknown    BLOB    NOT NULL,
+        states     BLOB    NOT NULL
     );
-    CREATE INDEX jobs_created ON jobs (created);
-    CREATE TABLE offers (
-        jid     TEXT    NOT NULL,
-        minion  TEXT    NOT NULL,
-        state   INTEGER NOT NULL,
-        updated INTEGER NOT NULL,
-        PRIMARY KEY (jid, minion)
-    ) WITHOUT ROWID;
-    CREATE INDEX offers_open ON offers (minion, jid) WHERE state IN (0, 2);
+    CREATE INDEX jobs_expires ON jobs (expires);
+    CREATE INDEX jobs_running ON jobs (jid) WHERE running > 0;
     CREATE TABLE returns (
-        jid      TEXT    NOT NULL,
-        minion   TEXT    NOT NULL,
-        retcode  INTEGER NOT NULL,
-        success  INTEGER NOT NULL,
-        payload  BLOB    NOT NULL,
-        received INTEGER NOT NULL,
-        PRIMARY KEY (jid, minion)
+        receipt INTEGER NOT NULL PRIMARY KEY,
+        jid     INTEGER NOT NULL,
+        minion  TEXT    NOT NULL,
+        retcode INTEGER NOT NULL,
+        success INTEGER NOT NULL,
+        payload BLOB    NOT NULL
     );
+    CREATE UNIQUE INDEX returns_of ON returns (jid, minion);
     CREATE TABLE outcomes (
         request_id BLOB    NOT NULL PRIMARY KEY,
         reply      BLOB    NOT NULL,
         created    INTEGER NOT NULL
     );
-    CREATE INDEX outcomes_created ON outcomes (created);
 "];
 
-/// Opens the file for writing; creates it (0600) and its folder (0700) as needed, and migrates its
-/// tables.
-pub(super) fn open_writer(path: &Path) -> Result<Connection, StoreError> {
-    if let Some(folder) = path.parent() {
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(folder)
-            .map_err(|error| StoreError::io(folder, error))?;
-    }
-    // SQLite gives its log and its shared memory the permissions of the file.
-    let file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
-        .open(path)
-        .map_err(|error| StoreError::io(path, error))?;
-    file.set_permissions(Permissions::from_mode(0o600))
-        .map_err(|error| StoreError::io(path, error))?;
-    // Closing any descriptor of the file drops this process's locks on it, so this happens before
-    // SQLite takes its locks.
-    drop(file);
+/// What a connection is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Access {
+    /// To create the file.
+    Create,
+    /// To write to a file that exists.
+    Write,
+    /// To read from a file that exists.
+    Read,
+    /// To copy and check a file that exists, and to move its log into it.
+    Upkeep,
+}
 
-    let mut connection = Connection::open_with_flags(
-        path,
-        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
-    )
-    .map_err(|error| StoreError::open(path, error))?;
-    settle(&mut connection).map_err(|error| match error {
+/// Opens a partition with a cache of `cache` bytes. For writing, its tables are migrated, and a file that
+/// is created is private (0600).
+pub(super) fn open(path: &Path, access: Access, cache: usize) -> Result<Connection, StoreError> {
+    if access == Access::Create {
+        create_file(path).map_err(|error| StoreError::io(path, error))?;
+    }
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut connection =
+        Connection::open_with_flags(path, flags).map_err(|error| StoreError::open(path, error))?;
+    let settled = settle(&mut connection, path, access, cache);
+    settled.map_err(|error| match error {
         StoreError::Database(source) => StoreError::Open {
             path: path.to_owned(),
             source,
@@ -104,95 +98,134 @@ pub(super) fn open_writer(path: &Path) -> Result<Connection, StoreError> {
     Ok(connection)
 }
 
-/// Opens the file for reading. The writer must have it open.
-pub(super) fn open_reader(path: &Path) -> Result<Connection, StoreError> {
-    let open = || {
-        let connection = Connection::open_with_flags(
-            path,
-            OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX,
-        )?;
-        prepare(&connection)?;
-        Ok(connection)
-    };
-    open().map_err(|error| StoreError::open(path, error))
+/// Creates the file before SQLite opens it, which gives its log and its shared memory the same
+/// permissions. Closing any descriptor of the file drops this process's locks on it, so this happens
+/// before SQLite takes its locks.
+fn create_file(path: &Path) -> std::io::Result<()> {
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(path)?;
+    file.set_permissions(Permissions::from_mode(0o600))
 }
 
-/// Makes the settings that every connection has.
-fn prepare(connection: &Connection) -> rusqlite::Result<()> {
+fn settle(
+    connection: &mut Connection,
+    path: &Path,
+    access: Access,
+    cache: usize,
+) -> Result<(), StoreError> {
     connection.busy_timeout(BUSY)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
-    // Without it, the planner looks at the values that are bound, and a statement about `offers`, which
-    // has a partial index, is parsed and planned anew each time it is run: a third of a return's cost.
+    // Without it, the planner looks at the values that are bound, and a statement about a table that has
+    // a partial index is planned anew each time it is run.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
-    Ok(())
-}
-
-fn settle(connection: &mut Connection) -> Result<(), StoreError> {
-    prepare(connection)?;
-    if version(connection)?.is_none() {
-        // Takes effect only before the first table is made; freed pages can then be given back.
-        connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
+    let kib = i64::try_from(cache / 1024).unwrap_or(i64::MAX);
+    connection.pragma_update(None, "cache_size", -kib)?;
+    match access {
+        Access::Read => return Ok(connection.pragma_update(None, "query_only", true)?),
+        Access::Upkeep => return Ok(()),
+        Access::Create | Access::Write => {}
     }
     connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
     connection.pragma_update(None, "synchronous", "FULL")?;
     connection.pragma_update_and_check(None, "journal_size_limit", LOG_LIMIT, |_| Ok(()))?;
-    migrate(connection)
+    // Another thread empties the log.
+    connection.pragma_update_and_check(None, "wal_autocheckpoint", 0, |_| Ok(()))?;
+    migrate(connection, path, &MIGRATIONS)
 }
 
-/// Takes the steps that are missing. A file in the present form is only read: a master starts on a
-/// full disk too.
-fn migrate(connection: &mut Connection) -> Result<(), StoreError> {
-    let transaction =
-        connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
-    let found = version(&transaction)?;
-    let done = match usize::try_from(found.unwrap_or(0)) {
-        Ok(done) if done <= MIGRATIONS.len() => done,
+/// Takes the steps that are missing, after a copy of the file was made. A file in the present form is only
+/// read: a master starts on a full disk too.
+fn migrate(connection: &mut Connection, path: &Path, steps: &[&str]) -> Result<(), StoreError> {
+    let found = number(connection, "user_version")?;
+    let is_empty = found == 0 && number(connection, "schema_version")? == 0;
+    let foreign = number(connection, "application_id")? != i64::from(APPLICATION);
+    if foreign && !is_empty {
+        return Err(StoreError::NoStore(path.to_owned()));
+    }
+    let done = match usize::try_from(found) {
+        Ok(done) if done == steps.len() => return Ok(()),
+        Ok(done) if done < steps.len() => done,
         _ => {
             return Err(StoreError::TooNew {
-                found: found.unwrap_or(0),
-                known: MIGRATIONS.len() as i64,
+                path: path.to_owned(),
+                found,
+                known: steps.len() as i64,
             });
         }
     };
-    if done == MIGRATIONS.len() {
-        return Ok(());
+    if !is_empty {
+        let copy = copy(connection, path, found)?;
+        tracing::info!(
+            "the job store {} is migrated from version {found} to {}; {} is a copy of it",
+            path.display(),
+            steps.len(),
+            copy.display()
+        );
     }
-    for step in &MIGRATIONS[done..] {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    for step in &steps[done..] {
         transaction.execute_batch(step)?;
     }
-    let write = match found {
-        Some(_) => "UPDATE meta SET version = ?1",
-        None => "INSERT INTO meta (version) VALUES (?1)",
-    };
-    transaction.execute(
-        "CREATE TABLE IF NOT EXISTS meta (version INTEGER NOT NULL)",
-        [],
-    )?;
-    transaction.execute(write, [MIGRATIONS.len() as i64])?;
+    transaction.pragma_update(None, "application_id", APPLICATION)?;
+    transaction.pragma_update(None, "user_version", steps.len() as i64)?;
     transaction.commit()?;
     Ok(())
 }
 
-/// The version of the file; none when it is new.
-fn version(connection: &Connection) -> Result<Option<i64>, StoreError> {
-    if !connection.table_exists(None, "meta")? {
-        return Ok(None);
+/// Copies the file beside itself, under its name with its version. An earlier copy is replaced: the
+/// migration after it was not finished.
+fn copy(connection: &Connection, path: &Path, version: i64) -> Result<PathBuf, StoreError> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".v{version}"));
+    let copy = PathBuf::from(name);
+    match std::fs::remove_file(&copy) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            return Err(StoreError::io(&copy, error));
+        }
+        _ => {}
     }
-    let version = connection
-        .query_row("SELECT version FROM meta", [], |row| row.get(0))
-        .optional()?;
-    Ok(version)
+    copy_into(connection, &copy)?;
+    Ok(copy)
+}
+
+/// Writes a copy of what the connection sees into the file `to` (0600), which must not exist.
+pub(super) fn copy_into(connection: &Connection, to: &Path) -> Result<(), StoreError> {
+    // An empty file is taken as one that does not exist, and keeps its permissions.
+    create_file(to).map_err(|error| StoreError::io(to, error))?;
+    let name = to.to_str().ok_or_else(|| {
+        let error = std::io::Error::other("the path is no UTF-8");
+        StoreError::io(to, error)
+    })?;
+    connection.execute("VACUUM INTO ?1", [name])?;
+    let synced = std::fs::File::open(to).and_then(|file| file.sync_all());
+    synced.map_err(|error| StoreError::io(to, error))
+}
+
+fn number(connection: &Connection, pragma: &str) -> Result<i64, StoreError> {
+    Ok(connection.pragma_query_value(None, pragma, |row| row.get(0))?)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const CACHE: usize = 1 << 20;
+
+    fn place() -> (tempfile::TempDir, PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("20260101000000000000.sqlite");
+        (folder, path)
+    }
+
     #[test]
     fn the_file_is_private_and_safe_against_power_loss() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("cache/jobs.sqlite");
-        let connection = open_writer(&path).unwrap();
+        let (_folder, path) = place();
+        let connection = open(&path, Access::Create, CACHE).unwrap();
         let text = |name: &str| {
             connection
                 .pragma_query_value(None, name, |row| row.get::<_, rusqlite::types::Value>(0))
@@ -200,25 +233,20 @@ mod tests {
         };
         assert_eq!(text("journal_mode"), "wal".to_owned().into());
         assert_eq!(text("synchronous"), 2_i64.into());
-        assert_eq!(text("auto_vacuum"), 2_i64.into());
-        for name in ["jobs.sqlite", "jobs.sqlite-wal", "jobs.sqlite-shm"] {
-            let mode = std::fs::metadata(path.with_file_name(name)).unwrap();
+        assert_eq!(text("cache_size"), (-1024_i64).into());
+        for name in ["sqlite", "sqlite-wal", "sqlite-shm"] {
+            let mode = std::fs::metadata(path.with_extension(name)).unwrap();
             assert_eq!(mode.permissions().mode() & 0o777, 0o600, "{name}");
         }
-        let mode = std::fs::metadata(path.parent().unwrap()).unwrap();
-        assert_eq!(mode.permissions().mode() & 0o777, 0o700);
     }
 
     #[test]
     fn a_file_of_a_later_version_is_refused() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("jobs.sqlite");
-        let connection = open_writer(&path).unwrap();
-        connection
-            .execute("UPDATE meta SET version = 99", [])
-            .unwrap();
+        let (_folder, path) = place();
+        let connection = open(&path, Access::Create, CACHE).unwrap();
+        connection.pragma_update(None, "user_version", 99).unwrap();
         drop(connection);
-        let error = open_writer(&path).unwrap_err();
+        let error = open(&path, Access::Write, CACHE).unwrap_err();
         assert!(
             matches!(error, StoreError::TooNew { found: 99, .. }),
             "{error}"
@@ -227,25 +255,66 @@ mod tests {
 
     #[test]
     fn a_file_that_is_no_store_is_refused_by_name() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("jobs.sqlite");
+        let (_folder, path) = place();
         std::fs::write(&path, vec![b'x'; 8192]).unwrap();
-        let error = open_writer(&path).unwrap_err().to_string();
-        assert!(error.contains("jobs.sqlite"), "{error}");
+        let error = open(&path, Access::Write, CACHE).unwrap_err().to_string();
+        assert!(error.contains("20260101000000000000.sqlite"), "{error}");
         assert!(error.contains("not a database"), "{error}");
+
+        let (_folder, path) = place();
+        let other = Connection::open(&path).unwrap();
+        other.execute_batch("CREATE TABLE jobs (a)").unwrap();
+        drop(other);
+        let error = open(&path, Access::Write, CACHE).unwrap_err();
+        assert!(matches!(error, StoreError::NoStore(_)), "{error}");
     }
 
     #[test]
     fn opening_again_writes_nothing_so_a_full_disk_does_not_matter() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("jobs.sqlite");
-        drop(open_writer(&path).unwrap());
-        let connection = open_writer(&path).unwrap();
-        let log = std::fs::metadata(path.with_extension("sqlite-wal")).unwrap();
-        assert_eq!(log.len(), 0);
-        let rows: i64 = connection
-            .query_row("SELECT count(*) FROM meta", [], |row| row.get(0))
-            .unwrap();
-        assert_eq!(rows, 1);
+        let (_folder, path) = place();
+        drop(open(&path, Access::Create, CACHE).unwrap());
+        let _connection = open(&path, Access::Write, CACHE).unwrap();
+        let log = std::fs::metadata(path.with_extension("sqlite-wal"));
+        assert!(log.map_or(0, |log| log.len()) == 0);
+    }
+
+    #[test]
+    fn a_migration_keeps_a_copy_and_what_was_there() {
+        let (_folder, path) = place();
+        let mut connection = open(&path, Access::Create, CACHE).unwrap();
+        let insert = "INSERT INTO outcomes VALUES (x'01', x'02', 3)";
+        connection.execute(insert, []).unwrap();
+        let next = [
+            MIGRATIONS[0],
+            "ALTER TABLE outcomes ADD COLUMN more INTEGER",
+        ];
+        migrate(&mut connection, &path, &next).unwrap();
+        assert_eq!(number(&connection, "user_version").unwrap(), 2);
+        let more = "SELECT count(*) FROM outcomes WHERE more IS NULL AND created = 3";
+        let count = |connection: &Connection, sql: &str| {
+            connection.query_row(sql, [], |row| row.get::<_, i64>(0))
+        };
+        assert_eq!(count(&connection, more).unwrap(), 1);
+
+        let copy = path.with_extension("sqlite.v1");
+        let mode = std::fs::metadata(&copy).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        let before = open(&copy, Access::Write, CACHE).unwrap();
+        let all = "SELECT count(*) FROM outcomes WHERE created = 3";
+        assert_eq!(count(&before, all).unwrap(), 1);
+        assert!(count(&before, more).is_err(), "the copy has the old form");
+    }
+
+    #[test]
+    fn a_migration_that_fails_changes_nothing() {
+        let (_folder, path) = place();
+        let mut connection = open(&path, Access::Create, CACHE).unwrap();
+        let next = [MIGRATIONS[0], "CREATE TABLE more (a); nonsense"];
+        assert!(migrate(&mut connection, &path, &next).is_err());
+        assert_eq!(number(&connection, "user_version").unwrap(), 1);
+        assert!(!connection.table_exists(None, "more").unwrap());
+        let next = [MIGRATIONS[0], "CREATE TABLE more (a)"];
+        migrate(&mut connection, &path, &next).unwrap();
+        assert!(connection.table_exists(None, "more").unwrap());
     }
 }

@@ -37,7 +37,7 @@ impl KeyVerbs {
         };
         // A repeated request is answered with the reply to the first one.
         if let Some(id) = request_id
-            && let Some(earlier) = self.jobs.outcome(id).await?
+            && let Some(earlier) = self.jobs.outcome(id)
             && let Ok(reply) = decode(&earlier)
         {
             return Ok(reply);

@@ -2,11 +2,9 @@
 
 use std::sync::Arc;
 
-use saline_protocol::channel::Identity;
-use saline_protocol::channel::publication::sign_job;
 use saline_protocol::message::{
-    Event, EventTag, HeartbeatReply, Jid, MinionId, MinionReply, MinionRequest, OfferState, Packed,
-    RETURNS_MOST, RefusedVerb, RequestId, Return, ReturnVerdict, Value,
+    Event, EventTag, HeartbeatReply, Jid, JobsPage, MinionId, MinionReply, MinionRequest,
+    OfferState, Packed, RETURNS_MOST, RefusedVerb, RequestId, Return, ReturnVerdict, Value,
 };
 use saline_protocol::transport::Clock;
 
@@ -34,7 +32,6 @@ pub struct MinionVerbs {
     pub(crate) clock: Clock,
     /// How often a minion sends a heartbeat, in milliseconds.
     pub(crate) heartbeat_ms: u64,
-    pub(crate) identity: Arc<Identity>,
     pub(crate) jobs: Arc<JobStore>,
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) publisher: MinionPublisher,
@@ -63,7 +60,7 @@ impl MinionVerbs {
             MinionRequest::Declined { jid } => self.declined(id, &jid).await,
             // A job that was not offered is not run: its offers are final at publication.
             MinionRequest::Claim { .. } => Ok(MinionReply::Claimed(false)),
-            MinionRequest::PendingJobs => self.pending_jobs(id).await,
+            MinionRequest::PendingJobs { after } => self.pending_jobs(id, after).await,
             MinionRequest::FireEvent {
                 request_id,
                 tag,
@@ -161,14 +158,23 @@ impl MinionVerbs {
         Ok(MinionReply::Verdicts(verdicts))
     }
 
-    async fn pending_jobs(&self, id: &MinionId) -> Result<MinionReply, StoreError> {
+    async fn pending_jobs(
+        &self,
+        id: &MinionId,
+        after: Option<Jid>,
+    ) -> Result<MinionReply, StoreError> {
         let now = master_time(self.clock);
-        let jobs = self.jobs.pending_jobs(id, now).await?;
-        if !jobs.is_empty() {
-            tracing::info!("minion {id} asks for {} jobs that it missed", jobs.len());
+        let page = self.jobs.pending_jobs(id, after.as_ref(), now).await?;
+        if !page.jobs.is_empty() {
+            tracing::info!(
+                "minion {id} asks for {} jobs that it missed",
+                page.jobs.len()
+            );
         }
-        let signed = jobs.into_iter().map(|job| sign_job(&self.identity, job));
-        Ok(MinionReply::Jobs(signed.collect()))
+        Ok(MinionReply::Jobs(JobsPage {
+            jobs: page.jobs,
+            more: page.more,
+        }))
     }
 
     /// Fires an event of a minion. Its tag is put below the minion's own prefix, so that a minion

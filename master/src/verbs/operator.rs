@@ -31,9 +31,10 @@ impl OperatorVerbs {
                     arg,
                     user,
                 };
-                self.publish.carry_out(request).await
+                self.publish.carry_out(name, request).await
             }
             OperatorRequest::JobReturns { jid, after } => self.queries.returns(&jid, after).await,
+            OperatorRequest::JobStates { jid, after } => self.queries.states(&jid, after).await,
             OperatorRequest::JobList { limit, before } => self.queries.list(limit, before).await,
             OperatorRequest::JobLookup { jid } => self.queries.lookup(&jid).await,
             OperatorRequest::Keys(request) => self.keys.carry_out(name, request).await,

@@ -7,13 +7,13 @@ use saline_protocol::channel::Identity;
 use saline_protocol::channel::publication::sign_job;
 use saline_protocol::message::{
     Job, MasterTime, MinionId, OfferState, OperatorReply, PackedArguments, Published, RequestId,
-    decode, encode,
+    SignedJob,
 };
 use saline_protocol::target::{CompiledTarget, Target};
 use saline_protocol::transport::Clock;
 
 use crate::events::Events;
-use crate::jobs::{Committed, JobStore, NextExpiry, StoreError};
+use crate::jobs::{Committed, JobStore, NewJob, StoreError};
 use crate::keys::{KeyAccess, KeyStore};
 use crate::publisher::MinionPublisher;
 use crate::sessions::Sessions;
@@ -29,7 +29,6 @@ pub struct PublishVerb {
     pub(crate) keys: KeyAccess,
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) jobs: Arc<JobStore>,
-    pub(crate) next_expiry: NextExpiry,
     pub(crate) publisher: MinionPublisher,
     pub(crate) events: Events,
 }
@@ -51,8 +50,10 @@ struct Resolved {
 }
 
 impl PublishVerb {
+    /// Carries out the request of the operator `name`.
     pub(super) async fn carry_out(
         &self,
+        name: &str,
         request: PublishRequest,
     ) -> Result<OperatorReply, StoreError> {
         let target = match request.target.compile() {
@@ -89,23 +90,25 @@ impl PublishVerb {
             created,
             expires: MasterTime::saturating_add(created, self.job_ttl),
         };
-        let reply = OperatorReply::Published(Published {
-            jid: Some(job.jid.clone()),
-            expires: job.expires,
+        let job = sign_job(&self.identity, job);
+        let new = NewJob {
+            job: job.clone(),
+            operator: name.to_owned(),
+            request: request.request_id,
+            minions: minions.clone(),
+            unknown: unknown.clone(),
+        };
+        if let Committed::Before(published) = self.jobs.publish(new).await? {
+            return Ok(OperatorReply::Published(published));
+        }
+        let published = Published {
+            jid: Some(job.job.jid.clone()),
+            expires: job.job.expires,
             minions: minions.clone(),
             unknown,
-        });
-        let committed = self
-            .jobs
-            .publish(&job, request.request_id, minions.clone(), encode(&reply))
-            .await?;
-        if let Committed::Before(earlier) = committed {
-            return Ok(decode(&earlier).unwrap_or_else(|_| {
-                OperatorReply::Failed("a stored reply is damaged".to_owned())
-            }));
-        }
+        };
         self.announce(job, minions).await;
-        Ok(reply)
+        Ok(OperatorReply::Published(published))
     }
 
     fn resolve(&self, target: &CompiledTarget, accepted: &[MinionId]) -> Resolved {
@@ -129,8 +132,8 @@ impl PublishVerb {
     }
 
     /// Fires the event of a committed job, and sends the job to the connected minions.
-    async fn announce(&self, job: Job, minions: Vec<(MinionId, OfferState)>) {
-        self.next_expiry.note(job.expires);
+    async fn announce(&self, signed: SignedJob, minions: Vec<(MinionId, OfferState)>) {
+        let job = &signed.job;
         let offered = minions
             .iter()
             .filter(|(_, state)| *state == OfferState::Offered);
@@ -144,9 +147,8 @@ impl PublishVerb {
             minions.len(),
             connected.len()
         );
-        self.events.job_new(&job, &minions).await;
+        self.events.job_new(job, &minions).await;
         if !connected.is_empty() {
-            let signed = sign_job(&self.identity, job);
             self.publisher.job(signed, connected).await;
         }
     }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use saline_protocol::channel::record::OVERHEAD;
 use saline_protocol::message::{
-    FleetVersions, Jid, JobSummary, MinionId, OfferState, OperatorReply, ProtocolVersions,
-    ReturnsPage, SOFTWARE,
+    FleetVersions, Jid, MinionId, OfferState, OperatorReply, ProtocolVersions, ReturnsPage,
+    SOFTWARE, StatesPage,
 };
 use saline_protocol::transport::Clock;
 
@@ -15,6 +15,9 @@ use crate::wire_time::master_time;
 
 /// The bytes of a message that a page of returns leaves free for its seal and its other fields.
 const BESIDE_PAGE: usize = OVERHEAD + 4096;
+
+/// The largest size of one minion in a page of states, in bytes: its id twice, since it may be silent.
+const STATE_BYTES: usize = 2 * 257 + 1;
 
 /// Answers questions about jobs and returns.
 #[derive(Debug)]
@@ -27,13 +30,24 @@ pub struct JobQueries {
 }
 
 impl JobQueries {
-    pub(super) async fn returns(
+    pub(super) async fn returns(&self, jid: &Jid, after: u64) -> Result<OperatorReply, StoreError> {
+        let page_bytes = self.max_message.saturating_sub(BESIDE_PAGE) / 2;
+        let Some(page) = self.jobs.returns(jid, after, page_bytes).await? else {
+            return Ok(OperatorReply::NoSuchJob);
+        };
+        Ok(OperatorReply::Returns(ReturnsPage {
+            returns: page.returns,
+            more: page.more,
+        }))
+    }
+
+    pub(super) async fn states(
         &self,
         jid: &Jid,
         after: Option<MinionId>,
     ) -> Result<OperatorReply, StoreError> {
-        let page_bytes = self.max_message.saturating_sub(BESIDE_PAGE) / 2;
-        let Some(page) = self.jobs.returns(jid, after, page_bytes).await? else {
+        let most = (self.max_message.saturating_sub(BESIDE_PAGE) / STATE_BYTES).max(1);
+        let Some(page) = self.jobs.states(jid, after.as_ref(), most).await? else {
             return Ok(OperatorReply::NoSuchJob);
         };
         let is_silent = |(id, state): &&(MinionId, OfferState)| {
@@ -41,9 +55,8 @@ impl JobQueries {
                 && self.sessions.alive(id).is_none()
         };
         let silent = page.states.iter().filter(is_silent);
-        Ok(OperatorReply::Returns(ReturnsPage {
+        Ok(OperatorReply::States(StatesPage {
             silent: silent.map(|(id, _)| id.clone()).collect(),
-            returns: page.returns,
             more: page.more,
             states: page.states,
             clock: master_time(self.clock),
@@ -56,16 +69,13 @@ impl JobQueries {
         limit: u32,
         before: Option<Jid>,
     ) -> Result<OperatorReply, StoreError> {
-        let jobs = self.jobs.list(limit, before).await?;
+        let jobs = self.jobs.list(limit, before.as_ref()).await?;
         Ok(OperatorReply::Jobs(jobs))
     }
 
     pub(super) async fn lookup(&self, jid: &Jid) -> Result<OperatorReply, StoreError> {
-        let (Some(job), Some(minions)) = (self.jobs.job(jid).await?, self.jobs.states(jid).await?)
-        else {
-            return Ok(OperatorReply::NoSuchJob);
-        };
-        Ok(OperatorReply::Job(JobSummary { job, minions }))
+        let job = self.jobs.job(jid).await?;
+        Ok(job.map_or(OperatorReply::NoSuchJob, OperatorReply::Job))
     }
 
     /// Lists the versions of the master and of the connected minions.

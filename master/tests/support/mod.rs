@@ -196,8 +196,8 @@ impl Peer {
     }
 
     pub async fn pending(&self) -> Vec<Job> {
-        match self.ask(MinionRequest::PendingJobs).await {
-            MinionReply::Jobs(jobs) => jobs.into_iter().map(|signed| signed.job).collect(),
+        match self.ask(MinionRequest::PendingJobs { after: None }).await {
+            MinionReply::Jobs(page) => page.jobs.into_iter().map(|signed| signed.job).collect(),
             other => panic!("{other:?}"),
         }
     }

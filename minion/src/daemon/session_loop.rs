@@ -215,15 +215,19 @@ impl ActiveSession {
         let clock = self.parts.context.clock;
         loop {
             self.catch_up.notified().await;
+            let mut after = None;
             loop {
-                let request = MinionRequest::PendingJobs;
+                let request = MinionRequest::PendingJobs {
+                    after: after.clone(),
+                };
                 match self
                     .session
                     .ask(Class::Event, &request, ANSWER_TIMEOUT)
                     .await
                 {
-                    Ok(MinionReply::Jobs(jobs)) => {
-                        for signed in jobs {
+                    Ok(MinionReply::Jobs(page)) => {
+                        after = page.jobs.last().map(|signed| signed.job.jid.clone());
+                        for signed in page.jobs {
                             match verify_job(&self.session.session.master(), signed) {
                                 Some(job) => self.parts.jobs.take(job, Origin::Own),
                                 None => {
@@ -231,7 +235,9 @@ impl ActiveSession {
                                 }
                             }
                         }
-                        break;
+                        if !page.more || after.is_none() {
+                            break;
+                        }
                     }
                     Ok(_) => {
                         self.session.end(Ended::Lost);

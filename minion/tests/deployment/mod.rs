@@ -136,7 +136,7 @@ impl Deployment {
         let client = self.client().await;
         let mut found = None;
         wait("a stored return", async || {
-            let page = client.job_returns(jid, None).await.unwrap();
+            let page = client.job_returns(jid, 0).await.unwrap();
             found = page.returns.into_iter().next();
             found.is_some()
         })

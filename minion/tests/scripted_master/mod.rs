@@ -15,9 +15,9 @@ use saline_protocol::channel::publication::{Body, PublicationKey, topic_all, top
 use saline_protocol::channel::record::ResponderRecords;
 use saline_protocol::channel::{Identity, NoiseKey};
 use saline_protocol::message::{
-    Admission, Arguments, GroupKeyMaterial, Header, HeartbeatReply, Jid, Job, Kind, MinionId,
-    MinionReply, MinionRequest, PeerVersion, PublicationAddress, Refusal, Return, ReturnVerdict,
-    SessionId, SignedJob, Value, Welcome, decode, encode, refusal,
+    Admission, Arguments, GroupKeyMaterial, Header, HeartbeatReply, Jid, Job, JobsPage, Kind,
+    MinionId, MinionReply, MinionRequest, PeerVersion, PublicationAddress, Refusal, Return,
+    ReturnVerdict, SessionId, SignedJob, Value, Welcome, decode, encode, refusal,
 };
 use saline_protocol::target::Target;
 use saline_protocol::transport::{
@@ -283,7 +283,10 @@ impl State {
                     last_own: self.last_own,
                 });
             }
-            MinionRequest::PendingJobs => MinionReply::Jobs(self.pending.clone()),
+            MinionRequest::PendingJobs { .. } => MinionReply::Jobs(JobsPage {
+                jobs: self.pending.clone(),
+                more: false,
+            }),
             MinionRequest::Returns(returns) => self.answers.pop_front().unwrap_or_else(|| {
                 MinionReply::Verdicts(vec![ReturnVerdict::Stored; returns.len()])
             }),
@@ -332,7 +335,7 @@ impl Fixture {
         let asked = |master: &ScriptedMaster| {
             let said = master.said();
             said.iter()
-                .filter(|r| **r == MinionRequest::PendingJobs)
+                .filter(|r| matches!(r, MinionRequest::PendingJobs { .. }))
                 .count()
         };
         let before = asked(&self.master);

@@ -2,8 +2,9 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::random::{self, NoRandomness};
 
@@ -29,10 +30,9 @@ impl IdError {
 
 /// A minion's id: 1 to 255 characters of `A-Za-z0-9._-`, not beginning with a dot or a dash.
 ///
-/// The id is the name of a key's file, so every way to build one checks it.
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct MinionId(String);
+/// The id is the name of a key's file, so every way to build one checks it. Clones share the text.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct MinionId(Arc<str>);
 
 impl MinionId {
     /// Checks `text`.
@@ -53,7 +53,7 @@ impl MinionId {
         {
             return error("an id is made of letters, digits, dots, dashes and underscores");
         }
-        Ok(Self(text.to_owned()))
+        Ok(Self(text.into()))
     }
 
     /// Returns the id as text.
@@ -64,9 +64,8 @@ impl MinionId {
 
 /// A job's id, Salt's jid: 20 digits, the UTC time of its publication to the microsecond
 /// (`%Y%m%d%H%M%S%f`). A master's jids always rise.
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct Jid(String);
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Jid([u8; 20]);
 
 impl Jid {
     /// Checks `text`.
@@ -74,16 +73,15 @@ impl Jid {
     /// # Errors
     /// When `text` is not twenty digits.
     pub fn parse(text: &str) -> Result<Self, IdError> {
-        if text.len() == 20 && text.bytes().all(|b| b.is_ascii_digit()) {
-            Ok(Self(text.to_owned()))
-        } else {
-            Err(IdError::new("jid", text, "a jid has twenty digits"))
+        match <[u8; 20]>::try_from(text.as_bytes()) {
+            Ok(digits) if digits.iter().all(u8::is_ascii_digit) => Ok(Self(digits)),
+            _ => Err(IdError::new("jid", text, "a jid has twenty digits")),
         }
     }
 
     /// Returns the jid as text.
     pub fn as_str(&self) -> &str {
-        &self.0
+        std::str::from_utf8(&self.0).expect("`parse` takes ASCII digits only")
     }
 }
 
@@ -98,7 +96,31 @@ macro_rules! text_id {
 
         impl From<$name> for String {
             fn from(id: $name) -> String {
-                id.0
+                id.as_str().to_owned()
+            }
+        }
+
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.as_str())
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                struct Text;
+                impl de::Visitor<'_> for Text {
+                    type Value = $name;
+
+                    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                        f.write_str(concat!("the text of a ", stringify!($name)))
+                    }
+
+                    fn visit_str<E: de::Error>(self, text: &str) -> Result<$name, E> {
+                        $name::parse(text).map_err(E::custom)
+                    }
+                }
+                deserializer.deserialize_str(Text)
             }
         }
 
@@ -111,13 +133,13 @@ macro_rules! text_id {
 
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.pad(&self.0)
+                f.pad(self.as_str())
             }
         }
 
         impl fmt::Debug for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(&self.0)
+                f.write_str(self.as_str())
             }
         }
     };

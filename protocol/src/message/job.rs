@@ -198,6 +198,8 @@ impl OfferState {
 /// A return as the store keeps it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredReturn {
+    /// The number of receipt: every return of a master has one above all returns before it.
+    pub receipt: u64,
     /// The minion that returned.
     pub minion: MinionId,
     /// See [`Return::retcode`].
@@ -206,13 +208,4 @@ pub struct StoredReturn {
     pub success: bool,
     /// See [`Return::payload`].
     pub payload: Packed,
-}
-
-/// A job and the states of its minions.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct JobSummary {
-    /// The job.
-    pub job: Job,
-    /// The state of each expected minion, by id.
-    pub minions: Vec<(MinionId, OfferState)>,
 }

@@ -23,14 +23,14 @@ pub use event::Event;
 pub use event_tag::{EventTag, JobEvent};
 pub use id::{IdError, Jid, MinionId, RequestId, SessionId};
 pub use job::{
-    Arguments, Job, JobSummary, MasterTime, OfferState, PackedArguments, RETCODE_INTERRUPTED,
-    Return, ReturnVerdict, SignedJob, StoredReturn,
+    Arguments, Job, MasterTime, OfferState, PackedArguments, RETCODE_INTERRUPTED, Return,
+    ReturnVerdict, SignedJob, StoredReturn,
 };
 pub use value::{MAX_DEPTH, MAX_VALUES, Packed, UnpackError, Value};
 pub use verbs::{
-    FleetVersions, HeartbeatReply, KeyAction, KeyEntry, KeyReply, KeyRequest, KeyState,
+    FleetVersions, HeartbeatReply, JobsPage, KeyAction, KeyEntry, KeyReply, KeyRequest, KeyState,
     MinionReply, MinionRequest, OperatorReply, OperatorRequest, PendingRequest, Published,
-    RETURNS_MOST, RefusedVerb, ReturnsPage,
+    RETURNS_MOST, RefusedVerb, ReturnsPage, StatesPage,
 };
 pub use version::{
     Extension, PeerVersion, ProtocolVersions, SOFTWARE, SOFTWARE_MOST, is_presentable,

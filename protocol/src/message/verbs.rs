@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Admission, GroupKeyMaterial, Jid, Job, JobSummary, MasterTime, MinionId, OfferState, Packed,
+    Admission, GroupKeyMaterial, Jid, Job, MasterTime, MinionId, OfferState, Packed,
     PackedArguments, PeerVersion, ProtocolVersions, RequestId, Return, ReturnVerdict, SignedJob,
     StoredReturn,
 };
@@ -51,8 +51,11 @@ pub enum MinionRequest {
         /// The job.
         jid: Jid,
     },
-    /// Asks for the unexpired jobs that were offered to the minion and have no return of it.
-    PendingJobs,
+    /// Asks for the unexpired jobs that were offered to the minion and that it may still begin.
+    PendingJobs {
+        /// Returns only jobs after this one: the next page.
+        after: Option<Jid>,
+    },
     /// Fires an event on the master's bus. The master puts the tag below `salt/minion/<id>/`.
     FireEvent {
         /// Identifies the request, so that the event is fired once if the request is repeated.
@@ -78,7 +81,7 @@ pub enum MinionReply {
     /// The reply to `Returns`: a verdict on each, in their order.
     Verdicts(Vec<ReturnVerdict>),
     /// The reply to `PendingJobs`.
-    Jobs(Vec<SignedJob>),
+    Jobs(JobsPage),
     /// The reply to `Claim`: whether the minion may run the job.
     Claimed(bool),
     /// The request was not carried out; repeat it later.
@@ -88,6 +91,15 @@ pub enum MinionReply {
     },
     /// The request was not carried out and must not be repeated.
     Refused(RefusedVerb),
+}
+
+/// A page of the jobs that a minion may still begin.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobsPage {
+    /// The jobs, the oldest first.
+    pub jobs: Vec<SignedJob>,
+    /// Whether more jobs may follow the last of these.
+    pub more: bool,
 }
 
 /// The reply to a heartbeat.
@@ -138,11 +150,19 @@ pub enum OperatorRequest {
         /// The user who asks; for the record, no authority.
         user: String,
     },
-    /// Asks for the returns of a job and the state of every minion.
+    /// Asks for the returns of a job.
     JobReturns {
         /// The job.
         jid: Jid,
-        /// Returns only those after this minion, by id: the next page.
+        /// Returns only those that were received after the one with this number: the next page, or
+        /// what came since. 0 for all.
+        after: u64,
+    },
+    /// Asks for the states of a job's minions.
+    JobStates {
+        /// The job.
+        jid: Jid,
+        /// Returns only those of minions after this one, by id: the next page.
         after: Option<MinionId>,
     },
     /// Asks for the jobs in the store, the newest first.
@@ -174,8 +194,10 @@ pub enum OperatorReply {
     Returns(ReturnsPage),
     /// The reply to `JobList`.
     Jobs(Vec<Job>),
+    /// The reply to `JobStates`.
+    States(StatesPage),
     /// The reply to `JobLookup`.
-    Job(JobSummary),
+    Job(Job),
     /// The reply to `Keys`.
     Keys(KeyReply),
     /// The reply to `Running`.
@@ -213,14 +235,22 @@ pub struct Published {
 /// A page of the returns of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReturnsPage {
-    /// Returns in the order of the minions' ids, beginning after `after`.
+    /// Returns in the order of their receipt, beginning after `after`.
     pub returns: Vec<StoredReturn>,
     /// Whether more returns follow the last of these.
     pub more: bool,
-    /// The state of every expected minion.
+}
+
+/// A page of the states of a job's minions. When it is read after the returns, it may have a minion in
+/// the state `Returned` whose return was stored in between.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StatesPage {
+    /// The state of each expected minion by id, beginning after `after`.
     pub states: Vec<(MinionId, OfferState)>,
-    /// The minions that were offered the job or run it, and whose session has been silent for two
-    /// heartbeats.
+    /// Whether more minions follow the last of these.
+    pub more: bool,
+    /// Those of the minions that were offered the job or run it, and whose session has been silent for
+    /// two heartbeats.
     pub silent: Vec<MinionId>,
     /// The master's clock.
     pub clock: MasterTime,

@@ -25,7 +25,8 @@ fn the_victim() {
         .build()
         .unwrap();
     runtime.block_on(async {
-        let store = Arc::new(JobStore::open(path.as_ref(), Clock).unwrap());
+        let settings = settings(path.into());
+        let store = Arc::new(JobStore::open(settings, Clock).unwrap());
         let names: Vec<String> = (0..50).map(|n| format!("m{n:02}")).collect();
         let offers: Vec<_> = names
             .iter()
@@ -54,7 +55,7 @@ async fn what_was_acknowledged_survives_kill_9() {
     let place = Place::new();
     let mut victim = Command::new(std::env::current_exe().unwrap())
         .args(["jobs::tests::kill::the_victim", "--exact", "--nocapture"])
-        .env(VICTIM, &place.path)
+        .env(VICTIM, &place.settings.folder)
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
@@ -82,7 +83,7 @@ async fn what_was_acknowledged_survives_kill_9() {
         assert_eq!(again.unwrap(), ReturnVerdict::Duplicate, "{jid} {minion}");
     }
     let last = &acknowledged.last().unwrap().0;
-    let page = store.returns(last, None, 1 << 20).await.unwrap().unwrap();
+    let page = store.returns(last, 0, 1 << 20).await.unwrap().unwrap();
     for found in &page.returns {
         let text = found.payload.unpack().unwrap();
         assert_eq!(text.as_str().unwrap(), found.minion.as_str());

@@ -1,17 +1,27 @@
 //! Many at once, a full disk, and neighbours of what fails.
 
 use super::*;
+use crate::jobs::writer::Place as At;
+use rusqlite::Connection;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
+
+/// Runs `act` on the thread that writes.
+async fn write<T: Send + 'static>(
+    store: &JobStore,
+    act: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+) -> Result<T, StoreError> {
+    store.write(At::Newest, 0, act, |_| {}).await
+}
 
 /// Has what `queued` queues when it is first polled done in one transaction: the writer is busy
 /// until then.
 async fn together<T>(store: &JobStore, queued: impl Future<Output = T>) -> T {
     let (running, runs) = oneshot::channel();
     let (release, released) = std::sync::mpsc::sync_channel(1);
-    let busy = store.write(0, move |_| {
+    let busy = write(store, move |_| {
         running.send(()).unwrap();
         released.recv().unwrap();
         Ok(())
@@ -70,18 +80,18 @@ async fn twenty_thousand_returns_at_once_are_stored_once_each() {
     println!("{stored} returns, each sent twice, in {took:?}");
     assert_eq!(stored, JOBS * MINIONS);
     for jid in &jids {
-        let page = store.returns(jid, None, usize::MAX).await.unwrap().unwrap();
+        let page = store.returns(jid, 0, usize::MAX).await.unwrap().unwrap();
         let found: BTreeSet<String> = page
             .returns
             .iter()
             .map(|found| found.payload.unpack().unwrap().as_str().unwrap().to_owned())
             .collect();
         assert!(found.iter().eq(&names));
-        assert!(
-            page.states
-                .iter()
-                .all(|(_, state)| *state == OfferState::Returned)
-        );
+        let rising = |two: &[StoredReturn]| two[0].receipt < two[1].receipt;
+        assert!(page.returns.windows(2).all(rising));
+        let states = states(&store, jid).await;
+        let returned = |(_, state): &(MinionId, OfferState)| *state == OfferState::Returned;
+        assert!(states.iter().all(returned));
     }
 }
 
@@ -92,14 +102,15 @@ async fn a_command_that_fails_does_not_fail_its_neighbours() {
     let taken = job(&store);
     publish(&store, &taken, &[]).await;
     let jobs: Vec<Job> = (0..3).map(|_| job(&store)).collect();
-    let offers = || vec![(id("a"), OfferState::Offered)];
+    let offered = |job: &Job| new(job, &[("a", OfferState::Offered)]);
+    let mut again = offered(&taken);
+    again.request = request(2);
     let all = async {
         tokio::join!(
-            store.publish(&jobs[0], request(1), offers(), Vec::new()),
-            store.publish(&taken, request(2), offers(), Vec::new()),
-            store.publish(&jobs[1], request(3), offers(), Vec::new()),
-            store.write(0, |connection| {
-                connection.execute("DELETE FROM jobs", [])?;
+            store.publish(offered(&jobs[0])),
+            store.publish(again),
+            store.publish(offered(&jobs[1])),
+            write(&store, |connection| {
                 connection.execute("nonsense", [])?;
                 Ok(())
             }),
@@ -112,7 +123,7 @@ async fn a_command_that_fails_does_not_fail_its_neighbours() {
     for job in [&taken, &jobs[0], &jobs[1]] {
         assert!(store.job(&job.jid).await.unwrap().is_some());
     }
-    assert_eq!(store.states(&taken.jid).await.unwrap(), Some(Vec::new()));
+    assert_eq!(states(&store, &taken.jid).await, []);
 }
 
 #[tokio::test]
@@ -127,7 +138,7 @@ async fn a_full_disk_is_an_error_and_the_store_lives_on() {
     )
     .await;
     let limit = |pages: i64| {
-        store.write(0, move |connection| {
+        write(&store, move |connection| {
             Ok(
                 connection.query_row(&format!("PRAGMA max_page_count = {pages}"), [], |row| {
                     row.get::<_, i64>(0)
@@ -139,10 +150,7 @@ async fn a_full_disk_is_an_error_and_the_store_lives_on() {
     let large = Value::Bytes(vec![1; 4 << 20]);
     let full = answer(&store, "a", &job.jid, &large).await;
     assert!(matches!(full, Err(StoreError::Full)), "{full:?}");
-    assert_eq!(
-        store.states(&job.jid).await.unwrap().unwrap()[0].1,
-        OfferState::Offered
-    );
+    assert_eq!(states(&store, &job.jid).await[0].1, OfferState::Offered);
     let small = answer(&store, "b", &job.jid, &Value::Null);
     assert_eq!(small.await.unwrap(), ReturnVerdict::Stored);
     limit(1 << 30).await.unwrap();
@@ -158,8 +166,8 @@ async fn a_transaction_that_fails_fails_all_in_it_and_the_next_goes_on() {
     // What a failing disk does: the whole transaction is gone in the middle of it.
     let all = async {
         tokio::join!(
-            store.publish(&one, request(1), Vec::new(), Vec::new()),
-            store.write(0, |connection| {
+            store.publish(new(&one, &[("a", OfferState::Offered)])),
+            write(&store, |connection| {
                 connection.execute_batch("ROLLBACK")?;
                 Err::<(), _>(StoreError::Full)
             }),
@@ -169,6 +177,9 @@ async fn a_transaction_that_fails_fails_all_in_it_and_the_next_goes_on() {
     assert!(matches!(first, Err(StoreError::Full)), "{first:?}");
     assert!(matches!(lost, Err(StoreError::Full)));
     assert_eq!(store.job(&one.jid).await.unwrap(), None);
+    let pending = store.pending_jobs(&id("a"), None, 0).await.unwrap();
+    assert_eq!(pending.jobs, [], "what was not committed is nowhere");
+    publish(&store, &one, &[("a", OfferState::Offered)]).await;
     publish(&store, &two, &[]).await;
     assert!(store.job(&two.jid).await.unwrap().is_some());
 }

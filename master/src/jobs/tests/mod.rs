@@ -1,39 +1,62 @@
 //! What the store promises, from outside.
 
+mod copies;
 mod kill;
 mod load;
 mod retention;
 mod walk;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use saline_protocol::message::{
-    Arguments, Jid, Job, MinionId, OfferState, Packed, RequestId, Return, ReturnVerdict, Value,
+    Arguments, Jid, Job, MinionId, OfferState, Packed, RequestId, Return, ReturnVerdict, SignedJob,
+    StoredReturn, Value,
 };
 use saline_protocol::target::Target;
 use saline_protocol::transport::Clock;
 use tempfile::TempDir;
 
-use super::{Committed, JobStore, StoreError};
+use super::{Committed, JobStore, NewJob, StoreError, StoreSettings};
 
 /// A store in a folder that goes with it.
 struct Place {
     _folder: TempDir,
-    path: PathBuf,
+    settings: StoreSettings,
 }
 
 impl Place {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("cache/jobs.sqlite");
+        let settings = settings(folder.path().join("cache/jobs"));
         Self {
             _folder: folder,
-            path,
+            settings,
         }
     }
 
     fn open(&self) -> JobStore {
-        JobStore::open(&self.path, Clock).unwrap()
+        JobStore::open(self.settings.clone(), Clock).unwrap()
+    }
+
+    /// The database files, the oldest first.
+    fn files(&self) -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(&self.settings.folder).unwrap();
+        let paths = entries.map(|entry| entry.unwrap().path());
+        let mut files: Vec<_> = paths
+            .filter(|path| path.extension().is_some_and(|end| end == "sqlite"))
+            .collect();
+        files.sort();
+        files
+    }
+}
+
+fn settings(folder: PathBuf) -> StoreSettings {
+    StoreSettings {
+        folder,
+        keep: Duration::from_secs(86_400),
+        max_bytes: None,
+        cache_bytes: 1 << 20,
     }
 }
 
@@ -63,19 +86,33 @@ fn job(store: &JobStore) -> Job {
     }
 }
 
-/// Publishes `job` under a request that only it has.
-async fn publish(store: &JobStore, job: &Job, offers: &[(&str, OfferState)]) {
-    let offers = offers
-        .iter()
-        .map(|(minion, state)| (id(minion), *state))
-        .collect();
+/// A publication of `job` under a request that only it has.
+fn new(job: &Job, offers: &[(&str, OfferState)]) -> NewJob {
+    let offers = offers.iter().map(|(minion, state)| (id(minion), *state));
     let mut request = [0; 16];
     request.copy_from_slice(&job.jid.as_str().as_bytes()[4..]);
-    let committed = store
-        .publish(job, RequestId(request), offers, b"reply".to_vec())
-        .await
-        .unwrap();
+    NewJob {
+        job: SignedJob {
+            job: job.clone(),
+            signature: vec![7; 64],
+        },
+        operator: "root".to_owned(),
+        request: RequestId(request),
+        minions: offers.collect(),
+        unknown: Vec::new(),
+    }
+}
+
+async fn publish(store: &JobStore, job: &Job, offers: &[(&str, OfferState)]) {
+    let committed = store.publish(new(job, offers)).await.unwrap();
     assert_eq!(committed, Committed::Now);
+}
+
+/// The states of all minions of a job.
+async fn states(store: &JobStore, jid: &Jid) -> Vec<(MinionId, OfferState)> {
+    let page = store.states(jid, None, usize::MAX).await.unwrap().unwrap();
+    assert!(!page.more);
+    page.states
 }
 
 fn returned(jid: &Jid, payload: &Value) -> Return {

@@ -1,77 +1,115 @@
 //! What is kept, and for how long.
 
 use super::*;
-use crate::jobs::OUTCOME_KEPT;
+use crate::jobs::jid::{from_micros, to_micros};
+use crate::jobs::writer::Place as At;
+use crate::jobs::{OUTCOME_KEPT, Pruned};
 
-const DAY: u64 = 86_400_000;
+const HOUR: u64 = 3_600_000;
+const DAY: u64 = 24 * HOUR;
 
-/// A job that was published that long ago.
+/// A job that was published that long ago. Older jobs must be published first.
 fn old(store: &JobStore, age: u64) -> Job {
     let mut job = job(store);
     job.created -= age;
     job.expires -= age;
+    let jid = to_micros(&job.jid).unwrap() - age as i64 * 1_000;
+    job.jid = from_micros(jid);
     job
 }
 
-async fn rows(store: &JobStore) -> (i64, i64, i64) {
-    store
-        .read(|connection| {
-            let count = |table: &str| {
-                connection.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| {
-                    row.get(0)
-                })
-            };
-            Ok((count("jobs")?, count("offers")?, count("returns")?))
-        })
-        .await
-        .unwrap()
+/// A store whose first file begins years ago.
+async fn since_long_ago(place: &Place) -> JobStore {
+    let folder = &place.settings.folder;
+    std::fs::create_dir_all(folder).unwrap();
+    let first = folder.join("20200101000000000000.sqlite");
+    let access = crate::jobs::schema::Access::Create;
+    drop(crate::jobs::schema::open(&first, access, 1 << 20).unwrap());
+    place.open()
+}
+
+async fn is_there(store: &JobStore, job: &Job) -> bool {
+    store.job(&job.jid).await.unwrap().is_some()
 }
 
 #[tokio::test]
 async fn what_is_old_goes_with_all_that_belongs_to_it() {
     let place = Place::new();
-    let store = place.open();
-    let names: Vec<String> = (0..2_500).map(|n| format!("m{n:04}")).collect();
-    let offers: Vec<_> = names
-        .iter()
-        .map(|name| (name.as_str(), OfferState::Offered))
-        .collect();
-    let (gone, kept) = (old(&store, 2 * DAY), old(&store, DAY / 2));
-    for job in [&gone, &kept] {
-        publish(&store, job, &offers).await;
-        for name in &names[..1_200] {
-            let answer = returned(&job.jid, &Value::from("out"));
-            let _ = store_one(&store, &id(name), answer).await.unwrap();
-        }
+    let store = since_long_ago(&place).await;
+    let (gone, kept, new) = (
+        old(&store, 2 * DAY),
+        old(&store, DAY / 2),
+        old(&store, DAY / 4),
+    );
+    for job in [&gone, &kept, &new] {
+        publish(
+            &store,
+            job,
+            &[("a", OfferState::Offered), ("b", OfferState::Offered)],
+        )
+        .await;
+        let verdict = answer(&store, "a", &job.jid, &Value::from("out")).await;
+        assert_eq!(verdict.unwrap(), ReturnVerdict::Stored);
     }
-    assert_eq!(rows(&store).await, (2, 5_000, 2_400));
+    assert_eq!(place.files().len(), 4);
+    store.expire(store.now());
     let before = store.now() - DAY;
-    assert_eq!(store.prune(before).await.unwrap(), 1);
-    assert_eq!(rows(&store).await, (1, 2_500, 1_200));
-    assert_eq!(store.prune(before).await.unwrap(), 0);
-    let late = answer(&store, "m2000", &gone.jid, &Value::Null);
+    let pruned = store.prune(before).await.unwrap();
+    let on_time = |pruned: &Pruned| !pruned.early && pruned.before <= kept.jid;
+    assert!(
+        pruned.len() == 2 && pruned.iter().all(on_time),
+        "{pruned:?}"
+    );
+    assert_eq!(place.files().len(), 2);
+    assert!(!is_there(&store, &gone).await);
+    assert!(is_there(&store, &kept).await && is_there(&store, &new).await);
+    assert_eq!(store.prune(before).await.unwrap(), []);
+    let late = answer(&store, "b", &gone.jid, &Value::Null);
     assert_eq!(late.await.unwrap(), ReturnVerdict::UnknownJob);
-    assert!(store.job(&kept.jid).await.unwrap().is_some());
+    let late = answer(&store, "b", &kept.jid, &Value::Null);
+    assert_eq!(late.await.unwrap(), ReturnVerdict::Stored);
+    assert_eq!(store.list(9, None).await.unwrap().len(), 2);
+    drop(store);
+    let store = place.open();
+    assert!(is_there(&store, &kept).await && !is_there(&store, &gone).await);
 }
 
 #[tokio::test]
 async fn what_may_be_begun_or_still_runs_or_is_the_newest_stays() {
     let place = Place::new();
-    let store = place.open();
-    let running = old(&store, 2 * DAY);
-    let silent = old(&store, 2 * DAY);
-    let mut queued = old(&store, 2 * DAY);
+    let store = since_long_ago(&place).await;
+    let running = old(&store, 9 * DAY);
+    let silent = old(&store, 8 * DAY);
+    let mut queued = old(&store, 7 * DAY);
     queued.expires = store.now() + DAY;
-    let last = old(&store, 2 * DAY);
+    let last = old(&store, 6 * DAY);
     for job in [&running, &silent, &queued, &last] {
         publish(&store, job, &[("a", OfferState::Offered)]).await;
+        let state = OfferState::Running;
+        if job.jid != queued.jid && job.jid != last.jid {
+            assert!(store.set_state(&job.jid, &id("a"), state).await.unwrap());
+        }
     }
-    let jids = [running.jid.clone()];
-    store.mark_running(&id("a"), &jids).await.unwrap();
-    assert_eq!(store.prune(store.now() - DAY).await.unwrap(), 1);
-    assert_eq!(store.job(&silent.jid).await.unwrap(), None);
+    // What is heard of once in a while stays, also over a restart.
+    store.close().await;
+    let store = place.open();
+    let heard = std::slice::from_ref(&running.jid);
+    store.mark_running(&id("a"), heard).await.unwrap();
+    store.prune(store.now() - DAY).await.unwrap();
+    for job in [&running, &silent, &queued, &last] {
+        assert!(is_there(&store, job).await, "{}", job.jid);
+    }
+    // Later only one of them has been heard of again.
+    let clock = store.now();
+    while store.now() == clock {
+        std::hint::spin_loop();
+    }
+    let since = store.now();
+    store.mark_running(&id("a"), heard).await.unwrap();
+    store.prune(since).await.unwrap();
+    assert!(!is_there(&store, &silent).await);
     for job in [&running, &queued, &last] {
-        assert!(store.job(&job.jid).await.unwrap().is_some());
+        assert!(is_there(&store, job).await, "{}", job.jid);
     }
     drop(store);
     // The clock has been set back by years: the jid still rises.
@@ -80,73 +118,122 @@ async fn what_may_be_begun_or_still_runs_or_is_the_newest_stays() {
 }
 
 #[tokio::test]
-async fn rows_that_a_crash_has_left_go_too() {
-    let place = Place::new();
-    let store = place.open();
-    let (first, last) = (job(&store), job(&store));
-    for job in [&first, &last] {
+async fn a_store_above_its_size_loses_the_oldest_jobs_first() {
+    let mut place = Place::new();
+    place.settings.max_bytes = Some(3 << 20);
+    let store = since_long_ago(&place).await;
+    let ages = [9, 8, 7, 6].map(|age| old(&store, age * HOUR));
+    for job in &ages {
         publish(&store, job, &[("a", OfferState::Offered)]).await;
-        let answer = returned(&job.jid, &Value::Null);
-        let _ = store_one(&store, &id("a"), answer).await.unwrap();
+        let large = Value::Bytes(vec![1; 1 << 20]);
+        let verdict = answer(&store, "a", &job.jid, &large).await;
+        assert_eq!(verdict.unwrap(), ReturnVerdict::Stored);
     }
-    // As if it had died after the first transaction of a pruning.
-    let jid = first.jid.clone();
-    store
-        .write(0, move |connection| {
-            connection.execute("DELETE FROM jobs WHERE jid = ?1", [jid.as_str()])?;
-            Ok(())
-        })
-        .await
-        .unwrap();
-    assert_eq!(store.states(&first.jid).await.unwrap(), None);
-    assert_eq!(store.returns(&first.jid, None, 9).await.unwrap(), None);
-    store.prune(0).await.unwrap();
-    assert_eq!(rows(&store).await, (1, 1, 1));
+    let pruned = store.prune(0).await.unwrap();
+    assert!(
+        pruned
+            .iter()
+            .all(|pruned| pruned.early && !pruned.under_way),
+        "{pruned:?}"
+    );
+    assert!(!is_there(&store, &ages[0]).await && !is_there(&store, &ages[1]).await);
+    assert!(is_there(&store, &ages[3]).await);
+    let bytes: u64 = std::fs::read_dir(&place.settings.folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().metadata().unwrap().len())
+        .sum();
+    assert!(bytes <= 3 << 20 | 64 << 10, "{bytes} bytes");
 }
 
 #[tokio::test]
-async fn outcomes_are_kept_for_ten_minutes() {
+async fn a_file_that_has_reached_its_size_is_the_last_of_its_span_no_more() {
+    let mut place = Place::new();
+    place.settings.max_bytes = Some(24 << 20);
+    let store = place.open();
+    for _ in 0..130 {
+        let job = job(&store);
+        publish(&store, &job, &[("a", OfferState::Offered)]).await;
+        let large = Value::Bytes(vec![1; 64 << 10]);
+        let verdict = answer(&store, "a", &job.jid, &large).await;
+        assert_eq!(verdict.unwrap(), ReturnVerdict::Stored);
+    }
+    assert!(place.files().len() > 1, "8 MiB in files of 1 MiB");
+    assert_eq!(store.list(1_000, None).await.unwrap().len(), 130);
+}
+
+#[tokio::test]
+async fn pruning_a_store_whose_disk_is_full_gives_space() {
+    let place = Place::new();
+    let store = since_long_ago(&place).await;
+    let (gone, last) = (old(&store, 2 * DAY), old(&store, DAY / 2));
+    for job in [&gone, &last] {
+        publish(&store, job, &[("a", OfferState::Offered)]).await;
+    }
+    for job in [&gone, &last] {
+        let start = store
+            .partitions
+            .holding(to_micros(&job.jid).unwrap())
+            .unwrap();
+        let full = store.write(
+            At::Partition(start),
+            0,
+            |connection| {
+                let full = "PRAGMA max_page_count = 1";
+                Ok(connection.query_row(full, [], |_| Ok(()))?)
+            },
+            |_| {},
+        );
+        full.await.unwrap();
+        let large = Value::Bytes(vec![1; 1 << 20]);
+        let refused = answer(&store, "a", &job.jid, &large).await;
+        assert!(matches!(refused, Err(StoreError::Full)), "{refused:?}");
+    }
+    store.expire(store.now());
+    assert_eq!(store.prune(store.now() - DAY).await.unwrap().len(), 2);
+    assert_eq!(place.files().len(), 1);
+}
+
+#[tokio::test]
+async fn outcomes_are_kept_for_ten_minutes_over_a_restart() {
     let place = Place::new();
     let store = place.open();
     for number in [1, 2] {
         let now = store.record_outcome(request(number), b"reply".to_vec());
         assert_eq!(now.await.unwrap(), Committed::Now);
     }
-    store
-        .write(0, |connection| {
+    let done = job(&store);
+    let published = NewJob {
+        unknown: vec!["nobody".to_owned()],
+        ..new(&done, &[("a", OfferState::Offered)])
+    };
+    let now = store.publish(published.clone()).await.unwrap();
+    assert_eq!(now, Committed::Now);
+    let aged = store.write(
+        At::Newest,
+        0,
+        |connection| {
             connection.execute(
                 "UPDATE outcomes SET created = created - ?1 WHERE request_id = ?2",
                 rusqlite::params![OUTCOME_KEPT as i64, request(1).0],
             )?;
             Ok(())
-        })
-        .await
-        .unwrap();
-    assert_eq!(store.outcome(request(1)).await.unwrap(), None);
-    assert!(store.outcome(request(2)).await.unwrap().is_some());
-    store.prune(0).await.unwrap();
-    let left: i64 = store
-        .read(|connection| {
-            Ok(connection.query_row("SELECT count(*) FROM outcomes", [], |row| row.get(0))?)
-        })
-        .await
-        .unwrap();
-    assert_eq!(left, 1);
+        },
+        |_| {},
+    );
+    aged.await.unwrap();
+    drop(store);
+    let store = place.open();
+    assert_eq!(store.outcome(request(1)), None);
+    assert_eq!(store.outcome(request(2)), Some(b"reply".to_vec()));
+    let mut again = published;
+    again.job.job.jid = store.next_jid();
+    let Committed::Before(before) = store.publish(again).await.unwrap() else {
+        panic!("it was published before");
+    };
+    assert_eq!(before.jid, Some(done.jid));
+    assert_eq!(before.expires, done.expires);
+    assert_eq!(before.minions, [(id("a"), OfferState::Offered)]);
+    assert_eq!(before.unknown, ["nobody"]);
     let again = store.record_outcome(request(1), b"later".to_vec()).await;
     assert_eq!(again.unwrap(), Committed::Now);
-}
-
-#[tokio::test]
-async fn the_file_shrinks_when_much_has_gone() {
-    let place = Place::new();
-    let store = place.open();
-    let (large, last) = (old(&store, 2 * DAY), job(&store));
-    publish(&store, &large, &[("a", OfferState::Offered)]).await;
-    publish(&store, &last, &[]).await;
-    let value = Value::Bytes(vec![7; 60 << 20]);
-    let _ = answer(&store, "a", &large.jid, &value).await.unwrap();
-    store.prune(store.now() - DAY).await.unwrap();
-    store.close().await;
-    let length = std::fs::metadata(&place.path).unwrap().len();
-    assert!(length < 30 << 20, "{length} bytes");
 }

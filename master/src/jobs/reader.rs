@@ -1,0 +1,65 @@
+//! A thread that reads: it has connections of its own, so that nothing that it does delays the writer.
+
+use std::io;
+
+use rusqlite::Connection;
+use tokio::sync::oneshot;
+
+use super::StoreError;
+use super::partitions::Connections;
+use super::thread::Thread;
+
+/// What a reader does with its connections.
+pub(super) type Reading = Box<dyn FnOnce(&mut Connections) + Send>;
+
+/// A thread that reads.
+pub(super) struct Reader(pub(super) Thread<Reading>);
+
+impl Reader {
+    /// Starts the thread, which closes its connections when it ends.
+    pub(super) fn start(name: &str, mut connections: Connections) -> io::Result<Self> {
+        let thread = Thread::start(name, move |mut orders| {
+            while let Some(reading) = orders.next() {
+                let reading: Reading = reading;
+                reading(&mut connections);
+            }
+        })?;
+        Ok(Self(thread))
+    }
+
+    /// Runs `act` on the thread unless the caller is gone by then, and returns what it returned.
+    ///
+    /// # Cancel safety
+    /// A call whose future was dropped is not run, or its result is dropped.
+    pub(super) async fn call<T, F>(&self, act: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Connections) -> Result<T, StoreError> + Send + 'static,
+    {
+        let (reply, answer) = oneshot::channel();
+        let reading = move |connections: &mut Connections| {
+            if !reply.is_closed() {
+                // The caller may have gone meanwhile.
+                let _ = reply.send(act(connections));
+            }
+        };
+        self.0.send(Box::new(reading)).await?;
+        answer.await.map_err(|_| StoreError::Closed)?
+    }
+
+    /// Runs `act` at one moment of the partition that begins at `start`.
+    ///
+    /// # Cancel safety
+    /// As for [`call`](Self::call).
+    pub(super) async fn moment<T, F>(&self, start: i64, act: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    {
+        self.call(move |connections| {
+            let moment = connections.of(start)?.unchecked_transaction()?;
+            act(&moment)
+        })
+        .await
+    }
+}

@@ -1,0 +1,50 @@
+//! Numbers of receipt: each return has one, above all before it, so that whoever follows returns can go
+//! on after the last one that it has seen.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::UNIX_EPOCH;
+
+use saline_protocol::transport::Clock;
+
+/// Gives numbers of receipt: the time in microseconds since 1970, or one above the last number.
+#[derive(Debug)]
+pub(super) struct Receipts {
+    last: AtomicI64,
+    clock: Clock,
+}
+
+impl Receipts {
+    /// Continues after `last`.
+    pub(super) fn after(last: i64, clock: Clock) -> Self {
+        Self {
+            last: AtomicI64::new(last),
+            clock,
+        }
+    }
+
+    /// Returns the next number. Only the thread that writes calls it, so that returns are committed in the
+    /// order of their numbers.
+    pub(super) fn next(&self) -> i64 {
+        let now = self.clock.wall().duration_since(UNIX_EPOCH);
+        let now = now.map_or(0, |now| i64::try_from(now.as_micros()).unwrap_or(i64::MAX));
+        let next = now.max(self.last.load(Ordering::Relaxed).saturating_add(1));
+        self.last.store(next, Ordering::Relaxed);
+        next
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_rise_also_when_the_clock_was_set_back() {
+        let far = i64::MAX - 10;
+        let receipts = Receipts::after(far, Clock);
+        assert_eq!([receipts.next(), receipts.next()], [far + 1, far + 2]);
+        let receipts = Receipts::after(0, Clock);
+        let first = receipts.next();
+        assert!(first > 1_700_000_000_000_000);
+        assert!(receipts.next() > first);
+    }
+}

@@ -1,0 +1,79 @@
+//! Copies and checks of a store that is in use.
+
+use super::*;
+
+async fn busy_store(place: &Place) -> (JobStore, Vec<Job>) {
+    let store = place.open();
+    let mut jobs = Vec::new();
+    for _ in 0..3 {
+        let job = job(&store);
+        publish(
+            &store,
+            &job,
+            &[("a", OfferState::Offered), ("b", OfferState::Offered)],
+        )
+        .await;
+        let verdict = answer(&store, "a", &job.jid, &Value::from("out")).await;
+        assert_eq!(verdict.unwrap(), ReturnVerdict::Stored);
+        jobs.push(job);
+    }
+    (store, jobs)
+}
+
+#[tokio::test]
+async fn a_backup_is_a_store_of_what_was_committed() {
+    let place = Place::new();
+    let (store, jobs) = busy_store(&place).await;
+    let backup = store.back_up().await.unwrap();
+    assert_eq!(backup.files, 1);
+    let verdict = answer(&store, "b", &jobs[0].jid, &Value::Null).await;
+    assert_eq!(verdict.unwrap(), ReturnVerdict::Stored);
+
+    let file = std::fs::read_dir(&backup.folder).unwrap().next().unwrap();
+    assert_eq!(file.unwrap().metadata().unwrap().len(), backup.bytes);
+    let copy = JobStore::open(settings(backup.folder), Clock).unwrap();
+    for job in &jobs {
+        assert_eq!(copy.job(&job.jid).await.unwrap().as_ref(), Some(job));
+        let all = [
+            (id("a"), OfferState::Returned),
+            (id("b"), OfferState::Offered),
+        ];
+        assert_eq!(states(&copy, &job.jid).await, all);
+    }
+    // A copy that was not finished is gone after the next one.
+    let unfinished = place.settings.folder.with_file_name("backups/1.unfinished");
+    std::fs::create_dir(&unfinished).unwrap();
+    store.back_up().await.unwrap();
+    assert!(!unfinished.exists());
+}
+
+#[tokio::test]
+async fn a_check_counts_what_is_there_and_names_what_is_damaged() {
+    let place = Place::new();
+    let (store, jobs) = busy_store(&place).await;
+    let checked = store.check().await.unwrap();
+    assert_eq!((checked.files, checked.jobs, checked.returns), (1, 3, 3));
+    assert_eq!(checked.problems, Vec::<String>::new());
+
+    let file = &place.files()[0];
+    let elsewhere = rusqlite::Connection::open(file).unwrap();
+    let job = crate::jobs::jid::to_micros(&jobs[0].jid).unwrap();
+    let damage = "UPDATE jobs SET states = x'05' WHERE jid = ?1";
+    elsewhere.execute(damage, [job]).unwrap();
+    elsewhere
+        .execute("UPDATE returns SET jid = 7 WHERE jid = ?1", [job])
+        .unwrap();
+    let problems = store.check().await.unwrap().problems;
+    let name = file.file_name().unwrap().to_str().unwrap();
+    assert_eq!(
+        problems,
+        [
+            format!(
+                "{name}: job {}: the job store is damaged: expected a whole entry of a minion, \
+                 found other bytes",
+                jobs[0].jid
+            ),
+            format!("{name}: 1 returns have no job"),
+        ]
+    );
+}

@@ -1,0 +1,359 @@
+//! The thread that writes: it takes one command and whatever else is queued, runs the commands of each
+//! partition in one transaction, and answers them after its commit. So under load one sync of the disk
+//! serves many commands, and a lone command does not wait for others.
+//!
+//! A command that fails leaves what its statements did before. So a command with several statements is
+//! one that may be repeated.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use rusqlite::Connection;
+use tokio::sync::oneshot;
+
+use super::StoreError;
+use super::partitions::Connections;
+use super::reader::Reading;
+use super::schema;
+use super::thread::{Orders, Room, Thread};
+
+/// The largest number of commands in one transaction.
+const BATCH: usize = 1_000;
+
+/// The number of pages in a write-ahead log from which another thread empties it.
+const LOG_PAGES: usize = 1_000;
+
+/// The number of pages at which the writer empties the log itself: under a load without a pause the
+/// other thread never reaches its end.
+const LOG_PAGES_MOST: usize = 16_384;
+
+/// The number of commits between two looks at the size of the newest partition.
+const COMMITS_TO_LOOK: u32 = 64;
+
+/// Where a command writes.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Place {
+    /// In the partition that begins here.
+    Partition(i64),
+    /// Where a new job with this jid belongs.
+    NewJob(i64),
+    /// In the newest partition.
+    Newest,
+}
+
+/// When a new partition begins.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Span {
+    /// The time after which it begins.
+    pub(super) time: Duration,
+    /// The size in bytes of the one before, from which it begins.
+    pub(super) bytes: u64,
+}
+
+/// What the writer's thread is asked to do.
+pub(super) enum Task {
+    /// Run this command.
+    Command(Box<dyn Command>),
+    /// Close the partition, which will be deleted.
+    Forget(i64, oneshot::Sender<()>),
+}
+
+/// A command for a connection, with a caller that waits for the result.
+pub(super) trait Command: Send {
+    /// Where the command writes.
+    fn place(&self) -> Place;
+    /// Runs the command and keeps its result. Returns whether it failed.
+    fn run(&mut self, connection: &Connection) -> Result<(), StoreError>;
+    /// Gives the caller the result, or the error that failed the whole transaction.
+    fn settle(self: Box<Self>, failed: Option<&StoreError>);
+}
+
+struct Call<T, A, S> {
+    place: Place,
+    act: Option<A>,
+    settled: S,
+    outcome: Result<T, StoreError>,
+    reply: oneshot::Sender<Result<T, StoreError>>,
+    _room: Room,
+}
+
+impl<T, A, S> Command for Call<T, A, S>
+where
+    T: Send,
+    A: FnOnce(&Connection) -> Result<T, StoreError> + Send,
+    S: FnOnce(&Result<T, StoreError>) + Send,
+{
+    fn place(&self) -> Place {
+        self.place
+    }
+
+    fn run(&mut self, connection: &Connection) -> Result<(), StoreError> {
+        if let Some(act) = self.act.take() {
+            self.outcome = act(connection);
+        }
+        match &self.outcome {
+            Ok(_) => Ok(()),
+            Err(error) => Err(error.clone()),
+        }
+    }
+
+    fn settle(self: Box<Self>, failed: Option<&StoreError>) {
+        let outcome = match failed {
+            Some(error) => Err(error.clone()),
+            None => self.outcome,
+        };
+        (self.settled)(&outcome);
+        // The caller may have gone; the command was run all the same.
+        let _ = self.reply.send(outcome);
+    }
+}
+
+/// The thread that writes.
+pub(super) struct Writer(Thread<Task>);
+
+impl Writer {
+    /// Starts the thread, which closes its connections when it ends. `upkeep` has another thread move a
+    /// log into its file.
+    pub(super) fn start(
+        mut connections: Connections,
+        span: Span,
+        upkeep: impl Fn(Reading) -> bool + Send + 'static,
+    ) -> io::Result<Self> {
+        let log = Arc::new(AtomicUsize::new(0));
+        connections.tell_log_to(Arc::clone(&log));
+        let writing = Writing {
+            connections,
+            span,
+            log,
+            emptying: Arc::default(),
+            upkeep: Box::new(upkeep),
+            failing: false,
+            commits: 0,
+            is_full: false,
+        };
+        Thread::start("saline-store", move |orders| writing.work(orders)).map(Self)
+    }
+
+    /// Runs `act` in a transaction with other commands, and `settled` with its result after the commit
+    /// or the failure, whether or not the caller still waits. `bytes` is about the size of the data.
+    ///
+    /// # Cancel safety
+    /// A queued command is carried out; one that waits for a place is not.
+    pub(super) async fn call<T, A, S>(
+        &self,
+        place: Place,
+        bytes: usize,
+        act: A,
+        settled: S,
+    ) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        A: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+        S: FnOnce(&Result<T, StoreError>) + Send + 'static,
+    {
+        let room = self.0.room(bytes).await?;
+        let (reply, answer) = oneshot::channel();
+        let call = Call {
+            place,
+            act: Some(act),
+            settled,
+            outcome: Err(StoreError::Closed),
+            reply,
+            _room: room,
+        };
+        self.0.send(Task::Command(Box::new(call))).await?;
+        answer.await.map_err(|_| StoreError::Closed)?
+    }
+
+    /// Closes a partition that was taken off the list.
+    pub(super) async fn forget(&self, start: i64) -> Result<(), StoreError> {
+        let (done, forgotten) = oneshot::channel();
+        self.0.send(Task::Forget(start, done)).await?;
+        forgotten.await.map_err(|_| StoreError::Closed)
+    }
+
+    /// Waits until the thread has done what is queued, and has ended.
+    pub(super) async fn close(&self) {
+        self.0.close().await;
+    }
+}
+
+/// The state of the thread.
+struct Writing {
+    connections: Connections,
+    span: Span,
+    /// The number of pages in the log of the last commit.
+    log: Arc<AtomicUsize>,
+    /// Whether the other thread was asked to empty a log.
+    emptying: Arc<AtomicBool>,
+    upkeep: Box<dyn Fn(Reading) -> bool + Send>,
+    /// Whether the last transaction failed.
+    failing: bool,
+    commits: u32,
+    /// Whether the newest partition has reached its size.
+    is_full: bool,
+}
+
+impl Writing {
+    fn work(mut self, mut orders: Orders<Task>) {
+        while let Some(first) = orders.next() {
+            let mut batches: BTreeMap<i64, Vec<Box<dyn Command>>> = BTreeMap::new();
+            let mut next = Some(first);
+            let mut taken = 0;
+            while let Some(task) = next {
+                match task {
+                    Task::Forget(start, done) => {
+                        self.connections.forget(start);
+                        // The caller may have gone.
+                        let _ = done.send(());
+                    }
+                    Task::Command(command) => match self.start_of(command.place()) {
+                        Ok(start) => batches.entry(start).or_default().push(command),
+                        Err(error) => {
+                            self.tell(Err(&error));
+                            command.settle(Some(&error));
+                        }
+                    },
+                }
+                taken += 1;
+                next = if taken < BATCH {
+                    orders.try_next()
+                } else {
+                    None
+                };
+            }
+            for (start, mut batch) in batches {
+                let outcome = self.commit(start, &mut batch);
+                self.tell(outcome.as_ref().map(|_| ()));
+                for command in batch {
+                    command.settle(outcome.as_ref().err());
+                }
+                self.keep_log_short(start, outcome.is_err());
+            }
+        }
+    }
+
+    /// Returns the partition of a place; creates one when it is time.
+    fn start_of(&mut self, place: Place) -> Result<i64, StoreError> {
+        let newest = self.connections.partitions().newest();
+        let (job, newest) = match (place, newest) {
+            (Place::Partition(start), _) => return Ok(start),
+            (Place::Newest, Some(newest)) => return Ok(newest),
+            // The store creates its first partition when it is opened.
+            (Place::Newest, None) => return Err(StoreError::Removed),
+            (Place::NewJob(job), newest) => (job, newest),
+        };
+        if let Some(newest) = newest {
+            if let Some(holding) = self.connections.partitions().holding(job)
+                && holding != newest
+            {
+                return Ok(holding);
+            }
+            let time = i64::try_from(self.span.time.as_micros()).unwrap_or(i64::MAX);
+            if job.saturating_sub(newest) < time && !self.is_full {
+                return Ok(newest);
+            }
+            if job <= newest {
+                return Ok(newest);
+            }
+        }
+        self.connections.create(job)?;
+        self.is_full = false;
+        Ok(job)
+    }
+
+    /// Runs all commands in one transaction. An error means that nothing of any command was kept.
+    fn commit(&mut self, start: i64, batch: &mut [Box<dyn Command>]) -> Result<(), StoreError> {
+        let connection = self.connections.of(start)?;
+        let say = |sql| -> Result<(), StoreError> {
+            connection.prepare_cached(sql)?.execute([])?;
+            Ok(())
+        };
+        let all = || -> Result<(), StoreError> {
+            say("BEGIN IMMEDIATE")?;
+            for command in batch {
+                if let Err(error) = command.run(connection)
+                    && connection.is_autocommit()
+                {
+                    // A full or failing disk can end the whole transaction.
+                    return Err(error);
+                }
+            }
+            say("COMMIT")
+        };
+        let outcome = all();
+        if outcome.is_err() && !connection.is_autocommit() {
+            // If the rollback fails, SQLite rolls back when the file is opened next.
+            if let Err(error) = say("ROLLBACK") {
+                tracing::error!(%error, "the job store cannot roll back");
+            }
+        }
+        self.commits = self.commits.wrapping_add(1);
+        if self.commits.is_multiple_of(COMMITS_TO_LOOK) {
+            let partitions = self.connections.partitions();
+            let newest = partitions.newest().map(|newest| partitions.size(newest));
+            self.is_full = newest.is_some_and(|bytes| bytes >= self.span.bytes);
+        }
+        outcome
+    }
+
+    /// Logs a failure and its end once: minions repeat their requests.
+    fn tell(&mut self, outcome: Result<(), &StoreError>) {
+        match outcome {
+            // The partition was pruned meanwhile: no failure.
+            Err(StoreError::Removed) => return,
+            Err(error) if !self.failing => tracing::error!(%error, "the job store fails"),
+            Ok(()) if self.failing => tracing::info!("the job store works again"),
+            _ => {}
+        }
+        self.failing = outcome.is_err();
+    }
+
+    /// Has the log of a partition moved into its file when it is long, or when the disk may be full.
+    fn keep_log_short(&mut self, start: i64, failed: bool) {
+        let pages = self.log.load(Ordering::Relaxed);
+        let too_long = pages >= LOG_PAGES_MOST && self.commits.is_multiple_of(COMMITS_TO_LOOK);
+        if failed || too_long {
+            // Without waiting for a reader, such as a backup: the log may grow until it has ended.
+            self.patience(start, Duration::ZERO);
+            empty_log(&mut self.connections, start, "TRUNCATE");
+            self.patience(start, schema::BUSY);
+        } else if pages >= LOG_PAGES && !self.emptying.swap(true, Ordering::AcqRel) {
+            let done = Arc::clone(&self.emptying);
+            let taken = (self.upkeep)(Box::new(move |connections| {
+                empty_log(connections, start, "PASSIVE");
+                done.store(false, Ordering::Release);
+            }));
+            if !taken {
+                self.emptying.store(false, Ordering::Release);
+            }
+        }
+    }
+}
+
+impl Writing {
+    /// Sets how long the connection waits for the locks of others.
+    fn patience(&mut self, start: i64, time: Duration) {
+        let connection = self.connections.of(start);
+        let set = connection.and_then(|connection| Ok(connection.busy_timeout(time)?));
+        if let Err(error) = set {
+            tracing::debug!(%error, "the patience of the job store cannot be set");
+        }
+    }
+}
+
+/// Moves the write-ahead log of a partition into its file.
+fn empty_log(connections: &mut Connections, start: i64, how: &str) {
+    let emptied = connections.of(start).and_then(|connection| {
+        let sql = format!("PRAGMA wal_checkpoint({how})");
+        let mut checkpoint = connection.prepare_cached(&sql)?;
+        Ok(checkpoint.query_row([], |_| Ok(()))?)
+    });
+    match emptied {
+        Ok(()) | Err(StoreError::Removed) => {}
+        Err(error) => tracing::debug!(%error, "the log of the job store cannot be emptied"),
+    }
+}
