@@ -6,7 +6,7 @@ use std::time::Duration;
 use saline_config::MasterConfig;
 use saline_protocol::message::{
     FleetVersions, Jid, Job, KeyReply, KeyRequest, MinionId, OperatorReply, OperatorRequest,
-    Published, RequestId, ReturnsPage, StatesPage,
+    Published, RequestId, ReturnsPage, StatesPage, StoreAct, StoreBackup, StoreCheck,
 };
 use saline_protocol::transport::{Context, Registry};
 
@@ -187,6 +187,40 @@ impl Client {
             OperatorReply::Versions(versions) => Ok(versions),
             _ => Err(ClientError::WrongAnswer("Versions")),
         }
+    }
+
+    /// Copies the master's job store while it is in use, into a new folder on the master's machine, and
+    /// waits until that is done.
+    ///
+    /// # Errors
+    /// As for every request.
+    ///
+    /// # Cancel safety
+    /// A copy that was begun is finished.
+    pub async fn back_up_store(&self) -> Result<StoreBackup, ClientError> {
+        match self.act_on_store(StoreAct::BackUp).await? {
+            OperatorReply::BackedUp(backup) => Ok(backup),
+            _ => Err(ClientError::WrongAnswer("Store")),
+        }
+    }
+
+    /// Checks the master's job store while it is in use, and waits until that is done.
+    ///
+    /// # Errors
+    /// As for every request.
+    ///
+    /// # Cancel safety
+    /// The request changes nothing.
+    pub async fn check_store(&self) -> Result<StoreCheck, ClientError> {
+        match self.act_on_store(StoreAct::Check).await? {
+            OperatorReply::Checked(check) => Ok(check),
+            _ => Err(ClientError::WrongAnswer("Store")),
+        }
+    }
+
+    async fn act_on_store(&self, act: StoreAct) -> Result<OperatorReply, ClientError> {
+        let request_id = RequestId::random().map_err(|_| ClientError::Randomness)?;
+        self.ask(&OperatorRequest::Store { request_id, act }).await
     }
 
     /// Listens to the event bus. Every event that is fired after this returns is received or counted

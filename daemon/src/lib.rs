@@ -1,9 +1,10 @@
 //! The parts that every Saline daemon shares: arguments, logging, pid file, signals, the limit of open
-//! descriptors, and the lock that keeps a second instance from running.
+//! descriptors, the allocator's settings, and the lock that keeps a second instance from running.
 
 mod arguments;
 mod descriptors;
 mod instance_lock;
+mod large_memory;
 pub mod logging;
 mod pid_file;
 mod signals;
@@ -11,5 +12,6 @@ mod signals;
 pub use arguments::{Arguments, parse};
 pub use descriptors::raise_descriptors;
 pub use instance_lock::{InstanceLock, LockError};
+pub use large_memory::give_large_memory_back;
 pub use pid_file::{PidFile, PidFileError};
 pub use signals::{Signal, Signals};

@@ -54,6 +54,7 @@ fn start(registry: &Registry, arguments: &Arguments) -> Result<(), Box<dyn std::
     for warning in &loaded.warnings {
         tracing::warn!("{warning}");
     }
+    saline_daemon::give_large_memory_back();
     match saline_daemon::raise_descriptors() {
         // A minion takes one, over zeromq two, over quic none.
         Ok(Some(most)) => tracing::info!(

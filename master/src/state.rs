@@ -1,6 +1,6 @@
 //! The state of a running master, and which part of the master works on which piece of it.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use saline_config::MasterConfig;
 use saline_protocol::channel::Identity;
@@ -15,7 +15,7 @@ use crate::keys::{KeyAccess, KeyStore, OperatorStore, Policy, root_key};
 use crate::maintenance::Maintenance;
 use crate::publisher::MinionPublisher;
 use crate::sessions::Sessions;
-use crate::verbs::{JobQueries, KeyVerbs, MinionVerbs, OperatorVerbs, PublishVerb};
+use crate::verbs::{JobQueries, KeyVerbs, MinionVerbs, OperatorVerbs, PublishVerb, StoreVerbs};
 use crate::wire_time::milliseconds;
 
 /// The stores of a master, which are opened before it serves.
@@ -146,6 +146,11 @@ impl MasterState {
                 max_message: self.config.max_message_size,
                 jobs: Arc::clone(&self.jobs),
                 sessions: Arc::clone(&self.sessions),
+            },
+            store: StoreVerbs {
+                context: self.context.clone(),
+                jobs: Arc::clone(&self.jobs),
+                last: Mutex::default(),
             },
             keys: KeyVerbs {
                 master: self.identity.public(),

@@ -11,8 +11,8 @@ use saline_protocol::message::{
     Introduction, Jid, Job, JobsPage, KeyAction, KeyEntry, KeyReply, KeyRequest, KeyState,
     MinionId, MinionReply, MinionRequest, OfferState, OperatorReply, OperatorRequest, Packed,
     PeerVersion, PendingRequest, ProtocolVersions, PublicationAddress, Published, RefusedVerb,
-    RequestId, Return, ReturnVerdict, ReturnsPage, SignedJob, StatesPage, StoredReturn, Value,
-    Welcome, decode, encode,
+    RequestId, Return, ReturnVerdict, ReturnsPage, SignedJob, StatesPage, StoreAct, StoreBackup,
+    StoreCheck, StoredReturn, Value, Welcome, decode, encode,
 };
 use saline_protocol::target::{Target, TargetKind};
 use serde::Serialize;
@@ -271,6 +271,13 @@ fn operator(lines: &mut String) {
     }
     request(lines, "Running", OperatorRequest::Running);
     request(lines, "Versions", OperatorRequest::Versions);
+    for act in [StoreAct::BackUp, StoreAct::Check] {
+        let store = OperatorRequest::Store {
+            request_id: request_id(),
+            act,
+        };
+        request(lines, &format!("Store.{act:?}"), store);
+    }
 
     let reply = |lines: &mut String, name: &str, reply: OperatorReply| {
         line(lines, &format!("OperatorReply.{name}"), &reply);
@@ -337,6 +344,19 @@ fn operator(lines: &mut String) {
         minions: vec![(id(), version)],
     };
     reply(lines, "Versions", OperatorReply::Versions(versions));
+    let backup = StoreBackup {
+        folder: "/x".into(),
+        files: 1,
+        bytes: 2,
+    };
+    reply(lines, "BackedUp", OperatorReply::BackedUp(backup));
+    let check = StoreCheck {
+        files: 1,
+        jobs: 2,
+        returns: 3,
+        problems: vec!["x".into()],
+    };
+    reply(lines, "Checked", OperatorReply::Checked(check));
     reply(lines, "NoSuchJob", OperatorReply::NoSuchJob);
     reply(lines, "BadTarget", OperatorReply::BadTarget("why".into()));
     reply(lines, "Busy", OperatorReply::Busy { after_ms: 1 });

@@ -7,6 +7,7 @@ mod keystore;
 mod manage;
 pub(crate) mod run;
 pub(crate) mod saline;
+mod store;
 
 use saline_client::ClientError;
 

@@ -3,23 +3,25 @@
 use std::ffi::OsString;
 use std::io;
 
-use saline_client::Client;
-use saline_protocol::message::Jid;
+use saline_client::{Client, ClientError};
+use saline_protocol::message::{Jid, Value};
 use saline_protocol::transport::Registry;
 
-use super::{events, failed, jobs, manage};
+use super::{events, failed, jobs, manage, store};
 use crate::arguments::RunArguments;
 use crate::screen::Screen;
 use crate::{exit, settings};
 
 /// The names of the functions.
-const FUNCTIONS: [&str; 6] = [
+const FUNCTIONS: [&str; 8] = [
     "jobs.list_job",
     "jobs.list_jobs",
     "jobs.lookup_jid",
     "jobs.print_job",
     "manage.versions",
     "state.event",
+    "store.backup",
+    "store.check",
 ];
 
 /// A function with its parsed arguments.
@@ -30,6 +32,8 @@ enum Function {
     ListJobs,
     Versions,
     Event(events::Wanted),
+    BackUp,
+    Check,
 }
 
 /// # Errors
@@ -63,37 +67,44 @@ pub(crate) async fn run(
     };
     let code = match function {
         Function::Event(wanted) => events::follow(screen, &client, &wanted).await,
-        jobs => {
-            let found = match jobs {
-                Function::LookupJid(jid) => jobs::lookup_jid(screen, &client, &jid).await,
-                Function::ListJob(jid) => jobs::list_job(&client, &jid).await,
-                Function::PrintJob(jid) => jobs::print_job(&client, &jid).await,
-                Function::Versions => manage::versions(&client).await,
-                _ => jobs::list_jobs(&client).await,
-            };
-            match found {
-                Ok(data) => {
-                    let style = arguments.output.style(screen.terminal);
-                    print(
-                        screen,
-                        arguments.output.format().render(&data, style, false),
-                    )
-                }
-                Err(error) => Ok(failed(screen, &error)),
+        function => match data(screen, &client, function).await {
+            Ok((data, code)) => {
+                let style = arguments.output.style(screen.terminal);
+                let text = arguments.output.format().render(&data, style, false);
+                print(screen, text).map(|()| code)
             }
-        }
+            Err(error) => Ok(failed(screen, &error)),
+        },
     };
     client.shutdown().await;
     code
 }
 
-fn print(screen: &mut Screen<'_>, text: Option<Vec<u8>>) -> io::Result<u8> {
+/// Returns what a function returns, and the exit code.
+async fn data(
+    screen: &mut Screen<'_>,
+    client: &Client,
+    function: Function,
+) -> Result<(Value, u8), ClientError> {
+    let data = match function {
+        Function::LookupJid(jid) => jobs::lookup_jid(screen, client, &jid).await,
+        Function::ListJob(jid) => jobs::list_job(client, &jid).await,
+        Function::PrintJob(jid) => jobs::print_job(client, &jid).await,
+        Function::Versions => manage::versions(client).await,
+        Function::BackUp => store::back_up(client).await,
+        Function::Check => return store::check(screen, client).await,
+        Function::ListJobs | Function::Event(_) => jobs::list_jobs(client).await,
+    };
+    data.map(|data| (data, exit::GOOD))
+}
+
+fn print(screen: &mut Screen<'_>, text: Option<Vec<u8>>) -> io::Result<()> {
     // Like Salt, prints nothing, not an empty line, for an empty text.
     match text {
         Some(text) if !text.is_empty() => screen.line(text)?,
         _ => {}
     }
-    Ok(exit::GOOD)
+    Ok(())
 }
 
 fn understand(function: &str, words: &[String]) -> Result<Function, String> {
@@ -111,7 +122,9 @@ fn understand(function: &str, words: &[String]) -> Result<Function, String> {
         "jobs.print_job" => Function::PrintJob(jid()?),
         "jobs.list_jobs" if words.is_empty() => Function::ListJobs,
         "manage.versions" if words.is_empty() => Function::Versions,
-        "jobs.list_jobs" | "manage.versions" => {
+        "store.backup" if words.is_empty() => Function::BackUp,
+        "store.check" if words.is_empty() => Function::Check,
+        "jobs.list_jobs" | "manage.versions" | "store.backup" | "store.check" => {
             return Err(format!("{function} takes no arguments"));
         }
         "state.event" => Function::Event(events::Wanted::read(words)?),
@@ -149,7 +162,7 @@ mod tests {
             .map(error)
             .join("\n"),
             @r#"
-        'manage.status' is not available; known are: jobs.list_job, jobs.list_jobs, jobs.lookup_jid, jobs.print_job, manage.versions, state.event
+        'manage.status' is not available; known are: jobs.list_job, jobs.list_jobs, jobs.lookup_jid, jobs.print_job, manage.versions, state.event, store.backup, store.check
         jobs.lookup_jid needs a jid: saline-run jobs.lookup_jid JID
         jobs.lookup_jid takes one jid
         jid "123": a jid has twenty digits

@@ -13,7 +13,7 @@ use super::publish::written_states;
 use super::receipts::Receipts;
 use super::states::{self, States};
 use super::writer::Place;
-use super::{JobStore, StoreError, jid, lock, rows};
+use super::{JobStore, StoreError, jid, lock, rows, schema};
 
 /// The bytes of a return in memory beside its payload and its arguments, about.
 const BESIDE: usize = 256;
@@ -134,7 +134,15 @@ impl JobStore {
             if written_states(connection, job)?.is_none() {
                 return Ok(None);
             }
-            page(connection, job, after, max_bytes).map(Some)
+            let page = page(connection, job, after, max_bytes)?;
+            let sizes = page
+                .returns
+                .iter()
+                .map(|found| found.payload.as_bytes().len());
+            if sizes.sum::<usize>() >= schema::LARGE {
+                schema::shrink_cache(connection);
+            }
+            Ok(Some(page))
         })
         .await
     }

@@ -20,6 +20,9 @@ const LOG_LIMIT: i64 = 64 * 1024 * 1024;
 /// The number of prepared statements that a connection caches.
 const STATEMENTS: usize = 32;
 
+/// The size in bytes of what a connection wrote or read at once, from which its cache is given back.
+pub(super) const LARGE: usize = 1024 * 1024;
+
 /// SQLite's application id of a job store.
 const APPLICATION: i32 = i32::from_be_bytes(*b"SALj");
 
@@ -204,6 +207,13 @@ pub(super) fn copy_into(connection: &Connection, to: &Path) -> Result<(), StoreE
     connection.execute("VACUUM INTO ?1", [name])?;
     let synced = std::fs::File::open(to).and_then(|file| file.sync_all());
     synced.map_err(|error| StoreError::io(to, error))
+}
+
+/// Gives the memory of the connection's cache back, after large data went through it.
+pub(super) fn shrink_cache(connection: &Connection) {
+    if let Err(error) = connection.execute_batch("PRAGMA shrink_memory") {
+        tracing::debug!(%error, "the cache of the job store was not given back");
+    }
 }
 
 fn number(connection: &Connection, pragma: &str) -> Result<i64, StoreError> {

@@ -65,6 +65,8 @@ pub(super) enum Task {
 pub(super) trait Command: Send {
     /// Where the command writes.
     fn place(&self) -> Place;
+    /// About the size of its data.
+    fn bytes(&self) -> usize;
     /// Runs the command and keeps its result. Returns whether it failed.
     fn run(&mut self, connection: &Connection) -> Result<(), StoreError>;
     /// Gives the caller the result, or the error that failed the whole transaction.
@@ -73,6 +75,7 @@ pub(super) trait Command: Send {
 
 struct Call<T, A, S> {
     place: Place,
+    bytes: usize,
     act: Option<A>,
     settled: S,
     outcome: Result<T, StoreError>,
@@ -88,6 +91,10 @@ where
 {
     fn place(&self) -> Place {
         self.place
+    }
+
+    fn bytes(&self) -> usize {
+        self.bytes
     }
 
     fn run(&mut self, connection: &Connection) -> Result<(), StoreError> {
@@ -158,6 +165,7 @@ impl Writer {
         let (reply, answer) = oneshot::channel();
         let call = Call {
             place,
+            bytes,
             act: Some(act),
             settled,
             outcome: Err(StoreError::Closed),
@@ -272,7 +280,7 @@ impl Writing {
             connection.prepare_cached(sql)?.execute([])?;
             Ok(())
         };
-        let all = || -> Result<(), StoreError> {
+        let all = |batch: &mut [Box<dyn Command>]| -> Result<(), StoreError> {
             say("BEGIN IMMEDIATE")?;
             for command in batch {
                 if let Err(error) = command.run(connection)
@@ -284,7 +292,11 @@ impl Writing {
             }
             say("COMMIT")
         };
-        let outcome = all();
+        let bytes: usize = batch.iter().map(|command| command.bytes()).sum();
+        let outcome = all(batch);
+        if bytes >= schema::LARGE {
+            schema::shrink_cache(connection);
+        }
         if outcome.is_err() && !connection.is_autocommit() {
             // If the rollback fails, SQLite rolls back when the file is opened next.
             if let Err(error) = say("ROLLBACK") {

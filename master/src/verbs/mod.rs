@@ -5,9 +5,11 @@ mod minion;
 mod operator;
 mod publish;
 mod queries;
+mod store;
 
 pub use key_verbs::KeyVerbs;
 pub use minion::MinionVerbs;
 pub use operator::OperatorVerbs;
 pub use publish::PublishVerb;
 pub use queries::JobQueries;
+pub use store::StoreVerbs;

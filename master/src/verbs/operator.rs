@@ -3,7 +3,7 @@
 use saline_protocol::message::{OperatorReply, OperatorRequest};
 
 use super::publish::PublishRequest;
-use super::{JobQueries, KeyVerbs, PublishVerb};
+use super::{JobQueries, KeyVerbs, PublishVerb, StoreVerbs};
 
 /// Carries out the requests of operators.
 #[derive(Debug)]
@@ -11,6 +11,7 @@ pub struct OperatorVerbs {
     pub(crate) publish: PublishVerb,
     pub(crate) queries: JobQueries,
     pub(crate) keys: KeyVerbs,
+    pub(crate) store: StoreVerbs,
 }
 
 impl OperatorVerbs {
@@ -40,6 +41,9 @@ impl OperatorVerbs {
             OperatorRequest::Keys(request) => self.keys.carry_out(name, request).await,
             OperatorRequest::Running => Ok(self.queries.running()),
             OperatorRequest::Versions => Ok(self.queries.versions()),
+            OperatorRequest::Store { request_id, act } => {
+                Ok(self.store.carry_out(name, request_id, act).await)
+            }
         };
         done.unwrap_or_else(|error| {
             tracing::error!("operator {name}: the job store failed: {error}");

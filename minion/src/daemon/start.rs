@@ -46,6 +46,7 @@ pub fn run(registry: Registry) -> ExitCode {
     for warning in &loaded.warnings {
         tracing::warn!("{warning}");
     }
+    saline_daemon::give_large_memory_back();
     let threads = config.process_count_max.saturating_add(OTHER_THREADS);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

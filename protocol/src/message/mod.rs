@@ -30,7 +30,7 @@ pub use value::{MAX_DEPTH, MAX_VALUES, Packed, UnpackError, Value};
 pub use verbs::{
     FleetVersions, HeartbeatReply, JobsPage, KeyAction, KeyEntry, KeyReply, KeyRequest, KeyState,
     MinionReply, MinionRequest, OperatorReply, OperatorRequest, PendingRequest, Published,
-    RETURNS_MOST, RefusedVerb, ReturnsPage, StatesPage,
+    RETURNS_MOST, RefusedVerb, ReturnsPage, StatesPage, StoreAct, StoreBackup, StoreCheck,
 };
 pub use version::{
     Extension, PeerVersion, ProtocolVersions, SOFTWARE, SOFTWARE_MOST, is_presentable,

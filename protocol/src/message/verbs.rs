@@ -183,6 +183,22 @@ pub enum OperatorRequest {
     Running,
     /// Asks for the versions of the master and of the minions that are present.
     Versions,
+    /// Copies or checks the job store.
+    Store {
+        /// Identifies the request, so that it acts once if it is repeated until it is done.
+        request_id: RequestId,
+        /// What to do.
+        act: StoreAct,
+    },
+}
+
+/// What is done with the whole job store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum StoreAct {
+    /// Copies it into a new folder of the master.
+    BackUp,
+    /// Reads all of it and reports what does not fit together.
+    Check,
 }
 
 /// The reply to an operator's request.
@@ -217,6 +233,34 @@ pub enum OperatorReply {
     Failed(String),
     /// The reply to `Versions`.
     Versions(FleetVersions),
+    /// The reply to `Store` with `BackUp`.
+    BackedUp(StoreBackup),
+    /// The reply to `Store` with `Check`.
+    Checked(StoreCheck),
+}
+
+/// A copy of the job store.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoreBackup {
+    /// The folder on the master's machine.
+    pub folder: String,
+    /// The number of files in it.
+    pub files: u64,
+    /// Their size in bytes.
+    pub bytes: u64,
+}
+
+/// What a check of the job store found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoreCheck {
+    /// The number of files.
+    pub files: u64,
+    /// The number of jobs in them.
+    pub jobs: u64,
+    /// The number of returns in them.
+    pub returns: u64,
+    /// One sentence for each problem.
+    pub problems: Vec<String>,
 }
 
 /// A published job. If no minion matched there is no jid, and nothing was published.

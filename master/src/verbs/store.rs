@@ -1,0 +1,112 @@
+//! The verbs that copy and check the job store. They may take minutes: the operator asks again with the
+//! same request id until they are done.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use saline_protocol::message::{OperatorReply, RequestId, StoreAct, StoreBackup, StoreCheck};
+use saline_protocol::transport::Context;
+use tokio::sync::watch;
+
+use crate::jobs::{JobStore, StoreError};
+
+/// How long a request waits for the end.
+const WAIT: Duration = Duration::from_secs(5);
+
+/// When to ask again, in milliseconds: at once, since a request waits here.
+const AGAIN_MS: u32 = 10;
+
+/// Copies and checks the job store, one at a time.
+#[derive(Debug)]
+pub struct StoreVerbs {
+    pub(crate) context: Context,
+    pub(crate) jobs: Arc<JobStore>,
+    /// The last one; it may be under way.
+    pub(crate) last: Mutex<Option<Running>>,
+}
+
+/// An act that was begun.
+#[derive(Debug)]
+pub(crate) struct Running {
+    request: RequestId,
+    reply: watch::Receiver<Option<OperatorReply>>,
+}
+
+impl StoreVerbs {
+    /// Carries out the request of the operator `name`, or returns `Busy` while it is under way.
+    pub(super) async fn carry_out(
+        &self,
+        name: &str,
+        request: RequestId,
+        act: StoreAct,
+    ) -> OperatorReply {
+        let (mut reply, is_ours) = self.begin(name, request, act);
+        let clock = self.context.clock;
+        let ended = clock.deadline(clock.after(WAIT), reply.wait_for(Option::is_some));
+        match ended.await {
+            Ok(Ok(reply)) if is_ours => match &*reply {
+                Some(reply) => reply.clone(),
+                None => OperatorReply::Busy { after_ms: AGAIN_MS },
+            },
+            Ok(Err(_)) if is_ours => OperatorReply::Failed("the master stops".to_owned()),
+            _ => OperatorReply::Busy { after_ms: AGAIN_MS },
+        }
+    }
+
+    /// Returns where the reply of this request or of the one that is under way appears, and whether it is
+    /// of this request.
+    fn begin(
+        &self,
+        name: &str,
+        request: RequestId,
+        act: StoreAct,
+    ) -> (watch::Receiver<Option<OperatorReply>>, bool) {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(running) = &*last {
+            let is_ours = running.request == request;
+            // An error means that its task ended without a reply.
+            let is_under_way =
+                running.reply.borrow().is_none() && running.reply.has_changed().is_ok();
+            if is_ours || is_under_way {
+                return (running.reply.clone(), is_ours);
+            }
+        }
+        tracing::info!("operator {name}: {act:?} of the job store");
+        let (done, reply) = watch::channel(None);
+        *last = Some(Running {
+            request,
+            reply: reply.clone(),
+        });
+        let jobs = Arc::clone(&self.jobs);
+        self.context.spawn(async move {
+            let ended = run(&jobs, act).await;
+            // The operator may have gone.
+            let _ = done.send(Some(ended));
+        });
+        (reply, true)
+    }
+}
+
+async fn run(jobs: &JobStore, act: StoreAct) -> OperatorReply {
+    let ended: Result<OperatorReply, StoreError> = match act {
+        StoreAct::BackUp => jobs.back_up().await.map(|done| {
+            OperatorReply::BackedUp(StoreBackup {
+                folder: done.folder.display().to_string(),
+                files: done.files,
+                bytes: done.bytes,
+            })
+        }),
+        StoreAct::Check => jobs.check().await.map(|done| {
+            OperatorReply::Checked(StoreCheck {
+                files: done.files,
+                jobs: done.jobs,
+                returns: done.returns,
+                problems: done.problems,
+            })
+        }),
+    };
+    ended.unwrap_or_else(|error| {
+        tracing::error!("{act:?} of the job store failed: {error}");
+        OperatorReply::Failed(error.to_string())
+    })
+}
