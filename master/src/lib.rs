@@ -9,7 +9,8 @@
 //! | [`verbs`] | carries out requests, one type for each audience |
 //! | [`keys`] | stores the keys of minions and operators |
 //! | [`sessions`] | keeps the table of sessions, which is presence |
-//! | [`jobs`] | stores jobs, offers and returns |
+//! | [`jobs`] | stores jobs, the states of minions in them, and returns |
+//! | [`partial_returns`] | holds large returns until all of their parts are there |
 //! | [`publisher`] | seals and numbers the publications to minions |
 //! | [`events`] | fires the events of the local bus |
 //! | [`auth_event_limiter`] | limits the events that unaccepted minions cause |
@@ -23,6 +24,7 @@ pub mod gate;
 pub mod jobs;
 pub mod keys;
 pub mod maintenance;
+pub mod partial_returns;
 pub mod publisher;
 mod run;
 pub mod server;

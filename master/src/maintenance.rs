@@ -7,6 +7,7 @@ use saline_protocol::transport::Clock;
 
 use crate::events::Events;
 use crate::jobs::JobStore;
+use crate::partial_returns::PartialReturns;
 use crate::sessions::Sessions;
 use crate::wire_time::master_time;
 
@@ -24,6 +25,7 @@ pub struct Maintenance {
     pub(crate) keep_jobs: u64,
     pub(crate) jobs: Arc<JobStore>,
     pub(crate) sessions: Arc<Sessions>,
+    pub(crate) parts: Arc<PartialReturns>,
     pub(crate) events: Events,
 }
 
@@ -37,6 +39,7 @@ impl Maintenance {
             self.expire().await;
             self.flush().await;
             self.sweep().await;
+            self.parts.sweep();
             if beats.is_multiple_of(BEATS_TO_PRUNE) {
                 self.prune().await;
             }

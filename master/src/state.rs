@@ -13,6 +13,7 @@ use crate::events::Events;
 use crate::jobs::{JobStore, StoreSettings};
 use crate::keys::{KeyAccess, KeyStore, OperatorStore, Policy, root_key};
 use crate::maintenance::Maintenance;
+use crate::partial_returns::PartialReturns;
 use crate::publisher::MinionPublisher;
 use crate::sessions::Sessions;
 use crate::verbs::{JobQueries, KeyVerbs, MinionVerbs, OperatorVerbs, PublishVerb, StoreVerbs};
@@ -56,6 +57,7 @@ pub(crate) struct MasterState {
     keys: KeyAccess,
     jobs: Arc<JobStore>,
     sessions: Arc<Sessions>,
+    parts: Arc<PartialReturns>,
     publisher: MinionPublisher,
     events: Events,
 }
@@ -81,6 +83,7 @@ impl MasterState {
             events: Events::start(bus, context),
             keys: KeyAccess::new(stores.keys, stores.operators, context.clone()),
             jobs: Arc::new(stores.jobs),
+            parts: Arc::new(PartialReturns::new(context.clock, config.max_message_size)),
             context: context.clone(),
             sessions,
             identity,
@@ -124,6 +127,7 @@ impl MasterState {
             jobs: Arc::clone(&self.jobs),
             sessions: Arc::clone(&self.sessions),
             publisher: self.publisher.clone(),
+            parts: Arc::clone(&self.parts),
             events: self.events.clone(),
         }
     }
@@ -170,6 +174,7 @@ impl MasterState {
             keep_jobs: milliseconds(self.config.keep_jobs),
             jobs: Arc::clone(&self.jobs),
             sessions: Arc::clone(&self.sessions),
+            parts: Arc::clone(&self.parts),
             events: self.events.clone(),
         }
     }

@@ -11,8 +11,8 @@ use saline_protocol::message::{
     Introduction, Jid, Job, JobsPage, KeyAction, KeyEntry, KeyReply, KeyRequest, KeyState,
     MinionId, MinionReply, MinionRequest, OfferState, OperatorReply, OperatorRequest, Packed,
     PeerVersion, PendingRequest, ProtocolVersions, PublicationAddress, Published, RefusedVerb,
-    RequestId, Return, ReturnVerdict, ReturnsPage, SignedJob, StatesPage, StoreAct, StoreBackup,
-    StoreCheck, StoredReturn, Value, Welcome, decode, encode,
+    RequestId, Return, ReturnPart, ReturnVerdict, ReturnsPage, SignedJob, StatesPage, StoreAct,
+    StoreBackup, StoreCheck, StoredReturn, TransferId, Value, Welcome, decode, encode,
 };
 use saline_protocol::target::{Target, TargetKind};
 use serde::Serialize;
@@ -162,6 +162,14 @@ fn minion(lines: &mut String) {
         payload: packed(),
     };
     request(lines, "Returns", MinionRequest::Returns(vec![returned]));
+    let part = ReturnPart {
+        jid: jid(),
+        transfer: TransferId::of(b"whole"),
+        total: 300,
+        offset: 200,
+        bytes: vec![1, 2],
+    };
+    request(lines, "ReturnPart", MinionRequest::ReturnPart(part));
     request(lines, "Declined", MinionRequest::Declined { jid: jid() });
     request(lines, "Claim", MinionRequest::Claim { jid: jid() });
     let pending = MinionRequest::PendingJobs { after: Some(jid()) };
@@ -200,6 +208,7 @@ fn minion(lines: &mut String) {
             MinionReply::Verdicts(vec![verdict]),
         );
     }
+    reply(lines, "Received", MinionReply::Received(300));
     let jobs = JobsPage {
         jobs: vec![signed()],
         more: true,

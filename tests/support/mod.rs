@@ -8,6 +8,8 @@
     reason = "deadlines for processes that are really running; nothing here sleeps"
 )]
 
+pub mod slow_link;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader};

@@ -4,18 +4,23 @@ use std::sync::Arc;
 
 use saline_protocol::message::{
     Event, EventTag, HeartbeatReply, Jid, JobsPage, MinionId, MinionReply, MinionRequest,
-    OfferState, Packed, RETURNS_MOST, RefusedVerb, RequestId, Return, ReturnVerdict, Value,
+    OfferState, Packed, RETURNS_MOST, RefusedVerb, RequestId, Return, ReturnPart, ReturnVerdict,
+    Value,
 };
 use saline_protocol::transport::Clock;
 
 use crate::events::{Events, ReturnReport};
 use crate::jobs::{Committed, JobStore, StoreError};
+use crate::partial_returns::{PartialReturns, Taken};
 use crate::publisher::MinionPublisher;
 use crate::sessions::{Session, Sessions};
 use crate::wire_time::master_time;
 
 /// How long a minion is asked to wait after the job store failed.
 const STORE_FAILED_MS: u32 = 2000;
+
+/// How long a minion is asked to wait when too many large returns are under way.
+const NO_ROOM_MS: u32 = 2000;
 
 /// The largest data of a minion's event, in bytes.
 const EVENT_MOST: usize = 64 * 1024;
@@ -35,6 +40,7 @@ pub struct MinionVerbs {
     pub(crate) jobs: Arc<JobStore>,
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) publisher: MinionPublisher,
+    pub(crate) parts: Arc<PartialReturns>,
     pub(crate) events: Events,
 }
 
@@ -57,6 +63,7 @@ impl MinionVerbs {
                 Ok(MinionReply::Refused(RefusedVerb::Malformed))
             }
             MinionRequest::Returns(returns) => self.store_returns(id, returns).await,
+            MinionRequest::ReturnPart(part) => self.take_part(id, &part).await,
             MinionRequest::Declined { jid } => self.declined(id, &jid).await,
             // A job that was not offered is not run: its offers are final at publication.
             MinionRequest::Claim { .. } => Ok(MinionReply::Claimed(false)),
@@ -156,6 +163,24 @@ impl MinionVerbs {
             }
         }
         Ok(MinionReply::Verdicts(verdicts))
+    }
+
+    /// Takes a part of a large return, and stores the return when it is whole.
+    async fn take_part(&self, id: &MinionId, part: &ReturnPart) -> Result<MinionReply, StoreError> {
+        let returned = match self.parts.take(id, part) {
+            Taken::Received(bytes) => return Ok(MinionReply::Received(bytes)),
+            Taken::NoRoom => {
+                tracing::debug!("job {}: no room for a return of minion {id}", part.jid);
+                return Ok(MinionReply::Busy {
+                    after_ms: NO_ROOM_MS,
+                });
+            }
+            Taken::Malformed => return Ok(MinionReply::Refused(RefusedVerb::Malformed)),
+            Taken::Whole(returned) => returned,
+        };
+        let reply = self.store_returns(id, vec![returned]).await?;
+        self.parts.forget(id, &part.jid);
+        Ok(reply)
     }
 
     async fn pending_jobs(

@@ -9,6 +9,7 @@ mod handshake;
 mod jobs;
 mod master_clock;
 mod master_session;
+mod return_parts;
 mod return_sender;
 mod run_job;
 mod session_loop;

@@ -1,18 +1,19 @@
 //! Sends spooled returns until the master has given its verdict on them.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use saline_protocol::message::{
-    Arguments, Class, Jid, MinionReply, MinionRequest, Packed, RETURNS_MOST, RefusedVerb, Return,
-    ReturnVerdict, Value,
+    Arguments, Class, Jid, MinionReply, MinionRequest, PARTS_FROM, Packed, RETURNS_MOST,
+    RefusedVerb, Return, ReturnVerdict, Value,
 };
 use saline_protocol::transport::{Context, ErrorKind, jitter};
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 use super::current_session::CurrentSession;
 use super::master_clock::MasterClock;
 use super::master_session::{AskError, MasterSession};
+use super::return_parts::send_in_parts;
 use crate::executor::Pool;
 use crate::host::Host;
 use crate::spool::Spool;
@@ -20,13 +21,16 @@ use crate::spool::Spool;
 /// The largest number of requests with returns that wait for their verdicts at once.
 const PARALLEL: usize = 8;
 
-/// The bytes of the returns in one request, unless the first has more.
-const BATCH_BYTES: usize = 256 * 1024;
+/// The largest number of large returns that travel in parts at once. Others wait in the spool.
+const LARGE_PARALLEL: usize = 2;
+
+/// The bytes of the returns in one request. A larger return travels alone, in parts.
+const BATCH_BYTES: usize = PARTS_FROM;
 
 /// An upper bound of the bytes of a return beside its payload, its arguments and its function.
 const BESIDE: usize = 128;
 
-/// How long a verdict may take: a large return travels for a while, and the master commits it.
+/// How long a verdict may take: returns travel for a while, and the master commits them.
 const VERDICT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A payload below this size is never too large for a master, so it is not replaced once more.
@@ -37,6 +41,9 @@ const UNREADABLE_DELAY: Duration = Duration::from_secs(60);
 
 /// How long the returns may take to be acknowledged when the minion stops.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The delay before a return is sent again whose parts the master did not take.
+const STANDSTILL_DELAY: Duration = Duration::from_secs(10);
 
 /// The delay before a return without a verdict is sent again.
 const RETRY_DELAY: Duration = Duration::from_millis(250);
@@ -49,6 +56,9 @@ pub struct ReturnSender {
     clock: Arc<MasterClock>,
     session: CurrentSession,
     pool: Pool,
+    large: Arc<Semaphore>,
+    /// The jobs whose large returns wait until another one has arrived.
+    postponed: Mutex<Vec<Jid>>,
     /// Notified when a return leaves the spool.
     acknowledged: Notify,
     context: Context,
@@ -70,6 +80,8 @@ impl ReturnSender {
             clock,
             session,
             pool,
+            large: Arc::new(Semaphore::new(LARGE_PARALLEL)),
+            postponed: Mutex::default(),
             acknowledged: Notify::new(),
             context,
         }
@@ -103,11 +115,50 @@ impl ReturnSender {
                 continue;
             }
             let this = Arc::clone(&self);
-            self.context.spawn(async move {
-                this.send_returns(&session, returns).await;
+            if is_large(&returns) {
+                // Others pass it.
                 drop(permit);
-            });
+                let Some(turn) = self.take_turn(&returns) else {
+                    continue;
+                };
+                self.context.spawn(async move {
+                    this.send_returns(&session, returns).await;
+                    drop(turn);
+                    this.take_up_postponed();
+                });
+            } else {
+                self.context.spawn(async move {
+                    this.send_returns(&session, returns).await;
+                    drop(permit);
+                });
+            }
         }
+    }
+
+    /// Returns a permit to send a large return, or postpones it.
+    fn take_turn(&self, returns: &[Return]) -> Option<OwnedSemaphorePermit> {
+        if let Ok(turn) = Arc::clone(&self.large).try_acquire_owned() {
+            return Some(turn);
+        }
+        let jids = returns.iter().map(|returned| returned.jid.clone());
+        self.postponed().extend(jids);
+        if self.large.available_permits() > 0 {
+            // It became free before this one was on the list.
+            self.take_up_postponed();
+        }
+        None
+    }
+
+    fn take_up_postponed(&self) {
+        for jid in std::mem::take(&mut *self.postponed()) {
+            self.spool.put_back(&jid);
+        }
+    }
+
+    fn postponed(&self) -> MutexGuard<'_, Vec<Jid>> {
+        self.postponed
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits a few seconds until every return is acknowledged, or `session` ends.
@@ -190,10 +241,16 @@ impl ReturnSender {
 
     /// Asks the master to store these returns. Forgets those on which it gives a verdict.
     async fn ask(&self, session: &MasterSession, returns: Vec<Return>) -> Answer {
-        let request = MinionRequest::Returns(returns);
-        let answer = session.ask(Class::Return, &request, VERDICT_TIMEOUT).await;
-        let MinionRequest::Returns(returns) = request else {
-            return Answer::Done;
+        let (answer, returns) = match &returns[..] {
+            [large] if is_large(&returns) => (send_in_parts(session, large).await, returns),
+            _ => {
+                let request = MinionRequest::Returns(returns);
+                let answer = session.ask(Class::Return, &request, VERDICT_TIMEOUT).await;
+                let MinionRequest::Returns(returns) = request else {
+                    return Answer::Done;
+                };
+                (answer, returns)
+            }
         };
         match answer {
             Ok(MinionReply::Verdicts(verdicts)) if verdicts.len() == returns.len() => {
@@ -216,6 +273,10 @@ impl ReturnSender {
                 let (given, asked) = (verdicts.len(), returns.len());
                 tracing::warn!("the master gave {given} verdicts on {asked} returns");
                 Answer::Later(returns, RETRY_DELAY + jitter(RETRY_DELAY))
+            }
+            Ok(MinionReply::Received(_)) => {
+                tracing::warn!("the master does not take the parts of a return");
+                Answer::Later(returns, STANDSTILL_DELAY)
             }
             Ok(_) | Err(AskError::Refused(RefusedVerb::Malformed | RefusedVerb::BadEvent)) => {
                 Answer::Unreadable(returns, "the master could not read the return".to_owned())
@@ -301,6 +362,11 @@ enum Answer {
     Unreadable(Vec<Return>, String),
     /// They are to be sent again after this time.
     Later(Vec<Return>, Duration),
+}
+
+/// Whether this is one return that travels in parts.
+fn is_large(returns: &[Return]) -> bool {
+    matches!(returns, [only] if size_of(only) > PARTS_FROM)
 }
 
 /// Returns the bytes of a return that count against the limit of a payload.

@@ -11,6 +11,7 @@ mod event;
 mod event_tag;
 mod id;
 mod job;
+mod return_part;
 mod value;
 mod verbs;
 mod version;
@@ -26,6 +27,7 @@ pub use job::{
     Arguments, Job, MasterTime, OfferState, PackedArguments, RETCODE_INTERRUPTED, Return,
     ReturnVerdict, SignedJob, StoredReturn,
 };
+pub use return_part::{PARTS_FROM, ReturnPart, TransferId};
 pub use value::{MAX_DEPTH, MAX_VALUES, Packed, UnpackError, Value};
 pub use verbs::{
     FleetVersions, HeartbeatReply, JobsPage, KeyAction, KeyEntry, KeyReply, KeyRequest, KeyState,

@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Admission, GroupKeyMaterial, Jid, Job, MasterTime, MinionId, OfferState, Packed,
-    PackedArguments, PeerVersion, ProtocolVersions, RequestId, Return, ReturnVerdict, SignedJob,
-    StoredReturn,
+    PackedArguments, PeerVersion, ProtocolVersions, RequestId, Return, ReturnPart, ReturnVerdict,
+    SignedJob, StoredReturn,
 };
 use crate::target::Target;
 
@@ -39,8 +39,10 @@ pub enum MinionRequest {
         /// The job.
         jid: Jid,
     },
-    /// Delivers the returns of at most [`RETURNS_MOST`] jobs, all or none.
+    /// Delivers the returns of at most [`RETURNS_MOST`] jobs.
     Returns(Vec<Return>),
+    /// Delivers a part of a large return. With the last one the return is delivered.
+    ReturnPart(ReturnPart),
     /// Reports that the minion does not match the target of a job.
     Declined {
         /// The job.
@@ -78,8 +80,12 @@ pub enum MinionReply {
     Heartbeat(HeartbeatReply),
     /// The request was carried out and has no other reply.
     Done,
-    /// The reply to `Returns`: a verdict on each, in their order.
+    /// The reply to `Returns`: a verdict on each, in their order. Also the reply to the last
+    /// `ReturnPart`.
     Verdicts(Vec<ReturnVerdict>),
+    /// The reply to another `ReturnPart`: the master has this many bytes of the return, from its
+    /// beginning. The next part begins there.
+    Received(u64),
     /// The reply to `PendingJobs`.
     Jobs(JobsPage),
     /// The reply to `Claim`: whether the minion may run the job.

@@ -1,0 +1,282 @@
+//! Returns that travel in parts, until they are whole. They are held in memory: after a restart of the
+//! master a minion begins anew.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use saline_protocol::message::{Jid, MinionId, Return, ReturnPart, TransferId, decode};
+use saline_protocol::transport::{Clock, Instant};
+
+/// How long a transfer without a new part is kept.
+const KEPT: Duration = Duration::from_secs(300);
+
+/// The size of all transfers under way, as a multiple of the largest one.
+const TOTAL: u64 = 4;
+
+/// The returns of which some parts are here.
+#[derive(Debug)]
+pub struct PartialReturns {
+    clock: Clock,
+    /// The largest return in bytes.
+    largest: u64,
+    transfers: Mutex<Transfers>,
+}
+
+#[derive(Debug, Default)]
+struct Transfers {
+    by_job: HashMap<(MinionId, Jid), Transfer>,
+    /// The size of all of them when they will be whole: a transfer that was begun always has room.
+    reserved: u64,
+}
+
+#[derive(Debug)]
+struct Transfer {
+    id: TransferId,
+    total: u64,
+    bytes: Vec<u8>,
+    touched: Instant,
+}
+
+/// What came of a part.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// So many bytes from the beginning are here.
+    Received(u64),
+    /// The return is whole. It is kept until it is [forgotten](PartialReturns::forget).
+    Whole(Return),
+    /// There is no room for a further transfer now.
+    NoRoom,
+    /// The part fits nothing, or the whole is no return.
+    Malformed,
+}
+
+impl PartialReturns {
+    /// Holds nothing yet, and takes returns of at most `largest` bytes.
+    pub fn new(clock: Clock, largest: usize) -> Self {
+        Self {
+            clock,
+            largest: largest as u64,
+            transfers: Mutex::default(),
+        }
+    }
+
+    /// Takes a part from a minion.
+    pub fn take(&self, minion: &MinionId, part: &ReturnPart) -> Taken {
+        let end = part.offset.checked_add(part.bytes.len() as u64);
+        if part.total > self.largest || end.is_none_or(|end| end > part.total) {
+            return Taken::Malformed;
+        }
+        let key = (minion.clone(), part.jid.clone());
+        let mut transfers = self.lock();
+        let is_same =
+            |transfer: &Transfer| transfer.id == part.transfer && transfer.total == part.total;
+        if !transfers.by_job.get(&key).is_some_and(is_same) {
+            transfers.forget(&key);
+            if transfers.reserved.saturating_add(part.total) > self.largest.saturating_mul(TOTAL) {
+                return Taken::NoRoom;
+            }
+            transfers.reserved += part.total;
+            let begun = Transfer {
+                id: part.transfer,
+                total: part.total,
+                bytes: Vec::new(),
+                touched: self.clock.now(),
+            };
+            transfers.by_job.insert(key.clone(), begun);
+        }
+        let Some(transfer) = transfers.by_job.get_mut(&key) else {
+            return Taken::Malformed;
+        };
+        transfer.touched = self.clock.now();
+        // A part that was sent again, or that overtook another one, changes nothing.
+        if part.offset == transfer.bytes.len() as u64 {
+            transfer.bytes.extend_from_slice(&part.bytes);
+        }
+        if (transfer.bytes.len() as u64) < transfer.total {
+            return Taken::Received(transfer.bytes.len() as u64);
+        }
+        // Outside of the lock: a large return takes a while to decode.
+        let bytes = std::mem::take(&mut transfer.bytes);
+        drop(transfers);
+        let whole = TransferId::of(&bytes) == part.transfer;
+        let returned = whole.then(|| decode::<Return>(&bytes));
+        let Some(Ok(returned)) = returned.filter(|r| r.as_ref().is_ok_and(|r| r.jid == part.jid))
+        else {
+            self.lock().forget(&key);
+            return Taken::Malformed;
+        };
+        if let Some(transfer) = self.lock().by_job.get_mut(&key) {
+            transfer.bytes = bytes;
+        }
+        Taken::Whole(returned)
+    }
+
+    /// Forgets the parts of a return: it has its verdict.
+    pub fn forget(&self, minion: &MinionId, jid: &Jid) {
+        self.lock().forget(&(minion.clone(), jid.clone()));
+    }
+
+    /// Forgets transfers without a new part for five minutes.
+    pub fn sweep(&self) {
+        let mut transfers = self.lock();
+        let now = self.clock.now();
+        let stale: Vec<_> = transfers
+            .by_job
+            .iter()
+            .filter(|(_, transfer)| now - transfer.touched >= KEPT)
+            .map(|(key, _)| key.clone())
+            .collect();
+        for key in stale {
+            tracing::info!("job {}: minion {} ceased to send its return", key.1, key.0);
+            transfers.forget(&key);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Transfers> {
+        self.transfers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Transfers {
+    fn forget(&mut self, key: &(MinionId, Jid)) {
+        if let Some(gone) = self.by_job.remove(key) {
+            self.reserved -= gone.total;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use saline_protocol::message::{Arguments, Packed, Value, encode};
+
+    const LARGEST: usize = 10_000;
+
+    fn minion(text: &str) -> MinionId {
+        MinionId::parse(text).unwrap()
+    }
+
+    fn returned(number: u64, size: usize) -> Return {
+        Return {
+            jid: Jid::parse(&format!("{:020}", number)).unwrap(),
+            fun: "test.echo".to_owned(),
+            fun_args: Arguments::default().pack(),
+            retcode: 0,
+            success: true,
+            payload: Packed::pack(&Value::Bytes(vec![7; size])),
+        }
+    }
+
+    fn part(returned: &Return, offset: usize, length: usize) -> ReturnPart {
+        let bytes = encode(returned);
+        let end = bytes.len().min(offset + length);
+        ReturnPart {
+            jid: returned.jid.clone(),
+            transfer: TransferId::of(&bytes),
+            total: bytes.len() as u64,
+            offset: offset as u64,
+            bytes: bytes[offset.min(end)..end].to_vec(),
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_return_is_whole_when_its_last_part_is_here() {
+        let parts = PartialReturns::new(Clock, LARGEST);
+        let (a, returned) = (minion("a"), returned(1, 5_000));
+        assert_eq!(
+            parts.take(&a, &part(&returned, 0, 2_000)),
+            Taken::Received(2_000)
+        );
+        // Sent again, and one that overtook another.
+        assert_eq!(
+            parts.take(&a, &part(&returned, 0, 2_000)),
+            Taken::Received(2_000)
+        );
+        assert_eq!(
+            parts.take(&a, &part(&returned, 4_000, 900)),
+            Taken::Received(2_000)
+        );
+        assert_eq!(
+            parts.take(&a, &part(&returned, 2_000, 2_000)),
+            Taken::Received(4_000)
+        );
+        let last = part(&returned, 4_000, 2_000);
+        assert_eq!(parts.take(&a, &last), Taken::Whole(returned.clone()));
+        // The store failed: the last part, sent again, is enough.
+        assert_eq!(parts.take(&a, &last), Taken::Whole(returned.clone()));
+        parts.forget(&a, &returned.jid);
+        assert_eq!(parts.lock().reserved, 0);
+        assert_eq!(parts.take(&a, &last), Taken::Received(0));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_does_not_fit_is_refused_and_leaves_nothing() {
+        let parts = PartialReturns::new(Clock, LARGEST);
+        let (a, good) = (minion("a"), returned(1, 5_000));
+        let mut bad = part(&good, 0, 100);
+        bad.total = LARGEST as u64 + 1;
+        assert_eq!(parts.take(&a, &bad), Taken::Malformed);
+        bad.total = 50;
+        assert_eq!(parts.take(&a, &bad), Taken::Malformed);
+        bad.offset = u64::MAX;
+        assert_eq!(parts.take(&a, &bad), Taken::Malformed);
+        // Other bytes than announced, no return, and the return of another job.
+        let mut other = part(&good, 0, LARGEST);
+        other.bytes[100] ^= 1;
+        assert_eq!(parts.take(&a, &other), Taken::Malformed);
+        let mut none = part(&good, 0, LARGEST);
+        none.bytes = vec![1; 50];
+        none.total = 50;
+        none.transfer = TransferId::of(&none.bytes);
+        assert_eq!(parts.take(&a, &none), Taken::Malformed);
+        let mut foreign = part(&good, 0, LARGEST);
+        foreign.jid = returned(2, 1).jid;
+        assert_eq!(parts.take(&a, &foreign), Taken::Malformed);
+        assert!(parts.lock().by_job.is_empty() && parts.lock().reserved == 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_transfer_that_was_begun_always_has_room() {
+        let parts = PartialReturns::new(Clock, LARGEST);
+        let returns: Vec<_> = (0..5).map(|n| returned(n, 9_000)).collect();
+        let names = ["a", "b", "c", "d", "e"].map(minion);
+        for (name, returned) in names.iter().zip(&returns).take(4) {
+            let begun = parts.take(name, &part(returned, 0, 10));
+            assert_eq!(begun, Taken::Received(10));
+        }
+        let refused = parts.take(&names[4], &part(&returns[4], 0, 10));
+        assert_eq!(refused, Taken::NoRoom);
+        for (name, returned) in names.iter().zip(&returns).take(4) {
+            let whole = parts.take(name, &part(returned, 10, LARGEST));
+            assert_eq!(whole, Taken::Whole(returned.clone()));
+            parts.forget(name, &returned.jid);
+        }
+        let begun = parts.take(&names[4], &part(&returns[4], 0, 10));
+        assert_eq!(begun, Taken::Received(10));
+        tokio::time::advance(KEPT).await;
+        parts.sweep();
+        assert!(parts.lock().by_job.is_empty() && parts.lock().reserved == 0);
+    }
+
+    proptest! {
+        #[test]
+        fn any_parts_in_any_order_come_to_the_same_or_to_nothing(
+            cuts in proptest::collection::vec((0..6_000usize, 0..3_000usize), 0..60),
+        ) {
+            let parts = PartialReturns::new(Clock, LARGEST);
+            let (a, returned) = (minion("a"), returned(1, 5_000));
+            for (offset, length) in cuts {
+                match parts.take(&a, &part(&returned, offset, length)) {
+                    Taken::Received(bytes) => prop_assert!(bytes < 5_100),
+                    Taken::Whole(whole) => prop_assert_eq!(whole, returned.clone()),
+                    Taken::Malformed => prop_assert!(offset > 5_000),
+                    Taken::NoRoom => prop_assert!(false),
+                }
+            }
+        }
+    }
+}

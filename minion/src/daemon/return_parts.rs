@@ -1,0 +1,99 @@
+//! Sends a large return in parts, each after the answer to the one before, so that heartbeats and other
+//! returns pass between them. After a new session it goes on where the master says.
+
+use std::time::Duration;
+
+use saline_protocol::message::{
+    Class, MinionReply, MinionRequest, PARTS_FROM, Return, ReturnPart, TransferId, encode,
+};
+use saline_protocol::transport::{Clock, ErrorKind};
+
+use super::master_session::{AskError, MasterSession};
+
+/// How long the answer to one part may take. With the smallest part this is a link of 270 bytes a second.
+const PART_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The sizes of a part in bytes: the first, the smallest and the largest.
+const SIZES: (usize, usize, usize) = (PARTS_FROM, 16 * 1024, 1024 * 1024);
+
+/// A part that took longer is followed by a smaller one: whatever waits behind it waits as long.
+const SLOW: Duration = Duration::from_millis(500);
+
+/// A part that took less is followed by a larger one.
+const QUICK: Duration = Duration::from_millis(100);
+
+/// The number of answers in a row that may say that nothing new has arrived.
+const STANDSTILLS: u32 = 3;
+
+/// Sends a return in parts until the master answers something else than how much it has.
+///
+/// # Errors
+/// See [`AskError`]. What arrived is kept by the master for a while.
+///
+/// # Cancel safety
+/// As after an error.
+pub(super) async fn send_in_parts(
+    session: &MasterSession,
+    returned: &Return,
+) -> Result<MinionReply, AskError> {
+    let bytes = encode(returned);
+    let transfer = TransferId::of(&bytes);
+    let (mut offset, mut size, mut standstills) = (0, SIZES.0, 0);
+    loop {
+        let end = bytes.len().min(offset + size);
+        let part = MinionRequest::ReturnPart(ReturnPart {
+            jid: returned.jid.clone(),
+            transfer,
+            total: bytes.len() as u64,
+            offset: offset as u64,
+            bytes: bytes[offset..end].to_vec(),
+        });
+        let sent = Clock.now();
+        let received = match session.ask(Class::Return, &part, PART_TIMEOUT).await {
+            Ok(MinionReply::Received(received)) => usize::try_from(received).unwrap_or(usize::MAX),
+            Err(AskError::Transport(error))
+                if error.kind() == ErrorKind::TimedOut && size > SIZES.1 =>
+            {
+                // The link is slow: what did not arrive in a minute may arrive in smaller parts.
+                size = SIZES.1;
+                continue;
+            }
+            answer => return answer,
+        };
+        size = next_size(size, Clock.now() - sent);
+        standstills = if received > offset {
+            0
+        } else {
+            standstills + 1
+        };
+        if received >= bytes.len() || standstills > STANDSTILLS {
+            // No master says so that keeps to the protocol.
+            return Ok(MinionReply::Received(received as u64));
+        }
+        offset = received;
+    }
+}
+
+/// Returns the size of the next part, after one of this size took this time.
+fn next_size(size: usize, took: Duration) -> usize {
+    match took {
+        took if took > SLOW => (size / 2).max(SIZES.1),
+        took if took < QUICK => (size * 2).min(SIZES.2),
+        _ => size,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_fit_the_link() {
+        let after = |size, milliseconds| next_size(size, Duration::from_millis(milliseconds));
+        assert_eq!(after(SIZES.0, 10), 2 * SIZES.0);
+        assert_eq!(after(SIZES.2, 10), SIZES.2);
+        assert_eq!(after(SIZES.0, 300), SIZES.0);
+        assert_eq!(after(SIZES.0, 501), SIZES.0 / 2);
+        assert_eq!(after(SIZES.1, 60_000), SIZES.1);
+    }
+}
