@@ -217,7 +217,7 @@ impl MasterSession {
             Ok(OperatorReply::Busy { after_ms }) => {
                 return Err(Attempt::Busy(Duration::from_millis(after_ms.into())));
             }
-            Ok(OperatorReply::Refused(RefusedVerb::Malformed | RefusedVerb::BadEvent)) => {
+            Ok(OperatorReply::Refused(RefusedVerb::Malformed)) => {
                 return Err(Attempt::Final(ClientError::WrongAnswer("a request")));
             }
             // The session has ended, or its master is about to.

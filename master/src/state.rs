@@ -9,7 +9,7 @@ use saline_protocol::transport::{Context, Counters, Publisher};
 use crate::admission::{AdmissionControl, AdmissionSettings};
 use crate::auth_event_limiter::AuthEventLimiter;
 use crate::error::MasterError;
-use crate::events::Events;
+use crate::events::{Events, MinionEventFirer};
 use crate::jobs::{JobStore, StoreSettings};
 use crate::keys::{KeyAccess, KeyStore, OperatorStore, Policy, root_key};
 use crate::maintenance::Maintenance;
@@ -128,6 +128,7 @@ impl MasterState {
             sessions: Arc::clone(&self.sessions),
             publisher: self.publisher.clone(),
             parts: Arc::clone(&self.parts),
+            minion_events: MinionEventFirer::new(self.events.clone()),
             events: self.events.clone(),
         }
     }

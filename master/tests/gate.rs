@@ -13,11 +13,12 @@ use saline_protocol::channel::noise::{InitiatorKeys, Resumption};
 use saline_protocol::channel::publication::Content;
 use saline_protocol::channel::{ChannelError, Credentials, Identity, MasterTrust, NoiseKey};
 use saline_protocol::message::{
-    Admission, Arguments, Class, Header, Jid, KeyAction, KeyRequest, KeyState, Kind, MinionReply,
-    MinionRequest, OfferState, OperatorReply, OperatorRequest, Packed, ProtocolVersions,
-    RETURNS_MOST, Refusal, RefusedVerb, RequestId, Return, ReturnVerdict, Role, Value,
+    Admission, Arguments, Class, EVENTS_MOST, Event, Header, Jid, KeyAction, KeyRequest, KeyState,
+    Kind, MinionEvent, MinionEvents, MinionReply, MinionRequest, OfferState, OperatorReply,
+    OperatorRequest, Packed, ProtocolVersions, RETURNS_MOST, Refusal, RefusedVerb, RequestId,
+    Return, ReturnVerdict, Role, StartId, Value,
 };
-use saline_protocol::transport::Clock;
+use saline_protocol::transport::{Clock, Delivery};
 
 use support::{Deployment, Peer, TEST_TIMEOUT};
 
@@ -311,25 +312,54 @@ async fn a_captured_resume_does_not_bring_a_deleted_key_back() {
 async fn what_a_minion_fires_is_bounded() {
     let deployment = Deployment::start(true).await;
     let minion = deployment.minion("m1").await;
-    let fire = |tag: &str, data: Packed| MinionRequest::FireEvent {
-        request_id: RequestId::random().unwrap(),
-        tag: tag.into(),
-        data,
+    let fire = |first: u64, events: &[(&str, &Packed)]| {
+        let events = events.iter().map(|(tag, data)| MinionEvent {
+            tag: (*tag).to_owned(),
+            data: (*data).clone(),
+        });
+        MinionRequest::FireEvents(MinionEvents {
+            start: StartId([1; 16]),
+            first,
+            events: events.collect(),
+        })
     };
-    let empty = Packed::pack(&Value::Map(Vec::new()));
-    let large = Packed::from_bytes(vec![0xc0; 70_000]);
-    assert_eq!(
-        minion.ask(fire("start", empty.clone())).await,
-        MinionReply::Done
+    let operator = deployment.operator().await;
+    let mut bus = operator.events("event/salt/minion").await;
+    let empty = &Packed::pack(&Value::Map(Vec::new()));
+    let large = &Packed::from_bytes(vec![0xc0; 70_000]);
+    // What cannot be fired does not keep the others back.
+    let mixed = fire(
+        1,
+        &[
+            ("one", empty),
+            ("a b", empty),
+            ("", empty),
+            ("x", large),
+            ("two", empty),
+        ],
     );
-    for request in [
-        fire("start", large),
-        fire("a b", empty.clone()),
-        fire("", empty),
-    ] {
-        assert_eq!(
-            minion.ask(request).await,
-            MinionReply::Refused(RefusedVerb::BadEvent)
-        );
+    assert_eq!(minion.ask(mixed.clone()).await, MinionReply::Done);
+    // Repeated, in part or whole, and by another start.
+    assert_eq!(minion.ask(mixed).await, MinionReply::Done);
+    let overlap = fire(5, &[("two", empty), ("three", empty)]);
+    assert_eq!(minion.ask(overlap).await, MinionReply::Done);
+    let MinionRequest::FireEvents(mut events) = fire(1, &[("four", empty)]) else {
+        unreachable!("it was made above");
+    };
+    events.start = StartId([2; 16]);
+    let again = MinionRequest::FireEvents(events);
+    assert_eq!(minion.ask(again).await, MinionReply::Done);
+    for tag in ["one", "two", "three", "four"] {
+        let Some(Delivery::Message { payload, .. }) = bus.next().await else {
+            panic!("the bus ended before {tag}");
+        };
+        let event = Event::decode(&payload).unwrap();
+        assert_eq!(event.tag, format!("salt/minion/m1/{tag}"));
+        assert_eq!(event.data.get("id").and_then(Value::as_str), Some("m1"));
     }
+    let most = vec![("x", empty); EVENTS_MOST + 1];
+    assert_eq!(
+        minion.ask(fire(9, &most)).await,
+        MinionReply::Refused(RefusedVerb::Malformed)
+    );
 }

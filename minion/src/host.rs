@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::event_queue::EventQueue;
 use crate::executor::{Running, Stop};
 use crate::grains::GrainStore;
 
@@ -13,6 +14,8 @@ pub struct Host {
     pub grains: GrainStore,
     /// The jobs that run now.
     pub running: Running,
+    /// The events that wait to be sent to the master.
+    pub events: EventQueue,
     /// Interrupts functions when the minion stops.
     pub stop: Stop,
     /// `cachedir`, where outputs that are too large to be sent are stored.
@@ -25,9 +28,16 @@ const BESIDE_PAYLOAD: usize = 1024;
 
 impl Host {
     /// Creates a host whose messages have at most `max_message` bytes.
-    pub fn new(grains: GrainStore, stop: Stop, cache_dir: PathBuf, max_message: usize) -> Self {
+    pub fn new(
+        grains: GrainStore,
+        events: EventQueue,
+        stop: Stop,
+        cache_dir: PathBuf,
+        max_message: usize,
+    ) -> Self {
         Self {
             grains,
+            events,
             running: Running::default(),
             stop,
             cache_dir,

@@ -7,6 +7,7 @@
 
 pub mod command;
 mod daemon;
+pub mod event_queue;
 pub mod executor;
 pub mod grains;
 mod host;

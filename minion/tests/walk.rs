@@ -20,7 +20,10 @@ use scripted_master::{Fixture, NOW, job};
 async fn it_announces_itself_once_and_says_goodbye() {
     let fixture = Fixture::new().await;
     let minion = fixture.start(fixture.config()).await;
-    let starts = |request: &MinionRequest| matches!(request, MinionRequest::FireEvent { tag, .. } if tag == "start");
+    let starts = |request: &MinionRequest| match request {
+        MinionRequest::FireEvents(sent) => sent.first == 1 && sent.events[0].tag == "start",
+        _ => false,
+    };
     let fired = |master: &scripted_master::ScriptedMaster| {
         master.said().iter().filter(|r| starts(r)).count()
     };
@@ -317,9 +320,11 @@ async fn long_runs_are_announced_and_short_ones_are_not() {
         .said()
         .into_iter()
         .filter_map(|request| match request {
-            MinionRequest::Started { jid } => Some(jid.to_string()),
+            MinionRequest::Started(jids) => Some(jids),
             _ => None,
         })
+        .flatten()
+        .map(|jid| jid.to_string())
         .collect();
     assert_eq!(started, ["20261121000000000002"]);
     minion.stop().await;

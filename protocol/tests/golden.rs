@@ -9,10 +9,11 @@ use saline_protocol::channel::publication::Body;
 use saline_protocol::message::{
     Admission, Arguments, Event, Extension, FleetVersions, GroupKeyMaterial, HeartbeatReply,
     Introduction, Jid, Job, JobsPage, KeyAction, KeyEntry, KeyReply, KeyRequest, KeyState,
-    MinionId, MinionReply, MinionRequest, OfferState, OperatorReply, OperatorRequest, Packed,
-    PeerVersion, PendingRequest, ProtocolVersions, PublicationAddress, Published, RefusedVerb,
-    RequestId, Return, ReturnPart, ReturnVerdict, ReturnsPage, SignedJob, StatesPage, StoreAct,
-    StoreBackup, StoreCheck, StoredReturn, TransferId, Value, Welcome, decode, encode,
+    MinionEvent, MinionEvents, MinionId, MinionReply, MinionRequest, OfferState, OperatorReply,
+    OperatorRequest, Packed, PeerVersion, PendingRequest, ProtocolVersions, PublicationAddress,
+    Published, RefusedVerb, RequestId, Return, ReturnPart, ReturnVerdict, ReturnsPage, SignedJob,
+    StartId, StatesPage, StoreAct, StoreBackup, StoreCheck, StoredReturn, TransferId, Value,
+    Welcome, decode, encode,
 };
 use saline_protocol::target::{Target, TargetKind};
 use serde::Serialize;
@@ -152,7 +153,7 @@ fn minion(lines: &mut String) {
         epoch: 5,
     };
     request(lines, "Heartbeat", heartbeat);
-    request(lines, "Started", MinionRequest::Started { jid: jid() });
+    request(lines, "Started", MinionRequest::Started(vec![jid()]));
     let returned = Return {
         jid: jid(),
         fun: "test.arg".into(),
@@ -174,12 +175,15 @@ fn minion(lines: &mut String) {
     request(lines, "Claim", MinionRequest::Claim { jid: jid() });
     let pending = MinionRequest::PendingJobs { after: Some(jid()) };
     request(lines, "PendingJobs", pending);
-    let event = MinionRequest::FireEvent {
-        request_id: request_id(),
-        tag: "start".into(),
-        data: packed(),
+    let events = MinionEvents {
+        start: StartId([9; 16]),
+        first: 300,
+        events: vec![MinionEvent {
+            tag: "start".into(),
+            data: packed(),
+        }],
     };
-    request(lines, "FireEvent", event);
+    request(lines, "FireEvents", MinionRequest::FireEvents(events));
     request(lines, "Goodbye", MinionRequest::Goodbye);
 
     let reply = |lines: &mut String, name: &str, reply: MinionReply| {
@@ -220,7 +224,6 @@ fn minion(lines: &mut String) {
         RefusedVerb::Malformed,
         RefusedVerb::Replaced,
         RefusedVerb::KeyGone,
-        RefusedVerb::BadEvent,
         RefusedVerb::ShuttingDown,
     ] {
         reply(

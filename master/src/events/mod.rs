@@ -1,5 +1,6 @@
 //! The event bus: the local publisher sends events to every listener on this machine.
 
+mod minion_events;
 mod reports;
 
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use time::format_description::BorrowedFormatItem;
 use time::macros::format_description;
 use tokio::sync::mpsc;
 
+pub use minion_events::MinionEventFirer;
 pub use reports::ReturnReport;
 
 /// The largest number of events that wait to be published.

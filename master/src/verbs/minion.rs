@@ -3,14 +3,13 @@
 use std::sync::Arc;
 
 use saline_protocol::message::{
-    Event, EventTag, HeartbeatReply, Jid, JobsPage, MinionId, MinionReply, MinionRequest,
-    OfferState, Packed, RETURNS_MOST, RefusedVerb, RequestId, Return, ReturnPart, ReturnVerdict,
-    Value,
+    EVENTS_MOST, HeartbeatReply, Jid, JobsPage, MinionId, MinionReply, MinionRequest, OfferState,
+    RETURNS_MOST, RefusedVerb, Return, ReturnPart, ReturnVerdict, STARTED_MOST,
 };
 use saline_protocol::transport::Clock;
 
-use crate::events::{Events, ReturnReport};
-use crate::jobs::{Committed, JobStore, StoreError};
+use crate::events::{Events, MinionEventFirer, ReturnReport};
+use crate::jobs::{JobStore, StoreError};
 use crate::partial_returns::{PartialReturns, Taken};
 use crate::publisher::MinionPublisher;
 use crate::sessions::{Session, Sessions};
@@ -21,9 +20,6 @@ const STORE_FAILED_MS: u32 = 2000;
 
 /// How long a minion is asked to wait when too many large returns are under way.
 const NO_ROOM_MS: u32 = 2000;
-
-/// The largest data of a minion's event, in bytes.
-const EVENT_MOST: usize = 64 * 1024;
 
 /// The largest return that its event carries, in bytes; larger ones are read from the store.
 const EVENT_RETURN_MOST: usize = 1024 * 1024;
@@ -41,6 +37,7 @@ pub struct MinionVerbs {
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) publisher: MinionPublisher,
     pub(crate) parts: Arc<PartialReturns>,
+    pub(crate) minion_events: MinionEventFirer,
     pub(crate) events: Events,
 }
 
@@ -58,7 +55,10 @@ impl MinionVerbs {
             MinionRequest::Heartbeat { running, epoch } => {
                 self.heartbeat(session, id, running, epoch).await
             }
-            MinionRequest::Started { jid } => self.started(id, &jid).await,
+            MinionRequest::Started(jids) if jids.len() > STARTED_MOST => {
+                Ok(MinionReply::Refused(RefusedVerb::Malformed))
+            }
+            MinionRequest::Started(jids) => self.started(id, &jids).await,
             MinionRequest::Returns(returns) if returns.len() > RETURNS_MOST => {
                 Ok(MinionReply::Refused(RefusedVerb::Malformed))
             }
@@ -68,11 +68,13 @@ impl MinionVerbs {
             // A job that was not offered is not run: its offers are final at publication.
             MinionRequest::Claim { .. } => Ok(MinionReply::Claimed(false)),
             MinionRequest::PendingJobs { after } => self.pending_jobs(id, after).await,
-            MinionRequest::FireEvent {
-                request_id,
-                tag,
-                data,
-            } => self.fire_event(id, request_id, &tag, &data).await,
+            MinionRequest::FireEvents(events) if events.events.len() > EVENTS_MOST => {
+                Ok(MinionReply::Refused(RefusedVerb::Malformed))
+            }
+            MinionRequest::FireEvents(events) => {
+                self.minion_events.fire(id, events).await;
+                Ok(MinionReply::Done)
+            }
             MinionRequest::Goodbye => {
                 tracing::info!("minion {id} says goodbye");
                 self.sessions.remove(session);
@@ -123,10 +125,12 @@ impl MinionVerbs {
         }))
     }
 
-    async fn started(&self, id: &MinionId, jid: &Jid) -> Result<MinionReply, StoreError> {
-        if self.jobs.set_state(jid, id, OfferState::Running).await? {
-            tracing::info!("job {jid}: minion {id} runs it");
-            self.events.job_started(jid, id).await;
+    async fn started(&self, id: &MinionId, jids: &[Jid]) -> Result<MinionReply, StoreError> {
+        for jid in jids {
+            if self.jobs.set_state(jid, id, OfferState::Running).await? {
+                tracing::info!("job {jid}: minion {id} runs it");
+                self.events.job_started(jid, id).await;
+            }
         }
         Ok(MinionReply::Done)
     }
@@ -200,34 +204,6 @@ impl MinionVerbs {
             jobs: page.jobs,
             more: page.more,
         }))
-    }
-
-    /// Fires an event of a minion. Its tag is put below the minion's own prefix, so that a minion
-    /// cannot forge the events of the master or of another minion.
-    async fn fire_event(
-        &self,
-        id: &MinionId,
-        request_id: RequestId,
-        rest: &str,
-        data: &Packed,
-    ) -> Result<MinionReply, StoreError> {
-        let tag = EventTag::Minion(id.clone(), rest.to_owned());
-        if data.as_bytes().len() > EVENT_MOST {
-            return Ok(MinionReply::Refused(RefusedVerb::BadEvent));
-        }
-        let (Ok(Value::Map(mut entries)), Ok(_)) = (data.unpack(), Event::topic(&tag.to_string()))
-        else {
-            return Ok(MinionReply::Refused(RefusedVerb::BadEvent));
-        };
-        match self.jobs.record_outcome(request_id, Vec::new()).await? {
-            Committed::Before(_) => {}
-            Committed::Now => {
-                entries.retain(|(key, _)| key != "id");
-                entries.push(("id".to_owned(), Value::from(id.as_str())));
-                self.events.fire(tag, entries).await;
-            }
-        }
-        Ok(MinionReply::Done)
     }
 }
 

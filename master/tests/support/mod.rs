@@ -22,7 +22,7 @@ use saline_protocol::message::{
 };
 use saline_protocol::target::Target;
 use saline_protocol::transport::{
-    Client, Clock, Context, Delivery, Endpoint, HostPort, Registry, Subscriber, TopicFilter,
+    Client, Clock, Context, Delivery, Endpoint, HostPort, Registry, Subscriber, Topic, TopicFilter,
 };
 
 pub const TEST_TIMEOUT: Duration = Duration::from_secs(30);
@@ -181,6 +181,14 @@ impl Peer {
 
     pub fn id(&self) -> MinionId {
         MinionId::parse(&self.credentials.id).unwrap()
+    }
+
+    /// Subscribes to the events below a topic of the bus.
+    pub async fn events(&self, topic: &str) -> Box<dyn Subscriber> {
+        let filter = TopicFilter::Prefix(Topic::parse(topic).unwrap());
+        let deadline = Clock.after(TEST_TIMEOUT);
+        let subscribed = self.client.subscribe(None, vec![filter], deadline).await;
+        subscribed.unwrap()
     }
 
     pub async fn listen(&self) -> Listener {

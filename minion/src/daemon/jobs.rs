@@ -1,12 +1,13 @@
 //! Takes jobs and runs them, up to the spooled return.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use saline_protocol::message::{Jid, Job, MinionId, MinionRequest};
+use saline_protocol::message::{Jid, Job, MinionId, MinionRequest, STARTED_MOST};
 use saline_protocol::transport::Context;
-use tokio_util::sync::CancellationToken;
+use tokio::sync::Semaphore;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::current_session::CurrentSession;
 use super::master_clock::MasterClock;
@@ -75,6 +76,10 @@ pub struct JobRunner {
     clock: Arc<MasterClock>,
     session: CurrentSession,
     taken: TakenJobs,
+    /// The jobs whose beginning is to be announced.
+    begun: Mutex<Vec<Jid>>,
+    /// Has one permit, for the announcement that is under way.
+    announcing: Semaphore,
     /// Cancelled when no more jobs are taken.
     draining: CancellationToken,
     /// The context of tasks that no job waits for.
@@ -113,6 +118,8 @@ impl JobRunner {
             clock: resources.clock,
             session: resources.session,
             taken: TakenJobs::default(),
+            begun: Mutex::default(),
+            announcing: Semaphore::new(1),
             draining: CancellationToken::new(),
             jobs: context.child(),
             context: context.clone(),
@@ -221,7 +228,7 @@ impl JobRunner {
         let (spool, copy) = (Arc::clone(&self.spool), job.clone());
         let work = move || run_job(&modules, &host, &spool, &copy);
         let end = self.pool.run(permit, work).await;
-        announcement.abort();
+        drop(announcement);
         match end {
             Some(JobEnd::Spooled(retcode)) => {
                 tracing::info!("job {jid}: returned, retcode {retcode}");
@@ -237,14 +244,38 @@ impl JobRunner {
         }
     }
 
-    fn announce_start(&self, jid: &Jid) -> tokio::task::JoinHandle<()> {
-        let (session, jid) = (self.session.clone(), jid.clone());
-        let clock = self.context.clock;
-        self.jobs.spawn(async move {
-            clock.pause(ANNOUNCED_AFTER).await;
-            let started = MinionRequest::Started { jid };
-            session.tell(&started, ANNOUNCEMENT_TIMEOUT).await;
-        })
+    /// Announces that a job was begun, unless it ends soon. The job has ended when what is returned is
+    /// dropped.
+    fn announce_start(self: &Arc<Self>, jid: &Jid) -> DropGuard {
+        let (this, jid) = (Arc::clone(self), jid.clone());
+        let ended = CancellationToken::new();
+        let guard = ended.clone().drop_guard();
+        self.context.spawn(async move {
+            tokio::select! {
+                biased;
+                () = ended.cancelled() => return,
+                () = this.context.clock.pause(ANNOUNCED_AFTER) => {}
+            }
+            this.begun().push(jid);
+            // What is begun while one request is under way goes together with the next one.
+            let Ok(_turn) = this.announcing.acquire().await else {
+                return;
+            };
+            let begun: Vec<Jid> = {
+                let mut begun = this.begun();
+                let count = begun.len().min(STARTED_MOST);
+                begun.drain(..count).collect()
+            };
+            if !begun.is_empty() {
+                let started = MinionRequest::Started(begun);
+                this.session.tell(&started, ANNOUNCEMENT_TIMEOUT).await;
+            }
+        });
+        guard
+    }
+
+    fn begun(&self) -> MutexGuard<'_, Vec<Jid>> {
+        self.begun.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn tell(&self, request: MinionRequest) {

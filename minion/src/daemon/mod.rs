@@ -5,6 +5,7 @@ mod connect;
 mod connection_state;
 mod current_session;
 mod deliveries;
+mod event_sender;
 mod handshake;
 mod jobs;
 mod master_clock;
@@ -28,6 +29,7 @@ use saline_protocol::transport::{Backoff, Context, Counters, Limits, Registry};
 use tokio_util::sync::CancellationToken;
 
 use crate::command::orphans;
+use crate::event_queue::EventQueue;
 use crate::executor::{Pool, Stop};
 use crate::grains::{GrainStore, host_name};
 use crate::host::Host;
@@ -38,10 +40,11 @@ use crate::spool::Spool;
 pub use start::run;
 pub use start_error::StartError;
 
-use announce::StartAnnouncer;
+use announce::announce_start;
 use connect::Connector;
 use connection_state::{ConnectionState, CurrentState};
 use current_session::CurrentSession;
+use event_sender::EventSender;
 use handshake::Authenticator;
 use jobs::{JobResources, JobRunner};
 use master_clock::MasterClock;
@@ -119,6 +122,7 @@ impl Minion {
         orphans::end_all(&config.paths.cache_dir);
         let host = Arc::new(Host::new(
             grains,
+            EventQueue::new(id.clone())?,
             Stop::new().map_err(StartError::Eventfd)?,
             config.paths.cache_dir.clone(),
             config.max_message_size,
@@ -157,7 +161,6 @@ impl Minion {
                 clock: Arc::clone(&clock),
                 jobs: Arc::clone(&jobs),
                 current: session.clone(),
-                announcer: StartAnnouncer::new(id.clone()),
                 context: context.clone(),
                 id: id.clone(),
             }),
@@ -207,7 +210,14 @@ impl Minion {
             self.id,
             self.authenticator.fingerprint()
         );
+        announce_start(&self.id, &self.host.events);
         self.context.spawn(Arc::clone(&self.returns).run());
+        let events = EventSender::new(
+            Arc::clone(&self.host),
+            self.session.clone(),
+            self.context.clock,
+        );
+        self.context.spawn(events.run());
         tokio::select! {
             biased;
             () = stop.cancelled() => {}

@@ -278,7 +278,7 @@ impl ReturnSender {
                 tracing::warn!("the master does not take the parts of a return");
                 Answer::Later(returns, STANDSTILL_DELAY)
             }
-            Ok(_) | Err(AskError::Refused(RefusedVerb::Malformed | RefusedVerb::BadEvent)) => {
+            Ok(_) | Err(AskError::Refused(RefusedVerb::Malformed)) => {
                 Answer::Unreadable(returns, "the master could not read the return".to_owned())
             }
             Err(AskError::Transport(error)) if error.kind() == ErrorKind::TooLarge => {

@@ -11,7 +11,6 @@ use saline_protocol::message::{
 use saline_protocol::transport::{Context, Endpoint, Subscriber, TopicFilter, jitter};
 use tokio::sync::Notify;
 
-use super::announce::StartAnnouncer;
 use super::current_session::CurrentSession;
 use super::jobs::{JobRunner, Origin};
 use super::master_clock::MasterClock;
@@ -37,7 +36,6 @@ pub struct SessionLoop {
     pub(super) clock: Arc<MasterClock>,
     pub(super) jobs: Arc<JobRunner>,
     pub(super) current: CurrentSession,
-    pub(super) announcer: StartAnnouncer,
     pub(super) context: Context,
 }
 
@@ -93,7 +91,6 @@ impl SessionLoop {
         let context = self.context.child();
         active.start(&context, subscriber);
         self.current.set(Some(Arc::clone(&active.session)));
-        self.announcer.announce(&context, &active.session);
         let ended = active.session.ended().await;
         self.current.set(None);
         context.cancel.cancel();

@@ -3,6 +3,7 @@
 use saline_daemon::LockError;
 use saline_protocol::channel::KeyError;
 use saline_protocol::message::IdError;
+use saline_protocol::random::NoRandomness;
 use saline_protocol::transport;
 
 /// Why a minion cannot start.
@@ -32,4 +33,7 @@ pub enum StartError {
     /// The eventfd that interrupts running functions cannot be created.
     #[error("cannot create an eventfd: {0}")]
     Eventfd(std::io::Error),
+    /// The system has no randomness.
+    #[error(transparent)]
+    Randomness(#[from] NoRandomness),
 }

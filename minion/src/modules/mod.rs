@@ -3,6 +3,7 @@
 
 mod call;
 mod cmd;
+mod event;
 mod function;
 mod grains;
 mod outcome;
@@ -50,6 +51,7 @@ impl Modules {
         Self::none()
             .with(&test::Test)
             .with(&cmd::Cmd)
+            .with(&event::Event)
             .with(&grains::Grains)
             .with(&sys::Sys)
             .with(&saltutil::SaltUtil)

@@ -4,6 +4,7 @@ mod cmd;
 use saline_protocol::message::{Arguments, MinionId, Value};
 
 use super::{Modules, Outcome};
+use crate::event_queue::EventQueue;
 use crate::executor::Stop;
 use crate::grains::GrainStore;
 use crate::host::Host;
@@ -25,7 +26,8 @@ impl Bench {
         let folder = tempfile::tempdir().unwrap();
         let id = MinionId::parse("m000").unwrap();
         let host = Host::new(
-            GrainStore::collect(id, "salt".into(), Vec::new()),
+            GrainStore::collect(id.clone(), "salt".into(), Vec::new()),
+            EventQueue::new(id).unwrap(),
             Stop::new().unwrap(),
             folder.path().to_owned(),
             max_message,

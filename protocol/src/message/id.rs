@@ -186,6 +186,10 @@ random_id! {
     RequestId
 }
 random_id! {
+    /// Identifies one start of a minion.
+    StartId
+}
+random_id! {
     /// Identifies a session in the clear header of an envelope. All zero before there is one.
     SessionId
 }

@@ -22,7 +22,7 @@ pub use envelope::{
 };
 pub use event::Event;
 pub use event_tag::{EventTag, JobEvent};
-pub use id::{IdError, Jid, MinionId, RequestId, SessionId};
+pub use id::{IdError, Jid, MinionId, RequestId, SessionId, StartId};
 pub use job::{
     Arguments, Job, MasterTime, OfferState, PackedArguments, RETCODE_INTERRUPTED, Return,
     ReturnVerdict, SignedJob, StoredReturn,
@@ -30,9 +30,10 @@ pub use job::{
 pub use return_part::{PARTS_FROM, ReturnPart, TransferId};
 pub use value::{MAX_DEPTH, MAX_VALUES, Packed, UnpackError, Value};
 pub use verbs::{
-    FleetVersions, HeartbeatReply, JobsPage, KeyAction, KeyEntry, KeyReply, KeyRequest, KeyState,
-    MinionReply, MinionRequest, OperatorReply, OperatorRequest, PendingRequest, Published,
-    RETURNS_MOST, RefusedVerb, ReturnsPage, StatesPage, StoreAct, StoreBackup, StoreCheck,
+    EVENT_DATA_MOST, EVENTS_MOST, FleetVersions, HeartbeatReply, JobsPage, KeyAction, KeyEntry,
+    KeyReply, KeyRequest, KeyState, MinionEvent, MinionEvents, MinionReply, MinionRequest,
+    OperatorReply, OperatorRequest, PendingRequest, Published, RETURNS_MOST, RefusedVerb,
+    ReturnsPage, STARTED_MOST, StatesPage, StoreAct, StoreBackup, StoreCheck,
 };
 pub use version::{
     Extension, PeerVersion, ProtocolVersions, SOFTWARE, SOFTWARE_MOST, is_presentable,

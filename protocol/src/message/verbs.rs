@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     Admission, GroupKeyMaterial, Jid, Job, MasterTime, MinionId, OfferState, Packed,
     PackedArguments, PeerVersion, ProtocolVersions, RequestId, Return, ReturnPart, ReturnVerdict,
-    SignedJob, StoredReturn,
+    SignedJob, StartId, StoredReturn,
 };
 use crate::target::Target;
 
@@ -22,6 +22,9 @@ pub enum PendingRequest {
 /// The largest number of returns in one request.
 pub const RETURNS_MOST: usize = 64;
 
+/// The largest number of jobs in one report of jobs that were begun.
+pub const STARTED_MOST: usize = 256;
+
 /// A request of a minion.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MinionRequest {
@@ -34,11 +37,8 @@ pub enum MinionRequest {
         /// The epoch of the group key that the minion has.
         epoch: u64,
     },
-    /// Reports that the minion has begun a job.
-    Started {
-        /// The job.
-        jid: Jid,
-    },
+    /// Reports that the minion has begun these jobs, at most [`STARTED_MOST`].
+    Started(Vec<Jid>),
     /// Delivers the returns of at most [`RETURNS_MOST`] jobs.
     Returns(Vec<Return>),
     /// Delivers a part of a large return. With the last one the return is delivered.
@@ -58,17 +58,38 @@ pub enum MinionRequest {
         /// Returns only jobs after this one: the next page.
         after: Option<Jid>,
     },
-    /// Fires an event on the master's bus. The master puts the tag below `salt/minion/<id>/`.
-    FireEvent {
-        /// Identifies the request, so that the event is fired once if the request is repeated.
-        request_id: RequestId,
-        /// The tag after the prefix.
-        tag: String,
-        /// The data of the event, a mapping.
-        data: Packed,
-    },
+    /// Fires events on the master's bus.
+    FireEvents(MinionEvents),
     /// Announces that the minion stops.
     Goodbye,
+}
+
+/// The largest number of events in one request.
+pub const EVENTS_MOST: usize = 256;
+
+/// The largest data of a minion's event, in bytes.
+pub const EVENT_DATA_MOST: usize = 64 * 1024;
+
+/// Events of a minion, at most [`EVENTS_MOST`]. Each is fired once, also when the request is repeated: the
+/// master remembers the last number of each minion's start. After a restart of the master a repeated
+/// event may be fired again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MinionEvents {
+    /// The start of the minion that numbers them.
+    pub start: StartId,
+    /// The number of the first; the others follow it.
+    pub first: u64,
+    /// The events in their order.
+    pub events: Vec<MinionEvent>,
+}
+
+/// An event of a minion.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MinionEvent {
+    /// The end of the tag: the master puts it below `salt/minion/<id>/`.
+    pub tag: String,
+    /// The data, a mapping of at most [`EVENT_DATA_MOST`] bytes.
+    pub data: Packed,
 }
 
 /// The reply to a minion's request.
@@ -134,8 +155,6 @@ pub enum RefusedVerb {
     Replaced,
     /// The session has ended: its key was deleted or rejected.
     KeyGone,
-    /// The event's tag or data are malformed or too large.
-    BadEvent,
     /// The master stops.
     ShuttingDown,
 }

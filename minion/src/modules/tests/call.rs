@@ -200,7 +200,7 @@ fn documentation_is_for_everything_and_narrowed_by_name() {
     assert_eq!(names(&["te"]), 0);
     assert_eq!(
         bench.texts("sys.list_modules", &[]).value,
-        Value::texts(["cmd", "grains", "saltutil", "sys", "test"])
+        Value::texts(["cmd", "event", "grains", "saltutil", "sys", "test"])
     );
     assert_eq!(
         bench.texts("sys.list_modules", &["s*"]).value,
