@@ -11,7 +11,7 @@ use saline_protocol::transport::Clock;
 
 use crate::auth_event_limiter::AuthEventLimiter;
 use crate::events::Events;
-use crate::keys::{KeyAccess, LOCAL_OPERATOR, Policy, Verdict};
+use crate::keys::{KeyAccess, KeysUnreadable, LOCAL_OPERATOR, Policy, Verdict};
 use crate::publisher::MinionPublisher;
 use crate::sessions::{Principal, Session, Sessions};
 use crate::wire_time::master_time;
@@ -63,29 +63,38 @@ impl Decision {
 impl AdmissionControl {
     /// Recognises a peer that is accepted already, and changes nothing. Returns `None` for a minion
     /// whose key is not accepted.
-    pub async fn recognise(&self, proven: &Proven, local: bool) -> Option<Decision> {
+    ///
+    /// # Errors
+    /// When the keys cannot be read now, which says nothing about the minion.
+    pub async fn recognise(
+        &self,
+        proven: &Proven,
+        local: bool,
+    ) -> Result<Option<Decision>, KeysUnreadable> {
         if proven.role != Role::Minion {
-            return Some(self.decide(proven, local).await);
+            return Ok(Some(self.decide(proven, local).await));
         }
-        let id = MinionId::parse(&proven.id).ok()?;
-        if !self.keys.is_accepted(&id, proven.identity).await {
-            return None;
+        let Ok(id) = MinionId::parse(&proven.id) else {
+            return Ok(None);
+        };
+        if !self.keys.is_accepted(&id, proven.identity).await? {
+            return Ok(None);
         }
         if let Some(refused) = refuse_version(proven) {
-            return Some(Decision {
+            return Ok(Some(Decision {
                 principal: Principal::Minion(id),
                 admission: refused,
-            });
+            }));
         }
         let admission = if self.is_full(&id) {
             Admission::Full
         } else {
             Admission::Accepted(())
         };
-        Some(Decision {
+        Ok(Some(Decision {
             principal: Principal::Minion(id),
             admission,
-        })
+        }))
     }
 
     /// Decides about a peer that has proven its keys in a handshake; `local` if it came over the
@@ -131,10 +140,13 @@ impl AdmissionControl {
 
     /// Whether the key of `session`'s minion is accepted now. True for operators, whose keys are
     /// not followed.
-    pub async fn still_accepts(&self, session: &Session) -> bool {
+    ///
+    /// # Errors
+    /// When the keys cannot be read now.
+    pub async fn still_accepts(&self, session: &Session) -> Result<bool, KeysUnreadable> {
         match &session.principal {
             Principal::Minion(id) => self.keys.is_accepted(id, session.identity).await,
-            Principal::Operator(_) => true,
+            Principal::Operator(_) => Ok(true),
         }
     }
 
@@ -199,7 +211,7 @@ impl AdmissionControl {
 
     fn is_full(&self, id: &MinionId) -> bool {
         let most = self.settings.max_minions;
-        most > 0 && self.sessions.alive(id).is_none() && self.sessions.minions() >= most
+        most > 0 && self.sessions.alive(id).is_none() && self.sessions.has_minions(most)
     }
 
     /// Reports a verdict in the log and on the bus: always when the store changed, at a limited rate

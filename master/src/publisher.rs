@@ -3,7 +3,9 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use saline_protocol::channel::publication::{Body, PublicationKey, topic_all, topic_of};
+use saline_protocol::channel::publication::{
+    Body, EncodedBody, PublicationKey, topic_all, topic_of,
+};
 use saline_protocol::message::{GroupKeyMaterial, MinionId, SessionId, SignedJob};
 use saline_protocol::random::{self, NoRandomness};
 use saline_protocol::transport::{Context, Publisher};
@@ -109,7 +111,7 @@ impl Sealer {
         while let Some(command) = queue.recv().await {
             match command {
                 Command::Job(job, to) if to.len() <= OWN_TOPIC_MOST => {
-                    let body = Body::Job(job);
+                    let body = Body::Job(job).encode();
                     for id in to {
                         // A minion that has disconnected asks for missed jobs when it is back.
                         if let Some(session) = self.sessions.alive(&id) {
@@ -117,7 +119,7 @@ impl Sealer {
                         }
                     }
                 }
-                Command::Job(job, _) => self.send_to_all(&Body::Job(job)).await,
+                Command::Job(job, _) => self.send_to_all(&Body::Job(job).encode()).await,
                 Command::Rotate(live, done) => {
                     self.rotate(&live).await;
                     let _ = done.send(());
@@ -138,7 +140,7 @@ impl Sealer {
         self.counter
     }
 
-    async fn send_to_all(&mut self, body: &Body) {
+    async fn send_to_all(&mut self, body: &EncodedBody) {
         let mut material = self.material();
         material.last_number += 1;
         let number = material.last_number;
@@ -156,7 +158,7 @@ impl Sealer {
         }
     }
 
-    async fn send_to_one(&mut self, session: &Session, body: &Body) {
+    async fn send_to_one(&mut self, session: &Session, body: &EncodedBody) {
         let Principal::Minion(id) = &session.principal else {
             return;
         };
@@ -192,7 +194,7 @@ impl Sealer {
         };
         *self.current.lock().unwrap_or_else(PoisonError::into_inner) = material.clone();
         self.counter = 0;
-        let body = Body::GroupKey(material);
+        let body = Body::GroupKey(material).encode();
         for session in live {
             self.send_to_one(session, &body).await;
         }

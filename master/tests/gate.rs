@@ -214,6 +214,47 @@ async fn a_new_session_takes_the_place_of_the_old_one_which_is_told() {
     );
 }
 
+/// As when the master may open no more files.
+#[tokio::test]
+async fn an_accepted_key_that_cannot_be_read_now_is_no_unaccepted_one() {
+    let deployment = Deployment::start(true).await;
+    let minion = deployment.minion("m1").await;
+    let folder = deployment.config.paths.pki_dir.join("minions");
+    let aside = folder.with_file_name("aside");
+    std::fs::rename(&folder, &aside).unwrap();
+    std::fs::write(&folder, "").unwrap();
+    let resume = async || {
+        let keys = InitiatorKeys {
+            role: Role::Minion,
+            id: "m1",
+            identity: &minion.credentials.identity,
+            noise: &minion.credentials.noise,
+            certificate: None,
+            versions: ProtocolVersions::OURS,
+        };
+        let master = deployment.master_keys().noise.unwrap();
+        let (_, body) = Resumption::begin(keys, &master).unwrap();
+        let message = Header::bare(Kind::Resume, Class::Resume).with_body(&body);
+        let answer = minion.client.request(message, Clock.after(TEST_TIMEOUT));
+        Header::decode(&answer.await.unwrap()).unwrap().0.kind
+    };
+    assert_eq!(resume().await, Kind::Busy);
+    let trust = MasterTrust::Pinned(deployment.master_keys());
+    let network = deployment.network().await;
+    let again = Peer::come(network, minion.credentials.clone(), &trust).await;
+    assert_eq!(
+        again.established.answer,
+        Admission::Full,
+        "to be asked again"
+    );
+    std::fs::remove_file(&folder).unwrap();
+    std::fs::rename(&aside, &folder).unwrap();
+    let network = deployment.network().await;
+    let again = Peer::come(network, minion.credentials.clone(), &trust).await;
+    assert!(matches!(again.established.answer, Admission::Accepted(_)));
+    assert_eq!(resume().await, Kind::ResumeReply);
+}
+
 #[tokio::test]
 async fn what_was_missed_is_caught_up_by_those_it_was_offered_to() {
     let deployment = Deployment::start(true).await;

@@ -8,6 +8,7 @@ use saline_protocol::message::{
 };
 
 use super::Gate;
+use crate::keys::KeysUnreadable;
 use crate::sessions::{PresenceChange, Principal, Session, SessionState};
 
 impl Gate {
@@ -66,8 +67,10 @@ impl Gate {
         let told = self.tell(&session.principal, decided, session.version.protocol);
         if told.is_accepted() {
             let change = self.handlers.sessions.accept(session);
-            if !self.still_accepted(session, &told).await {
-                return Admission::Rejected;
+            match self.still_accepted(session, &told).await {
+                Ok(true) => {}
+                Ok(false) => return Admission::Rejected,
+                Err(KeysUnreadable) => return Admission::Full,
             }
             log_presence(session, change);
         }

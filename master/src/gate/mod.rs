@@ -15,6 +15,7 @@ use saline_protocol::message::{
 use saline_protocol::transport::{Clock, Context, Peer, Request, Requests};
 
 use crate::admission::AdmissionControl;
+use crate::keys::KeysUnreadable;
 use crate::sessions::{Principal, Session, SessionState, Sessions};
 use crate::verbs::{MinionVerbs, OperatorVerbs};
 use dispatch::log_presence;
@@ -165,6 +166,9 @@ impl Gate {
         // This message may be a replay, so it changes nothing: a peer whose key is not accepted now
         // is sent back to a first contact.
         let recognised = self.handlers.admission.recognise(&proven, self.local).await;
+        let Ok(recognised) = recognised else {
+            return Ok(busy(header, BUSY_MS));
+        };
         let Some(decision) = recognised else {
             return Ok(refusal(Some(header), Refusal::Handshake));
         };
@@ -173,10 +177,11 @@ impl Gate {
         let (reply, keys) = resuming.reply(&encode(&told))?;
         let peer = (decision.principal, version);
         let session = self.add(answer.session, peer, proven.identity, &keys, &told);
-        if !self.still_accepted(&session, &told).await {
-            return Ok(refusal(Some(header), Refusal::Handshake));
-        }
-        Ok(answer.with_body(&reply))
+        Ok(match self.still_accepted(&session, &told).await {
+            Ok(true) => answer.with_body(&reply),
+            Ok(false) => refusal(Some(header), Refusal::Handshake),
+            Err(KeysUnreadable) => busy(header, BUSY_MS),
+        })
     }
 
     async fn admit(
@@ -190,11 +195,13 @@ impl Gate {
         let told = self.tell(&decision.principal, decision.admission, version.protocol);
         let peer = (decision.principal, version);
         let session = self.add(id, peer, proven.identity, keys, &told);
-        if self.still_accepted(&session, &told).await {
-            (told, session)
-        } else {
-            (Admission::Rejected, session)
-        }
+        let told = match self.still_accepted(&session, &told).await {
+            Ok(true) => told,
+            Ok(false) => Admission::Rejected,
+            // The minion asks again.
+            Err(KeysUnreadable) => Admission::Full,
+        };
+        (told, session)
     }
 
     fn add(
@@ -217,13 +224,23 @@ impl Gate {
     /// Whether an accepted session may stay. An operator may delete a minion's key between its first
     /// lookup and the moment in which its session is in the table and can be ended with the key. So
     /// the key is looked up once more, after the group key was read: an operator who deletes it from
-    /// here on finds the session, and rotates the group key.
-    async fn still_accepted(&self, session: &Session, told: &Admission) -> bool {
-        if !told.is_accepted() || self.handlers.admission.still_accepts(session).await {
-            return true;
+    /// here on finds the session, and rotates the group key. A session that may not stay is removed.
+    ///
+    /// # Errors
+    /// When the keys cannot be read now; the session is removed.
+    async fn still_accepted(
+        &self,
+        session: &Session,
+        told: &Admission,
+    ) -> Result<bool, KeysUnreadable> {
+        if !told.is_accepted() {
+            return Ok(true);
         }
-        self.handlers.sessions.remove(session);
-        false
+        let accepts = self.handlers.admission.still_accepts(session).await;
+        if accepts != Ok(true) {
+            self.handlers.sessions.remove(session);
+        }
+        accepts
     }
 
     /// Makes the message about a decision: an accepted peer is also told what it needs.

@@ -215,6 +215,8 @@ impl Connections {
                 Ok(())
             }))?;
         }
+        #[cfg(test)]
+        super::tests::counts::trace(&mut connection);
         if self.open.len() >= MOST_OPEN {
             self.open.remove(0);
         }

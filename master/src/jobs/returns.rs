@@ -1,6 +1,5 @@
 //! Stores returns, each once, and reads them in the order of their receipt.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rusqlite::{Connection, params};
@@ -45,31 +44,58 @@ impl JobStore {
         returns: Vec<Return>,
     ) -> Result<Vec<ReturnVerdict>, StoreError> {
         let mut verdicts = vec![ReturnVerdict::UnknownJob; returns.len()];
-        // Almost always one: jobs of one minion are of about the same time.
-        let mut batches: BTreeMap<i64, (Vec<usize>, Batch)> = BTreeMap::new();
-        for (at, returned) in returns.into_iter().enumerate() {
-            if let Some(job) = jid::to_micros(&returned.jid)
-                && let Some(start) = self.partitions.holding(job)
+        // The places of the returns of one partition. Almost always there is one partition: the jobs of
+        // one minion are of about the same time.
+        let mut places = Vec::with_capacity(returns.len());
+        let mut batch = Batch::with_capacity(returns.len());
+        let mut partition = None;
+        for (place, returned) in returns.into_iter().enumerate() {
+            let Some(job) = jid::to_micros(&returned.jid) else {
+                continue;
+            };
+            let start = self.partitions.holding(job);
+            if start != partition
+                && let Some(partition) = partition
             {
-                let batch = batches.entry(start).or_default();
-                batch.0.push(at);
-                batch.1.push((job, returned));
+                let before = std::mem::take(&mut batch);
+                self.store_batch(partition, minion, before, &mut places, &mut verdicts)
+                    .await?;
+            }
+            partition = start;
+            if start.is_some() {
+                places.push(place);
+                batch.push((job, returned));
             }
         }
-        for (start, (places, batch)) in batches {
-            let stored = match self.store_batch(start, minion.clone(), batch).await {
-                // It was pruned meanwhile.
-                Err(StoreError::Removed) => continue,
-                stored => stored?,
-            };
-            for (place, verdict) in places.into_iter().zip(stored) {
-                verdicts[place] = verdict;
-            }
+        if let Some(partition) = partition {
+            self.store_batch(partition, minion, batch, &mut places, &mut verdicts)
+                .await?;
         }
         Ok(verdicts)
     }
 
+    /// Stores the returns of one partition, and notes their verdicts at their places.
     async fn store_batch(
+        &self,
+        start: i64,
+        minion: &MinionId,
+        batch: Batch,
+        places: &mut Vec<usize>,
+        verdicts: &mut [ReturnVerdict],
+    ) -> Result<(), StoreError> {
+        match self.commit_batch(start, minion.clone(), batch).await {
+            // It was pruned meanwhile: its jobs are unknown.
+            Err(StoreError::Removed) => places.clear(),
+            stored => {
+                for (place, verdict) in places.drain(..).zip(stored?) {
+                    verdicts[place] = verdict;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn commit_batch(
         &self,
         start: i64,
         minion: MinionId,

@@ -8,6 +8,10 @@ use saline_protocol::transport::Context;
 
 use super::{KeyStore, OperatorStore};
 
+/// The keys cannot be read now, which is logged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeysUnreadable;
+
 /// Access to the keys of minions and operators without blocking the runtime.
 #[derive(Debug, Clone)]
 pub struct KeyAccess {
@@ -44,12 +48,24 @@ impl KeyAccess {
 
     /// Whether `identity` is the accepted key of the minion `id` now.
     ///
+    /// # Errors
+    /// When the disk fails, or this process may open no more files: an accepted key must not look like
+    /// another one then.
+    ///
     /// # Cancel safety
     /// Nothing is changed.
-    pub async fn is_accepted(&self, id: &MinionId, identity: PublicIdentity) -> bool {
+    pub async fn is_accepted(
+        &self,
+        id: &MinionId,
+        identity: PublicIdentity,
+    ) -> Result<bool, KeysUnreadable> {
         let asked = id.clone();
         let known = self.with_minions(move |keys| keys.lookup(&asked)).await;
-        known.flatten() == Some((KeyState::Accepted, identity.0))
+        let known = known.ok_or(KeysUnreadable)?.map_err(|error| {
+            tracing::error!(%id, %error, "the key store cannot be read");
+            KeysUnreadable
+        })?;
+        Ok(known == Some((KeyState::Accepted, identity.0)))
     }
 
     /// Returns the key of the operator `name`.

@@ -22,7 +22,7 @@ use saline_protocol::channel::KeyError;
 use saline_protocol::message::{KeyEntry, KeyState, MinionId};
 use saline_protocol::transport::{Clock, Instant};
 
-pub use access::KeyAccess;
+pub use access::{KeyAccess, KeysUnreadable};
 pub use act::{Applied, KeyChange};
 pub use authenticate::{Policy, Verdict};
 pub use offline::offline;
@@ -71,23 +71,21 @@ impl KeyStore {
     }
 
     /// Returns the state and the key of an id now. If copied files give it several states, rejected
-    /// counts before accepted, accepted before pending, and pending before denied. None also when
-    /// the disk fails, which is logged.
-    pub fn lookup(&self, id: &MinionId) -> Option<(KeyState, [u8; 32])> {
+    /// counts before accepted, accepted before pending, and pending before denied.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    pub fn lookup(&self, id: &MinionId) -> Result<Option<(KeyState, [u8; 32])>, KeyError> {
         use KeyState::{Accepted, Denied, Pending, Rejected};
         for state in [Rejected, Accepted, Pending, Denied] {
-            match self.folder(state).read(id) {
-                Ok(Found::Key(key)) => return Some((state, key)),
+            match self.folder(state).read(id)? {
+                Found::Key(key) => return Ok(Some((state, key))),
                 // A damaged file in the folder of rejected keys still rejects its id.
-                Ok(Found::NoKey) if state == Rejected => return None,
-                Ok(_) => {}
-                Err(error) => {
-                    tracing::error!(%id, %error, "the key store cannot be read");
-                    return None;
-                }
+                Found::NoKey if state == Rejected => return Ok(None),
+                Found::NoKey | Found::Nothing => {}
             }
         }
-        None
+        Ok(None)
     }
 
     /// Returns every key in the order of `saline-key -L`: by state, then by id.

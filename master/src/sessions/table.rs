@@ -1,6 +1,6 @@
 //! The table of sessions, and its bounds.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -32,6 +32,9 @@ struct Table {
     all: HashMap<SessionId, Arc<Session>>,
     /// Those of `all` whose keys were not accepted when they were made.
     unaccepted: HashSet<SessionId>,
+    /// The same in about the order of their last request: each with the time of a request that it made,
+    /// which may not be its last. Others are left among them for a while.
+    by_silence: VecDeque<(u64, SessionId)>,
     /// Those of `all` that belong to minions, in the order in which they were made.
     by_minion: HashMap<MinionId, Vec<(PublicIdentity, SessionId)>>,
     minions: HashMap<MinionId, Arc<Session>>,
@@ -120,6 +123,8 @@ impl Sessions {
                 self.forget_most_silent(&mut table);
             }
             table.unaccepted.insert(id);
+            let heard = session.heard.load(Ordering::Relaxed);
+            table.by_silence.push_back((heard, id));
         }
         table.all.insert(id, Arc::clone(&session));
         if let Principal::Minion(minion) = &session.principal {
@@ -158,15 +163,21 @@ impl Sessions {
         self.prove(&session);
     }
 
+    /// Forgets the unaccepted session that has been silent longest. A stranger decides how often this is
+    /// called: each step that goes on to the next session was paid for by a request of that one.
     fn forget_most_silent(&self, table: &mut Table) {
-        let heard = |id: &SessionId| {
-            let session = table.all.get(id);
-            session.map_or(0, |s| s.heard.load(Ordering::Relaxed))
-        };
-        let Some(id) = table.unaccepted.iter().min_by_key(|id| heard(id)).copied() else {
-            return;
-        };
-        self.forget(table, id);
+        while let Some((known, id)) = table.by_silence.pop_front() {
+            if !table.unaccepted.contains(&id) {
+                continue;
+            }
+            let session = table.all.get(&id);
+            let heard = session.map_or(0, |s| s.heard.load(Ordering::Relaxed));
+            if heard > known {
+                table.by_silence.push_back((heard, id));
+                continue;
+            }
+            return self.forget(table, id);
+        }
     }
 
     /// Marks a session as proven. Returns whether it was not before.
@@ -280,6 +291,12 @@ impl Sessions {
         here.count()
     }
 
+    /// Whether at least `most` minions are present.
+    pub fn has_minions(&self, most: usize) -> bool {
+        // They are counted only when there could be so many: each login asks.
+        lock(&self.table).minions.len() >= most && self.minions() >= most
+    }
+
     /// Returns the number of sessions.
     pub fn len(&self) -> usize {
         lock(&self.table).all.len()
@@ -323,6 +340,12 @@ impl Sessions {
         for id in forgotten {
             self.forget(&mut table, id);
         }
+        let Table {
+            unaccepted,
+            by_silence,
+            ..
+        } = &mut *table;
+        by_silence.retain(|(_, id)| unaccepted.contains(id));
         let silent = table.minions.iter().filter(|(_, s)| !self.is_alive(s));
         silent
             .filter(|(_, session)| !std::mem::replace(&mut lock(&session.inner).lost, true))

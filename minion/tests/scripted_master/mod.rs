@@ -198,7 +198,7 @@ impl ScriptedMaster {
                 SessionId::default(),
                 counter,
                 number,
-                &Body::Job(job),
+                &Body::Job(job).encode(),
             )
         };
         if deliver {
@@ -220,7 +220,7 @@ impl ScriptedMaster {
                 *session,
                 state.counter,
                 state.last_own,
-                &Body::Job(job),
+                &Body::Job(job).encode(),
             )
         };
         self.publish(&topic, frame).await;

@@ -1,6 +1,7 @@
 //! What the store promises, from outside.
 
 mod copies;
+pub(super) mod counts;
 mod kill;
 mod load;
 mod retention;

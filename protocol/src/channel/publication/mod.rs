@@ -42,6 +42,17 @@ pub enum Body {
     GroupKey(GroupKeyMaterial),
 }
 
+/// An encoded [`Body`], so that one that goes to several minions is encoded once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EncodedBody(Vec<u8>);
+
+impl Body {
+    /// Encodes the body.
+    pub fn encode(&self) -> EncodedBody {
+        EncodedBody(encode(self))
+    }
+}
+
 /// Returns the bytes that the master signs: jid, target, digest of function and arguments, times.
 fn signed_bytes(job: &Job) -> Vec<u8> {
     let mut digest = Digest::new(&SHA256);

@@ -5,9 +5,9 @@ use std::fmt;
 use aws_lc_rs::hkdf;
 use bytes::Bytes;
 
-use super::Body;
+use super::EncodedBody;
 use crate::channel::record::SealKey;
-use crate::message::{Class, GroupKeyMaterial, Header, Kind, SessionId, encode};
+use crate::message::{Class, GroupKeyMaterial, Header, Kind, SessionId};
 use crate::transport::Topic;
 
 /// Seals publications of one epoch: under the group key, or under a session's own key.
@@ -33,7 +33,7 @@ impl PublicationKey {
         session: SessionId,
         counter: u64,
         number: u64,
-        body: &Body,
+        body: &EncodedBody,
     ) -> Bytes {
         let header = Header {
             kind: Kind::Publication,
@@ -45,7 +45,7 @@ impl PublicationKey {
         clear[..8].copy_from_slice(&self.epoch.to_be_bytes());
         clear[8..].copy_from_slice(&number.to_be_bytes());
         self.key
-            .seal(&header, &clear, topic.as_str().as_bytes(), &encode(body))
+            .seal(&header, &clear, topic.as_str().as_bytes(), &body.0)
     }
 }
 

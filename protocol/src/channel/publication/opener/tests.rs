@@ -48,7 +48,15 @@ fn jobs_open_in_order_and_gaps_show() {
     let mut opener = opener(&master);
     let key = PublicationKey::group(&material(7));
     let body = Body::Job(sign_job(&master, job()));
-    let frame = |number| key.seal(&topic_all(), SessionId::default(), number, number, &body);
+    let frame = |number| {
+        key.seal(
+            &topic_all(),
+            SessionId::default(),
+            number,
+            number,
+            &body.encode(),
+        )
+    };
     assert!(!opener.open(&topic_all(), &frame(1)).unwrap().gap);
     assert_eq!(
         opener.open(&topic_all(), &frame(1)),
@@ -75,20 +83,30 @@ fn a_rotation_comes_on_the_own_topic_and_the_old_key_is_dead() {
     let root = PublicationRoot::new(&ROOT);
     let frame = root
         .key(8)
-        .seal(&own, SESSION, 1, 1, &Body::GroupKey(material(8)));
+        .seal(&own, SESSION, 1, 1, &Body::GroupKey(material(8)).encode());
     assert_eq!(
         opener.open(&own, &frame).unwrap().content,
         Content::NewEpoch(8)
     );
     let body = Body::Job(sign_job(&master, job()));
-    let old =
-        PublicationKey::group(&material(7)).seal(&topic_all(), SessionId::default(), 9, 9, &body);
+    let old = PublicationKey::group(&material(7)).seal(
+        &topic_all(),
+        SessionId::default(),
+        9,
+        9,
+        &body.encode(),
+    );
     assert_eq!(
         opener.open(&topic_all(), &old),
         Err(PublicationError::OtherEpoch)
     );
-    let new =
-        PublicationKey::group(&material(8)).seal(&topic_all(), SessionId::default(), 2, 1, &body);
+    let new = PublicationKey::group(&material(8)).seal(
+        &topic_all(),
+        SessionId::default(),
+        2,
+        1,
+        &body.encode(),
+    );
     assert!(opener.open(&topic_all(), &new).is_ok());
 }
 
@@ -101,7 +119,7 @@ fn one_who_has_the_group_key_cannot_give_orders() {
         SessionId::default(),
         1,
         1,
-        &Body::Job(sign_job(&minion, job())),
+        &Body::Job(sign_job(&minion, job())).encode(),
     );
     assert_eq!(
         opener.open(&topic_all(), &forged),
@@ -112,7 +130,7 @@ fn one_who_has_the_group_key_cannot_give_orders() {
         SessionId::default(),
         2,
         1,
-        &Body::GroupKey(material(7)),
+        &Body::GroupKey(material(7)).encode(),
     );
     assert!(opener.open(&topic_all(), &rotation).is_err());
 }
