@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use saline_client::{Client, JobSpec, Progress};
-use saline_protocol::transport::{Clock, Registry};
+use saline_client::{BusEvent, Client, EventFilter, JobSpec, Progress};
+use saline_protocol::message::Value;
+use saline_protocol::transport::{Clock, Lost, Registry};
 use tokio::task::JoinSet;
 
 use std::sync::Arc;
@@ -11,6 +12,12 @@ use std::sync::Arc;
 use super::fleet::Fleet;
 use super::row::Row;
 use crate::Result;
+
+/// The minion that is asked alone.
+const ONE: &str = "swarm-00000";
+
+/// Events that are fired at once.
+const EVENTS: u64 = 50_000;
 
 /// Jobs that the long-lived client has under way.
 const OUTSTANDING: usize = 64;
@@ -67,6 +74,8 @@ pub(super) async fn all(
     pings(setting, &fleet, show).await?;
     jobs(setting, &client, show).await?;
     returns(setting, &fleet, &client, show).await?;
+    events(setting, &client, show).await?;
+    large_output(setting, &fleet, show).await?;
     for _ in 0..2 {
         fleet.kill_swarm().await?;
         fleet.start_swarm()?;
@@ -189,7 +198,7 @@ async fn jobs(
     client: &Arc<Client>,
     show: &mut impl FnMut(Row) -> Result<()>,
 ) -> Result<()> {
-    let (rate, _) = keep_running(setting, client, "swarm-00000", OUTSTANDING).await?;
+    let (rate, _) = keep_running(setting, client, ONE, OUTSTANDING).await?;
     show(setting.row(
         "jobs with returns, one minion, 64 under way",
         "1/s",
@@ -204,14 +213,65 @@ async fn returns(
     client: &Arc<Client>,
     show: &mut impl FnMut(Row) -> Result<()>,
 ) -> Result<()> {
+    let stored = client.check_store().await?.returns;
     let before = fleet.master_usage()?.cpu;
-    let begin = Clock.now();
     let (_, rate) = keep_running(setting, client, "*", JOBS_FOR_ALL).await?;
-    let returned = rate * (Clock.now() - begin).as_secs_f64();
     show(setting.row("returns, 4 jobs on all under way", "1/s", vec![rate]))?;
     let cpu = fleet.master_usage()?.cpu.saturating_sub(before);
+    let after = client.check_store().await?;
+    if !after.problems.is_empty() {
+        return Err(after.problems.join("; ").into());
+    }
+    let returned = (after.returns - stored) as f64;
     let each = cpu.as_secs_f64() * 1e6 / returned.max(1.0);
     show(setting.row("CPU of the master, a return under load", "us", vec![each]))
+}
+
+/// Events a second from one minion to a listener that counts them.
+async fn events(
+    setting: &Setting<'_>,
+    client: &Client,
+    show: &mut impl FnMut(Row) -> Result<()>,
+) -> Result<()> {
+    let filter = EventFilter::Below(format!("salt/minion/{ONE}/bench"));
+    let (mut rates, mut losses) = (Vec::new(), Vec::new());
+    for _ in 0..setting.repeat {
+        let mut bus = client.events(&filter).await?;
+        let begin = Clock.now();
+        let mut spec = JobSpec::glob(ONE, "test.events")?;
+        spec.arg.positional.push(Value::Int(EVENTS as i64));
+        client.run_async(spec).await?;
+        let (mut received, mut lost) = (0, 0);
+        while received + lost < EVENTS {
+            match bus.next().await {
+                Some(BusEvent::Event(_)) => received += 1,
+                // The bus is best effort: it drops what its listener does not read in time.
+                Some(BusEvent::Lost(Lost::Messages(some))) => lost += some,
+                Some(_) => {}
+                None => return Err("the bus has ended".into()),
+            }
+        }
+        rates.push(received as f64 / (Clock.now() - begin).as_secs_f64());
+        losses.push(lost as f64 / EVENTS as f64);
+    }
+    show(setting.row("events of one minion, one listener", "1/s", rates))?;
+    show(setting.row("those of them that the bus dropped", "", losses))
+}
+
+/// `saline ONE test.text 1000000`, as an operator types it.
+async fn large_output(
+    setting: &Setting<'_>,
+    fleet: &Fleet,
+    show: &mut impl FnMut(Row) -> Result<()>,
+) -> Result<()> {
+    let mut walls = Vec::new();
+    for _ in 0..PINGS {
+        let run = fleet
+            .saline(&["-t", "60", ONE, "test.text", "1000000"])
+            .await?;
+        walls.push(run.wall.as_secs_f64());
+    }
+    show(setting.row("an output of 1 MB, whole process", "s", walls))
 }
 
 /// Runs `test.ping` until every minion has answered one job.
