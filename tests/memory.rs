@@ -14,7 +14,7 @@ over_each_transport!(memory_comes_back_after_large_returns);
 fn resident(pid: u32) -> usize {
     let statm = std::fs::read_to_string(format!("/proc/{pid}/statm")).unwrap();
     let pages: usize = statm.split(' ').nth(1).unwrap().parse().unwrap();
-    pages * rustix::param::page_size() >> 20
+    (pages * rustix::param::page_size()) >> 20
 }
 
 fn memory_comes_back_after_large_returns(transport: &'static str) {

@@ -20,14 +20,15 @@ pub fn give_large_memory_back() {
     }
 }
 
-#[cfg(all(test, target_os = "linux", target_env = "gnu"))]
+#[cfg(test)]
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
 mod tests {
     use super::*;
 
     fn resident_mib() -> u64 {
         let status = std::fs::read_to_string("/proc/self/statm").unwrap();
         let pages: u64 = status.split(' ').nth(1).unwrap().parse().unwrap();
-        pages * rustix::param::page_size() as u64 >> 20
+        (pages * rustix::param::page_size() as u64) >> 20
     }
 
     #[test]

@@ -28,7 +28,9 @@ impl Gate {
                 refuse(principal, RefusedVerb::Replaced)
             }
             (_, SessionState::Unaccepted) => match decode::<PendingRequest>(plain) {
-                Ok(PendingRequest::Poll) => encode(&MinionReply::Auth(self.poll(session).await)),
+                Ok(PendingRequest::Poll) => {
+                    encode(&MinionReply::Auth(Box::pin(self.poll(session)).await))
+                }
                 Err(_) => refuse(principal, RefusedVerb::Malformed),
             },
             (Principal::Minion(id), SessionState::Accepted) => {
@@ -47,7 +49,8 @@ impl Gate {
             }
             (Principal::Operator(name), SessionState::Accepted) => {
                 let reply = match decode::<OperatorRequest>(plain) {
-                    Ok(request) => self.handlers.operator.carry_out(name, request).await,
+                    // Boxed as a handshake is.
+                    Ok(request) => Box::pin(self.handlers.operator.carry_out(name, request)).await,
                     Err(error) => {
                         tracing::warn!(
                             "operator {name} sent no operator's request ({class:?}): {error}"

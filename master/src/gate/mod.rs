@@ -116,10 +116,11 @@ impl Gate {
         if payload.len() > UNAUTHENTICATED_MOST {
             return refusal(Some(&header), Refusal::Malformed);
         }
+        // Boxed, so that the future of a record, of which there are thousands a second, stays small.
         let answered = match header.kind {
             Kind::First => self.first(&header, body),
-            Kind::FirstFinish => self.first_finish(&header, body).await,
-            Kind::Resume => self.resume(&header, body).await,
+            Kind::FirstFinish => Box::pin(self.first_finish(&header, body)).await,
+            Kind::Resume => Box::pin(self.resume(&header, body)).await,
             _ => Err(ChannelError::Mismatch),
         };
         answered.unwrap_or_else(|error| {

@@ -184,19 +184,19 @@ impl JobStore {
 
     /// Runs `act` on the writer's thread, in a transaction with other calls, and `settled` with its result
     /// after the commit. `bytes` is about the size of the data.
-    async fn write<T, A, S>(
+    fn write<T, A, S>(
         &self,
         place: Place,
         bytes: usize,
         act: A,
         settled: S,
-    ) -> Result<T, StoreError>
+    ) -> impl Future<Output = Result<T, StoreError>> + Send + '_
     where
         T: Send + 'static,
         A: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
         S: FnOnce(&Result<T, StoreError>) + Send + 'static,
     {
-        self.writer.call(place, bytes, act, settled).await
+        self.writer.call(place, bytes, act, settled)
     }
 
     /// Runs `act` on the reader's thread, at one moment of the partition that holds the job. Returns none

@@ -95,12 +95,12 @@ impl JobStore {
         Ok(())
     }
 
-    async fn commit_batch(
+    fn commit_batch(
         &self,
         start: i64,
         minion: MinionId,
         batch: Batch,
-    ) -> Result<Vec<ReturnVerdict>, StoreError> {
+    ) -> impl Future<Output = Result<Vec<ReturnVerdict>, StoreError>> + Send + '_ {
         let now = self.now();
         let size = |(_, r): &(i64, Return)| {
             r.payload.as_bytes().len() + r.fun_args.as_packed().as_bytes().len() + BESIDE
@@ -135,7 +135,6 @@ impl JobStore {
             }
         };
         self.write(Place::Partition(start), bytes, act, settled)
-            .await
     }
 
     /// Returns the returns of a job that were received after number `after`: about `max_bytes`, but at

@@ -80,7 +80,8 @@ struct Call<T, A, S> {
     settled: S,
     outcome: Result<T, StoreError>,
     reply: oneshot::Sender<Result<T, StoreError>>,
-    _room: Room,
+    /// Given back with the call.
+    room: Room,
 }
 
 impl<T, A, S> Command for Call<T, A, S>
@@ -113,6 +114,7 @@ where
             None => self.outcome,
         };
         (self.settled)(&outcome);
+        drop(self.room);
         // The caller may have gone; the command was run all the same.
         let _ = self.reply.send(outcome);
     }
@@ -149,31 +151,34 @@ impl Writer {
     ///
     /// # Cancel safety
     /// A queued command is carried out; one that waits for a place is not.
-    pub(super) async fn call<T, A, S>(
+    pub(super) fn call<T, A, S>(
         &self,
         place: Place,
         bytes: usize,
         act: A,
         settled: S,
-    ) -> Result<T, StoreError>
+    ) -> impl Future<Output = Result<T, StoreError>> + Send + '_
     where
         T: Send + 'static,
         A: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
         S: FnOnce(&Result<T, StoreError>) + Send + 'static,
     {
-        let room = self.0.room(bytes).await?;
         let (reply, answer) = oneshot::channel();
-        let call = Call {
+        // Boxed before anything is waited for, so that the caller's future is small.
+        let mut call = Box::new(Call {
             place,
             bytes,
             act: Some(act),
             settled,
             outcome: Err(StoreError::Closed),
             reply,
-            _room: room,
-        };
-        self.0.send(Task::Command(Box::new(call))).await?;
-        answer.await.map_err(|_| StoreError::Closed)?
+            room: None,
+        });
+        async move {
+            call.room = self.0.room(bytes).await?;
+            self.0.send(Task::Command(call)).await?;
+            answer.await.map_err(|_| StoreError::Closed)?
+        }
     }
 
     /// Closes a partition that was taken off the list.

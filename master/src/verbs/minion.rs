@@ -49,7 +49,28 @@ impl MinionVerbs {
         id: &MinionId,
         request: MinionRequest,
     ) -> MinionReply {
+        // The others are boxed, so that the future of the most frequent request stays small.
         let done = match request {
+            MinionRequest::Returns(returns) if returns.len() <= RETURNS_MOST => {
+                self.store_returns(id, returns).await
+            }
+            other => Box::pin(self.carry_out_other(session, id, other)).await,
+        };
+        done.unwrap_or_else(|error| {
+            tracing::error!("minion {id}: the job store failed: {error}");
+            MinionReply::Busy {
+                after_ms: STORE_FAILED_MS,
+            }
+        })
+    }
+
+    async fn carry_out_other(
+        &self,
+        session: &Arc<Session>,
+        id: &MinionId,
+        request: MinionRequest,
+    ) -> Result<MinionReply, StoreError> {
+        match request {
             // The gate answers polls: it knows the address of its publications.
             MinionRequest::Poll => Ok(MinionReply::Refused(RefusedVerb::Malformed)),
             MinionRequest::Heartbeat { running, epoch } => {
@@ -59,10 +80,8 @@ impl MinionVerbs {
                 Ok(MinionReply::Refused(RefusedVerb::Malformed))
             }
             MinionRequest::Started(jids) => self.started(id, &jids).await,
-            MinionRequest::Returns(returns) if returns.len() > RETURNS_MOST => {
-                Ok(MinionReply::Refused(RefusedVerb::Malformed))
-            }
-            MinionRequest::Returns(returns) => self.store_returns(id, returns).await,
+            // Too many in one request: others are stored already.
+            MinionRequest::Returns(_) => Ok(MinionReply::Refused(RefusedVerb::Malformed)),
             MinionRequest::ReturnPart(part) => self.take_part(id, &part).await,
             MinionRequest::Declined { jid } => self.declined(id, &jid).await,
             // A job that was not offered is not run: its offers are final at publication.
@@ -81,13 +100,7 @@ impl MinionVerbs {
                 self.events.minions_lost(std::slice::from_ref(id)).await;
                 Ok(MinionReply::Done)
             }
-        };
-        done.unwrap_or_else(|error| {
-            tracing::error!("minion {id}: the job store failed: {error}");
-            MinionReply::Busy {
-                after_ms: STORE_FAILED_MS,
-            }
-        })
+        }
     }
 
     /// Reports a request in a session that was replaced: two minions use one id.
@@ -156,7 +169,7 @@ impl MinionVerbs {
                 ReturnVerdict::Stored => {
                     let (fun, retcode) = (&report.fun, report.retcode);
                     tracing::info!("job {jid}: minion {id} returned from {fun}, retcode {retcode}");
-                    self.events.job_returned(&jid, id, report).await;
+                    Box::pin(self.events.job_returned(&jid, id, report)).await;
                 }
                 ReturnVerdict::Duplicate => {
                     tracing::debug!("job {jid}: minion {id} returned again");
