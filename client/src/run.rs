@@ -171,7 +171,7 @@ impl Run {
                 break;
             }
         }
-        let mut after = None;
+        let (mut after, mut silent) = (None, Vec::new());
         loop {
             let request = OperatorRequest::JobStates {
                 jid: jid.clone(),
@@ -181,12 +181,14 @@ impl Run {
                 return Err(ClientError::WrongAnswer("JobStates"));
             };
             tracing::trace!(states = ?page.states, more = page.more, "from the store");
-            self.minions.update(&page.states, Some(&page.silent));
+            self.minions.update(&page.states, None);
+            silent.extend(page.silent);
             after = page.states.last().map(|(minion, _)| minion.clone());
             if !page.more || after.is_none() {
                 break;
             }
         }
+        self.minions.update(&[], Some(&silent));
         let sessions = self.master.sessions();
         let restarted = std::mem::replace(&mut self.sessions, sessions) != sessions;
         if restarted {

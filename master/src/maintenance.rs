@@ -14,8 +14,8 @@ use crate::wire_time::master_time;
 /// How often sessions are swept and expiry is checked.
 const BEAT: Duration = Duration::from_secs(1);
 
-/// The number of beats between two runs of pruning.
-const BEATS_TO_PRUNE: u32 = 300;
+/// How often old jobs are pruned.
+const PRUNING: Duration = Duration::from_secs(300);
 
 /// The upkeep of one master.
 #[derive(Debug)]
@@ -32,18 +32,26 @@ pub struct Maintenance {
 impl Maintenance {
     /// Runs until the future is dropped.
     pub async fn run(self) {
+        // Apart: what prunes may wait for a copy or a check of the store.
+        tokio::join!(self.beats(), self.prunings());
+    }
+
+    async fn beats(&self) {
         let mut timer = self.clock.interval(BEAT);
-        let mut beats = 0u32;
         loop {
             timer.tick().await;
             self.expire().await;
             self.flush().await;
             self.sweep().await;
             self.parts.sweep();
-            if beats.is_multiple_of(BEATS_TO_PRUNE) {
-                self.prune().await;
-            }
-            beats = beats.wrapping_add(1);
+        }
+    }
+
+    async fn prunings(&self) {
+        let mut timer = self.clock.interval(PRUNING);
+        loop {
+            timer.tick().await;
+            self.prune().await;
         }
     }
 

@@ -1,7 +1,7 @@
 //! Returns that travel in parts, until they are whole. They are held in memory: after a restart of the
 //! master a minion begins anew.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -14,6 +14,12 @@ const KEPT: Duration = Duration::from_secs(300);
 /// The size of all transfers under way, as a multiple of the largest one.
 const TOTAL: u64 = 4;
 
+/// What a transfer counts beside its bytes, so that small ones are bounded in number.
+const BESIDE: u64 = 64 * 1024;
+
+/// The largest number of transfers of one minion. A further one takes the place of another.
+const PER_MINION: usize = 4;
+
 /// The returns of which some parts are here.
 #[derive(Debug)]
 pub struct PartialReturns {
@@ -25,7 +31,7 @@ pub struct PartialReturns {
 
 #[derive(Debug, Default)]
 struct Transfers {
-    by_job: HashMap<(MinionId, Jid), Transfer>,
+    by_job: BTreeMap<(MinionId, Jid), Transfer>,
     /// The size of all of them when they will be whole: a transfer that was begun always has room.
     reserved: u64,
 }
@@ -35,7 +41,15 @@ struct Transfer {
     id: TransferId,
     total: u64,
     bytes: Vec<u8>,
+    /// Whether the bytes are all there, and are being decoded.
+    decoding: bool,
     touched: Instant,
+}
+
+impl Transfer {
+    fn reserved(&self) -> u64 {
+        self.total + BESIDE
+    }
 }
 
 /// What came of a part.
@@ -45,7 +59,7 @@ pub enum Taken {
     Received(u64),
     /// The return is whole. It is kept until it is [forgotten](PartialReturns::forget).
     Whole(Return),
-    /// There is no room for a further transfer now.
+    /// There is no room for a further transfer now, or this one is being read.
     NoRoom,
     /// The part fits nothing, or the whole is no return.
     Malformed,
@@ -73,21 +87,30 @@ impl PartialReturns {
             |transfer: &Transfer| transfer.id == part.transfer && transfer.total == part.total;
         if !transfers.by_job.get(&key).is_some_and(is_same) {
             transfers.forget(&key);
-            if transfers.reserved.saturating_add(part.total) > self.largest.saturating_mul(TOTAL) {
-                return Taken::NoRoom;
-            }
-            transfers.reserved += part.total;
+            transfers.forget_one_of_too_many(minion);
             let begun = Transfer {
                 id: part.transfer,
                 total: part.total,
                 bytes: Vec::new(),
+                decoding: false,
                 touched: self.clock.now(),
             };
+            let most = self
+                .largest
+                .saturating_mul(TOTAL)
+                .saturating_add(BESIDE * TOTAL);
+            if transfers.reserved.saturating_add(begun.reserved()) > most {
+                return Taken::NoRoom;
+            }
+            transfers.reserved += begun.reserved();
             transfers.by_job.insert(key.clone(), begun);
         }
         let Some(transfer) = transfers.by_job.get_mut(&key) else {
             return Taken::Malformed;
         };
+        if transfer.decoding {
+            return Taken::NoRoom;
+        }
         transfer.touched = self.clock.now();
         // A part that was sent again, or that overtook another one, changes nothing.
         if part.offset == transfer.bytes.len() as u64 {
@@ -98,6 +121,7 @@ impl PartialReturns {
         }
         // Outside of the lock: a large return takes a while to decode.
         let bytes = std::mem::take(&mut transfer.bytes);
+        transfer.decoding = true;
         drop(transfers);
         let whole = TransferId::of(&bytes) == part.transfer;
         let returned = whole.then(|| decode::<Return>(&bytes));
@@ -106,8 +130,11 @@ impl PartialReturns {
             self.lock().forget(&key);
             return Taken::Malformed;
         };
-        if let Some(transfer) = self.lock().by_job.get_mut(&key) {
+        let mut transfers = self.lock();
+        let transfer = transfers.by_job.get_mut(&key);
+        if let Some(transfer) = transfer.filter(|transfer| transfer.decoding && is_same(transfer)) {
             transfer.bytes = bytes;
+            transfer.decoding = false;
         }
         Taken::Whole(returned)
     }
@@ -143,7 +170,21 @@ impl PartialReturns {
 impl Transfers {
     fn forget(&mut self, key: &(MinionId, Jid)) {
         if let Some(gone) = self.by_job.remove(key) {
-            self.reserved -= gone.total;
+            self.reserved -= gone.reserved();
+        }
+    }
+
+    /// Makes room for one more transfer of a minion: forgets the one without a part for the longest time.
+    fn forget_one_of_too_many(&mut self, minion: &MinionId) {
+        let of_minion = || {
+            let all = self.by_job.iter();
+            all.filter(|(key, _)| key.0 == *minion)
+        };
+        if of_minion().count() >= PER_MINION
+            && let Some((oldest, _)) = of_minion().min_by_key(|(_, transfer)| transfer.touched)
+        {
+            let oldest = oldest.clone();
+            self.forget(&oldest);
         }
     }
 }

@@ -97,27 +97,27 @@ impl EventQueue {
         Ok(())
     }
 
-    /// Waits for events, and takes as many as fit into one request. Returns them with the number of the
-    /// first; the first event of a start has number 1.
+    /// Waits for events, and takes as many as fit into one request of `most_bytes`, but at least one. Returns
+    /// them with the number of the first; the first event of a start has number 1.
     ///
     /// # Cancel safety
     /// Nothing is lost when the future is dropped.
-    pub async fn next_batch(&self) -> (u64, Vec<MinionEvent>) {
+    pub async fn next_batch(&self, most_bytes: usize) -> (u64, Vec<MinionEvent>) {
         loop {
             let grown = self.grown.notified();
-            if let Some(batch) = self.take_batch() {
+            if let Some(batch) = self.take_batch(most_bytes.min(BATCH_BYTES)) {
                 return batch;
             }
             grown.await;
         }
     }
 
-    fn take_batch(&self) -> Option<(u64, Vec<MinionEvent>)> {
+    fn take_batch(&self, most_bytes: usize) -> Option<(u64, Vec<MinionEvent>)> {
         let mut waiting = self.lock();
         let (mut batch, mut bytes) = (Vec::new(), 0);
         while let Some(event) = waiting.events.front() {
             let size = size_of(event);
-            if !batch.is_empty() && (bytes + size > BATCH_BYTES || batch.len() == EVENTS_MOST) {
+            if !batch.is_empty() && (bytes + size > most_bytes || batch.len() == EVENTS_MOST) {
                 break;
             }
             bytes += size;
@@ -156,15 +156,16 @@ mod tests {
         for number in 0..EVENTS_MOST + 10 {
             queue.fire(&format!("tag/{number}"), data(1)).unwrap();
         }
-        let (first, batch) = queue.next_batch().await;
+        let (first, batch) = queue.next_batch(usize::MAX).await;
         assert_eq!((first, batch.len()), (1, EVENTS_MOST));
-        let (first, batch) = queue.next_batch().await;
+        let (first, batch) = queue.next_batch(usize::MAX).await;
         assert_eq!((first, batch.len()), (1 + EVENTS_MOST as u64, 10));
         assert_eq!(batch[9].tag, format!("tag/{}", EVENTS_MOST + 9));
         for _ in 0..10 {
             queue.fire("large", data(60_000)).unwrap();
         }
-        assert_eq!(queue.next_batch().await.1.len(), 4);
+        assert_eq!(queue.next_batch(usize::MAX).await.1.len(), 4);
+        assert_eq!(queue.next_batch(4_096).await.1.len(), 1);
     }
 
     #[test]
@@ -193,7 +194,7 @@ mod tests {
             }
         };
         assert_eq!(full, EventError::Full(280));
-        queue.next_batch().await;
+        queue.next_batch(usize::MAX).await;
         queue.fire("tag", data(60_000)).unwrap();
     }
 }

@@ -65,10 +65,12 @@ impl Master for Table {
                     .iter()
                     .filter(|(m, _)| Some(*m) > after.as_ref());
                 let page = rest.clone().take(2).map(|(m, s)| (m.clone(), *s));
+                let page: Vec<_> = page.collect();
+                let is_here = |silent: &&MinionId| page.iter().any(|(m, _)| m == *silent);
                 Ok(OperatorReply::States(StatesPage {
-                    states: page.collect(),
+                    silent: state.silent.iter().filter(is_here).cloned().collect(),
+                    states: page,
                     more: rest.count() > 2,
-                    silent: state.silent.clone(),
                     clock: 0,
                     expires: 60_000,
                 }))
@@ -283,11 +285,17 @@ async fn a_dead_minion_costs_the_timeout_and_no_more() {
 
 #[tokio::test(start_paused = true)]
 async fn a_running_minion_whose_session_is_gone_is_given_up() {
-    let table = Table::new(&[("a", OfferState::Running)]);
+    // The others stand on further pages, where nobody is silent.
+    let names = ["a", "b", "c", "d", "e"];
+    let table = Table::new(&names.map(|name| (name, OfferState::Running)));
     let mut run = table.run(&[]);
     told(&mut run).await;
     pass(5).await;
     assert_eq!(told(&mut run).await, [""; 0]);
+    for name in &names[1..] {
+        table.store(name, true);
+    }
+    assert_eq!(told(&mut run).await, ["b", "c", "d", "e"]);
     table.lock().silent = vec![id("a")];
     pass(5).await;
     assert_eq!(told(&mut run).await, ["a silent", "end"]);

@@ -27,45 +27,60 @@ impl JobStore {
     /// before the call is in it.
     ///
     /// # Errors
-    /// When a file cannot be read or written. What was copied so far is deleted by the next call.
+    /// When a file cannot be read or written. What was copied so far is deleted.
     ///
     /// # Cancel safety
-    /// A copy that was begun is finished.
+    /// The copy of one file is finished, and what was copied is deleted by the next call.
     pub async fn back_up(&self) -> Result<BackedUp, StoreError> {
         let backups = self.settings.folder.with_file_name("backups");
-        let name = self.next_jid().to_string();
-        self.upkeep
-            .call(move |connections| copy(connections, &backups, &name))
-            .await
+        let folder = backups.join(self.next_jid().as_str());
+        let unfinished = folder.with_extension(UNFINISHED);
+        begin(&backups, &unfinished).map_err(|error| StoreError::io(&backups, error))?;
+        let copied = self.copy_all(&unfinished).await;
+        let done = copied.and_then(|(files, bytes)| {
+            finish(&backups, &unfinished, &folder)
+                .map_err(|error| StoreError::io(&unfinished, error))?;
+            Ok(BackedUp {
+                folder,
+                files,
+                bytes,
+            })
+        });
+        done.inspect_err(|_| {
+            // It may have filled the disk. If this fails, the next copy deletes it.
+            let _ = fs::remove_dir_all(&unfinished);
+        })
+    }
+
+    /// Copies one partition after the other, so that other upkeep passes between them. Returns the number
+    /// of the files and their size.
+    async fn copy_all(&self, folder: &Path) -> Result<(u64, u64), StoreError> {
+        let (mut files, mut bytes) = (0, 0);
+        for start in self.partitions.all() {
+            let path = self.partitions.path(start);
+            let to = folder.join(path.file_name().unwrap_or_default());
+            let copied = to.clone();
+            let copy = move |connections: &mut Connections| {
+                schema::copy_into(connections.of(start)?, &copied)
+            };
+            match self.upkeep.call(copy).await {
+                // It was pruned meanwhile.
+                Err(StoreError::Removed) => continue,
+                copied => copied?,
+            }
+            files += 1;
+            bytes += fs::metadata(&to).map_or(0, |file| file.len());
+        }
+        Ok((files, bytes))
     }
 }
 
-fn copy(connections: &mut Connections, backups: &Path, name: &str) -> Result<BackedUp, StoreError> {
-    let folder = backups.join(name);
-    let unfinished = folder.with_extension(UNFINISHED);
-    begin(backups, &unfinished).map_err(|error| StoreError::io(backups, error))?;
-    let mut done = BackedUp {
-        folder,
-        files: 0,
-        bytes: 0,
-    };
-    for start in connections.partitions().all() {
-        let path = connections.partitions().path(start);
-        let to = unfinished.join(path.file_name().unwrap_or_default());
-        match connections.of(start) {
-            // It was pruned meanwhile.
-            Err(StoreError::Removed) => continue,
-            connection => schema::copy_into(connection?, &to)?,
-        }
-        done.files += 1;
-        done.bytes += fs::metadata(&to).map_or(0, |file| file.len());
-    }
+/// Gives a copy its name when all of it is on the disk.
+fn finish(backups: &Path, unfinished: &Path, folder: &Path) -> std::io::Result<()> {
     let sync = |folder: &Path| fs::File::open(folder)?.sync_all();
-    sync(&unfinished)
-        .and_then(|()| fs::rename(&unfinished, &done.folder))
-        .and_then(|()| sync(backups))
-        .map_err(|error| StoreError::io(&unfinished, error))?;
-    Ok(done)
+    sync(unfinished)?;
+    fs::rename(unfinished, folder)?;
+    sync(backups)
 }
 
 /// Creates the folder of a copy, and deletes copies that were not finished.

@@ -62,7 +62,7 @@ pub enum StoreError {
     Database(#[source] Arc<rusqlite::Error>),
     /// Too many minions of too many jobs are under way.
     #[error(
-        "{0} minions of the jobs that are under way have not returned; wait until they have, or until their jobs expire"
+        "the jobs that minions may begin or run have {0} minions, as many as are held in memory; wait until some have ended"
     )]
     TooManyOpen(usize),
     /// The part of the store that the command is about was pruned.
@@ -98,7 +98,10 @@ impl StoreError {
 
 impl From<rusqlite::Error> for StoreError {
     fn from(error: rusqlite::Error) -> Self {
-        if error.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull) {
+        // The second is of the memory that a log shares, which is a file too.
+        let shared =
+            error.sqlite_extended_error_code() == Some(rusqlite::ffi::SQLITE_IOERR_SHMSIZE);
+        if shared || error.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull) {
             Self::Full
         } else {
             Self::Database(Arc::new(error))

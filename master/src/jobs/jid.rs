@@ -25,6 +25,11 @@ impl JidSource {
         self.last = self.last.max(Some(micros));
     }
 
+    /// Returns the highest jid so far as a number, or 0.
+    pub(super) fn last(&self) -> i64 {
+        self.last.unwrap_or(0)
+    }
+
     /// Returns the next jid. At the end of the year 9999 it stays the same, and the store refuses to
     /// publish under the same jid twice.
     pub(super) fn next(&mut self, now: SystemTime) -> Jid {

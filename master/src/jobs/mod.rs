@@ -1,8 +1,8 @@
 //! The job store: jobs, the states of their minions, and returns. It is the truth about every job;
 //! events only report its changes.
 //!
-//! Jobs and returns are in SQLite, one file for each span of time ([`partitions`]); the jobs that are
-//! under way are in memory too ([`open_jobs`]). Every job and every return that was acknowledged has
+//! Jobs and returns are in SQLite, one file for each span of time (`partitions`); the jobs that are
+//! under way are in memory too (`open_jobs`). Every job and every return that was acknowledged has
 //! been committed and synced to the disk. Other changes of a state are written within a second
 //! ([`flush`](JobStore::flush)): after a crash minions report them again. One thread does all writing, and
 //! commits whatever is queued at once; another one reads, and a third one moves logs into their files,
@@ -22,6 +22,7 @@ mod prune;
 mod publish;
 mod reader;
 mod receipts;
+mod reserve;
 mod returns;
 mod rows;
 mod schema;
@@ -32,6 +33,7 @@ mod thread;
 mod writer;
 
 use std::path::PathBuf;
+use std::sync::atomic::AtomicI64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -92,6 +94,10 @@ pub struct JobStore {
     open: Arc<Mutex<OpenJobs>>,
     outcomes: Arc<Mutex<Outcomes>>,
     partitions: Arc<Partitions>,
+    /// The last job whose states the last [`flush`](Self::flush) wrote.
+    flushed: AtomicI64,
+    /// The partitions that were pruned and could not be deleted.
+    undeleted: Mutex<Vec<i64>>,
     reader: Reader,
     writer: Writer,
     /// Dropped after the writer, which gives it work. The last connection to close empties the log.
@@ -105,6 +111,21 @@ impl JobStore {
     /// # Errors
     /// When a file cannot be opened, is no store, or was written by a later version.
     pub fn open(settings: StoreSettings, clock: Clock) -> Result<Self, StoreError> {
+        let folder = settings.folder.clone();
+        let opened = match Self::try_open(settings.clone(), clock) {
+            Err(StoreError::Full) if reserve::give_up(&folder) => {
+                tracing::warn!(
+                    "the disk of the job store is full: it is opened with what was reserved"
+                );
+                return Self::try_open(settings, clock);
+            }
+            opened => opened?,
+        };
+        reserve::keep(&folder);
+        Ok(opened)
+    }
+
+    fn try_open(settings: StoreSettings, clock: Clock) -> Result<Self, StoreError> {
         let now = master_time(clock);
         let partitions = Arc::new(Partitions::list(&settings.folder, settings.cache_bytes)?);
         let mut jids = JidSource::default();
@@ -135,7 +156,12 @@ impl JobStore {
         let started = |error| StoreError::io(&settings.folder, error);
         let upkeep =
             Reader::start("saline-upkeep", connections(Access::Upkeep)).map_err(started)?;
-        let writer = Writer::start(connections(Access::Write), span, upkeep.0.try_sender());
+        let writer = Writer::start(
+            connections(Access::Write),
+            jids.last(),
+            span,
+            upkeep.0.try_sender(),
+        );
         Ok(Self {
             clock,
             jids: Mutex::new(jids),
@@ -146,6 +172,8 @@ impl JobStore {
             writer: writer.map_err(started)?,
             upkeep,
             partitions,
+            flushed: AtomicI64::new(i64::MIN),
+            undeleted: Mutex::default(),
             settings,
         })
     }
@@ -156,10 +184,17 @@ impl JobStore {
     /// # Cancel safety
     /// The threads end by themselves when the future is dropped.
     pub async fn close(&self) {
-        match self.flush().await {
-            // It was closed before.
-            Ok(()) | Err(StoreError::Closed) => {}
-            Err(error) => tracing::error!("the states of jobs were not written: {error}"),
+        loop {
+            match self.flush().await {
+                Ok(true) => break,
+                Ok(false) => {}
+                // It was closed before.
+                Err(StoreError::Closed) => break,
+                Err(error) => {
+                    tracing::error!("the states of jobs were not written: {error}");
+                    break;
+                }
+            }
         }
         self.reader.0.close().await;
         self.upkeep.0.close().await;

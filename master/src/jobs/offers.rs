@@ -1,6 +1,8 @@
 //! Changes the states of minions in jobs, and writes what has changed.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use rusqlite::{Connection, params};
 use saline_protocol::message::{Jid, MasterTime, MinionId, OfferState};
@@ -14,8 +16,8 @@ use super::{JobStore, StoreError, jid, lock, may_become, returns};
 /// The largest number of jobs that is taken from one heartbeat.
 const RUNNING_JOBS: usize = 1_024;
 
-/// The number of jobs whose states are written in one command.
-const FLUSHED: usize = 32;
+/// The number of jobs whose states are written in one call.
+const FLUSHED: usize = 256;
 
 impl JobStore {
     /// Changes the state of a minion in a job if the change is [allowed](may_become). Returns whether it
@@ -78,55 +80,70 @@ impl JobStore {
         self.open_jobs().expire(now)
     }
 
-    /// Writes the states that have changed since the last call.
+    /// Writes states that have changed since they were written: those of 256 jobs, and in the next call
+    /// those of the jobs after them. Returns whether it came to the last one.
     ///
     /// # Errors
-    /// When SQLite fails. The next call writes what this one did not.
+    /// When SQLite fails. A later call writes what this one did not.
     ///
     /// # Cancel safety
-    /// What was not written is written by the next call.
-    pub async fn flush(&self) -> Result<(), StoreError> {
-        loop {
-            let changed = self.open_jobs().changed(FLUSHED);
-            if changed.is_empty() {
-                return Ok(());
-            }
-            let all = changed.len() < FLUSHED;
-            for changed in changed {
-                self.write_states(changed).await?;
-            }
-            if all {
-                return Ok(());
+    /// What was not written is written by a later call.
+    pub async fn flush(&self) -> Result<bool, StoreError> {
+        let after = self.flushed.load(Ordering::Relaxed);
+        let changed = self.open_jobs().changed(after, FLUSHED);
+        let is_last = changed.len() < FLUSHED;
+        let last = changed.last().map_or(i64::MIN, |changed| changed.job);
+        let next = if is_last { i64::MIN } else { last };
+        self.flushed.store(next, Ordering::Relaxed);
+        let mut batches: BTreeMap<i64, Vec<ChangedJob>> = BTreeMap::new();
+        for changed in changed {
+            match self.partitions.holding(changed.job) {
+                Some(start) => batches.entry(start).or_default().push(changed),
+                // Its partition was pruned meanwhile.
+                None => self.open_jobs().forget(changed.job..changed.job + 1),
             }
         }
+        for (start, batch) in batches {
+            self.write_states(start, batch).await?;
+        }
+        Ok(is_last)
     }
 
-    async fn write_states(&self, changed: ChangedJob) -> Result<(), StoreError> {
-        let job = changed.job;
-        let Some(start) = self.partitions.holding(job) else {
-            return Ok(());
-        };
-        let packed = states::encode(&changed.states);
-        let running = running(&changed.states);
+    async fn write_states(&self, start: i64, batch: Vec<ChangedJob>) -> Result<(), StoreError> {
         let open = Arc::clone(&self.open);
-        let bytes = packed.len();
-        let act = move |connection: &Connection| update(connection, job, &packed, running);
+        let packed: Vec<(i64, Vec<u8>, i64)> = batch
+            .iter()
+            .map(|changed| {
+                let states = &changed.states;
+                (changed.job, states::encode(states), running(states))
+            })
+            .collect();
+        let bytes = packed.iter().map(|(_, states, _)| states.len()).sum();
+        let act = move |connection: &Connection| {
+            let mut all = packed.iter();
+            all.try_for_each(|(job, states, running)| update(connection, *job, states, *running))
+        };
         let settled = move |result: &Result<(), StoreError>| {
-            if result.is_ok() {
-                lock(&open).written(&changed);
+            let mut open = lock(&open);
+            for changed in &batch {
+                match result {
+                    Ok(()) => open.written(changed),
+                    Err(StoreError::Removed) => open.forget(changed.job..changed.job + 1),
+                    Err(_) => {}
+                }
             }
         };
         match self
             .write(Place::Partition(start), bytes, act, settled)
             .await
         {
-            // The job was pruned meanwhile.
+            // It was pruned meanwhile.
             Err(StoreError::Removed) => Ok(()),
             written => written,
         }
     }
 
-    /// Changes a state in a job that is over: it is heard late that a minion had begun, or declined.
+    /// Changes a state in a job that is over: it is heard late that a minion has begun in time.
     async fn set_in_closed(
         &self,
         job: i64,
@@ -137,7 +154,7 @@ impl JobStore {
         let Some(start) = self.partitions.holding(job) else {
             return Ok(false);
         };
-        let minion = minion.clone();
+        let (minion, late) = (minion.clone(), minion.clone());
         let act = move |connection: &Connection| {
             let Some((packed, expires)) = written_states(connection, job)? else {
                 return Ok(None);
@@ -159,10 +176,19 @@ impl JobStore {
             returns::note_returned(connection, job, None, &mut states)?;
             Ok(Some((states, expires)))
         };
-        let open = Arc::clone(&self.open);
+        let (open, partitions) = (Arc::clone(&self.open), Arc::clone(&self.partitions));
         let settled = move |result: &Result<Option<(States, MasterTime)>, StoreError>| {
-            if let Ok(Some((states, expires))) = result {
-                lock(&open).insert(job, *expires, states.clone(), now);
+            let mut open = lock(&open);
+            match result {
+                // Another minion's late report has brought it back already, and may have changed since.
+                Ok(Some(_)) if open.has(job) => {
+                    open.set(job, &late, to, now);
+                }
+                Ok(Some((states, expires))) if partitions.has(start) => {
+                    open.insert(job, *expires, states.clone(), now);
+                    open.is_written_as_running(job);
+                }
+                _ => {}
             }
         };
         match self.write(Place::Partition(start), 0, act, settled).await {

@@ -37,6 +37,8 @@ struct OpenJob {
     heard: MasterTime,
     /// The number of changes that have to be written.
     changes: u64,
+    /// Whether the store has it among the jobs that a start reads, since a minion ran it.
+    is_written_as_running: bool,
 }
 
 /// The states of a job, to be written.
@@ -75,6 +77,8 @@ impl OpenJobs {
         states: States,
         heard: MasterTime,
     ) {
+        // Usually there is none: a job that is over comes back when it is heard late that it runs.
+        self.remove(job);
         let open = states.iter().filter(|(_, state)| !state.is_final()).count();
         if open == 0 {
             return;
@@ -103,6 +107,7 @@ impl OpenJobs {
             open,
             heard,
             changes: 0,
+            is_written_as_running: false,
         };
         self.jobs.insert(job, opened);
     }
@@ -215,9 +220,16 @@ impl OpenJobs {
         expired
     }
 
-    /// Returns at most `most` jobs with a state that is not written.
-    pub(super) fn changed(&self, most: usize) -> Vec<ChangedJob> {
-        let jobs = self.changed.iter().take(most);
+    /// Notes that the store has the job among those that a start reads.
+    pub(super) fn is_written_as_running(&mut self, job: i64) {
+        if let Some(opened) = self.jobs.get_mut(&job) {
+            opened.is_written_as_running = true;
+        }
+    }
+
+    /// Returns at most `most` jobs after `after` with a state that is not written.
+    pub(super) fn changed(&self, after: i64, most: usize) -> Vec<ChangedJob> {
+        let jobs = self.changed.range(after.saturating_add(1)..).take(most);
         jobs.filter_map(|job| {
             let opened = self.jobs.get(job)?;
             Some(ChangedJob {
@@ -231,8 +243,12 @@ impl OpenJobs {
 
     /// Notes that these states of a job are written.
     pub(super) fn written(&mut self, written: &ChangedJob) {
-        let opened = self.jobs.get(&written.job);
-        if opened.is_some_and(|job| job.changes == written.changes) {
+        let Some(opened) = self.jobs.get_mut(&written.job) else {
+            return;
+        };
+        let runs = |(_, state): &(MinionId, OfferState)| *state == OfferState::Running;
+        opened.is_written_as_running = written.states.iter().any(runs);
+        if opened.changes == written.changes {
             self.changed.remove(&written.job);
             self.leave_if_over(written.job);
         }
@@ -263,8 +279,15 @@ impl OpenJobs {
     }
 
     fn leave_if_over(&mut self, job: i64) {
-        let over = self.jobs.get(&job).is_some_and(|job| job.open == 0);
-        if over && !self.changed.contains(&job) {
+        let Some(opened) = self.jobs.get_mut(&job).filter(|job| job.open == 0) else {
+            return;
+        };
+        if std::mem::take(&mut opened.is_written_as_running) {
+            // Written once more, so that no later start reads it.
+            opened.changes += 1;
+            self.changed.insert(job);
+        }
+        if !self.changed.contains(&job) {
             self.remove(job);
         }
     }

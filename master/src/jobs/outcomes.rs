@@ -3,6 +3,7 @@
 //! a row of their own.
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
 
 use rusqlite::{Connection, params};
@@ -125,12 +126,15 @@ impl JobStore {
         let effect = Effect::Reply(reply.into());
         let (outcomes, undone) = (Arc::clone(&self.outcomes), Arc::clone(&self.outcomes));
         let noted = effect.clone();
+        let began = Arc::new(AtomicBool::new(false));
+        let begun = Arc::clone(&began);
         let act = move |connection: &Connection| {
             let before = lock(&outcomes).begin(request, noted.clone(), now);
             match (before, &noted) {
                 (Some(Effect::Reply(before)), _) => Ok(Committed::Before(before.to_vec())),
                 (Some(Effect::Job(_)), _) => Ok(Committed::Before(Vec::new())),
                 (None, Effect::Reply(reply)) => {
+                    begun.store(true, Ordering::Relaxed);
                     insert(connection, request, reply, now)?;
                     Ok(Committed::Now)
                 }
@@ -138,7 +142,8 @@ impl JobStore {
             }
         };
         let settled = move |result: &Result<Committed<Vec<u8>>, StoreError>| {
-            if result.is_err() {
+            // Not what an earlier request has recorded.
+            if result.is_err() && began.load(Ordering::Relaxed) {
                 lock(&undone).undo(request, &effect);
             }
         };

@@ -45,10 +45,17 @@ impl Partitions {
             .map_err(error)?;
         let mut starts = BTreeSet::new();
         for entry in fs::read_dir(folder).map_err(error)? {
-            let name = entry.map_err(error)?.file_name();
+            let entry = entry.map_err(error)?;
+            let name = entry.file_name();
             let jid = name.to_str().and_then(|name| name.strip_suffix(SUFFIX));
             let jid = jid.and_then(|jid| Jid::parse(jid).ok());
-            starts.extend(jid.as_ref().and_then(jid::to_micros));
+            let start = jid.as_ref().and_then(jid::to_micros);
+            if start.is_some() && entry.metadata().is_ok_and(|file| file.len() == 0) {
+                // It was created when the disk was full, or power was lost: nothing was in it yet.
+                fs::remove_file(entry.path()).map_err(error)?;
+                continue;
+            }
+            starts.extend(start);
         }
         Ok(Self {
             folder: folder.to_owned(),
@@ -84,7 +91,11 @@ impl Partitions {
 
     /// Creates the partition that begins at `start`.
     pub(super) fn create(&self, start: i64) -> Result<Connection, StoreError> {
-        let connection = schema::open(&self.path(start), Access::Create, self.cache)?;
+        let path = self.path(start);
+        let connection = schema::open(&path, Access::Create, self.cache).inspect_err(|_| {
+            // An error means that it was not created.
+            let _ = self.delete(start);
+        })?;
         // The name must survive a loss of power as surely as what is written into the file.
         let synced = fs::File::open(&self.folder).and_then(|folder| folder.sync_all());
         synced.map_err(|error| StoreError::io(&self.folder, error))?;
@@ -97,8 +108,8 @@ impl Partitions {
         self.write().remove(&start);
     }
 
-    /// Deletes the files of a partition: the database, its log, and copies of earlier versions. Every
-    /// thread must have closed it.
+    /// Deletes the files of a partition: the database, its log, and copies of it under longer names. Every
+    /// thread must have closed it. What is gone already is no error.
     pub(super) fn delete(&self, start: i64) -> Result<(), StoreError> {
         let error = |error| StoreError::io(&self.folder, error);
         let name = file_name(start);
@@ -107,13 +118,11 @@ impl Partitions {
             let found = entry.file_name();
             let beside = found.to_str().and_then(|found| found.strip_prefix(&name));
             if beside.is_some_and(|rest| !rest.is_empty()) {
-                let path = entry.path();
-                fs::remove_file(&path).map_err(|error| StoreError::io(&path, error))?;
+                absent_is_fine(&entry.path())?;
             }
         }
         // Last: the next start finds what a crash has left by this file.
-        let path = self.path(start);
-        fs::remove_file(&path).map_err(|error| StoreError::io(&path, error))
+        absent_is_fine(&self.path(start))
     }
 
     /// Returns the bytes that a partition takes on the disk, with its log.
@@ -129,6 +138,15 @@ impl Partitions {
 
     fn write(&self) -> std::sync::RwLockWriteGuard<'_, BTreeSet<i64>> {
         self.starts.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn absent_is_fine(path: &Path) -> Result<(), StoreError> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(StoreError::io(path, error))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -173,13 +191,13 @@ impl Connections {
     /// # Errors
     /// [`StoreError::Removed`] when the partition was pruned; otherwise when SQLite fails.
     pub(super) fn of(&mut self, start: i64) -> Result<&Connection, StoreError> {
+        if !self.partitions.has(start) {
+            return Err(StoreError::Removed);
+        }
         if let Some(at) = self.open.iter().position(|(open, _)| *open == start) {
             let found = self.open.remove(at);
             self.open.push(found);
         } else {
-            if !self.partitions.has(start) {
-                return Err(StoreError::Removed);
-            }
             let path = self.partitions.path(start);
             let connection = schema::open(&path, self.access, self.partitions.cache)?;
             self.keep(start, connection)?;

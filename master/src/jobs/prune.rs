@@ -2,11 +2,12 @@
 //! pruned.
 
 use std::ops::Range;
+use std::sync::{MutexGuard, PoisonError};
 
 use saline_protocol::message::{Jid, MasterTime};
 
 use super::partitions::Connections;
-use super::{JobStore, StoreError, jid, lookup, rows};
+use super::{JobStore, StoreError, jid, lookup, reserve, rows};
 
 /// What was removed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,23 +27,26 @@ impl JobStore {
     /// newest, so that jids keep rising after a restart. Returns what was removed.
     ///
     /// # Errors
-    /// When a file cannot be deleted. What was removed before is gone.
+    /// When the store is closed. What was removed before is gone.
     ///
     /// # Cancel safety
-    /// What was removed is gone, and the next call continues.
+    /// What was removed is gone, and the next call continues; a file may be left until the next start.
     pub async fn prune(&self, before: MasterTime) -> Result<Vec<Pruned>, StoreError> {
         let before_micros = rows::from_time(before).saturating_mul(1_000);
+        self.delete_the_undeleted().await;
+        let folder = self.settings.folder.clone();
+        let reserve = move |_: &mut Connections| {
+            reserve::keep(&folder);
+            Ok(())
+        };
         let mut pruned = Vec::new();
         for range in self.spans() {
-            if range.start >= before_micros {
-                break;
-            }
-            let last = self.read(range.start, lookup::last_job).await?;
-            let is_old = last.is_none_or(|last| last < before_micros);
-            if is_old && !self.is_alive(&range, before) {
+            if self.is_old(&range, before_micros).await && !self.is_alive(&range, before) {
                 pruned.push(self.remove(range, before, false).await?);
             }
         }
+        // After what is old has gone: a full disk may have room again.
+        self.upkeep.call(reserve).await?;
         let Some(most) = self.settings.max_bytes else {
             return Ok(pruned);
         };
@@ -56,6 +60,24 @@ impl JobStore {
             pruned.push(self.remove(range, before, true).await?);
         }
         Ok(pruned)
+    }
+
+    /// Whether all jobs of a partition are older than `before`. The next partition's beginning tells, so
+    /// that nothing has to be opened, which a full disk may forbid; if it does not, the last job.
+    async fn is_old(&self, range: &Range<i64>, before: i64) -> bool {
+        if range.end <= before {
+            return true;
+        }
+        if range.start >= before {
+            return false;
+        }
+        match self.read(range.start, lookup::last_job).await {
+            Ok(last) => last.is_none_or(|last| last < before),
+            Err(error) => {
+                tracing::warn!("it is not known whether jobs can be removed: {error}");
+                false
+            }
+        }
     }
 
     /// Returns the jids of every partition but the newest, the oldest first.
@@ -78,25 +100,48 @@ impl JobStore {
         let under_way = self.is_alive(&range, before);
         let start = range.start;
         let before = jid::from_micros(range.end);
-        // From here on no thread opens it; what is queued for it is answered as removed.
+        // From here on no thread uses it; what is queued for it is answered as removed.
         self.partitions.remove(start);
-        self.open_jobs().forget(range);
-        let closed = move |connections: &mut Connections| {
-            connections.forget(start);
-            Ok(())
-        };
-        self.reader.call(closed).await?;
+        self.reader.call(closed(start)).await?;
         self.writer.forget(start).await?;
-        self.upkeep
-            .call(move |connections| {
-                connections.forget(start);
-                connections.partitions().delete(start)
-            })
-            .await?;
+        self.open_jobs().forget(range);
+        self.upkeep.call(closed(start)).await?;
+        self.undeleted().push(start);
+        self.delete_the_undeleted().await;
         Ok(Pruned {
             before,
             early,
             under_way,
         })
+    }
+
+    /// Deletes the partitions that no thread uses any more. One that cannot be deleted is left for the
+    /// next time.
+    async fn delete_the_undeleted(&self) {
+        let mut left = Vec::new();
+        let doomed = std::mem::take(&mut *self.undeleted());
+        for start in doomed {
+            let delete =
+                move |connections: &mut Connections| connections.partitions().delete(start);
+            if let Err(error) = self.upkeep.call(delete).await {
+                tracing::warn!("a file of removed jobs was not deleted: {error}");
+                left.push(start);
+            }
+        }
+        self.undeleted().extend(left);
+    }
+
+    fn undeleted(&self) -> MutexGuard<'_, Vec<i64>> {
+        self.undeleted
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Closes a thread's connection to a partition.
+fn closed(start: i64) -> impl FnOnce(&mut Connections) -> Result<(), StoreError> + Send + 'static {
+    move |connections| {
+        connections.forget(start);
+        Ok(())
     }
 }

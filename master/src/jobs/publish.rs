@@ -36,7 +36,7 @@ pub struct NewJob {
 impl JobStore {
     /// Stores a job, the states of its minions and that its request was carried out, all or nothing. A
     /// request that was carried out before is not carried out again: what it published is returned, with
-    /// the states of the minions now.
+    /// the states of the minions as they are on the disk.
     ///
     /// # Errors
     /// [`StoreError::JidTaken`] when there is such a job, [`StoreError::TooManyOpen`] when too much is
@@ -46,7 +46,8 @@ impl JobStore {
     /// A dropped call may have stored everything or nothing; the same request tells.
     pub async fn publish(&self, new: NewJob) -> Result<Committed<Published>, StoreError> {
         let under_way = self.open_jobs().offers();
-        if under_way >= OFFERS_MOST {
+        let is_known = outcomes::lock(&self.outcomes).find(new.request).is_some();
+        if under_way >= OFFERS_MOST && !is_known {
             return Err(StoreError::TooManyOpen(under_way));
         }
         let now = self.now();
@@ -147,9 +148,9 @@ pub(super) fn read_open(
     open: &mut OpenJobs,
 ) -> Result<(), StoreError> {
     let mut statement = connection.prepare(
-        "SELECT jid, expires, states FROM jobs INDEXED BY jobs_expires WHERE expires > ?1
+        "SELECT jid, expires, states, running FROM jobs INDEXED BY jobs_expires WHERE expires > ?1
          UNION ALL
-         SELECT jid, expires, states FROM jobs INDEXED BY jobs_running
+         SELECT jid, expires, states, running FROM jobs INDEXED BY jobs_running
          WHERE running > 0 AND expires <= ?1",
     )?;
     let mut found = statement.query([rows::from_time(now)])?;
@@ -161,6 +162,9 @@ pub(super) fn read_open(
         }
         returns::note_returned(connection, job, None, &mut states)?;
         open.insert(job, expires, states, now);
+        if row.get::<_, i64>(3)? > 0 {
+            open.is_written_as_running(job);
+        }
     }
     Ok(())
 }

@@ -124,10 +124,11 @@ where
 pub(super) struct Writer(Thread<Task>);
 
 impl Writer {
-    /// Starts the thread, which closes its connections when it ends. `upkeep` has another thread move a
-    /// log into its file.
+    /// Starts the thread, which closes its connections when it ends. `highest` is the highest jid so far.
+    /// `upkeep` has another thread move a log into its file.
     pub(super) fn start(
         mut connections: Connections,
+        highest: i64,
         span: Span,
         upkeep: impl Fn(Reading) -> bool + Send + 'static,
     ) -> io::Result<Self> {
@@ -142,6 +143,7 @@ impl Writer {
             failing: false,
             commits: 0,
             is_full: false,
+            highest,
         };
         Thread::start("saline-store", move |orders| writing.work(orders)).map(Self)
     }
@@ -208,6 +210,8 @@ struct Writing {
     commits: u32,
     /// Whether the newest partition has reached its size.
     is_full: bool,
+    /// The highest jid of a job so far.
+    highest: i64,
 }
 
 impl Writing {
@@ -259,6 +263,13 @@ impl Writing {
             (Place::Newest, None) => return Err(StoreError::Removed),
             (Place::NewJob(job), newest) => (job, newest),
         };
+        let highest = self.highest.max(job);
+        let start = self.start_of_job(job, newest)?;
+        self.highest = highest;
+        Ok(start)
+    }
+
+    fn start_of_job(&mut self, job: i64, newest: Option<i64>) -> Result<i64, StoreError> {
         if let Some(newest) = newest {
             if let Some(holding) = self.connections.partitions().holding(job)
                 && holding != newest
@@ -269,7 +280,8 @@ impl Writing {
             if job.saturating_sub(newest) < time && !self.is_full {
                 return Ok(newest);
             }
-            if job <= newest {
+            // Jids may come out of their order: a partition must not begin below a job of the one before.
+            if job <= newest.max(self.highest) {
                 return Ok(newest);
             }
         }

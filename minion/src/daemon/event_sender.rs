@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use saline_protocol::message::{Class, MinionEvents, MinionReply, MinionRequest, RefusedVerb};
-use saline_protocol::transport::{Clock, jitter};
+use saline_protocol::transport::{Clock, ErrorKind, jitter};
 
 use super::current_session::CurrentSession;
 use super::master_session::{AskError, Ended};
@@ -38,7 +38,8 @@ impl EventSender {
     /// master knows by the numbers what it has fired.
     pub async fn run(self) {
         loop {
-            let (first, events) = self.host.events.next_batch().await;
+            let most = self.host.max_payload();
+            let (first, events) = self.host.events.next_batch(most).await;
             let count = events.len();
             let request = MinionRequest::FireEvents(MinionEvents {
                 start: self.host.events.start(),
@@ -46,7 +47,10 @@ impl EventSender {
                 events,
             });
             if !self.deliver(&request).await {
-                tracing::warn!("{count} events were not fired: the master could not read them");
+                tracing::warn!(
+                    "{count} events were not fired: the master cannot read them, or max_message_size is \
+                     too small for them"
+                );
             }
         }
     }
@@ -64,6 +68,9 @@ impl EventSender {
             let wait = match session.ask(Class::Event, request, ANSWER_TIMEOUT).await {
                 Ok(MinionReply::Done) => return true,
                 Err(AskError::Refused(RefusedVerb::Malformed)) => return false,
+                Err(AskError::Transport(error)) if error.kind() == ErrorKind::TooLarge => {
+                    return false;
+                }
                 Ok(_) => {
                     session.end(Ended::Lost);
                     RETRY_DELAY

@@ -4,17 +4,18 @@
 use std::time::Duration;
 
 use saline_protocol::message::{
-    Class, MinionReply, MinionRequest, PARTS_FROM, Return, ReturnPart, TransferId, encode,
+    Class, MinionReply, MinionRequest, Return, ReturnPart, TransferId, encode,
 };
 use saline_protocol::transport::{Clock, ErrorKind};
 
 use super::master_session::{AskError, MasterSession};
 
-/// How long the answer to one part may take. With the smallest part this is a link of 270 bytes a second.
+/// How long the answer to one part may take.
 const PART_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The sizes of a part in bytes: the first, the smallest and the largest.
-const SIZES: (usize, usize, usize) = (PARTS_FROM, 16 * 1024, 1024 * 1024);
+/// The sizes of a part in bytes: the first, the smallest and the largest. The first is small because a
+/// heartbeat waits behind it on a link that nothing is known of.
+const SIZES: (usize, usize, usize) = (32 * 1024, 8 * 1024, 1024 * 1024);
 
 /// A part that took longer is followed by a smaller one: whatever waits behind it waits as long.
 const SLOW: Duration = Duration::from_millis(500);
@@ -38,7 +39,8 @@ pub(super) async fn send_in_parts(
 ) -> Result<MinionReply, AskError> {
     let bytes = encode(returned);
     let transfer = TransferId::of(&bytes);
-    let (mut offset, mut size, mut standstills) = (0, SIZES.0, 0);
+    // The first part is empty: its answer says what the master has already.
+    let (mut offset, mut size, mut standstills) = (0, 0, 0);
     loop {
         let end = bytes.len().min(offset + size);
         let part = MinionRequest::ReturnPart(ReturnPart {
@@ -60,7 +62,10 @@ pub(super) async fn send_in_parts(
             }
             answer => return answer,
         };
-        size = next_size(size, Clock.now() - sent);
+        size = match size {
+            0 => SIZES.0,
+            size => next_size(size, Clock.now() - sent),
+        };
         standstills = if received > offset {
             0
         } else {

@@ -1,5 +1,6 @@
 //! Sends spooled returns until the master has given its verdict on them.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -30,6 +31,9 @@ const BATCH_BYTES: usize = PARTS_FROM;
 /// An upper bound of the bytes of a return beside its payload, its arguments and its function.
 const BESIDE: usize = 128;
 
+/// The length of a record in the spool whose return travels in parts, whatever else is in the record.
+const SURELY_LARGE: u64 = PARTS_FROM as u64 + 64 * 1024;
+
 /// How long a verdict may take: returns travel for a while, and the master commits them.
 const VERDICT_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -58,7 +62,7 @@ pub struct ReturnSender {
     pool: Pool,
     large: Arc<Semaphore>,
     /// The jobs whose large returns wait until another one has arrived.
-    postponed: Mutex<Vec<Jid>>,
+    postponed: Mutex<VecDeque<Jid>>,
     /// Notified when a return leaves the spool.
     acknowledged: Notify,
     context: Context,
@@ -109,6 +113,13 @@ impl ReturnSender {
                 }
                 continue;
             };
+            if self.spool.record_length(&jid) > SURELY_LARGE && self.large.available_permits() == 0
+            {
+                // Before it is read.
+                drop(permit);
+                self.postpone(jid);
+                continue;
+            }
             // Here, so that what waits is gathered into one request and not divided among several.
             let returns = self.gather(jid).await;
             if returns.is_empty() {
@@ -140,22 +151,29 @@ impl ReturnSender {
         if let Ok(turn) = Arc::clone(&self.large).try_acquire_owned() {
             return Some(turn);
         }
-        let jids = returns.iter().map(|returned| returned.jid.clone());
-        self.postponed().extend(jids);
-        if self.large.available_permits() > 0 {
-            // It became free before this one was on the list.
-            self.take_up_postponed();
+        for returned in returns {
+            self.postpone(returned.jid.clone());
         }
         None
     }
 
+    fn postpone(&self, jid: Jid) {
+        self.postponed().push_back(jid);
+        if self.large.available_permits() > 0 {
+            // It became free before this one was on the list.
+            self.take_up_postponed();
+        }
+    }
+
+    /// Has one of the postponed returns sent: there is a permit for it.
     fn take_up_postponed(&self) {
-        for jid in std::mem::take(&mut *self.postponed()) {
+        let next = self.postponed().pop_front();
+        if let Some(jid) = next {
             self.spool.put_back(&jid);
         }
     }
 
-    fn postponed(&self) -> MutexGuard<'_, Vec<Jid>> {
+    fn postponed(&self) -> MutexGuard<'_, VecDeque<Jid>> {
         self.postponed
             .lock()
             .unwrap_or_else(PoisonError::into_inner)

@@ -183,6 +183,14 @@ impl Spool {
         self.returned.notify_one();
     }
 
+    /// Returns the length of the record with the return of a job, in bytes; 0 when it is not in the file.
+    pub fn record_length(&self, jid: &Jid) -> u64 {
+        match lock(&self.index).entries.get(jid).map(|entry| &entry.state) {
+            Some(State::Spooled(range, _)) => range.length,
+            _ => 0,
+        }
+    }
+
     /// Returns the return of a job, if it is in memory.
     pub fn in_memory(&self, jid: &Jid) -> Option<Return> {
         match &lock(&self.index).entries.get(jid)?.state {

@@ -108,7 +108,7 @@ proptest! {
                     prop_assert_eq!(open.expire(now), expected);
                 }
                 Event::Write | Event::WriteBehind => {
-                    let changed = open.changed(usize::MAX);
+                    let changed = open.changed(i64::MIN, usize::MAX);
                     if matches!(event, Event::WriteBehind) {
                         // While they are written, everybody goes on.
                         for ChangedJob { job, .. } in &changed {

@@ -519,6 +519,62 @@ async fn queries_use_an_index() {
     }
 }
 
+#[tokio::test]
+async fn many_late_reports_of_one_job_count_it_once() {
+    let place = Place::new();
+    let store = place.open();
+    let mut job = job(&store);
+    job.expires = job.created;
+    let names: Vec<String> = (0..50).map(|n| format!("m{n:02}")).collect();
+    let offers: Vec<_> = names.iter().map(|name| (name.as_str(), Offered)).collect();
+    publish(&store, &job, &offers).await;
+    store.expire(job.expires);
+    assert_eq!(store.open_jobs().offers(), 0, "it is over");
+    let store = std::sync::Arc::new(store);
+    let mut reports = tokio::task::JoinSet::new();
+    for name in names {
+        let (store, jid) = (std::sync::Arc::clone(&store), job.jid.clone());
+        reports.spawn(async move {
+            let begun = store
+                .mark_running(&id(&name), std::slice::from_ref(&jid))
+                .await;
+            assert_eq!(begun.unwrap(), [jid]);
+        });
+    }
+    while let Some(reported) = reports.join_next().await {
+        reported.unwrap();
+    }
+    assert_eq!(store.open_jobs().offers(), 50);
+    let all = states(&store, &job.jid).await;
+    assert!(all.iter().all(|(_, state)| *state == Running), "{all:?}");
+}
+
+#[tokio::test]
+async fn a_job_that_ran_and_is_over_is_not_read_by_later_starts() {
+    let place = Place::new();
+    let store = place.open();
+    let mut job = job(&store);
+    job.expires = job.created;
+    publish(&store, &job, &[("a", Offered)]).await;
+    assert!(store.set_state(&job.jid, &id("a"), Running).await.unwrap());
+    store.flush().await.unwrap();
+    let running = async |store: &JobStore| {
+        let count = "SELECT count(*) FROM jobs WHERE running > 0";
+        let read = store.read(i64::MAX, move |connection| {
+            Ok(Some(
+                connection.query_row(count, [], |row| row.get::<_, i64>(0))?,
+            ))
+        });
+        read.await.unwrap().unwrap()
+    };
+    assert_eq!(running(&store).await, 1);
+    drop(store);
+    let store = place.open();
+    answer(&store, "a", &job.jid, &Value::Null).await.unwrap();
+    store.close().await;
+    assert_eq!(running(&place.open()).await, 0);
+}
+
 /// What a minion may still begin, all pages of it.
 async fn pending(store: &JobStore, minion: &str, now: u64) -> Vec<Job> {
     let mut all: Vec<Job> = Vec::new();
