@@ -38,7 +38,7 @@ pub struct MasterConfig {
     /// `job_store_size`: the size in bytes from which the oldest jobs are removed earlier; 0 in the file is
     /// none.
     pub job_store_size: Option<u64>,
-    /// `job_store_cache`: the cache of each open file of the job store, in bytes. 8 MiB
+    /// `job_store_cache`: the cache of an open file of the job store for writing, in bytes. 8 MiB
     pub job_store_cache: usize,
     /// `heartbeat_interval`: told to minions. 15 s
     pub heartbeat_interval: Duration,

@@ -157,8 +157,8 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
         name: "job_store_cache",
         unit: "bytes, from 65536 to 2147483647",
         default: "8388608",
-        help: "The memory in which each open file of the job store is cached; about four to twelve \
-               are open.",
+        help: "The memory in which a file of the job store is cached for writing; for reading it takes a \
+               quarter of it. One file is usually open, at most four.",
         read: |config, given| {
             config.job_store_cache = given.whole(
                 65_536..=i64::from(i32::MAX),

@@ -78,7 +78,7 @@ pub struct StoreSettings {
     pub keep: Duration,
     /// The size in bytes from which the oldest jobs are removed earlier; none for no such size.
     pub max_bytes: Option<u64>,
-    /// The cache of each connection to a file, in bytes.
+    /// The cache of the connection that writes to a file, in bytes. One that reads has a quarter of it.
     pub cache_bytes: usize,
 }
 
