@@ -1,4 +1,4 @@
-//! The job store from outside: copied, checked, put back, and given from a version to the next.
+//! The job store from outside: copied, put back, checked, and refused when a later version wrote it.
 #![allow(
     clippy::unwrap_used,
     reason = "a test that cannot go on says so by panicking"

@@ -1,4 +1,4 @@
-//! What large returns take is given back.
+//! Daemons give the memory of large returns back to the system.
 #![allow(
     clippy::unwrap_used,
     reason = "a test that cannot go on says so by panicking"

@@ -112,7 +112,7 @@ pub enum ClientError {
     BadTag(String),
     /// There is no such job.
     #[error(
-        "job {0} is unknown: it was never published by this master, or is older than keep_jobs_seconds"
+        "job {0} is unknown: it was never published by this master, is older than keep_jobs_seconds, or went when the store reached job_store_size"
     )]
     NoSuchJob(Jid),
     /// The request is larger than a message may be.

@@ -21,7 +21,7 @@ pub struct Checked {
 }
 
 impl JobStore {
-    /// Reads every page, index, job and return, and reports what does not fit together.
+    /// Checks every page and index, decodes every job with its states, and looks for returns without a job.
     ///
     /// # Errors
     /// When a file cannot be opened.

@@ -65,8 +65,8 @@ pub enum StoreError {
         "the jobs that minions may begin or run have {0} minions, as many as are held in memory; wait until some have ended"
     )]
     TooManyOpen(usize),
-    /// The part of the store that the command is about was pruned.
-    #[error("the job is older than keep_jobs_seconds and was removed")]
+    /// The partition that the command is about was pruned.
+    #[error("the job was removed: keep_jobs_seconds or job_store_size")]
     Removed,
     /// The store was closed.
     #[error("the job store is closed")]

@@ -3,7 +3,7 @@
 //!
 //! Jobs and returns are in SQLite, one file for each span of time (`partitions`); the jobs that are
 //! under way are in memory too (`open_jobs`). Every job and every return that was acknowledged has
-//! been committed and synced to the disk. Other changes of a state are written within a second
+//! been committed and synced to the disk. Other changes of a state are written every second
 //! ([`flush`](JobStore::flush)): after a crash minions report them again. One thread does all writing, and
 //! commits whatever is queued at once; another one reads, and a third one moves logs into their files,
 //! copies and checks.
@@ -33,7 +33,7 @@ mod thread;
 mod writer;
 
 use std::path::PathBuf;
-use std::sync::atomic::AtomicI64;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -184,6 +184,8 @@ impl JobStore {
     /// # Cancel safety
     /// The threads end by themselves when the future is dropped.
     pub async fn close(&self) {
+        // All of them, from the first job on.
+        self.flushed.store(i64::MIN, Ordering::Relaxed);
         loop {
             match self.flush().await {
                 Ok(true) => break,

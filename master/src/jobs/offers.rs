@@ -13,9 +13,6 @@ use super::states::{self, States};
 use super::writer::Place;
 use super::{JobStore, StoreError, jid, lock, may_become, returns};
 
-/// The largest number of jobs that is taken from one heartbeat.
-const RUNNING_JOBS: usize = 1_024;
-
 /// The number of jobs whose states are written in one call.
 const FLUSHED: usize = 256;
 
@@ -53,7 +50,7 @@ impl JobStore {
     }
 
     /// Marks jobs as running that a minion reports in a heartbeat. Returns those that were not
-    /// running before. Of more than 1,024 jobs the rest is ignored.
+    /// running before.
     ///
     /// # Errors
     /// When SQLite fails. Some of the jobs may be marked.
@@ -66,7 +63,7 @@ impl JobStore {
         jids: &[Jid],
     ) -> Result<Vec<Jid>, StoreError> {
         let mut begun = Vec::new();
-        for jid in jids.iter().take(RUNNING_JOBS) {
+        for jid in jids {
             if self.set_state(jid, minion, OfferState::Running).await? {
                 begun.push(jid.clone());
             }
