@@ -103,7 +103,11 @@ mod tests {
     #[test]
     fn an_announced_length_reserves_nothing() {
         // `Jobs` with 2^60 elements of which none follows.
-        let mut bytes = vec![4];
+        let none = JobsPage {
+            jobs: Vec::new(),
+            more: false,
+        };
+        let mut bytes = encode(&MinionReply::Jobs(none))[..1].to_vec();
         bytes.extend([0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x0f]);
         assert!(decode::<MinionReply>(&bytes).is_err());
     }
