@@ -36,7 +36,7 @@ pub struct Run {
     found: VecDeque<Progress>,
     /// When minions must have shown a sign of life.
     deadline: Instant,
-    /// The highest number of receipt of the returns that were read from the store.
+    /// The highest receipt number of the returns that were read from the store.
     received: u64,
     /// The number of the master's sessions when the store was last read: if there are more now, the
     /// master may have been restarted.

@@ -66,7 +66,7 @@ impl EventQueue {
     }
 
     /// Returns the id of this start of the minion.
-    pub fn start(&self) -> StartId {
+    pub fn start_id(&self) -> StartId {
         self.start
     }
 

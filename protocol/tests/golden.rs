@@ -294,19 +294,10 @@ fn operator(lines: &mut String) {
     let reply = |lines: &mut String, name: &str, reply: OperatorReply| {
         line(lines, &format!("OperatorReply.{name}"), &reply);
     };
-    let states = [
-        OfferState::Offered,
-        OfferState::NotConnected,
-        OfferState::Queued,
-        OfferState::Running,
-        OfferState::Returned,
-        OfferState::Declined,
-        OfferState::Expired,
-    ];
     let published = Published {
         jid: Some(jid()),
         expires: 300,
-        minions: states.map(|state| (id(), state)).to_vec(),
+        minions: OfferState::ALL.map(|state| (id(), state)).to_vec(),
         unknown: vec!["x".into()],
     };
     reply(lines, "Published", OperatorReply::Published(published));

@@ -26,12 +26,19 @@ const FUNCTIONS: [&str; 8] = [
 
 /// A function with its parsed arguments.
 enum Function {
+    /// Prints events as they come.
+    Event(events::Wanted),
+    /// Prints what it returns.
+    Data(DataFunction),
+}
+
+/// A function that returns something.
+enum DataFunction {
     LookupJid(Jid),
     ListJob(Jid),
     PrintJob(Jid),
     ListJobs,
     Versions,
-    Event(events::Wanted),
     BackUp,
     Check,
 }
@@ -67,7 +74,7 @@ pub(crate) async fn run(
     };
     let code = match function {
         Function::Event(wanted) => events::follow(screen, &client, &wanted).await,
-        function => match data(screen, &client, function).await {
+        Function::Data(function) => match data(screen, &client, function).await {
             Ok((data, code)) => {
                 let style = arguments.output.style(screen.terminal);
                 let text = arguments.output.format().render(&data, style, false);
@@ -84,16 +91,16 @@ pub(crate) async fn run(
 async fn data(
     screen: &mut Screen<'_>,
     client: &Client,
-    function: Function,
+    function: DataFunction,
 ) -> Result<(Value, u8), ClientError> {
     let data = match function {
-        Function::LookupJid(jid) => jobs::lookup_jid(screen, client, &jid).await,
-        Function::ListJob(jid) => jobs::list_job(client, &jid).await,
-        Function::PrintJob(jid) => jobs::print_job(client, &jid).await,
-        Function::Versions => manage::versions(client).await,
-        Function::BackUp => store::back_up(client).await,
-        Function::Check => return store::check(screen, client).await,
-        Function::ListJobs | Function::Event(_) => jobs::list_jobs(client).await,
+        DataFunction::LookupJid(jid) => jobs::lookup_jid(screen, client, &jid).await,
+        DataFunction::ListJob(jid) => jobs::list_job(client, &jid).await,
+        DataFunction::PrintJob(jid) => jobs::print_job(client, &jid).await,
+        DataFunction::ListJobs => jobs::list_jobs(client).await,
+        DataFunction::Versions => manage::versions(client).await,
+        DataFunction::BackUp => store::back_up(client).await,
+        DataFunction::Check => return store::check(screen, client).await,
     };
     data.map(|data| (data, exit::GOOD))
 }
@@ -116,25 +123,25 @@ fn understand(function: &str, words: &[String]) -> Result<Function, String> {
         };
         Jid::parse(word).map_err(|error| error.to_string())
     };
-    Ok(match function {
-        "jobs.lookup_jid" => Function::LookupJid(jid()?),
-        "jobs.list_job" => Function::ListJob(jid()?),
-        "jobs.print_job" => Function::PrintJob(jid()?),
-        "jobs.list_jobs" if words.is_empty() => Function::ListJobs,
-        "manage.versions" if words.is_empty() => Function::Versions,
-        "store.backup" if words.is_empty() => Function::BackUp,
-        "store.check" if words.is_empty() => Function::Check,
+    Ok(Function::Data(match function {
+        "jobs.lookup_jid" => DataFunction::LookupJid(jid()?),
+        "jobs.list_job" => DataFunction::ListJob(jid()?),
+        "jobs.print_job" => DataFunction::PrintJob(jid()?),
+        "jobs.list_jobs" if words.is_empty() => DataFunction::ListJobs,
+        "manage.versions" if words.is_empty() => DataFunction::Versions,
+        "store.backup" if words.is_empty() => DataFunction::BackUp,
+        "store.check" if words.is_empty() => DataFunction::Check,
         "jobs.list_jobs" | "manage.versions" | "store.backup" | "store.check" => {
             return Err(format!("{function} takes no arguments"));
         }
-        "state.event" => Function::Event(events::Wanted::read(words)?),
+        "state.event" => return Ok(Function::Event(events::Wanted::read(words)?)),
         _ => {
             return Err(format!(
                 "'{function}' is not available; known are: {}",
                 FUNCTIONS.join(", ")
             ));
         }
-    })
+    }))
 }
 
 #[cfg(test)]

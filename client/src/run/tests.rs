@@ -20,7 +20,7 @@ struct Table {
 
 #[derive(Debug, Default)]
 struct State {
-    /// By number of receipt.
+    /// The minions by the receipt numbers of their returns.
     returns: BTreeMap<u64, MinionId>,
     states: BTreeMap<MinionId, OfferState>,
     silent: Vec<MinionId>,

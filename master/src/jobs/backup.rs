@@ -2,7 +2,9 @@
 
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::DirBuilderExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use saline_protocol::message::StoreBackup;
 
 use super::partitions::Connections;
 use super::{JobStore, StoreError, schema};
@@ -10,28 +12,17 @@ use super::{JobStore, StoreError, schema};
 /// The end of the name of a copy that is not finished.
 const UNFINISHED: &str = "unfinished";
 
-/// A copy of the store.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BackedUp {
-    /// The folder of the copy, named by the time like a jid. In the place of the store's folder it is a
-    /// store.
-    pub folder: PathBuf,
-    /// The number of files in it.
-    pub files: u64,
-    /// Their size in bytes.
-    pub bytes: u64,
-}
-
 impl JobStore {
-    /// Copies the store into a new folder (0700) beside its own one, below `backups`. What was committed
-    /// before the call is in it.
+    /// Copies the store into a new folder (0700) beside its own one, below `backups`, which is named by the
+    /// time like a jid. What was committed before the call is in it. Moved to the place of the store's
+    /// folder, the copy is a store.
     ///
     /// # Errors
     /// When a file cannot be read or written. What was copied so far is deleted.
     ///
     /// # Cancel safety
     /// The copy of one file is finished, and what was copied is deleted by the next call.
-    pub async fn back_up(&self) -> Result<BackedUp, StoreError> {
+    pub async fn back_up(&self) -> Result<StoreBackup, StoreError> {
         let backups = self.settings.folder.with_file_name("backups");
         let folder = backups.join(self.next_jid().as_str());
         let unfinished = folder.with_extension(UNFINISHED);
@@ -40,8 +31,8 @@ impl JobStore {
         let done = copied.and_then(|(files, bytes)| {
             finish(&backups, &unfinished, &folder)
                 .map_err(|error| StoreError::io(&unfinished, error))?;
-            Ok(BackedUp {
-                folder,
+            Ok(StoreBackup {
+                folder: folder.display().to_string(),
                 files,
                 bytes,
             })

@@ -1,24 +1,15 @@
 //! What a minion may still begin, for one that comes back.
 
-use saline_protocol::message::{Jid, MasterTime, MinionId, SignedJob};
+use saline_protocol::message::{Jid, JobsPage, MasterTime, MinionId, SignedJob};
 
 use super::partitions::Connections;
-use super::{JobStore, StoreError, jid, rows};
+use super::{JobStore, StoreError, jid, lock, rows};
 
 /// The largest number of jobs in one page.
 const PAGE_JOBS: usize = 256;
 
 /// The largest size of one page in bytes, except for a single larger job.
 const PAGE_BYTES: usize = 4 * 1024 * 1024;
-
-/// A page of the jobs that a minion may still begin.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PendingPage {
-    /// The jobs, the oldest first.
-    pub jobs: Vec<SignedJob>,
-    /// Whether more jobs may follow the last of these.
-    pub more: bool,
-}
 
 impl JobStore {
     /// Returns the jobs after `after` that a minion may still begin at `now`: unexpired, and offered to it
@@ -35,11 +26,11 @@ impl JobStore {
         minion: &MinionId,
         after: Option<&Jid>,
         now: MasterTime,
-    ) -> Result<PendingPage, StoreError> {
+    ) -> Result<JobsPage, StoreError> {
         let after = after.and_then(jid::to_micros).unwrap_or(i64::MIN);
-        let numbers = self.open_jobs().unbegun(minion, after, now, PAGE_JOBS + 1);
+        let numbers = lock(&self.open).unbegun(minion, after, now, PAGE_JOBS + 1);
         if numbers.is_empty() {
-            return Ok(PendingPage {
+            return Ok(JobsPage {
                 jobs: Vec::new(),
                 more: false,
             });
@@ -50,7 +41,7 @@ impl JobStore {
     }
 }
 
-fn page(connections: &mut Connections, numbers: &[i64]) -> Result<PendingPage, StoreError> {
+fn page(connections: &mut Connections, numbers: &[i64]) -> Result<JobsPage, StoreError> {
     let mut jobs = Vec::new();
     let mut room = PAGE_BYTES;
     for number in numbers {
@@ -75,10 +66,10 @@ fn page(connections: &mut Connections, numbers: &[i64]) -> Result<PendingPage, S
         };
         let size = rows::job_size(&job.job);
         if !jobs.is_empty() && (size > room || jobs.len() == PAGE_JOBS) {
-            return Ok(PendingPage { jobs, more: true });
+            return Ok(JobsPage { jobs, more: true });
         }
         room = room.saturating_sub(size);
         jobs.push(job);
     }
-    Ok(PendingPage { jobs, more: false })
+    Ok(JobsPage { jobs, more: false })
 }

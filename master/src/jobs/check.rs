@@ -1,24 +1,12 @@
 //! Checks the store while it is in use.
 
 use rusqlite::Connection;
+use saline_protocol::message::StoreCheck;
 
 use super::{JobStore, StoreError, jid, rows, states};
 
 /// The largest number of problems that is reported of one file.
 const PROBLEMS: usize = 20;
-
-/// What a check found.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Checked {
-    /// The number of files.
-    pub files: u64,
-    /// The number of jobs in them.
-    pub jobs: u64,
-    /// The number of returns in them.
-    pub returns: u64,
-    /// One sentence for each problem, which begins with the file's name.
-    pub problems: Vec<String>,
-}
 
 impl JobStore {
     /// Checks every page and index, decodes every job with its states, and looks for returns without a job.
@@ -28,8 +16,13 @@ impl JobStore {
     ///
     /// # Cancel safety
     /// The call changes nothing. A check of a file that was begun is finished.
-    pub async fn check(&self) -> Result<Checked, StoreError> {
-        let mut checked = Checked::default();
+    pub async fn check(&self) -> Result<StoreCheck, StoreError> {
+        let mut checked = StoreCheck {
+            files: 0,
+            jobs: 0,
+            returns: 0,
+            problems: Vec::new(),
+        };
         for start in self.partitions.all() {
             let found = self
                 .upkeep

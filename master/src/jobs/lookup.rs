@@ -6,7 +6,7 @@ use saline_protocol::message::{Jid, Job, MasterTime, MinionId};
 use super::partitions::Connections;
 use super::publish::written_states;
 use super::states::{self, States};
-use super::{JobStore, StoreError, jid, returns, rows};
+use super::{JobStore, StoreError, jid, lock, returns, rows};
 
 /// The largest number of jobs in one list.
 const LIST_JOBS: u32 = 1_000;
@@ -16,7 +16,7 @@ const LIST_BYTES: usize = 4 * 1024 * 1024;
 
 /// A page of the states of a job's minions.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StatesPage {
+pub struct JobStates {
     /// The states, by id. The store has a return of each minion in the state `Returned`.
     pub states: States,
     /// Whether more minions follow the last of these.
@@ -59,12 +59,12 @@ impl JobStore {
         jid: &Jid,
         after: Option<&MinionId>,
         most: usize,
-    ) -> Result<Option<StatesPage>, StoreError> {
+    ) -> Result<Option<JobStates>, StoreError> {
         let Some(job) = jid::to_micros(jid) else {
             return Ok(None);
         };
         // In this order: a job leaves the memory when its states are on the disk.
-        if let Some((states, expires)) = self.open_jobs().states(job) {
+        if let Some((states, expires)) = lock(&self.open).states(job) {
             return Ok(Some(page(states, after, most, expires)));
         }
         let (now, after) = (self.now(), after.cloned());
@@ -99,10 +99,10 @@ impl JobStore {
     }
 }
 
-fn page(states: &States, after: Option<&MinionId>, most: usize, expires: MasterTime) -> StatesPage {
+fn page(states: &States, after: Option<&MinionId>, most: usize, expires: MasterTime) -> JobStates {
     let from = states.partition_point(|(id, _)| after.is_some_and(|after| id <= after));
     let rest = &states[from..];
-    StatesPage {
+    JobStates {
         states: rest[..rest.len().min(most)].to_vec(),
         more: rest.len() > most,
         expires,

@@ -11,6 +11,7 @@
 mod backup;
 mod catch_up;
 mod check;
+mod connection_thread;
 mod error;
 mod jid;
 mod lookup;
@@ -20,7 +21,6 @@ mod outcomes;
 mod partitions;
 mod prune;
 mod publish;
-mod reader;
 mod receipts;
 mod reserve;
 mod returns;
@@ -41,25 +41,21 @@ use rusqlite::Connection;
 use saline_protocol::message::{Jid, MasterTime};
 use saline_protocol::transport::Clock;
 
-pub use backup::BackedUp;
-pub use catch_up::PendingPage;
-pub use check::Checked;
 pub use error::StoreError;
-pub use lookup::StatesPage;
+pub use lookup::JobStates;
 pub use outcomes::{Committed, OUTCOME_KEPT};
 pub use prune::Pruned;
 pub use publish::NewJob;
-pub use returns::ReturnedPage;
 pub use states::may_become;
 
+use connection_thread::ConnectionThread;
 use jid::JidSource;
 use open_jobs::OpenJobs;
 use outcomes::Outcomes;
 use partitions::{Connections, Partitions};
-use reader::Reader;
-use receipts::Receipts;
+use receipts::ReceiptSource;
 use schema::Access;
-use writer::{Place, Span, Writer};
+use writer::{PartitionLimits, Writer};
 
 use crate::wire_time::master_time;
 
@@ -90,7 +86,7 @@ pub struct JobStore {
     clock: Clock,
     settings: StoreSettings,
     jids: Mutex<JidSource>,
-    receipts: Arc<Receipts>,
+    receipts: Arc<ReceiptSource>,
     open: Arc<Mutex<OpenJobs>>,
     outcomes: Arc<Mutex<Outcomes>>,
     partitions: Arc<Partitions>,
@@ -98,10 +94,10 @@ pub struct JobStore {
     flushed: AtomicI64,
     /// The partitions that were pruned and could not be deleted.
     undeleted: Mutex<Vec<i64>>,
-    reader: Reader,
+    reader: ConnectionThread,
     writer: Writer,
     /// Dropped after the writer, which gives it work. The last connection to close empties the log.
-    upkeep: Reader,
+    upkeep: ConnectionThread,
 }
 
 impl JobStore {
@@ -148,14 +144,14 @@ impl JobStore {
             let first = jids.next_number(clock.wall());
             partitions.create(first)?;
         }
-        let span = Span {
+        let span = PartitionLimits {
             time: (settings.keep / PARTITIONS).clamp(SPANS.0, SPANS.1),
             bytes: settings.max_bytes.unwrap_or(u64::MAX) / u64::from(PARTITIONS),
         };
         let connections = |access| Connections::new(Arc::clone(&partitions), access);
         let started = |error| StoreError::io(&settings.folder, error);
-        let upkeep =
-            Reader::start("saline-upkeep", connections(Access::Upkeep)).map_err(started)?;
+        let upkeep = ConnectionThread::start("saline-upkeep", connections(Access::Upkeep))
+            .map_err(started)?;
         let writer = Writer::start(
             connections(Access::Write),
             jids.last(),
@@ -165,10 +161,11 @@ impl JobStore {
         Ok(Self {
             clock,
             jids: Mutex::new(jids),
-            receipts: Arc::new(Receipts::after(receipts, clock)),
+            receipts: Arc::new(ReceiptSource::after(receipts, clock)),
             open: Arc::new(Mutex::new(open)),
             outcomes: Arc::new(Mutex::new(outcomes)),
-            reader: Reader::start("saline-reader", connections(Access::Read)).map_err(started)?,
+            reader: ConnectionThread::start("saline-reader", connections(Access::Read))
+                .map_err(started)?,
             writer: writer.map_err(started)?,
             upkeep,
             partitions,
@@ -205,35 +202,12 @@ impl JobStore {
 
     /// Returns a new jid: the time, or one above the highest jid so far.
     pub fn next_jid(&self) -> Jid {
-        let mut jids = self.jids.lock().unwrap_or_else(PoisonError::into_inner);
-        jids.next(self.clock.wall())
+        lock(&self.jids).next(self.clock.wall())
     }
 
     /// Returns the master's time, which the store notes with what it writes.
     fn now(&self) -> MasterTime {
         master_time(self.clock)
-    }
-
-    /// Returns the jobs that are under way. The lock is held for a moment only.
-    fn open_jobs(&self) -> MutexGuard<'_, OpenJobs> {
-        lock(&self.open)
-    }
-
-    /// Runs `act` on the writer's thread, in a transaction with other calls, and `settled` with its result
-    /// after the commit. `bytes` is about the size of the data.
-    fn write<T, A, S>(
-        &self,
-        place: Place,
-        bytes: usize,
-        act: A,
-        settled: S,
-    ) -> impl Future<Output = Result<T, StoreError>> + Send + '_
-    where
-        T: Send + 'static,
-        A: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
-        S: FnOnce(&Result<T, StoreError>) + Send + 'static,
-    {
-        self.writer.call(place, bytes, act, settled)
     }
 
     /// Runs `act` on the reader's thread, at one moment of the partition that holds the job. Returns none
@@ -254,8 +228,9 @@ impl JobStore {
     }
 }
 
-fn lock(open: &Mutex<OpenJobs>) -> MutexGuard<'_, OpenJobs> {
-    open.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Every change under these locks is complete in one step, so a poisoned lock is still valid.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl std::fmt::Debug for JobStore {

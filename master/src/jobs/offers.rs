@@ -40,7 +40,7 @@ impl JobStore {
         }
         let now = self.now();
         let set = {
-            let mut open = self.open_jobs();
+            let mut open = lock(&self.open);
             open.has(job).then(|| open.set(job, minion, state, now))
         };
         match set {
@@ -74,7 +74,7 @@ impl JobStore {
     /// Expires the offers that no minion has begun by `now`, and returns them, those of the oldest job
     /// first. Nothing is written: the clock tells it again after a crash.
     pub fn expire(&self, now: MasterTime) -> Vec<(Jid, MinionId)> {
-        self.open_jobs().expire(now)
+        lock(&self.open).expire(now)
     }
 
     /// Writes states that have changed since they were written: those of 256 jobs, and in the next call
@@ -84,10 +84,10 @@ impl JobStore {
     /// When SQLite fails. A later call writes what this one did not.
     ///
     /// # Cancel safety
-    /// What was not written is written by a later call.
+    /// A later call writes the states that this one did not.
     pub async fn flush(&self) -> Result<bool, StoreError> {
         let after = self.flushed.load(Ordering::Relaxed);
-        let changed = self.open_jobs().changed(after, FLUSHED);
+        let changed = lock(&self.open).changed(after, FLUSHED);
         let is_last = changed.len() < FLUSHED;
         let last = changed.last().map_or(i64::MIN, |changed| changed.job);
         let next = if is_last { i64::MIN } else { last };
@@ -97,7 +97,7 @@ impl JobStore {
             match self.partitions.holding(changed.job) {
                 Some(start) => batches.entry(start).or_default().push(changed),
                 // Its partition was pruned meanwhile.
-                None => self.open_jobs().forget(changed.job..changed.job + 1),
+                None => lock(&self.open).forget(changed.job..changed.job + 1),
             }
         }
         for (start, batch) in batches {
@@ -131,7 +131,8 @@ impl JobStore {
             }
         };
         match self
-            .write(Place::Partition(start), bytes, act, settled)
+            .writer
+            .call(Place::Partition(start), bytes, act, settled)
             .await
         {
             // It was pruned meanwhile.
@@ -188,7 +189,11 @@ impl JobStore {
                 _ => {}
             }
         };
-        match self.write(Place::Partition(start), 0, act, settled).await {
+        match self
+            .writer
+            .call(Place::Partition(start), 0, act, settled)
+            .await
+        {
             Err(StoreError::Removed) => Ok(false),
             written => Ok(written?.is_some()),
         }

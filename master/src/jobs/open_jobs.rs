@@ -51,7 +51,7 @@ pub(super) struct ChangedJob {
 
 /// What is known here of one minion in a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(super) enum MinionLookup {
     /// The job is not here: it is over, or there is none.
     JobNotHere,
     /// The job was not published to the minion.
@@ -123,11 +123,11 @@ impl OpenJobs {
     }
 
     /// Returns what is known of the minion in the job.
-    pub(super) fn standing(&mut self, job: i64, minion: &MinionId) -> Standing {
+    pub(super) fn lookup(&mut self, job: i64, minion: &MinionId) -> MinionLookup {
         match self.jobs.get_mut(&job).map(|job| job.state(minion)) {
-            None => Standing::JobNotHere,
-            Some(None) => Standing::NotExpected,
-            Some(Some(state)) => Standing::State(*state),
+            None => MinionLookup::JobNotHere,
+            Some(None) => MinionLookup::NotExpected,
+            Some(Some(state)) => MinionLookup::State(*state),
         }
     }
 

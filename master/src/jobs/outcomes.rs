@@ -3,14 +3,14 @@
 //! a row of their own.
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError};
 
 use rusqlite::{Connection, params};
 use saline_protocol::message::{MasterTime, RequestId};
 
 use super::writer::Place;
-use super::{JobStore, StoreError, rows};
+use super::{JobStore, StoreError, lock, rows};
 
 /// How long the outcome of a request is kept, in milliseconds.
 pub const OUTCOME_KEPT: MasterTime = 10 * 60 * 1000;
@@ -147,7 +147,7 @@ impl JobStore {
                 lock(&undone).undo(request, &effect);
             }
         };
-        self.write(Place::Newest, 0, act, settled).await
+        self.writer.call(Place::Newest, 0, act, settled).await
     }
 
     /// Returns the reply to a request of the last ten minutes that was carried out and did not publish a
@@ -158,10 +158,6 @@ impl JobStore {
             Effect::Job(_) => None,
         }
     }
-}
-
-pub(super) fn lock(outcomes: &std::sync::Mutex<Outcomes>) -> std::sync::MutexGuard<'_, Outcomes> {
-    outcomes.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn insert(

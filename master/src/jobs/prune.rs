@@ -2,12 +2,11 @@
 //! pruned.
 
 use std::ops::Range;
-use std::sync::{MutexGuard, PoisonError};
 
 use saline_protocol::message::{Jid, MasterTime};
 
 use super::partitions::Connections;
-use super::{JobStore, StoreError, jid, lookup, reserve, rows};
+use super::{JobStore, StoreError, jid, lock, lookup, reserve, rows};
 
 /// What was removed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,7 +29,8 @@ impl JobStore {
     /// When the store is closed. What was removed before is gone.
     ///
     /// # Cancel safety
-    /// What was removed is gone, and the next call continues; a file may be left until the next start.
+    /// The jobs that were removed stay removed, and the next call continues. The file of the last one may
+    /// stay until the next start, which reads it again.
     pub async fn prune(&self, before: MasterTime) -> Result<Vec<Pruned>, StoreError> {
         let before_micros = rows::from_time(before).saturating_mul(1_000);
         self.delete_the_undeleted().await;
@@ -40,7 +40,7 @@ impl JobStore {
             Ok(())
         };
         let mut pruned = Vec::new();
-        for range in self.spans() {
+        for range in self.removable() {
             if self.is_old(&range, before_micros).await && !self.is_alive(&range, before) {
                 pruned.push(self.remove(range, before, false).await?);
             }
@@ -52,7 +52,7 @@ impl JobStore {
         };
         let sizes = self.partitions.all();
         let mut total: u64 = sizes.iter().map(|start| self.partitions.size(*start)).sum();
-        for range in self.spans() {
+        for range in self.removable() {
             if total <= most {
                 break;
             }
@@ -81,14 +81,14 @@ impl JobStore {
     }
 
     /// Returns the jids of every partition but the newest, the oldest first.
-    fn spans(&self) -> Vec<Range<i64>> {
+    fn removable(&self) -> Vec<Range<i64>> {
         let starts = self.partitions.all();
         starts.windows(2).map(|pair| pair[0]..pair[1]).collect()
     }
 
     fn is_alive(&self, range: &Range<i64>, since: MasterTime) -> bool {
         let now = self.now();
-        self.open_jobs().any_alive(range.clone(), now, since)
+        lock(&self.open).any_alive(range.clone(), now, since)
     }
 
     async fn remove(
@@ -104,9 +104,9 @@ impl JobStore {
         self.partitions.remove(start);
         self.reader.call(closed(start)).await?;
         self.writer.forget(start).await?;
-        self.open_jobs().forget(range);
+        lock(&self.open).forget(range);
         self.upkeep.call(closed(start)).await?;
-        self.undeleted().push(start);
+        lock(&self.undeleted).push(start);
         self.delete_the_undeleted().await;
         Ok(Pruned {
             before,
@@ -119,7 +119,7 @@ impl JobStore {
     /// next time.
     async fn delete_the_undeleted(&self) {
         let mut left = Vec::new();
-        let doomed = std::mem::take(&mut *self.undeleted());
+        let doomed = std::mem::take(&mut *lock(&self.undeleted));
         for start in doomed {
             let delete =
                 move |connections: &mut Connections| connections.partitions().delete(start);
@@ -128,13 +128,7 @@ impl JobStore {
                 left.push(start);
             }
         }
-        self.undeleted().extend(left);
-    }
-
-    fn undeleted(&self) -> MutexGuard<'_, Vec<i64>> {
-        self.undeleted
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        lock(&self.undeleted).extend(left);
     }
 }
 

@@ -8,7 +8,7 @@ use saline_protocol::message::{
 };
 
 use super::open_jobs::OpenJobs;
-use super::outcomes::{self, Committed, Effect};
+use super::outcomes::{Committed, Effect};
 use super::states::{self, States};
 use super::writer::Place;
 use super::{JobStore, StoreError, jid, lock, returns, rows};
@@ -45,9 +45,9 @@ impl JobStore {
     /// # Cancel safety
     /// A dropped call may have stored everything or nothing; the same request tells.
     pub async fn publish(&self, new: NewJob) -> Result<Committed<Published>, StoreError> {
-        let under_way = self.open_jobs().offers();
-        let is_known = outcomes::lock(&self.outcomes).find(new.request).is_some();
-        if under_way >= OFFERS_MOST && !is_known {
+        let under_way = lock(&self.open).offers();
+        let is_known = || lock(&self.outcomes).find(new.request).is_some();
+        if under_way >= OFFERS_MOST && !is_known() {
             return Err(StoreError::TooManyOpen(under_way));
         }
         let now = self.now();
@@ -62,7 +62,7 @@ impl JobStore {
         let bytes = rows::job_size(job) + packed.len();
         let (began, undone) = (Arc::clone(&self.outcomes), Arc::clone(&self.outcomes));
         let act = move |connection: &Connection| {
-            match outcomes::lock(&began).begin(request, Effect::Job(number), now) {
+            match lock(&began).begin(request, Effect::Job(number), now) {
                 Some(Effect::Job(before)) => return Ok(Some(before)),
                 Some(Effect::Reply(_)) => {
                     return Err(StoreError::corrupt("the request of a job", "another one"));
@@ -76,10 +76,10 @@ impl JobStore {
         let settled = move |result: &Result<Option<i64>, StoreError>| match result {
             Ok(None) => lock(&open).insert(number, expires, states, now),
             Ok(Some(_)) => {}
-            Err(_) => outcomes::lock(&undone).undo(request, &Effect::Job(number)),
+            Err(_) => lock(&undone).undo(request, &Effect::Job(number)),
         };
         let place = Place::NewJob(number);
-        match self.write(place, bytes, act, settled).await? {
+        match self.writer.call(place, bytes, act, settled).await? {
             None => Ok(Committed::Now),
             Some(before) => self.published(before).await.map(Committed::Before),
         }

@@ -1,4 +1,4 @@
-//! Numbers of receipt: each return has one, above all before it, so that whoever follows returns can go
+//! Receipt numbers: each return has one, above all before it, so that whoever follows returns can go
 //! on after the last one that it has seen.
 
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -6,14 +6,14 @@ use std::time::UNIX_EPOCH;
 
 use saline_protocol::transport::Clock;
 
-/// Gives numbers of receipt: the time in microseconds since 1970, or one above the last number.
+/// Gives receipt numbers: the time in microseconds since 1970, or one above the last number.
 #[derive(Debug)]
-pub(super) struct Receipts {
+pub(super) struct ReceiptSource {
     last: AtomicI64,
     clock: Clock,
 }
 
-impl Receipts {
+impl ReceiptSource {
     /// Continues after `last`.
     pub(super) fn after(last: i64, clock: Clock) -> Self {
         Self {
@@ -40,9 +40,9 @@ mod tests {
     #[test]
     fn numbers_rise_also_when_the_clock_was_set_back() {
         let far = i64::MAX - 10;
-        let receipts = Receipts::after(far, Clock);
+        let receipts = ReceiptSource::after(far, Clock);
         assert_eq!([receipts.next(), receipts.next()], [far + 1, far + 2]);
-        let receipts = Receipts::after(0, Clock);
+        let receipts = ReceiptSource::after(0, Clock);
         let first = receipts.next();
         assert!(first > 1_700_000_000_000_000);
         assert!(receipts.next() > first);

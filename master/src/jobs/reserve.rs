@@ -20,7 +20,7 @@ pub(super) fn keep(folder: &Path) {
     let kept = fs::write(&path, vec![0x5a; SIZE]).and_then(|()| fs::File::open(&path)?.sync_all());
     if let Err(error) = kept {
         tracing::debug!(%error, "no space is reserved for the job store");
-        // What was written of it is better used by the store.
+        // The store needs the space of an incomplete file.
         let _ = fs::remove_file(&path);
     }
 }

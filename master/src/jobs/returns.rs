@@ -4,27 +4,18 @@ use std::sync::Arc;
 
 use rusqlite::{Connection, params};
 use saline_protocol::message::{
-    Jid, MinionId, OfferState, Packed, Return, ReturnVerdict, StoredReturn,
+    Jid, MinionId, OfferState, Packed, Return, ReturnVerdict, ReturnsPage, StoredReturn,
 };
 
-use super::open_jobs::Standing;
+use super::open_jobs::MinionLookup;
 use super::publish::written_states;
-use super::receipts::Receipts;
+use super::receipts::ReceiptSource;
 use super::states::{self, States};
 use super::writer::Place;
 use super::{JobStore, StoreError, jid, lock, rows, schema};
 
 /// The bytes of a return in memory beside its payload and its arguments, about.
 const BESIDE: usize = 256;
-
-/// A page of the returns of a job.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ReturnedPage {
-    /// Returns in the order of their receipt.
-    pub returns: Vec<StoredReturn>,
-    /// Whether more returns follow the last of these.
-    pub more: bool,
-}
 
 /// The returns of one partition in one command.
 type Batch = Vec<(i64, Return)>;
@@ -110,18 +101,18 @@ impl JobStore {
         let (open, after) = (Arc::clone(&self.open), Arc::clone(&self.open));
         let (receipts, id) = (Arc::clone(&self.receipts), minion.clone());
         let act = move |connection: &Connection| {
-            let standings: Vec<Standing> = {
+            let lookups: Vec<MinionLookup> = {
                 let mut open = lock(&open);
-                let standing = |(job, _): &(i64, Return)| open.standing(*job, &minion);
-                batch.iter().map(standing).collect()
+                let lookup = |(job, _): &(i64, Return)| open.lookup(*job, &minion);
+                batch.iter().map(lookup).collect()
             };
-            let all = batch.iter().zip(standings);
-            all.map(|((job, returned), standing)| {
-                match refusal(connection, *job, &minion, standing)? {
+            let all = batch.iter().zip(lookups);
+            all.map(
+                |((job, returned), lookup)| match refusal(connection, *job, &minion, lookup)? {
                     Some(verdict) => Ok(verdict),
                     None => insert(connection, *job, &minion, returned, &receipts),
-                }
-            })
+                },
+            )
             .collect()
         };
         let settled = move |result: &Result<Vec<ReturnVerdict>, StoreError>| {
@@ -134,7 +125,8 @@ impl JobStore {
                 }
             }
         };
-        self.write(Place::Partition(start), bytes, act, settled)
+        self.writer
+            .call(Place::Partition(start), bytes, act, settled)
     }
 
     /// Returns the returns of a job that were received after number `after`: about `max_bytes`, but at
@@ -150,7 +142,7 @@ impl JobStore {
         jid: &Jid,
         after: u64,
         max_bytes: usize,
-    ) -> Result<Option<ReturnedPage>, StoreError> {
+    ) -> Result<Option<ReturnsPage>, StoreError> {
         let Some(job) = jid::to_micros(jid) else {
             return Ok(None);
         };
@@ -178,12 +170,12 @@ fn refusal(
     connection: &Connection,
     job: i64,
     minion: &MinionId,
-    standing: Standing,
+    lookup: MinionLookup,
 ) -> Result<Option<ReturnVerdict>, StoreError> {
-    let state = match standing {
-        Standing::State(state) => Some(state),
-        Standing::NotExpected => None,
-        Standing::JobNotHere => match written_states(connection, job)? {
+    let state = match lookup {
+        MinionLookup::State(state) => Some(state),
+        MinionLookup::NotExpected => None,
+        MinionLookup::JobNotHere => match written_states(connection, job)? {
             Some((states, _)) => states::find(&states, minion)?,
             None => return Ok(Some(ReturnVerdict::UnknownJob)),
         },
@@ -200,7 +192,7 @@ fn insert(
     job: i64,
     minion: &MinionId,
     returned: &Return,
-    receipts: &Receipts,
+    receipts: &ReceiptSource,
 ) -> Result<ReturnVerdict, StoreError> {
     let stored = connection
         .prepare_cached(
@@ -226,8 +218,8 @@ fn page(
     job: i64,
     after: i64,
     max_bytes: usize,
-) -> Result<ReturnedPage, StoreError> {
-    // The index holds the numbers of receipt, in the order of the minions.
+) -> Result<ReturnsPage, StoreError> {
+    // The index holds the receipt numbers, in the order of the minions.
     let mut numbers: Vec<i64> = connection
         .prepare_cached("SELECT receipt FROM returns INDEXED BY returns_of WHERE jid = ?1")?
         .query_map([job], |row| row.get(0))?
@@ -251,7 +243,7 @@ fn page(
         let length = usize::try_from(length).unwrap_or(usize::MAX);
         let size = length.saturating_add(minion.as_str().len() + 48);
         if size > room && !returns.is_empty() {
-            return Ok(ReturnedPage {
+            return Ok(ReturnsPage {
                 returns,
                 more: true,
             });
@@ -265,7 +257,7 @@ fn page(
             payload: Packed::from_bytes(rows::blob(row, 4)?.to_vec()),
         });
     }
-    Ok(ReturnedPage {
+    Ok(ReturnsPage {
         returns,
         more: false,
     })
@@ -308,7 +300,7 @@ pub(super) fn note_returned(
     Ok(())
 }
 
-/// Returns the highest number of receipt in a partition, or 0.
+/// Returns the highest receipt number in a partition, or 0.
 pub(super) fn last_receipt(connection: &Connection) -> Result<i64, StoreError> {
     let last: Option<i64> =
         connection.query_row("SELECT max(receipt) FROM returns", [], |row| row.get(0))?;

@@ -101,15 +101,7 @@ mod tests {
     use OfferState::{Declined, Expired, NotConnected, Offered, Queued, Returned, Running};
     use proptest::prelude::*;
 
-    const ALL: [OfferState; 7] = [
-        Offered,
-        NotConnected,
-        Queued,
-        Running,
-        Returned,
-        Declined,
-        Expired,
-    ];
+    const ALL: [OfferState; 7] = OfferState::ALL;
 
     #[test]
     fn offers_only_go_forward() {

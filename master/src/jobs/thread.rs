@@ -8,74 +8,74 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 use super::StoreError;
 
-/// The largest number of orders that wait for a thread; further callers wait for a place.
+/// The largest number of queue that wait for a thread; further callers wait for a place.
 const QUEUE: usize = 4_096;
 
-/// The largest size of the queued data of a thread, in KiB: 128 MiB. A larger order waits until it is
+/// The largest size of the queued data of a thread, in KiB: 128 MiB. A larger task waits until it is
 /// alone.
 const QUEUED_KIB: u32 = 128 * 1024;
 
-/// What a thread finds in its queue.
-pub(super) enum Order<J> {
-    /// Do this.
-    Do(J),
+/// An item of a thread's queue.
+pub(super) enum QueueItem<T> {
+    /// A task to carry out.
+    Task(T),
     /// Finish what is queued, and end.
     Close,
 }
 
 /// The queue as the thread sees it.
-pub(super) struct Orders<J>(mpsc::Receiver<Order<J>>);
+pub(super) struct TaskQueue<T>(mpsc::Receiver<QueueItem<T>>);
 
-impl<J> Orders<J> {
-    /// Takes the next order; none when there will be no more.
-    pub(super) fn next(&mut self) -> Option<J> {
+impl<T> TaskQueue<T> {
+    /// Takes the next task; none when there will be no more.
+    pub(super) fn next(&mut self) -> Option<T> {
         loop {
             match self.0.blocking_recv()? {
-                Order::Do(job) => return Some(job),
-                Order::Close => self.0.close(),
+                QueueItem::Task(task) => return Some(task),
+                QueueItem::Close => self.0.close(),
             }
         }
     }
 
-    /// Takes the next order if one is queued.
-    pub(super) fn try_next(&mut self) -> Option<J> {
+    /// Takes the next task if one is queued.
+    pub(super) fn try_next(&mut self) -> Option<T> {
         loop {
             match self.0.try_recv() {
-                Ok(Order::Do(job)) => return Some(job),
-                Ok(Order::Close) => self.0.close(),
+                Ok(QueueItem::Task(task)) => return Some(task),
+                Ok(QueueItem::Close) => self.0.close(),
                 Err(_) => return None,
             }
         }
     }
 }
 
-/// A share of the memory that queued orders may take; given back when it is dropped.
-pub(super) type Room = Option<OwnedSemaphorePermit>;
+/// A share of the memory that queued queue may take; given back when it is dropped.
+pub(super) type QueuePermit = Option<OwnedSemaphorePermit>;
 
 /// A thread of the store.
-pub(super) struct Thread<J> {
-    orders: Option<mpsc::Sender<Order<J>>>,
+pub(super) struct Thread<T> {
+    queue: Option<mpsc::Sender<QueueItem<T>>>,
     room: Arc<Semaphore>,
     thread: Mutex<Option<(JoinHandle<()>, oneshot::Receiver<()>)>>,
 }
 
-impl<J: Send + 'static> Thread<J> {
+impl<T: Send + 'static> Thread<T> {
     /// Starts a thread that does `work` until its queue is closed.
     pub(super) fn start(
         name: &str,
-        work: impl FnOnce(Orders<J>) + Send + 'static,
+        work: impl FnOnce(TaskQueue<T>) + Send + 'static,
     ) -> io::Result<Self> {
-        let (orders, queue) = mpsc::channel(QUEUE);
+        let (queue, tasks) = mpsc::channel(QUEUE);
         let (done, ended) = oneshot::channel();
         let thread = thread::Builder::new()
             .name(name.to_owned())
             .spawn(move || {
-                work(Orders(queue));
+                work(TaskQueue(tasks));
                 // An error means that the caller of `close` no longer waits.
                 let _ = done.send(());
             })?;
         Ok(Self {
-            orders: Some(orders),
+            queue: Some(queue),
             room: Arc::new(Semaphore::new(QUEUED_KIB as usize)),
             thread: Mutex::new(Some((thread, ended))),
         })
@@ -85,7 +85,7 @@ impl<J: Send + 'static> Thread<J> {
     ///
     /// # Cancel safety
     /// Nothing was taken when the future is dropped.
-    pub(super) async fn room(&self, bytes: usize) -> Result<Room, StoreError> {
+    pub(super) async fn room(&self, bytes: usize) -> Result<QueuePermit, StoreError> {
         let kib = u32::try_from(bytes / 1024).unwrap_or(u32::MAX);
         match kib.min(QUEUED_KIB) {
             0 => Ok(None),
@@ -96,31 +96,31 @@ impl<J: Send + 'static> Thread<J> {
         }
     }
 
-    /// Queues an order.
+    /// Queues a task.
     ///
     /// # Cancel safety
-    /// An order that waits for a place is not carried out; a queued one is.
-    pub(super) async fn send(&self, job: J) -> Result<(), StoreError> {
-        let orders = self.orders.as_ref().ok_or(StoreError::Closed)?;
-        let sent = orders.send(Order::Do(job)).await;
+    /// A task that waits for a place is not carried out; a queued one is.
+    pub(super) async fn send(&self, task: T) -> Result<(), StoreError> {
+        let queue = self.queue.as_ref().ok_or(StoreError::Closed)?;
+        let sent = queue.send(QueueItem::Task(task)).await;
         sent.map_err(|_| StoreError::Closed)
     }
 
-    /// Returns a function that queues an order if there is a place, and returns whether there was.
-    pub(super) fn try_sender(&self) -> impl Fn(J) -> bool + Send + 'static {
+    /// Returns a function that queues a task if there is a place, and returns whether there was.
+    pub(super) fn try_sender(&self) -> impl Fn(T) -> bool + Send + 'static {
         // The thread must end when its owner goes, though others may still hold this function.
-        let orders = self.orders.as_ref().map(mpsc::Sender::downgrade);
-        move |job| {
-            let orders = orders.as_ref().and_then(mpsc::WeakSender::upgrade);
-            orders.is_some_and(|orders| orders.try_send(Order::Do(job)).is_ok())
+        let queue = self.queue.as_ref().map(mpsc::Sender::downgrade);
+        move |task| {
+            let queue = queue.as_ref().and_then(mpsc::WeakSender::upgrade);
+            queue.is_some_and(|queue| queue.try_send(QueueItem::Task(task)).is_ok())
         }
     }
 
     /// Waits until the thread has done what is queued, and has ended.
     pub(super) async fn close(&self) {
-        if let Some(orders) = &self.orders {
+        if let Some(queue) = &self.queue {
             // An error means that the thread has ended already.
-            let _ = orders.send(Order::Close).await;
+            let _ = queue.send(QueueItem::Close).await;
         }
         let thread = self.take_thread();
         if let Some((thread, ended)) = thread {
@@ -138,9 +138,9 @@ impl<J: Send + 'static> Thread<J> {
     }
 }
 
-impl<J> Drop for Thread<J> {
+impl<T> Drop for Thread<T> {
     fn drop(&mut self) {
-        self.orders = None;
+        self.queue = None;
         let thread = self
             .thread
             .get_mut()

@@ -15,20 +15,20 @@ use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use super::StoreError;
+use super::connection_thread::ConnectionTask;
 use super::partitions::Connections;
-use super::reader::Reading;
 use super::schema;
-use super::thread::{Orders, Room, Thread};
+use super::thread::{QueuePermit, TaskQueue, Thread};
 
 /// The largest number of commands in one transaction.
 const BATCH: usize = 1_000;
 
 /// The number of pages in a write-ahead log from which another thread empties it.
-const LOG_PAGES: usize = 1_000;
+const CHECKPOINT_PAGES: usize = 1_000;
 
 /// The number of pages at which the writer empties the log itself: under a load without a pause the
 /// other thread never reaches its end.
-const LOG_PAGES_MOST: usize = 16_384;
+const CHECKPOINT_PAGES_MAX: usize = 16_384;
 
 /// The number of commits between two looks at the size of the newest partition.
 const COMMITS_TO_LOOK: u32 = 64;
@@ -46,7 +46,7 @@ pub(super) enum Place {
 
 /// When a new partition begins.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Span {
+pub(super) struct PartitionLimits {
     /// The time after which it begins.
     pub(super) time: Duration,
     /// The size in bytes of the one before, from which it begins.
@@ -81,7 +81,7 @@ struct Call<T, A, S> {
     outcome: Result<T, StoreError>,
     reply: oneshot::Sender<Result<T, StoreError>>,
     /// Given back with the call.
-    room: Room,
+    room: QueuePermit,
 }
 
 impl<T, A, S> Command for Call<T, A, S>
@@ -129,8 +129,8 @@ impl Writer {
     pub(super) fn start(
         mut connections: Connections,
         highest: i64,
-        span: Span,
-        upkeep: impl Fn(Reading) -> bool + Send + 'static,
+        span: PartitionLimits,
+        upkeep: impl Fn(ConnectionTask) -> bool + Send + 'static,
     ) -> io::Result<Self> {
         let log = Arc::new(AtomicUsize::new(0));
         connections.tell_log_to(Arc::clone(&log));
@@ -138,14 +138,14 @@ impl Writer {
             connections,
             span,
             log,
-            emptying: Arc::default(),
+            is_checkpointing: Arc::default(),
             upkeep: Box::new(upkeep),
             failing: false,
             commits: 0,
             is_full: false,
             highest,
         };
-        Thread::start("saline-store", move |orders| writing.work(orders)).map(Self)
+        Thread::start("saline-writer", move |queue| writing.work(queue)).map(Self)
     }
 
     /// Runs `act` in a transaction with other commands, and `settled` with its result after the commit
@@ -199,12 +199,12 @@ impl Writer {
 /// The state of the thread.
 struct Writing {
     connections: Connections,
-    span: Span,
+    span: PartitionLimits,
     /// The number of pages in the log of the last commit.
     log: Arc<AtomicUsize>,
     /// Whether the other thread was asked to empty a log.
-    emptying: Arc<AtomicBool>,
-    upkeep: Box<dyn Fn(Reading) -> bool + Send>,
+    is_checkpointing: Arc<AtomicBool>,
+    upkeep: Box<dyn Fn(ConnectionTask) -> bool + Send>,
     /// Whether the last transaction failed.
     failing: bool,
     commits: u32,
@@ -215,8 +215,8 @@ struct Writing {
 }
 
 impl Writing {
-    fn work(mut self, mut orders: Orders<Task>) {
-        while let Some(first) = orders.next() {
+    fn work(mut self, mut queue: TaskQueue<Task>) {
+        while let Some(first) = queue.next() {
             let mut batches: BTreeMap<i64, Vec<Box<dyn Command>>> = BTreeMap::new();
             let mut next = Some(first);
             let mut taken = 0;
@@ -237,7 +237,7 @@ impl Writing {
                 }
                 taken += 1;
                 next = if taken < BATCH {
-                    orders.try_next()
+                    queue.try_next()
                 } else {
                     None
                 };
@@ -344,20 +344,21 @@ impl Writing {
     /// Has the log of a partition moved into its file when it is long, or when the disk may be full.
     fn keep_log_short(&mut self, start: i64, failed: bool) {
         let pages = self.log.load(Ordering::Relaxed);
-        let too_long = pages >= LOG_PAGES_MOST && self.commits.is_multiple_of(COMMITS_TO_LOOK);
+        let too_long =
+            pages >= CHECKPOINT_PAGES_MAX && self.commits.is_multiple_of(COMMITS_TO_LOOK);
         if failed || too_long {
             // Without waiting for a reader, such as a backup: the log may grow until it has ended.
-            self.patience(start, Duration::ZERO);
-            empty_log(&mut self.connections, start, "TRUNCATE");
-            self.patience(start, schema::BUSY);
-        } else if pages >= LOG_PAGES && !self.emptying.swap(true, Ordering::AcqRel) {
-            let done = Arc::clone(&self.emptying);
+            self.set_busy_timeout(start, Duration::ZERO);
+            checkpoint(&mut self.connections, start, "TRUNCATE");
+            self.set_busy_timeout(start, schema::BUSY);
+        } else if pages >= CHECKPOINT_PAGES && !self.is_checkpointing.swap(true, Ordering::AcqRel) {
+            let done = Arc::clone(&self.is_checkpointing);
             let taken = (self.upkeep)(Box::new(move |connections| {
-                empty_log(connections, start, "PASSIVE");
+                checkpoint(connections, start, "PASSIVE");
                 done.store(false, Ordering::Release);
             }));
             if !taken {
-                self.emptying.store(false, Ordering::Release);
+                self.is_checkpointing.store(false, Ordering::Release);
             }
         }
     }
@@ -365,17 +366,17 @@ impl Writing {
 
 impl Writing {
     /// Sets how long the connection waits for the locks of others.
-    fn patience(&mut self, start: i64, time: Duration) {
+    fn set_busy_timeout(&mut self, start: i64, time: Duration) {
         let connection = self.connections.of(start);
         let set = connection.and_then(|connection| Ok(connection.busy_timeout(time)?));
         if let Err(error) = set {
-            tracing::debug!(%error, "the patience of the job store cannot be set");
+            tracing::debug!(%error, "cannot set SQLite's busy timeout");
         }
     }
 }
 
 /// Moves the write-ahead log of a partition into its file.
-fn empty_log(connections: &mut Connections, start: i64, how: &str) {
+fn checkpoint(connections: &mut Connections, start: i64, how: &str) {
     let emptied = connections.of(start).and_then(|connection| {
         let sql = format!("PRAGMA wal_checkpoint({how})");
         let mut checkpoint = connection.prepare_cached(&sql)?;

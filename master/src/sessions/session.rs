@@ -65,7 +65,7 @@ pub struct Session {
     pub id: SessionId,
     /// The peer.
     pub principal: Principal,
-    /// What the peer speaks and is.
+    /// The protocol version that the session has, and the peer's software.
     pub version: PeerVersion,
     /// The identity that the peer has proven.
     pub identity: PublicIdentity,

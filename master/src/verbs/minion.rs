@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use saline_protocol::message::{
-    EVENTS_MOST, HeartbeatReply, Jid, JobsPage, MinionId, MinionReply, MinionRequest, OfferState,
+    EVENTS_MOST, HeartbeatReply, Jid, MinionId, MinionReply, MinionRequest, OfferState,
     RETURNS_MOST, RefusedVerb, Return, ReturnPart, ReturnVerdict, STARTED_MOST,
 };
 use saline_protocol::transport::Clock;
@@ -213,10 +213,7 @@ impl MinionVerbs {
                 page.jobs.len()
             );
         }
-        Ok(MinionReply::Jobs(JobsPage {
-            jobs: page.jobs,
-            more: page.more,
-        }))
+        Ok(MinionReply::Jobs(page))
     }
 }
 

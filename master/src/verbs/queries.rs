@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use saline_protocol::channel::record::OVERHEAD;
 use saline_protocol::message::{
-    FleetVersions, Jid, MinionId, OfferState, OperatorReply, ProtocolVersions, ReturnsPage,
-    SOFTWARE, StatesPage,
+    FleetVersions, Jid, MinionId, OfferState, OperatorReply, ProtocolVersions, SOFTWARE, StatesPage,
 };
 use saline_protocol::transport::Clock;
 
@@ -32,13 +31,8 @@ pub struct JobQueries {
 impl JobQueries {
     pub(super) async fn returns(&self, jid: &Jid, after: u64) -> Result<OperatorReply, StoreError> {
         let page_bytes = self.max_message.saturating_sub(BESIDE_PAGE) / 2;
-        let Some(page) = self.jobs.returns(jid, after, page_bytes).await? else {
-            return Ok(OperatorReply::NoSuchJob);
-        };
-        Ok(OperatorReply::Returns(ReturnsPage {
-            returns: page.returns,
-            more: page.more,
-        }))
+        let page = self.jobs.returns(jid, after, page_bytes).await?;
+        Ok(page.map_or(OperatorReply::NoSuchJob, OperatorReply::Returns))
     }
 
     pub(super) async fn states(

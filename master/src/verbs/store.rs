@@ -4,11 +4,11 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use saline_protocol::message::{OperatorReply, RequestId, StoreAct, StoreBackup, StoreCheck};
+use saline_protocol::message::{OperatorReply, RequestId, StoreAct};
 use saline_protocol::transport::Context;
 use tokio::sync::watch;
 
-use crate::jobs::{JobStore, StoreError};
+use crate::jobs::JobStore;
 
 /// How long a request waits for the end.
 const WAIT: Duration = Duration::from_secs(5);
@@ -22,25 +22,25 @@ pub struct StoreVerbs {
     pub(crate) context: Context,
     pub(crate) jobs: Arc<JobStore>,
     /// The last one; it may be under way.
-    pub(crate) last: Mutex<Option<Running>>,
+    pub(crate) last: Mutex<Option<StoreOperation>>,
 }
 
 /// An act that was begun.
 #[derive(Debug)]
-pub(crate) struct Running {
+pub(crate) struct StoreOperation {
     request: RequestId,
     reply: watch::Receiver<Option<OperatorReply>>,
 }
 
 impl StoreVerbs {
-    /// Carries out the request of the operator `name`, or returns `Busy` while it is under way.
+    /// Carries out the request of `operator`, or returns `Busy` while it is under way.
     pub(super) async fn carry_out(
         &self,
-        name: &str,
+        operator: &str,
         request: RequestId,
         act: StoreAct,
     ) -> OperatorReply {
-        let (mut reply, is_ours) = self.begin(name, request, act);
+        let (mut reply, is_ours) = self.begin(operator, request, act);
         let clock = self.context.clock;
         let ended = clock.deadline(clock.after(WAIT), reply.wait_for(Option::is_some));
         match ended.await {
@@ -57,7 +57,7 @@ impl StoreVerbs {
     /// of this request.
     fn begin(
         &self,
-        name: &str,
+        operator: &str,
         request: RequestId,
         act: StoreAct,
     ) -> (watch::Receiver<Option<OperatorReply>>, bool) {
@@ -71,9 +71,9 @@ impl StoreVerbs {
                 return (running.reply.clone(), is_ours);
             }
         }
-        tracing::info!("operator {name}: {act:?} of the job store");
+        tracing::info!("operator {operator}: {} begins", name(act));
         let (done, reply) = watch::channel(None);
-        *last = Some(Running {
+        *last = Some(StoreOperation {
             request,
             reply: reply.clone(),
         });
@@ -88,25 +88,28 @@ impl StoreVerbs {
 }
 
 async fn run(jobs: &JobStore, act: StoreAct) -> OperatorReply {
-    let ended: Result<OperatorReply, StoreError> = match act {
-        StoreAct::BackUp => jobs.back_up().await.map(|done| {
-            OperatorReply::BackedUp(StoreBackup {
-                folder: done.folder.display().to_string(),
-                files: done.files,
-                bytes: done.bytes,
-            })
-        }),
-        StoreAct::Check => jobs.check().await.map(|done| {
-            OperatorReply::Checked(StoreCheck {
-                files: done.files,
-                jobs: done.jobs,
-                returns: done.returns,
-                problems: done.problems,
-            })
-        }),
+    let ended = match act {
+        StoreAct::BackUp => jobs.back_up().await.map(OperatorReply::BackedUp),
+        StoreAct::Check => jobs.check().await.map(OperatorReply::Checked),
     };
-    ended.unwrap_or_else(|error| {
-        tracing::error!("{act:?} of the job store failed: {error}");
-        OperatorReply::Failed(error.to_string())
-    })
+    match &ended {
+        Ok(OperatorReply::BackedUp(copy)) => {
+            let (files, bytes) = (copy.files, copy.bytes);
+            tracing::info!("copied {files} files of {bytes} bytes to {}", copy.folder);
+        }
+        Ok(OperatorReply::Checked(check)) => {
+            tracing::info!("{} problems of the job store", check.problems.len());
+        }
+        Ok(_) => {}
+        Err(error) => tracing::error!("{}: {error}", name(act)),
+    }
+    ended.unwrap_or_else(|error| OperatorReply::Failed(error.to_string()))
+}
+
+/// Returns the function of `saline-run` that asks for this.
+fn name(act: StoreAct) -> &'static str {
+    match act {
+        StoreAct::BackUp => "store.backup",
+        StoreAct::Check => "store.check",
+    }
 }

@@ -227,7 +227,7 @@ impl Peer {
 }
 
 impl Listener {
-    /// What comes next and is meant for this minion.
+    /// Receives the next publication and opens it as this minion.
     pub async fn next(&mut self) -> Content {
         let next = Clock.deadline(Clock.after(TEST_TIMEOUT), self.subscriber.next());
         match next.await.unwrap().unwrap() {

@@ -42,7 +42,7 @@ impl EventSender {
             let (first, events) = self.host.events.next_batch(most).await;
             let count = events.len();
             let request = MinionRequest::FireEvents(MinionEvents {
-                start: self.host.events.start(),
+                start: self.host.events.start_id(),
                 first,
                 events,
             });

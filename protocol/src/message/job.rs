@@ -161,6 +161,17 @@ pub enum OfferState {
 }
 
 impl OfferState {
+    /// Every state.
+    pub const ALL: [Self; 7] = [
+        Self::Offered,
+        Self::NotConnected,
+        Self::Queued,
+        Self::Running,
+        Self::Returned,
+        Self::Declined,
+        Self::Expired,
+    ];
+
     /// Whether the state is final.
     pub fn is_final(self) -> bool {
         !matches!(self, Self::Offered | Self::Queued | Self::Running)
@@ -181,24 +192,15 @@ impl OfferState {
 
     /// Returns the state that the store keeps under this number.
     pub fn from_number(number: i64) -> Option<Self> {
-        [
-            Self::Offered,
-            Self::NotConnected,
-            Self::Queued,
-            Self::Running,
-            Self::Returned,
-            Self::Declined,
-            Self::Expired,
-        ]
-        .into_iter()
-        .find(|state| *state as i64 == number)
+        let mut all = Self::ALL.into_iter();
+        all.find(|state| *state as i64 == number)
     }
 }
 
 /// A return as the store keeps it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredReturn {
-    /// The number of receipt: every return of a master has one above all returns before it.
+    /// The receipt number: every return of a master has one above all returns before it.
     pub receipt: u64,
     /// The minion that returned.
     pub minion: MinionId,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Jid;
 
-/// The size in bytes of an encoded return from which it travels in parts.
+/// The size in bytes above which a return travels in parts: payload, arguments and name of the function.
 pub const PARTS_FROM: usize = 256 * 1024;
 
 /// Identifies what is transferred: the first half of the SHA-256 of all of its bytes. So a transfer goes
@@ -34,15 +34,15 @@ impl fmt::Debug for TransferId {
 /// A part of an encoded [`Return`](super::Return).
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReturnPart {
-    /// The job.
+    /// The job that returned.
     pub jid: Jid,
-    /// The whole.
+    /// The transfer that the part belongs to.
     pub transfer: TransferId,
-    /// The length of the whole in bytes.
+    /// The length of the encoded return in bytes.
     pub total: u64,
-    /// The place of the part in the whole.
+    /// The place of `bytes` in the encoded return.
     pub offset: u64,
-    /// The part.
+    /// The bytes from `offset` on; empty to ask how much the master has.
     #[serde(with = "as_bytes")]
     pub bytes: Vec<u8>,
 }

@@ -4,17 +4,9 @@ use super::*;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-use OfferState::{Declined, Expired, NotConnected, Offered, Queued, Returned, Running};
+use OfferState::{Expired, Offered, Queued, Returned, Running};
 
-const STATES: [OfferState; 7] = [
-    Offered,
-    NotConnected,
-    Queued,
-    Running,
-    Returned,
-    Declined,
-    Expired,
-];
+const STATES: [OfferState; 7] = OfferState::ALL;
 
 /// What may happen.
 #[derive(Debug, Clone)]

@@ -31,7 +31,7 @@ async fn a_backup_is_a_store_of_what_was_committed() {
 
     let file = std::fs::read_dir(&backup.folder).unwrap().next().unwrap();
     assert_eq!(file.unwrap().metadata().unwrap().len(), backup.bytes);
-    let copy = JobStore::open(settings(backup.folder), Clock).unwrap();
+    let copy = JobStore::open(settings(backup.folder.into()), Clock).unwrap();
     for job in &jobs {
         assert_eq!(copy.job(&job.jid).await.unwrap().as_ref(), Some(job));
         let all = [

@@ -13,7 +13,7 @@ async fn write<T: Send + 'static>(
     store: &JobStore,
     act: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
 ) -> Result<T, StoreError> {
-    store.write(At::Newest, 0, act, |_| {}).await
+    store.writer.call(At::Newest, 0, act, |_| {}).await
 }
 
 /// Has what `queued` queues when it is first polled done in one transaction: the writer is busy

@@ -18,7 +18,7 @@ use saline_protocol::target::Target;
 use saline_protocol::transport::Clock;
 use tempfile::TempDir;
 
-use super::{Committed, JobStore, NewJob, StoreError, StoreSettings};
+use super::{Committed, JobStore, NewJob, StoreError, StoreSettings, lock};
 
 /// A store in a folder that goes with it.
 struct Place {

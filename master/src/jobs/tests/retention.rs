@@ -221,7 +221,7 @@ async fn pruning_a_store_whose_disk_is_full_gives_space() {
             .partitions
             .holding(to_micros(&job.jid).unwrap())
             .unwrap();
-        let full = store.write(
+        let full = store.writer.call(
             At::Partition(start),
             0,
             |connection| {
@@ -255,7 +255,7 @@ async fn outcomes_are_kept_for_ten_minutes_over_a_restart() {
     };
     let now = store.publish(published.clone()).await.unwrap();
     assert_eq!(now, Committed::Now);
-    let aged = store.write(
+    let aged = store.writer.call(
         At::Newest,
         0,
         |connection| {

@@ -529,7 +529,7 @@ async fn many_late_reports_of_one_job_count_it_once() {
     let offers: Vec<_> = names.iter().map(|name| (name.as_str(), Offered)).collect();
     publish(&store, &job, &offers).await;
     store.expire(job.expires);
-    assert_eq!(store.open_jobs().offers(), 0, "it is over");
+    assert_eq!(lock(&store.open).offers(), 0, "it is over");
     let store = std::sync::Arc::new(store);
     let mut reports = tokio::task::JoinSet::new();
     for name in names {
@@ -544,7 +544,7 @@ async fn many_late_reports_of_one_job_count_it_once() {
     while let Some(reported) = reports.join_next().await {
         reported.unwrap();
     }
-    assert_eq!(store.open_jobs().offers(), 50);
+    assert_eq!(lock(&store.open).offers(), 50);
     let all = states(&store, &job.jid).await;
     assert!(all.iter().all(|(_, state)| *state == Running), "{all:?}");
 }

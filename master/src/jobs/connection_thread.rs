@@ -1,4 +1,5 @@
-//! A thread that reads: it has connections of its own, so that nothing that it does delays the writer.
+//! A thread with connections of its own, for all that must not delay the writer: one reads, another one
+//! moves write-ahead logs into their files, copies, checks and deletes.
 
 use std::io;
 
@@ -7,21 +8,20 @@ use tokio::sync::oneshot;
 
 use super::StoreError;
 use super::partitions::Connections;
-use super::thread::Thread;
+use super::thread::{TaskQueue, Thread};
 
-/// What a reader does with its connections.
-pub(super) type Reading = Box<dyn FnOnce(&mut Connections) + Send>;
+/// What the thread does with its connections.
+pub(super) type ConnectionTask = Box<dyn FnOnce(&mut Connections) + Send>;
 
-/// A thread that reads.
-pub(super) struct Reader(pub(super) Thread<Reading>);
+/// A thread that runs tasks with its connections.
+pub(super) struct ConnectionThread(pub(super) Thread<ConnectionTask>);
 
-impl Reader {
+impl ConnectionThread {
     /// Starts the thread, which closes its connections when it ends.
     pub(super) fn start(name: &str, mut connections: Connections) -> io::Result<Self> {
-        let thread = Thread::start(name, move |mut orders| {
-            while let Some(reading) = orders.next() {
-                let reading: Reading = reading;
-                reading(&mut connections);
+        let thread = Thread::start(name, move |mut queue: TaskQueue<ConnectionTask>| {
+            while let Some(task) = queue.next() {
+                task(&mut connections);
             }
         })?;
         Ok(Self(thread))
@@ -37,13 +37,13 @@ impl Reader {
         F: FnOnce(&mut Connections) -> Result<T, StoreError> + Send + 'static,
     {
         let (reply, answer) = oneshot::channel();
-        let reading = move |connections: &mut Connections| {
+        let task = move |connections: &mut Connections| {
             if !reply.is_closed() {
                 // The caller may have gone meanwhile.
                 let _ = reply.send(act(connections));
             }
         };
-        self.0.send(Box::new(reading)).await?;
+        self.0.send(Box::new(task)).await?;
         answer.await.map_err(|_| StoreError::Closed)?
     }
 
