@@ -8,6 +8,7 @@ mod support;
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use saline_master::Master;
 use saline_protocol::channel::noise::{InitiatorKeys, Resumption};
 use saline_protocol::channel::publication::Content;
@@ -173,20 +174,25 @@ async fn more_returns_than_one_request_may_have_are_refused() {
     );
 }
 
-#[tokio::test]
-async fn a_captured_resume_takes_nobodys_place() {
-    let deployment = Deployment::start(true).await;
-    let minion = deployment.minion("m1").await;
+/// The first message with which a minion resumes.
+fn resumption(deployment: &Deployment, minion: &Peer) -> Bytes {
     let keys = InitiatorKeys {
         role: Role::Minion,
-        id: "m1",
+        id: &minion.credentials.id,
         identity: &minion.credentials.identity,
         noise: &minion.credentials.noise,
         certificate: None,
         versions: ProtocolVersions::OURS,
     };
     let (_, body) = Resumption::begin(keys, &deployment.master_keys().noise.unwrap()).unwrap();
-    let captured = Header::bare(Kind::Resume, Class::Resume).with_body(&body);
+    Header::bare(Kind::Resume, Class::Resume).with_body(&body)
+}
+
+#[tokio::test]
+async fn a_captured_resume_takes_nobodys_place() {
+    let deployment = Deployment::start(true).await;
+    let minion = deployment.minion("m1").await;
+    let captured = resumption(&deployment, &minion);
     for _ in 0..3 {
         let reply = minion
             .client
@@ -224,17 +230,7 @@ async fn an_accepted_key_that_cannot_be_read_now_is_no_unaccepted_one() {
     std::fs::rename(&folder, &aside).unwrap();
     std::fs::write(&folder, "").unwrap();
     let resume = async || {
-        let keys = InitiatorKeys {
-            role: Role::Minion,
-            id: "m1",
-            identity: &minion.credentials.identity,
-            noise: &minion.credentials.noise,
-            certificate: None,
-            versions: ProtocolVersions::OURS,
-        };
-        let master = deployment.master_keys().noise.unwrap();
-        let (_, body) = Resumption::begin(keys, &master).unwrap();
-        let message = Header::bare(Kind::Resume, Class::Resume).with_body(&body);
+        let message = resumption(&deployment, &minion);
         let answer = minion.client.request(message, Clock.after(TEST_TIMEOUT));
         Header::decode(&answer.await.unwrap()).unwrap().0.kind
     };
@@ -324,16 +320,7 @@ async fn a_captured_resume_does_not_bring_a_deleted_key_back() {
     let deployment = Deployment::start(true).await;
     let operator = deployment.operator().await;
     let minion = deployment.minion("m1").await;
-    let keys = InitiatorKeys {
-        role: Role::Minion,
-        id: "m1",
-        identity: &minion.credentials.identity,
-        noise: &minion.credentials.noise,
-        certificate: None,
-        versions: ProtocolVersions::OURS,
-    };
-    let (_, body) = Resumption::begin(keys, &deployment.master_keys().noise.unwrap()).unwrap();
-    let captured = Header::bare(Kind::Resume, Class::Resume).with_body(&body);
+    let captured = resumption(&deployment, &minion);
     let deleted = operator.act(KeyAction::Delete, KeyState::Accepted, "m1");
     assert_eq!(deleted.await, 1);
     let reply = minion

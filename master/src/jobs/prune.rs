@@ -34,19 +34,13 @@ impl JobStore {
     pub async fn prune(&self, before: MasterTime) -> Result<Vec<Pruned>, StoreError> {
         let before_micros = rows::from_time(before).saturating_mul(1_000);
         self.delete_the_undeleted().await;
-        let folder = self.settings.folder.clone();
-        let reserve = move |_: &mut Connections| {
-            reserve::keep(&folder);
-            Ok(())
-        };
         let mut pruned = Vec::new();
         for range in self.removable() {
             if self.is_old(&range, before_micros).await && !self.is_alive(&range, before) {
                 pruned.push(self.remove(range, before, false).await?);
             }
         }
-        // After what is old has gone: a full disk may have room again.
-        self.upkeep.call(reserve).await?;
+        self.keep_reserve().await?;
         let Some(most) = self.settings.max_bytes else {
             return Ok(pruned);
         };
@@ -62,17 +56,28 @@ impl JobStore {
         Ok(pruned)
     }
 
-    /// Whether all jobs of a partition are older than `before`. The next partition's beginning tells, so
+    /// Makes the reserve if it is missing. After the old jobs have gone a full disk may have room again.
+    async fn keep_reserve(&self) -> Result<(), StoreError> {
+        let folder = self.settings.folder.clone();
+        self.upkeep
+            .call(move |_| {
+                reserve::keep(&folder);
+                Ok(())
+            })
+            .await
+    }
+
+    /// Whether all jobs of a partition are older than `before_micros`. The next partition's beginning tells, so
     /// that nothing has to be opened, which a full disk may forbid; if it does not, the last job.
-    async fn is_old(&self, range: &Range<i64>, before: i64) -> bool {
-        if range.end <= before {
+    async fn is_old(&self, range: &Range<i64>, before_micros: i64) -> bool {
+        if range.end <= before_micros {
             return true;
         }
-        if range.start >= before {
+        if range.start >= before_micros {
             return false;
         }
         match self.read(range.start, lookup::last_job).await {
-            Ok(last) => last.is_none_or(|last| last < before),
+            Ok(last) => last.is_none_or(|last| last < before_micros),
             Err(error) => {
                 tracing::warn!("it is not known whether jobs can be removed: {error}");
                 false

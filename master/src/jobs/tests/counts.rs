@@ -43,11 +43,8 @@ async fn a_publication_and_a_return_are_one_statement_each() {
     let place = Place::new();
     let store = place.open();
     taken(&store).await;
-    let names: Vec<String> = (0..1_000).map(|n| format!("m{n:04}")).collect();
-    let offers: Vec<_> = names
-        .iter()
-        .map(|name| (name.as_str(), OfferState::Offered))
-        .collect();
+    let names = names(1_000);
+    let offers = offered(&names);
     let job = job(&store);
     publish(&store, &job, &offers).await;
     assert_eq!(

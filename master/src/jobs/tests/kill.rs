@@ -27,11 +27,8 @@ fn the_victim() {
     runtime.block_on(async {
         let settings = settings(path.into());
         let store = Arc::new(JobStore::open(settings, Clock).unwrap());
-        let names: Vec<String> = (0..50).map(|n| format!("m{n:02}")).collect();
-        let offers: Vec<_> = names
-            .iter()
-            .map(|name| (name.as_str(), OfferState::Offered))
-            .collect();
+        let names = names(50);
+        let offers = offered(&names);
         loop {
             let job = job(&store);
             publish(&store, &job, &offers).await;
@@ -65,7 +62,7 @@ async fn what_was_acknowledged_survives_kill_9() {
         if let Some((jid, minion)) = line
             .strip_prefix("ack ")
             .and_then(|rest| rest.split_once(' '))
-            .filter(|(jid, minion)| jid.len() == 20 && minion.len() == 3)
+            .filter(|(jid, minion)| jid.len() == 20 && minion.len() == 5)
         {
             acknowledged.push((Jid::parse(jid).unwrap(), id(minion)));
         }

@@ -41,11 +41,8 @@ async fn twenty_thousand_returns_at_once_are_stored_once_each() {
     const MINIONS: usize = 1_000;
     let place = Place::new();
     let store = Arc::new(place.open());
-    let names: Vec<String> = (0..MINIONS).map(|n| format!("m{n:04}")).collect();
-    let offers: Vec<_> = names
-        .iter()
-        .map(|name| (name.as_str(), OfferState::Offered))
-        .collect();
+    let names = names(MINIONS);
+    let offers = offered(&names);
     let mut jids = Vec::new();
     for _ in 0..JOBS {
         let job = job(&store);

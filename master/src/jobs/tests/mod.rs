@@ -1,11 +1,14 @@
 //! What the store promises, from outside.
 
+mod catch_up;
 mod copies;
 pub(super) mod counts;
 mod kill;
 mod load;
+mod publishing;
 mod retention;
-mod walk;
+mod returns;
+mod states;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -63,6 +66,19 @@ fn settings(folder: PathBuf) -> StoreSettings {
 
 fn id(text: &str) -> MinionId {
     MinionId::parse(text).unwrap()
+}
+
+/// The names of so many minions, in their order.
+fn names(count: usize) -> Vec<String> {
+    (0..count).map(|number| format!("m{number:04}")).collect()
+}
+
+/// The job is offered to all of them.
+fn offered(names: &[String]) -> Vec<(&str, OfferState)> {
+    let offers = names
+        .iter()
+        .map(|name| (name.as_str(), OfferState::Offered));
+    offers.collect()
 }
 
 fn request(number: u128) -> RequestId {

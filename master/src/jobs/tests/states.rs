@@ -1,0 +1,226 @@
+//! How the states of minions change, and when that is on the disk.
+
+use super::*;
+
+use OfferState::{Declined, Expired, NotConnected, Offered, Queued, Returned, Running};
+
+#[tokio::test]
+async fn states_move_forward_only() {
+    let place = Place::new();
+    let store = place.open();
+    let job = job(&store);
+    publish(
+        &store,
+        &job,
+        &[("a", Offered), ("b", Offered), ("c", NotConnected)],
+    )
+    .await;
+    let to =
+        async |minion: &str, state| store.set_state(&job.jid, &id(minion), state).await.unwrap();
+    assert!(to("a", Running).await);
+    assert!(!to("a", Running).await);
+    assert!(!to("a", Declined).await);
+    assert!(
+        !to("a", Returned).await,
+        "without a return none stands as returned"
+    );
+    assert!(to("b", Declined).await);
+    assert!(!to("b", Running).await);
+    assert!(!to("c", Running).await);
+    assert!(!to("stranger", Running).await);
+    let now = [
+        (id("a"), Running),
+        (id("b"), Declined),
+        (id("c"), NotConnected),
+    ];
+    assert_eq!(states(&store, &job.jid).await, now);
+    store.close().await;
+    let store = place.open();
+    assert_eq!(states(&store, &job.jid).await, now, "after a restart");
+}
+
+#[tokio::test]
+async fn a_state_is_on_the_disk_after_a_flush() {
+    let place = Place::new();
+    let store = place.open();
+    let job = job(&store);
+    publish(
+        &store,
+        &job,
+        &[("a", Offered), ("b", Offered), ("c", Offered)],
+    )
+    .await;
+    assert!(store.set_state(&job.jid, &id("a"), Running).await.unwrap());
+    assert!(store.set_state(&job.jid, &id("b"), Declined).await.unwrap());
+    store.flush().await.unwrap();
+    assert!(store.set_state(&job.jid, &id("c"), Running).await.unwrap());
+    // Dropped without being closed, as if it had been killed.
+    drop(store);
+    let store = place.open();
+    let now = [(id("a"), Running), (id("b"), Declined), (id("c"), Offered)];
+    assert_eq!(states(&store, &job.jid).await, now);
+}
+
+#[tokio::test]
+async fn that_a_minion_began_in_time_may_be_heard_late() {
+    let place = Place::new();
+    let store = place.open();
+    let mut job = job(&store);
+    job.expires = job.created;
+    publish(&store, &job, &[("a", Offered), ("b", Offered)]).await;
+    assert_eq!(store.expire(job.expires).len(), 2);
+    assert_eq!(
+        states(&store, &job.jid).await,
+        [(id("a"), Expired), (id("b"), Expired)]
+    );
+    let jids = std::slice::from_ref(&job.jid);
+    assert_eq!(store.mark_running(&id("a"), jids).await.unwrap(), jids);
+    assert!(store.mark_running(&id("a"), jids).await.unwrap().is_empty());
+    assert!(store.mark_running(&id("z"), jids).await.unwrap().is_empty());
+    let now = [(id("a"), Running), (id("b"), Expired)];
+    assert_eq!(states(&store, &job.jid).await, now);
+    drop(store);
+    let store = place.open();
+    assert_eq!(states(&store, &job.jid).await, now);
+    let verdict = answer(&store, "a", &job.jid, &Value::Null).await.unwrap();
+    assert_eq!(verdict, ReturnVerdict::Stored);
+    assert!(store.mark_running(&id("a"), jids).await.unwrap().is_empty());
+    let now = [(id("a"), Returned), (id("b"), Expired)];
+    assert_eq!(states(&store, &job.jid).await, now);
+}
+
+#[tokio::test]
+async fn a_heartbeat_tells_what_has_begun() {
+    let place = Place::new();
+    let store = place.open();
+    let (one, two) = (job(&store), job(&store));
+    publish(&store, &one, &[("a", Offered)]).await;
+    publish(&store, &two, &[("b", Offered)]).await;
+    let jids = [one.jid.clone(), two.jid.clone(), store.next_jid()];
+    let begun = store.mark_running(&id("a"), &jids).await.unwrap();
+    assert_eq!(begun, std::slice::from_ref(&one.jid));
+    assert!(
+        store
+            .mark_running(&id("a"), &jids)
+            .await
+            .unwrap()
+            .is_empty()
+    );
+    assert!(store.mark_running(&id("a"), &[]).await.unwrap().is_empty());
+    assert_eq!(states(&store, &two.jid).await, [(id("b"), Offered)]);
+}
+
+#[tokio::test]
+async fn offers_expire_at_their_time_and_a_late_return_is_taken() {
+    let place = Place::new();
+    let store = place.open();
+    let (mut soon, later) = (job(&store), job(&store));
+    soon.expires = soon.created + 10;
+    let mut later = later;
+    later.expires = soon.created + 1_000;
+    publish(
+        &store,
+        &soon,
+        &[("b", Queued), ("a", Offered), ("c", Running)],
+    )
+    .await;
+    publish(&store, &later, &[("a", Offered)]).await;
+    assert!(store.expire(soon.expires - 1).is_empty());
+    assert_eq!(
+        store.expire(soon.expires),
+        [(soon.jid.clone(), id("a")), (soon.jid.clone(), id("b"))]
+    );
+    assert!(store.expire(soon.expires).is_empty());
+    let verdict = answer(&store, "a", &soon.jid, &Value::Null).await.unwrap();
+    assert_eq!(verdict, ReturnVerdict::Stored);
+    let now = [(id("a"), Returned), (id("b"), Expired), (id("c"), Running)];
+    assert_eq!(states(&store, &soon.jid).await, now);
+    assert_eq!(store.expire(later.expires).len(), 1);
+}
+
+#[tokio::test]
+async fn states_come_in_pages_of_a_job_that_is_under_way_and_of_one_that_is_over() {
+    let place = Place::new();
+    let store = place.open();
+    let (open, over) = (job(&store), job(&store));
+    let names = names(10);
+    let offers = offered(&names);
+    publish(&store, &open, &offers).await;
+    publish(&store, &over, &offers).await;
+    for name in &names {
+        answer(&store, name, &over.jid, &Value::Null).await.unwrap();
+    }
+    for (job, state) in [(&open, Offered), (&over, Returned)] {
+        let mut seen = Vec::new();
+        let mut after = None;
+        loop {
+            let page = store.states(&job.jid, after.as_ref(), 4).await;
+            let page = page.unwrap().unwrap();
+            assert!(page.states.len() <= 4);
+            assert_eq!(page.expires, job.expires);
+            after = page.states.last().map(|(id, _)| id.clone());
+            seen.extend(page.states);
+            if !page.more {
+                break;
+            }
+        }
+        let all: Vec<_> = names.iter().map(|name| (id(name), state)).collect();
+        assert_eq!(seen, all);
+    }
+}
+
+#[tokio::test]
+async fn many_late_reports_of_one_job_count_it_once() {
+    let place = Place::new();
+    let store = place.open();
+    let mut job = job(&store);
+    job.expires = job.created;
+    let names = names(50);
+    let offers = offered(&names);
+    publish(&store, &job, &offers).await;
+    store.expire(job.expires);
+    assert_eq!(lock(&store.open).offers(), 0, "it is over");
+    let store = std::sync::Arc::new(store);
+    let mut reports = tokio::task::JoinSet::new();
+    for name in names {
+        let (store, jid) = (std::sync::Arc::clone(&store), job.jid.clone());
+        reports.spawn(async move {
+            let begun = store
+                .mark_running(&id(&name), std::slice::from_ref(&jid))
+                .await;
+            assert_eq!(begun.unwrap(), [jid]);
+        });
+    }
+    while let Some(reported) = reports.join_next().await {
+        reported.unwrap();
+    }
+    assert_eq!(lock(&store.open).offers(), 50);
+    let all = states(&store, &job.jid).await;
+    assert!(all.iter().all(|(_, state)| *state == Running), "{all:?}");
+}
+
+#[tokio::test]
+async fn a_job_that_ran_and_is_over_is_not_read_by_later_starts() {
+    let place = Place::new();
+    let store = place.open();
+    let mut job = job(&store);
+    job.expires = job.created;
+    publish(&store, &job, &[("a", Offered)]).await;
+    assert!(store.set_state(&job.jid, &id("a"), Running).await.unwrap());
+    store.flush().await.unwrap();
+    let running = async |store: &JobStore| {
+        let count = "SELECT count(*) FROM jobs WHERE running > 0";
+        let read = store.read(i64::MAX, move |connection| {
+            Ok(Some(
+                connection.query_row(count, [], |row| row.get::<_, i64>(0))?,
+            ))
+        });
+        read.await.unwrap().unwrap()
+    };
+    assert_eq!(running(&store).await, 1);
+    drop(store);
+    let store = place.open();
+    answer(&store, "a", &job.jid, &Value::Null).await.unwrap();
+    store.close().await;
+    assert_eq!(running(&place.open()).await, 0);
+}
