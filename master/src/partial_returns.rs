@@ -11,7 +11,7 @@ use saline_protocol::transport::{Clock, Instant};
 /// How long a transfer without a new part is kept.
 const KEPT: Duration = Duration::from_secs(300);
 
-/// The size of all transfers under way, as a multiple of the largest one.
+/// The most that all transfers under way may come to, as a multiple of the largest return.
 const TOTAL: u64 = 4;
 
 /// What a transfer counts beside its bytes, so that small ones are bounded in number.
@@ -52,9 +52,9 @@ impl Transfer {
     }
 }
 
-/// What came of a part.
+/// The outcome of taking a part.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Taken {
+pub enum PartOutcome {
     /// So many bytes from the beginning are here.
     Received(u64),
     /// The return is whole. It is kept until it is [forgotten](PartialReturns::forget).
@@ -75,11 +75,11 @@ impl PartialReturns {
         }
     }
 
-    /// Takes a part from a minion.
-    pub fn take(&self, minion: &MinionId, part: &ReturnPart) -> Taken {
+    /// Takes a part from a minion, and decodes the return on the thread of the caller when it is whole.
+    pub fn take(&self, minion: &MinionId, part: &ReturnPart) -> PartOutcome {
         let end = part.offset.checked_add(part.bytes.len() as u64);
         if part.total > self.largest || end.is_none_or(|end| end > part.total) {
-            return Taken::Malformed;
+            return PartOutcome::Malformed;
         }
         let key = (minion.clone(), part.jid.clone());
         let mut transfers = self.lock();
@@ -100,16 +100,16 @@ impl PartialReturns {
                 .saturating_mul(TOTAL)
                 .saturating_add(BESIDE * TOTAL);
             if transfers.reserved.saturating_add(begun.reserved()) > most {
-                return Taken::NoRoom;
+                return PartOutcome::NoRoom;
             }
             transfers.reserved += begun.reserved();
             transfers.by_job.insert(key.clone(), begun);
         }
         let Some(transfer) = transfers.by_job.get_mut(&key) else {
-            return Taken::Malformed;
+            return PartOutcome::Malformed;
         };
         if transfer.decoding {
-            return Taken::NoRoom;
+            return PartOutcome::NoRoom;
         }
         transfer.touched = self.clock.now();
         // A part that was sent again, or that overtook another one, changes nothing.
@@ -117,7 +117,7 @@ impl PartialReturns {
             transfer.bytes.extend_from_slice(&part.bytes);
         }
         if (transfer.bytes.len() as u64) < transfer.total {
-            return Taken::Received(transfer.bytes.len() as u64);
+            return PartOutcome::Received(transfer.bytes.len() as u64);
         }
         // Outside of the lock: a large return takes a while to decode.
         let bytes = std::mem::take(&mut transfer.bytes);
@@ -128,7 +128,7 @@ impl PartialReturns {
         let Some(Ok(returned)) = returned.filter(|r| r.as_ref().is_ok_and(|r| r.jid == part.jid))
         else {
             self.lock().forget(&key);
-            return Taken::Malformed;
+            return PartOutcome::Malformed;
         };
         let mut transfers = self.lock();
         let transfer = transfers.by_job.get_mut(&key);
@@ -136,7 +136,7 @@ impl PartialReturns {
             transfer.bytes = bytes;
             transfer.decoding = false;
         }
-        Taken::Whole(returned)
+        PartOutcome::Whole(returned)
     }
 
     /// Forgets the parts of a return: it has its verdict.
@@ -230,28 +230,28 @@ mod tests {
         let (a, returned) = (minion("a"), returned(1, 5_000));
         assert_eq!(
             parts.take(&a, &part(&returned, 0, 2_000)),
-            Taken::Received(2_000)
+            PartOutcome::Received(2_000)
         );
         // Sent again, and one that overtook another.
         assert_eq!(
             parts.take(&a, &part(&returned, 0, 2_000)),
-            Taken::Received(2_000)
+            PartOutcome::Received(2_000)
         );
         assert_eq!(
             parts.take(&a, &part(&returned, 4_000, 900)),
-            Taken::Received(2_000)
+            PartOutcome::Received(2_000)
         );
         assert_eq!(
             parts.take(&a, &part(&returned, 2_000, 2_000)),
-            Taken::Received(4_000)
+            PartOutcome::Received(4_000)
         );
         let last = part(&returned, 4_000, 2_000);
-        assert_eq!(parts.take(&a, &last), Taken::Whole(returned.clone()));
+        assert_eq!(parts.take(&a, &last), PartOutcome::Whole(returned.clone()));
         // The store failed: the last part, sent again, is enough.
-        assert_eq!(parts.take(&a, &last), Taken::Whole(returned.clone()));
+        assert_eq!(parts.take(&a, &last), PartOutcome::Whole(returned.clone()));
         parts.forget(&a, &returned.jid);
         assert_eq!(parts.lock().reserved, 0);
-        assert_eq!(parts.take(&a, &last), Taken::Received(0));
+        assert_eq!(parts.take(&a, &last), PartOutcome::Received(0));
     }
 
     #[tokio::test(start_paused = true)]
@@ -260,23 +260,23 @@ mod tests {
         let (a, good) = (minion("a"), returned(1, 5_000));
         let mut bad = part(&good, 0, 100);
         bad.total = LARGEST as u64 + 1;
-        assert_eq!(parts.take(&a, &bad), Taken::Malformed);
+        assert_eq!(parts.take(&a, &bad), PartOutcome::Malformed);
         bad.total = 50;
-        assert_eq!(parts.take(&a, &bad), Taken::Malformed);
+        assert_eq!(parts.take(&a, &bad), PartOutcome::Malformed);
         bad.offset = u64::MAX;
-        assert_eq!(parts.take(&a, &bad), Taken::Malformed);
+        assert_eq!(parts.take(&a, &bad), PartOutcome::Malformed);
         // Other bytes than announced, no return, and the return of another job.
         let mut other = part(&good, 0, LARGEST);
         other.bytes[100] ^= 1;
-        assert_eq!(parts.take(&a, &other), Taken::Malformed);
+        assert_eq!(parts.take(&a, &other), PartOutcome::Malformed);
         let mut none = part(&good, 0, LARGEST);
         none.bytes = vec![1; 50];
         none.total = 50;
         none.transfer = TransferId::of(&none.bytes);
-        assert_eq!(parts.take(&a, &none), Taken::Malformed);
+        assert_eq!(parts.take(&a, &none), PartOutcome::Malformed);
         let mut foreign = part(&good, 0, LARGEST);
         foreign.jid = returned(2, 1).jid;
-        assert_eq!(parts.take(&a, &foreign), Taken::Malformed);
+        assert_eq!(parts.take(&a, &foreign), PartOutcome::Malformed);
         assert!(parts.lock().by_job.is_empty() && parts.lock().reserved == 0);
     }
 
@@ -287,17 +287,17 @@ mod tests {
         let names = ["a", "b", "c", "d", "e"].map(minion);
         for (name, returned) in names.iter().zip(&returns).take(4) {
             let begun = parts.take(name, &part(returned, 0, 10));
-            assert_eq!(begun, Taken::Received(10));
+            assert_eq!(begun, PartOutcome::Received(10));
         }
         let refused = parts.take(&names[4], &part(&returns[4], 0, 10));
-        assert_eq!(refused, Taken::NoRoom);
+        assert_eq!(refused, PartOutcome::NoRoom);
         for (name, returned) in names.iter().zip(&returns).take(4) {
             let whole = parts.take(name, &part(returned, 10, LARGEST));
-            assert_eq!(whole, Taken::Whole(returned.clone()));
+            assert_eq!(whole, PartOutcome::Whole(returned.clone()));
             parts.forget(name, &returned.jid);
         }
         let begun = parts.take(&names[4], &part(&returns[4], 0, 10));
-        assert_eq!(begun, Taken::Received(10));
+        assert_eq!(begun, PartOutcome::Received(10));
         tokio::time::advance(KEPT).await;
         parts.sweep();
         assert!(parts.lock().by_job.is_empty() && parts.lock().reserved == 0);
@@ -312,10 +312,10 @@ mod tests {
             let (a, returned) = (minion("a"), returned(1, 5_000));
             for (offset, length) in cuts {
                 match parts.take(&a, &part(&returned, offset, length)) {
-                    Taken::Received(bytes) => prop_assert!(bytes < 5_100),
-                    Taken::Whole(whole) => prop_assert_eq!(whole, returned.clone()),
-                    Taken::Malformed => prop_assert!(offset > 5_000),
-                    Taken::NoRoom => prop_assert!(false),
+                    PartOutcome::Received(bytes) => prop_assert!(bytes < 5_100),
+                    PartOutcome::Whole(whole) => prop_assert_eq!(whole, returned.clone()),
+                    PartOutcome::Malformed => prop_assert!(offset > 5_000),
+                    PartOutcome::NoRoom => prop_assert!(false),
                 }
             }
         }

@@ -9,8 +9,8 @@ use super::{CommonOptions, HELP, OutputOptions, Refused, read};
 const USAGE: &str = "saline-run [options] <function> [arguments]";
 
 /// saline-run is the frontend command for functions that run on the master:
-/// jobs.lookup_jid JID, jobs.list_job JID, jobs.list_jobs, jobs.print_job JID, manage.versions,
-/// store.backup, store.check,
+/// jobs.lookup_jid JID, jobs.list_job JID, jobs.list_jobs, jobs.print_job JID,
+/// manage.versions, store.backup, store.check,
 /// state.event TAGMATCH COUNT pretty=True.
 #[derive(Debug, Parser)]
 #[command(

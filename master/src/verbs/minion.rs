@@ -10,7 +10,7 @@ use saline_protocol::transport::Clock;
 
 use crate::events::{Events, MinionEventFirer, ReturnReport};
 use crate::jobs::{JobStore, StoreError};
-use crate::partial_returns::{PartialReturns, Taken};
+use crate::partial_returns::{PartOutcome, PartialReturns};
 use crate::publisher::MinionPublisher;
 use crate::sessions::{Session, Sessions};
 use crate::wire_time::master_time;
@@ -185,15 +185,15 @@ impl MinionVerbs {
     /// Takes a part of a large return, and stores the return when it is whole.
     async fn take_part(&self, id: &MinionId, part: &ReturnPart) -> Result<MinionReply, StoreError> {
         let returned = match self.parts.take(id, part) {
-            Taken::Received(bytes) => return Ok(MinionReply::Received(bytes)),
-            Taken::NoRoom => {
+            PartOutcome::Received(bytes) => return Ok(MinionReply::Received(bytes)),
+            PartOutcome::NoRoom => {
                 tracing::debug!("job {}: no room for a return of minion {id}", part.jid);
                 return Ok(MinionReply::Busy {
                     after_ms: NO_ROOM_MS,
                 });
             }
-            Taken::Malformed => return Ok(MinionReply::Refused(RefusedVerb::Malformed)),
-            Taken::Whole(returned) => returned,
+            PartOutcome::Malformed => return Ok(MinionReply::Refused(RefusedVerb::Malformed)),
+            PartOutcome::Whole(returned) => returned,
         };
         let reply = self.store_returns(id, vec![returned]).await?;
         self.parts.forget(id, &part.jid);
