@@ -37,6 +37,12 @@ fn state(absence: Absence) -> &'static str {
         Absence::Running => "Running",
         Absence::Declined => "Declined",
         Absence::Expired => "Expired",
+        Absence::NoWord { .. } => "No word",
+        Absence::LostTrack => "Lost track",
+        Absence::MayHaveRun => "May have run",
+        Absence::Cancelled => "Cancelled",
+        Absence::Withdrawn => "Withdrawn",
+        Absence::ReturnedAndLost => "Returned and lost",
         _ => "No response",
     }
 }
@@ -67,6 +73,29 @@ pub(crate) fn text(absence: Absence, expires: MasterTime, look_up: &LookUp) -> S
         Absence::Expired => format!(
             "{line}\nThe minion did not begin before the job expired at {until}, and will not run it."
         ),
+        Absence::NoWord { since } => {
+            let since = since.map_or_else(String::new, |since| {
+                format!(" Its last word is of {}.", utc(since))
+            });
+            format!(
+                "{line}\nThe job expired at {until}, and the minion has not said whether it began before.{since} If it did, it will return when it is back. {hint}"
+            )
+        }
+        Absence::LostTrack => format!(
+            "{line}\nThe minion began the job and no longer knows it, as after a loss of its disk. No return will come."
+        ),
+        Absence::MayHaveRun => format!(
+            "{line}\nThe minion was handed the job and cannot tell whether it began it: its machine lost power, or its disk was restored, replaced or copied. It will not run the job now."
+        ),
+        Absence::Cancelled => {
+            format!("{line}\nThe job was cancelled before the minion began, and will not run.")
+        }
+        Absence::Withdrawn => format!(
+            "{line}\nThe minion's key was deleted or rejected before it returned. No return will be taken."
+        ),
+        Absence::ReturnedAndLost => format!(
+            "{line}\nThe minion returned, and the return is lost: the job store was restored from an older copy."
+        ),
         Absence::Unknown => {
             format!("{line}\nNo minion of this name is known to the master: no key has it.")
         }
@@ -94,6 +123,14 @@ mod tests {
             Absence::Queued,
             Absence::Declined,
             Absence::Expired,
+            Absence::NoWord {
+                since: Some(1_795_252_724_000),
+            },
+            Absence::LostTrack,
+            Absence::MayHaveRun,
+            Absence::Cancelled,
+            Absence::Withdrawn,
+            Absence::ReturnedAndLost,
             Absence::Unknown,
         ]
         .map(|absence| text(absence, 1_795_252_784_000, &look_up))
@@ -126,6 +163,26 @@ mod tests {
         ===
         Minion did not return. [Expired]
         The minion did not begin before the job expired at 2026-11-21 09:19:44 UTC, and will not run it.
+        ===
+        Minion did not return. [No word]
+        The job expired at 2026-11-21 09:19:44 UTC, and the minion has not said whether it began before. Its last word is of 2026-11-21 09:18:44 UTC. If it did, it will return when it is back. To look up the return data for this job later, run the following command:
+
+        saline-run jobs.lookup_jid 20261121091841717259
+        ===
+        Minion did not return. [Lost track]
+        The minion began the job and no longer knows it, as after a loss of its disk. No return will come.
+        ===
+        Minion did not return. [May have run]
+        The minion was handed the job and cannot tell whether it began it: its machine lost power, or its disk was restored, replaced or copied. It will not run the job now.
+        ===
+        Minion did not return. [Cancelled]
+        The job was cancelled before the minion began, and will not run.
+        ===
+        Minion did not return. [Withdrawn]
+        The minion's key was deleted or rejected before it returned. No return will be taken.
+        ===
+        Minion did not return. [Returned and lost]
+        The minion returned, and the return is lost: the job store was restored from an older copy.
         ===
         Minion did not return. [No response]
         No minion of this name is known to the master: no key has it.

@@ -137,7 +137,11 @@ impl Report {
             Format::Json | Format::Raw => {
                 let line = absence::line(absence);
                 screen.complain(match absence {
-                    Absence::NoResponse | Absence::Silent | Absence::Running | Absence::Queued => {
+                    Absence::NoResponse
+                    | Absence::Silent
+                    | Absence::Running
+                    | Absence::Queued
+                    | Absence::NoWord { .. } => {
                         format!("{name}: {line} ({})", look_up.command())
                     }
                     _ => format!("{name}: {line}"),

@@ -53,6 +53,9 @@ impl Client {
             fun: spec.fun,
             arg: spec.arg.pack(),
             user: spec.user,
+            ttl_ms: spec
+                .ttl
+                .map(|ttl| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX)),
         };
         match self.ask(&request).await? {
             OperatorReply::Published(published) => Ok(published),
@@ -144,6 +147,22 @@ impl Client {
         match self.ask(&OperatorRequest::JobLookup { jid }).await? {
             OperatorReply::Job(job) => Ok(job),
             _ => Err(ClientError::WrongAnswer("JobLookup")),
+        }
+    }
+
+    /// Cancels a job: minions that have not begun it will not run it. The states of the job tell when each
+    /// has said so.
+    ///
+    /// # Errors
+    /// `NoSuchJob` when the store does not have the job; others as for every request.
+    ///
+    /// # Cancel safety
+    /// The job may be cancelled all the same.
+    pub async fn cancel(&self, jid: &Jid) -> Result<(), ClientError> {
+        let jid = jid.clone();
+        match self.ask(&OperatorRequest::Cancel { jid }).await? {
+            OperatorReply::Cancelling => Ok(()),
+            _ => Err(ClientError::WrongAnswer("Cancel")),
         }
     }
 
@@ -257,7 +276,8 @@ impl Client {
                 OperatorReply::NoSuchJob,
                 OperatorRequest::JobReturns { jid, .. }
                 | OperatorRequest::JobStates { jid, .. }
-                | OperatorRequest::JobLookup { jid },
+                | OperatorRequest::JobLookup { jid }
+                | OperatorRequest::Cancel { jid },
             ) => Err(ClientError::NoSuchJob(jid.clone())),
             (reply, _) => Ok(reply),
         }

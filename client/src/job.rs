@@ -19,6 +19,9 @@ pub struct JobSpec {
     pub user: String,
     /// How long to wait for minions without a sign of life; none for the configured `timeout`.
     pub timeout: Option<Duration>,
+    /// How long minions may take to begin. Those that are away get the job when they connect in that
+    /// time; none for the master's `job_ttl`, and only minions that are present.
+    pub ttl: Option<Duration>,
 }
 
 impl JobSpec {
@@ -30,6 +33,7 @@ impl JobSpec {
             arg: Arguments::default(),
             user: "root".to_owned(),
             timeout: None,
+            ttl: None,
         }
     }
 
@@ -52,6 +56,13 @@ impl JobSpec {
     #[must_use]
     pub fn asked_by(mut self, user: impl Into<String>) -> Self {
         self.user = user.into();
+        self
+    }
+
+    /// Sets how long minions may take to begin, also those that are away now.
+    #[must_use]
+    pub fn with_ttl(mut self, ttl: Option<Duration>) -> Self {
+        self.ttl = ttl;
         self
     }
 

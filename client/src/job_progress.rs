@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use saline_protocol::message::{MinionId, OfferState};
+use saline_protocol::message::{MasterTime, MinionId, OfferState};
 
 use crate::{Absence, Absent};
 
@@ -49,8 +49,10 @@ impl Counted {
 #[derive(Debug)]
 struct MinionProgress {
     state: OfferState,
-    /// The minion's session has been silent for two heartbeats.
+    /// The minion is gone: its connection has ended, or it has been silent for two heartbeats.
     silent: bool,
+    /// The last expiry up to which the minion gave its word, while that is what its state waits for.
+    word: Option<MasterTime>,
     /// The minion's return has been reported.
     returned: bool,
     /// The minion's absence has been reported.
@@ -64,6 +66,7 @@ impl MinionProgress {
         Self {
             state,
             silent: false,
+            word: None,
             returned: false,
             absent: false,
             given_up: false,
@@ -88,19 +91,29 @@ impl MinionProgress {
         !self.is_open() && !self.returned && !self.absent
     }
 
-    /// Sets the state. A final state stays, except that a minion may still return.
+    /// Sets the state. A final state stays, except that it may be heard late that the minion began or
+    /// returned.
     fn set(&mut self, state: OfferState) {
-        if state == OfferState::Returned || !self.state.is_final() {
+        use OfferState::{
+            Cancelled, Expired, LostTrack, MayHaveRun, Returned, ReturnedAndLost, Running,
+        };
+        let is_open = !self.state.is_final();
+        let is_truth = matches!(state, Running | ReturnedAndLost)
+            && matches!(self.state, Expired | LostTrack | MayHaveRun | Cancelled);
+        if is_open || is_truth || state == Returned {
             self.state = state;
         }
-        if state == OfferState::Running {
-            self.silent = false;
+        if state == Running {
+            (self.silent, self.given_up) = (false, false);
         }
     }
 
     fn absence(&self) -> Option<Absence> {
         // `Returned` without a return: the store reports it and never yields it.
-        Absence::of(self.state, self.silent).or(Some(Absence::NoResponse))
+        match Absence::of(self.state, self.silent) {
+            Some(Absence::NoWord { .. }) => Some(Absence::NoWord { since: self.word }),
+            told => told.or(Some(Absence::NoResponse)),
+        }
     }
 }
 
@@ -162,6 +175,31 @@ impl JobProgress {
     /// Sets a minion's state. A final state stays, except that a minion may still return.
     pub(crate) fn set(&mut self, minion: &MinionId, state: OfferState) {
         self.change(minion, state, |progress| progress.set(state));
+    }
+
+    /// Notes that a minion is gone: it is not waited for any more.
+    pub(crate) fn gone(&mut self, minion: &MinionId) {
+        if self.minions.contains_key(minion) {
+            self.change(minion, OfferState::Offered, |progress| {
+                progress.silent = true;
+                progress.given_up = progress.is_open();
+            });
+        }
+    }
+
+    /// Notes up to which expiry minions gave their word.
+    pub(crate) fn set_words(&mut self, words: &[(MinionId, MasterTime)]) {
+        for (minion, word) in words {
+            if let Some(progress) = self.minions.get_mut(minion) {
+                progress.word = Some(*word);
+            }
+        }
+    }
+
+    /// Returns the minions that are still waited for.
+    pub(crate) fn waited_for(&self) -> impl Iterator<Item = &MinionId> {
+        let waited = self.minions.iter().filter(|(_, p)| p.is_waited_for());
+        waited.map(|(minion, _)| minion)
     }
 
     /// Notes the return of a minion. Returns whether it is the first one.
@@ -288,7 +326,7 @@ mod tests {
     proptest! {
         #[test]
         fn nobody_is_told_twice_and_nobody_is_forgotten(
-            events in proptest::collection::vec((0u8..5, 0u8..7, any::<bool>()), 0..60),
+            events in proptest::collection::vec((0u8..5, 0u8..15, any::<bool>()), 0..60),
         ) {
             let names = ["a", "b", "c", "d", "e"];
             let mut s = progress(&names.map(|name| (name, Offered)));
@@ -298,6 +336,7 @@ mod tests {
                 match OfferState::from_number(state.into()) {
                     Some(Returned) => if s.returned(&who) { returned.push(who.to_string()) },
                     Some(state) => s.update(&[(who.clone(), state)], silent.then_some(&[who])),
+                    None if state == 13 => s.gone(&who),
                     None => s.judge(),
                 }
                 let counted = std::mem::take(&mut s.counted);

@@ -1,6 +1,6 @@
 //! The progress that a run reports.
 
-use saline_protocol::message::{MinionId, OfferState, StoredReturn, Value};
+use saline_protocol::message::{MasterTime, MinionId, OfferState, StoredReturn, Value};
 
 /// One piece of progress of a job.
 #[derive(Debug, Clone, PartialEq)]
@@ -87,6 +87,21 @@ pub enum Absence {
     Declined,
     /// The minion did not begin in time, and will not run the job.
     Expired,
+    /// The job has expired, and the minion has not said whether it began it.
+    NoWord {
+        /// The last expiry up to which it gave its word; none when that is not known.
+        since: Option<MasterTime>,
+    },
+    /// The minion began and no longer knows the job: no return will come.
+    LostTrack,
+    /// The minion lost its memory of the time in which it was handed the job, and will not run it now.
+    MayHaveRun,
+    /// The job was cancelled before the minion began.
+    Cancelled,
+    /// The minion's key was deleted or rejected before it returned.
+    Withdrawn,
+    /// The minion returned, and the master's store was restored from a copy that is older.
+    ReturnedAndLost,
     /// The target's list names it, but there is no key for it.
     Unknown,
 }
@@ -103,6 +118,12 @@ impl Absence {
             OfferState::Returned => return None,
             OfferState::Declined => Self::Declined,
             OfferState::Expired => Self::Expired,
+            OfferState::NoWord => Self::NoWord { since: None },
+            OfferState::LostTrack => Self::LostTrack,
+            OfferState::MayHaveRun => Self::MayHaveRun,
+            OfferState::Cancelled => Self::Cancelled,
+            OfferState::Withdrawn => Self::Withdrawn,
+            OfferState::ReturnedAndLost => Self::ReturnedAndLost,
         })
     }
 
@@ -116,6 +137,12 @@ impl Absence {
             Self::Running => "running",
             Self::Declined => "declined",
             Self::Expired => "expired",
+            Self::NoWord { .. } => "no word",
+            Self::LostTrack => "lost track",
+            Self::MayHaveRun => "may have run",
+            Self::Cancelled => "cancelled",
+            Self::Withdrawn => "withdrawn",
+            Self::ReturnedAndLost => "returned and lost",
             Self::Unknown => "unknown",
         }
     }

@@ -1,12 +1,12 @@
 //! Follows a job until no further return can come.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use saline_protocol::message::{
-    Event, EventTag, Jid, JobEvent, MasterTime, OfferState, OperatorReply, OperatorRequest,
-    Published,
+    Event, EventTag, Jid, JobEvent, MasterTime, MinionId, OfferState, OperatorReply,
+    OperatorRequest, Published, Value,
 };
 use saline_protocol::transport::{Delivery, Elapsed, Instant, Subscriber, TopicFilter};
 
@@ -38,6 +38,8 @@ pub struct Run {
     deadline: Instant,
     /// The highest receipt number of the returns that were read from the store.
     received: u64,
+    /// The ids of the job's minions that two machines use.
+    duplicates: BTreeSet<MinionId>,
     /// The number of the master's sessions when the store was last read: if there are more now, the
     /// master may have been restarted.
     sessions: u64,
@@ -86,6 +88,7 @@ impl Run {
             state: State::Subscribing,
             events: None,
             received: 0,
+            duplicates: BTreeSet::new(),
             master,
             timeout,
             minions,
@@ -108,6 +111,16 @@ impl Run {
     /// Returns the time until which minions may begin, on the master's clock.
     pub fn expires(&self) -> MasterTime {
         self.published.expires
+    }
+
+    /// Returns the minions that are still waited for.
+    pub fn waited_for(&self) -> impl Iterator<Item = &MinionId> {
+        self.minions.waited_for()
+    }
+
+    /// Returns the ids of the job's minions that two machines, or a machine and a copy of it, use.
+    pub fn duplicates(&self) -> impl Iterator<Item = &MinionId> {
+        self.duplicates.iter()
     }
 
     /// Returns the next progress; none, from then on, when no further return can come.
@@ -182,6 +195,8 @@ impl Run {
             };
             tracing::trace!(states = ?page.states, more = page.more, "from the store");
             self.minions.update(&page.states, None);
+            self.minions.set_words(&page.no_word_since);
+            self.duplicates.extend(page.duplicates);
             silent.extend(page.silent);
             after = page.states.last().map(|(minion, _)| minion.clone());
             if !page.more || after.is_none() {
@@ -275,6 +290,18 @@ impl Run {
             JobEvent::Started(minion) => self.minions.set(&minion, OfferState::Running),
             JobEvent::Declined(minion) => self.minions.set(&minion, OfferState::Declined),
             JobEvent::Expired(minion) => self.minions.set(&minion, OfferState::Expired),
+            JobEvent::State(minion) => {
+                let named = event.data.get("state").and_then(Value::as_str);
+                let state = OfferState::ALL
+                    .into_iter()
+                    .find(|state| named == Some(state.name()));
+                match state {
+                    Some(state) => self.minions.set(&minion, state),
+                    // Of a later version: the store has the state too.
+                    None => return GAP,
+                }
+            }
+            JobEvent::Gone(minion) => self.minions.gone(&minion),
             JobEvent::New => {}
         }
         State::Listening

@@ -7,14 +7,13 @@ use saline_protocol::channel::noise::Proven;
 use saline_protocol::message::{
     Admission, MinionId, PeerVersion, ProtocolVersions, PublicationAddress, Role, SOFTWARE, Welcome,
 };
-use saline_protocol::transport::Clock;
 
 use crate::auth_event_limiter::AuthEventLimiter;
 use crate::events::Events;
 use crate::keys::{KeyAccess, KeysUnreadable, LOCAL_OPERATOR, Policy, Verdict};
+use crate::master_clock::MasterClock;
 use crate::publisher::MinionPublisher;
 use crate::sessions::{Principal, Session, Sessions};
-use crate::wire_time::master_time;
 
 /// The configured limits of admission, and what an accepted peer is told.
 #[derive(Debug, Clone, Copy)]
@@ -33,7 +32,7 @@ pub struct AdmissionSettings {
 #[derive(Debug)]
 pub struct AdmissionControl {
     pub(crate) settings: AdmissionSettings,
-    pub(crate) clock: Clock,
+    pub(crate) clock: MasterClock,
     pub(crate) keys: KeyAccess,
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) publisher: MinionPublisher,
@@ -159,7 +158,7 @@ impl AdmissionControl {
     ) -> Welcome {
         let is_minion = matches!(principal, Principal::Minion(_));
         Welcome {
-            clock: master_time(self.clock),
+            clock: self.clock.now(),
             heartbeat_ms: self.settings.heartbeat_ms,
             max_message: self.settings.max_message,
             publications: publications.clone(),

@@ -11,6 +11,8 @@
 //! | [`sessions`] | keeps the table of sessions, which is presence |
 //! | [`jobs`] | stores jobs, the states of minions in them, and returns |
 //! | [`partial_returns`] | holds large returns until all of their parts are there |
+//! | `presence_reporter` | tells who came and who is gone |
+//! | [`master_clock`] | the master's time, which never goes back |
 //! | [`publisher`] | seals and numbers the publications to minions |
 //! | [`events`] | fires the events of the local bus |
 //! | [`auth_event_limiter`] | limits the events that unaccepted minions cause |
@@ -24,7 +26,9 @@ pub mod gate;
 pub mod jobs;
 pub mod keys;
 pub mod maintenance;
+pub mod master_clock;
 pub mod partial_returns;
+mod presence_reporter;
 pub mod publisher;
 mod run;
 pub mod server;

@@ -3,16 +3,21 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use saline_protocol::transport::Clock;
-
 use crate::events::Events;
 use crate::jobs::JobStore;
+use crate::master_clock::MasterClock;
 use crate::partial_returns::PartialReturns;
+use crate::presence_reporter::PresenceReporter;
 use crate::sessions::Sessions;
-use crate::wire_time::master_time;
 
 /// How often sessions are swept and expiry is checked.
 const BEAT: Duration = Duration::from_secs(1);
+
+/// How often it is looked for minions whose connections have ended.
+const CUTS: Duration = Duration::from_millis(250);
+
+/// How often the present minions are listed on the event bus: Salt's `loop_interval`.
+const PRESENT: Duration = Duration::from_secs(60);
 
 /// How often old jobs are pruned.
 const PRUNING: Duration = Duration::from_secs(300);
@@ -20,44 +25,85 @@ const PRUNING: Duration = Duration::from_secs(300);
 /// The upkeep of one master.
 #[derive(Debug)]
 pub struct Maintenance {
-    pub(crate) clock: Clock,
+    pub(crate) clock: MasterClock,
     /// How long jobs are kept, in milliseconds.
     pub(crate) keep_jobs: u64,
     pub(crate) jobs: Arc<JobStore>,
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) parts: Arc<PartialReturns>,
     pub(crate) events: Events,
+    pub(crate) presence: PresenceReporter,
 }
 
 impl Maintenance {
     /// Runs until the future is dropped.
     pub async fn run(self) {
-        // Apart: what prunes may wait for a copy or a check of the store.
-        tokio::join!(self.beats(), self.prunings());
+        // Apart, so that none waits for another: a full disk must not keep the dead present.
+        tokio::join!(
+            self.expiries(),
+            self.flushes(),
+            self.sweeps(),
+            self.presence(),
+            self.prunings()
+        );
     }
 
-    async fn beats(&self) {
-        let mut timer = self.clock.interval(BEAT);
+    async fn expiries(&self) {
+        let mut timer = self.clock.clock().interval(BEAT);
         loop {
             timer.tick().await;
             self.expire().await;
+        }
+    }
+
+    async fn flushes(&self) {
+        let mut timer = self.clock.clock().interval(BEAT);
+        loop {
+            timer.tick().await;
             self.flush().await;
-            self.sweep().await;
+        }
+    }
+
+    async fn sweeps(&self) {
+        let mut timer = self.clock.clock().interval(BEAT);
+        loop {
+            timer.tick().await;
+            if let Some(stood) = self.sessions.tick() {
+                tracing::warn!(
+                    "the master did not run for {} s: minions get time to speak before they count as gone",
+                    stood.as_secs()
+                );
+            }
+            self.sessions.forget_leases(self.clock.now());
+            self.presence.gone(&self.sessions.sweep()).await;
+            self.presence.arrived(&self.sessions.take_arrived()).await;
             self.parts.sweep();
         }
     }
 
+    /// Looks often for minions whose connections have ended, and lists those that are present now and then.
+    async fn presence(&self) {
+        let mut cuts = self.clock.clock().interval(CUTS);
+        let mut present = self.clock.clock().interval(PRESENT);
+        loop {
+            tokio::select! {
+                _ = cuts.tick() => self.presence.gone(&self.sessions.take_cut()).await,
+                _ = present.tick() => self.presence.present().await,
+            }
+        }
+    }
+
     async fn prunings(&self) {
-        let mut timer = self.clock.interval(PRUNING);
+        let mut timer = self.clock.clock().interval(PRUNING);
         loop {
             timer.tick().await;
             self.prune().await;
         }
     }
 
-    /// Expires the offers whose minions did not begin in time, and fires an event for each.
+    /// Expires what was queued for minions that did not come in time, and fires an event for each.
     async fn expire(&self) {
-        for (jid, id) in self.jobs.expire(master_time(self.clock)) {
+        for (jid, id) in self.jobs.expire(self.clock.now()) {
             tracing::info!("job {jid}: minion {id} did not begin in time");
             self.events.job_expired(&jid, &id).await;
         }
@@ -70,16 +116,8 @@ impl Maintenance {
         }
     }
 
-    async fn sweep(&self) {
-        let lost = self.sessions.sweep();
-        if !lost.is_empty() {
-            tracing::info!("{} minions fell silent: {lost:?}", lost.len());
-            self.events.minions_lost(&lost).await;
-        }
-    }
-
     async fn prune(&self) {
-        let oldest = master_time(self.clock).saturating_sub(self.keep_jobs);
+        let oldest = self.clock.now().saturating_sub(self.keep_jobs);
         let pruned = match self.jobs.prune(oldest).await {
             Ok(pruned) => pruned,
             Err(error) => return tracing::error!("old jobs were not removed: {error}"),

@@ -22,6 +22,7 @@ pub const OWN_TOPIC_MOST: usize = 64;
 enum Command {
     Job(SignedJob, Vec<MinionId>),
     Rotate(Vec<Arc<Session>>, oneshot::Sender<()>),
+    News,
 }
 
 /// A handle to the task that publishes to minions.
@@ -79,6 +80,15 @@ impl MinionPublisher {
         let _ = self.commands.send(Command::Job(job, to)).await;
     }
 
+    /// Has every minion send a heartbeat soon.
+    ///
+    /// # Cancel safety
+    /// When the future is dropped the minions may be told or not.
+    pub async fn news(&self) {
+        // The task ends with the master; heartbeats come in any case.
+        let _ = self.commands.send(Command::News).await;
+    }
+
     /// Begins a new epoch and sends its key to these sessions only, before anything is published in
     /// it.
     ///
@@ -120,6 +130,7 @@ impl Sealer {
                     }
                 }
                 Command::Job(job, _) => self.send_to_all(&Body::Job(job).encode()).await,
+                Command::News => self.send_to_all(&Body::News.encode()).await,
                 Command::Rotate(live, done) => {
                     self.rotate(&live).await;
                     let _ = done.send(());

@@ -67,6 +67,7 @@ impl Master {
             servers.push(transport.serve(at, context.clone()).await?);
         }
         let publishers = servers.iter().map(|s| Arc::clone(&s.publisher)).collect();
+        let controls = servers.iter().map(|s| Arc::clone(&s.control)).collect();
         // The local server is the last one; its publisher carries the event bus.
         let local = servers.len() - 1;
         let state = MasterState::start(
@@ -74,6 +75,7 @@ impl Master {
             Arc::clone(&identity),
             stores,
             publishers,
+            controls,
             Arc::clone(&servers[local].publisher),
             &context,
         )?;
@@ -89,6 +91,7 @@ impl Master {
             let Server {
                 requests,
                 control,
+                departures,
                 bound,
                 ..
             } = server;
@@ -100,12 +103,15 @@ impl Master {
                 number,
                 number == local,
                 publications_at(&bound),
+                Arc::clone(&control),
             );
             tracing::info!("requests on {}", bound.requests);
             if let Some(publications) = &bound.publications {
                 tracing::info!("publications on {publications}");
             }
-            context.spawn(Arc::new(gate).serve(requests, context.clone()));
+            let gate = Arc::new(gate);
+            context.spawn(Arc::clone(&gate).follow_departures(departures));
+            context.spawn(gate.serve(requests, context.clone()));
             listeners.push(Listener { control, bound });
         }
         context.spawn(state.maintenance().run());

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use saline_config::MasterConfig;
 use saline_protocol::channel::Identity;
-use saline_protocol::transport::{Context, Counters, Publisher};
+use saline_protocol::transport::{Context, Counters, Publisher, ServerControl};
 
 use crate::admission::{AdmissionControl, AdmissionSettings};
 use crate::auth_event_limiter::AuthEventLimiter;
@@ -13,10 +13,14 @@ use crate::events::{Events, MinionEventFirer};
 use crate::jobs::{JobStore, StoreSettings};
 use crate::keys::{KeyAccess, KeyStore, OperatorStore, Policy, root_key};
 use crate::maintenance::Maintenance;
+use crate::master_clock::MasterClock;
 use crate::partial_returns::PartialReturns;
+use crate::presence_reporter::PresenceReporter;
 use crate::publisher::MinionPublisher;
 use crate::sessions::Sessions;
-use crate::verbs::{JobQueries, KeyVerbs, MinionVerbs, OperatorVerbs, PublishVerb, StoreVerbs};
+use crate::verbs::{
+    CancelVerb, JobQueries, KeyVerbs, MinionVerbs, OperatorVerbs, PublishVerb, StoreVerbs,
+};
 use crate::wire_time::milliseconds;
 
 /// The stores of a master, which are opened before it serves.
@@ -25,6 +29,7 @@ pub(crate) struct Stores {
     keys: KeyStore,
     operators: OperatorStore,
     jobs: JobStore,
+    clock: MasterClock,
 }
 
 impl Stores {
@@ -38,11 +43,13 @@ impl Stores {
             max_bytes: config.job_store_size,
             cache_bytes: config.job_store_cache,
         };
-        let jobs = JobStore::open(settings, context.clock)?;
+        let clock = MasterClock::new(context.clock);
+        let jobs = JobStore::open(settings, clock.clone())?;
         Ok(Self {
             keys,
             operators,
             jobs,
+            clock,
         })
     }
 }
@@ -53,12 +60,14 @@ impl Stores {
 pub(crate) struct MasterState {
     config: MasterConfig,
     context: Context,
+    clock: MasterClock,
     identity: Arc<Identity>,
     keys: KeyAccess,
     jobs: Arc<JobStore>,
     sessions: Arc<Sessions>,
     parts: Arc<PartialReturns>,
     publisher: MinionPublisher,
+    presence: PresenceReporter,
     events: Events,
 }
 
@@ -70,6 +79,7 @@ impl MasterState {
         identity: Arc<Identity>,
         stores: Stores,
         publishers: Vec<Arc<dyn Publisher>>,
+        controls: Arc<[Arc<dyn ServerControl>]>,
         bus: Arc<dyn Publisher>,
         context: &Context,
     ) -> Result<Self, MasterError> {
@@ -78,11 +88,24 @@ impl MasterState {
             config.heartbeat_interval,
             config.max_pending_keys,
         ));
+        let publisher = MinionPublisher::start(publishers, Arc::clone(&sessions), context)?;
+        let events = Events::start(bus, context);
+        let jobs = Arc::new(stores.jobs);
         Ok(Self {
-            publisher: MinionPublisher::start(publishers, Arc::clone(&sessions), context)?,
-            events: Events::start(bus, context),
+            presence: PresenceReporter {
+                clock: context.clock,
+                sessions: Arc::clone(&sessions),
+                jobs: Arc::clone(&jobs),
+                publisher: publisher.clone(),
+                events: events.clone(),
+                controls,
+                rotated: Arc::default(),
+            },
+            publisher,
+            events,
+            jobs,
+            clock: stores.clock,
             keys: KeyAccess::new(stores.keys, stores.operators, context.clone()),
-            jobs: Arc::new(stores.jobs),
             parts: Arc::new(PartialReturns::new(context.clock, config.max_message_size)),
             context: context.clone(),
             sessions,
@@ -110,7 +133,7 @@ impl MasterState {
                 heartbeat_ms: milliseconds(config.heartbeat_interval),
                 max_message: config.max_message_size as u64,
             },
-            clock: self.context.clock,
+            clock: self.clock.clone(),
             keys: self.keys.clone(),
             sessions: Arc::clone(&self.sessions),
             publisher: self.publisher.clone(),
@@ -122,13 +145,14 @@ impl MasterState {
     /// Returns the part that carries out the requests of minions.
     pub(crate) fn minion_verbs(&self) -> MinionVerbs {
         MinionVerbs {
-            clock: self.context.clock,
+            clock: self.clock.clone(),
             heartbeat_ms: milliseconds(self.config.heartbeat_interval),
             jobs: Arc::clone(&self.jobs),
             sessions: Arc::clone(&self.sessions),
             publisher: self.publisher.clone(),
             parts: Arc::clone(&self.parts),
             minion_events: MinionEventFirer::new(self.events.clone()),
+            presence: self.presence.clone(),
             events: self.events.clone(),
         }
     }
@@ -137,8 +161,9 @@ impl MasterState {
     pub(crate) fn operator_verbs(&self) -> OperatorVerbs {
         OperatorVerbs {
             publish: PublishVerb {
-                clock: self.context.clock,
+                clock: self.clock.clone(),
                 job_ttl: milliseconds(self.config.job_ttl),
+                ttl_most: milliseconds(self.config.keep_jobs),
                 identity: Arc::clone(&self.identity),
                 keys: self.keys.clone(),
                 sessions: Arc::clone(&self.sessions),
@@ -147,7 +172,7 @@ impl MasterState {
                 events: self.events.clone(),
             },
             queries: JobQueries {
-                clock: self.context.clock,
+                clock: self.clock.clone(),
                 max_message: self.config.max_message_size,
                 jobs: Arc::clone(&self.jobs),
                 sessions: Arc::clone(&self.sessions),
@@ -156,6 +181,11 @@ impl MasterState {
                 context: self.context.clone(),
                 jobs: Arc::clone(&self.jobs),
                 last: Mutex::default(),
+            },
+            cancel: CancelVerb {
+                jobs: Arc::clone(&self.jobs),
+                publisher: self.publisher.clone(),
+                events: self.events.clone(),
             },
             keys: KeyVerbs {
                 master: self.identity.public(),
@@ -171,12 +201,13 @@ impl MasterState {
     /// Returns the part that expires offers, forgets silent sessions and prunes old jobs.
     pub(crate) fn maintenance(&self) -> Maintenance {
         Maintenance {
-            clock: self.context.clock,
+            clock: self.clock.clone(),
             keep_jobs: milliseconds(self.config.keep_jobs),
             jobs: Arc::clone(&self.jobs),
             sessions: Arc::clone(&self.sessions),
             parts: Arc::clone(&self.parts),
             events: self.events.clone(),
+            presence: self.presence.clone(),
         }
     }
 

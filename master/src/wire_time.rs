@@ -1,15 +1,6 @@
-//! Times and durations in the form that messages carry: whole milliseconds.
+//! Durations in the form that messages carry: whole milliseconds.
 
-use std::time::{Duration, UNIX_EPOCH};
-
-use saline_protocol::message::MasterTime;
-use saline_protocol::transport::Clock;
-
-/// Returns the master's wall clock: milliseconds since 1970 in UTC.
-pub fn master_time(clock: Clock) -> MasterTime {
-    let since = clock.wall().duration_since(UNIX_EPOCH).unwrap_or_default();
-    milliseconds(since)
-}
+use std::time::Duration;
 
 /// Returns a duration in milliseconds, the largest number if it has more.
 pub fn milliseconds(duration: Duration) -> u64 {

@@ -13,9 +13,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use saline_master::jobs::{JobStore, NewJob, StoreSettings};
+use saline_master::master_clock::MasterClock;
 use saline_protocol::message::{
-    Arguments, Job, MinionId, OfferState, Packed, RequestId, Return, ReturnVerdict, SignedJob,
-    Value,
+    Arguments, Claims, Job, MinionId, OfferState, Packed, RequestId, Return, ReturnVerdict,
+    SignedJob, Value,
 };
 use saline_protocol::target::Target;
 use saline_protocol::transport::Clock;
@@ -59,6 +60,7 @@ fn new(store: &JobStore, number: u128, minions: usize) -> NewJob {
                 arg: Arguments::default().pack(),
                 user: "root".to_owned(),
                 created: 0,
+                claims: Claims::NONE,
                 expires: u64::MAX,
             },
             signature: vec![0; 64],
@@ -93,7 +95,7 @@ async fn a_publication_and_a_return_have_few_allocations() {
         max_bytes: None,
         cache_bytes: 1 << 20,
     };
-    let store = JobStore::open(settings, Clock).unwrap();
+    let store = JobStore::open(settings, MasterClock::new(Clock)).unwrap();
 
     let jobs: Vec<NewJob> = (0..TIMES).map(|n| new(&store, n as u128, 1)).collect();
     let ready: Vec<Return> = jobs.iter().map(|new| returned(&new.job.job)).collect();

@@ -44,6 +44,7 @@ async fn a_key_waits_is_accepted_and_a_job_walks() {
         MinionReply::Auth(answer @ Admission::Accepted(_)) => minion.established.answer = answer,
         other => panic!("{other:?}"),
     }
+    minion.reconcile().await;
 
     let mut listener = minion.listen().await;
     let published = operator.publish("*").await;
@@ -211,9 +212,11 @@ async fn a_new_session_takes_the_place_of_the_old_one_which_is_told() {
     let old = deployment.minion("m1").await;
     let trust = MasterTrust::Pinned(old.established.master);
     let new = Peer::come(deployment.network().await, old.credentials.clone(), &trust).await;
-    // Until it speaks nothing has changed.
+    // Until it has reconciled nothing has changed.
     assert_eq!(old.pending().await, []);
     assert_eq!(new.pending().await, []);
+    assert_eq!(old.pending().await, []);
+    new.reconcile().await;
     assert_eq!(
         old.ask(MinionRequest::PendingJobs { after: None }).await,
         MinionReply::Refused(RefusedVerb::Replaced)

@@ -6,7 +6,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use saline_protocol::message::{
     EVENT_DATA_MOST, EVENTS_MOST, Event, EventTag, MinionEvent, MinionId, Packed, StartId, Value,
 };
-use saline_protocol::random::NoRandomness;
 use saline_protocol::transport::TopicError;
 use tokio::sync::Notify;
 
@@ -53,16 +52,13 @@ struct Waiting {
 
 impl EventQueue {
     /// Creates an empty queue of a minion that has just started.
-    ///
-    /// # Errors
-    /// When the system has no randomness.
-    pub fn new(id: MinionId) -> Result<Self, NoRandomness> {
-        Ok(Self {
+    pub fn new(id: MinionId, start: StartId) -> Self {
+        Self {
             id,
-            start: StartId::random()?,
+            start,
             waiting: Mutex::default(),
             grown: Notify::new(),
-        })
+        }
     }
 
     /// Returns the id of this start of the minion.
@@ -143,7 +139,7 @@ mod tests {
     use super::*;
 
     fn queue() -> EventQueue {
-        EventQueue::new(MinionId::parse("m1").unwrap()).unwrap()
+        EventQueue::new(MinionId::parse("m1").unwrap(), StartId([1; 16]))
     }
 
     fn data(size: usize) -> Vec<(String, Value)> {

@@ -1,11 +1,13 @@
 //! The parts of a minion that its functions may use.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::event_queue::EventQueue;
 use crate::executor::{Running, Stop};
 use crate::grains::GrainStore;
+use crate::spool::Spool;
 
 /// The parts of a minion that its functions may use.
 #[derive(Debug)]
@@ -16,6 +18,8 @@ pub struct Host {
     pub running: Running,
     /// The events that wait to be sent to the master.
     pub events: EventQueue,
+    /// The jobs that were begun, and the returns that are not stored.
+    pub spool: Arc<Spool>,
     /// Interrupts functions when the minion stops.
     pub stop: Stop,
     /// `cachedir`, where outputs that are too large to be sent are stored.
@@ -31,6 +35,7 @@ impl Host {
     pub fn new(
         grains: GrainStore,
         events: EventQueue,
+        spool: Arc<Spool>,
         stop: Stop,
         cache_dir: PathBuf,
         max_message: usize,
@@ -38,6 +43,7 @@ impl Host {
         Self {
             grains,
             events,
+            spool,
             running: Running::default(),
             stop,
             cache_dir,

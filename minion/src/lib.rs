@@ -13,6 +13,7 @@ pub mod grains;
 mod host;
 pub mod modules;
 mod oversize_output;
+mod place;
 pub mod spool;
 
 pub use daemon::{Minion, StartError, run};

@@ -1,7 +1,7 @@
 //! Files under `cachedir/output` with outputs that were too large to be sent.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -44,6 +44,16 @@ pub fn create(cache_dir: &Path, extension: &str) -> io::Result<(File, PathBuf)> 
         .mode(0o600)
         .open(&path)?;
     Ok((file, path))
+}
+
+/// Keeps these bytes in a file, and returns its path.
+///
+/// # Errors
+/// When the file cannot be written.
+pub fn keep(cache_dir: &Path, bytes: &[u8]) -> io::Result<PathBuf> {
+    let (mut file, path) = create(cache_dir, "msgpack")?;
+    file.write_all(bytes)?;
+    Ok(path)
 }
 
 /// Removes the files that are older than a day.

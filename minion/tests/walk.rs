@@ -11,10 +11,13 @@ use std::time::Duration;
 use saline_minion::spool::Spool;
 use saline_protocol::channel::Identity;
 use saline_protocol::channel::publication::sign_job;
-use saline_protocol::message::{MinionReply, MinionRequest, Packed, Return, ReturnVerdict, Value};
+use saline_protocol::message::{
+    Claims, JobAccount, Known, Lease, MinionId, MinionReply, MinionRequest, Packed, RefusedVerb,
+    Return, ReturnVerdict, Value,
+};
 use saline_protocol::target::Target;
 use saline_protocol::transport::Clock;
-use scripted_master::{Fixture, NOW, job};
+use scripted_master::{Fixture, NOW, ScriptedMaster, job};
 
 #[tokio::test]
 async fn it_announces_itself_once_and_says_goodbye() {
@@ -200,7 +203,7 @@ async fn a_return_that_the_master_cannot_read_becomes_one_that_says_so() {
     let fixture = Fixture::new().await;
     let minion = fixture.start(fixture.config()).await;
     let master = &fixture.master;
-    master.answer_return(MinionReply::Done);
+    master.answer_return(MinionReply::Refused(RefusedVerb::Malformed));
     let long = Value::from("x".repeat(10_000));
     master
         .to_all(master.sign(job(1, "test.echo", &[long])), true)
@@ -208,9 +211,17 @@ async fn a_return_that_the_master_cannot_read_becomes_one_that_says_so() {
     let returns = master.wait_for_returns(2).await;
     assert!(returns[0].success && !returns[1].success);
     let said = returns[1].payload.unpack().unwrap();
-    assert_eq!(
-        said,
-        Value::from("ERROR: the master could not read the return")
+    let Value::Text(text) = said else {
+        panic!("{returns:?}");
+    };
+    let kept = text
+        .strip_prefix(
+            "ERROR: the master could not read the return; it is stored, as MessagePack, in ",
+        )
+        .unwrap();
+    assert!(
+        std::fs::metadata(kept).unwrap().len() > 4096,
+        "nothing is lost"
     );
     minion.stop().await;
 }
@@ -285,8 +296,9 @@ async fn one_return_that_cannot_be_read_does_not_hold_up_those_beside_it() {
     spool(&fixture, &[small.clone(), long, small]);
     let master = &fixture.master;
     let stored = MinionReply::Verdicts(vec![ReturnVerdict::Stored]);
+    let unreadable = MinionReply::Refused(RefusedVerb::Malformed);
     // All three, then each alone, of which the second is at fault.
-    for answer in [MinionReply::Done, stored.clone(), MinionReply::Done, stored] {
+    for answer in [unreadable.clone(), stored.clone(), unreadable, stored] {
         master.answer_return(answer);
     }
     let minion = fixture.start(fixture.config()).await;
@@ -370,4 +382,137 @@ async fn a_full_disk_is_answered_and_the_minion_lives() {
         assert!(!returned.success);
     }
     minion.stop().await;
+}
+
+#[tokio::test]
+async fn outside_of_its_lease_a_minion_begins_only_what_it_may_claim() {
+    let fixture = Fixture::new().await;
+    let master = &fixture.master;
+    master.set(|script| script.lease = Lease::default());
+    let minion = fixture.start(fixture.config()).await;
+    let claims = |master: &ScriptedMaster| {
+        let said = master.said();
+        let claims = said.iter().filter_map(|request| match request {
+            MinionRequest::Claim { jid } => Some(jid.clone()),
+            _ => None,
+        });
+        claims.collect::<Vec<_>>()
+    };
+    master
+        .to_all(master.sign(job(1, "test.ping", &[])), true)
+        .await;
+    master
+        .wait("a claim", |master| claims(master).len() == 1)
+        .await;
+    master.set(|script| script.grants = true);
+    master
+        .to_all(master.sign(job(2, "test.ping", &[])), true)
+        .await;
+    let returns = master.wait_for_returns(1).await;
+    assert_eq!(returns[0].jid, job(2, "test.ping", &[]).jid);
+    // Covered by its lease, but named.
+    master.set(|script| {
+        script.lease = Lease {
+            after: 0,
+            until: u64::MAX,
+        };
+    });
+    let mut named = job(3, "test.ping", &[]);
+    named.claims = Claims::Of(vec![MinionId::parse("m1").unwrap()]);
+    let named_jid = named.jid.clone();
+    master.to_all(master.sign(named), true).await;
+    master.wait_for_returns(2).await;
+    assert!(claims(master).contains(&named_jid));
+    minion.stop().await;
+}
+
+#[tokio::test]
+async fn a_job_that_was_seen_is_answered_with_what_is_known() {
+    let fixture = Fixture::new().await;
+    let master = &fixture.master;
+    let minion = fixture.start(fixture.config()).await;
+    let known = job(1, "test.ping", &[]);
+    master.to_all(master.sign(known.clone()), true).await;
+    master.wait_for_returns(1).await;
+    master
+        .wait("an empty spool", |_| minion.minion.unacknowledged() == 0)
+        .await;
+    // The master lost it, and hands it over again.
+    master.to_one("m1", master.sign(known.clone())).await;
+    let delivered = JobAccount {
+        jid: known.jid,
+        known: Known::Delivered,
+    };
+    master
+        .wait("an account", |master| {
+            let account = MinionRequest::Accounts(vec![delivered.clone()]);
+            master.said().contains(&account)
+        })
+        .await;
+    minion.stop().await;
+}
+
+#[tokio::test]
+async fn a_minion_accounts_for_what_its_master_asks_for() {
+    let fixture = Fixture::new().await;
+    let master = &fixture.master;
+    let ghost = job(9, "test.ping", &[]).jid;
+    master.set(|script| script.asked = vec![ghost.clone()]);
+    let minion = fixture.start(fixture.config()).await;
+    let steps: Vec<_> = master
+        .said()
+        .into_iter()
+        .filter_map(|request| match request {
+            MinionRequest::Reconcile(said) => Some(said.accounts),
+            _ => None,
+        })
+        .collect();
+    let account = JobAccount {
+        jid: ghost,
+        known: Known::No,
+    };
+    assert_eq!(steps, [vec![], vec![account]]);
+    minion.stop().await;
+}
+
+#[tokio::test]
+async fn a_cancelled_job_does_not_begin() {
+    let fixture = Fixture::new().await;
+    let master = &fixture.master;
+    let minion = fixture.start(fixture.config()).await;
+    let cancelled = job(1, "test.ping", &[]);
+    master.set(|script| script.cancelled = vec![cancelled.jid.clone()]);
+    let barred = MinionRequest::Accounts(vec![JobAccount {
+        jid: cancelled.jid.clone(),
+        known: Known::Barred,
+    }]);
+    master
+        .wait("an account", |master| master.said().contains(&barred))
+        .await;
+    master.to_all(master.sign(cancelled), true).await;
+    master
+        .to_all(master.sign(job(2, "test.ping", &[])), true)
+        .await;
+    let returns = master.wait_for_returns(1).await;
+    assert_eq!(returns[0].jid, job(2, "test.ping", &[]).jid);
+    minion.stop().await;
+}
+
+#[tokio::test]
+async fn a_refused_return_is_set_aside_and_not_sent_again() {
+    let fixture = Fixture::new().await;
+    let master = &fixture.master;
+    spool(&fixture, &[Value::from("kept")]);
+    master.answer_return(MinionReply::Verdicts(vec![ReturnVerdict::UnknownJob]));
+    let minion = fixture.start(fixture.config()).await;
+    master.wait_for_returns(1).await;
+    master
+        .wait("nothing to send", |_| minion.minion.unacknowledged() == 0)
+        .await;
+    minion.stop().await;
+    let spool = Spool::open(fixture.config().spool(), false).unwrap();
+    let aside = spool.aside();
+    assert_eq!(aside.len(), 1);
+    let kept = spool.read(&aside[0]).unwrap().unwrap();
+    assert_eq!(kept.payload, Packed::pack(&Value::from("kept")));
 }

@@ -7,13 +7,14 @@
 
 use saline_protocol::channel::publication::Body;
 use saline_protocol::message::{
-    Admission, Arguments, Event, Extension, FleetVersions, GroupKeyMaterial, HeartbeatReply,
-    Introduction, Jid, Job, JobsPage, KeyAction, KeyEntry, KeyReply, KeyRequest, KeyState,
-    MinionEvent, MinionEvents, MinionId, MinionReply, MinionRequest, OfferState, OperatorReply,
-    OperatorRequest, Packed, PeerVersion, PendingRequest, ProtocolVersions, PublicationAddress,
-    Published, RefusedVerb, RequestId, Return, ReturnPart, ReturnVerdict, ReturnsPage, SignedJob,
-    StartId, StatesPage, StoreAct, StoreBackup, StoreCheck, StoredReturn, TransferId, Value,
-    Welcome, decode, encode,
+    Admission, Arguments, Claims, Event, ExpiryStatement, Extension, FleetVersions,
+    GroupKeyMaterial, Heartbeat, HeartbeatReply, Introduction, Jid, Job, JobAccount, JobsPage,
+    KeyAction, KeyEntry, KeyReply, KeyRequest, KeyState, Known, Lease, MinionEvent, MinionEvents,
+    MinionId, MinionReply, MinionRequest, OfferState, OperatorReply, OperatorRequest, Packed,
+    PeerVersion, PendingRequest, ProtocolVersions, PublicationAddress, Published, Reconciliation,
+    ReconciliationReply, RefusedVerb, RequestId, Return, ReturnPart, ReturnVerdict, ReturnsPage,
+    SignedJob, StartId, StatesPage, StoreAct, StoreBackup, StoreCheck, StoredReturn, TransferId,
+    Value, Welcome, decode, encode,
 };
 use saline_protocol::target::{Target, TargetKind};
 use serde::Serialize;
@@ -50,6 +51,19 @@ fn job() -> Job {
         user: "root".into(),
         created: 1,
         expires: 300,
+        claims: Claims::Of(vec![id()]),
+    }
+}
+
+fn heartbeat() -> Heartbeat {
+    Heartbeat {
+        running: vec![jid()],
+        epoch: 5,
+        expiry: ExpiryStatement {
+            after: 300,
+            until: 301,
+            begun: vec![jid()],
+        },
     }
 }
 
@@ -148,11 +162,7 @@ fn minion(lines: &mut String) {
         line(lines, &format!("MinionRequest.{name}"), &request);
     };
     request(lines, "Poll", MinionRequest::Poll);
-    let heartbeat = MinionRequest::Heartbeat {
-        running: vec![jid()],
-        epoch: 5,
-    };
-    request(lines, "Heartbeat", heartbeat);
+    request(lines, "Heartbeat", MinionRequest::Heartbeat(heartbeat()));
     request(lines, "Started", MinionRequest::Started(vec![jid()]));
     let returned = Return {
         jid: jid(),
@@ -185,6 +195,27 @@ fn minion(lines: &mut String) {
     };
     request(lines, "FireEvents", MinionRequest::FireEvents(events));
     request(lines, "Goodbye", MinionRequest::Goodbye);
+    let reconciliation = Reconciliation {
+        start: StartId([9; 16]),
+        predecessor: Some(StartId([8; 16])),
+        predecessor_ended: false,
+        power_lost: true,
+        heartbeat: heartbeat(),
+        accounts: Vec::new(),
+    };
+    request(lines, "Reconcile", MinionRequest::Reconcile(reconciliation));
+    for known in [
+        Known::No,
+        Known::Running,
+        Known::Finished,
+        Known::Delivered,
+        Known::Barred,
+        Known::Forgotten,
+    ] {
+        let account = JobAccount { jid: jid(), known };
+        let accounts = MinionRequest::Accounts(vec![account]);
+        request(lines, &format!("Accounts.{known:?}"), accounts);
+    }
 
     let reply = |lines: &mut String, name: &str, reply: MinionReply| {
         line(lines, &format!("MinionReply.{name}"), &reply);
@@ -197,8 +228,21 @@ fn minion(lines: &mut String) {
         group: Some(group()),
         last_all: 4,
         last_own: 5,
+        lease: Lease { after: 6, until: 7 },
+        settled: 8,
+        cancelled: vec![jid()],
+        reconcile: true,
     };
-    reply(lines, "Heartbeat", MinionReply::Heartbeat(heartbeat));
+    reply(
+        lines,
+        "Heartbeat",
+        MinionReply::Heartbeat(heartbeat.clone()),
+    );
+    let reconciled = ReconciliationReply {
+        heartbeat,
+        asked: vec![jid()],
+    };
+    reply(lines, "Reconciled", MinionReply::Reconciled(reconciled));
     reply(lines, "Done", MinionReply::Done);
     for verdict in [
         ReturnVerdict::Stored,
@@ -234,6 +278,7 @@ fn minion(lines: &mut String) {
     }
     line(lines, "Body.Job", &Body::Job(signed()));
     line(lines, "Body.GroupKey", &Body::GroupKey(group()));
+    line(lines, "Body.News", &Body::News);
 }
 
 fn operator(lines: &mut String) {
@@ -246,8 +291,10 @@ fn operator(lines: &mut String) {
         fun: "test.ping".into(),
         arg: Arguments::default().pack(),
         user: "root".into(),
+        ttl_ms: Some(300),
     };
     request(lines, "Publish", publish);
+    request(lines, "Cancel", OperatorRequest::Cancel { jid: jid() });
     let returns = OperatorRequest::JobReturns {
         jid: jid(),
         after: 300,
@@ -318,6 +365,8 @@ fn operator(lines: &mut String) {
         silent: vec![id()],
         clock: 1,
         expires: 2,
+        no_word_since: vec![(id(), 3)],
+        duplicates: vec![id()],
     };
     reply(lines, "States", OperatorReply::States(page));
     reply(lines, "Jobs", OperatorReply::Jobs(vec![job()]));
@@ -330,6 +379,7 @@ fn operator(lines: &mut String) {
     let keys = KeyReply {
         keys: keys.to_vec(),
         master: [2; 32],
+        duplicates: vec![(id(), vec!["192.0.2.1:1".into()])],
     };
     reply(lines, "Keys", OperatorReply::Keys(keys));
     reply(
@@ -360,6 +410,7 @@ fn operator(lines: &mut String) {
         problems: vec!["x".into()],
     };
     reply(lines, "Checked", OperatorReply::Checked(check));
+    reply(lines, "Cancelling", OperatorReply::Cancelling);
     reply(lines, "NoSuchJob", OperatorReply::NoSuchJob);
     reply(lines, "BadTarget", OperatorReply::BadTarget("why".into()));
     reply(lines, "Busy", OperatorReply::Busy { after_ms: 1 });

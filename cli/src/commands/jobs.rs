@@ -150,7 +150,7 @@ fn instance(job: &Job) -> Vec<(String, Value)> {
 mod tests {
     use super::*;
     use crate::output::{Format, Style};
-    use saline_protocol::message::Arguments;
+    use saline_protocol::message::{Arguments, Claims};
     use saline_protocol::target::Target;
 
     #[test]
@@ -167,6 +167,7 @@ mod tests {
             user: "root".to_owned(),
             created: 0,
             expires: 0,
+            claims: Claims::NONE,
         };
         let data = Value::map([(job.jid.as_str(), Value::Map(instance(&job)))]);
         let text = Format::Nested.render(&data, Style::default(), false);

@@ -73,6 +73,8 @@ impl Master for Table {
                     more: rest.count() > 2,
                     clock: 0,
                     expires: 60_000,
+                    no_word_since: Vec::new(),
+                    duplicates: Vec::new(),
                 }))
             }
             _ => Err(ClientError::Closed),

@@ -33,18 +33,32 @@ impl Events {
         self.fire(EventTag::Key, key_data(id, act, true)).await;
     }
 
-    /// Fires `salt/presence/change`: these minions fell silent or left.
-    pub async fn minions_lost(&self, ids: &[MinionId]) {
-        let data = [
-            ("new", Value::List(Vec::new())),
-            ("lost", Value::texts(ids.iter().map(MinionId::as_str))),
-        ];
+    /// Fires `salt/presence/change`: these minions came, and these fell silent or left.
+    pub async fn presence_change(&self, new: &[MinionId], lost: &[MinionId]) {
+        let data = [("new", names(new)), ("lost", names(lost))];
         self.fire(EventTag::PresenceChange, data).await;
     }
 
-    /// Fires `salt/presence/duplicate`: two minions use the id `id`.
-    pub async fn duplicate_minion(&self, id: &MinionId) {
-        let data = [("id", Value::from(id.as_str()))];
+    /// Whether anybody listens to `salt/presence/present`.
+    pub fn wants_present(&self) -> bool {
+        self.wanted(&EventTag::PresencePresent)
+    }
+
+    /// Fires `salt/presence/present`: these are all minions that are present.
+    pub async fn presence_present(&self, ids: &[MinionId]) {
+        self.fire(EventTag::PresencePresent, [("present", names(ids))])
+            .await;
+    }
+
+    /// Fires `salt/presence/duplicate`: two machines use the id `id`, at these addresses.
+    pub async fn duplicate_minion(&self, id: &MinionId, addresses: &[String]) {
+        let data = [
+            ("id", Value::from(id.as_str())),
+            (
+                "addresses",
+                Value::texts(addresses.iter().map(String::as_str)),
+            ),
+        ];
         self.fire(EventTag::PresenceDuplicate, data).await;
     }
 
@@ -84,6 +98,22 @@ impl Events {
         self.job_event(jid, id, JobEvent::Expired).await;
     }
 
+    /// Fires `salt/job/<jid>/gone/<id>`: the minion, which may still begin or return, is gone.
+    pub async fn job_gone(&self, jid: &Jid, id: &MinionId) {
+        self.job_event(jid, id, JobEvent::Gone).await;
+    }
+
+    /// Fires `salt/job/<jid>/state/<id>`: the minion came into this state.
+    pub async fn job_state(&self, jid: &Jid, id: &MinionId, state: OfferState) {
+        let data = [
+            ("id", Value::from(id.as_str())),
+            ("jid", Value::from(jid.as_str())),
+            ("state", Value::from(state.name())),
+        ];
+        let tag = EventTag::Job(jid.clone(), JobEvent::State(id.clone()));
+        self.fire(tag, data).await;
+    }
+
     /// Fires `salt/job/<jid>/ret/<id>`: the return of the minion is stored.
     pub async fn job_returned(&self, jid: &Jid, id: &MinionId, report: ReturnReport) {
         let tag = EventTag::Job(jid.clone(), JobEvent::Returned(id.clone()));
@@ -114,6 +144,10 @@ impl Events {
         let tag = EventTag::Job(jid.clone(), event(id.clone()));
         self.fire(tag, data).await;
     }
+}
+
+fn names(ids: &[MinionId]) -> Value {
+    Value::texts(ids.iter().map(MinionId::as_str))
 }
 
 fn key_data(id: &MinionId, act: &str, result: bool) -> [(&'static str, Value); 3] {

@@ -9,7 +9,7 @@ use saline_protocol::message::{
 
 use super::Gate;
 use crate::keys::KeysUnreadable;
-use crate::sessions::{PresenceChange, Principal, Session, SessionState};
+use crate::sessions::{Principal, Session, SessionState};
 
 impl Gate {
     /// Carries out the request `plain` of a session in `state`, and returns the encoded reply.
@@ -24,7 +24,7 @@ impl Gate {
         match (principal, state) {
             (_, SessionState::KeyGone) => refuse(principal, RefusedVerb::KeyGone),
             (_, SessionState::Replaced) => {
-                self.handlers.minion.report_duplicate(session).await;
+                self.handlers.minion.report_replaced(session).await;
                 refuse(principal, RefusedVerb::Replaced)
             }
             (_, SessionState::Unaccepted) => match decode::<PendingRequest>(plain) {
@@ -69,26 +69,14 @@ impl Gate {
         // The welcome is made before the key is looked up again: see `still_accepted`.
         let told = self.tell(&session.principal, decided, session.version.protocol);
         if told.is_accepted() {
-            let change = self.handlers.sessions.accept(session);
+            self.handlers.sessions.accept(session);
             match self.still_accepted(session, &told).await {
                 Ok(true) => {}
                 Ok(false) => return Admission::Rejected,
                 Err(KeysUnreadable) => return Admission::Full,
             }
-            log_presence(session, change);
         }
         told
-    }
-}
-
-/// Logs that a session changed the presence of its minion.
-pub(super) fn log_presence(session: &Session, change: PresenceChange) {
-    match change {
-        PresenceChange::None => {}
-        PresenceChange::Arrived => tracing::info!("{} is connected", session.principal),
-        PresenceChange::Replaced => {
-            tracing::info!("{} is connected with a new session", session.principal);
-        }
     }
 }
 

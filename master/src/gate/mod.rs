@@ -12,13 +12,14 @@ use saline_protocol::message::{
     Admission, EnvelopeError, Header, Kind, PeerVersion, ProtocolVersions, PublicationAddress,
     Refusal, SessionId, busy, encode, refusal,
 };
-use saline_protocol::transport::{Clock, Context, Peer, Request, Requests};
+use saline_protocol::transport::{
+    Clock, Context, Departure, Departures, Peer, Request, Requests, ServerControl,
+};
 
 use crate::admission::AdmissionControl;
 use crate::keys::KeysUnreadable;
-use crate::sessions::{Principal, Session, SessionState, Sessions};
+use crate::sessions::{PresenceChange, Principal, Session, SessionState, Sessions};
 use crate::verbs::{MinionVerbs, OperatorVerbs};
-use dispatch::log_presence;
 use half_open::HalfOpenTable;
 
 /// The largest message in bytes that is read from a peer without a session.
@@ -51,6 +52,8 @@ pub struct Gate {
     local: bool,
     /// The address of publications that peers of this listener are told.
     publications: PublicationAddress,
+    /// Admits the connections of sessions.
+    control: Arc<dyn ServerControl>,
     half_open: HalfOpenTable,
 }
 
@@ -62,8 +65,10 @@ impl Gate {
         listener: usize,
         local: bool,
         publications: PublicationAddress,
+        control: Arc<dyn ServerControl>,
     ) -> Self {
         Self {
+            control,
             half_open: HalfOpenTable::new(handlers.clock),
             handlers,
             responder,
@@ -81,6 +86,17 @@ impl Gate {
             for request in batch.drain(..) {
                 let gate = Arc::clone(&self);
                 context.spawn(async move { gate.answer(request).await });
+            }
+        }
+    }
+
+    /// Takes note of the connections that end, until the listener has been shut down.
+    pub async fn follow_departures(self: Arc<Self>, mut departures: Box<dyn Departures>) {
+        while let Some(departure) = departures.next().await {
+            match departure {
+                Departure::Gone(peer) => self.handlers.sessions.departed(self.listener, peer),
+                // Those are noticed by their silence.
+                other => tracing::debug!("departures were missed: {other:?}"),
             }
         }
     }
@@ -111,7 +127,7 @@ impl Gate {
             }
         };
         if header.kind == Kind::Record {
-            return self.record(&header, body).await;
+            return self.record(peer, &header, body).await;
         }
         if payload.len() > UNAUTHENTICATED_MOST {
             return refusal(Some(&header), Refusal::Malformed);
@@ -119,8 +135,8 @@ impl Gate {
         // Boxed, so that the future of a record, of which there are thousands a second, stays small.
         let answered = match header.kind {
             Kind::First => self.first(&header, body),
-            Kind::FirstFinish => Box::pin(self.first_finish(&header, body)).await,
-            Kind::Resume => Box::pin(self.resume(&header, body)).await,
+            Kind::FirstFinish => Box::pin(self.first_finish(peer, &header, body)).await,
+            Kind::Resume => Box::pin(self.resume(peer, &header, body)).await,
             _ => Err(ChannelError::Mismatch),
         };
         answered.unwrap_or_else(|error| {
@@ -141,21 +157,31 @@ impl Gate {
         Ok(answer.with_body(&reply))
     }
 
-    async fn first_finish(&self, header: &Header, body: &[u8]) -> Result<Bytes, ChannelError> {
+    async fn first_finish(
+        &self,
+        peer: Peer,
+        header: &Header,
+        body: &[u8],
+    ) -> Result<Bytes, ChannelError> {
         let Some(state) = self.half_open.take(header.session) else {
             return Ok(refusal(Some(header), Refusal::UnknownSession));
         };
         let (proven, keys) = state.finish(body)?;
-        let (answer, session) = self.admit(&proven, header.session, &keys).await;
+        let (answer, session) = self.admit(peer, &proven, header.session, &keys).await;
         // The third message of XX answers a number that the master chose: it cannot be a replay.
-        log_presence(&session, self.handlers.sessions.heard(&session));
+        self.handlers.sessions.heard(&session);
         let mut record = *header;
         record.kind = Kind::Record;
         record.counter = 0;
         Ok(session.seal(&record, &encode(&answer)))
     }
 
-    async fn resume(&self, header: &Header, body: &[u8]) -> Result<Bytes, ChannelError> {
+    async fn resume(
+        &self,
+        from: Peer,
+        header: &Header,
+        body: &[u8],
+    ) -> Result<Bytes, ChannelError> {
         if !self.handlers.sessions.has_room() {
             return Ok(busy(header, BUSY_MS));
         }
@@ -177,7 +203,7 @@ impl Gate {
         let told = self.tell(&decision.principal, decision.admission, version.protocol);
         let (reply, keys) = resuming.reply(&encode(&told))?;
         let peer = (decision.principal, version);
-        let session = self.add(answer.session, peer, proven.identity, &keys, &told);
+        let session = self.add(answer.session, from, peer, proven.identity, &keys, &told);
         Ok(match self.still_accepted(&session, &told).await {
             Ok(true) => answer.with_body(&reply),
             Ok(false) => refusal(Some(header), Refusal::Handshake),
@@ -187,6 +213,7 @@ impl Gate {
 
     async fn admit(
         &self,
+        from: Peer,
         proven: &Proven,
         id: SessionId,
         keys: &SplitKeys,
@@ -195,7 +222,7 @@ impl Gate {
         let version = version_of(proven);
         let told = self.tell(&decision.principal, decision.admission, version.protocol);
         let peer = (decision.principal, version);
-        let session = self.add(id, peer, proven.identity, keys, &told);
+        let session = self.add(id, from, peer, proven.identity, keys, &told);
         let told = match self.still_accepted(&session, &told).await {
             Ok(true) => told,
             Ok(false) => Admission::Rejected,
@@ -208,6 +235,7 @@ impl Gate {
     fn add(
         &self,
         id: SessionId,
+        from: Peer,
         peer: (Principal, PeerVersion),
         identity: PublicIdentity,
         keys: &SplitKeys,
@@ -219,7 +247,14 @@ impl Gate {
             SessionState::Unaccepted
         };
         let sessions = &self.handlers.sessions;
-        sessions.add(id, peer, identity, self.listener, keys, state)
+        sessions.add(
+            id,
+            peer,
+            identity,
+            (self.listener, from.address),
+            keys,
+            state,
+        )
     }
 
     /// Whether an accepted session may stay. An operator may delete a minion's key between its first
@@ -250,7 +285,7 @@ impl Gate {
         decided.map(|()| admission.welcome(principal, &self.publications, protocol))
     }
 
-    async fn record(&self, header: &Header, body: &[u8]) -> Bytes {
+    async fn record(&self, peer: Peer, header: &Header, body: &[u8]) -> Bytes {
         let Some(session) = self.handlers.sessions.get(header.session) else {
             return refusal(Some(header), Refusal::UnknownSession);
         };
@@ -266,7 +301,16 @@ impl Gate {
                 return refusal(Some(header), why);
             }
         };
-        log_presence(&session, self.handlers.sessions.heard(&session));
+        let sessions = &self.handlers.sessions;
+        if matches!(sessions.heard(&session), PresenceChange::Arrived) {
+            tracing::info!("{} is back", session.principal);
+        }
+        if session.principal.minion().is_some()
+            && sessions.note_connection(&session, peer)
+            && !self.control.admitted(peer)
+        {
+            sessions.departed(self.listener, peer);
+        }
         let answer = self.dispatch(&session, state, header.class, &plain).await;
         session.seal(header, &answer)
     }

@@ -7,7 +7,7 @@ use std::path::Path;
 use saline_protocol::message::StoreBackup;
 
 use super::partitions::Connections;
-use super::{JobStore, StoreError, schema};
+use super::{JobStore, StoreError, minion_records, schema};
 
 /// The end of the name of a copy that is not finished.
 const UNFINISHED: &str = "unfinished";
@@ -62,6 +62,16 @@ impl JobStore {
             files += 1;
             bytes += fs::metadata(&to).map_or(0, |file| file.len());
         }
+        let (minions, to) = (
+            self.records.path().to_owned(),
+            folder.join(minion_records::FILE),
+        );
+        let copied = to.clone();
+        let copy =
+            move |_: &mut Connections| schema::copy_into(&schema::open_minions(&minions)?, &copied);
+        self.upkeep.call(copy).await?;
+        files += 1;
+        bytes += fs::metadata(&to).map_or(0, |file| file.len());
         Ok((files, bytes))
     }
 }

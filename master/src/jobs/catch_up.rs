@@ -1,7 +1,8 @@
 //! What a minion may still begin, for one that comes back.
 
-use saline_protocol::message::{Jid, JobsPage, MasterTime, MinionId, SignedJob};
+use saline_protocol::message::{Jid, JobsPage, MasterTime, MinionId, OfferState, SignedJob};
 
+use super::open_jobs::MinionLookup;
 use super::partitions::Connections;
 use super::{JobStore, StoreError, jid, lock, rows};
 
@@ -35,9 +36,42 @@ impl JobStore {
                 more: false,
             });
         }
-        self.reader
-            .call(move |connections| page(connections, &numbers))
-            .await
+        let page = self
+            .reader
+            .call(move |connections| page(connections, &numbers));
+        let page = page.await?;
+        let handed = page
+            .jobs
+            .iter()
+            .filter_map(|signed| jid::to_micros(&signed.job.jid));
+        self.hand_over(minion, handed, now).await?;
+        Ok(page)
+    }
+}
+
+impl JobStore {
+    /// Notes that jobs which were queued for a minion are handed over to it, before they are: from here on
+    /// only the minion knows whether it begins them.
+    pub(super) async fn hand_over(
+        &self,
+        minion: &MinionId,
+        jobs: impl Iterator<Item = i64>,
+        now: MasterTime,
+    ) -> Result<(), StoreError> {
+        let handed = {
+            let mut open = lock(&self.open);
+            let mut handed = false;
+            for number in jobs {
+                if open.lookup(number, minion) == MinionLookup::State(OfferState::Queued) {
+                    handed |= open.set(number, minion, OfferState::Offered, now);
+                }
+            }
+            handed
+        };
+        if handed {
+            self.flush_all().await?;
+        }
+        Ok(())
     }
 }
 
@@ -62,7 +96,7 @@ fn page(connections: &mut Connections, numbers: &[i64]) -> Result<JobsPage, Stor
         };
         let job = SignedJob {
             job: rows::job(row)?,
-            signature: rows::blob(row, 8)?.to_vec(),
+            signature: rows::blob(row, 9)?.to_vec(),
         };
         let size = rows::job_size(&job.job);
         if !jobs.is_empty() && (size > room || jobs.len() == PAGE_JOBS) {

@@ -60,7 +60,7 @@ fn check(connection: &Connection) -> (u64, u64, Vec<String>) {
         let mut found = rows.query([])?;
         while let Some(row) = found.next()? {
             jobs += 1;
-            let read = rows::job(row).and_then(|_| states::decode(rows::blob(row, 8)?));
+            let read = rows::job(row).and_then(|_| states::decode(rows::blob(row, 9)?));
             if let Err(error) = read
                 && problems.len() < PROBLEMS
             {

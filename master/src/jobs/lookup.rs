@@ -1,8 +1,12 @@
 //! Reads jobs and the states of their minions.
 
-use rusqlite::{Connection, params};
-use saline_protocol::message::{Jid, Job, MasterTime, MinionId};
+use std::collections::HashMap;
+use std::sync::Arc;
 
+use rusqlite::{Connection, params};
+use saline_protocol::message::{Jid, Job, MasterTime, MinionId, OfferState};
+
+use super::minion_records::MinionRecord;
 use super::partitions::Connections;
 use super::publish::written_states;
 use super::states::{self, States};
@@ -23,6 +27,22 @@ pub struct JobStates {
     pub more: bool,
     /// The time until which minions may begin.
     pub expires: MasterTime,
+    /// For those in the state `NoWord`: the last expiry up to which each gave its word.
+    pub no_word_since: Vec<(MinionId, MasterTime)>,
+}
+
+impl JobStates {
+    /// Sets what the clock and the words of minions tell at `now`.
+    fn apply(&mut self, now: MasterTime, records: &HashMap<MinionId, MinionRecord>) {
+        for (minion, state) in &mut self.states {
+            let record = records.get(minion);
+            *state = states::at(now, self.expires, *state, record);
+            if *state == OfferState::NoWord {
+                let since = record.map_or(0, |record| record.settled);
+                self.no_word_since.push((minion.clone(), since));
+            }
+        }
+    }
 }
 
 impl JobStore {
@@ -63,21 +83,35 @@ impl JobStore {
         let Some(job) = jid::to_micros(jid) else {
             return Ok(None);
         };
+        let now = self.now();
         // In this order: a job leaves the memory when its states are on the disk.
-        if let Some((states, expires)) = lock(&self.open).states(job) {
-            return Ok(Some(page(states, after, most, expires)));
+        let held = self.records.look(|records| {
+            let open = lock(&self.open);
+            let (states, expires) = open.states(job)?;
+            let mut page = page(states, after, most, expires);
+            page.apply(now, records);
+            Some(page)
+        });
+        if let Some(page) = held {
+            return Ok(Some(page));
         }
-        let (now, after) = (self.now(), after.cloned());
+        let (records, after) = (Arc::clone(&self.records), after.cloned());
         self.read(job, move |connection| {
             let Some((packed, expires)) = written_states(connection, job)? else {
                 return Ok(None);
             };
             let mut states = states::decode(&packed)?;
-            for (_, state) in &mut states {
-                *state = states::at(now, expires, *state);
+            if is_cancelled(connection, job)? {
+                for (_, state) in &mut states {
+                    if *state == OfferState::Queued {
+                        *state = OfferState::Cancelled;
+                    }
+                }
             }
             returns::note_returned(connection, job, after.as_ref(), &mut states)?;
-            Ok(Some(page(&states, after.as_ref(), most, expires)))
+            let mut page = page(&states, after.as_ref(), most, expires);
+            records.look(|records| page.apply(now, records));
+            Ok(Some(page))
         })
         .await
     }
@@ -99,6 +133,14 @@ impl JobStore {
     }
 }
 
+/// Whether the job was cancelled before it expired.
+fn is_cancelled(connection: &Connection, job: i64) -> Result<bool, StoreError> {
+    let mut statement = connection.prepare_cached(
+        "SELECT 1 FROM jobs WHERE jid = ?1 AND cancelled > 0 AND cancelled < expires",
+    )?;
+    Ok(statement.exists([job])?)
+}
+
 fn page(states: &States, after: Option<&MinionId>, most: usize, expires: MasterTime) -> JobStates {
     let from = states.partition_point(|(id, _)| after.is_some_and(|after| id <= after));
     let rest = &states[from..];
@@ -106,6 +148,7 @@ fn page(states: &States, after: Option<&MinionId>, most: usize, expires: MasterT
         states: rest[..rest.len().min(most)].to_vec(),
         more: rest.len() > most,
         expires,
+        no_word_since: Vec::new(),
     }
 }
 

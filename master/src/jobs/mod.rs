@@ -9,12 +9,14 @@
 //! copies and checks.
 
 mod backup;
+mod cancel;
 mod catch_up;
 mod check;
 mod connection_thread;
 mod error;
 mod jid;
 mod lookup;
+mod minion_records;
 mod offers;
 mod open_jobs;
 mod outcomes;
@@ -22,6 +24,7 @@ mod partitions;
 mod prune;
 mod publish;
 mod receipts;
+mod reconcile;
 mod reserve;
 mod returns;
 mod rows;
@@ -33,23 +36,25 @@ mod thread;
 mod writer;
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::AtomicI64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rusqlite::Connection;
-use saline_protocol::message::{Jid, MasterTime};
-use saline_protocol::transport::Clock;
+use saline_protocol::message::{Jid, MasterTime, MinionId};
 
 pub use error::StoreError;
 pub use lookup::JobStates;
+pub use minion_records::MinionRecord;
 pub use outcomes::{Committed, OUTCOME_KEPT};
 pub use prune::Pruned;
 pub use publish::NewJob;
+pub use reconcile::{Lineage, ReconcilingStart, StateChange};
 pub use states::may_become;
 
 use connection_thread::ConnectionThread;
 use jid::JidSource;
+use minion_records::MinionRecords;
 use open_jobs::OpenJobs;
 use outcomes::Outcomes;
 use partitions::{Connections, Partitions};
@@ -57,13 +62,18 @@ use receipts::ReceiptSource;
 use schema::Access;
 use writer::{PartitionLimits, Writer};
 
-use crate::wire_time::master_time;
+use tokio::sync::Semaphore;
+
+use crate::master_clock::MasterClock;
 
 /// The number of partitions that hold the jobs of the time for which jobs are kept.
 const PARTITIONS: u32 = 24;
 
 /// The shortest and the longest span of a partition.
 const SPANS: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(30 * 24 * 3600));
+
+/// By how much the clock must be behind the store for a warning, in milliseconds.
+const NOTICED: MasterTime = 2_000;
 
 /// Where a job store is and how large it may become.
 #[derive(Debug, Clone)]
@@ -83,15 +93,22 @@ pub struct StoreSettings {
 /// Dropping the store finishes the queued work and joins its threads, which blocks;
 /// [`close`](Self::close) does the same without blocking a runtime.
 pub struct JobStore {
-    clock: Clock,
+    clock: MasterClock,
     settings: StoreSettings,
     jids: Mutex<JidSource>,
     receipts: Arc<ReceiptSource>,
     open: Arc<Mutex<OpenJobs>>,
     outcomes: Arc<Mutex<Outcomes>>,
+    records: Arc<MinionRecords>,
     partitions: Arc<Partitions>,
     /// The last job whose states the last [`flush`](Self::flush) wrote.
     flushed: AtomicI64,
+    /// Has one permit, for the flush that is under way.
+    flushing: Semaphore,
+    /// The words of minions that are written when all states that were changed before are.
+    words: Mutex<Vec<(MinionId, MinionRecord)>>,
+    /// When all words were written.
+    words_written: Mutex<MasterTime>,
     /// The partitions that were pruned and could not be deleted.
     undeleted: Mutex<Vec<i64>>,
     reader: ConnectionThread,
@@ -106,9 +123,9 @@ impl JobStore {
     ///
     /// # Errors
     /// When a file cannot be opened, is no store, or was written by a later version.
-    pub fn open(settings: StoreSettings, clock: Clock) -> Result<Self, StoreError> {
+    pub fn open(settings: StoreSettings, clock: MasterClock) -> Result<Self, StoreError> {
         let folder = settings.folder.clone();
-        let opened = match Self::try_open(settings.clone(), clock) {
+        let opened = match Self::try_open(settings.clone(), clock.clone()) {
             Err(StoreError::Full) if reserve::give_up(&folder) => {
                 tracing::warn!(
                     "the disk of the job store is full: it is opened with what was reserved"
@@ -121,9 +138,10 @@ impl JobStore {
         Ok(opened)
     }
 
-    fn try_open(settings: StoreSettings, clock: Clock) -> Result<Self, StoreError> {
-        let now = master_time(clock);
+    fn try_open(settings: StoreSettings, clock: MasterClock) -> Result<Self, StoreError> {
         let partitions = Arc::new(Partitions::list(&settings.folder, settings.cache_bytes)?);
+        let records = Arc::new(MinionRecords::open(&settings.folder)?);
+        let now = resume(&clock, &partitions, &records, settings.cache_bytes)?;
         let mut jids = JidSource::default();
         let mut receipts = 0;
         let mut open = OpenJobs::default();
@@ -134,14 +152,14 @@ impl JobStore {
             let connection = schema::open(&path, Access::Write, settings.cache_bytes)?;
             jids.rise_above(lookup::last_job(&connection)?.unwrap_or(0));
             receipts = receipts.max(returns::last_receipt(&connection)?);
-            publish::read_open(&connection, now, &mut open)?;
+            records.look(|records| publish::read_open(&connection, now, records, &mut open))?;
             for (at, request, effect) in outcomes::read(&connection, now)? {
                 // The first effect of a request stands.
                 let _ = outcomes.begin(request, effect, at);
             }
         }
         if partitions.newest().is_none() {
-            let first = jids.next_number(clock.wall());
+            let first = jids.next_number(clock.micros());
             partitions.create(first)?;
         }
         let span = PartitionLimits {
@@ -159,9 +177,12 @@ impl JobStore {
             upkeep.0.try_sender(),
         );
         Ok(Self {
-            clock,
             jids: Mutex::new(jids),
-            receipts: Arc::new(ReceiptSource::after(receipts, clock)),
+            receipts: Arc::new(ReceiptSource::after(receipts, clock.clone())),
+            clock,
+            records,
+            words: Mutex::default(),
+            words_written: Mutex::default(),
             open: Arc::new(Mutex::new(open)),
             outcomes: Arc::new(Mutex::new(outcomes)),
             reader: ConnectionThread::start("saline-reader", connections(Access::Read))
@@ -170,6 +191,7 @@ impl JobStore {
             upkeep,
             partitions,
             flushed: AtomicI64::new(i64::MIN),
+            flushing: Semaphore::new(1),
             undeleted: Mutex::default(),
             settings,
         })
@@ -181,20 +203,13 @@ impl JobStore {
     /// # Cancel safety
     /// The threads end by themselves when the future is dropped.
     pub async fn close(&self) {
-        // All of them, from the first job on.
-        self.flushed.store(i64::MIN, Ordering::Relaxed);
-        loop {
-            match self.flush().await {
-                Ok(true) => break,
-                Ok(false) => {}
-                // It was closed before.
-                Err(StoreError::Closed) => break,
-                Err(error) => {
-                    tracing::error!("the states of jobs were not written: {error}");
-                    break;
-                }
-            }
+        *lock(&self.words_written) = 0;
+        match self.flush_all().await {
+            // It was closed before.
+            Ok(()) | Err(StoreError::Closed) => {}
+            Err(error) => tracing::error!("the states of jobs were not written: {error}"),
         }
+        self.records.close().await;
         self.reader.0.close().await;
         self.upkeep.0.close().await;
         self.writer.close().await;
@@ -202,12 +217,12 @@ impl JobStore {
 
     /// Returns a new jid: the time, or one above the highest jid so far.
     pub fn next_jid(&self) -> Jid {
-        lock(&self.jids).next(self.clock.wall())
+        lock(&self.jids).next(self.clock.micros())
     }
 
     /// Returns the master's time, which the store notes with what it writes.
     fn now(&self) -> MasterTime {
-        master_time(self.clock)
+        self.clock.now()
     }
 
     /// Runs `act` on the reader's thread, at one moment of the partition that holds the job. Returns none
@@ -226,6 +241,34 @@ impl JobStore {
             read => read,
         }
     }
+}
+
+/// Has the master's time go on after the times in the store, and returns it.
+fn resume(
+    clock: &MasterClock,
+    partitions: &Partitions,
+    records: &MinionRecords,
+    cache: usize,
+) -> Result<MasterTime, StoreError> {
+    let mut latest = i64::try_from(records.latest())
+        .unwrap_or(i64::MAX)
+        .saturating_mul(1_000);
+    if let Some(newest) = partitions.newest() {
+        let connection = schema::open(&partitions.path(newest), Access::Write, cache)?;
+        latest = latest
+            .max(newest)
+            .max(lookup::last_job(&connection)?.unwrap_or(0))
+            .max(returns::last_receipt(&connection)?);
+    }
+    let behind = clock.rise_above(MasterTime::try_from(latest / 1_000).unwrap_or(0));
+    if behind > NOTICED {
+        tracing::warn!(
+            "the clock of this machine is {} s behind the newest entry of the job store; the master's time \
+             goes on from there and is drawn to the clock slowly",
+            behind / 1_000
+        );
+    }
+    Ok(clock.now())
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -13,6 +13,10 @@ use super::states::{self, States};
 use super::writer::Place;
 use super::{JobStore, StoreError, jid, lock, may_become, returns};
 
+/// How often the words of all minions are written, in milliseconds; one that decides about a state goes
+/// with the next flush.
+const WORDS: MasterTime = 60_000;
+
 /// The number of jobs whose states are written in one call.
 const FLUSHED: usize = 256;
 
@@ -71,10 +75,27 @@ impl JobStore {
         Ok(begun)
     }
 
-    /// Expires the offers that no minion has begun by `now`, and returns them, those of the oldest job
-    /// first. Nothing is written: the clock tells it again after a crash.
+    /// Expires what was queued and never handed over by `now`, and returns it, that of the oldest job
+    /// first. Nothing is written: the clock tells it again after a crash. What was handed over expires
+    /// [by the word of its minion](Self::take_expiry_statement).
     pub fn expire(&self, now: MasterTime) -> Vec<(Jid, MinionId)> {
-        lock(&self.open).expire(now)
+        let found = lock(&self.open).expire(now);
+        self.records.owe(found.owing);
+        found.expired
+    }
+
+    /// Writes all states that have changed until now.
+    ///
+    /// # Errors
+    /// When SQLite fails. A later call writes what this one did not.
+    ///
+    /// # Cancel safety
+    /// A later call writes the states that this one did not.
+    pub async fn flush_all(&self) -> Result<(), StoreError> {
+        let _turn = self.flushing.acquire().await;
+        self.flushed.store(i64::MIN, Ordering::Relaxed);
+        while !self.flush_some().await? {}
+        Ok(())
     }
 
     /// Writes states that have changed since they were written: those of 256 jobs, and in the next call
@@ -86,7 +107,15 @@ impl JobStore {
     /// # Cancel safety
     /// A later call writes the states that this one did not.
     pub async fn flush(&self) -> Result<bool, StoreError> {
+        let _turn = self.flushing.acquire().await;
+        self.flush_some().await
+    }
+
+    async fn flush_some(&self) -> Result<bool, StoreError> {
         let after = self.flushed.load(Ordering::Relaxed);
+        if after == i64::MIN {
+            self.gather_words();
+        }
         let changed = lock(&self.open).changed(after, FLUSHED);
         let is_last = changed.len() < FLUSHED;
         let last = changed.last().map_or(i64::MIN, |changed| changed.job);
@@ -103,7 +132,30 @@ impl JobStore {
         for (start, batch) in batches {
             self.write_states(start, batch).await?;
         }
+        if is_last {
+            let words = std::mem::take(&mut *lock(&self.words));
+            self.records.write(words).await?;
+        }
         Ok(is_last)
+    }
+
+    /// Takes the words of minions as they are now. They are written when the states that were changed before
+    /// are written: a job that was begun must not be taken for expired after a crash.
+    fn gather_words(&self) {
+        let now = self.now();
+        let all = {
+            let mut written = lock(&self.words_written);
+            let all = now.saturating_sub(*written) >= WORDS;
+            if all {
+                *written = now;
+            }
+            all
+        };
+        let mut words = lock(&self.words);
+        for (minion, record) in self.records.take_unwritten(all) {
+            words.retain(|(other, _)| *other != minion);
+            words.push((minion, record));
+        }
     }
 
     async fn write_states(&self, start: i64, batch: Vec<ChangedJob>) -> Result<(), StoreError> {
@@ -152,23 +204,23 @@ impl JobStore {
         let Some(start) = self.partitions.holding(job) else {
             return Ok(false);
         };
+        let record = self.records.get(minion);
         let (minion, late) = (minion.clone(), minion.clone());
         let act = move |connection: &Connection| {
             let Some((packed, expires)) = written_states(connection, job)? else {
                 return Ok(None);
             };
-            let from = states::find(&packed, &minion)?.map(|from| states::at(now, expires, from));
+            let record = record.as_ref();
+            let from =
+                states::find(&packed, &minion)?.map(|from| states::at(now, expires, from, record));
             if !from.is_some_and(|from| may_become(from, to))
                 || returns::is_stored(connection, job, &minion)?
             {
                 return Ok(None);
             }
             let mut states = states::decode(&packed)?;
-            for (id, state) in &mut states {
-                *state = match *id == minion {
-                    true => to,
-                    false => states::at(now, expires, *state),
-                };
+            if let Some((_, state)) = states.iter_mut().find(|(id, _)| *id == minion) {
+                *state = to;
             }
             update(connection, job, &states::encode(&states), running(&states))?;
             returns::note_returned(connection, job, None, &mut states)?;

@@ -2,8 +2,9 @@
 //! still begin. A state machine without a disk: [`JobStore`](super::JobStore) feeds it what was
 //! committed, and writes what it says has changed.
 //!
-//! A job is here from its publication until no minion may begin it and none runs it. A state that a
-//! return tells, or the clock, is not written to the disk; others are *changed* until they are written.
+//! A job is here from its publication until no minion may begin it and none runs it, and for a while
+//! longer when minions have not given their word on its expiry. A state that a return tells, the clock or
+//! a minion's word is not written to the disk; others are *changed* until they are written.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
@@ -13,14 +14,21 @@ use saline_protocol::message::{Jid, MasterTime, MinionId, OfferState};
 use super::jid;
 use super::states::{States, may_become};
 
+/// How long a job stays here after its expiry though minions have not given their word, in
+/// milliseconds. Later the disk and their word tell the same.
+const WORD_AWAITED: MasterTime = 120_000;
+
 /// The jobs that are under way. A job is named by its jid in microseconds since 1970.
 #[derive(Debug, Default)]
 pub(super) struct OpenJobs {
     jobs: BTreeMap<i64, OpenJob>,
-    /// The jobs that each minion may still begin.
-    unbegun: HashMap<MinionId, BTreeSet<i64>>,
-    /// The jobs that a minion may still begin, by the time until which it may.
+    /// The jobs in which each minion's state is not final.
+    open: HashMap<MinionId, BTreeSet<i64>>,
+    /// The jobs that a minion may still begin or has not given its word on, by the time at which that
+    /// is looked at.
     expiries: BTreeSet<(MasterTime, i64)>,
+    /// The jobs that were cancelled while they are here.
+    cancelled: BTreeSet<i64>,
     /// The jobs with a state that is not written.
     changed: BTreeSet<i64>,
     /// The number of all minions of all jobs.
@@ -30,6 +38,8 @@ pub(super) struct OpenJobs {
 #[derive(Debug)]
 struct OpenJob {
     expires: MasterTime,
+    /// When it is looked at again, if it is among the `expiries`.
+    looked_at: Option<MasterTime>,
     states: States,
     /// The number of minions whose state is not final.
     open: usize,
@@ -60,10 +70,28 @@ pub(super) enum MinionLookup {
     State(OfferState),
 }
 
+/// What a look at the clock has changed.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Expiries {
+    /// The offers that have expired.
+    pub(super) expired: Vec<(Jid, MinionId)>,
+    /// The minions that have not given their word on a job that is not held here any more.
+    pub(super) owing: Vec<MinionId>,
+}
+
 impl OpenJob {
     fn state(&mut self, minion: &MinionId) -> Option<&mut OfferState> {
         let at = self.states.binary_search_by(|(id, _)| id.cmp(minion));
         at.ok().map(|at| &mut self.states[at].1)
+    }
+
+    fn find(&self, minion: &MinionId) -> Option<OfferState> {
+        let at = self.states.binary_search_by(|(id, _)| id.cmp(minion));
+        at.ok().map(|at| self.states[at].1)
+    }
+
+    fn any(&self, which: OfferState) -> bool {
+        self.states.iter().any(|(_, state)| *state == which)
     }
 }
 
@@ -85,16 +113,9 @@ impl OpenJobs {
         }
         let mut unbegun = false;
         for (minion, state) in &states {
-            if may_begin(*state) {
-                unbegun = true;
-                match self.unbegun.get_mut(minion) {
-                    Some(jobs) => {
-                        jobs.insert(job);
-                    }
-                    None => {
-                        self.unbegun.insert(minion.clone(), BTreeSet::from([job]));
-                    }
-                }
+            unbegun |= may_begin(*state);
+            if !state.is_final() {
+                self.add_open(minion, job);
             }
         }
         if unbegun {
@@ -103,6 +124,7 @@ impl OpenJobs {
         self.offers += states.len();
         let opened = OpenJob {
             expires,
+            looked_at: unbegun.then_some(expires),
             states,
             open,
             heard,
@@ -123,11 +145,11 @@ impl OpenJobs {
     }
 
     /// Returns what is known of the minion in the job.
-    pub(super) fn lookup(&mut self, job: i64, minion: &MinionId) -> MinionLookup {
-        match self.jobs.get_mut(&job).map(|job| job.state(minion)) {
+    pub(super) fn lookup(&self, job: i64, minion: &MinionId) -> MinionLookup {
+        match self.jobs.get(&job).map(|job| job.find(minion)) {
             None => MinionLookup::JobNotHere,
             Some(None) => MinionLookup::NotExpected,
-            Some(Some(state)) => MinionLookup::State(*state),
+            Some(Some(state)) => MinionLookup::State(state),
         }
     }
 
@@ -145,6 +167,19 @@ impl OpenJobs {
         to: OfferState,
         now: MasterTime,
     ) -> bool {
+        let is_written = to != OfferState::Returned;
+        self.change(job, minion, to, now, is_written)
+    }
+
+    /// Changes a state. `is_written` says that only what is written tells it after a crash.
+    fn change(
+        &mut self,
+        job: i64,
+        minion: &MinionId,
+        to: OfferState,
+        now: MasterTime,
+        is_written: bool,
+    ) -> bool {
         let Some(opened) = self.jobs.get_mut(&job) else {
             return false;
         };
@@ -159,17 +194,20 @@ impl OpenJobs {
             return false;
         }
         *state = to;
-        if to != OfferState::Returned {
+        if is_written {
             opened.changes += 1;
             self.changed.insert(job);
         }
         match (from.is_final(), to.is_final()) {
-            (false, true) => opened.open -= 1,
-            (true, false) => opened.open += 1,
+            (false, true) => {
+                opened.open -= 1;
+                self.remove_open(minion, job);
+            }
+            (true, false) => {
+                opened.open += 1;
+                self.add_open(minion, job);
+            }
             _ => {}
-        }
-        if may_begin(from) && !may_begin(to) {
-            self.begun(job, minion);
         }
         self.leave_if_over(job);
         true
@@ -183,41 +221,152 @@ impl OpenJobs {
         now: MasterTime,
         most: usize,
     ) -> Vec<i64> {
-        let Some(jobs) = self.unbegun.get(minion) else {
-            return Vec::new();
-        };
-        let later = jobs.range(after.saturating_add(1)..).copied();
-        let in_time = |job: &i64| self.jobs.get(job).is_some_and(|job| job.expires > now);
-        later.filter(in_time).take(most).collect()
+        let in_time = |job: &OpenJob| job.expires > now;
+        let unbegun = self
+            .open_jobs(minion, after)
+            .filter(|(number, job, state)| {
+                may_begin(*state) && in_time(job) && !self.cancelled.contains(number)
+            });
+        unbegun.map(|(number, _, _)| number).take(most).collect()
     }
 
-    /// Expires what nobody has begun by `now`, and returns it, the oldest job first.
-    pub(super) fn expire(&mut self, now: MasterTime) -> Vec<(Jid, MinionId)> {
+    /// Returns the first jobs after `after` that were handed over to the minion and have no final state,
+    /// with their states, the oldest first.
+    pub(super) fn handed_over(
+        &self,
+        minion: &MinionId,
+        after: i64,
+        most: usize,
+    ) -> Vec<(i64, OfferState)> {
+        let handed = self
+            .open_jobs(minion, after)
+            .filter(|(_, _, state)| matches!(state, OfferState::Offered | OfferState::Running));
+        let numbered = handed.map(|(number, _, state)| (number, state));
+        numbered.take(most).collect()
+    }
+
+    /// Returns the jobs that were cancelled after they were handed over to the minion, and that it has not
+    /// accounted for.
+    pub(super) fn cancelled_of(&self, minion: &MinionId, most: usize) -> Vec<i64> {
+        if self.cancelled.is_empty() {
+            return Vec::new();
+        }
+        let offered = self
+            .open_jobs(minion, i64::MIN)
+            .filter(|(number, _, state)| {
+                *state == OfferState::Offered && self.cancelled.contains(number)
+            });
+        offered.map(|(number, _, _)| number).take(most).collect()
+    }
+
+    fn open_jobs<'a>(
+        &'a self,
+        minion: &MinionId,
+        after: i64,
+    ) -> impl Iterator<Item = (i64, &'a OpenJob, OfferState)> + use<'a> {
+        let open = self.open.get(minion);
+        let later = open
+            .into_iter()
+            .flat_map(move |jobs| jobs.range(after.saturating_add(1)..));
+        let minion = minion.clone();
+        later.filter_map(move |number| {
+            let job = self.jobs.get(number)?;
+            Some((*number, job, job.find(&minion)?))
+        })
+    }
+
+    /// Cancels a job: it is handed over to nobody any more. Returns the minions for which it was queued.
+    pub(super) fn cancel(&mut self, job: i64, now: MasterTime) -> Vec<MinionId> {
+        let Some(opened) = self.jobs.get(&job) else {
+            return Vec::new();
+        };
+        self.cancelled.insert(job);
+        let queued = opened
+            .states
+            .iter()
+            .filter(|(_, state)| *state == OfferState::Queued);
+        let queued: Vec<MinionId> = queued.map(|(minion, _)| minion.clone()).collect();
+        for minion in &queued {
+            self.change(job, minion, OfferState::Cancelled, now, false);
+        }
+        queued
+    }
+
+    /// Ends every open offer of a minion whose key is gone. Returns the jobs.
+    pub(super) fn withdraw(&mut self, minion: &MinionId, now: MasterTime) -> Vec<Jid> {
+        let open = self.open.get(minion).cloned().unwrap_or_default();
+        let withdrawn = open
+            .into_iter()
+            .filter(|job| self.change(*job, minion, OfferState::Withdrawn, now, true));
+        withdrawn.map(jid::from_micros).collect()
+    }
+
+    /// Takes the word of a minion on jobs that expire until `until`: what it has not begun is over, in the
+    /// state that `verdict` gives for the expiry. Returns what has changed.
+    pub(super) fn settle(
+        &mut self,
+        minion: &MinionId,
+        until: MasterTime,
+        verdict: impl Fn(MasterTime) -> OfferState,
+    ) -> Vec<(Jid, OfferState)> {
+        let due: Vec<(i64, OfferState)> = self
+            .open_jobs(minion, i64::MIN)
+            .filter(|(_, job, state)| *state == OfferState::Offered && job.expires <= until)
+            .map(|(number, job, _)| (number, verdict(job.expires)))
+            .collect();
+        let settled = due
+            .into_iter()
+            .filter(|(job, to)| self.change(*job, minion, *to, 0, false));
+        settled
+            .map(|(job, to)| (jid::from_micros(job), to))
+            .collect()
+    }
+
+    /// Looks at the clock: what was queued and has expired by `now` is over, and jobs leave that wait
+    /// for the word of minions only.
+    pub(super) fn expire(&mut self, now: MasterTime) -> Expiries {
         let mut due = Vec::new();
         while self.expiries.first().is_some_and(|(at, _)| *at <= now) {
             due.extend(self.expiries.pop_first().map(|(_, job)| job));
         }
         due.sort_unstable();
-        let mut expired = Vec::new();
+        let mut found = Expiries::default();
         for job in due {
             let Some(opened) = self.jobs.get_mut(&job) else {
                 continue;
             };
-            let mut minions = Vec::new();
-            for (minion, state) in &mut opened.states {
-                if may_begin(*state) {
-                    *state = OfferState::Expired;
-                    minions.push(minion.clone());
+            opened.looked_at = None;
+            let first = opened.any(OfferState::Queued);
+            if first {
+                let queued = opened
+                    .states
+                    .iter()
+                    .filter(|(_, state)| *state == OfferState::Queued);
+                let queued: Vec<MinionId> = queued.map(|(minion, _)| minion.clone()).collect();
+                for minion in queued {
+                    self.change(job, &minion, OfferState::Expired, now, false);
+                    found.expired.push((jid::from_micros(job), minion));
                 }
             }
-            opened.open -= minions.len();
-            for minion in minions {
-                self.begun(job, &minion);
-                expired.push((jid::from_micros(job), minion));
+            let Some(opened) = self.jobs.get_mut(&job) else {
+                continue;
+            };
+            if !opened.any(OfferState::Offered) {
+                continue;
             }
-            self.leave_if_over(job);
+            let is_waited_for = opened.expires.saturating_add(WORD_AWAITED) > now;
+            if is_waited_for || opened.any(OfferState::Running) || self.changed.contains(&job) {
+                let again = now.saturating_add(WORD_AWAITED);
+                opened.looked_at = Some(again);
+                self.expiries.insert((again, job));
+            } else {
+                let offered = |(_, state): &&(MinionId, OfferState)| *state == OfferState::Offered;
+                let owing = opened.states.iter().filter(offered);
+                found.owing.extend(owing.map(|(minion, _)| minion.clone()));
+                self.remove(job);
+            }
         }
-        expired
+        found
     }
 
     /// Notes that the store has the job among those that a start reads.
@@ -268,12 +417,22 @@ impl OpenJobs {
         }
     }
 
-    /// Takes the job off the list of what the minion may begin.
-    fn begun(&mut self, job: i64, minion: &MinionId) {
-        if let Some(jobs) = self.unbegun.get_mut(minion) {
+    fn add_open(&mut self, minion: &MinionId, job: i64) {
+        match self.open.get_mut(minion) {
+            Some(jobs) => {
+                jobs.insert(job);
+            }
+            None => {
+                self.open.insert(minion.clone(), BTreeSet::from([job]));
+            }
+        }
+    }
+
+    fn remove_open(&mut self, minion: &MinionId, job: i64) {
+        if let Some(jobs) = self.open.get_mut(minion) {
             jobs.remove(&job);
             if jobs.is_empty() {
-                self.unbegun.remove(minion);
+                self.open.remove(minion);
             }
         }
     }
@@ -297,12 +456,15 @@ impl OpenJobs {
             return;
         };
         self.offers -= gone.states.len();
-        self.expiries.remove(&(gone.expires, job));
+        if let Some(at) = gone.looked_at {
+            self.expiries.remove(&(at, job));
+        }
         self.changed.remove(&job);
+        self.cancelled.remove(&job);
         if gone.open > 0 {
             for (minion, state) in &gone.states {
-                if may_begin(*state) {
-                    self.begun(job, minion);
+                if !state.is_final() {
+                    self.remove_open(minion, job);
                 }
             }
         }

@@ -1,5 +1,6 @@
 //! Stores jobs with the states of their minions, and reads those that are under way at the start.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension, params};
@@ -7,6 +8,7 @@ use saline_protocol::message::{
     MasterTime, MinionId, OfferState, Published, RequestId, SignedJob, decode, encode,
 };
 
+use super::minion_records::MinionRecord;
 use super::open_jobs::OpenJobs;
 use super::outcomes::{Committed, Effect};
 use super::states::{self, States};
@@ -116,8 +118,8 @@ fn insert(
     let inserted = connection
         .prepare_cached(
             "INSERT INTO jobs (jid, created, expires, running, request_id, signature, fun, user,
-                               operator, tgt_type, tgt, arg, unknown, states)
-             VALUES (?1, ?2, ?3, 0, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)
+                               operator, tgt_type, tgt, arg, unknown, claims, cancelled, states)
+             VALUES (?1, ?2, ?3, 0, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, 0, ?14)
              ON CONFLICT (jid) DO NOTHING",
         )?
         .execute(params![
@@ -133,6 +135,7 @@ fn insert(
             job.target.expression,
             job.arg.as_packed().as_bytes(),
             encode(&new.unknown),
+            encode(&job.claims),
             states,
         ])?;
     if inserted == 0 {
@@ -145,23 +148,32 @@ fn insert(
 pub(super) fn read_open(
     connection: &Connection,
     now: MasterTime,
+    records: &HashMap<MinionId, MinionRecord>,
     open: &mut OpenJobs,
 ) -> Result<(), StoreError> {
     let mut statement = connection.prepare(
-        "SELECT jid, expires, states, running FROM jobs INDEXED BY jobs_expires WHERE expires > ?1
+        "SELECT jid, expires, states, running, cancelled FROM jobs INDEXED BY jobs_expires
+         WHERE expires > ?1
          UNION ALL
-         SELECT jid, expires, states, running FROM jobs INDEXED BY jobs_running
+         SELECT jid, expires, states, running, cancelled FROM jobs INDEXED BY jobs_running
          WHERE running > 0 AND expires <= ?1",
     )?;
     let mut found = statement.query([rows::from_time(now)])?;
     while let Some(row) = found.next()? {
         let (job, expires) = (row.get(0)?, rows::time(row, 1)?);
         let mut states = states::decode(rows::blob(row, 2)?)?;
-        for (_, state) in &mut states {
-            *state = states::at(now, expires, *state);
+        for (minion, state) in &mut states {
+            *state = match states::at(now, expires, *state, records.get(minion)) {
+                // It is an offer still, on which there is no word.
+                OfferState::NoWord => OfferState::Offered,
+                told => told,
+            };
         }
         returns::note_returned(connection, job, None, &mut states)?;
         open.insert(job, expires, states, now);
+        if row.get::<_, i64>(4)? > 0 {
+            open.cancel(job, now);
+        }
         if row.get::<_, i64>(3)? > 0 {
             open.is_written_as_running(job);
         }

@@ -2,20 +2,19 @@
 //! on after the last one that it has seen.
 
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::UNIX_EPOCH;
 
-use saline_protocol::transport::Clock;
+use crate::master_clock::MasterClock;
 
 /// Gives receipt numbers: the time in microseconds since 1970, or one above the last number.
 #[derive(Debug)]
 pub(super) struct ReceiptSource {
     last: AtomicI64,
-    clock: Clock,
+    clock: MasterClock,
 }
 
 impl ReceiptSource {
     /// Continues after `last`.
-    pub(super) fn after(last: i64, clock: Clock) -> Self {
+    pub(super) fn after(last: i64, clock: MasterClock) -> Self {
         Self {
             last: AtomicI64::new(last),
             clock,
@@ -25,8 +24,7 @@ impl ReceiptSource {
     /// Returns the next number. Only the thread that writes calls it, so that returns are committed in the
     /// order of their numbers.
     pub(super) fn next(&self) -> i64 {
-        let now = self.clock.wall().duration_since(UNIX_EPOCH);
-        let now = now.map_or(0, |now| i64::try_from(now.as_micros()).unwrap_or(i64::MAX));
+        let now = self.clock.micros();
         let next = now.max(self.last.load(Ordering::Relaxed).saturating_add(1));
         self.last.store(next, Ordering::Relaxed);
         next
@@ -36,13 +34,14 @@ impl ReceiptSource {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use saline_protocol::transport::Clock;
 
     #[test]
     fn numbers_rise_also_when_the_clock_was_set_back() {
         let far = i64::MAX - 10;
-        let receipts = ReceiptSource::after(far, Clock);
+        let receipts = ReceiptSource::after(far, MasterClock::new(Clock));
         assert_eq!([receipts.next(), receipts.next()], [far + 1, far + 2]);
-        let receipts = ReceiptSource::after(0, Clock);
+        let receipts = ReceiptSource::after(0, MasterClock::new(Clock));
         let first = receipts.next();
         assert!(first > 1_700_000_000_000_000);
         assert!(receipts.next() > first);

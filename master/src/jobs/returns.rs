@@ -102,7 +102,7 @@ impl JobStore {
         let (receipts, id) = (Arc::clone(&self.receipts), minion.clone());
         let act = move |connection: &Connection| {
             let lookups: Vec<MinionLookup> = {
-                let mut open = lock(&open);
+                let open = lock(&open);
                 let lookup = |(job, _): &(i64, Return)| open.lookup(*job, &minion);
                 batch.iter().map(lookup).collect()
             };
@@ -181,7 +181,9 @@ fn refusal(
         },
     };
     let refused = match state {
-        None | Some(OfferState::NotConnected | OfferState::Declined) => true,
+        None | Some(OfferState::NotConnected | OfferState::Declined | OfferState::Withdrawn) => {
+            true
+        }
         Some(_) => false,
     };
     Ok(refused.then_some(ReturnVerdict::NotOffered))

@@ -2,14 +2,14 @@
 
 use rusqlite::Row;
 use rusqlite::types::ValueRef;
-use saline_protocol::message::{Jid, Job, MasterTime, MinionId, Packed, PackedArguments};
+use saline_protocol::message::{Jid, Job, MasterTime, MinionId, Packed, PackedArguments, decode};
 use saline_protocol::target::{Target, TargetKind};
 
 use super::StoreError;
 use super::jid::from_micros;
 
 /// The columns of a job, in the order in which [`job`] reads them.
-pub(super) const JOB: &str = "jid, fun, arg, tgt, tgt_type, user, created, expires";
+pub(super) const JOB: &str = "jid, fun, arg, tgt, tgt_type, user, created, expires, claims";
 
 /// Reads a job from a row that begins with [`JOB`].
 pub(super) fn job(row: &Row<'_>) -> Result<Job, StoreError> {
@@ -26,6 +26,8 @@ pub(super) fn job(row: &Row<'_>) -> Result<Job, StoreError> {
         user: text(row, 5)?.to_owned(),
         created: time(row, 6)?,
         expires: time(row, 7)?,
+        claims: decode(blob(row, 8)?)
+            .map_err(|_| StoreError::corrupt("the claims of a job", "other bytes"))?,
     })
 }
 

@@ -51,6 +51,8 @@ const MIGRATIONS: [&str; 1] = ["
         tgt        TEXT    NOT NULL,
         arg        BLOB    NOT NULL,
         unknown    BLOB    NOT NULL,
+        claims     BLOB    NOT NULL,
+        cancelled  INTEGER NOT NULL,
         states     BLOB    NOT NULL
     );
     CREATE INDEX jobs_expires ON jobs (expires);
@@ -70,6 +72,20 @@ const MIGRATIONS: [&str; 1] = ["
         created    INTEGER NOT NULL
     );
 "];
+
+/// Every step from an empty file of minions to its present form, as [`MIGRATIONS`] of a partition.
+const MINION_MIGRATIONS: [&str; 1] = ["
+    CREATE TABLE minions (
+        id          TEXT    NOT NULL PRIMARY KEY,
+        start       BLOB    NOT NULL,
+        alone_since INTEGER NOT NULL,
+        settled     INTEGER NOT NULL,
+        gaps        BLOB    NOT NULL
+    );
+"];
+
+/// The cache of the connection to the file of minions, in bytes.
+const MINIONS_CACHE: usize = 512 * 1024;
 
 /// What a connection is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,15 +109,35 @@ pub(super) fn open(path: &Path, access: Access, cache: usize) -> Result<Connecti
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection =
         Connection::open_with_flags(path, flags).map_err(|error| StoreError::open(path, error))?;
-    let settled = settle(&mut connection, path, access, cache);
-    settled.map_err(|error| match error {
+    let settled = settle(&mut connection, path, access, cache, &MIGRATIONS);
+    settled.map_err(|error| named(path, error))?;
+    Ok(connection)
+}
+
+/// Opens the file of minions, which is created (0600) as needed.
+pub(super) fn open_minions(path: &Path) -> Result<Connection, StoreError> {
+    create_file(path).map_err(|error| StoreError::io(path, error))?;
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut connection =
+        Connection::open_with_flags(path, flags).map_err(|error| StoreError::open(path, error))?;
+    let (access, cache) = (Access::Write, MINIONS_CACHE);
+    let settled = settle(&mut connection, path, access, cache, &MINION_MIGRATIONS);
+    settled.map_err(|error| named(path, error))?;
+    // No other thread empties this log.
+    connection
+        .pragma_update_and_check(None, "wal_autocheckpoint", 1_000, |_| Ok(()))
+        .map_err(|error| StoreError::open(path, error))?;
+    Ok(connection)
+}
+
+fn named(path: &Path, error: StoreError) -> StoreError {
+    match error {
         StoreError::Database(source) => StoreError::Open {
             path: path.to_owned(),
             source,
         },
         other => other,
-    })?;
-    Ok(connection)
+    }
 }
 
 /// Creates the file before SQLite opens it, which gives its log and its shared memory the same
@@ -123,6 +159,7 @@ fn settle(
     path: &Path,
     access: Access,
     cache: usize,
+    steps: &[&str],
 ) -> Result<(), StoreError> {
     connection.busy_timeout(BUSY)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
@@ -147,7 +184,7 @@ fn settle(
     connection.pragma_update_and_check(None, "journal_size_limit", LOG_LIMIT, |_| Ok(()))?;
     // Another thread empties the log.
     connection.pragma_update_and_check(None, "wal_autocheckpoint", 0, |_| Ok(()))?;
-    migrate(connection, path, &MIGRATIONS)
+    migrate(connection, path, steps)
 }
 
 /// Takes the steps that are missing, after a copy of the file was made. A file in the present form is only

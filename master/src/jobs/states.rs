@@ -2,29 +2,58 @@
 
 use saline_protocol::message::{MasterTime, MinionId, OfferState};
 
-use super::StoreError;
+use super::{MinionRecord, StoreError};
 
 /// The state of each expected minion, by id.
 pub(super) type States = Vec<(MinionId, OfferState)>;
 
 /// Whether an offer may change from one state to the other. It never goes back, and leaves a final
-/// state only for a late return, or when it is heard late that the minion began in time.
+/// state only when it is heard late that the minion began or returned: the truth is stored, whatever was
+/// said before.
 pub fn may_become(from: OfferState, to: OfferState) -> bool {
-    use OfferState::{Declined, Expired, NotConnected, Offered, Queued, Returned, Running};
+    use OfferState::{
+        Cancelled, Declined, Expired, LostTrack, MayHaveRun, NoWord, NotConnected, Offered, Queued,
+        Returned, ReturnedAndLost, Running, Withdrawn,
+    };
     match from {
-        Queued => matches!(to, Offered | Running | Returned | Declined | Expired),
-        Offered => matches!(to, Running | Returned | Declined | Expired),
-        Running => to == Returned,
-        Expired => matches!(to, Running | Returned),
-        Returned | Declined | NotConnected => false,
+        Queued => matches!(
+            to,
+            Offered | Running | Returned | Declined | Expired | Cancelled | Withdrawn
+        ),
+        Offered | NoWord => matches!(
+            to,
+            Running
+                | Returned
+                | Declined
+                | Expired
+                | MayHaveRun
+                | Cancelled
+                | Withdrawn
+                | ReturnedAndLost
+        ),
+        Running => matches!(to, Returned | LostTrack | Withdrawn | ReturnedAndLost),
+        Expired | LostTrack | MayHaveRun | Cancelled => {
+            matches!(to, Running | Returned | ReturnedAndLost)
+        }
+        Returned | Declined | NotConnected | Withdrawn | ReturnedAndLost => false,
     }
 }
 
-/// Returns the state at `now` of an offer that the store has in `state`: one that nobody began in time
-/// has expired, and this is not written.
-pub(super) fn at(now: MasterTime, expires: MasterTime, state: OfferState) -> OfferState {
+/// Returns the state at `now` of an offer that the store has in `state`. What the clock and the minion's
+/// word tell is not written.
+pub(super) fn at(
+    now: MasterTime,
+    expires: MasterTime,
+    state: OfferState,
+    record: Option<&MinionRecord>,
+) -> OfferState {
     match state {
-        OfferState::Offered | OfferState::Queued if expires <= now => OfferState::Expired,
+        OfferState::Queued if expires <= now => OfferState::Expired,
+        OfferState::Offered => match record.and_then(|record| record.verdict(expires)) {
+            Some(verdict) => verdict,
+            None if expires <= now => OfferState::NoWord,
+            None => OfferState::Offered,
+        },
         state => state,
     }
 }
@@ -98,40 +127,46 @@ impl<'b> Iterator for Entries<'b> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use OfferState::{Declined, Expired, NotConnected, Offered, Queued, Returned, Running};
+    use OfferState::{Expired, NoWord, Offered, Queued, Running};
     use proptest::prelude::*;
+    use saline_protocol::message::StartId;
 
-    const ALL: [OfferState; 7] = OfferState::ALL;
+    const ALL: [OfferState; 13] = OfferState::ALL;
 
     #[test]
-    fn offers_only_go_forward() {
+    fn the_table_of_states_is_the_one_in_the_docs() {
+        let docs = include_str!("../../../docs/states.md");
         for from in ALL {
-            let ways: Vec<_> = ALL.into_iter().filter(|to| may_become(from, *to)).collect();
-            let expected: &[OfferState] = match from {
-                Queued => &[Offered, Running, Returned, Declined, Expired],
-                Offered => &[Running, Returned, Declined, Expired],
-                Running => &[Returned],
-                Expired => &[Running, Returned],
-                Returned | Declined | NotConnected => &[],
+            let ways = ALL.into_iter().filter(|to| may_become(from, *to));
+            let ways: Vec<_> = ways.map(OfferState::name).collect();
+            let ways = match ways[..] {
+                [] => "-".to_owned(),
+                _ => ways.join(", "),
             };
-            assert_eq!(ways, expected, "from {from:?}");
+            let line = format!("| {} | {} | {ways} |", from as u8, from.name());
+            assert!(docs.contains(&line), "docs/states.md lacks: {line}");
         }
     }
 
     #[test]
-    fn what_nobody_began_has_expired_at_its_time() {
+    fn what_nobody_began_has_expired_when_that_is_known() {
         for state in ALL {
-            assert_eq!(at(9, 10, state), state);
+            assert_eq!(at(9, 10, state, None), state);
         }
-        assert_eq!(at(10, 10, Offered), Expired);
-        assert_eq!(at(10, 10, Queued), Expired);
-        assert_eq!(at(10, 10, Running), Running);
+        assert_eq!(at(10, 10, Queued, None), Expired);
+        assert_eq!(at(10, 10, Running, None), Running);
+        assert_eq!(at(10, 10, Offered, None), NoWord);
+        let mut record = MinionRecord::new(StartId([1; 16]), 9);
+        assert_eq!(at(10, 10, Offered, Some(&record)), NoWord);
+        record.settle(9, 10);
+        assert_eq!(at(10, 10, Offered, Some(&record)), Expired);
+        assert_eq!(at(10, 11, Offered, Some(&record)), Offered);
     }
 
     proptest! {
         #[test]
         fn what_was_encoded_is_decoded_and_found(
-            minions in proptest::collection::btree_map("[a-z][a-z0-9.]{0,40}", 0..7_usize, 0..40),
+            minions in proptest::collection::btree_map("[a-z][a-z0-9.]{0,40}", 0..13_usize, 0..40),
         ) {
             let states: States = minions
                 .into_iter()

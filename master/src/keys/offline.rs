@@ -27,6 +27,8 @@ pub fn offline(config: &MasterConfig, request: &KeyRequest) -> Result<KeyReply, 
         None => Ok(KeyReply {
             keys: applied.keys,
             master: master.public().0,
+            // Only a running master sees minions.
+            duplicates: Vec::new(),
         }),
     }
 }

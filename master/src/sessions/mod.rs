@@ -1,8 +1,11 @@
 //! The sessions of peers, and the table of them. A minion is present while its session in the table
 //! lives.
 
+mod presence;
+mod running_time;
 mod session;
 mod table;
 
+pub use presence::{Duplicate, MinionStart};
 pub use session::{OwnNumber, Principal, Session, SessionState};
 pub use table::{PresenceChange, Sessions, UNPROVEN, UNPROVEN_FOR};

@@ -1,13 +1,14 @@
 //! One session, at the master's side.
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use saline_protocol::channel::record::ResponderRecords;
 use saline_protocol::channel::{ChannelError, PublicIdentity, PublicationRoot};
-use saline_protocol::message::{Header, Jid, MinionId, PeerVersion, SessionId};
+use saline_protocol::message::{Header, Jid, Lease, MinionId, PeerVersion, SessionId, StartId};
 
 /// The peer of a session, proven by its keys. Authority comes from this alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,6 +72,8 @@ pub struct Session {
     pub identity: PublicIdentity,
     /// The number of the listener that the session was made over.
     pub listener: usize,
+    /// The address that the session was made from, where the transport tells it.
+    pub address: Option<SocketAddr>,
     /// Derives the keys of the session's own topic.
     pub publications: Arc<PublicationRoot>,
     pub(super) inner: Mutex<Inner>,
@@ -86,6 +89,14 @@ pub(super) struct Inner {
     /// Whether the minion fell silent and was reported lost. The session stays, and the next request
     /// ends the silence.
     pub(super) lost: bool,
+    /// The start of the minion, once it has reconciled.
+    pub(super) start: Option<StartId>,
+    /// The jobs that the minion may begin without a claim.
+    pub(super) lease: Lease,
+    /// The number of the connection of its last request.
+    pub(super) connection: Option<u64>,
+    /// When that connection ended, in milliseconds of the table's time.
+    pub(super) cut: Option<u64>,
     pub(super) running: Vec<Jid>,
     pub(super) own: OwnNumber,
 }
@@ -115,6 +126,7 @@ impl Session {
         let mut inner = lock(&self.inner);
         inner.state = why;
         inner.running = Vec::new();
+        inner.lease = Lease::default();
     }
 
     /// Seals the reply to the request with this header.
@@ -125,6 +137,24 @@ impl Session {
     /// Returns what the session may do now.
     pub fn state(&self) -> SessionState {
         lock(&self.inner).state
+    }
+
+    /// Returns the start of the minion; none before its reconciliation is complete.
+    pub fn start(&self) -> Option<StartId> {
+        lock(&self.inner).start
+    }
+
+    /// Returns the number of the connection of the last request, while it stands.
+    pub fn connection(&self) -> Option<u64> {
+        lock(&self.inner).connection
+    }
+
+    /// Returns the address of the peer for people.
+    pub fn shown_address(&self) -> String {
+        self.address.map_or_else(
+            || "an unknown address".to_owned(),
+            |address| address.to_string(),
+        )
     }
 
     /// Returns the jobs that the minion runs, by its last heartbeat.

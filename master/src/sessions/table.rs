@@ -1,6 +1,7 @@
 //! The table of sessions, and its bounds.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -8,9 +9,11 @@ use std::time::Duration;
 use saline_protocol::channel::PublicIdentity;
 use saline_protocol::channel::noise::SplitKeys;
 use saline_protocol::channel::record::ResponderRecords;
-use saline_protocol::message::{MinionId, PeerVersion, SessionId};
-use saline_protocol::transport::{Clock, Instant};
+use saline_protocol::message::{Lease, MasterTime, MinionId, PeerVersion, SessionId};
+use saline_protocol::transport::Clock;
 
+use super::presence::Duplicate;
+use super::running_time::RunningTime;
 use super::session::{Inner, OwnNumber, Principal, Session, SessionState, lock};
 
 /// The largest number of half-open handshakes, and of sessions that have not sent a first record.
@@ -28,8 +31,8 @@ const PER_KEY: usize = 4;
 const UNACCEPTED_BESIDE_PENDING: usize = 1024;
 
 #[derive(Debug, Default)]
-struct Table {
-    all: HashMap<SessionId, Arc<Session>>,
+pub(super) struct Table {
+    pub(super) all: HashMap<SessionId, Arc<Session>>,
     /// Those of `all` whose keys were not accepted when they were made.
     unaccepted: HashSet<SessionId>,
     /// The same in about the order of their last request: each with the time of a request that it made,
@@ -37,31 +40,48 @@ struct Table {
     by_silence: VecDeque<(u64, SessionId)>,
     /// Those of `all` that belong to minions, in the order in which they were made.
     by_minion: HashMap<MinionId, Vec<(PublicIdentity, SessionId)>>,
-    minions: HashMap<MinionId, Arc<Session>>,
+    pub(super) minions: HashMap<MinionId, Arc<Session>>,
+    /// The session whose last request came over each connection of each listener. Only of minions.
+    pub(super) by_connection: HashMap<(usize, u64), SessionId>,
+    /// The sessions whose connections ended a moment ago, in their order.
+    pub(super) cut: VecDeque<(u64, SessionId)>,
+    /// The end of the last lease of sessions that ended before it.
+    pub(super) ended_leases: HashMap<MinionId, MasterTime>,
+    /// The ids that two machines used lately.
+    pub(super) duplicates: HashMap<MinionId, Duplicate>,
+    /// The minions that have arrived since this was asked last.
+    pub(super) arrived: BTreeSet<MinionId>,
 }
 
 /// The table of all sessions.
 #[derive(Debug)]
 pub struct Sessions {
-    table: Mutex<Table>,
+    pub(super) table: Mutex<Table>,
     /// The number of sessions that have sent no valid record yet.
     unproven: AtomicUsize,
-    clock: Clock,
-    started: Instant,
-    heartbeat: Duration,
+    pub(super) time: RunningTime,
+    pub(super) heartbeat: Duration,
     /// The largest number of unaccepted sessions.
     unaccepted: usize,
 }
 
 /// How a session's request changed the presence of its minion.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub enum PresenceChange {
     /// Not at all.
     None,
     /// The minion was not present before, or had fallen silent.
     Arrived,
-    /// The minion was present with another session, which has ended now.
-    Replaced,
+    /// The minion was present with this session, which has ended now.
+    Replaced(Arc<Session>),
+}
+
+impl Table {
+    pub(super) fn forget_connection(&mut self, connection: (usize, u64), session: SessionId) {
+        if self.by_connection.get(&connection) == Some(&session) {
+            self.by_connection.remove(&connection);
+        }
+    }
 }
 
 impl Sessions {
@@ -71,15 +91,10 @@ impl Sessions {
         Self {
             table: Mutex::default(),
             unproven: AtomicUsize::new(0),
-            clock,
-            started: clock.now(),
+            time: RunningTime::start(clock, heartbeat),
             heartbeat,
             unaccepted: max_pending_keys.saturating_add(UNACCEPTED_BESIDE_PENDING),
         }
-    }
-
-    fn since_start(&self) -> u64 {
-        u64::try_from((self.clock.now() - self.started).as_millis()).unwrap_or(u64::MAX)
     }
 
     /// Whether one more session that has proven nothing can be held.
@@ -94,7 +109,7 @@ impl Sessions {
         id: SessionId,
         (principal, version): (Principal, PeerVersion),
         identity: PublicIdentity,
-        listener: usize,
+        (listener, address): (usize, Option<SocketAddr>),
         keys: &SplitKeys,
         state: SessionState,
     ) -> Arc<Session> {
@@ -105,16 +120,21 @@ impl Sessions {
             version,
             identity,
             listener,
+            address,
             publications: Arc::clone(&records.publications),
             inner: Mutex::new(Inner {
                 records,
                 state,
                 proven: false,
                 lost: false,
+                start: None,
+                lease: Lease::default(),
+                connection: None,
+                cut: None,
                 running: Vec::new(),
                 own: OwnNumber::default(),
             }),
-            heard: AtomicU64::new(self.since_start()),
+            heard: AtomicU64::new(self.time.now()),
         });
         self.unproven.fetch_add(1, Ordering::Relaxed);
         let mut table = lock(&self.table);
@@ -159,6 +179,10 @@ impl Sessions {
             if table.minions.get(minion).is_some_and(|s| s.id == id) {
                 table.minions.remove(minion);
             }
+            let connection = lock(&session.inner).connection;
+            if let Some(connection) = connection {
+                table.forget_connection((session.listener, connection), id);
+            }
         }
         self.prove(&session);
     }
@@ -194,58 +218,37 @@ impl Sessions {
         lock(&self.table).all.get(&id).cloned()
     }
 
-    /// Notes a request in `session`. The first request of an accepted session makes it its minion's
-    /// session.
+    /// Notes a request in `session`. A minion that was present and fell silent is back with it.
     pub fn heard(&self, session: &Arc<Session>) -> PresenceChange {
-        session.heard.store(self.since_start(), Ordering::Relaxed);
-        let first = self.prove(session);
+        session.heard.store(self.time.now(), Ordering::Relaxed);
+        self.prove(session);
         let back = {
             let mut inner = lock(&session.inner);
             if inner.state != SessionState::Accepted {
                 return PresenceChange::None;
             }
+            inner.cut = None;
             std::mem::take(&mut inner.lost)
         };
-        if first {
-            self.seat(session)
-        } else if back {
-            PresenceChange::Arrived
-        } else {
-            PresenceChange::None
+        match (back, &session.principal) {
+            (true, Principal::Minion(id)) => {
+                lock(&self.table).arrived.insert(id.clone());
+                PresenceChange::Arrived
+            }
+            _ => PresenceChange::None,
         }
     }
 
     /// Accepts `session`, whose key was accepted while it polled.
-    pub fn accept(&self, session: &Arc<Session>) -> PresenceChange {
+    pub fn accept(&self, session: &Arc<Session>) {
         {
             let mut inner = lock(&session.inner);
             if inner.state != SessionState::Unaccepted {
-                return PresenceChange::None;
+                return;
             }
             inner.state = SessionState::Accepted;
         }
         lock(&self.table).unaccepted.remove(&session.id);
-        self.seat(session)
-    }
-
-    fn seat(&self, session: &Arc<Session>) -> PresenceChange {
-        let Principal::Minion(id) = &session.principal else {
-            return PresenceChange::None;
-        };
-        let mut table = lock(&self.table);
-        // Checked under the table's lock, which `end_minion` holds too.
-        if session.state() != SessionState::Accepted {
-            return PresenceChange::None;
-        }
-        match table.minions.insert(id.clone(), Arc::clone(session)) {
-            Some(old) if old.id != session.id => {
-                if old.state() == SessionState::Accepted {
-                    old.end(SessionState::Replaced);
-                }
-                PresenceChange::Replaced
-            }
-            _ => PresenceChange::Arrived,
-        }
     }
 
     /// Ends every session of `id` because its key is gone. Their next requests are refused.
@@ -264,39 +267,6 @@ impl Sessions {
         self.forget(&mut lock(&self.table), session.id);
     }
 
-    fn is_alive(&self, session: &Session) -> bool {
-        let silent = self
-            .since_start()
-            .saturating_sub(session.heard.load(Ordering::Relaxed));
-        u128::from(silent) <= 2 * self.heartbeat.as_millis()
-    }
-
-    /// Returns the session of a minion, if it sent a request within two heartbeats.
-    pub fn alive(&self, id: &MinionId) -> Option<Arc<Session>> {
-        let session = lock(&self.table).minions.get(id).cloned()?;
-        self.is_alive(&session).then_some(session)
-    }
-
-    /// Returns the sessions of all minions that sent a request within two heartbeats.
-    pub fn all_alive(&self) -> Vec<Arc<Session>> {
-        let table = lock(&self.table);
-        let alive = table.minions.values().filter(|s| self.is_alive(s));
-        alive.cloned().collect()
-    }
-
-    /// Returns the number of present minions.
-    pub fn minions(&self) -> usize {
-        let table = lock(&self.table);
-        let here = table.minions.values().filter(|s| self.is_alive(s));
-        here.count()
-    }
-
-    /// Whether at least `most` minions are present.
-    pub fn has_minions(&self, most: usize) -> bool {
-        // They are counted only when there could be so many: each login asks.
-        lock(&self.table).minions.len() >= most && self.minions() >= most
-    }
-
     /// Returns the number of sessions.
     pub fn len(&self) -> usize {
         lock(&self.table).all.len()
@@ -310,7 +280,7 @@ impl Sessions {
     /// Forgets sessions that have proven nothing in time or have been idle for too long. Returns
     /// the minions that fell silent since the last sweep.
     pub fn sweep(&self) -> Vec<MinionId> {
-        let now = self.since_start();
+        let now = self.time.now();
         let mut table = lock(&self.table);
         let kept = |session: &Session| {
             let silent = now.saturating_sub(session.heard.load(Ordering::Relaxed));
@@ -346,11 +316,7 @@ impl Sessions {
             ..
         } = &mut *table;
         by_silence.retain(|(_, id)| unaccepted.contains(id));
-        let silent = table.minions.iter().filter(|(_, s)| !self.is_alive(s));
-        silent
-            .filter(|(_, session)| !std::mem::replace(&mut lock(&session.inner).lost, true))
-            .map(|(id, _)| id.clone())
-            .collect()
+        self.take_lost(&table)
     }
 }
 

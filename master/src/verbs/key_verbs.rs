@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use saline_protocol::channel::PublicIdentity;
-use saline_protocol::message::{KeyReply, KeyRequest, OperatorReply, decode, encode};
+use saline_protocol::message::{KeyReply, KeyRequest, OfferState, OperatorReply, decode, encode};
 
 use crate::events::Events;
 use crate::jobs::{Committed, JobStore, StoreError};
@@ -54,6 +54,7 @@ impl KeyVerbs {
         let reply = OperatorReply::Keys(KeyReply {
             keys: applied.keys,
             master: self.master.0,
+            duplicates: self.sessions.duplicates(),
         });
         let Some(request_id) = request_id else {
             return Ok(reply);
@@ -82,6 +83,10 @@ impl KeyVerbs {
                 // The minion may have no session and know the group key all the same.
                 rotate = true;
                 self.sessions.end_minion(id);
+                for jid in self.jobs.withdraw(id) {
+                    tracing::info!("job {jid}: withdrawn from minion {id}");
+                    self.events.job_state(&jid, id, OfferState::Withdrawn).await;
+                }
             }
         }
         if rotate {

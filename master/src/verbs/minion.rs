@@ -3,17 +3,17 @@
 use std::sync::Arc;
 
 use saline_protocol::message::{
-    EVENTS_MOST, HeartbeatReply, Jid, MinionId, MinionReply, MinionRequest, OfferState,
+    ACCOUNTS_MOST, EVENTS_MOST, Jid, MinionId, MinionReply, MinionRequest, OfferState,
     RETURNS_MOST, RefusedVerb, Return, ReturnPart, ReturnVerdict, STARTED_MOST,
 };
-use saline_protocol::transport::Clock;
 
 use crate::events::{Events, MinionEventFirer, ReturnReport};
 use crate::jobs::{JobStore, StoreError};
+use crate::master_clock::MasterClock;
 use crate::partial_returns::{PartOutcome, PartialReturns};
+use crate::presence_reporter::PresenceReporter;
 use crate::publisher::MinionPublisher;
 use crate::sessions::{Session, Sessions};
-use crate::wire_time::master_time;
 
 /// How long a minion is asked to wait after the job store failed.
 const STORE_FAILED_MS: u32 = 2000;
@@ -24,13 +24,10 @@ const NO_ROOM_MS: u32 = 2000;
 /// The largest return that its event carries, in bytes; larger ones are read from the store.
 const EVENT_RETURN_MOST: usize = 1024 * 1024;
 
-/// The largest number of running jobs that is taken from a heartbeat.
-const RUNNING_MOST: usize = 1024;
-
 /// Carries out the requests of minions.
 #[derive(Debug)]
 pub struct MinionVerbs {
-    pub(crate) clock: Clock,
+    pub(crate) clock: MasterClock,
     /// How often a minion sends a heartbeat, in milliseconds.
     pub(crate) heartbeat_ms: u64,
     pub(crate) jobs: Arc<JobStore>,
@@ -38,6 +35,7 @@ pub struct MinionVerbs {
     pub(crate) publisher: MinionPublisher,
     pub(crate) parts: Arc<PartialReturns>,
     pub(crate) minion_events: MinionEventFirer,
+    pub(crate) presence: PresenceReporter,
     pub(crate) events: Events,
 }
 
@@ -73,8 +71,21 @@ impl MinionVerbs {
         match request {
             // The gate answers polls: it knows the address of its publications.
             MinionRequest::Poll => Ok(MinionReply::Refused(RefusedVerb::Malformed)),
-            MinionRequest::Heartbeat { running, epoch } => {
-                self.heartbeat(session, id, running, epoch).await
+            MinionRequest::Heartbeat(heartbeat) => {
+                let reply = self.heartbeat(session, id, heartbeat).await?;
+                Ok(MinionReply::Heartbeat(reply))
+            }
+            MinionRequest::Reconcile(said) if said.accounts.len() > ACCOUNTS_MOST => {
+                Ok(MinionReply::Refused(RefusedVerb::Malformed))
+            }
+            MinionRequest::Reconcile(said) => self.reconcile(session, id, said).await,
+            MinionRequest::Accounts(accounts) if accounts.len() > ACCOUNTS_MOST => {
+                Ok(MinionReply::Refused(RefusedVerb::Malformed))
+            }
+            MinionRequest::Accounts(accounts) => {
+                let changes = self.jobs.take_accounts(id, None, &accounts).await?;
+                self.report(id, changes).await;
+                Ok(MinionReply::Done)
             }
             MinionRequest::Started(jids) if jids.len() > STARTED_MOST => {
                 Ok(MinionReply::Refused(RefusedVerb::Malformed))
@@ -84,8 +95,11 @@ impl MinionVerbs {
             MinionRequest::Returns(_) => Ok(MinionReply::Refused(RefusedVerb::Malformed)),
             MinionRequest::ReturnPart(part) => self.take_part(id, &part).await,
             MinionRequest::Declined { jid } => self.declined(id, &jid).await,
-            // A job that was not offered is not run: its offers are final at publication.
-            MinionRequest::Claim { .. } => Ok(MinionReply::Claimed(false)),
+            MinionRequest::Claim { jid } => {
+                let granted = self.jobs.claim(id, &jid).await?;
+                tracing::debug!("job {jid}: minion {id} claims it: {granted}");
+                Ok(MinionReply::Claimed(granted))
+            }
             MinionRequest::PendingJobs { after } => self.pending_jobs(id, after).await,
             MinionRequest::FireEvents(events) if events.events.len() > EVENTS_MOST => {
                 Ok(MinionReply::Refused(RefusedVerb::Malformed))
@@ -97,45 +111,10 @@ impl MinionVerbs {
             MinionRequest::Goodbye => {
                 tracing::info!("minion {id} says goodbye");
                 self.sessions.remove(session);
-                self.events.minions_lost(std::slice::from_ref(id)).await;
+                self.presence.gone(std::slice::from_ref(id)).await;
                 Ok(MinionReply::Done)
             }
         }
-    }
-
-    /// Reports a request in a session that was replaced: two minions use one id.
-    pub async fn report_duplicate(&self, session: &Session) {
-        tracing::warn!(
-            "{}: a replaced session is still in use; do two minions have this id?",
-            session.principal
-        );
-        if let Some(id) = session.principal.minion() {
-            self.events.duplicate_minion(id).await;
-        }
-    }
-
-    async fn heartbeat(
-        &self,
-        session: &Session,
-        id: &MinionId,
-        mut running: Vec<Jid>,
-        epoch: u64,
-    ) -> Result<MinionReply, StoreError> {
-        running.truncate(RUNNING_MOST);
-        running.shrink_to_fit();
-        for jid in self.jobs.mark_running(id, &running).await? {
-            self.events.job_started(&jid, id).await;
-        }
-        session.set_running(running);
-        let group = self.publisher.current();
-        Ok(MinionReply::Heartbeat(HeartbeatReply {
-            clock: master_time(self.clock),
-            heartbeat_ms: self.heartbeat_ms,
-            epoch: group.epoch,
-            last_all: group.last_number,
-            last_own: session.last_own(group.epoch),
-            group: (group.epoch != epoch).then_some(group),
-        }))
     }
 
     async fn started(&self, id: &MinionId, jids: &[Jid]) -> Result<MinionReply, StoreError> {
@@ -205,7 +184,7 @@ impl MinionVerbs {
         id: &MinionId,
         after: Option<Jid>,
     ) -> Result<MinionReply, StoreError> {
-        let now = master_time(self.clock);
+        let now = self.clock.now();
         let page = self.jobs.pending_jobs(id, after.as_ref(), now).await?;
         if !page.jobs.is_empty() {
             tracing::info!(

@@ -1,5 +1,7 @@
 //! Carries out requests: one type for each audience, with the pieces of the master that it needs.
 
+mod cancel;
+mod heartbeat;
 mod key_verbs;
 mod minion;
 mod operator;
@@ -7,6 +9,7 @@ mod publish;
 mod queries;
 mod store;
 
+pub use cancel::CancelVerb;
 pub use key_verbs::KeyVerbs;
 pub use minion::MinionVerbs;
 pub use operator::OperatorVerbs;

@@ -3,7 +3,7 @@
 use saline_protocol::message::{OperatorReply, OperatorRequest};
 
 use super::publish::PublishRequest;
-use super::{JobQueries, KeyVerbs, PublishVerb, StoreVerbs};
+use super::{CancelVerb, JobQueries, KeyVerbs, PublishVerb, StoreVerbs};
 
 /// Carries out the requests of operators.
 #[derive(Debug)]
@@ -12,6 +12,7 @@ pub struct OperatorVerbs {
     pub(crate) queries: JobQueries,
     pub(crate) keys: KeyVerbs,
     pub(crate) store: StoreVerbs,
+    pub(crate) cancel: CancelVerb,
 }
 
 impl OperatorVerbs {
@@ -24,6 +25,7 @@ impl OperatorVerbs {
                 fun,
                 arg,
                 user,
+                ttl_ms,
             } => {
                 let request = PublishRequest {
                     request_id,
@@ -31,6 +33,7 @@ impl OperatorVerbs {
                     fun,
                     arg,
                     user,
+                    ttl_ms,
                 };
                 self.publish.carry_out(name, request).await
             }
@@ -38,6 +41,7 @@ impl OperatorVerbs {
             OperatorRequest::JobStates { jid, after } => self.queries.states(&jid, after).await,
             OperatorRequest::JobList { limit, before } => self.queries.list(limit, before).await,
             OperatorRequest::JobLookup { jid } => self.queries.lookup(&jid).await,
+            OperatorRequest::Cancel { jid } => self.cancel.carry_out(name, &jid).await,
             OperatorRequest::Keys(request) => self.keys.carry_out(name, request).await,
             OperatorRequest::Running => Ok(self.queries.running()),
             OperatorRequest::Versions => Ok(self.queries.versions()),

@@ -10,21 +10,22 @@ use saline_protocol::message::{
     SignedJob,
 };
 use saline_protocol::target::{CompiledTarget, Target};
-use saline_protocol::transport::Clock;
 
 use crate::events::Events;
 use crate::jobs::{Committed, JobStore, NewJob, StoreError};
 use crate::keys::{KeyAccess, KeyStore};
+use crate::master_clock::MasterClock;
 use crate::publisher::MinionPublisher;
 use crate::sessions::Sessions;
-use crate::wire_time::master_time;
 
 /// Publishes jobs.
 #[derive(Debug)]
 pub struct PublishVerb {
-    pub(crate) clock: Clock,
+    pub(crate) clock: MasterClock,
     /// How long minions may take to begin a job, in milliseconds.
     pub(crate) job_ttl: u64,
+    /// The longest time that an operator may give minions, in milliseconds: jobs are not kept longer.
+    pub(crate) ttl_most: u64,
     pub(crate) identity: Arc<Identity>,
     pub(crate) keys: KeyAccess,
     pub(crate) sessions: Arc<Sessions>,
@@ -41,6 +42,8 @@ pub(super) struct PublishRequest {
     pub(super) fun: String,
     pub(super) arg: PackedArguments,
     pub(super) user: String,
+    /// How long minions may take to begin, in milliseconds; the job is queued for those that are away.
+    pub(super) ttl_ms: Option<u64>,
 }
 
 /// The accepted minions that a target includes, and the names in a list that have no key.
@@ -65,7 +68,9 @@ impl PublishVerb {
             Some(Err(error)) => return Ok(OperatorReply::Failed(error.to_string())),
             None => return Ok(OperatorReply::Failed("the key store failed".to_owned())),
         };
-        let Resolved { minions, unknown } = self.resolve(&target, &accepted);
+        let created = self.clock.now();
+        let queues = request.ttl_ms.is_some();
+        let Resolved { minions, unknown } = self.resolve(&target, &accepted, created, queues);
         let target = target.into_target();
         if minions.is_empty() {
             let (user, fun) = (request.user, request.fun);
@@ -80,7 +85,10 @@ impl PublishVerb {
                 unknown,
             }));
         }
-        let created = master_time(self.clock);
+        let away = minions
+            .iter()
+            .filter(|(_, state)| *state != OfferState::Offered);
+        let ttl = request.ttl_ms.unwrap_or(self.job_ttl).min(self.ttl_most);
         let job = Job {
             jid: self.jobs.next_jid(),
             target,
@@ -88,7 +96,8 @@ impl PublishVerb {
             arg: request.arg,
             user: request.user,
             created,
-            expires: MasterTime::saturating_add(created, self.job_ttl),
+            expires: MasterTime::saturating_add(created, ttl),
+            claims: self.sessions.claims(created, away.map(|(id, _)| id)),
         };
         let job = sign_job(&self.identity, job);
         let new = NewJob {
@@ -111,7 +120,13 @@ impl PublishVerb {
         Ok(OperatorReply::Published(published))
     }
 
-    fn resolve(&self, target: &CompiledTarget, accepted: &[MinionId]) -> Resolved {
+    fn resolve(
+        &self,
+        target: &CompiledTarget,
+        accepted: &[MinionId],
+        created: MasterTime,
+        queues: bool,
+    ) -> Resolved {
         let with_key: HashSet<&str> = match target.listed() {
             [] => HashSet::new(),
             _ => accepted.iter().map(MinionId::as_str).collect(),
@@ -119,9 +134,10 @@ impl PublishVerb {
         let listed = target.listed().iter();
         let unknown = listed.filter(|name| !with_key.contains(name.as_str()));
         let minions = accepted.iter().filter(|id| target.matches(id)).map(|id| {
-            let state = match self.sessions.alive(id) {
-                Some(_) => OfferState::Offered,
-                None => OfferState::NotConnected,
+            let state = match self.sessions.is_offered(id, created) {
+                true => OfferState::Offered,
+                false if queues => OfferState::Queued,
+                false => OfferState::NotConnected,
             };
             (id.clone(), state)
         });

@@ -6,22 +6,22 @@ use saline_protocol::channel::record::OVERHEAD;
 use saline_protocol::message::{
     FleetVersions, Jid, MinionId, OfferState, OperatorReply, ProtocolVersions, SOFTWARE, StatesPage,
 };
-use saline_protocol::transport::Clock;
 
 use crate::jobs::{JobStore, StoreError};
+use crate::master_clock::MasterClock;
 use crate::sessions::Sessions;
-use crate::wire_time::master_time;
 
 /// The bytes of a message that a page of returns leaves free for its seal and its other fields.
 const BESIDE_PAGE: usize = OVERHEAD + 4096;
 
-/// The largest size of one minion in a page of states, in bytes: its id twice, since it may be silent.
-const STATE_BYTES: usize = 2 * 257 + 1;
+/// The largest size of one minion in a page of states, in bytes: its id four times, since it may be silent, without
+/// a word and used twice.
+const STATE_BYTES: usize = 4 * 257 + 12;
 
 /// Answers questions about jobs and returns.
 #[derive(Debug)]
 pub struct JobQueries {
-    pub(crate) clock: Clock,
+    pub(crate) clock: MasterClock,
     /// The largest message in bytes.
     pub(crate) max_message: usize,
     pub(crate) jobs: Arc<JobStore>,
@@ -45,16 +45,20 @@ impl JobQueries {
             return Ok(OperatorReply::NoSuchJob);
         };
         let is_silent = |(id, state): &&(MinionId, OfferState)| {
-            matches!(state, OfferState::Offered | OfferState::Running)
-                && self.sessions.alive(id).is_none()
+            !state.is_final() && *state != OfferState::Queued && self.sessions.alive(id).is_none()
         };
         let silent = page.states.iter().filter(is_silent);
+        let duplicates = self.sessions.duplicates().into_iter().map(|(id, _)| id);
+        let is_here = |id: &MinionId| page.states.binary_search_by(|(at, _)| at.cmp(id)).is_ok();
+        let duplicates = duplicates.filter(is_here).collect();
         Ok(OperatorReply::States(StatesPage {
             silent: silent.map(|(id, _)| id.clone()).collect(),
             more: page.more,
             states: page.states,
-            clock: master_time(self.clock),
+            clock: self.clock.now(),
             expires: page.expires,
+            no_word_since: page.no_word_since,
+            duplicates,
         }))
     }
 

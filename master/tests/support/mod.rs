@@ -16,9 +16,10 @@ use saline_protocol::channel::{
     PublicationOpener, establish,
 };
 use saline_protocol::message::{
-    Admission, Arguments, Class, GroupKeyMaterial, Job, KeyAction, KeyRequest, KeyState, MinionId,
-    MinionReply, MinionRequest, OperatorReply, OperatorRequest, Packed, ProtocolVersions,
-    Published, RequestId, Return, ReturnVerdict, Role, Value,
+    Admission, Arguments, Class, ExpiryStatement, GroupKeyMaterial, Heartbeat, Job, JobAccount,
+    KeyAction, KeyRequest, KeyState, Known, MinionId, MinionReply, MinionRequest, OperatorReply,
+    OperatorRequest, Packed, ProtocolVersions, Published, Reconciliation, RequestId, Return,
+    ReturnVerdict, Role, StartId, Value,
 };
 use saline_protocol::target::Target;
 use saline_protocol::transport::{
@@ -38,6 +39,8 @@ pub struct Peer {
     pub client: Arc<dyn Client>,
     pub established: Established,
     pub credentials: Credentials,
+    /// What the minion says as the id of its start.
+    pub start: [u8; 16],
 }
 
 pub struct Listener {
@@ -101,7 +104,11 @@ impl Deployment {
             versions: ProtocolVersions::OURS,
         };
         let trust = MasterTrust::FirstUse { finger: None };
-        Peer::come(self.network().await, credentials, &trust).await
+        let peer = Peer::come(self.network().await, credentials, &trust).await;
+        if peer.established.answer.is_accepted() {
+            peer.reconcile().await;
+        }
+        peer
     }
 }
 
@@ -116,6 +123,9 @@ impl Peer {
             .unwrap();
         Self {
             client,
+            start: Identity::generate().unwrap().public().0[..16]
+                .try_into()
+                .unwrap(),
             established,
             credentials,
         }
@@ -131,6 +141,35 @@ impl Peer {
 
     pub async fn ask(&self, request: MinionRequest) -> MinionReply {
         self.try_ask(&request).await.unwrap()
+    }
+
+    /// Reconciles as a minion that knows nothing of what the master asks for, and is present then.
+    pub async fn reconcile(&self) {
+        let mut accounts = Vec::new();
+        loop {
+            let request = MinionRequest::Reconcile(Reconciliation {
+                start: StartId(self.start),
+                predecessor: None,
+                predecessor_ended: false,
+                power_lost: false,
+                heartbeat: Heartbeat {
+                    running: Vec::new(),
+                    epoch: self.group().epoch,
+                    expiry: ExpiryStatement::default(),
+                },
+                accounts: std::mem::take(&mut accounts),
+            });
+            let MinionReply::Reconciled(reply) = self.ask(request).await else {
+                panic!("it was not reconciled");
+            };
+            if reply.asked.is_empty() {
+                return;
+            }
+            accounts.extend(reply.asked.into_iter().map(|jid| JobAccount {
+                jid,
+                known: Known::No,
+            }));
+        }
     }
 
     pub async fn order(&self, request: OperatorRequest) -> OperatorReply {
@@ -165,6 +204,7 @@ impl Peer {
             fun: "test.ping".into(),
             arg: Arguments::default().pack(),
             user: "root".into(),
+            ttl_ms: None,
         };
         match self.order(request).await {
             OperatorReply::Published(published) => published,

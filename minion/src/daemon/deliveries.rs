@@ -1,6 +1,7 @@
 //! Handles the publications and link events of a session's subscription.
 
 use saline_protocol::channel::publication::{Content, PublicationError, topic_all};
+use saline_protocol::message::Job;
 use saline_protocol::transport::{Delivery, Subscriber, Topic};
 
 use super::jobs::Origin;
@@ -30,6 +31,19 @@ impl ActiveSession {
         self.session.end(Ended::Lost);
     }
 
+    /// Returns how a published job reached the minion.
+    fn origin(&self, topic: &Topic, job: &Job) -> Origin {
+        if *topic != topic_all() {
+            return Origin::Own;
+        }
+        let lease = self.promised().lease;
+        if lease.covers(job.created) && !job.claims.include(&self.parts.id) {
+            Origin::All
+        } else {
+            Origin::Unleased
+        }
+    }
+
     fn publication(&self, topic: &Topic, payload: &[u8]) {
         let opened = self.opener().open(topic, payload);
         match opened {
@@ -40,13 +54,10 @@ impl ActiveSession {
                 }
                 match opened.content {
                     Content::Job(job) => {
-                        let origin = if *topic == topic_all() {
-                            Origin::All
-                        } else {
-                            Origin::Own
-                        };
+                        let origin = self.origin(topic, &job);
                         self.parts.jobs.take(job, origin);
                     }
+                    Content::News => self.beat.notify_one(),
                     Content::NewEpoch(epoch) => {
                         tracing::debug!("the group key was rotated, epoch {epoch:016x}");
                     }

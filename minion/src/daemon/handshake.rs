@@ -1,6 +1,7 @@
 //! Authenticates at a master: makes sessions until one is accepted.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use saline_config::MinionConfig;
@@ -54,6 +55,8 @@ pub struct Authenticator {
     master: PinnedMaster,
     delays: Delays,
     state: CurrentState,
+    /// The number of the sessions that were accepted.
+    accepted: AtomicU64,
     clock: Clock,
 }
 
@@ -83,6 +86,7 @@ impl Authenticator {
             master: PinnedMaster::new(config.master_identity(), finger),
             delays: Delays::of(config),
             state,
+            accepted: AtomicU64::new(0),
             clock,
         }
     }
@@ -220,6 +224,7 @@ impl Authenticator {
             at.endpoint.clone(),
             session,
             welcome,
+            self.accepted.fetch_add(1, Ordering::Relaxed) + 1,
         ))
     }
 

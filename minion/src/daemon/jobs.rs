@@ -4,13 +4,16 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use saline_protocol::message::{Jid, Job, MinionId, MinionRequest, STARTED_MOST};
-use saline_protocol::transport::Context;
+use saline_protocol::message::{
+    Class, Jid, Job, JobAccount, Known, MinionId, MinionReply, MinionRequest, STARTED_MOST,
+};
+use saline_protocol::transport::{Context, jitter};
 use tokio::sync::Semaphore;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::current_session::CurrentSession;
 use super::master_clock::MasterClock;
+use super::master_session::AskError;
 use super::run_job::{JobEnd, refuse_job, run_job};
 use crate::executor::Pool;
 use crate::host::Host;
@@ -26,6 +29,12 @@ const ANNOUNCED_AFTER: Duration = Duration::from_millis(500);
 /// How long an announcement may take. It may fail, since heartbeats carry the same.
 const ANNOUNCEMENT_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// How long the answer to a claim may take.
+const CLAIM_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The delay before a claim without an answer is repeated.
+const CLAIM_RETRY: Duration = Duration::from_millis(500);
+
 /// How long running jobs may take to finish when the minion stops.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -35,8 +44,10 @@ const INTERRUPT_TIMEOUT: Duration = Duration::from_secs(2);
 /// How a job reached the minion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
-    /// On the topic of all minions.
+    /// On the topic of all minions, and covered by the session's lease.
     All,
+    /// On the topic of all minions: the master may have said that this minion will not run it.
+    Unleased,
     /// On the minion's own topic, or in answer to its request: the job was offered to it.
     Own,
 }
@@ -140,7 +151,19 @@ impl JobRunner {
     /// expired, or was taken before. Does not wait.
     pub fn take(self: &Arc<Self>, job: Job, origin: Origin) {
         let jid = job.jid.clone();
-        if self.draining.is_cancelled() || self.spool.is_seen(&jid) {
+        if self.draining.is_cancelled() {
+            return;
+        }
+        if self.spool.is_seen(&jid) {
+            if origin == Origin::Own {
+                // The master offers it, so it does not know what became of it.
+                let known = match self.spool.known(&jid) {
+                    Known::No => Known::Forgotten,
+                    known => known,
+                };
+                self.spool.take_up(&jid);
+                self.tell(MinionRequest::Accounts(vec![JobAccount { jid, known }]));
+            }
             return;
         }
         if !self.matches(&job) {
@@ -164,7 +187,9 @@ impl JobRunner {
         tracing::info!("job {jid}: received {} from {}", job.fun, job.user);
         let this = Arc::clone(self);
         self.jobs.spawn(async move {
-            this.run(job).await;
+            if origin != Origin::Unleased || this.claim(&job).await {
+                this.run(job).await;
+            }
             this.taken.remove(&jid);
         });
     }
@@ -201,7 +226,7 @@ impl JobRunner {
     }
 
     fn is_late(&self, job: &Job) -> bool {
-        let late = self.clock.now().is_some_and(|now| now > job.expires);
+        let late = self.clock.reached().is_some_and(|now| now > job.expires);
         if late {
             tracing::warn!("job {}: not begun, it has expired", job.jid);
         }
@@ -241,6 +266,33 @@ impl JobRunner {
                 // An error means that this panicked too, which the runtime logs.
                 let _ = self.context.spawn_blocking(lost).await;
             }
+        }
+    }
+
+    /// Asks the master whether the job may begin. Without a session it may not: the next one begins with
+    /// the question what was missed.
+    async fn claim(&self, job: &Job) -> bool {
+        let jid = job.jid.clone();
+        let request = MinionRequest::Claim { jid: jid.clone() };
+        loop {
+            let Some(session) = self.session.get() else {
+                return false;
+            };
+            let wait = match session.ask(Class::Event, &request, CLAIM_TIMEOUT).await {
+                Ok(MinionReply::Claimed(granted)) => {
+                    if !granted {
+                        tracing::info!("job {jid}: not begun, the master did not offer it");
+                    }
+                    return granted;
+                }
+                Ok(_) | Err(AskError::Ended) => return false,
+                Err(AskError::Busy(after)) => after,
+                Err(_) => CLAIM_RETRY,
+            };
+            if self.draining.is_cancelled() || self.is_late(job) {
+                return false;
+            }
+            self.context.clock.pause(wait + jitter(wait)).await;
         }
     }
 

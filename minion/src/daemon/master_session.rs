@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use saline_protocol::channel::{ChannelError, Session};
-use saline_protocol::message::{Class, MinionReply, MinionRequest, RefusedVerb, Welcome};
+use saline_protocol::message::{
+    Class, DecodeError, MinionReply, MinionRequest, RefusedVerb, Welcome,
+};
 use saline_protocol::transport::{self, Client, Clock, Endpoint};
 use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
@@ -32,6 +34,9 @@ pub enum AskError {
     /// The transport failed.
     #[error(transparent)]
     Transport(#[from] transport::Error),
+    /// The master's reply is authentic and cannot be read.
+    #[error("the master's reply cannot be read: {0}")]
+    Unreadable(DecodeError),
     /// The master refused the request for good.
     #[error("the master refused the request: {0:?}")]
     Refused(RefusedVerb),
@@ -48,6 +53,8 @@ pub struct MasterSession {
     pub session: Session,
     /// What the master said when it accepted the session.
     pub welcome: Welcome,
+    /// The number of the session, counted from 1 since the minion started.
+    pub number: u64,
     end: CancellationToken,
     why: OnceCell<Ended>,
 }
@@ -59,8 +66,10 @@ impl MasterSession {
         endpoint: Endpoint,
         session: Session,
         welcome: Welcome,
+        number: u64,
     ) -> Self {
         Self {
+            number,
             client,
             endpoint,
             session,
@@ -75,6 +84,11 @@ impl MasterSession {
         // An error means that the session had ended already.
         let _ = self.why.set(why);
         self.end.cancel();
+    }
+
+    /// Whether the session has ended.
+    pub fn has_ended(&self) -> bool {
+        self.end.is_cancelled()
     }
 
     /// Waits until the session has ended, and returns the reason.
@@ -132,6 +146,7 @@ impl MasterSession {
             }
             Ok(reply) => return Ok(reply),
             Err(ChannelError::Busy { after }) => return Err(AskError::Busy(after)),
+            Err(ChannelError::Decode(error)) => return Err(AskError::Unreadable(error)),
             Err(ChannelError::Transport(error)) => return Err(AskError::Transport(error)),
             Err(error) => {
                 tracing::info!("session {} has ended: {error}", self.session.id());

@@ -1,12 +1,14 @@
 //! The daemon: connects to its master, serves sessions, and runs jobs.
 
 mod announce;
+mod catch_up;
 mod connect;
 mod connection_state;
 mod current_session;
 mod deliveries;
 mod event_sender;
 mod handshake;
+mod heartbeat;
 mod jobs;
 mod master_clock;
 mod master_session;
@@ -122,7 +124,8 @@ impl Minion {
         orphans::end_all(&config.paths.cache_dir);
         let host = Arc::new(Host::new(
             grains,
-            EventQueue::new(id.clone())?,
+            EventQueue::new(id.clone(), spool.start().id),
+            Arc::clone(&spool),
             Stop::new().map_err(StartError::Eventfd)?,
             config.paths.cache_dir.clone(),
             config.max_message_size,
@@ -159,6 +162,7 @@ impl Minion {
                 max_message: config.max_message_size,
                 host: Arc::clone(&host),
                 clock: Arc::clone(&clock),
+                spool: Arc::clone(&spool),
                 jobs: Arc::clone(&jobs),
                 current: session.clone(),
                 context: context.clone(),
@@ -293,6 +297,7 @@ impl Minion {
         self.host.stop.raise();
         self.context.cancel.cancel();
         if self.jobs.is_idle() {
+            self.spool.stopped();
             // Nothing writes to the spool any more, so another instance may start.
             let mut lock = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
             lock.take();

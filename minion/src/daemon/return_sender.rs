@@ -17,6 +17,7 @@ use super::master_session::{AskError, MasterSession};
 use super::return_parts::send_in_parts;
 use crate::executor::Pool;
 use crate::host::Host;
+use crate::oversize_output;
 use crate::spool::Spool;
 
 /// The largest number of requests with returns that wait for their verdicts at once.
@@ -48,6 +49,10 @@ const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The delay before a return is sent again whose parts the master did not take.
 const STANDSTILL_DELAY: Duration = Duration::from_secs(10);
+
+/// The delay before a return is sent again whose verdict cannot be read: another master may be able to
+/// give one.
+const PARKED_DELAY: Duration = Duration::from_secs(60);
 
 /// The delay before a return without a verdict is sent again.
 const RETRY_DELAY: Duration = Duration::from_millis(250);
@@ -121,7 +126,7 @@ impl ReturnSender {
                 continue;
             }
             // Here, so that what waits is gathered into one request and not divided among several.
-            let returns = self.gather(jid).await;
+            let returns = self.gather(&session, jid).await;
             if returns.is_empty() {
                 continue;
             }
@@ -200,7 +205,9 @@ impl ReturnSender {
             Answer::Unreadable(returns, _) if returns.len() > 1 => {
                 return self.send_singly(session, returns).await;
             }
-            Answer::Unreadable(returns, why) => return self.replace_all(returns, &why).await,
+            Answer::Unreadable(returns, why) => {
+                return self.replace_all(session, returns, &why).await;
+            }
             Answer::Later(returns, wait) => (returns, wait),
         };
         self.put_back_after(returns, wait).await;
@@ -212,7 +219,7 @@ impl ReturnSender {
         while let Some(returned) = returns.next() {
             match self.ask(session, vec![returned]).await {
                 Answer::Done => {}
-                Answer::Unreadable(returns, why) => self.replace_all(returns, &why).await,
+                Answer::Unreadable(returns, why) => self.replace_all(session, returns, &why).await,
                 Answer::Later(mut later, wait) => {
                     // The others do not wait for a master that has no time now.
                     later.extend(returns);
@@ -229,7 +236,7 @@ impl ReturnSender {
 
     /// Reads the return of `first`, and those of further jobs as long as they fit into one request. One
     /// that no request can carry is replaced.
-    async fn gather(&self, first: Jid) -> Vec<Return> {
+    async fn gather(&self, session: &MasterSession, first: Jid) -> Vec<Return> {
         let limit = self.host.max_payload();
         let (mut returns, mut bytes) = (Vec::new(), 0);
         let mut next = Some(first);
@@ -240,7 +247,7 @@ impl ReturnSender {
             let size = size_of(&returned);
             if size > limit {
                 let why = format!("a return of {size} bytes is above the limit of {limit} bytes");
-                self.replace(returned, &why).await;
+                self.replace(session, returned, &why).await;
                 break;
             }
             let room = limit.min(BATCH_BYTES);
@@ -272,19 +279,25 @@ impl ReturnSender {
         };
         match answer {
             Ok(MinionReply::Verdicts(verdicts)) if verdicts.len() == returns.len() => {
-                for (returned, verdict) in returns.iter().zip(verdicts) {
-                    let jid = &returned.jid;
+                let (mut stored, mut refused) = (Vec::new(), Vec::new());
+                for (returned, verdict) in returns.into_iter().zip(verdicts) {
+                    let jid = returned.jid;
                     match verdict {
                         ReturnVerdict::Stored | ReturnVerdict::Duplicate => {
                             tracing::info!("job {jid}: acknowledged");
+                            stored.push(jid);
                         }
                         ReturnVerdict::UnknownJob | ReturnVerdict::NotOffered => {
-                            tracing::warn!("job {jid}: the master refused its return: {verdict:?}");
+                            tracing::warn!(
+                                "job {jid}: the master refused its return ({verdict:?}); it stays in the \
+                                 spool, and saltutil.refused_returns shows it"
+                            );
+                            refused.push(jid);
                         }
                     }
                 }
-                let jids = returns.into_iter().map(|returned| returned.jid).collect();
-                self.forget(jids).await;
+                self.set_aside(refused).await;
+                self.forget(stored, session.number).await;
                 Answer::Done
             }
             Ok(MinionReply::Verdicts(verdicts)) => {
@@ -296,7 +309,15 @@ impl ReturnSender {
                 tracing::warn!("the master does not take the parts of a return");
                 Answer::Later(returns, STANDSTILL_DELAY)
             }
-            Ok(_) | Err(AskError::Refused(RefusedVerb::Malformed)) => {
+            Ok(_) => {
+                tracing::warn!("the master's reply to a return is no verdict");
+                Answer::Later(returns, PARKED_DELAY)
+            }
+            Err(AskError::Unreadable(error)) => {
+                tracing::warn!("the master's verdict on a return cannot be read: {error}");
+                Answer::Later(returns, PARKED_DELAY)
+            }
+            Err(AskError::Refused(RefusedVerb::Malformed)) => {
                 Answer::Unreadable(returns, "the master could not read the return".to_owned())
             }
             Err(AskError::Transport(error)) if error.kind() == ErrorKind::TooLarge => {
@@ -317,20 +338,34 @@ impl ReturnSender {
         }
     }
 
-    async fn replace_all(&self, returns: Vec<Return>, why: &str) {
+    async fn replace_all(&self, session: &MasterSession, returns: Vec<Return>, why: &str) {
         for returned in returns {
-            self.replace(returned, why).await;
+            self.replace(session, returned, why).await;
         }
     }
 
     /// Replaces a return that cannot be sent with a small one that says why.
-    async fn replace(&self, returned: Return, why: &str) {
+    async fn replace(&self, session: &MasterSession, returned: Return, why: &str) {
         let jid = returned.jid.clone();
-        tracing::error!("job {jid}: {why}");
         if returned.payload.as_bytes().len() < SURELY_SMALL {
             // This is a replacement already.
-            return self.forget(vec![jid]).await;
+            tracing::error!("job {jid}: {why}");
+            return self.set_aside(vec![jid]).await;
         }
+        let (host, payload) = (Arc::clone(&self.host), returned.payload.clone());
+        let kept = move || oversize_output::keep(&host.cache_dir, payload.as_bytes());
+        let kept = match self.pool.run_io(kept).await {
+            Some(Ok(path)) => format!("it is stored, as MessagePack, in {}", path.display()),
+            // Without a copy it is not replaced: a disk that has room again takes one.
+            Some(Err(error)) => {
+                tracing::error!("job {jid}: {why}; it could not be stored in a file: {error}");
+                let returns = vec![returned];
+                return self.put_back_after(returns, UNREADABLE_DELAY).await;
+            }
+            None => return,
+        };
+        let why = format!("{why}; {kept}");
+        tracing::error!("job {jid}: {why} (session {})", session.session.id());
         let instead = Return {
             retcode: 1,
             success: false,
@@ -364,10 +399,26 @@ impl ReturnSender {
         }
     }
 
-    async fn forget(&self, jids: Vec<Jid>) {
-        let (spool, now) = (Arc::clone(&self.spool), self.clock.now());
+    /// Forgets returns that the master has stored, in the session with this number.
+    async fn forget(&self, jids: Vec<Jid>, session: u64) {
+        if jids.is_empty() {
+            return;
+        }
+        let (spool, now) = (Arc::clone(&self.spool), self.clock.reached());
         // An error means that the runtime is going down; the master answers `Duplicate` next time.
-        let _ = self.pool.run_io(move || spool.done(&jids, now)).await;
+        let done = move || spool.done(&jids, now, session);
+        let _ = self.pool.run_io(done).await;
+        self.acknowledged.notify_one();
+    }
+
+    async fn set_aside(&self, jids: Vec<Jid>) {
+        if jids.is_empty() {
+            return;
+        }
+        let spool = Arc::clone(&self.spool);
+        // An error means that the runtime is going down; the next start sends them again.
+        let aside = move || jids.iter().for_each(|jid| spool.set_aside(jid));
+        let _ = self.pool.run_io(aside).await;
         self.acknowledged.notify_one();
     }
 }

@@ -1,7 +1,5 @@
 //! Runs the function of a job on the calling thread, and spools its return.
 
-use std::io::Write;
-
 use saline_protocol::message::{Arguments, Job, Packed, PackedArguments, Return, Value};
 
 use crate::executor::RunningJob;
@@ -15,7 +13,7 @@ use crate::spool::{BeginError, Spool};
 pub enum JobEnd {
     /// Its return is spooled, with this retcode.
     Spooled(i64),
-    /// The job was run before; nothing was done.
+    /// The job was run before, or is over; nothing was done.
     Seen,
 }
 
@@ -23,7 +21,7 @@ pub enum JobEnd {
 pub fn run_job(modules: &Modules, host: &Host, spool: &Spool, job: &Job) -> JobEnd {
     match spool.begin(job) {
         Ok(()) => {}
-        Err(BeginError::Seen) => return JobEnd::Seen,
+        Err(BeginError::Seen | BeginError::Over) => return JobEnd::Seen,
         Err(BeginError::Io(error)) => {
             tracing::error!("job {}: not run: {error}", job.jid);
             let why = format!("not run: the minion could not write to its spool: {error}");
@@ -78,9 +76,7 @@ fn make_return(host: &Host, job: &Job, outcome: Outcome) -> Return {
         return build(job, retcode, payload);
     }
     let size = payload.as_bytes().len();
-    let kept = oversize_output::create(&host.cache_dir, "msgpack")
-        .and_then(|(mut file, path)| file.write_all(payload.as_bytes()).map(|()| path));
-    let stored = match kept {
+    let stored = match oversize_output::keep(&host.cache_dir, payload.as_bytes()) {
         Ok(path) => format!("it is stored, as MessagePack, in {}", path.display()),
         Err(error) => format!("it could not be stored: {error}"),
     };

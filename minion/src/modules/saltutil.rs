@@ -21,6 +21,7 @@ impl Module for SaltUtil {
 const FUNCTIONS: &[Function] = &[
     Function::new("running", RUNNING, running),
     Function::new("find_job", FIND_JOB, find_job).with(&[required("jid")]),
+    Function::new("refused_returns", REFUSED_RETURNS, refused_returns).with(&[optional("jid")]),
     Function::new("refresh_grains", REFRESH_GRAINS, refresh_grains)
         .with(&[optional("refresh_pillar"), optional("clean_pillar_cache")]),
 ];
@@ -58,6 +59,44 @@ fn find_job(call: &Call<'_>) -> Result<Outcome, Failure> {
     Ok(found
         .map_or_else(|| Value::Map(Vec::new()), |job| job.to_value())
         .into())
+}
+
+const REFUSED_RETURNS: &str = "
+Return the jobs whose returns a master refused, since it does not know them. With the id of one of them,
+return what it returned. Such returns stay in the minion's spool.
+
+CLI Example:
+
+.. code-block:: bash
+
+    saline '*' saltutil.refused_returns
+    saline '*' saltutil.refused_returns <job id>
+";
+
+fn refused_returns(call: &Call<'_>) -> Result<Outcome, Failure> {
+    let spool = &call.host.spool;
+    let Some(text) = call.text("jid")? else {
+        let aside = spool.aside();
+        return Ok(Value::texts(aside.iter().map(Jid::as_str)).into());
+    };
+    let refused = Jid::parse(&text)
+        .ok()
+        .filter(|jid| spool.aside().contains(jid));
+    let Some(jid) = refused else {
+        return Ok(Value::Map(Vec::new()).into());
+    };
+    match spool.read(&jid) {
+        Ok(Some(returned)) => Ok(Value::map([
+            ("fun", Value::from(returned.fun)),
+            ("retcode", Value::from(returned.retcode)),
+            ("return", returned.payload.unpack_or_show()),
+        ])
+        .into()),
+        Ok(None) => Ok(Value::Map(Vec::new()).into()),
+        Err(error) => Err(Failure::Execution(format!(
+            "the return of job {jid} cannot be read from the spool: {error}"
+        ))),
+    }
 }
 
 const REFRESH_GRAINS: &str = "

@@ -1,13 +1,16 @@
 mod call;
 mod cmd;
 
-use saline_protocol::message::{Arguments, MinionId, Value};
+use std::sync::Arc;
+
+use saline_protocol::message::{Arguments, MinionId, StartId, Value};
 
 use super::{Modules, Outcome};
 use crate::event_queue::EventQueue;
 use crate::executor::Stop;
 use crate::grains::GrainStore;
 use crate::host::Host;
+use crate::spool::Spool;
 
 /// A minion without a master.
 struct Bench {
@@ -27,7 +30,8 @@ impl Bench {
         let id = MinionId::parse("m000").unwrap();
         let host = Host::new(
             GrainStore::collect(id.clone(), "salt".into(), Vec::new()),
-            EventQueue::new(id).unwrap(),
+            EventQueue::new(id, StartId([1; 16])),
+            Arc::new(Spool::open(folder.path().join("spool.log"), false).unwrap()),
             Stop::new().unwrap(),
             folder.path().to_owned(),
             max_message,

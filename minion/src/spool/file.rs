@@ -1,15 +1,29 @@
 //! The file of the spool: append-only, and compacted when it has grown.
 
 use std::fs::{DirBuilder, File, OpenOptions};
-use std::io::{self, BufReader, Write};
+use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use super::index::FileRange;
-use super::record::{self, Record};
+use super::record::{self, Marker, Record};
+
+use saline_protocol::random;
 
 /// A file below this size is never compacted.
 const SMALL: u64 = 64 * 1024;
+
+/// The beginning of every spool, before its marker.
+const MAGIC: [u8; 8] = *b"saline/2";
+
+/// The bytes before the first record.
+const FILE_HEADER: u64 = 16;
+
+/// How much is read at once to find a record behind damaged bytes.
+const SEARCHED: usize = 64 * 1024;
+
+/// The most damaged spools that are kept.
+const DAMAGED_KEPT: u32 = 8;
 
 /// An append-only file of records, opened when it is first needed.
 #[derive(Debug)]
@@ -17,12 +31,23 @@ pub struct SpoolFile {
     path: PathBuf,
     sync: bool,
     open: Option<File>,
+    /// None before the file has one.
+    marker: Option<Marker>,
     /// The end of the last whole record.
     length: u64,
     /// The length after the last compaction.
     compacted: u64,
     /// Whether bytes that are no record may follow `length`.
     dirty: bool,
+}
+
+/// What a replay found beside records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Condition {
+    /// Every byte belongs to a record, but for half a record at the end, as after a crash.
+    Sound,
+    /// Records in the middle could not be read. A copy of the file was kept.
+    Damaged,
 }
 
 impl SpoolFile {
@@ -32,43 +57,105 @@ impl SpoolFile {
             path,
             sync,
             open: None,
+            marker: None,
             length: 0,
             compacted: 0,
             dirty: false,
         }
     }
 
-    /// Reads every record, in order. The first bytes that are no record end the reading, and are
-    /// cut off with everything behind them.
+    /// Whether there is no file yet.
+    pub fn is_new(&self) -> bool {
+        self.marker.is_none()
+    }
+
+    /// Reads every record, in order. Bytes that are no record are skipped. When records follow them, a copy
+    /// of the whole file is kept; at the end they are cut off.
     ///
     /// # Errors
-    /// When the file exists and cannot be read.
-    pub fn replay(&mut self, mut each: impl FnMut(Record, FileRange)) -> io::Result<()> {
-        let file = match File::open(&self.path) {
+    /// When the file exists and cannot be read, or a damaged one cannot be copied.
+    pub fn replay(&mut self, mut each: impl FnMut(Record, FileRange)) -> io::Result<Condition> {
+        let mut file = match File::open(&self.path) {
             Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Condition::Sound),
             Err(error) => return Err(error),
         };
         let size = file.metadata()?.len();
+        let Some(marker) = read_marker(&mut file, size)? else {
+            self.dirty = true;
+            if size < FILE_HEADER {
+                // It was created, and nothing was written.
+                return Ok(Condition::Sound);
+            }
+            self.keep_damaged()?;
+            return Ok(Condition::Damaged);
+        };
+        self.marker = Some(marker);
+        let mut condition = Condition::Sound;
+        let (mut offset, mut searched) = (FILE_HEADER, FILE_HEADER);
         let mut reader = BufReader::new(file);
-        let mut offset = 0;
-        while let Some((record, length)) = record::next(&mut reader, size - offset)? {
-            each(record, FileRange { offset, length });
-            offset += length;
-        }
+        reader.seek(SeekFrom::Start(offset))?;
         self.length = offset;
-        if offset < size {
+        while searched < size {
+            if let Some((record, length)) = record::next(marker, &mut reader, size - searched)? {
+                if searched > offset {
+                    tracing::error!(
+                        "{}: {} bytes are damaged, and the records in them are lost",
+                        self.path.display(),
+                        searched - offset
+                    );
+                    condition = Condition::Damaged;
+                }
+                let range = FileRange {
+                    offset: searched,
+                    length,
+                };
+                each(record, range);
+                offset = searched + length;
+                searched = offset;
+                self.length = offset;
+                continue;
+            }
+            match find(marker, &mut reader, searched + 1)? {
+                Some(found) => {
+                    searched = found;
+                    reader.seek(SeekFrom::Start(found))?;
+                }
+                None => break,
+            }
+        }
+        if self.length < size {
             tracing::warn!(
                 "{}: the last {} bytes are not a record, as after a crash; they are cut off",
                 self.path.display(),
-                size - offset
+                size - self.length
             );
             self.dirty = true;
+        }
+        if condition == Condition::Damaged {
+            self.keep_damaged()?;
+        }
+        Ok(condition)
+    }
+
+    /// Copies the file beside itself, so that nothing of it is lost.
+    fn keep_damaged(&self) -> io::Result<()> {
+        for number in 1..=DAMAGED_KEPT {
+            let copy = self.path.with_extension(format!("damaged-{number}"));
+            if !copy.try_exists()? || number == DAMAGED_KEPT {
+                std::fs::copy(&self.path, &copy)?;
+                tracing::error!(
+                    "{} is damaged; what can be read of it is used, and a copy is kept in {}",
+                    self.path.display(),
+                    copy.display()
+                );
+                break;
+            }
         }
         Ok(())
     }
 
-    fn file(&mut self) -> io::Result<&File> {
+    fn file(&mut self) -> io::Result<(&File, Marker)> {
         if self.open.is_none() {
             if let Some(folder) = self.path.parent() {
                 DirBuilder::new()
@@ -84,12 +171,24 @@ impl SpoolFile {
                 .open(&self.path)?;
             self.open = Some(file);
         }
-        let file = self.open.as_ref().ok_or(io::ErrorKind::NotFound)?;
+        let mut file = self.open.as_ref().ok_or(io::ErrorKind::NotFound)?;
         if self.dirty {
             file.set_len(self.length)?;
             self.dirty = false;
         }
-        Ok(file)
+        let marker = match self.marker {
+            Some(marker) => marker,
+            None => {
+                let marker: Marker = random::bytes().map_err(io::Error::other)?;
+                if let Err(error) = file.write_all(&[MAGIC, marker].concat()) {
+                    self.dirty = true;
+                    return Err(error);
+                }
+                self.length = FILE_HEADER;
+                *self.marker.insert(marker)
+            }
+        };
+        Ok((file, marker))
     }
 
     /// Appends a record. `durable` records are synced if the file is.
@@ -97,8 +196,22 @@ impl SpoolFile {
     /// # Errors
     /// When the disk does not take the record; no part of it is left then.
     pub fn append(&mut self, record: &Record, durable: bool) -> io::Result<FileRange> {
-        let frame = record::frame(record)?;
+        let frame = record::frame(self.file()?.1, record)?;
         self.write(&frame, self.sync && durable)
+    }
+
+    /// Appends a record and syncs it, with everything before it.
+    ///
+    /// # Errors
+    /// When the disk does not take the record; no part of it is left then.
+    pub fn append_synced(&mut self, record: &Record) -> io::Result<FileRange> {
+        let new = self.is_new();
+        let frame = record::frame(self.file()?.1, record)?;
+        let range = self.write(&frame, true)?;
+        if new {
+            sync_folder(&self.path)?;
+        }
+        Ok(range)
     }
 
     /// Appends records together, without a sync.
@@ -106,16 +219,16 @@ impl SpoolFile {
     /// # Errors
     /// When the disk does not take them; no part of any is left then.
     pub fn append_all(&mut self, records: impl IntoIterator<Item = Record>) -> io::Result<()> {
+        let marker = self.file()?.1;
         let mut frames = Vec::new();
         for record in records {
-            frames.extend(record::frame(&record)?);
+            frames.extend(record::frame(marker, &record)?);
         }
         self.write(&frames, false).map(drop)
     }
 
     fn write(&mut self, frame: &[u8], sync: bool) -> io::Result<FileRange> {
-        let offset = self.length;
-        let mut file = self.file()?;
+        let mut file = self.file()?.0;
         let written = file
             .write_all(frame)
             .and_then(|()| if sync { file.sync_data() } else { Ok(()) });
@@ -125,7 +238,7 @@ impl SpoolFile {
             let _ = self.file();
             return Err(error);
         }
-        let length = frame.len() as u64;
+        let (offset, length) = (self.length, frame.len() as u64);
         self.length += length;
         Ok(FileRange { offset, length })
     }
@@ -136,8 +249,9 @@ impl SpoolFile {
     /// When it cannot be read or is no record.
     pub fn read(&mut self, range: FileRange) -> io::Result<Record> {
         let mut bytes = vec![0; usize::try_from(range.length).unwrap_or_default()];
-        self.file()?.read_exact_at(&mut bytes, range.offset)?;
-        record::unframe(&bytes).ok_or_else(|| {
+        let (file, marker) = self.file()?;
+        file.read_exact_at(&mut bytes, range.offset)?;
+        record::unframe(marker, &bytes).ok_or_else(|| {
             io::Error::new(io::ErrorKind::InvalidData, "the spool's record has changed")
         })
     }
@@ -164,18 +278,53 @@ impl SpoolFile {
         let mut new = Self::new(fresh.clone(), false);
         new.file()?;
         keep(self, &mut new)?;
-        if self.sync {
-            new.file()?.sync_all()?;
-        }
+        // Always, or a loss of power could leave the new name with nothing behind it.
+        new.file()?.0.sync_all()?;
         std::fs::rename(&fresh, &self.path)?;
-        if self.sync {
-            sync_folder(&self.path)?;
-        }
+        sync_folder(&self.path)?;
         self.open = new.open;
+        self.marker = new.marker;
         self.length = new.length;
         self.compacted = new.length;
         self.dirty = false;
         Ok(())
+    }
+}
+
+/// Reads the marker of a file; none when it does not begin like a spool.
+fn read_marker(file: &mut File, size: u64) -> io::Result<Option<Marker>> {
+    if size < FILE_HEADER {
+        return Ok(None);
+    }
+    let (mut magic, mut marker) = ([0; 8], Marker::default());
+    file.read_exact(&mut magic)?;
+    file.read_exact(&mut marker)?;
+    Ok((magic == MAGIC).then_some(marker))
+}
+
+/// Finds the marker in a file from `offset` on, and returns its place.
+fn find(marker: Marker, file: &mut (impl Read + Seek), mut offset: u64) -> io::Result<Option<u64>> {
+    let mut bytes = vec![0; SEARCHED];
+    loop {
+        file.seek(SeekFrom::Start(offset))?;
+        let mut filled = 0;
+        while filled < bytes.len() {
+            match file.read(&mut bytes[filled..])? {
+                0 => break,
+                read => filled += read,
+            }
+        }
+        let found = bytes[..filled]
+            .windows(marker.len())
+            .position(|at| *at == marker);
+        if let Some(place) = found {
+            return Ok(Some(offset + place as u64));
+        }
+        if filled < bytes.len() {
+            return Ok(None);
+        }
+        // A marker may begin in the last bytes.
+        offset += (filled - marker.len() + 1) as u64;
     }
 }
 

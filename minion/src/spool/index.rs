@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use saline_protocol::message::{Jid, MasterTime, Return};
+use saline_protocol::message::{ExpiryStatement, Jid, Known, MasterTime, Return};
 
 /// The largest number of jobs that are remembered after their return was acknowledged. Of older
 /// ones only the last jid is kept.
@@ -27,14 +27,19 @@ pub struct FileRange {
 /// The state of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum State {
-    /// The job was begun; its record is in this range.
-    Running(FileRange),
+    /// The job was begun; its record is in this range, once it is written.
+    Running(Option<FileRange>),
     /// The job returned; the return is in this range, and perhaps cached.
     Spooled(FileRange, Option<Return>),
     /// The job returned, and the disk did not take the return.
     Unspooled(Return),
-    /// The return is acknowledged.
-    Done,
+    /// A master refused the return, which is kept in this range.
+    Aside(FileRange),
+    /// The return was acknowledged in this session, counted from the start of the process; in none when
+    /// it was before.
+    Done(Option<u64>),
+    /// The job was not begun and never will be.
+    Barred,
 }
 
 /// A job in the index.
@@ -53,14 +58,86 @@ pub struct Index {
     pub entries: BTreeMap<Jid, Entry>,
     /// Every job up to this one counts as seen.
     pub floor: Option<Jid>,
+    /// Jobs that expired until then, and were done before this session, may be forgotten.
+    pub forgotten: MasterTime,
+    /// A session, and the last expiry of the jobs that were acknowledged in it and are forgotten.
+    forgotten_in: (u64, MasterTime),
+    /// No job that expires until then begins any more: the master was told so.
+    settled: MasterTime,
     unsent: BTreeSet<Jid>,
     cached: usize,
 }
 
 impl Index {
-    /// Whether the job was begun before.
+    /// Whether the job was begun before, or must not begin.
     pub fn is_seen(&self, jid: &Jid) -> bool {
         self.entries.contains_key(jid) || self.floor.as_ref().is_some_and(|floor| jid <= floor)
+    }
+
+    /// Whether a job that expires then must not begin any more.
+    pub fn is_settled(&self, expires: MasterTime) -> bool {
+        expires <= self.settled
+    }
+
+    /// Notes that the master has the minion's word up to this expiry, from this start or an earlier one.
+    pub fn settle_until(&mut self, until: MasterTime) {
+        self.settled = self.settled.max(until);
+    }
+
+    /// States which jobs that expire after `after` and until `now` were begun, without those whose returns
+    /// were acknowledged in `session`. The statement ends earlier when there are more than `most`. From
+    /// now on no job that it is about begins.
+    pub fn settle(
+        &mut self,
+        after: MasterTime,
+        now: MasterTime,
+        session: u64,
+        most: usize,
+    ) -> ExpiryStatement {
+        if self.forgotten_in.0 != session {
+            self.forgotten = self.forgotten.max(self.forgotten_in.1);
+            self.forgotten_in = (session, 0);
+        }
+        let after = after.max(self.forgotten);
+        if after >= now {
+            return ExpiryStatement::default();
+        }
+        let counts = |entry: &Entry| match &entry.state {
+            State::Barred => false,
+            State::Done(acknowledged) => *acknowledged != Some(session),
+            _ => true,
+        };
+        let mut begun: Vec<(MasterTime, &Jid)> = self
+            .entries
+            .iter()
+            .filter(|(_, entry)| after < entry.expires && entry.expires <= now && counts(entry))
+            .map(|(jid, entry)| (entry.expires, jid))
+            .collect();
+        let mut until = now;
+        if begun.len() > most {
+            begun.sort_unstable();
+            // All jobs of one expiry, or none.
+            until = begun[most].0.saturating_sub(1);
+            begun.retain(|(expires, _)| *expires <= until);
+        }
+        let begun = begun.into_iter().map(|(_, jid)| jid.clone()).collect();
+        self.settle_until(until);
+        ExpiryStatement {
+            after,
+            until,
+            begun,
+        }
+    }
+
+    /// Returns what is known of a job.
+    pub fn known(&self, jid: &Jid) -> Known {
+        match self.entries.get(jid).map(|entry| &entry.state) {
+            None => Known::No,
+            Some(State::Running(_)) => Known::Running,
+            Some(State::Spooled(..) | State::Unspooled(_) | State::Aside(_)) => Known::Finished,
+            Some(State::Done(_)) => Known::Delivered,
+            Some(State::Barred) => Known::Barred,
+        }
     }
 
     /// Sets the state of a job.
@@ -69,13 +146,10 @@ impl Index {
         if let State::Spooled(_, Some(cached)) = &state {
             self.cached += cached.payload.as_bytes().len();
         }
-        match &state {
-            State::Spooled(..) | State::Unspooled(_) => {
-                self.unsent.insert(jid.clone());
-            }
-            State::Running(_) | State::Done => {
-                self.unsent.remove(jid);
-            }
+        if matches!(state, State::Spooled(..) | State::Unspooled(_)) {
+            self.unsent.insert(jid.clone());
+        } else {
+            self.unsent.remove(jid);
         }
         match self.entries.get_mut(jid) {
             Some(entry) => {
@@ -87,6 +161,11 @@ impl Index {
                 self.entries.insert(jid.clone(), Entry { expires, state });
             }
         }
+    }
+
+    /// Forgets a job that could not be noted.
+    pub fn remove(&mut self, jid: &Jid) {
+        self.entries.remove(jid);
     }
 
     /// Whether a return of this size fits the cache.
@@ -124,22 +203,48 @@ impl Index {
         self.entries.values().filter(returned).count()
     }
 
+    fn note_forgotten(&mut self, entry: &Entry) {
+        match entry.state {
+            // It was never begun.
+            State::Barred => {}
+            State::Done(Some(session)) if session >= self.forgotten_in.0 => {
+                if session > self.forgotten_in.0 {
+                    self.forgotten = self.forgotten.max(self.forgotten_in.1);
+                    self.forgotten_in = (session, 0);
+                }
+                self.forgotten_in.1 = self.forgotten_in.1.max(entry.expires);
+            }
+            _ => self.forgotten = self.forgotten.max(entry.expires),
+        }
+    }
+
+    /// Returns the expiry until which jobs may be forgotten, for a later start of the minion.
+    pub fn forgotten_until(&self) -> MasterTime {
+        self.forgotten.max(self.forgotten_in.1)
+    }
+
     /// Forgets jobs that are done and expired, and the oldest ones when there are too many.
     pub fn prune(&mut self, now: Option<MasterTime>) {
+        let is_over = |entry: &Entry| matches!(entry.state, State::Done(_) | State::Barred);
         if let Some(now) = now {
-            self.entries.retain(|_, entry| {
-                entry.state != State::Done || entry.expires.saturating_add(MARGIN) >= now
-            });
+            let expired =
+                |entry: &Entry| is_over(entry) && entry.expires.saturating_add(MARGIN) < now;
+            let gone: Vec<Entry> = self
+                .entries
+                .extract_if(.., |_, entry| expired(entry))
+                .map(|(_, entry)| entry)
+                .collect();
+            gone.iter().for_each(|entry| self.note_forgotten(entry));
         }
         while self.entries.len() > MOST_SEEN {
-            let oldest = self
-                .entries
-                .iter()
-                .find(|(_, entry)| entry.state == State::Done)
-                .map(|(jid, _)| jid.clone());
-            let Some(oldest) = oldest else { break };
-            self.entries.remove(&oldest);
-            self.floor = self.floor.take().max(Some(oldest));
+            let oldest = self.entries.iter().find(|(_, entry)| is_over(entry));
+            let Some(jid) = oldest.map(|(jid, _)| jid.clone()) else {
+                break;
+            };
+            if let Some(entry) = self.entries.remove(&jid) {
+                self.note_forgotten(&entry);
+            }
+            self.floor = self.floor.take().max(Some(jid));
         }
     }
 }

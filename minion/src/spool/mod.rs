@@ -5,24 +5,33 @@
 //! A job is noted as started before it runs, so it runs at most once: after a crash the minion
 //! returns that it was interrupted. A return leaves the spool only when the master has it.
 
+mod compaction;
 mod file;
 mod index;
 mod record;
+mod starts;
 
 use std::collections::BTreeMap;
+use std::fs::DirBuilder;
 use std::io;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use saline_protocol::message::{
-    Jid, Job, MasterTime, Packed, PackedArguments, RETCODE_INTERRUPTED, Return, Value,
+    ExpiryStatement, Jid, Job, Known, MasterTime, Packed, PackedArguments, RETCODE_INTERRUPTED,
+    Return, StartId, Value,
 };
 use tokio::sync::Notify;
 
 use crate::modules::INTERRUPTED;
-use file::SpoolFile;
+use crate::place::Place;
+use file::{Condition, SpoolFile};
 use index::{Index, State};
 use record::Record;
+use starts::StartsRead;
+
+pub use starts::Start;
 
 /// The reason why a job may not begin.
 #[derive(Debug, thiserror::Error)]
@@ -30,6 +39,9 @@ pub enum BeginError {
     /// The job was begun before.
     #[error("this job was begun before")]
     Seen,
+    /// The master was told that the job was not begun in time, or was cancelled.
+    #[error("this job is over")]
+    Over,
     /// The spool cannot be written.
     #[error("cannot write to the spool: {0}")]
     Io(#[from] io::Error),
@@ -42,6 +54,8 @@ pub struct Spool {
     // Locked before the index, always.
     file: Mutex<SpoolFile>,
     index: Mutex<Index>,
+    start: Mutex<Start>,
+    place: Place,
     returned: Notify,
 }
 
@@ -52,40 +66,70 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Spool {
     /// Reads the spool at `path`. Every job that was begun and did not return gets a return that
-    /// says that it was interrupted.
+    /// says that it was interrupted. A damaged spool is copied, and what can be read of it is used.
     ///
     /// # Errors
-    /// When the file exists and cannot be read.
+    /// When the file exists and cannot be read, or the system has no randomness.
     pub fn open(path: PathBuf, sync_always: bool) -> io::Result<Self> {
+        let folder = path.parent().map(ToOwned::to_owned);
+        if let Some(folder) = &folder {
+            DirBuilder::new()
+                .recursive(true)
+                .mode(0o700)
+                .create(folder)?;
+        }
         let mut file = SpoolFile::new(path, sync_always);
         let mut index = Index::default();
+        let mut starts = StartsRead::default();
         let mut interrupted: BTreeMap<Jid, (String, PackedArguments)> = BTreeMap::new();
-        file.replay(|record, range| match record {
-            Record::Started {
-                jid,
-                fun,
-                arg,
-                expires,
-            } => {
-                index.set(&jid, Some(expires), State::Running(range));
-                interrupted.insert(jid, (fun, arg));
+        let condition = file.replay(|record, range| {
+            starts.take(&record);
+            match record {
+                Record::Started {
+                    jid,
+                    fun,
+                    arg,
+                    expires,
+                } => {
+                    index.set(&jid, Some(expires), State::Running(Some(range)));
+                    interrupted.insert(jid, (fun, arg));
+                }
+                Record::Return(returned) => {
+                    interrupted.remove(&returned.jid);
+                    index.set(&returned.jid, None, State::Spooled(range, None));
+                }
+                Record::Done { jid } => {
+                    interrupted.remove(&jid);
+                    index.set(&jid, None, State::Done(None));
+                }
+                Record::Aside { jid } => {
+                    if let Some(State::Spooled(range, _)) =
+                        index.entries.get(&jid).map(|entry| entry.state.clone())
+                    {
+                        index.set(&jid, None, State::Aside(range));
+                    }
+                }
+                Record::Seen { jid, expires } => {
+                    index.set(&jid, Some(expires), State::Done(None));
+                }
+                Record::Barred { jid, expires } => index.set(&jid, Some(expires), State::Barred),
+                Record::Floor { jid } => index.floor = index.floor.take().max(Some(jid)),
+                Record::Forgotten { until } => index.forgotten = index.forgotten.max(until),
+                Record::Start { .. } | Record::Reconciled | Record::Stopped => {}
             }
-            Record::Return(returned) => {
-                interrupted.remove(&returned.jid);
-                index.set(&returned.jid, None, State::Spooled(range, None));
-            }
-            Record::Done { jid } => {
-                interrupted.remove(&jid);
-                index.set(&jid, None, State::Done);
-            }
-            Record::Seen { jid, expires } => index.set(&jid, Some(expires), State::Done),
-            Record::Floor { jid } => index.floor = index.floor.take().max(Some(jid)),
         })?;
+        let damaged = condition == Condition::Damaged;
+        let place = Place::of(folder.as_deref());
+        let id = StartId::random().map_err(io::Error::other)?;
+        let start = starts.next(id, &place, sync_always, damaged);
         let spool = Self {
             file: Mutex::new(file),
             index: Mutex::new(index),
+            start: Mutex::new(start),
+            place,
             returned: Notify::new(),
         };
+        spool.note_start();
         for (jid, (fun, fun_args)) in interrupted {
             tracing::warn!("job {jid}: {fun} was interrupted when the minion stopped");
             spool.finish(Return {
@@ -97,7 +141,50 @@ impl Spool {
                 payload: Packed::pack(&Value::from(INTERRUPTED)),
             });
         }
+        if damaged && let Err(error) = spool.compact(&mut lock(&spool.file), None) {
+            tracing::warn!("the damaged spool was not written anew: {error}");
+        }
         Ok(spool)
+    }
+
+    fn note_start(&self) {
+        let start = self.start();
+        let record = Record::Start {
+            start: start.id,
+            predecessor: start.predecessor,
+            place: self.place.clone(),
+            power_lost: start.power_lost,
+        };
+        if let Err(error) = lock(&self.file).append_synced(&record) {
+            // Its successor has the same predecessor, which the master takes for a copy of the disk: it
+            // runs nothing then that may have run.
+            tracing::warn!("this start is not noted in the spool: {error}");
+        }
+    }
+
+    /// Returns this start of the minion.
+    pub fn start(&self) -> Start {
+        lock(&self.start).clone()
+    }
+
+    /// Notes that a master knows this start: all that was noted before was told.
+    pub fn reconciled(&self) {
+        let noted = std::mem::replace(&mut lock(&self.start).reconciled, true);
+        if noted {
+            return;
+        }
+        lock(&self.start).power_lost = false;
+        if let Err(error) = lock(&self.file).append_synced(&Record::Reconciled) {
+            tracing::warn!("the reconciliation is not noted in the spool: {error}");
+        }
+    }
+
+    /// Notes that the minion stops in order, so that a restart of the machine is no loss of power. Call
+    /// it when nothing is noted any more.
+    pub fn stopped(&self) {
+        if let Err(error) = lock(&self.file).append_synced(&Record::Stopped) {
+            tracing::warn!("the end of the minion is not noted in the spool: {error}");
+        }
     }
 
     /// Whether the job was begun before.
@@ -105,14 +192,64 @@ impl Spool {
         lock(&self.index).is_seen(jid)
     }
 
+    /// Returns what is known of a job.
+    pub fn known(&self, jid: &Jid) -> Known {
+        lock(&self.index).known(jid)
+    }
+
+    /// States which jobs that expire after `after` and until `now` were begun; see
+    /// [`ExpiryStatement`]. Those whose returns were acknowledged in `session` are left out, and the
+    /// statement ends earlier when there are more than `most`.
+    pub fn settle(
+        &self,
+        after: MasterTime,
+        now: MasterTime,
+        session: u64,
+        most: usize,
+    ) -> ExpiryStatement {
+        lock(&self.index).settle(after, now, session, most)
+    }
+
+    /// Notes that the master has the minion's word up to this expiry.
+    pub fn settle_until(&self, until: MasterTime) {
+        lock(&self.index).settle_until(until);
+    }
+
+    /// Bars a job that was not begun, so that it never begins. Returns what is known of it.
+    pub fn bar(&self, jid: &Jid, expires: MasterTime) -> Known {
+        let mut file = lock(&self.file);
+        let known = self.known(jid);
+        if known != Known::No {
+            return known;
+        }
+        let record = Record::Barred {
+            jid: jid.clone(),
+            expires,
+        };
+        if let Err(error) = file.append(&record, true) {
+            // It is barred in memory; the master asks again after a restart.
+            tracing::warn!("job {jid}: its cancellation is not noted in the spool: {error}");
+        }
+        lock(&self.index).set(jid, Some(expires), State::Barred);
+        Known::Barred
+    }
+
     /// Notes that `job` begins now. The job must not run unless this succeeds.
     ///
     /// # Errors
-    /// When the job was begun before, or cannot be noted.
+    /// When the job was begun before, is over, or cannot be noted.
     pub fn begin(&self, job: &Job) -> Result<(), BeginError> {
         let mut file = lock(&self.file);
-        if self.is_seen(&job.jid) {
-            return Err(BeginError::Seen);
+        {
+            // In one step with the minion's statement about expiry.
+            let mut index = lock(&self.index);
+            if index.known(&job.jid) == Known::Barred || index.is_settled(job.expires) {
+                return Err(BeginError::Over);
+            }
+            if index.is_seen(&job.jid) {
+                return Err(BeginError::Seen);
+            }
+            index.set(&job.jid, Some(job.expires), State::Running(None));
         }
         let record = Record::Started {
             jid: job.jid.clone(),
@@ -120,9 +257,17 @@ impl Spool {
             arg: job.arg.clone(),
             expires: job.expires,
         };
-        let range = file.append(&record, true)?;
-        lock(&self.index).set(&job.jid, Some(job.expires), State::Running(range));
-        Ok(())
+        match file.append(&record, true) {
+            Ok(range) => {
+                let mut index = lock(&self.index);
+                index.set(&job.jid, Some(job.expires), State::Running(Some(range)));
+                Ok(())
+            }
+            Err(error) => {
+                lock(&self.index).remove(&job.jid);
+                Err(error.into())
+            }
+        }
     }
 
     /// Keeps a return until it is acknowledged: in the file, or, if the disk does not take it, in
@@ -196,7 +341,7 @@ impl Spool {
         match &lock(&self.index).entries.get(jid)?.state {
             State::Spooled(_, cached) => cached.clone(),
             State::Unspooled(returned) => Some(returned.clone()),
-            State::Running(_) | State::Done => None,
+            State::Running(_) | State::Aside(_) | State::Done(_) | State::Barred => None,
         }
     }
 
@@ -210,7 +355,7 @@ impl Spool {
             Some(State::Spooled(_, Some(returned)) | State::Unspooled(returned)) => {
                 return Ok(Some(returned));
             }
-            Some(State::Spooled(range, None)) => range,
+            Some(State::Spooled(range, None) | State::Aside(range)) => range,
             _ => return Ok(None),
         };
         match file.read(range)? {
@@ -219,9 +364,9 @@ impl Spool {
         }
     }
 
-    /// Forgets returns that the master has stored or refused for good. `now` is the master's time, if
-    /// known.
-    pub fn done(&self, jids: &[Jid], now: Option<MasterTime>) {
+    /// Forgets returns that the master has stored. `now` is the master's time, if known, and `session` the
+    /// number of the session in which it was acknowledged, counted from the start of the process.
+    pub fn done(&self, jids: &[Jid], now: Option<MasterTime>, session: u64) {
         let mut file = lock(&self.file);
         let records = jids.iter().map(|jid| Record::Done { jid: jid.clone() });
         if let Err(error) = file.append_all(records) {
@@ -232,7 +377,7 @@ impl Spool {
         }
         let mut index = lock(&self.index);
         for jid in jids {
-            index.set(jid, None, State::Done);
+            index.set(jid, None, State::Done(Some(session)));
         }
         drop(index);
         if file.has_grown()
@@ -242,74 +387,47 @@ impl Spool {
         }
     }
 
-    fn compact(&self, file: &mut SpoolFile, now: Option<MasterTime>) -> io::Result<()> {
-        let mut index = lock(&self.index);
-        index.prune(now);
-        let entries: Vec<_> = index
-            .entries
-            .iter()
-            .map(|(jid, entry)| (jid.clone(), entry.expires, Kept::of(&entry.state)))
-            .collect();
-        let floor = index.floor.clone();
-        drop(index);
-        let mut moved = Vec::new();
-        file.rewrite(|old, new| {
-            if let Some(jid) = floor {
-                new.append(&Record::Floor { jid }, false)?;
-            }
-            for (jid, expires, kept) in entries {
-                let seen = Record::Seen {
-                    jid: jid.clone(),
-                    expires,
-                };
-                new.append(&seen, false)?;
-                match kept {
-                    Kept::Record(range) => {
-                        let record = old.read(range)?;
-                        moved.push((jid, new.append(&record, false)?));
-                    }
-                    Kept::Return(returned) => {
-                        new.append(&Record::Return(returned), false)?;
-                    }
-                    Kept::Nothing => {}
-                }
-            }
-            Ok(())
-        })?;
-        // No other thread moves records: the file is locked.
-        let mut index = lock(&self.index);
-        for (jid, new) in moved {
-            if let Some(entry) = index.entries.get_mut(&jid)
-                && let State::Running(range) | State::Spooled(range, _) = &mut entry.state
-            {
-                *range = new;
-            }
+    /// Sets a return aside that the master refused for good. It stays in the spool and is not sent again
+    /// unless the master asks for it.
+    pub fn set_aside(&self, jid: &Jid) {
+        let mut file = lock(&self.file);
+        let range = match lock(&self.index).entries.get(jid).map(|e| e.state.clone()) {
+            Some(State::Spooled(range, _)) => Ok(range),
+            Some(State::Unspooled(returned)) => file.append(&Record::Return(returned), true),
+            _ => return,
+        };
+        let noted = range.and_then(|range| {
+            file.append(&Record::Aside { jid: jid.clone() }, false)?;
+            Ok(range)
+        });
+        match noted {
+            Ok(range) => lock(&self.index).set(jid, None, State::Aside(range)),
+            // It stays where it is, and the next start sends it again.
+            Err(error) => tracing::warn!("job {jid}: its return is not set aside: {error}"),
         }
-        Ok(())
+    }
+
+    /// Sends a return again that was set aside, since the master asks for the job.
+    pub fn take_up(&self, jid: &Jid) {
+        let mut index = lock(&self.index);
+        if let Some(State::Aside(range)) = index.entries.get(jid).map(|e| e.state.clone()) {
+            index.set(jid, None, State::Spooled(range, None));
+            drop(index);
+            self.returned.notify_one();
+        }
+    }
+
+    /// Returns the jobs whose returns a master refused, the oldest first.
+    pub fn aside(&self) -> Vec<Jid> {
+        let index = lock(&self.index);
+        let aside = |entry: &index::Entry| matches!(entry.state, State::Aside(_));
+        let found = index.entries.iter().filter(|(_, entry)| aside(entry));
+        found.map(|(jid, _)| jid.clone()).collect()
     }
 
     /// Returns how many returns are not acknowledged.
     pub fn unacknowledged(&self) -> usize {
         lock(&self.index).unacknowledged()
-    }
-}
-
-/// The part of a job's state that a compaction keeps, beside the job's being seen.
-enum Kept {
-    Nothing,
-    /// The record in this range.
-    Record(index::FileRange),
-    /// A return that the disk did not take when it came.
-    Return(Return),
-}
-
-impl Kept {
-    fn of(state: &State) -> Self {
-        match state {
-            State::Running(range) | State::Spooled(range, _) => Self::Record(*range),
-            State::Unspooled(returned) => Self::Return(returned.clone()),
-            State::Done => Self::Nothing,
-        }
     }
 }
 

@@ -1,12 +1,18 @@
-//! The records of the spool, each with its length and a checksum.
+//! The records of the spool, each behind the file's marker, its length and a checksum.
 
 use std::io::{self, Read};
 
-use saline_protocol::message::{Jid, MasterTime, PackedArguments, Return, decode};
+use saline_protocol::message::{Jid, MasterTime, PackedArguments, Return, StartId, decode};
 use serde::{Deserialize, Serialize};
 
-/// Length and checksum, four bytes each, little-endian.
-pub const FRAME_HEADER: usize = 8;
+use crate::place::Place;
+
+/// Random bytes in front of every record of one file, so that records are found again behind damaged
+/// ones. What a job prints cannot look like a record, since it does not know them.
+pub type Marker = [u8; 8];
+
+/// The marker, and length and checksum, four bytes each, little-endian.
+pub const FRAME_HEADER: usize = 16;
 
 /// One record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,52 +47,86 @@ pub enum Record {
         /// The last of these jobs.
         jid: Jid,
     },
+    /// The minion started.
+    Start {
+        /// The start.
+        start: StartId,
+        /// The last start before it that was reconciled with a master.
+        predecessor: Option<StartId>,
+        /// Where it runs.
+        place: Place,
+        /// Whether the machine lost power, or the spool was damaged, after that start.
+        power_lost: bool,
+    },
+    /// The last start was reconciled with a master.
+    Reconciled,
+    /// The minion stopped in order: everything before is on the disk.
+    Stopped,
+    /// A master refused the return of a job for good; it is kept for the operator.
+    Aside {
+        /// The job.
+        jid: Jid,
+    },
+    /// Jobs that expired until then are forgotten once they were done.
+    Forgotten {
+        /// The expiry.
+        until: MasterTime,
+    },
+    /// The minion will not begin this job.
+    Barred {
+        /// The job.
+        jid: Jid,
+        /// The time until which the job may come again.
+        expires: MasterTime,
+    },
 }
 
 /// Encodes a record with its header.
-pub fn frame(record: &Record) -> io::Result<Vec<u8>> {
-    // Leaves room for length and checksum, so that a large record is not copied.
+pub fn frame(marker: Marker, record: &Record) -> io::Result<Vec<u8>> {
+    // Leaves room for the header, so that a large record is not copied.
     let mut bytes = postcard::to_extend(record, vec![0; FRAME_HEADER])
         .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
     let body = &bytes[FRAME_HEADER..];
     let length = u32::try_from(body.len())
         .map_err(|_| io::Error::new(io::ErrorKind::FileTooLarge, "a record above 4 GiB"))?;
     let checksum = crc32(body);
-    bytes[..4].copy_from_slice(&length.to_le_bytes());
-    bytes[4..FRAME_HEADER].copy_from_slice(&checksum.to_le_bytes());
+    bytes[..8].copy_from_slice(&marker);
+    bytes[8..12].copy_from_slice(&length.to_le_bytes());
+    bytes[12..FRAME_HEADER].copy_from_slice(&checksum.to_le_bytes());
     Ok(bytes)
 }
 
 /// Decodes the record of a frame.
-pub fn unframe(bytes: &[u8]) -> Option<Record> {
+pub fn unframe(marker: Marker, bytes: &[u8]) -> Option<Record> {
     let (header, body) = bytes.split_first_chunk::<FRAME_HEADER>()?;
-    let (length, checksum) = header_numbers(header);
-    (body.len() as u64 == u64::from(length) && crc32(body) == checksum)
+    let (found, length, checksum) = split_header(header);
+    (found == marker && body.len() as u64 == u64::from(length) && crc32(body) == checksum)
         .then(|| decode(body).ok())?
 }
 
-fn header_numbers(header: &[u8; FRAME_HEADER]) -> (u32, u32) {
-    let [a, b, c, d, e, f, g, h] = *header;
+fn split_header(header: &[u8; FRAME_HEADER]) -> (Marker, u32, u32) {
+    let [m0, m1, m2, m3, m4, m5, m6, m7, a, b, c, d, e, f, g, h] = *header;
     (
+        [m0, m1, m2, m3, m4, m5, m6, m7],
         u32::from_le_bytes([a, b, c, d]),
         u32::from_le_bytes([e, f, g, h]),
     )
 }
 
-/// Reads the next record of a file of which `left` bytes remain. Returns the record and its length;
-/// none at the end, and where the bytes are no record.
+/// Reads the record of a file at whose beginning the reader stands, and of which `left` bytes remain.
+/// Returns the record and its length; none at the end, and where the bytes are no record.
 ///
 /// # Errors
 /// When reading fails.
-pub fn next(file: &mut impl Read, left: u64) -> io::Result<Option<(Record, u64)>> {
+pub fn next(marker: Marker, file: &mut impl Read, left: u64) -> io::Result<Option<(Record, u64)>> {
     if left < FRAME_HEADER as u64 {
         return Ok(None);
     }
     let mut header = [0; FRAME_HEADER];
     file.read_exact(&mut header)?;
-    let (length, checksum) = header_numbers(&header);
+    let (found, length, checksum) = split_header(&header);
     // Checked before anything is reserved for it.
-    if u64::from(length) > left - FRAME_HEADER as u64 {
+    if found != marker || u64::from(length) > left - FRAME_HEADER as u64 {
         return Ok(None);
     }
     let mut body = vec![0; length as usize];
@@ -132,6 +172,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    const MARKER: Marker = *b"a marker";
+
     #[test]
     fn the_checksum_is_the_known_one() {
         assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
@@ -140,23 +182,24 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_are_read_or_end_the_reading(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+            let bytes: Vec<u8> = MARKER.into_iter().chain(bytes).collect();
             let mut file = bytes.as_slice();
             let mut left = bytes.len() as u64;
-            while let Some((_, taken)) = next(&mut file, left).unwrap() {
+            while let Some((_, taken)) = next(MARKER, &mut file, left).unwrap() {
                 left -= taken;
             }
-            let _ = unframe(&bytes);
+            let _ = unframe(MARKER, &bytes);
         }
 
         #[test]
         fn a_changed_byte_is_noticed(index in 0usize..40, flip in 1u8..) {
             let jid = Jid::parse("20261121091409931549").unwrap();
             let record = Record::Seen { jid, expires: 7 };
-            let mut bytes = frame(&record).unwrap();
-            prop_assert_eq!(unframe(&bytes), Some(record));
+            let mut bytes = frame(MARKER, &record).unwrap();
+            prop_assert_eq!(unframe(MARKER, &bytes), Some(record));
             let index = index % bytes.len();
             bytes[index] ^= flip;
-            prop_assert_eq!(unframe(&bytes), None);
+            prop_assert_eq!(unframe(MARKER, &bytes), None);
         }
     }
 }

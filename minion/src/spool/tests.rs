@@ -1,6 +1,6 @@
 use super::*;
 use proptest::prelude::*;
-use saline_protocol::message::Arguments;
+use saline_protocol::message::{Arguments, Claims};
 use saline_protocol::target::Target;
 
 fn jid(number: u64) -> Jid {
@@ -16,6 +16,7 @@ fn job(number: u64) -> Job {
         user: "root".into(),
         created: 1000,
         expires: 61_000,
+        claims: Claims::NONE,
     }
 }
 
@@ -54,7 +55,6 @@ impl Folder {
 fn a_return_stays_until_it_is_done() {
     let folder = Folder::new();
     let spool = folder.open();
-    assert!(!folder.path().exists(), "opened on demand");
     spool.begin(&job(1)).unwrap();
     assert_eq!(spool.take_unsent(), None);
     spool.finish(returned(1, "a"));
@@ -68,7 +68,7 @@ fn a_return_stays_until_it_is_done() {
     assert_eq!(spool.take_unsent(), Some(jid(1)));
     assert_eq!(spool.in_memory(&jid(1)), None);
     assert_eq!(spool.read(&jid(1)).unwrap(), Some(returned(1, "a")));
-    spool.done(&[jid(1)], None);
+    spool.done(&[jid(1)], None, 1);
     spool.put_back(&jid(1));
     assert_eq!(spool.take_unsent(), None);
     drop(spool);
@@ -134,7 +134,7 @@ fn it_is_written_anew_when_it_has_grown() {
     for number in 3..200 {
         spool.begin(&job(number)).unwrap();
         spool.finish(returned(number, &large));
-        spool.done(&[jid(number)], Some(2000));
+        spool.done(&[jid(number)], Some(2000), 1);
     }
     assert!(folder.size() < 200_000, "{}", folder.size());
     assert_eq!(spool.read(&jid(1)).unwrap(), Some(returned(1, "kept")));
@@ -152,12 +152,12 @@ fn it_is_written_anew_when_it_has_grown() {
 fn what_cannot_come_again_is_forgotten_and_the_rest_is_bounded() {
     let mut index = Index::default();
     for number in 0..10_100 {
-        index.set(&jid(number), Some(number), State::Done);
+        index.set(&jid(number), Some(number), State::Done(None));
     }
     index.prune(Some(600_150));
     assert!(!index.is_seen(&jid(149)) && index.is_seen(&jid(150)));
     for number in 20_000..20_150 {
-        index.set(&jid(number), Some(number), State::Done);
+        index.set(&jid(number), Some(number), State::Done(None));
     }
     index.prune(None);
     assert_eq!(index.entries.len(), 10_000);
@@ -182,9 +182,154 @@ fn a_full_disk_loses_nothing_silently() {
     assert!(spool.is_seen(&jid(1)));
     assert_eq!(spool.take_unsent(), Some(jid(1)));
     assert_eq!(spool.in_memory(&jid(1)), Some(returned(1, "no space")));
-    spool.done(&[jid(1)], None);
+    spool.done(&[jid(1)], None, 1);
     assert_eq!(spool.unacknowledged(), 0);
     drop(folder);
+}
+
+#[test]
+fn a_damaged_spool_is_salvaged_and_kept() {
+    let folder = Folder::new();
+    let spool = folder.open();
+    let mut ends = vec![folder.size() as usize];
+    for number in 1..4 {
+        spool.begin(&job(number)).unwrap();
+        spool.finish(returned(number, &format!("return {number}")));
+        ends.push(folder.size() as usize);
+    }
+    let first = spool.start();
+    drop(spool);
+    let whole = std::fs::read(folder.path()).unwrap();
+    for at in [ends[1] + 2, ends[1] + 9, ends[1] + 20, ends[2] - 1] {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 0xff;
+        std::fs::write(folder.path(), &bytes).unwrap();
+        let spool = folder.open();
+        for number in [1, 3] {
+            let expected = returned(number, &format!("return {number}"));
+            assert_eq!(spool.read(&jid(number)).unwrap(), Some(expected), "{at}");
+        }
+        assert!(spool.start().power_lost, "records are missing");
+        assert_ne!(spool.start().id, first.id);
+        drop(spool);
+        assert!(folder.open().start().power_lost, "until it was told");
+        let kept = std::fs::read_dir(folder.path().parent().unwrap()).unwrap();
+        let kept = kept.filter_map(|entry| std::fs::read(entry.unwrap().path()).ok());
+        assert!(kept.into_iter().any(|copy| copy == bytes), "a copy is kept");
+    }
+}
+
+#[test]
+fn what_a_job_prints_is_never_taken_for_a_record() {
+    let folder = Folder::new();
+    let spool = folder.open();
+    let forged = {
+        let other = Folder::new();
+        let spool = other.open();
+        spool.begin(&job(7)).unwrap();
+        drop(spool);
+        std::fs::read(other.path()).unwrap()
+    };
+    spool.begin(&job(1)).unwrap();
+    let before = folder.size() as usize;
+    let mut output = returned(1, "");
+    output.payload = Packed::pack(&Value::Bytes(forged));
+    spool.finish(output);
+    spool.begin(&job(2)).unwrap();
+    drop(spool);
+    let mut bytes = std::fs::read(folder.path()).unwrap();
+    bytes[before + 20] ^= 0xff;
+    std::fs::write(folder.path(), bytes).unwrap();
+    let spool = folder.open();
+    assert!(spool.is_seen(&jid(2)));
+    assert!(!spool.is_seen(&jid(7)));
+}
+
+#[test]
+fn no_job_begins_on_which_the_master_has_the_word() {
+    let folder = Folder::new();
+    let spool = folder.open();
+    spool.begin(&job(1)).unwrap();
+    spool.begin(&job(2)).unwrap();
+    spool.finish(returned(2, "a"));
+    spool.done(&[jid(2)], None, 1);
+    let statement = spool.settle(1_000, 60_999, 1, 100);
+    assert_eq!((statement.until, statement.begun), (60_999, Vec::new()));
+    spool.begin(&job(3)).unwrap();
+    let statement = spool.settle(1_000, 61_000, 1, 100);
+    assert_eq!(
+        statement.begun,
+        [jid(1), jid(3)],
+        "2 was delivered in this session"
+    );
+    assert!(matches!(spool.begin(&job(4)), Err(BeginError::Over)));
+    let statement = spool.settle(1_000, 61_000, 2, 100);
+    assert_eq!(
+        statement.begun,
+        [jid(1), jid(2), jid(3)],
+        "but not in that one"
+    );
+    let statement = spool.settle(1_000, 70_000, 2, 2);
+    assert_eq!(
+        (statement.until, statement.begun),
+        (60_999, Vec::new()),
+        "all or none"
+    );
+    assert_eq!(
+        spool.settle(90_000, 80_000, 2, 2),
+        ExpiryStatement::default()
+    );
+}
+
+#[test]
+fn a_barred_job_never_begins_and_a_begun_one_is_not_barred() {
+    let folder = Folder::new();
+    let spool = folder.open();
+    spool.begin(&job(1)).unwrap();
+    assert_eq!(spool.bar(&jid(1), 61_000), Known::Running);
+    assert_eq!(spool.bar(&jid(2), 61_000), Known::Barred);
+    drop(spool);
+    let spool = folder.open();
+    assert_eq!(spool.bar(&jid(2), 61_000), Known::Barred);
+    assert!(matches!(spool.begin(&job(2)), Err(BeginError::Over)));
+    assert_eq!(spool.unacknowledged(), 1, "a barred job returns nothing");
+}
+
+#[test]
+fn a_refused_return_is_kept_and_sent_again_when_the_master_asks() {
+    let folder = Folder::new();
+    let spool = folder.open();
+    spool.begin(&job(1)).unwrap();
+    spool.finish(returned(1, "a"));
+    spool.set_aside(&jid(1));
+    for _ in 0..2 {
+        assert_eq!(spool.take_unsent(), None);
+        assert_eq!(spool.aside(), [jid(1)]);
+        assert_eq!(spool.known(&jid(1)), Known::Finished);
+        assert_eq!(spool.read(&jid(1)).unwrap(), Some(returned(1, "a")));
+        spool.compact(&mut lock(&spool.file), None).unwrap();
+    }
+    drop(spool);
+    let spool = folder.open();
+    assert_eq!((spool.take_unsent(), spool.aside()), (None, vec![jid(1)]));
+    spool.take_up(&jid(1));
+    assert_eq!(spool.take_unsent(), Some(jid(1)));
+}
+
+#[test]
+fn a_start_is_known_to_the_next_one() {
+    let folder = Folder::new();
+    let first = folder.open();
+    assert_eq!(first.start().predecessor, None);
+    first.reconciled();
+    let id = first.start().id;
+    first.compact(&mut lock(&first.file), None).unwrap();
+    drop(first);
+    for _ in 0..2 {
+        let start = folder.open().start();
+        assert_eq!(start.predecessor, Some(id));
+        assert!(start.predecessor_ended && !start.power_lost && !start.reconciled);
+    }
 }
 
 proptest! {
@@ -219,7 +364,7 @@ proptest! {
                     model.insert(number, Some(false));
                 }
                 2 if model.get(&number) == Some(&Some(false)) => {
-                    spool.done(&[jid(number)], None);
+                    spool.done(&[jid(number)], None, 1);
                     model.insert(number, Some(true));
                 }
                 3 => {

@@ -15,9 +15,10 @@ use saline_protocol::channel::publication::{Body, PublicationKey, topic_all, top
 use saline_protocol::channel::record::ResponderRecords;
 use saline_protocol::channel::{Identity, NoiseKey};
 use saline_protocol::message::{
-    Admission, Arguments, GroupKeyMaterial, Header, HeartbeatReply, Jid, Job, JobsPage, Kind,
-    MinionId, MinionReply, MinionRequest, PeerVersion, PublicationAddress, Refusal, Return,
-    ReturnVerdict, SessionId, SignedJob, Value, Welcome, decode, encode, refusal,
+    Admission, Arguments, Claims, GroupKeyMaterial, Header, HeartbeatReply, Jid, Job, JobsPage,
+    Kind, Lease, MinionId, MinionReply, MinionRequest, PeerVersion, PublicationAddress,
+    ReconciliationReply, Refusal, Return, ReturnVerdict, SessionId, SignedJob, Value, Welcome,
+    decode, encode, refusal,
 };
 use saline_protocol::target::Target;
 use saline_protocol::transport::{
@@ -39,7 +40,7 @@ pub struct ScriptedMaster {
 }
 
 #[derive(Default)]
-struct State {
+pub struct State {
     half_open: HashMap<SessionId, HalfOpen>,
     records: Option<(SessionId, ResponderRecords)>,
     sessions: usize,
@@ -49,6 +50,12 @@ struct State {
     counter: u64,
     last_all: u64,
     last_own: u64,
+    /// What the next reconciliation asks for.
+    pub asked: Vec<Jid>,
+    pub cancelled: Vec<Jid>,
+    pub lease: Lease,
+    /// Whether claims are granted.
+    pub grants: bool,
 }
 
 fn material(last_number: u64) -> GroupKeyMaterial {
@@ -72,6 +79,7 @@ pub fn job(number: u64, fun: &str, positional: &[Value]) -> Job {
         user: "root".into(),
         created: NOW,
         expires: NOW + 60_000,
+        claims: Claims::NONE,
     }
 }
 
@@ -83,7 +91,13 @@ impl ScriptedMaster {
             responder: Responder::new(Arc::clone(&identity), noise, None),
             identity,
             publisher: Mutex::default(),
-            state: Mutex::default(),
+            state: Mutex::new(State {
+                lease: Lease {
+                    after: 0,
+                    until: u64::MAX,
+                },
+                ..State::default()
+            }),
         });
         let transport = registry.get("inproc").unwrap();
         let at = ServeAt {
@@ -96,6 +110,11 @@ impl ScriptedMaster {
         let serving = Arc::clone(&master);
         context.spawn(async move { serving.serve(server.requests).await });
         master
+    }
+
+    /// Changes what the master says from now on.
+    pub fn set(&self, change: impl FnOnce(&mut State)) {
+        change(&mut self.state.lock().unwrap());
     }
 
     async fn serve(&self, mut requests: Box<dyn Requests>) {
@@ -271,18 +290,31 @@ impl State {
         self.last_own = 0;
     }
 
+    fn heartbeat(&self) -> HeartbeatReply {
+        HeartbeatReply {
+            clock: NOW,
+            heartbeat_ms: 100,
+            epoch: 7,
+            group: None,
+            last_all: self.last_all,
+            last_own: self.last_own,
+            lease: self.lease,
+            settled: NOW,
+            cancelled: self.cancelled.clone(),
+            reconcile: false,
+        }
+    }
+
     fn reply(&mut self, request: MinionRequest) -> MinionReply {
         let reply = match &request {
-            MinionRequest::Heartbeat { .. } => {
-                return MinionReply::Heartbeat(HeartbeatReply {
-                    clock: NOW,
-                    heartbeat_ms: 100,
-                    epoch: 7,
-                    group: None,
-                    last_all: self.last_all,
-                    last_own: self.last_own,
-                });
+            MinionRequest::Heartbeat(_) => return MinionReply::Heartbeat(self.heartbeat()),
+            MinionRequest::Reconcile(_) => {
+                let asked = std::mem::take(&mut self.asked);
+                let heartbeat = self.heartbeat();
+                self.said.push(request);
+                return MinionReply::Reconciled(ReconciliationReply { heartbeat, asked });
             }
+            MinionRequest::Claim { .. } => MinionReply::Claimed(self.grants),
             MinionRequest::PendingJobs { .. } => MinionReply::Jobs(JobsPage {
                 jobs: self.pending.clone(),
                 more: false,

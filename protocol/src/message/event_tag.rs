@@ -7,6 +7,7 @@ use super::{Jid, MinionId};
 const AUTH: &str = "salt/auth";
 const KEY: &str = "salt/key";
 const PRESENCE_CHANGE: &str = "salt/presence/change";
+const PRESENCE_PRESENT: &str = "salt/presence/present";
 const PRESENCE_DUPLICATE: &str = "salt/presence/duplicate";
 const JOB: &str = "salt/job";
 const MINION: &str = "salt/minion";
@@ -21,6 +22,8 @@ pub enum EventTag {
     Key,
     /// `salt/presence/change`: minions came or went.
     PresenceChange,
+    /// `salt/presence/present`: these minions are connected.
+    PresencePresent,
     /// `salt/presence/duplicate`: two minions use one id.
     PresenceDuplicate,
     /// `salt/job/<jid>/…`: a job made progress.
@@ -42,6 +45,10 @@ pub enum JobEvent {
     Declined(MinionId),
     /// `expired/<id>`: this minion did not begin the job in time.
     Expired(MinionId),
+    /// `state/<id>`: this minion came into another state, which the data name.
+    State(MinionId),
+    /// `gone/<id>`: the connection of this minion has ended while it may still begin or return.
+    Gone(MinionId),
 }
 
 impl EventTag {
@@ -61,6 +68,7 @@ impl EventTag {
             AUTH => return Some(Self::Auth),
             KEY => return Some(Self::Key),
             PRESENCE_CHANGE => return Some(Self::PresenceChange),
+            PRESENCE_PRESENT => return Some(Self::PresencePresent),
             PRESENCE_DUPLICATE => return Some(Self::PresenceDuplicate),
             _ => {}
         }
@@ -84,6 +92,8 @@ impl JobEvent {
             "start" => Self::Started,
             "declined" => Self::Declined,
             "expired" => Self::Expired,
+            "state" => Self::State,
+            "gone" => Self::Gone,
             _ => return None,
         };
         Some(event(MinionId::parse(id).ok()?))
@@ -96,6 +106,7 @@ impl fmt::Display for EventTag {
             Self::Auth => f.write_str(AUTH),
             Self::Key => f.write_str(KEY),
             Self::PresenceChange => f.write_str(PRESENCE_CHANGE),
+            Self::PresencePresent => f.write_str(PRESENCE_PRESENT),
             Self::PresenceDuplicate => f.write_str(PRESENCE_DUPLICATE),
             Self::Job(jid, event) => write!(f, "{JOB}/{jid}/{event}"),
             Self::Minion(id, rest) => write!(f, "{MINION}/{id}/{rest}"),
@@ -111,6 +122,8 @@ impl fmt::Display for JobEvent {
             Self::Started(id) => write!(f, "start/{id}"),
             Self::Declined(id) => write!(f, "declined/{id}"),
             Self::Expired(id) => write!(f, "expired/{id}"),
+            Self::State(id) => write!(f, "state/{id}"),
+            Self::Gone(id) => write!(f, "gone/{id}"),
         }
     }
 }
@@ -146,6 +159,17 @@ mod tests {
                 job(JobEvent::Expired(id())),
                 "salt/job/20261121091409931549/expired/web1.example.com",
             ),
+            (
+                job(JobEvent::State(id())),
+                "salt/job/20261121091409931549/state/web1.example.com",
+            ),
+            (
+                job(JobEvent::Gone(id())),
+                "salt/job/20261121091409931549/gone/web1.example.com",
+            ),
+            (EventTag::PresencePresent, "salt/presence/present"),
+            (EventTag::PresenceChange, "salt/presence/change"),
+            (EventTag::PresenceDuplicate, "salt/presence/duplicate"),
             (
                 EventTag::Minion(id(), "disk/full".into()),
                 "salt/minion/web1.example.com/disk/full",

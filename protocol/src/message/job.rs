@@ -94,6 +94,62 @@ pub struct Job {
     pub created: MasterTime,
     /// The time until which minions may begin.
     pub expires: MasterTime,
+    /// The minions that must claim the job before they begin it, whatever their [`Lease`] says.
+    pub claims: Claims,
+}
+
+/// The minions that must claim a job before they begin it, because their sessions ended before their
+/// leases did.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Claims {
+    /// These, at most [`CLAIMS_NAMED`].
+    Of(Vec<MinionId>),
+    /// All minions.
+    All,
+}
+
+/// The largest number of minions that a job names in its claims. If there are more, all must claim it.
+pub const CLAIMS_NAMED: usize = 64;
+
+impl Claims {
+    /// The claims of a job that only minions outside of their leases must claim.
+    pub const NONE: Self = Self::Of(Vec::new());
+
+    /// Returns the claims that name these minions.
+    pub fn of(minions: Vec<MinionId>) -> Self {
+        if minions.len() > CLAIMS_NAMED {
+            Self::All
+        } else {
+            Self::Of(minions)
+        }
+    }
+
+    /// Whether `minion` must claim the job.
+    pub fn include(&self, minion: &MinionId) -> bool {
+        match self {
+            Self::Of(minions) => minions.contains(minion),
+            Self::All => true,
+        }
+    }
+}
+
+/// The promise of a master to a session: its minion counts as offered in every job of all minions that
+/// is created in this time, so the minion may begin such a job without asking. It must [claim] others.
+///
+/// [claim]: super::MinionRequest::Claim
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Lease {
+    /// Jobs that are created after this time are covered.
+    pub after: MasterTime,
+    /// The last time at which a covered job can be created.
+    pub until: MasterTime,
+}
+
+impl Lease {
+    /// Whether a job that was created at this time is covered.
+    pub fn covers(&self, created: MasterTime) -> bool {
+        self.after < created && created <= self.until
+    }
 }
 
 /// A job and the master's signature over it. `channel::publication` defines the signed bytes.
@@ -125,8 +181,8 @@ pub struct Return {
 /// The retcode of a run that a crash or a restart of its minion interrupted.
 pub const RETCODE_INTERRUPTED: i64 = 130;
 
-/// The master's verdict on a return. After any verdict the minion forgets the return; `UnknownJob`
-/// and `NotOffered` mean that the master did not keep it.
+/// The master's verdict on a return. After `Stored` and `Duplicate` the minion forgets the return.
+/// `UnknownJob` and `NotOffered` mean that the master did not keep it: the minion sets it aside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ReturnVerdict {
     /// The return is committed to disk.
@@ -137,64 +193,6 @@ pub enum ReturnVerdict {
     UnknownJob,
     /// The job was not offered to the minion.
     NotOffered,
-}
-
-/// The state of a minion in a job. Every expected minion is in exactly one state.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[repr(u8)]
-pub enum OfferState {
-    /// The job was published to the minion while its session lived; the minion has not reported
-    /// yet.
-    Offered = 0,
-    /// The minion had no session at publication. Final.
-    NotConnected = 1,
-    /// The job waits for the minion to connect, until it expires.
-    Queued = 2,
-    /// The minion reported that it has begun.
-    Running = 3,
-    /// The minion's return is stored. Final.
-    Returned = 4,
-    /// The minion reported that it does not match the target. Final.
-    Declined = 5,
-    /// The job expired before the minion began. Final.
-    Expired = 6,
-}
-
-impl OfferState {
-    /// Every state.
-    pub const ALL: [Self; 7] = [
-        Self::Offered,
-        Self::NotConnected,
-        Self::Queued,
-        Self::Running,
-        Self::Returned,
-        Self::Declined,
-        Self::Expired,
-    ];
-
-    /// Whether the state is final.
-    pub fn is_final(self) -> bool {
-        !matches!(self, Self::Offered | Self::Queued | Self::Running)
-    }
-
-    /// Returns the name that the command line and events show.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Offered => "offered",
-            Self::NotConnected => "not connected",
-            Self::Queued => "queued",
-            Self::Running => "running",
-            Self::Returned => "returned",
-            Self::Declined => "declined",
-            Self::Expired => "expired",
-        }
-    }
-
-    /// Returns the state that the store keeps under this number.
-    pub fn from_number(number: i64) -> Option<Self> {
-        let mut all = Self::ALL.into_iter();
-        all.find(|state| *state as i64 == number)
-    }
 }
 
 /// A return as the store keeps it.

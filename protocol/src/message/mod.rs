@@ -11,6 +11,8 @@ mod event;
 mod event_tag;
 mod id;
 mod job;
+mod offer_state;
+mod reconciliation;
 mod return_part;
 mod value;
 mod verbs;
@@ -24,16 +26,21 @@ pub use event::Event;
 pub use event_tag::{EventTag, JobEvent};
 pub use id::{IdError, Jid, MinionId, RequestId, SessionId, StartId};
 pub use job::{
-    Arguments, Job, MasterTime, OfferState, PackedArguments, RETCODE_INTERRUPTED, Return,
-    ReturnVerdict, SignedJob, StoredReturn,
+    Arguments, CLAIMS_NAMED, Claims, Job, Lease, MasterTime, PackedArguments, RETCODE_INTERRUPTED,
+    Return, ReturnVerdict, SignedJob, StoredReturn,
+};
+pub use offer_state::OfferState;
+pub use reconciliation::{
+    ACCOUNTS_MOST, ExpiryStatement, Heartbeat, HeartbeatReply, JobAccount, Known, RUNNING_MOST,
+    Reconciliation, ReconciliationReply,
 };
 pub use return_part::{PARTS_FROM, ReturnPart, TransferId};
 pub use value::{MAX_DEPTH, MAX_VALUES, Packed, UnpackError, Value};
 pub use verbs::{
-    EVENT_DATA_MOST, EVENTS_MOST, FleetVersions, HeartbeatReply, JobsPage, KeyAction, KeyEntry,
-    KeyReply, KeyRequest, KeyState, MinionEvent, MinionEvents, MinionReply, MinionRequest,
-    OperatorReply, OperatorRequest, PendingRequest, Published, RETURNS_MOST, RefusedVerb,
-    ReturnsPage, STARTED_MOST, StatesPage, StoreAct, StoreBackup, StoreCheck,
+    EVENT_DATA_MOST, EVENTS_MOST, FleetVersions, JobsPage, KeyAction, KeyEntry, KeyReply,
+    KeyRequest, KeyState, MinionEvent, MinionEvents, MinionReply, MinionRequest, OperatorReply,
+    OperatorRequest, PendingRequest, Published, RETURNS_MOST, RefusedVerb, ReturnsPage,
+    STARTED_MOST, StatesPage, StoreAct, StoreBackup, StoreCheck,
 };
 pub use version::{
     Extension, PeerVersion, ProtocolVersions, SOFTWARE, SOFTWARE_MOST, is_presentable,

@@ -4,9 +4,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Admission, GroupKeyMaterial, Jid, Job, MasterTime, MinionId, OfferState, Packed,
-    PackedArguments, PeerVersion, ProtocolVersions, RequestId, Return, ReturnPart, ReturnVerdict,
-    SignedJob, StartId, StoredReturn,
+    Admission, Heartbeat, HeartbeatReply, Jid, Job, JobAccount, MasterTime, MinionId, OfferState,
+    Packed, PackedArguments, PeerVersion, ProtocolVersions, Reconciliation, ReconciliationReply,
+    RequestId, Return, ReturnPart, ReturnVerdict, SignedJob, StartId, StoredReturn,
 };
 use crate::target::Target;
 
@@ -31,12 +31,7 @@ pub enum MinionRequest {
     /// Asks whether the key has been accepted.
     Poll,
     /// Reports that the minion lives.
-    Heartbeat {
-        /// The jobs that the minion runs now.
-        running: Vec<Jid>,
-        /// The epoch of the group key that the minion has.
-        epoch: u64,
-    },
+    Heartbeat(Heartbeat),
     /// Reports that the minion has begun these jobs, at most [`STARTED_MOST`].
     Started(Vec<Jid>),
     /// Delivers the returns of at most [`RETURNS_MOST`] jobs.
@@ -48,7 +43,7 @@ pub enum MinionRequest {
         /// The job.
         jid: Jid,
     },
-    /// Asks whether the minion may run a job that it matches and was not offered.
+    /// Asks whether the minion may begin a job that it matches and that its lease does not cover.
     Claim {
         /// The job.
         jid: Jid,
@@ -62,6 +57,11 @@ pub enum MinionRequest {
     FireEvents(MinionEvents),
     /// Announces that the minion stops.
     Goodbye,
+    /// Begins a session, or goes on with its beginning.
+    Reconcile(Reconciliation),
+    /// Says what the minion knows of jobs: those that it was handed and has seen before, and those that
+    /// were cancelled. At most [`ACCOUNTS_MOST`](super::ACCOUNTS_MOST).
+    Accounts(Vec<JobAccount>),
 }
 
 /// The largest number of events in one request.
@@ -118,6 +118,8 @@ pub enum MinionReply {
     },
     /// The request was not carried out and must not be repeated.
     Refused(RefusedVerb),
+    /// The reply to `Reconcile`.
+    Reconciled(ReconciliationReply),
 }
 
 /// A page of the jobs that a minion may still begin.
@@ -127,23 +129,6 @@ pub struct JobsPage {
     pub jobs: Vec<SignedJob>,
     /// Whether more jobs may follow the last of these.
     pub more: bool,
-}
-
-/// The reply to a heartbeat.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HeartbeatReply {
-    /// The master's clock.
-    pub clock: MasterTime,
-    /// How often to send a heartbeat, in milliseconds.
-    pub heartbeat_ms: u64,
-    /// The current epoch.
-    pub epoch: u64,
-    /// The group key of the epoch, if the minion has another one.
-    pub group: Option<GroupKeyMaterial>,
-    /// The number of the last publication on `job/all` in this epoch.
-    pub last_all: u64,
-    /// The number of the last publication on the minion's own topic in this epoch.
-    pub last_own: u64,
 }
 
 /// The reason why a request in a session was refused.
@@ -174,6 +159,9 @@ pub enum OperatorRequest {
         arg: PackedArguments,
         /// The user who asks; for the record, no authority.
         user: String,
+        /// How long minions may take to begin, in milliseconds: the job is queued for those that are
+        /// away. None for the configured time, and only minions that are present.
+        ttl_ms: Option<u64>,
     },
     /// Asks for the returns of a job.
     JobReturns {
@@ -208,6 +196,11 @@ pub enum OperatorRequest {
     Running,
     /// Asks for the versions of the master and of the minions that are present.
     Versions,
+    /// Cancels a job: minions that have not begun it will not run it.
+    Cancel {
+        /// The job.
+        jid: Jid,
+    },
     /// Copies or checks the job store.
     Store {
         /// Identifies the request, so that it acts once if it is repeated until it is done.
@@ -258,6 +251,8 @@ pub enum OperatorReply {
     Failed(String),
     /// The reply to `Versions`.
     Versions(FleetVersions),
+    /// The reply to `Cancel`: the request is stored. The states of the job tell what came of it.
+    Cancelling,
     /// The reply to `Store` with `BackUp`.
     BackedUp(StoreBackup),
     /// The reply to `Store` with `Check`.
@@ -325,6 +320,10 @@ pub struct StatesPage {
     pub clock: MasterTime,
     /// The time until which minions may begin.
     pub expires: MasterTime,
+    /// For those of the minions in the state `NoWord`: the last expiry up to which each gave its word.
+    pub no_word_since: Vec<(MinionId, MasterTime)>,
+    /// The ids under which two machines, or a machine and a copy of it, are in use.
+    pub duplicates: Vec<MinionId>,
 }
 
 /// The state of a key, which is the folder that holds it.
@@ -400,6 +399,9 @@ pub struct KeyReply {
     pub keys: Vec<KeyEntry>,
     /// The master's own identity, 32 bytes.
     pub master: [u8; 32],
+    /// The ids under which two machines, or a machine and a copy of it, are in use, with the address of
+    /// each.
+    pub duplicates: Vec<(MinionId, Vec<String>)>,
 }
 
 /// The versions of a master and of the minions that are present.

@@ -43,6 +43,7 @@ async fn typed(line: &str, answers: &[&str], gone: &str) -> (String, Vec<KeyRequ
         Ok(KeyReply {
             keys,
             master: [9; 32],
+            duplicates: Vec::new(),
         })
     };
     let config = MasterConfig::default();

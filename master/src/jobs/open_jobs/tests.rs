@@ -4,9 +4,12 @@ use super::*;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-use OfferState::{Expired, Offered, Queued, Returned, Running};
+use OfferState::{Cancelled, Expired, Offered, Queued, Returned, Running, Withdrawn};
 
-const STATES: [OfferState; 7] = OfferState::ALL;
+use crate::jobs::MinionRecord;
+use saline_protocol::message::StartId;
+
+const STATES: [OfferState; 13] = OfferState::ALL;
 
 /// What may happen.
 #[derive(Debug, Clone)]
@@ -14,22 +17,31 @@ enum Event {
     Publish(i64, u64, Vec<usize>),
     Set(i64, usize, usize),
     Time(u64),
+    /// A minion gives its word until so long ago, and may have none for the time before.
+    Word(usize, u64, bool),
+    Cancel(i64),
+    Withdraw(usize),
     Write,
     WriteBehind,
     Forget(i64),
 }
 
 fn event() -> impl Strategy<Value = Event> {
+    let set = || (0..6i64, 0..4usize, 0..12usize).prop_map(|(j, m, to)| Event::Set(j, m, to));
     prop_oneof![
         (
             0..6i64,
             0..30u64,
-            proptest::collection::vec(0..7usize, 0..4)
+            proptest::collection::vec(0..12usize, 0..4)
         )
             .prop_map(|(job, ttl, states)| Event::Publish(job, ttl, states)),
-        (0..6i64, 0..4usize, 0..7usize).prop_map(|(job, minion, to)| Event::Set(job, minion, to)),
-        (0..6i64, 0..4usize, 0..7usize).prop_map(|(job, minion, to)| Event::Set(job, minion, to)),
+        set(),
+        set(),
         (0..20u64).prop_map(Event::Time),
+        (100_000..200_000u64).prop_map(Event::Time),
+        (0..4usize, 0..20u64, any::<bool>()).prop_map(|(m, ago, gap)| Event::Word(m, ago, gap)),
+        (0..6i64).prop_map(Event::Cancel),
+        (0..4usize).prop_map(Event::Withdraw),
         Just(Event::Write),
         Just(Event::WriteBehind),
         (0..6i64).prop_map(Event::Forget),
@@ -40,24 +52,53 @@ fn minion(number: usize) -> MinionId {
     MinionId::parse(&format!("m{number}")).unwrap()
 }
 
-/// The states of all jobs, whether or not they are over; and what a crash would leave.
-#[derive(Debug, Default)]
+/// A job of the model.
+#[derive(Debug)]
+struct Row {
+    expires: u64,
+    states: Vec<OfferState>,
+    /// What a crash would leave, beside returns, the clock and the words of minions.
+    written: Vec<OfferState>,
+    /// Before it expired, and at any time.
+    cancelled: bool,
+    barred: bool,
+}
+
+/// All jobs, whether or not they are over.
+#[derive(Debug)]
 struct Model {
-    jobs: BTreeMap<i64, (u64, Vec<OfferState>)>,
-    written: BTreeMap<i64, Vec<OfferState>>,
+    jobs: BTreeMap<i64, Row>,
+    records: Vec<MinionRecord>,
 }
 
 impl Model {
     fn set(&mut self, job: i64, minion: usize, to: OfferState) -> bool {
-        let state = self
-            .jobs
-            .get_mut(&job)
-            .and_then(|job| job.1.get_mut(minion));
+        let row = self.jobs.get_mut(&job);
+        let state = row.and_then(|row| row.states.get_mut(minion));
         let allowed = state.as_ref().is_some_and(|from| may_become(**from, to));
         if let Some(state) = state.filter(|_| allowed) {
             *state = to;
         }
         allowed
+    }
+
+    /// Changes the state of everybody for whom `to` gives another one, and returns who that is.
+    fn each(
+        &mut self,
+        to: impl Fn(i64, &Row, usize, OfferState) -> Option<OfferState>,
+    ) -> Vec<(i64, usize, OfferState)> {
+        let mut changed = Vec::new();
+        for (job, row) in &self.jobs {
+            for (at, state) in row.states.iter().enumerate() {
+                if let Some(to) = to(*job, row, at, *state) {
+                    changed.push((*job, at, to));
+                }
+            }
+        }
+        for (job, at, to) in &changed {
+            assert!(self.set(*job, *at, *to));
+        }
+        changed
     }
 }
 
@@ -66,7 +107,10 @@ proptest! {
 
     #[test]
     fn the_table_and_the_machine_agree(events in proptest::collection::vec(event(), 1..80)) {
-        let (mut open, mut model, mut now) = (OpenJobs::default(), Model::default(), 0);
+        let mut open = OpenJobs::default();
+        let mut now = 1_000;
+        let record = MinionRecord::new(StartId([1; 16]), now);
+        let mut model = Model { jobs: BTreeMap::new(), records: vec![record; 4] };
         for event in events {
             match event {
                 Event::Publish(job, ttl, states) => {
@@ -75,9 +119,10 @@ proptest! {
                     }
                     let states: Vec<_> = states.into_iter().map(|state| STATES[state]).collect();
                     let named = states.iter().enumerate().map(|(at, s)| (minion(at), *s));
-                    open.insert(job, now + ttl, named.collect(), now);
-                    model.written.insert(job, states.clone());
-                    model.jobs.insert(job, (now + ttl, states));
+                    open.insert(job, now + 1 + ttl, named.collect(), now);
+                    let row = Row { expires: now + 1 + ttl, written: states.clone(), states, cancelled: false,
+                        barred: false };
+                    model.jobs.insert(job, row);
                 }
                 Event::Set(job, who, to) => {
                     // Of a job that is not here, the store changes what is written.
@@ -88,16 +133,52 @@ proptest! {
                 }
                 Event::Time(passes) => {
                     now += passes;
-                    let mut expected = Vec::new();
-                    for (job, (expires, states)) in &mut model.jobs {
-                        for (at, state) in states.iter_mut().enumerate() {
-                            if *expires <= now && matches!(state, Offered | Queued) {
-                                *state = Expired;
-                                expected.push((jid::from_micros(*job), minion(at)));
-                            }
-                        }
+                    let due = model.each(|_, row, _, state| {
+                        (state == Queued && row.expires <= now).then_some(Expired)
+                    });
+                    let due = due.into_iter().map(|(job, at, _)| (jid::from_micros(job), minion(at)));
+                    let found = open.expire(now);
+                    prop_assert_eq!(found.expired, due.collect::<Vec<_>>());
+                }
+                Event::Word(who, ago, gap) => {
+                    let until = now - ago.min(now);
+                    let record = &mut model.records[who];
+                    let after = if gap { until.saturating_sub(3) } else { 0 };
+                    record.settle(after, until);
+                    let record = record.clone();
+                    let verdict = |expires| record.verdict(expires).unwrap_or(Offered);
+                    let here = model.each(|job, row, at, state| {
+                        (at == who && state == Offered && row.expires <= until && open.has(job))
+                            .then(|| verdict(row.expires))
+                    });
+                    let settled = open.settle(&minion(who), until, verdict);
+                    let expected = here.into_iter().map(|(job, _, to)| (jid::from_micros(job), to));
+                    prop_assert_eq!(settled, expected.collect::<Vec<_>>());
+                    // The others are told by what is written and the word.
+                    model.each(|_, row, at, state| {
+                        (at == who && state == Offered && row.expires <= until)
+                            .then(|| verdict(row.expires))
+                    });
+                }
+                Event::Cancel(job) => {
+                    let is_here = open.has(job);
+                    let expected = model.each(|number, _, _, state| {
+                        (number == job && is_here && state == Queued).then_some(Cancelled)
+                    });
+                    if let Some(row) = model.jobs.get_mut(&job).filter(|_| is_here) {
+                        row.cancelled |= now < row.expires;
+                        row.barred = true;
                     }
-                    prop_assert_eq!(open.expire(now), expected);
+                    let expected: Vec<_> = expected.iter().map(|(_, at, _)| minion(*at)).collect();
+                    prop_assert_eq!(open.cancel(job, now), expected);
+                }
+                Event::Withdraw(who) => {
+                    let expected = model.each(|job, _, at, state| {
+                        (at == who && open.has(job) && !state.is_final()).then_some(Withdrawn)
+                    });
+                    let expected: Vec<_> =
+                        expected.iter().map(|(job, ..)| jid::from_micros(*job)).collect();
+                    prop_assert_eq!(open.withdraw(&minion(who), now), expected);
                 }
                 Event::Write | Event::WriteBehind => {
                     let changed = open.changed(i64::MIN, usize::MAX);
@@ -105,7 +186,7 @@ proptest! {
                         // While they are written, everybody goes on.
                         for ChangedJob { job, .. } in &changed {
                             for (from, to) in [(Offered, Running), (Running, Returned)] {
-                                let at = model.jobs[job].1.iter().position(|s| *s == from);
+                                let at = model.jobs[job].states.iter().position(|s| *s == from);
                                 if let Some(at) = at {
                                     open.set(*job, &minion(at), to, now);
                                     model.set(*job, at, to);
@@ -115,7 +196,9 @@ proptest! {
                     }
                     for changed in changed {
                         let plain = changed.states.iter().map(|(_, state)| *state);
-                        model.written.insert(changed.job, plain.collect());
+                        if let Some(row) = model.jobs.get_mut(&changed.job) {
+                            row.written = plain.collect();
+                        }
                         open.written(&changed);
                     }
                 }
@@ -124,47 +207,75 @@ proptest! {
                     model.jobs.remove(&job);
                 }
             }
-            compare(&mut open, &model, now)?;
+            compare(&open, &model, now)?;
         }
     }
 }
 
-fn compare(open: &mut OpenJobs, model: &Model, now: u64) -> Result<(), TestCaseError> {
+fn compare(open: &OpenJobs, model: &Model, now: u64) -> Result<(), TestCaseError> {
     let mut offers = 0;
-    for (job, (expires, states)) in &model.jobs {
-        let named: Vec<_> = states
+    for (job, row) in &model.jobs {
+        let named: Vec<_> = row
+            .states
             .iter()
             .enumerate()
             .map(|(at, s)| (minion(at), *s))
             .collect();
-        let unfinished = states.iter().any(|state| !state.is_final());
+        let may_begin_or_runs = row.states.iter().any(|state| {
+            matches!(state, Running | Queued) || (*state == Offered && row.expires > now)
+        });
         match open.states(*job) {
             Some((here, until)) => {
-                prop_assert_eq!((here, until), (&named, *expires));
-                offers += states.len();
+                prop_assert_eq!((here, until), (&named, row.expires));
+                offers += row.states.len();
             }
             None => {
-                prop_assert!(!unfinished, "job {job} left before its end: {states:?}");
-                // What is written, returns and the clock tell the same.
-                for (written, is) in model.written[job].iter().zip(states) {
-                    let told = match is {
-                        Returned => Returned,
-                        _ => super::super::states::at(now, *expires, *written),
+                prop_assert!(!may_begin_or_runs, "job {job} left before its end: {row:?}");
+                // What is written, returns, the clock and the words of minions tell the same.
+                let both = row.written.iter().zip(&row.states).enumerate();
+                for (at, (written, is)) in both {
+                    let told = match (is, written) {
+                        (Returned, _) => Returned,
+                        (_, Queued) if row.cancelled => Cancelled,
+                        _ => super::super::states::at(
+                            now,
+                            row.expires,
+                            *written,
+                            Some(&model.records[at]),
+                        ),
                     };
-                    prop_assert_eq!(told, *is, "job {}", job);
+                    let is =
+                        super::super::states::at(now, row.expires, *is, Some(&model.records[at]));
+                    prop_assert_eq!(told, is, "job {} {:?}", job, row);
                 }
             }
         }
         let alive = open.any_alive(*job..*job + 1, now, u64::MAX);
-        prop_assert_eq!(alive, open.has(*job) && *expires > now);
+        prop_assert_eq!(alive, open.has(*job) && row.expires > now);
     }
     prop_assert_eq!(open.offers(), offers);
     for at in 0..4 {
-        let may = model.jobs.iter().filter(|(_, (expires, states))| {
-            *expires > now && states.get(at).is_some_and(|state| may_begin(*state))
-        });
+        let of = |which: fn(OfferState) -> bool| {
+            model
+                .jobs
+                .iter()
+                .filter(move |(_, row)| row.states.get(at).is_some_and(|s| which(*s)))
+        };
+        let may = of(may_begin).filter(|(_, row)| row.expires > now && !row.barred);
         let may: Vec<i64> = may.map(|(job, _)| *job).collect();
         prop_assert_eq!(open.unbegun(&minion(at), i64::MIN, now, usize::MAX), may);
+        let handed = of(|state| matches!(state, Offered | Running));
+        let handed: Vec<_> = handed
+            .filter(|(job, _)| open.has(**job))
+            .map(|(job, row)| (*job, row.states[at]))
+            .collect();
+        prop_assert_eq!(open.handed_over(&minion(at), i64::MIN, usize::MAX), handed);
+        let barred = of(|state| state == Offered).filter(|(_, row)| row.barred);
+        let barred: Vec<i64> = barred
+            .map(|(job, _)| *job)
+            .filter(|job| open.has(*job))
+            .collect();
+        prop_assert_eq!(open.cancelled_of(&minion(at), usize::MAX), barred);
     }
     Ok(())
 }
@@ -181,5 +292,5 @@ fn nothing_stays_when_all_is_over() {
         assert!(open.set(job, &minion(1), Returned, 1));
     }
     assert_eq!((open.offers, open.jobs.len()), (0, 0));
-    assert!(open.unbegun.is_empty() && open.expiries.is_empty() && open.changed.is_empty());
+    assert!(open.open.is_empty() && open.expiries.is_empty() && open.changed.is_empty());
 }

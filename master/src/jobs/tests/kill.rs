@@ -26,7 +26,7 @@ fn the_victim() {
         .unwrap();
     runtime.block_on(async {
         let settings = settings(path.into());
-        let store = Arc::new(JobStore::open(settings, Clock).unwrap());
+        let store = Arc::new(JobStore::open(settings, MasterClock::new(Clock)).unwrap());
         let names = names(50);
         let offers = offered(&names);
         loop {

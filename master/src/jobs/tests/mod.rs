@@ -6,6 +6,7 @@ pub(super) mod counts;
 mod kill;
 mod load;
 mod publishing;
+mod reconcile;
 mod retention;
 mod returns;
 mod states;
@@ -14,12 +15,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use saline_protocol::message::{
-    Arguments, Jid, Job, MinionId, OfferState, Packed, RequestId, Return, ReturnVerdict, SignedJob,
-    StoredReturn, Value,
+    Arguments, Claims, Jid, Job, MinionId, OfferState, Packed, RequestId, Return, ReturnVerdict,
+    SignedJob, StoredReturn, Value,
 };
 use saline_protocol::target::Target;
 use saline_protocol::transport::Clock;
 use tempfile::TempDir;
+
+use crate::master_clock::MasterClock;
 
 use super::{Committed, JobStore, NewJob, StoreError, StoreSettings, lock};
 
@@ -40,16 +43,20 @@ impl Place {
     }
 
     fn open(&self) -> JobStore {
-        JobStore::open(self.settings.clone(), Clock).unwrap()
+        JobStore::open(self.settings.clone(), MasterClock::new(Clock)).unwrap()
     }
 
     /// The database files, the oldest first.
     fn files(&self) -> Vec<PathBuf> {
         let entries = std::fs::read_dir(&self.settings.folder).unwrap();
         let paths = entries.map(|entry| entry.unwrap().path());
-        let mut files: Vec<_> = paths
-            .filter(|path| path.extension().is_some_and(|end| end == "sqlite"))
-            .collect();
+        let is_partition = |path: &PathBuf| {
+            path.extension().is_some_and(|end| end == "sqlite")
+                && path
+                    .file_name()
+                    .is_some_and(|name| name != super::minion_records::FILE)
+        };
+        let mut files: Vec<_> = paths.filter(is_partition).collect();
         files.sort();
         files
     }
@@ -100,6 +107,7 @@ fn job(store: &JobStore) -> Job {
         user: "root".to_owned(),
         created,
         expires: created + 60_000,
+        claims: Claims::NONE,
     }
 }
 

@@ -112,7 +112,7 @@ fn without_a_master_the_tool_acts_itself() {
     let folder = tempfile::tempdir().unwrap();
     let mut config = MasterConfig::default();
     config.paths = config.paths.under(folder.path());
-    let KeyReply { keys, master } = offline(&config, &KeyRequest::List).unwrap();
+    let KeyReply { keys, master, .. } = offline(&config, &KeyRequest::List).unwrap();
     assert!(keys.is_empty());
     let identity = Identity::load_or_create(&config.paths.pki_dir).unwrap();
     assert_eq!(master, identity.public().0);

@@ -1,4 +1,7 @@
 use super::*;
+use crate::sessions::MinionStart;
+use saline_protocol::message::{Claims, StartId};
+use saline_protocol::transport::Peer;
 
 const HEARTBEAT: Duration = Duration::from_secs(15);
 
@@ -15,7 +18,50 @@ fn add(sessions: &Sessions, number: u16, id: &str, state: SessionState) -> Arc<S
         protocol: 1,
         software: String::new(),
     };
-    sessions.add(session, (principal, version), identity, 0, &keys, state)
+    sessions.add(
+        session,
+        (principal, version),
+        identity,
+        (0, None),
+        &keys,
+        state,
+    )
+}
+
+/// How the presence of a minion changed.
+#[derive(Debug, PartialEq, Eq)]
+enum Change {
+    None,
+    Arrived,
+    Replaced(SessionId),
+}
+
+impl From<PresenceChange> for Change {
+    fn from(change: PresenceChange) -> Self {
+        match change {
+            PresenceChange::None => Self::None,
+            PresenceChange::Arrived => Self::Arrived,
+            PresenceChange::Replaced(old) => Self::Replaced(old.id),
+        }
+    }
+}
+
+/// A request of the session.
+fn hear(sessions: &Sessions, session: &Arc<Session>) -> Change {
+    sessions.heard(session).into()
+}
+
+fn start(number: u8, predecessor_ended: bool) -> MinionStart {
+    MinionStart {
+        start: StartId([number; 16]),
+        predecessor_ended,
+    }
+}
+
+/// A request and a complete reconciliation of the session.
+fn seat(sessions: &Sessions, session: &Arc<Session>, number: u8) -> Change {
+    assert_eq!(hear(sessions, session), Change::None);
+    sessions.seat(session, start(number, true)).into()
 }
 
 fn id(text: &str) -> MinionId {
@@ -26,8 +72,9 @@ fn id(text: &str) -> MinionId {
 async fn a_minion_is_alive_for_two_heartbeats() {
     let sessions = Sessions::new(Clock, HEARTBEAT, 10);
     let session = add(&sessions, 1, "m1", SessionState::Accepted);
-    assert!(sessions.alive(&id("m1")).is_none(), "it has proven nothing");
-    assert_eq!(sessions.heard(&session), PresenceChange::Arrived);
+    assert_eq!(hear(&sessions, &session), Change::None);
+    assert!(sessions.alive(&id("m1")).is_none(), "it has not reconciled");
+    assert_eq!(seat(&sessions, &session, 1), Change::Arrived);
     Clock.pause(2 * HEARTBEAT).await;
     assert!(sessions.alive(&id("m1")).is_some());
     Clock.pause(Duration::from_millis(1)).await;
@@ -36,24 +83,24 @@ async fn a_minion_is_alive_for_two_heartbeats() {
     assert_eq!(sessions.sweep(), [], "told once");
     assert_eq!(sessions.minions(), 0);
     // It was only stopped: the same session goes on.
-    assert_eq!(sessions.heard(&session), PresenceChange::Arrived);
+    assert_eq!(hear(&sessions, &session), Change::Arrived);
     assert!(sessions.alive(&id("m1")).is_some());
-    assert_eq!(sessions.heard(&session), PresenceChange::None);
+    assert_eq!(hear(&sessions, &session), Change::None);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_replaced_session_is_forgotten_after_two_heartbeats_unless_it_is_used() {
     let sessions = Sessions::new(Clock, HEARTBEAT, 10);
     let unused = add(&sessions, 1, "m1", SessionState::Accepted);
-    assert_eq!(sessions.heard(&unused), PresenceChange::Arrived);
+    assert_eq!(seat(&sessions, &unused, 1), Change::Arrived);
     let used = add(&sessions, 2, "m1", SessionState::Accepted);
-    assert_eq!(sessions.heard(&used), PresenceChange::Replaced);
+    assert_eq!(seat(&sessions, &used, 2), Change::Replaced(unused.id));
     let current = add(&sessions, 3, "m1", SessionState::Accepted);
-    assert_eq!(sessions.heard(&current), PresenceChange::Replaced);
+    assert_eq!(seat(&sessions, &current, 3), Change::Replaced(used.id));
     for _ in 0..4 {
         Clock.pause(HEARTBEAT).await;
-        assert_eq!(sessions.heard(&used), PresenceChange::None);
-        assert_eq!(sessions.heard(&current), PresenceChange::None);
+        assert_eq!(hear(&sessions, &used), Change::None);
+        assert_eq!(hear(&sessions, &current), Change::None);
         sessions.sweep();
     }
     assert!(sessions.get(unused.id).is_none());
@@ -92,7 +139,7 @@ async fn those_that_wait_are_bounded_and_the_most_silent_is_forgotten() {
             &format!("m{number}"),
             SessionState::Unaccepted,
         );
-        assert_eq!(sessions.heard(&session), PresenceChange::None);
+        assert_eq!(hear(&sessions, &session), Change::None);
     }
     Clock.pause(Duration::from_secs(1)).await;
     let mut first = SessionId::default();
@@ -108,7 +155,7 @@ async fn those_that_wait_are_bounded_and_the_most_silent_is_forgotten() {
 async fn one_key_holds_few_sessions_and_the_one_that_counts_stays() {
     let sessions = Sessions::new(Clock, HEARTBEAT, 10);
     let seated = add(&sessions, 0, "m1", SessionState::Accepted);
-    assert_eq!(sessions.heard(&seated), PresenceChange::Arrived);
+    assert_eq!(seat(&sessions, &seated, 1), Change::Arrived);
     for number in 1..100 {
         add(&sessions, number, "m1", SessionState::Accepted);
     }
@@ -116,10 +163,129 @@ async fn one_key_holds_few_sessions_and_the_one_that_counts_stays() {
     assert!(sessions.get(seated.id).is_some());
     sessions.end_minion(&id("m1"));
     assert_eq!(seated.state(), SessionState::KeyGone);
-    assert_eq!(
-        sessions.accept(&seated),
-        PresenceChange::None,
-        "gone is gone"
-    );
+    sessions.accept(&seated);
+    assert_eq!(seated.state(), SessionState::KeyGone, "gone is gone");
     assert!(sessions.alive(&id("m1")).is_none());
+}
+
+fn peer(connection: u64) -> Peer {
+    Peer::new(connection, None)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_minion_whose_connection_ended_is_gone_after_a_second() {
+    let sessions = Sessions::new(Clock, HEARTBEAT, 10);
+    let session = add(&sessions, 1, "m1", SessionState::Accepted);
+    seat(&sessions, &session, 1);
+    assert!(sessions.note_connection(&session, peer(7)));
+    assert!(!sessions.note_connection(&session, peer(7)));
+    sessions.departed(0, peer(8));
+    sessions.departed(1, peer(7));
+    sessions.departed(0, peer(7));
+    assert!(sessions.alive(&id("m1")).is_some(), "it may come back");
+    assert!(sessions.take_cut().is_empty());
+    Clock.pause(Duration::from_secs(1)).await;
+    assert!(sessions.alive(&id("m1")).is_none());
+    assert_eq!(sessions.take_cut(), [id("m1")]);
+    assert!(sessions.take_cut().is_empty(), "told once");
+    assert_eq!(hear(&sessions, &session), Change::Arrived);
+    assert!(sessions.alive(&id("m1")).is_some());
+    // It came back over another connection before the end of the first one was known.
+    assert!(sessions.note_connection(&session, peer(9)));
+    assert!(sessions.note_connection(&session, peer(10)));
+    sessions.departed(0, peer(9));
+    Clock.pause(Duration::from_secs(2)).await;
+    assert!(sessions.take_cut().is_empty());
+    assert!(sessions.alive(&id("m1")).is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_covers_what_is_created_after_its_beginning_while_it_is_prolonged() {
+    let sessions = Sessions::new(Clock, HEARTBEAT, 10);
+    let session = add(&sessions, 1, "m1", SessionState::Accepted);
+    assert_eq!(sessions.grant_lease(&session, 1_000), Lease::default());
+    seat(&sessions, &session, 1);
+    let first = sessions.grant_lease(&session, 1_000);
+    assert!(!first.covers(1_000) && first.covers(1_001) && first.covers(31_000));
+    assert!(!first.covers(31_001));
+    let prolonged = sessions.grant_lease(&session, 31_000);
+    assert!(prolonged.covers(1_001) && prolonged.covers(61_000));
+    let anew = sessions.grant_lease(&session, 61_001);
+    assert!(!anew.covers(61_001), "it had lapsed");
+    assert!(sessions.is_offered(&id("m1"), 70_000));
+    Clock.pause(2 * HEARTBEAT + Duration::from_millis(1)).await;
+    assert!(sessions.alive(&id("m1")).is_none());
+    assert!(sessions.is_offered(&id("m1"), 91_001), "as was promised");
+    assert!(!sessions.is_offered(&id("m1"), 91_002));
+}
+
+#[tokio::test(start_paused = true)]
+async fn whose_session_ended_before_its_lease_must_claim() {
+    let sessions = Sessions::new(Clock, HEARTBEAT, 10);
+    let old = add(&sessions, 1, "m1", SessionState::Accepted);
+    seat(&sessions, &old, 1);
+    sessions.grant_lease(&old, 1_000);
+    let nobody = || std::iter::empty();
+    assert_eq!(sessions.claims(2_000, nobody()), Claims::NONE);
+    // The same process with a new session has dropped the old lease.
+    let same = add(&sessions, 2, "m1", SessionState::Accepted);
+    seat(&sessions, &same, 1);
+    sessions.grant_lease(&same, 1_000);
+    assert_eq!(sessions.claims(2_000, nobody()), Claims::NONE);
+    // Another process may live beside the old one.
+    let other = add(&sessions, 3, "m1", SessionState::Accepted);
+    hear(&sessions, &other);
+    assert!(sessions.lives_beside(&id("m1"), start(2, false)));
+    assert!(!sessions.lives_beside(&id("m1"), start(2, true)));
+    sessions.seat(&other, start(2, false));
+    assert_eq!(sessions.claims(2_000, nobody()), Claims::Of(vec![id("m1")]));
+    assert_eq!(
+        sessions.claims(31_001, nobody()),
+        Claims::NONE,
+        "it has run out"
+    );
+    sessions.forget_leases(31_001);
+    // A connection was cut, and the job is not offered.
+    sessions.grant_lease(&other, 40_000);
+    sessions.note_connection(&other, peer(1));
+    sessions.departed(0, peer(1));
+    Clock.pause(Duration::from_secs(1)).await;
+    assert!(!sessions.is_offered(&id("m1"), 41_000));
+    let not_offered = [id("m1")];
+    let claims = sessions.claims(41_000, not_offered.iter());
+    assert_eq!(claims, Claims::Of(vec![id("m1")]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn when_too_many_must_claim_all_must() {
+    let sessions = Sessions::new(Clock, HEARTBEAT, 10);
+    for number in 0..65 {
+        let name = format!("m{number}");
+        for start_number in 1..3 {
+            let session = add(
+                &sessions,
+                number * 2 + start_number,
+                &name,
+                SessionState::Accepted,
+            );
+            hear(&sessions, &session);
+            sessions.seat(&session, start(start_number as u8, false));
+            sessions.grant_lease(&session, 1_000);
+        }
+    }
+    assert_eq!(sessions.claims(2_000, std::iter::empty()), Claims::All);
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_machines_of_one_id_are_reported_once_a_minute_and_known_for_a_while() {
+    let sessions = Sessions::new(Clock, HEARTBEAT, 10);
+    let note = |old: &str, new: &str| sessions.note_duplicate(&id("m1"), [old.into(), new.into()]);
+    assert!(note("a", "b"));
+    assert!(!note("b", "a"));
+    Clock.pause(Duration::from_secs(60)).await;
+    assert!(note("a", "c"));
+    let known = vec!["a".to_owned(), "b".to_owned(), "c".to_owned()];
+    assert_eq!(sessions.duplicates(), [(id("m1"), known)]);
+    Clock.pause(Duration::from_secs(15 * 60)).await;
+    assert_eq!(sessions.duplicates(), []);
 }

@@ -40,6 +40,8 @@ pub enum Body {
     Job(SignedJob),
     /// The group key of a new epoch. Sent only on a minion's own topic.
     GroupKey(GroupKeyMaterial),
+    /// The master has news for minions: each sends a heartbeat soon.
+    News,
 }
 
 /// An encoded [`Body`], so that one that goes to several minions is encoded once.
@@ -53,7 +55,8 @@ impl Body {
     }
 }
 
-/// Returns the bytes that the master signs: jid, target, digest of function and arguments, times.
+/// Returns the bytes that the master signs: jid, target, digest of function and arguments, times,
+/// user, claims.
 fn signed_bytes(job: &Job) -> Vec<u8> {
     let mut digest = Digest::new(&SHA256);
     digest.update(&(job.fun.len() as u64).to_be_bytes());
@@ -67,6 +70,7 @@ fn signed_bytes(job: &Job) -> Vec<u8> {
         job.created,
         job.expires,
         &job.user,
+        &job.claims,
     )));
     bytes
 }

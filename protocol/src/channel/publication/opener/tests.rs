@@ -1,7 +1,7 @@
 use super::*;
 use crate::channel::Identity;
 use crate::channel::publication::{PublicationKey, sign_job};
-use crate::message::{Arguments, Jid};
+use crate::message::{Arguments, Claims, Jid};
 use crate::target::Target;
 use proptest::prelude::*;
 
@@ -29,6 +29,7 @@ fn job() -> Job {
         user: "root".into(),
         created: 1,
         expires: 2,
+        claims: Claims::NONE,
     }
 }
 

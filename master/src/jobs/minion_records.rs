@@ -1,0 +1,336 @@
+//! What the store remembers of each minion beside its jobs: its last start, and how far it has given its
+//! word on expiries. In memory, and in a file of its own beside the partitions.
+
+use std::collections::{HashMap, HashSet};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use rusqlite::{Connection, params};
+use saline_protocol::message::{MasterTime, MinionId, OfferState, StartId, decode, encode};
+use tokio::sync::oneshot;
+
+use super::thread::{TaskQueue, Thread};
+use super::{StoreError, lock, schema};
+
+/// The file's name.
+pub(super) const FILE: &str = "minions.sqlite";
+
+/// The largest number of times that are remembered for which a minion cannot give its word.
+const GAPS: usize = 16;
+
+/// How long another copy of a minion must be silent before it counts as gone, in milliseconds. One that
+/// lives asks for its session every minute.
+const COPY_SILENT: MasterTime = 15 * 60 * 1000;
+
+/// What the store remembers of one minion.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MinionRecord {
+    /// The last start of the minion that was reconciled.
+    pub start: StartId,
+    /// Since when there was no start of another copy; 0 when there never was.
+    pub alone_since: MasterTime,
+    /// The expiry up to which the minion has given its word.
+    pub settled: MasterTime,
+    /// The expiries, each after the first and until the second time, for which it has no word: its disk
+    /// was lost, or replaced.
+    gaps: Vec<(MasterTime, MasterTime)>,
+}
+
+impl MinionRecord {
+    /// Begins the record of a minion that reconciles for the first time.
+    pub(super) fn new(start: StartId, now: MasterTime) -> Self {
+        Self {
+            start,
+            alone_since: 0,
+            settled: now,
+            gaps: Vec::new(),
+        }
+    }
+
+    /// Whether the word of the minion counts for a job that was created then: no other copy of it can have
+    /// begun the job.
+    pub fn speaks_for(&self, created: MasterTime, now: MasterTime) -> bool {
+        created >= self.alone_since || self.is_long_alone(now)
+    }
+
+    /// Whether no other copy was heard of for so long that there is none.
+    pub fn is_long_alone(&self, now: MasterTime) -> bool {
+        self.alone_since.saturating_add(COPY_SILENT) <= now
+    }
+
+    /// Returns the state at this record of an offer that the minion has not begun as far as the store
+    /// knows; none while the minion has not given its word.
+    pub fn verdict(&self, expires: MasterTime) -> Option<OfferState> {
+        let is_gap =
+            |(after, until): &(MasterTime, MasterTime)| *after < expires && expires <= *until;
+        if expires > self.settled {
+            None
+        } else if self.gaps.iter().any(is_gap) {
+            Some(OfferState::MayHaveRun)
+        } else {
+            Some(OfferState::Expired)
+        }
+    }
+
+    /// Takes the minion's word on the expiries after `after` and until `until`. What lies between the last
+    /// word and this one stays without.
+    pub(super) fn settle(&mut self, after: MasterTime, until: MasterTime) {
+        if until <= self.settled {
+            return;
+        }
+        if after > self.settled {
+            self.skip(after);
+        }
+        self.settled = until;
+    }
+
+    /// Notes that the minion has no word on the expiries until `until`.
+    pub(super) fn skip(&mut self, until: MasterTime) {
+        if until <= self.settled {
+            return;
+        }
+        if self.gaps.len() >= GAPS {
+            // The two oldest become one: it is better to say too often that a job may have run.
+            let (_, second) = (self.gaps.remove(0), &mut self.gaps[0]);
+            second.0 = 0;
+        }
+        self.gaps.push((self.settled, until));
+        self.settled = until;
+    }
+}
+
+/// A write for the thread: the records, and who waits for the commit.
+type Write = (
+    Vec<(MinionId, MinionRecord)>,
+    oneshot::Sender<Result<(), StoreError>>,
+);
+
+/// The records of all minions.
+pub(super) struct MinionRecords {
+    records: Mutex<HashMap<MinionId, MinionRecord>>,
+    /// Those whose word has to be on the disk soon, and those for which that has time.
+    unwritten: Mutex<Unwritten>,
+    thread: Thread<Write>,
+    path: PathBuf,
+}
+
+#[derive(Debug, Default)]
+struct Unwritten {
+    soon: HashSet<MinionId>,
+    later: HashSet<MinionId>,
+    /// Those that have not given their word on a job that only the disk holds.
+    owing: HashSet<MinionId>,
+}
+
+impl MinionRecords {
+    /// Opens the file in the store's folder, which exists, and reads it.
+    pub(super) fn open(folder: &Path) -> Result<Self, StoreError> {
+        let path = folder.join(FILE);
+        let connection = schema::open_minions(&path)?;
+        let records = read(&connection)?;
+        let thread = Thread::start("saline-minions", move |queue| work(connection, queue))
+            .map_err(|error: io::Error| StoreError::io(&path, error))?;
+        Ok(Self {
+            records: Mutex::new(records),
+            unwritten: Mutex::default(),
+            thread,
+            path,
+        })
+    }
+
+    /// Returns the file.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns the record of a minion.
+    pub(super) fn get(&self, minion: &MinionId) -> Option<MinionRecord> {
+        lock(&self.records).get(minion).cloned()
+    }
+
+    /// Runs `look` with all records.
+    pub(super) fn look<T>(&self, look: impl FnOnce(&HashMap<MinionId, MinionRecord>) -> T) -> T {
+        look(&lock(&self.records))
+    }
+
+    /// Returns the latest time in any record.
+    pub(super) fn latest(&self) -> MasterTime {
+        let records = lock(&self.records);
+        records
+            .values()
+            .map(|record| record.settled)
+            .max()
+            .unwrap_or(0)
+    }
+
+    /// Changes a record and waits until it is on the disk.
+    ///
+    /// # Cancel safety
+    /// The change may be on the disk or not; in memory it is made.
+    pub(super) async fn put(
+        &self,
+        minion: &MinionId,
+        record: MinionRecord,
+    ) -> Result<(), StoreError> {
+        lock(&self.records).insert(minion.clone(), record.clone());
+        self.write(vec![(minion.clone(), record)]).await
+    }
+
+    /// Changes a record in memory. It is written soon, or with `later` within minutes.
+    pub(super) fn change(&self, minion: &MinionId, change: impl FnOnce(&mut MinionRecord) -> bool) {
+        let mut records = lock(&self.records);
+        let Some(record) = records.get_mut(minion) else {
+            return;
+        };
+        let soon = change(record);
+        let mut unwritten = lock(&self.unwritten);
+        let owing = unwritten.owing.remove(minion);
+        if soon || owing {
+            unwritten.soon.insert(minion.clone());
+        } else {
+            unwritten.later.insert(minion.clone());
+        }
+    }
+
+    /// Notes that the word of these minions decides about jobs that only the disk holds.
+    pub(super) fn owe(&self, minions: Vec<MinionId>) {
+        lock(&self.unwritten).owing.extend(minions);
+    }
+
+    /// Takes the records that have to be written soon, and with `all` also the others.
+    pub(super) fn take_unwritten(&self, all: bool) -> Vec<(MinionId, MinionRecord)> {
+        let minions = {
+            let mut unwritten = lock(&self.unwritten);
+            let mut minions = std::mem::take(&mut unwritten.soon);
+            if all {
+                minions.extend(std::mem::take(&mut unwritten.later));
+            }
+            minions
+        };
+        let records = lock(&self.records);
+        let found = minions.into_iter().filter_map(|minion| {
+            let record = records.get(&minion)?.clone();
+            Some((minion, record))
+        });
+        found.collect()
+    }
+
+    /// Writes records and waits for the commit.
+    pub(super) async fn write(
+        &self,
+        records: Vec<(MinionId, MinionRecord)>,
+    ) -> Result<(), StoreError> {
+        if records.is_empty() {
+            return Ok(());
+        }
+        let (done, written) = oneshot::channel();
+        let again: Vec<MinionId> = records.iter().map(|(minion, _)| minion.clone()).collect();
+        self.thread.send((records, done)).await?;
+        let written = written.await.map_err(|_| StoreError::Closed)?;
+        if written.is_err() {
+            lock(&self.unwritten).soon.extend(again);
+        }
+        written
+    }
+
+    /// Waits until the thread has done what is queued, and has ended.
+    pub(super) async fn close(&self) {
+        self.thread.close().await;
+    }
+}
+
+/// Writes what is queued in one transaction, again and again.
+fn work(mut connection: Connection, mut queue: TaskQueue<Write>) {
+    while let Some(first) = queue.next() {
+        let mut batch = vec![first];
+        while batch.len() < 1_000
+            && let Some(next) = queue.try_next()
+        {
+            batch.push(next);
+        }
+        let outcome = write_all(&mut connection, &batch);
+        if let Err(error) = &outcome {
+            tracing::error!(%error, "what is known of minions was not written");
+        }
+        for (_, done) in batch {
+            // The caller may have gone.
+            let _ = done.send(outcome.clone());
+        }
+    }
+}
+
+fn write_all(connection: &mut Connection, batch: &[Write]) -> Result<(), StoreError> {
+    let transaction = connection.transaction()?;
+    for (minion, record) in batch.iter().flat_map(|(records, _)| records) {
+        transaction
+            .prepare_cached(
+                "INSERT INTO minions (id, start, alone_since, settled, gaps)
+                 VALUES (?1, ?2, ?3, ?4, ?5)
+                 ON CONFLICT (id) DO UPDATE SET start = ?2, alone_since = ?3, settled = ?4, gaps = ?5",
+            )?
+            .execute(params![
+                minion.as_str(),
+                record.start.0,
+                super::rows::from_time(record.alone_since),
+                super::rows::from_time(record.settled),
+                encode(&record.gaps),
+            ])?;
+    }
+    transaction.commit()?;
+    Ok(())
+}
+
+fn read(connection: &Connection) -> Result<HashMap<MinionId, MinionRecord>, StoreError> {
+    let mut statement =
+        connection.prepare("SELECT id, start, alone_since, settled, gaps FROM minions")?;
+    let mut found = statement.query([])?;
+    let mut records = HashMap::new();
+    while let Some(row) = found.next()? {
+        let gaps = decode(super::rows::blob(row, 4)?);
+        let record = MinionRecord {
+            start: StartId(row.get(1)?),
+            alone_since: super::rows::time(row, 2)?,
+            settled: super::rows::time(row, 3)?,
+            gaps: gaps.map_err(|_| StoreError::corrupt("times without word", "others"))?,
+        };
+        records.insert(super::rows::minion(row, 0)?, record);
+    }
+    Ok(records)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record() -> MinionRecord {
+        MinionRecord::new(StartId([1; 16]), 100)
+    }
+
+    #[test]
+    fn what_lies_before_the_word_has_expired() {
+        let mut record = record();
+        assert_eq!(record.verdict(101), None);
+        record.settle(100, 200);
+        assert_eq!(record.verdict(101), Some(OfferState::Expired));
+        assert_eq!(record.verdict(201), None);
+        record.settle(50, 150);
+        assert_eq!(record.settled, 200, "it never goes back");
+    }
+
+    #[test]
+    fn what_the_minion_cannot_tell_may_have_run() {
+        let mut record = record();
+        record.settle(150, 200);
+        assert_eq!(record.verdict(120), Some(OfferState::MayHaveRun));
+        assert_eq!(record.verdict(150), Some(OfferState::MayHaveRun));
+        assert_eq!(record.verdict(151), Some(OfferState::Expired));
+        for round in 0..40 {
+            record.skip(300 + 10 * round);
+            record.settle(300 + 10 * round, 305 + 10 * round);
+        }
+        assert!(record.gaps.len() <= GAPS);
+        assert_eq!(record.verdict(120), Some(OfferState::MayHaveRun));
+        assert_eq!(record.verdict(690), Some(OfferState::MayHaveRun));
+    }
+}

@@ -1,0 +1,258 @@
+//! Takes what minions say of their jobs: at the start of a session, and with every heartbeat.
+
+use saline_protocol::message::{
+    ACCOUNTS_MOST, ExpiryStatement, Jid, JobAccount, Known, MinionId, OfferState, StartId,
+};
+
+use super::{JobStore, MinionRecord, StoreError, jid, lock};
+
+/// How a start of a minion goes on from what the store knows of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lineage {
+    /// The store knows no start of the minion.
+    New,
+    /// It is the last start, or its successor.
+    Continued,
+    /// It follows an earlier start, or none: a copy of the minion, or a disk that was restored or emptied.
+    Other,
+}
+
+/// The start of a minion that reconciles.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReconcilingStart {
+    /// The start.
+    pub start: StartId,
+    /// The start before it, as the minion's disk has it.
+    pub predecessor: Option<StartId>,
+    /// Whether the minion may have forgotten what it noted last.
+    pub power_lost: bool,
+    /// Whether another start of the minion may live beside it.
+    pub beside: bool,
+}
+
+/// A change of the state of a minion in a job.
+pub type StateChange = (Jid, OfferState);
+
+impl JobStore {
+    /// Returns what the store remembers of a minion.
+    pub fn minion_record(&self, minion: &MinionId) -> Option<MinionRecord> {
+        self.records.get(minion)
+    }
+
+    /// Returns how a start goes on from what the store knows.
+    pub fn lineage(&self, minion: &MinionId, start: &ReconcilingStart) -> Lineage {
+        match self.records.get(minion) {
+            None => Lineage::New,
+            Some(record) if record.start == StartId::default() => Lineage::New,
+            Some(record) if record.start == start.start => Lineage::Continued,
+            Some(record) if start.predecessor == Some(record.start) && !start.beside => {
+                Lineage::Continued
+            }
+            Some(_) => Lineage::Other,
+        }
+    }
+
+    /// Returns the jobs that a reconciling minion is to account for, after `after`: those that the store
+    /// has as running, and if the minion may have forgotten some, those that were handed over to it.
+    pub fn to_account_for(
+        &self,
+        minion: &MinionId,
+        start: &ReconcilingStart,
+        after: Option<&Jid>,
+    ) -> Vec<Jid> {
+        let after = after.and_then(jid::to_micros).unwrap_or(i64::MIN);
+        let forgetful = self.is_forgetful(minion, start);
+        let open = lock(&self.open).handed_over(minion, after, usize::MAX);
+        let asked = open
+            .into_iter()
+            .filter(|(_, state)| forgetful || *state == OfferState::Running);
+        let asked = asked.take(ACCOUNTS_MOST);
+        asked.map(|(job, _)| jid::from_micros(job)).collect()
+    }
+
+    /// Whether a job that the minion does not know may have been run by it.
+    fn is_forgetful(&self, minion: &MinionId, start: &ReconcilingStart) -> bool {
+        start.power_lost || self.lineage(minion, start) == Lineage::Other
+    }
+
+    /// Takes what a minion knows of jobs. With `start`, it reconciles. Returns the states that have
+    /// changed.
+    ///
+    /// # Errors
+    /// When SQLite fails. Some of the states may be changed.
+    ///
+    /// # Cancel safety
+    /// A dropped call may have changed some of the states. It may be repeated.
+    pub async fn take_accounts(
+        &self,
+        minion: &MinionId,
+        start: Option<&ReconcilingStart>,
+        accounts: &[JobAccount],
+    ) -> Result<Vec<StateChange>, StoreError> {
+        let now = self.now();
+        let forgetful = start.is_some_and(|start| self.is_forgetful(minion, start));
+        let is_other = start.is_some_and(|start| self.lineage(minion, start) == Lineage::Other);
+        let record = self.records.get(minion);
+        let mut changes = Vec::new();
+        for account in accounts {
+            let Some(job) = jid::to_micros(&account.jid) else {
+                continue;
+            };
+            let created = u64::try_from(job / 1_000).unwrap_or(0);
+            // Another copy of the minion may run it.
+            let speaks = !is_other
+                && record
+                    .as_ref()
+                    .is_none_or(|record| record.speaks_for(created, now));
+            let states: &[OfferState] = match account.known {
+                Known::Running | Known::Finished => &[OfferState::Running],
+                Known::Delivered => &[OfferState::ReturnedAndLost],
+                Known::Barred => &[OfferState::Cancelled],
+                Known::Forgotten => &[OfferState::MayHaveRun],
+                Known::No if speaks && forgetful => {
+                    &[OfferState::LostTrack, OfferState::MayHaveRun]
+                }
+                Known::No if speaks && start.is_some() => &[OfferState::LostTrack],
+                Known::No if forgetful => &[OfferState::MayHaveRun],
+                Known::No => &[],
+            };
+            for state in states {
+                if self.set_state(&account.jid, minion, *state).await? {
+                    changes.push((account.jid.clone(), *state));
+                    break;
+                }
+            }
+        }
+        Ok(changes)
+    }
+
+    /// Ends a reconciliation: from now on the minion's word counts. What was changed is on the disk
+    /// before the start is.
+    ///
+    /// # Errors
+    /// When SQLite fails; the minion should reconcile again.
+    ///
+    /// # Cancel safety
+    /// It may be repeated.
+    pub async fn finish_reconciliation(
+        &self,
+        minion: &MinionId,
+        start: &ReconcilingStart,
+    ) -> Result<(), StoreError> {
+        let now = self.now();
+        let lineage = self.lineage(minion, start);
+        let mut record = match self.records.get(minion) {
+            Some(record) => record,
+            None => MinionRecord::new(start.start, now),
+        };
+        let before = record.clone();
+        if lineage == Lineage::Other {
+            record.alone_since = now;
+        } else if record.alone_since > 0 && record.is_long_alone(now) {
+            record.alone_since = 0;
+        }
+        if self.is_forgetful(minion, start) {
+            record.skip(now);
+        }
+        record.start = start.start;
+        if lineage != Lineage::New && record == before {
+            return Ok(());
+        }
+        if record.settled != before.settled {
+            // What the minion said it does not know must not be handed over to it after a crash.
+            self.flush_all().await?;
+        }
+        self.records.put(minion, record).await
+    }
+
+    /// Takes a minion's word on expiries. Returns the states that have changed.
+    ///
+    /// # Errors
+    /// When SQLite fails. A later statement says the same again.
+    ///
+    /// # Cancel safety
+    /// A dropped call may have taken a part. It may be repeated.
+    pub async fn take_expiry_statement(
+        &self,
+        minion: &MinionId,
+        statement: &ExpiryStatement,
+    ) -> Result<Vec<StateChange>, StoreError> {
+        let now = self.now();
+        let until = statement.until.min(now);
+        let Some(record) = self.records.get(minion) else {
+            return Ok(Vec::new());
+        };
+        if until <= record.settled {
+            return Ok(Vec::new());
+        }
+        let mut changes = Vec::new();
+        // Before the word: a job that was begun must not be taken for expired.
+        for jid in statement.begun.iter().take(ACCOUNTS_MOST) {
+            if self.set_state(jid, minion, OfferState::Running).await? {
+                changes.push((jid.clone(), OfferState::Running));
+            }
+        }
+        self.records.change(minion, |record| {
+            record.settle(statement.after, until);
+            let verdict = |expires| record.verdict(expires).unwrap_or(OfferState::NoWord);
+            let settled = lock(&self.open).settle(minion, until, verdict);
+            let soon = !settled.is_empty();
+            changes.extend(settled);
+            soon
+        });
+        Ok(changes)
+    }
+
+    /// Whether the store wants to ask a minion again what it knows: another copy of it has been silent
+    /// for so long that there is none.
+    pub fn wants_reconciliation(&self, minion: &MinionId) -> bool {
+        let now = self.now();
+        self.records
+            .get(minion)
+            .is_some_and(|record| record.alone_since > 0 && record.is_long_alone(now))
+    }
+
+    /// Returns the jobs that were handed over to a minion and have no final state.
+    pub fn handed_over(&self, minion: &MinionId) -> Vec<Jid> {
+        let open = lock(&self.open).handed_over(minion, i64::MIN, usize::MAX);
+        open.into_iter()
+            .map(|(job, _)| jid::from_micros(job))
+            .collect()
+    }
+
+    /// Grants a minion a job that it claims, unless it is not offered to it. What was queued for it is handed
+    /// over.
+    ///
+    /// # Errors
+    /// When SQLite fails; nothing was granted.
+    ///
+    /// # Cancel safety
+    /// It may be repeated.
+    pub async fn claim(&self, minion: &MinionId, jid: &Jid) -> Result<bool, StoreError> {
+        let Some(job) = jid::to_micros(jid) else {
+            return Ok(false);
+        };
+        let now = self.now();
+        let is_unbegun = {
+            let open = lock(&self.open);
+            open.unbegun(minion, job.saturating_sub(1), now, 1) == [job]
+        };
+        if is_unbegun {
+            self.hand_over(minion, std::iter::once(job), now).await?;
+        }
+        Ok(is_unbegun)
+    }
+
+    /// Ends every open offer of a minion whose key was deleted, rejected or replaced. Returns the jobs. What
+    /// was handed over and has expired without the minion's word stays without.
+    pub fn withdraw(&self, minion: &MinionId) -> Vec<Jid> {
+        let now = self.now();
+        self.records.change(minion, |record| {
+            record.skip(now);
+            // Whoever comes next under the id is another minion.
+            record.start = StartId::default();
+            true
+        });
+        lock(&self.open).withdraw(minion, now)
+    }
+}

@@ -1,0 +1,351 @@
+//! What minions say of their jobs, and what becomes of it.
+
+use super::*;
+use crate::jobs::{Lineage, ReconcilingStart};
+use saline_protocol::message::{ExpiryStatement, JobAccount, Known, StartId};
+
+use OfferState::{
+    Cancelled, Expired, LostTrack, MayHaveRun, NoWord, NotConnected, Offered, Queued, Returned,
+    ReturnedAndLost, Running, Withdrawn,
+};
+
+fn start(number: u8, predecessor: Option<u8>) -> ReconcilingStart {
+    ReconcilingStart {
+        start: StartId([number; 16]),
+        predecessor: predecessor.map(|number| StartId([number; 16])),
+        power_lost: false,
+        beside: false,
+    }
+}
+
+/// Reconciles as the minion `a`, which knows this of whatever it is asked for. Returns what it was asked
+/// for.
+async fn reconcile(store: &JobStore, start: &ReconcilingStart, known: Known) -> Vec<Jid> {
+    let minion = id("a");
+    let mut all: Vec<Jid> = Vec::new();
+    loop {
+        let asked = store.to_account_for(&minion, start, all.last());
+        if asked.is_empty() {
+            break;
+        }
+        let accounts: Vec<_> = asked
+            .iter()
+            .map(|jid| JobAccount {
+                jid: jid.clone(),
+                known,
+            })
+            .collect();
+        store
+            .take_accounts(&minion, Some(start), &accounts)
+            .await
+            .unwrap();
+        all.extend(asked);
+    }
+    store.finish_reconciliation(&minion, start).await.unwrap();
+    all
+}
+
+/// States that the minion `a` began these of the jobs that expire in this time.
+async fn state(store: &JobStore, after: u64, until: u64, begun: &[&Job]) {
+    let statement = ExpiryStatement {
+        after,
+        until,
+        begun: begun.iter().map(|job| job.jid.clone()).collect(),
+    };
+    let taken = store.take_expiry_statement(&id("a"), &statement).await;
+    taken.unwrap();
+}
+
+async fn run(store: &JobStore, job: &Job) {
+    assert!(store.set_state(&job.jid, &id("a"), Running).await.unwrap());
+}
+
+/// Waits until the master's time is past the word of the minion `a` by some milliseconds, and returns the
+/// word.
+async fn pass(store: &JobStore) -> u64 {
+    let settled = store.minion_record(&id("a")).unwrap().settled;
+    while store.now() < settled + 3 {
+        tokio::task::yield_now().await;
+    }
+    settled
+}
+
+async fn of_a(store: &JobStore, job: &Job) -> OfferState {
+    states(store, &job.jid).await[0].1
+}
+
+#[tokio::test]
+async fn what_runs_and_the_minion_does_not_know_is_lost_at_once() {
+    let place = Place::new();
+    let store = place.open();
+    reconcile(&store, &start(1, None), Known::No).await;
+    let (runs, offered, over) = (job(&store), job(&store), job(&store));
+    for job in [&runs, &offered, &over] {
+        publish(&store, job, &[("a", Offered), ("b", Offered)]).await;
+    }
+    run(&store, &runs).await;
+    run(&store, &over).await;
+    answer(&store, "a", &over.jid, &Value::Null).await.unwrap();
+    let asked = reconcile(&store, &start(2, Some(1)), Known::No).await;
+    assert_eq!(asked, std::slice::from_ref(&runs.jid));
+    assert_eq!(of_a(&store, &runs).await, LostTrack);
+    assert_eq!(of_a(&store, &offered).await, Offered, "it may begin it");
+    assert_eq!(of_a(&store, &over).await, Returned);
+    drop(store);
+    assert_eq!(
+        of_a(&place.open(), &over).await,
+        Returned,
+        "after a restart"
+    );
+}
+
+#[tokio::test]
+async fn what_the_minion_knows_stays() {
+    let place = Place::new();
+    let store = place.open();
+    reconcile(&store, &start(1, None), Known::No).await;
+    for (known, state) in [
+        (Known::Running, Running),
+        (Known::Finished, Running),
+        (Known::Delivered, ReturnedAndLost),
+        (Known::Barred, Running),
+        (Known::Forgotten, Running),
+    ] {
+        let job = job(&store);
+        publish(&store, &job, &[("a", Offered)]).await;
+        run(&store, &job).await;
+        let asked = reconcile(&store, &start(2, Some(1)), known).await;
+        assert!(asked.contains(&job.jid));
+        assert_eq!(of_a(&store, &job).await, state, "{known:?}");
+        answer(&store, "a", &job.jid, &Value::Null).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn another_copy_of_a_minion_loses_nothing_of_the_first() {
+    let place = Place::new();
+    let store = place.open();
+    reconcile(&store, &start(1, None), Known::No).await;
+    let (runs, offered) = (job(&store), job(&store));
+    publish(&store, &runs, &[("a", Offered)]).await;
+    publish(&store, &offered, &[("a", Offered)]).await;
+    run(&store, &runs).await;
+    for other in [
+        // Its image is of a time before the first start was reconciled.
+        start(2, Some(9)),
+        // Its image is of a time after that, and the first start is alive.
+        ReconcilingStart {
+            beside: true,
+            ..start(3, Some(1))
+        },
+    ] {
+        assert_eq!(store.lineage(&id("a"), &other), Lineage::Other);
+        let asked = reconcile(&store, &other, Known::No).await;
+        assert!(asked.contains(&runs.jid));
+        assert_eq!(of_a(&store, &runs).await, Running);
+        assert_eq!(of_a(&store, &offered).await, MayHaveRun);
+        let pending = store.pending_jobs(&id("a"), None, offered.created).await;
+        assert_eq!(pending.unwrap().jobs, [], "it is handed to nobody");
+        // Once more in the same start: the other one may still run it.
+        reconcile(&store, &start(other.start.0[0], None), Known::No).await;
+        assert_eq!(of_a(&store, &runs).await, Running);
+        // The first one is back.
+        reconcile(&store, &start(1, None), Known::Running).await;
+        assert_eq!(of_a(&store, &runs).await, Running);
+    }
+    answer(&store, "a", &offered.jid, &Value::Null)
+        .await
+        .unwrap();
+    assert_eq!(of_a(&store, &offered).await, Returned, "the truth is taken");
+}
+
+#[tokio::test]
+async fn after_a_loss_of_power_nothing_runs_again_that_was_handed_over() {
+    let place = Place::new();
+    let store = place.open();
+    reconcile(&store, &start(1, None), Known::No).await;
+    let (offered, queued, runs) = (job(&store), job(&store), job(&store));
+    publish(&store, &offered, &[("a", Offered)]).await;
+    publish(&store, &queued, &[("a", Queued)]).await;
+    publish(&store, &runs, &[("a", Offered)]).await;
+    run(&store, &runs).await;
+    let lost = ReconcilingStart {
+        power_lost: true,
+        ..start(2, Some(1))
+    };
+    let asked = reconcile(&store, &lost, Known::No).await;
+    assert_eq!(asked, [offered.jid.clone(), runs.jid.clone()]);
+    // Dropped without being closed: what was told is on the disk.
+    drop(store);
+    let store = place.open();
+    assert_eq!(of_a(&store, &offered).await, MayHaveRun);
+    assert_eq!(of_a(&store, &runs).await, LostTrack);
+    let pending = store.pending_jobs(&id("a"), None, queued.created).await;
+    let pending: Vec<Job> = pending.unwrap().jobs.into_iter().map(|s| s.job).collect();
+    assert_eq!(
+        pending,
+        std::slice::from_ref(&queued),
+        "it was not handed over"
+    );
+    assert_eq!(of_a(&store, &queued).await, Offered, "now it is");
+}
+
+#[tokio::test]
+async fn expired_is_said_with_the_minions_word() {
+    let place = Place::new();
+    let store = place.open();
+    reconcile(&store, &start(1, None), Known::No).await;
+    let settled = pass(&store).await;
+    let (mut begun, mut not, later) = (job(&store), job(&store), job(&store));
+    (begun.expires, not.expires) = (settled + 1, settled + 1);
+    for job in [&begun, &not, &later] {
+        publish(&store, job, &[("a", Offered), ("b", Offered)]).await;
+    }
+    assert_eq!(of_a(&store, &not).await, NoWord);
+    // The word reaches no further than the master's time.
+    state(&store, settled, u64::MAX, &[&begun]).await;
+    let all = async |store: &JobStore| {
+        [
+            of_a(store, &begun).await,
+            of_a(store, &not).await,
+            of_a(store, &later).await,
+        ]
+    };
+    assert_eq!(all(&store).await, [Running, Expired, Offered]);
+    let page = store.states(&not.jid, None, 9).await.unwrap().unwrap();
+    assert_eq!(page.no_word_since, [(id("b"), 0)]);
+    assert_eq!(page.states[1], (id("b"), NoWord));
+    store.flush().await.unwrap();
+    drop(store);
+    let store = place.open();
+    assert_eq!(
+        all(&store).await,
+        [Running, Expired, Offered],
+        "after a crash"
+    );
+    // It is heard late that it began all the same.
+    run(&store, &not).await;
+    assert_eq!(of_a(&store, &not).await, Running);
+}
+
+#[tokio::test]
+async fn the_word_of_a_minion_decides_about_jobs_that_only_the_disk_holds() {
+    let place = Place::new();
+    let store = place.open();
+    reconcile(&store, &start(1, None), Known::No).await;
+    let settled = pass(&store).await;
+    let mut old = job(&store);
+    old.expires = settled + 1;
+    publish(&store, &old, &[("a", Offered)]).await;
+    store.expire(u64::MAX / 2);
+    assert!(!lock(&store.open).has(crate::jobs::jid::to_micros(&old.jid).unwrap()));
+    assert_eq!(of_a(&store, &old).await, NoWord);
+    state(&store, settled, u64::MAX, &[]).await;
+    assert_eq!(of_a(&store, &old).await, Expired);
+    store.flush().await.unwrap();
+    drop(store);
+    assert_eq!(of_a(&place.open(), &old).await, Expired, "after a crash");
+}
+
+#[tokio::test]
+async fn what_a_minion_has_forgotten_may_have_run() {
+    let place = Place::new();
+    let store = place.open();
+    reconcile(&store, &start(1, None), Known::No).await;
+    let settled = pass(&store).await;
+    let (mut old, mut new) = (job(&store), job(&store));
+    (old.expires, new.expires) = (settled + 1, settled + 2);
+    publish(&store, &old, &[("a", Offered)]).await;
+    publish(&store, &new, &[("a", Offered)]).await;
+    // The statement begins behind the first expiry.
+    state(&store, old.expires, u64::MAX, &[]).await;
+    assert_eq!(of_a(&store, &old).await, MayHaveRun);
+    assert_eq!(of_a(&store, &new).await, Expired);
+    // Nor has it a word about anything before a loss of power.
+    let settled = pass(&store).await;
+    let mut old = job(&store);
+    old.expires = settled + 1;
+    publish(&store, &old, &[("a", Offered)]).await;
+    let lost = ReconcilingStart {
+        power_lost: true,
+        ..start(2, Some(1))
+    };
+    reconcile(&store, &lost, Known::No).await;
+    assert_eq!(of_a(&store, &old).await, MayHaveRun);
+}
+
+#[tokio::test]
+async fn a_cancelled_job_is_over_when_the_minion_says_so() {
+    let place = Place::new();
+    let store = place.open();
+    let job = job(&store);
+    let offers = [("a", Offered), ("b", Queued), ("c", Offered)];
+    publish(&store, &job, &offers).await;
+    assert!(store.set_state(&job.jid, &id("c"), Running).await.unwrap());
+    assert_eq!(store.cancel(&job.jid).await.unwrap(), Some(vec![id("b")]));
+    assert_eq!(store.cancel(&store.next_jid()).await.unwrap(), None);
+    let now = [(id("a"), Offered), (id("b"), Cancelled), (id("c"), Running)];
+    assert_eq!(states(&store, &job.jid).await, now);
+    drop(store);
+    let store = place.open();
+    let now = [(id("a"), Offered), (id("b"), Cancelled), (id("c"), Offered)];
+    assert_eq!(states(&store, &job.jid).await, now, "after a crash");
+    for minion in ["a", "b"] {
+        let pending = store.pending_jobs(&id(minion), None, job.created).await;
+        assert_eq!(pending.unwrap().jobs, []);
+    }
+    assert!(!store.claim(&id("a"), &job.jid).await.unwrap());
+    assert_eq!(store.cancelled_of(&id("a")), std::slice::from_ref(&job.jid));
+    let barred = [JobAccount {
+        jid: job.jid.clone(),
+        known: Known::Barred,
+    }];
+    let changes = store.take_accounts(&id("a"), None, &barred).await.unwrap();
+    assert_eq!(changes, [(job.jid.clone(), Cancelled)]);
+    assert_eq!(store.cancelled_of(&id("a")), Vec::<Jid>::new());
+}
+
+#[tokio::test]
+async fn a_claim_is_granted_for_what_is_offered_or_queued() {
+    let place = Place::new();
+    let store = place.open();
+    let job = job(&store);
+    let offers = [
+        ("a", Offered),
+        ("b", Queued),
+        ("c", NotConnected),
+        ("d", Offered),
+    ];
+    publish(&store, &job, &offers).await;
+    assert!(store.set_state(&job.jid, &id("d"), Running).await.unwrap());
+    let claim = async |minion: &str| store.claim(&id(minion), &job.jid).await.unwrap();
+    assert!(claim("a").await && claim("a").await && claim("b").await);
+    assert!(!claim("c").await && !claim("d").await && !claim("z").await);
+    drop(store);
+    let store = place.open();
+    assert_eq!(
+        states(&store, &job.jid).await[1].1,
+        Offered,
+        "after a crash"
+    );
+}
+
+#[tokio::test]
+async fn a_deleted_key_takes_its_jobs_with_it() {
+    let place = Place::new();
+    let store = place.open();
+    reconcile(&store, &start(1, None), Known::No).await;
+    let (one, two) = (job(&store), job(&store));
+    publish(&store, &one, &[("a", Offered), ("b", Offered)]).await;
+    publish(&store, &two, &[("a", Queued)]).await;
+    assert_eq!(store.withdraw(&id("a")), [one.jid.clone(), two.jid.clone()]);
+    assert_eq!(of_a(&store, &one).await, Withdrawn);
+    assert_eq!(of_a(&store, &two).await, Withdrawn);
+    let verdict = answer(&store, "a", &one.jid, &Value::Null).await.unwrap();
+    assert_eq!(verdict, ReturnVerdict::NotOffered);
+    assert_eq!(
+        store.lineage(&id("a"), &start(7, None)),
+        Lineage::New,
+        "whoever has the id next is another one"
+    );
+}

@@ -1,0 +1,309 @@
+//! Which minions are present, with which sessions, and what they were promised.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use saline_protocol::message::{Claims, Lease, MasterTime, MinionId, StartId};
+use saline_protocol::transport::Peer;
+
+use super::session::{Principal, Session, SessionState, lock};
+use super::table::{PresenceChange, Sessions, Table};
+
+/// How long a minion whose connection has ended may take to come back before it counts as gone, in
+/// milliseconds.
+const CUT_GRACE: u64 = 1_000;
+
+/// How long two machines with one id are remembered, in milliseconds. One whose session was replaced asks
+/// again every minute.
+const DUPLICATE_KNOWN: u64 = 15 * 60 * 1000;
+
+/// How often two machines with one id are reported, in milliseconds.
+const DUPLICATE_REPORTED: u64 = 60 * 1000;
+
+/// Two machines that use one id, or a machine and a copy of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Duplicate {
+    /// The addresses that they were seen at, the older first.
+    pub addresses: Vec<String>,
+    /// When they were seen last, and when that was reported, by the table's time.
+    seen: u64,
+    reported: Option<u64>,
+}
+
+/// The start of a minion whose session becomes present.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MinionStart {
+    /// The start.
+    pub start: StartId,
+    /// Whether the start before it ended surely: it ran in the same place.
+    pub predecessor_ended: bool,
+}
+
+impl Sessions {
+    /// Makes `session` the session of its minion, which has reconciled.
+    pub fn seat(&self, session: &Arc<Session>, start: MinionStart) -> PresenceChange {
+        let Principal::Minion(id) = &session.principal else {
+            return PresenceChange::None;
+        };
+        let mut table = lock(&self.table);
+        // Checked under the table's lock, which `end_minion` holds too.
+        {
+            let mut inner = lock(&session.inner);
+            if inner.state != SessionState::Accepted {
+                return PresenceChange::None;
+            }
+            inner.start = Some(start.start);
+        }
+        match table.minions.insert(id.clone(), Arc::clone(session)) {
+            Some(old) if old.id != session.id => {
+                let (same, lease) = {
+                    let inner = lock(&old.inner);
+                    (inner.start == Some(start.start), inner.lease)
+                };
+                // The process of the old session may live, and use its lease: it must ask from now on.
+                if !same && !start.predecessor_ended && lease.until > 0 {
+                    table.ended_leases.insert(id.clone(), lease.until);
+                }
+                if old.state() == SessionState::Accepted {
+                    old.end(SessionState::Replaced);
+                }
+                PresenceChange::Replaced(old)
+            }
+            Some(_) => PresenceChange::None,
+            None => {
+                table.arrived.insert(id.clone());
+                PresenceChange::Arrived
+            }
+        }
+    }
+
+    /// Whether another start of the minion than this one is present, and may live beside it.
+    pub fn lives_beside(&self, id: &MinionId, start: MinionStart) -> bool {
+        !start.predecessor_ended
+            && self
+                .alive(id)
+                .is_some_and(|session| session.start() != Some(start.start))
+    }
+
+    /// Notes the connection of a request in the session of a minion. Returns whether it is another one than
+    /// before: then the transport must be told that a session stands on it.
+    pub fn note_connection(&self, session: &Arc<Session>, peer: Peer) -> bool {
+        let before = {
+            let mut inner = lock(&session.inner);
+            if inner.connection == Some(peer.connection) {
+                return false;
+            }
+            inner.connection.replace(peer.connection)
+        };
+        let mut table = lock(&self.table);
+        if let Some(before) = before {
+            table.forget_connection((session.listener, before), session.id);
+        }
+        let connection = (session.listener, peer.connection);
+        table.by_connection.insert(connection, session.id);
+        true
+    }
+
+    /// Notes that a connection has ended. Its minion is gone unless it speaks within a second.
+    pub fn departed(&self, listener: usize, peer: Peer) {
+        let now = self.time.now();
+        let mut table = lock(&self.table);
+        let Some(id) = table.by_connection.remove(&(listener, peer.connection)) else {
+            return;
+        };
+        let Some(session) = table.all.get(&id) else {
+            return;
+        };
+        {
+            let mut inner = lock(&session.inner);
+            // It speaks over another connection already.
+            if inner.connection != Some(peer.connection) {
+                return;
+            }
+            (inner.connection, inner.cut) = (None, Some(now));
+        }
+        table.cut.push_back((now, id));
+    }
+
+    /// Returns the minions whose connections ended a second ago, and that have not come back. Each is told
+    /// once.
+    pub fn take_cut(&self) -> Vec<MinionId> {
+        let now = self.time.now();
+        let mut table = lock(&self.table);
+        let mut due = false;
+        while table
+            .cut
+            .front()
+            .is_some_and(|(at, _)| at + CUT_GRACE <= now)
+        {
+            table.cut.pop_front();
+            due = true;
+        }
+        match due {
+            true => self.take_lost(&table),
+            false => Vec::new(),
+        }
+    }
+
+    /// Returns the minions that are gone and were not told as gone.
+    pub(super) fn take_lost(&self, table: &Table) -> Vec<MinionId> {
+        let silent = table.minions.iter().filter(|(_, s)| !self.is_alive(s));
+        silent
+            .filter(|(_, session)| !std::mem::replace(&mut lock(&session.inner).lost, true))
+            .map(|(id, _)| id.clone())
+            .collect()
+    }
+
+    /// Returns the minions that have arrived since the last call.
+    pub fn take_arrived(&self) -> Vec<MinionId> {
+        let arrived = std::mem::take(&mut lock(&self.table).arrived);
+        arrived
+            .into_iter()
+            .filter(|id| self.alive(id).is_some())
+            .collect()
+    }
+
+    fn is_alive(&self, session: &Session) -> bool {
+        let now = self.time.now();
+        let cut = lock(&session.inner).cut;
+        let silent = now.saturating_sub(session.heard.load(Ordering::Relaxed));
+        u128::from(silent) <= 2 * self.heartbeat.as_millis()
+            && cut.is_none_or(|at| now.saturating_sub(at) < CUT_GRACE)
+    }
+
+    /// Returns the session of a minion that is present: it spoke within two heartbeats, and its
+    /// connection stands or ended a moment ago.
+    pub fn alive(&self, id: &MinionId) -> Option<Arc<Session>> {
+        let session = lock(&self.table).minions.get(id).cloned()?;
+        self.is_alive(&session).then_some(session)
+    }
+
+    /// Returns the sessions of all minions that are present.
+    pub fn all_alive(&self) -> Vec<Arc<Session>> {
+        let table = lock(&self.table);
+        let alive = table.minions.values().filter(|s| self.is_alive(s));
+        alive.cloned().collect()
+    }
+
+    /// Returns the number of present minions.
+    pub fn minions(&self) -> usize {
+        let table = lock(&self.table);
+        let here = table.minions.values().filter(|s| self.is_alive(s));
+        here.count()
+    }
+
+    /// Whether at least `most` minions are present.
+    pub fn has_minions(&self, most: usize) -> bool {
+        // They are counted only when there could be so many: each login asks.
+        lock(&self.table).minions.len() >= most && self.minions() >= most
+    }
+
+    /// Grants the session of a present minion a lease from `now` on, or prolongs the one that it has.
+    /// Returns none for a session that is not its minion's.
+    pub fn grant_lease(&self, session: &Session, now: MasterTime) -> Lease {
+        let heartbeat = u64::try_from(self.heartbeat.as_millis()).unwrap_or(u64::MAX);
+        let mut inner = lock(&session.inner);
+        if inner.state != SessionState::Accepted || inner.start.is_none() {
+            return Lease::default();
+        }
+        if inner.lease.until < now {
+            inner.lease.after = now;
+        }
+        inner.lease.until = now.saturating_add(heartbeat.saturating_mul(2));
+        inner.lease
+    }
+
+    /// Whether a job that is created then is offered to the minion: it is present, or its session has a
+    /// lease for it and its connection has not ended.
+    pub fn is_offered(&self, id: &MinionId, created: MasterTime) -> bool {
+        let Some(session) = lock(&self.table).minions.get(id).cloned() else {
+            return false;
+        };
+        let (cut, lease) = {
+            let inner = lock(&session.inner);
+            (inner.cut.is_some(), inner.lease)
+        };
+        self.is_alive(&session) || (!cut && lease.covers(created))
+    }
+
+    /// Returns who must claim a job that is created then and offered to these minions: those that may hold
+    /// a lease of a session that has ended, or that are not offered the job in spite of one.
+    pub fn claims<'a>(
+        &self,
+        created: MasterTime,
+        not_offered: impl Iterator<Item = &'a MinionId>,
+    ) -> Claims {
+        let table = lock(&self.table);
+        let ended = table
+            .ended_leases
+            .iter()
+            .filter(|(_, until)| **until >= created);
+        let mut named: Vec<MinionId> = ended.map(|(id, _)| id.clone()).collect();
+        for id in not_offered {
+            let leased = |session: &Arc<Session>| lock(&session.inner).lease.until >= created;
+            if table.minions.get(id).is_some_and(leased) && !named.contains(id) {
+                named.push(id.clone());
+            }
+        }
+        Claims::of(named)
+    }
+
+    /// Forgets leases that ended before `now`.
+    pub fn forget_leases(&self, now: MasterTime) {
+        lock(&self.table)
+            .ended_leases
+            .retain(|_, until| *until >= now);
+    }
+
+    /// Notes that two machines use one id. Returns whether that is to be reported.
+    pub fn note_duplicate(&self, id: &MinionId, addresses: [String; 2]) -> bool {
+        let now = self.time.now();
+        let mut table = lock(&self.table);
+        table
+            .duplicates
+            .retain(|_, known| now.saturating_sub(known.seen) < DUPLICATE_KNOWN);
+        let known = table.duplicates.entry(id.clone()).or_insert(Duplicate {
+            addresses: Vec::new(),
+            seen: now,
+            reported: None,
+        });
+        known.seen = now;
+        for address in addresses {
+            if !known.addresses.contains(&address) && known.addresses.len() < 8 {
+                known.addresses.push(address);
+            }
+        }
+        let due = known
+            .reported
+            .is_none_or(|last| now.saturating_sub(last) >= DUPLICATE_REPORTED);
+        if due {
+            known.reported = Some(now);
+        }
+        due
+    }
+
+    /// Returns the ids that two machines used lately, and their addresses.
+    pub fn duplicates(&self) -> Vec<(MinionId, Vec<String>)> {
+        let now = self.time.now();
+        let table = lock(&self.table);
+        let known = table.duplicates.iter();
+        let late = known.filter(|(_, known)| now.saturating_sub(known.seen) < DUPLICATE_KNOWN);
+        let mut found: Vec<_> = late
+            .map(|(id, known)| (id.clone(), known.addresses.clone()))
+            .collect();
+        found.sort();
+        found
+    }
+
+    /// Returns the session that a minion's requests belong to, whether or not it is present.
+    pub fn seated(&self, id: &MinionId) -> Option<Arc<Session>> {
+        lock(&self.table).minions.get(id).cloned()
+    }
+
+    /// Notes that the master runs. Returns how long it stood still: then everybody gets a heartbeat's time
+    /// to speak.
+    pub fn tick(&self) -> Option<Duration> {
+        self.time.tick()
+    }
+}

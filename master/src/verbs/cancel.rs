@@ -1,0 +1,37 @@
+//! `Cancel`: ends what no minion has begun yet.
+
+use std::sync::Arc;
+
+use saline_protocol::message::{Jid, OfferState, OperatorReply};
+
+use crate::events::Events;
+use crate::jobs::{JobStore, StoreError};
+use crate::publisher::MinionPublisher;
+
+/// Cancels jobs.
+#[derive(Debug)]
+pub struct CancelVerb {
+    pub(crate) jobs: Arc<JobStore>,
+    pub(crate) publisher: MinionPublisher,
+    pub(crate) events: Events,
+}
+
+impl CancelVerb {
+    /// Carries out the request of the operator `name`.
+    pub(super) async fn carry_out(
+        &self,
+        name: &str,
+        jid: &Jid,
+    ) -> Result<OperatorReply, StoreError> {
+        let Some(queued) = self.jobs.cancel(jid).await? else {
+            return Ok(OperatorReply::NoSuchJob);
+        };
+        tracing::info!("operator {name}: cancelled job {jid}");
+        for id in queued {
+            self.events.job_state(jid, &id, OfferState::Cancelled).await;
+        }
+        // Minions learn of it with their next heartbeat, and send one now.
+        self.publisher.news().await;
+        Ok(OperatorReply::Cancelling)
+    }
+}

@@ -1,0 +1,160 @@
+//! Carries out the heartbeats of minions, and the reconciliation with which each session begins.
+
+use std::sync::Arc;
+
+use saline_protocol::message::{
+    Heartbeat, HeartbeatReply, MinionId, MinionReply, OfferState, RUNNING_MOST, Reconciliation,
+    ReconciliationReply,
+};
+
+use super::MinionVerbs;
+use crate::jobs::{Lineage, ReconcilingStart, StateChange, StoreError};
+use crate::sessions::{MinionStart, PresenceChange, Session};
+
+impl MinionVerbs {
+    pub(super) async fn heartbeat(
+        &self,
+        session: &Session,
+        id: &MinionId,
+        said: Heartbeat,
+    ) -> Result<HeartbeatReply, StoreError> {
+        let mut running = said.running;
+        running.truncate(RUNNING_MOST);
+        running.shrink_to_fit();
+        for jid in self.jobs.mark_running(id, &running).await? {
+            self.events.job_started(&jid, id).await;
+        }
+        session.set_running(running);
+        let has_reconciled = session.start().is_some();
+        if has_reconciled {
+            let changes = self.jobs.take_expiry_statement(id, &said.expiry).await?;
+            self.report(id, changes).await;
+        }
+        let group = self.publisher.current();
+        let now = self.clock.now();
+        Ok(HeartbeatReply {
+            clock: now,
+            heartbeat_ms: self.heartbeat_ms,
+            epoch: group.epoch,
+            last_all: group.last_number,
+            last_own: session.last_own(group.epoch),
+            group: (group.epoch != said.epoch).then_some(group),
+            lease: self.sessions.grant_lease(session, now),
+            settled: self
+                .jobs
+                .minion_record(id)
+                .map_or(0, |record| record.settled),
+            cancelled: match has_reconciled {
+                true => self.jobs.cancelled_of(id),
+                false => Vec::new(),
+            },
+            reconcile: !has_reconciled || self.jobs.wants_reconciliation(id),
+        })
+    }
+
+    /// Takes what a minion says at the start of its session. When it has accounted for everything, it is
+    /// present.
+    pub(super) async fn reconcile(
+        &self,
+        session: &Arc<Session>,
+        id: &MinionId,
+        said: Reconciliation,
+    ) -> Result<MinionReply, StoreError> {
+        let present = MinionStart {
+            start: said.start,
+            predecessor_ended: said.predecessor_ended,
+        };
+        let start = ReconcilingStart {
+            start: said.start,
+            predecessor: said.predecessor,
+            power_lost: said.power_lost,
+            beside: self.sessions.lives_beside(id, present),
+        };
+        let mut heartbeat = self.heartbeat(session, id, said.heartbeat).await?;
+        let changes = self
+            .jobs
+            .take_accounts(id, Some(&start), &said.accounts)
+            .await?;
+        self.report(id, changes).await;
+        let after = said.accounts.last().map(|account| &account.jid);
+        let asked = self.jobs.to_account_for(id, &start, after);
+        if asked.is_empty() {
+            let lineage = self.jobs.lineage(id, &start);
+            self.jobs.finish_reconciliation(id, &start).await?;
+            self.note_lineage(id, lineage, &start);
+            let change = self.sessions.seat(session, present);
+            self.note_presence(session, id, change, start.beside).await;
+            let record = self.jobs.minion_record(id);
+            heartbeat.settled = record.map_or(0, |record| record.settled);
+            heartbeat.lease = self.sessions.grant_lease(session, self.clock.now());
+            heartbeat.reconcile = false;
+        }
+        Ok(MinionReply::Reconciled(ReconciliationReply {
+            heartbeat,
+            asked,
+        }))
+    }
+
+    fn note_lineage(&self, id: &MinionId, lineage: Lineage, start: &ReconcilingStart) {
+        match lineage {
+            Lineage::New | Lineage::Continued if !start.power_lost => {}
+            Lineage::New | Lineage::Continued => tracing::warn!(
+                "minion {id}: its machine lost power, or its spool was damaged; what was handed over to it \
+                 before and it does not know may have run"
+            ),
+            Lineage::Other if start.predecessor.is_none() => tracing::warn!(
+                "minion {id}: its spool is empty, which was not so before: a new disk, or another machine \
+                 with its key"
+            ),
+            Lineage::Other => tracing::warn!(
+                "minion {id}: its spool goes on from an earlier start: a copy of the machine, or a disk that \
+                 was restored"
+            ),
+        }
+    }
+
+    async fn note_presence(
+        &self,
+        session: &Arc<Session>,
+        id: &MinionId,
+        change: PresenceChange,
+        beside: bool,
+    ) {
+        match change {
+            PresenceChange::None => {}
+            PresenceChange::Arrived => tracing::info!("minion {id} is connected"),
+            PresenceChange::Replaced(old) => {
+                tracing::info!("minion {id} is connected with a new session");
+                if beside && old.start() != session.start() {
+                    self.presence.report_duplicate(id, &old, session).await;
+                    self.presence.cut(&old).await;
+                }
+            }
+        }
+    }
+
+    /// Reports a request in a session that was replaced, when the session in its place belongs to another
+    /// start of the minion: two machines use one id.
+    pub async fn report_replaced(&self, session: &Session) {
+        let Some(id) = session.principal.minion() else {
+            return;
+        };
+        if let Some(seated) = self.sessions.seated(id)
+            && seated.start() != session.start()
+        {
+            self.presence.report_duplicate(id, session, &seated).await;
+        }
+    }
+
+    /// Logs changes of states, and fires their events.
+    pub(super) async fn report(&self, id: &MinionId, changes: Vec<StateChange>) {
+        for (jid, state) in changes {
+            tracing::info!("job {jid}: minion {id}: {}", state.name());
+            match state {
+                OfferState::Running => self.events.job_started(&jid, id).await,
+                OfferState::Expired => self.events.job_expired(&jid, id).await,
+                state => self.events.job_state(&jid, id, state).await,
+            }
+        }
+    }
+}

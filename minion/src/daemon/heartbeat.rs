@@ -1,0 +1,231 @@
+//! Heartbeats, and the reconciliation with which a session begins.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use saline_protocol::message::{
+    ACCOUNTS_MOST, Class, ExpiryStatement, Heartbeat, HeartbeatReply, Jid, JobAccount, Known,
+    MasterTime, MinionReply, MinionRequest, RUNNING_MOST, Reconciliation,
+};
+use saline_protocol::transport::jitter;
+
+use super::master_clock::LocalTime;
+use super::master_session::{AskError, Ended};
+use super::session_loop::{ANSWER_TIMEOUT, ActiveSession, Promised, RETRY_DELAY};
+
+/// A master that answers no heartbeat for this time, and for three heartbeats at least, is given up.
+const MASTER_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How long a cancelled job is remembered: longer than any master keeps it, in milliseconds.
+const CANCELLED_KEPT: MasterTime = 30 * 24 * 3600 * 1000;
+
+/// The largest number of jobs that one statement about expiry names.
+const STATED_MOST: usize = ACCOUNTS_MOST / 2;
+
+/// The largest number of steps of one reconciliation. A master that asks on and on is left.
+const STEPS: usize = 10_000;
+
+impl ActiveSession {
+    /// Sends heartbeats as often as the master says, and whenever `beat` is notified.
+    pub(super) async fn heartbeats(&self) {
+        let clock = self.parts.context.clock;
+        let mut interval = Duration::from_millis(self.session.welcome.heartbeat_ms);
+        let (mut heard, mut timeout) = (clock.now(), MASTER_TIMEOUT.max(interval * 3));
+        loop {
+            tokio::select! {
+                () = clock.pause(interval) => {}
+                () = self.beat.notified() => {}
+            }
+            interval = match self.beat().await {
+                Some(interval) => {
+                    (heard, timeout) = (clock.now(), MASTER_TIMEOUT.max(interval * 3));
+                    interval
+                }
+                None if clock.now() - heard > timeout => {
+                    tracing::warn!(
+                        "the master has not answered heartbeats for {} s",
+                        timeout.as_secs()
+                    );
+                    return self.session.end(Ended::Lost);
+                }
+                // Soon, with jitter so that not all minions ask at once.
+                None => RETRY_DELAY + jitter(RETRY_DELAY),
+            };
+        }
+    }
+
+    /// Sends one heartbeat. Returns the delay before the next one, if the master answered.
+    async fn beat(&self) -> Option<Duration> {
+        let sent = LocalTime::now();
+        let statement = self.expiry_statement();
+        // There was more to say than fits one statement.
+        let is_cut = statement.begun.len() >= STATED_MOST;
+        let request = MinionRequest::Heartbeat(self.heartbeat(statement));
+        let MinionReply::Heartbeat(reply) = self.ask(&request).await? else {
+            self.session.end(Ended::Lost);
+            return None;
+        };
+        let interval = Duration::from_millis(reply.heartbeat_ms.max(1));
+        self.take_reply(sent, &reply).await;
+        if reply.reconcile {
+            self.reconcile().await?;
+        }
+        Some(if is_cut { RETRY_DELAY } else { interval })
+    }
+
+    /// Reconciles with the master, and repeats it until it is done. Returns false when the session has
+    /// ended.
+    pub(super) async fn reconcile_until_done(&self) -> bool {
+        let clock = self.parts.context.clock;
+        let began = clock.now();
+        loop {
+            if self.reconcile().await.is_some() {
+                return true;
+            }
+            if self.session.has_ended() {
+                return false;
+            }
+            if clock.now() - began > MASTER_TIMEOUT {
+                tracing::warn!("the master does not reconcile");
+                return false;
+            }
+            clock.pause(RETRY_DELAY + jitter(RETRY_DELAY)).await;
+        }
+    }
+
+    /// Tells the master what the minion knows of its jobs, until the master asks for no more. Returns none
+    /// when there was no answer.
+    async fn reconcile(&self) -> Option<()> {
+        let spool = &self.parts.spool;
+        let start = spool.start();
+        let mut accounts = Vec::new();
+        for _ in 0..STEPS {
+            let sent = LocalTime::now();
+            let request = MinionRequest::Reconcile(Reconciliation {
+                start: start.id,
+                predecessor: start.predecessor,
+                predecessor_ended: start.predecessor_ended,
+                power_lost: start.power_lost,
+                heartbeat: self.heartbeat(ExpiryStatement::default()),
+                accounts: std::mem::take(&mut accounts),
+            });
+            let MinionReply::Reconciled(reply) = self.ask(&request).await? else {
+                self.session.end(Ended::Lost);
+                return None;
+            };
+            self.take_reply(sent, &reply.heartbeat).await;
+            if reply.asked.is_empty() {
+                if !start.reconciled {
+                    let spool = Arc::clone(spool);
+                    let noted = self
+                        .parts
+                        .context
+                        .spawn_blocking(move || spool.reconciled());
+                    // An error means that the runtime is going down.
+                    noted.await.ok()?;
+                }
+                return Some(());
+            }
+            accounts = self.account(reply.asked);
+        }
+        tracing::warn!("the master asked for too many jobs");
+        self.session.end(Ended::Lost);
+        None
+    }
+
+    /// Says what is known of these jobs. Returns that were set aside are sent again: this master knows the
+    /// jobs.
+    fn account(&self, asked: Vec<Jid>) -> Vec<JobAccount> {
+        let spool = &self.parts.spool;
+        let account = |jid: Jid| {
+            spool.take_up(&jid);
+            let known = spool.known(&jid);
+            JobAccount { jid, known }
+        };
+        asked.into_iter().map(account).collect()
+    }
+
+    /// States which of the jobs that have expired since the last statement were begun.
+    fn expiry_statement(&self) -> ExpiryStatement {
+        let settled = self.promised().settled;
+        match self.parts.clock.reached() {
+            // Before the first reply nothing is known of what the master was told.
+            Some(now) if settled > 0 => {
+                let (spool, number) = (&self.parts.spool, self.session.number);
+                spool.settle(settled, now, number, STATED_MOST)
+            }
+            _ => ExpiryStatement::default(),
+        }
+    }
+
+    fn heartbeat(&self, expiry: ExpiryStatement) -> Heartbeat {
+        let mut running = self.parts.host.running.jids();
+        running.truncate(RUNNING_MOST);
+        Heartbeat {
+            running,
+            epoch: self.opener().epoch(),
+            expiry,
+        }
+    }
+
+    /// Sends a request. Returns none when there is no answer.
+    async fn ask(&self, request: &MinionRequest) -> Option<MinionReply> {
+        let asked = self.session.ask(Class::Event, request, ANSWER_TIMEOUT);
+        match asked.await {
+            Ok(reply) => Some(reply),
+            Err(error) => {
+                tracing::debug!("a heartbeat was not answered: {error}");
+                if let AskError::Busy(after) = error {
+                    self.parts.context.clock.pause(after).await;
+                }
+                None
+            }
+        }
+    }
+
+    /// Takes over what the reply to a heartbeat says.
+    async fn take_reply(&self, sent: LocalTime, reply: &HeartbeatReply) {
+        self.parts.clock.take(sent, reply.clock);
+        self.parts.spool.settle_until(reply.settled);
+        *self.promised() = Promised {
+            lease: reply.lease,
+            settled: reply.settled,
+        };
+        {
+            let mut opener = self.opener();
+            if let Some(group) = &reply.group {
+                // Publications of the epochs in between were missed.
+                opener.install(group);
+                self.catch_up.notify_one();
+            }
+            if opener.missed(reply.epoch, reply.last_all, reply.last_own) {
+                tracing::debug!("publications were missed");
+                self.catch_up.notify_one();
+            }
+        }
+        if !reply.cancelled.is_empty() {
+            self.bar(reply.cancelled.clone()).await;
+        }
+    }
+
+    /// Bars cancelled jobs, and says what is known of them.
+    async fn bar(&self, cancelled: Vec<Jid>) {
+        let spool = Arc::clone(&self.parts.spool);
+        let now = self.parts.clock.reached().unwrap_or_default();
+        let bar = move || {
+            let account = |jid: Jid| {
+                let known = spool.bar(&jid, now.saturating_add(CANCELLED_KEPT));
+                if known == Known::Barred {
+                    tracing::info!("job {jid}: cancelled before it began");
+                }
+                JobAccount { jid, known }
+            };
+            cancelled.into_iter().map(account).collect::<Vec<_>>()
+        };
+        // An error means that the runtime is going down.
+        if let Ok(accounts) = self.parts.context.spawn_blocking(bar).await {
+            // Without an answer the next heartbeat is told the same.
+            self.ask(&MinionRequest::Accounts(accounts)).await;
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Rewrites the spool with what still counts.
+
+use std::io;
+
+use saline_protocol::message::{MasterTime, Return};
+
+use super::file::SpoolFile;
+use super::index::{FileRange, State};
+use super::record::Record;
+use super::{Spool, lock};
+
+/// The part of a job's state that a compaction keeps.
+enum Kept {
+    /// That it was seen.
+    Seen,
+    /// That it must not begin.
+    Barred,
+    /// That it was seen, and the record in this range.
+    Record(FileRange),
+    /// The same, and that a master refused the return in the record.
+    Aside(FileRange),
+    /// That it was seen, and a return that the disk did not take when it came.
+    Return(Return),
+}
+
+impl Kept {
+    fn of(state: &State) -> Self {
+        match state {
+            State::Running(Some(range)) | State::Spooled(range, _) => Self::Record(*range),
+            State::Aside(range) => Self::Aside(*range),
+            State::Unspooled(returned) => Self::Return(returned.clone()),
+            // Its record cannot be missing here: the file is locked while it is written.
+            State::Running(None) | State::Done(_) => Self::Seen,
+            State::Barred => Self::Barred,
+        }
+    }
+}
+
+impl Spool {
+    /// Writes a new file without the jobs that are done and expired at `now`, if that is known.
+    pub(super) fn compact(&self, file: &mut SpoolFile, now: Option<MasterTime>) -> io::Result<()> {
+        let mut index = lock(&self.index);
+        index.prune(now);
+        let entries: Vec<_> = index
+            .entries
+            .iter()
+            .map(|(jid, entry)| (jid.clone(), entry.expires, Kept::of(&entry.state)))
+            .collect();
+        let (floor, forgotten) = (index.floor.clone(), index.forgotten_until());
+        drop(index);
+        let start = self.start();
+        let mut moved = Vec::new();
+        file.rewrite(|old, new| {
+            let started = Record::Start {
+                start: start.id,
+                predecessor: start.predecessor,
+                place: self.place.clone(),
+                power_lost: start.power_lost,
+            };
+            new.append(&started, false)?;
+            if start.reconciled {
+                new.append(&Record::Reconciled, false)?;
+            }
+            if let Some(jid) = floor {
+                new.append(&Record::Floor { jid }, false)?;
+            }
+            new.append(&Record::Forgotten { until: forgotten }, false)?;
+            for (jid, expires, kept) in entries {
+                if let Kept::Barred = kept {
+                    new.append(&Record::Barred { jid, expires }, false)?;
+                    continue;
+                }
+                let seen = Record::Seen {
+                    jid: jid.clone(),
+                    expires,
+                };
+                new.append(&seen, false)?;
+                match kept {
+                    Kept::Record(range) => {
+                        let record = old.read(range)?;
+                        moved.push((jid, new.append(&record, false)?));
+                    }
+                    Kept::Aside(range) => {
+                        let record = old.read(range)?;
+                        moved.push((jid.clone(), new.append(&record, false)?));
+                        new.append(&Record::Aside { jid }, false)?;
+                    }
+                    Kept::Return(returned) => {
+                        new.append(&Record::Return(returned), false)?;
+                    }
+                    Kept::Seen | Kept::Barred => {}
+                }
+            }
+            Ok(())
+        })?;
+        // No other thread moves records: the file is locked.
+        let mut index = lock(&self.index);
+        for (jid, new) in moved {
+            if let Some(entry) = index.entries.get_mut(&jid) {
+                match &mut entry.state {
+                    State::Running(range) => *range = Some(new),
+                    State::Spooled(range, _) | State::Aside(range) => *range = new,
+                    _ => {}
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,117 @@
+//! What a minion says at the start of a session, and about jobs that the master asks for, so that both
+//! sides know the same of every job.
+
+use serde::{Deserialize, Serialize};
+
+use super::{GroupKeyMaterial, Jid, Lease, MasterTime, StartId};
+
+/// The largest number of jobs that one message lists as running.
+pub const RUNNING_MOST: usize = 1024;
+
+/// The largest number of jobs that one message names as begun, asks for, or accounts for.
+pub const ACCOUNTS_MOST: usize = 1024;
+
+/// What a minion reports regularly.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Heartbeat {
+    /// The jobs that the minion runs now, at most [`RUNNING_MOST`].
+    pub running: Vec<Jid>,
+    /// The epoch of the group key that the minion has.
+    pub epoch: u64,
+    /// The minion's word about jobs that have expired.
+    pub expiry: ExpiryStatement,
+}
+
+/// A minion's binding statement: of the jobs that expire in this time it began exactly these, and it will
+/// begin no other of them. It is taken in one step with the beginning of jobs.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct ExpiryStatement {
+    /// The statement is about jobs that expire after this time.
+    pub after: MasterTime,
+    /// The last expiry that the statement is about.
+    pub until: MasterTime,
+    /// The jobs that the minion began, without those whose returns were stored in this session; at most
+    /// [`ACCOUNTS_MOST`].
+    pub begun: Vec<Jid>,
+}
+
+/// One step of the exchange at the start of a session. The minion repeats it until the master asks for
+/// no more jobs, and is present from then on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reconciliation {
+    /// The start of the minion.
+    pub start: StartId,
+    /// The last start before it that was reconciled with a master, as the minion's disk has it. Two
+    /// starts with one predecessor are a clone or a restored disk.
+    pub predecessor: Option<StartId>,
+    /// Whether every earlier start on the minion's disk has ended surely, because it ran in the same place.
+    pub predecessor_ended: bool,
+    /// Whether the machine went down without an orderly stop of the minion since the last reconciliation,
+    /// so that what the minion noted last may be lost.
+    pub power_lost: bool,
+    /// What a heartbeat says.
+    pub heartbeat: Heartbeat,
+    /// The jobs that the master asked for in the reply to the step before.
+    pub accounts: Vec<JobAccount>,
+}
+
+/// What a minion knows of a job.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobAccount {
+    /// The job.
+    pub jid: Jid,
+    /// What the minion knows of it.
+    pub known: Known,
+}
+
+/// What a minion knows of a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Known {
+    /// Nothing.
+    No,
+    /// It runs.
+    Running,
+    /// It ended, and its return waits to be delivered.
+    Finished,
+    /// A master has stored its return.
+    Delivered,
+    /// The minion did not begin it and never will.
+    Barred,
+    /// It is too old to tell.
+    Forgotten,
+}
+
+/// The reply to a [`Reconciliation`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReconciliationReply {
+    /// The reply to the heartbeat.
+    pub heartbeat: HeartbeatReply,
+    /// The jobs that the minion is asked to account for, at most [`ACCOUNTS_MOST`]; none when the
+    /// reconciliation is complete.
+    pub asked: Vec<Jid>,
+}
+
+/// The reply to a heartbeat.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HeartbeatReply {
+    /// The master's clock.
+    pub clock: MasterTime,
+    /// How often to send a heartbeat, in milliseconds.
+    pub heartbeat_ms: u64,
+    /// The current epoch.
+    pub epoch: u64,
+    /// The group key of the epoch, if the minion has another one.
+    pub group: Option<GroupKeyMaterial>,
+    /// The number of the last publication on `job/all` in this epoch.
+    pub last_all: u64,
+    /// The number of the last publication on the minion's own topic in this epoch.
+    pub last_own: u64,
+    /// The jobs that the minion may begin without a claim.
+    pub lease: Lease,
+    /// The expiry up to which the master has the minion's word.
+    pub settled: MasterTime,
+    /// Jobs that the minion must not begin any more, at most [`ACCOUNTS_MOST`]. It accounts for each.
+    pub cancelled: Vec<Jid>,
+    /// Whether the master wants a reconciliation now.
+    pub reconcile: bool,
+}
