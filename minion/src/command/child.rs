@@ -7,12 +7,12 @@ use std::process::{Child, ExitStatus, Stdio};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
 use saline_protocol::transport::{Clock, Instant};
 
 use super::orphans::{self, Noted};
 use super::{Command, CommandError, Finished, Output};
-use crate::executor::timespec;
+use crate::executor::{CommandProcess, JobControl, StartError, timespec};
 use crate::host::Host;
 
 /// How long a process group may take to end after SIGTERM, before SIGKILL.
@@ -28,11 +28,11 @@ impl Command {
     /// Runs the program to its end on this thread.
     ///
     /// Output is read until the program itself ends. Output of processes that it left in the
-    /// background is not waited for.
+    /// background is not waited for. Signals to `job` reach the program's process group.
     ///
     /// # Errors
-    /// When the program cannot be started, and when the minion stops.
-    pub fn run(&self, host: &Host) -> Result<Finished, CommandError> {
+    /// When the program cannot be started, when the minion stops, and when the job was ended before.
+    pub fn run(&self, host: &Host, job: &JobControl) -> Result<Finished, CommandError> {
         let (program, arguments) = self.argv.split_first().ok_or(CommandError::Empty)?;
         let mut command = std::process::Command::new(program);
         command.args(arguments).process_group(0);
@@ -66,16 +66,20 @@ impl Command {
             command.stdin(reader);
             Some(writer)
         };
-        let child = command.spawn().map_err(|source| CommandError::Start {
-            program: program.clone(),
-            source,
+        let started = job.start_command(|| command.spawn());
+        let (child, process) = started.map_err(|error| match error {
+            StartError::Ended(ending) => CommandError::Ended(ending),
+            StartError::Spawn(source) => CommandError::Start {
+                program: program.clone(),
+                source,
+            },
         })?;
         // Closes this process's copies of the program's pipe ends; otherwise the streams would
         // never end.
         drop(command);
         let output = || Output::new(host.max_payload(), &host.cache_dir);
         let running = Running {
-            group: Group::of(child, host),
+            group: Group::of(child, process, host),
             stdin,
             written: 0,
             stdout: Some(nonblocking(stdout)?),
@@ -91,21 +95,23 @@ impl Command {
 }
 
 /// A child that leads a process group. Dropping it before its end kills the whole group.
-struct Group {
+struct Group<'a> {
     child: Child,
+    process: CommandProcess<'a>,
     pidfd: Option<OwnedFd>,
     status: Option<ExitStatus>,
     _noted: Option<Noted>,
 }
 
-impl Group {
-    fn of(child: Child, host: &Host) -> Self {
+impl<'a> Group<'a> {
+    fn of(child: Child, process: CommandProcess<'a>, host: &Host) -> Self {
         let noted = orphans::note(&host.cache_dir, child.id())
             .inspect_err(|error| tracing::debug!("cannot note a running command: {error}"));
         let pidfd = Pid::from_raw(i32::try_from(child.id()).unwrap_or_default())
             .and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
         Self {
             child,
+            process,
             pidfd,
             status: None,
             _noted: noted.ok(),
@@ -114,15 +120,9 @@ impl Group {
 
     fn ended(&mut self) -> io::Result<bool> {
         if self.status.is_none() {
-            self.status = self.child.try_wait()?;
+            self.status = self.process.status(&mut self.child)?;
         }
         Ok(self.status.is_some())
-    }
-
-    fn signal(&self, signal: Signal) {
-        if let Some(pid) = Pid::from_raw(i32::try_from(self.child.id()).unwrap_or_default()) {
-            let _ = kill_process_group(pid, signal);
-        }
     }
 
     /// Ends every process of the group: with SIGTERM, then with SIGKILL.
@@ -131,31 +131,33 @@ impl Group {
             return Ok(status);
         }
         if let Some(pidfd) = &self.pidfd {
-            self.signal(Signal::TERM);
+            self.process.signal(Signal::TERM);
             let mut wanted = [PollFd::new(pidfd, PollFlags::IN)];
             // An error only makes the wait shorter.
             let _ = poll(&mut wanted, Some(&timespec(POLITE)));
         }
         // Also when the leader obeyed: other processes of the group may not have. The leader has
         // not been waited for, so its number still identifies the group.
-        self.signal(Signal::KILL);
+        self.process.signal(Signal::KILL);
+        self.process.detach();
         let status = self.child.wait()?;
         self.status = Some(status);
         Ok(status)
     }
 }
 
-impl Drop for Group {
+impl Drop for Group<'_> {
     fn drop(&mut self) {
         if self.status.is_none() {
-            self.signal(Signal::KILL);
+            self.process.signal(Signal::KILL);
+            self.process.detach();
             let _ = self.child.wait();
         }
     }
 }
 
-struct Running {
-    group: Group,
+struct Running<'a> {
+    group: Group<'a>,
     stdin: Option<PipeWriter>,
     written: usize,
     stdout: Option<PipeReader>,
@@ -170,7 +172,7 @@ enum Woken {
     Stopped,
 }
 
-impl Running {
+impl Running<'_> {
     fn until_it_ends(mut self, command: &Command, host: &Host) -> Result<Finished, CommandError> {
         let deadline = command.timeout.and_then(|t| Clock.now().checked_add(t));
         let mut timed_out = false;

@@ -8,6 +8,8 @@ mod words;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::executor::Ending;
+
 pub use output::Output;
 pub use words::{UnclosedQuote, split};
 
@@ -65,4 +67,7 @@ pub enum CommandError {
     /// The minion stops, and killed the program.
     #[error("the minion stops")]
     Stopped,
+    /// The job was ended before the program was started.
+    #[error("{0}")]
+    Ended(Ending),
 }

@@ -14,8 +14,8 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::current_session::CurrentSession;
 use super::master_clock::MasterClock;
 use super::master_session::AskError;
-use super::run_job::{JobEnd, refuse_job, run_job};
-use crate::executor::Pool;
+use super::run_job::{JobEnd, end_before_start, refuse_job, run_job};
+use crate::executor::{Permit, Pool, RunningJob};
 use crate::host::Host;
 use crate::modules::Modules;
 use crate::spool::Spool;
@@ -235,10 +235,19 @@ impl JobRunner {
 
     async fn run(self: &Arc<Self>, job: Job) {
         let jid = job.jid.clone();
+        let entered = self.host.running.enter(RunningJob::of(&job));
         let permit = tokio::select! {
             biased;
             () = self.draining.cancelled() => None,
-            permit = self.pool.acquire() => permit,
+            ending = entered.control().ended() => {
+                tracing::info!("job {jid}: not begun, it was {ending}");
+                let spool = Arc::clone(&self.spool);
+                let refuse = move || end_before_start(&spool, &job, ending);
+                // None means that the code of the spool panicked, which the runtime logs.
+                let _ = self.pool.run_io(refuse).await;
+                return;
+            }
+            permit = self.acquire(&job.fun) => permit,
         };
         let Some(permit) = permit else {
             tracing::warn!("job {jid}: not begun, the minion stops");
@@ -251,7 +260,7 @@ impl JobRunner {
         let announcement = self.announce_start(&jid);
         let (modules, host) = (Arc::clone(&self.modules), Arc::clone(&self.host));
         let (spool, copy) = (Arc::clone(&self.spool), job.clone());
-        let work = move || run_job(&modules, &host, &spool, &copy);
+        let work = move || run_job(&modules, &host, &spool, &copy, entered);
         let end = self.pool.run(permit, work).await;
         drop(announcement);
         match end {
@@ -293,6 +302,14 @@ impl JobRunner {
                 return false;
             }
             self.context.clock.pause(wait + jitter(wait)).await;
+        }
+    }
+
+    /// Waits for a thread that may run `fun`; none when the pool has been closed.
+    async fn acquire(&self, fun: &str) -> Option<Permit> {
+        match self.modules.is_about_jobs(fun) {
+            true => self.pool.acquire_reserved().await,
+            false => self.pool.acquire().await,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use saline_protocol::message::{Arguments, Job, Packed, PackedArguments, Return, Value};
 
-use crate::executor::RunningJob;
+use crate::executor::{Ending, Entered};
 use crate::host::Host;
 use crate::modules::{Failure, Modules, Outcome};
 use crate::oversize_output;
@@ -18,7 +18,13 @@ pub enum JobEnd {
 }
 
 /// Notes in the spool that the job begins, runs its function, and spools the return.
-pub fn run_job(modules: &Modules, host: &Host, spool: &Spool, job: &Job) -> JobEnd {
+pub fn run_job(
+    modules: &Modules,
+    host: &Host,
+    spool: &Spool,
+    job: &Job,
+    entered: Entered,
+) -> JobEnd {
     match spool.begin(job) {
         Ok(()) => {}
         Err(BeginError::Seen | BeginError::Over) => return JobEnd::Seen,
@@ -28,10 +34,10 @@ pub fn run_job(modules: &Modules, host: &Host, spool: &Spool, job: &Job) -> JobE
             return refuse_job(spool, job, &why);
         }
     }
-    let entered = host.running.enter(RunningJob::of(job));
-    let outcome = match job.arg.unpack() {
-        Ok(arguments) => modules.call(&job.fun, arguments, host),
-        Err(error) => Failure::Invocation(error.to_string()).outcome(&job.fun, ""),
+    let outcome = match (entered.control().begin(), job.arg.unpack()) {
+        (Err(ending), _) => Failure::EndedBeforeStart(ending).outcome(&job.fun, ""),
+        (Ok(()), Ok(arguments)) => modules.call(&job.fun, arguments, host, entered.control()),
+        (Ok(()), Err(error)) => Failure::Invocation(error.to_string()).outcome(&job.fun, ""),
     };
     let returned = make_return(host, job, outcome);
     let retcode = returned.retcode;
@@ -43,7 +49,16 @@ pub fn run_job(modules: &Modules, host: &Host, spool: &Spool, job: &Job) -> JobE
 
 /// Spools a return that says why the job was not run.
 pub fn refuse_job(spool: &Spool, job: &Job, why: &str) -> JobEnd {
-    let outcome = Failure::Execution(why.to_owned()).outcome(&job.fun, "");
+    refuse(spool, job, Failure::Execution(why.to_owned()))
+}
+
+/// Spools the return of a job that another job ended before it began.
+pub fn end_before_start(spool: &Spool, job: &Job, ending: Ending) -> JobEnd {
+    refuse(spool, job, Failure::EndedBeforeStart(ending))
+}
+
+fn refuse(spool: &Spool, job: &Job, failure: Failure) -> JobEnd {
+    let outcome = failure.outcome(&job.fun, "");
     let retcode = outcome.retcode;
     spool.refuse(
         job.expires,

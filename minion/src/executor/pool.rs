@@ -14,7 +14,12 @@ pub struct Pool {
     /// None when functions are run in place.
     context: Option<Context>,
     permits: Arc<Semaphore>,
+    /// The permits of functions that do not wait for other jobs.
+    reserved: Arc<Semaphore>,
 }
+
+/// How many functions that do not wait for other jobs run at once, beside the others.
+const RESERVED: usize = 4;
 
 /// A permit to use one thread of the pool.
 #[derive(Debug)]
@@ -27,6 +32,7 @@ impl Pool {
         Self {
             context: Some(context),
             permits: Arc::new(Semaphore::new(threads)),
+            reserved: Arc::new(Semaphore::new(RESERVED)),
         }
     }
 
@@ -36,6 +42,7 @@ impl Pool {
         Self {
             context: None,
             permits: Arc::new(Semaphore::new(1)),
+            reserved: Arc::new(Semaphore::new(1)),
         }
     }
 
@@ -45,6 +52,16 @@ impl Pool {
     /// A dropped future leaves the queue.
     pub async fn acquire(&self) -> Option<Permit> {
         let permit = Arc::clone(&self.permits).acquire_owned().await;
+        permit.ok().map(Permit)
+    }
+
+    /// Waits for one of the few threads that are kept for functions about other jobs, so that these can
+    /// be ended while they hold all other threads; none when the pool has been closed.
+    ///
+    /// # Cancel safety
+    /// A dropped future leaves the queue.
+    pub async fn acquire_reserved(&self) -> Option<Permit> {
+        let permit = Arc::clone(&self.reserved).acquire_owned().await;
         permit.ok().map(Permit)
     }
 
@@ -88,6 +105,7 @@ impl Pool {
     /// Closes the pool: no further permit is given. Running work goes on.
     pub fn close(&self) {
         self.permits.close();
+        self.reserved.close();
     }
 }
 
@@ -127,10 +145,12 @@ mod tests {
         let first = pool.acquire().await.unwrap();
         let mut second = std::pin::pin!(pool.acquire());
         assert!(futures_now(second.as_mut()).is_none());
+        assert!(pool.acquire_reserved().await.is_some());
         drop(first);
         assert!(second.await.is_some());
         pool.close();
         assert!(pool.acquire().await.is_none());
+        assert!(pool.acquire_reserved().await.is_none());
     }
 
     #[tokio::test]

@@ -1,4 +1,4 @@
-//! The flag that interrupts running functions when the minion stops.
+//! The flag that interrupts functions: those of a minion that stops, or that of one job.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -29,20 +29,25 @@ impl Stop {
 
     /// Waits for `duration`. Returns whether the flag was raised before its end.
     pub fn wait(&self, duration: Duration) -> bool {
-        let clock = saline_protocol::transport::Clock;
-        let deadline = clock.now().checked_add(duration);
-        loop {
-            let left = deadline.map(|at| at.saturating_duration_since(clock.now()));
-            // Half an hour at most, so that no duration is too long for the system call.
-            let slice = left.map_or(LONGEST, |left| left.min(LONGEST));
-            let mut wanted = [PollFd::new(&self.0, PollFlags::IN)];
-            let timeout = timespec(slice);
-            if let Ok(1..) = poll(&mut wanted, Some(&timeout)) {
-                return true;
-            }
-            if left.is_some_and(|left| left <= slice && deadline_passed(deadline)) {
-                return false;
-            }
+        wait_for_any([self], duration)
+    }
+}
+
+/// Waits for `duration`. Returns whether one of the flags was raised before its end.
+pub fn wait_for_any<const N: usize>(flags: [&Stop; N], duration: Duration) -> bool {
+    let clock = saline_protocol::transport::Clock;
+    let deadline = clock.now().checked_add(duration);
+    loop {
+        let left = deadline.map(|at| at.saturating_duration_since(clock.now()));
+        // Half an hour at most, so that no duration is too long for the system call.
+        let slice = left.map_or(LONGEST, |left| left.min(LONGEST));
+        let mut wanted = flags.map(|flag| PollFd::new(flag, PollFlags::IN));
+        let timeout = timespec(slice);
+        if let Ok(1..) = poll(&mut wanted, Some(&timeout)) {
+            return true;
+        }
+        if left.is_some_and(|left| left <= slice && deadline_passed(deadline)) {
+            return false;
         }
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use saline_protocol::message::{Arguments, Value};
 
 use super::{Failure, Function, Modules};
+use crate::executor::{JobControl, Woken};
 use crate::host::Host;
 
 /// One call of a function.
@@ -18,6 +19,8 @@ pub struct Call<'a> {
     pub named: Vec<(String, Value)>,
     /// The minion that the function runs on.
     pub host: &'a Host,
+    /// The job that the function runs for.
+    pub job: &'a JobControl,
     /// All functions of the minion.
     pub modules: &'a Modules,
 }
@@ -31,6 +34,7 @@ impl<'a> Call<'a> {
         function: &'a Function,
         arguments: Arguments,
         host: &'a Host,
+        job: &'a JobControl,
         modules: &'a Modules,
     ) -> Result<Self, Failure> {
         let parameters = function.parameters;
@@ -82,8 +86,24 @@ impl<'a> Call<'a> {
             more,
             named,
             host,
+            job,
             modules,
         })
+    }
+
+    /// Waits for `duration`.
+    ///
+    /// # Errors
+    /// When the minion stops or the job is ended before.
+    pub fn wait(&self, duration: Duration) -> Result<(), Failure> {
+        match self.job.wait(&self.host.stop, duration) {
+            Ok(Woken::TimePassed) => Ok(()),
+            Ok(Woken::Stopped) => Err(Failure::Interrupted),
+            Ok(Woken::Ended(ending)) => Err(Failure::Ended(ending)),
+            Err(error) => Err(Failure::Execution(format!(
+                "cannot create an eventfd: {error}"
+            ))),
+        }
     }
 
     /// Returns the value of a parameter; none when it was left out or is `None`.

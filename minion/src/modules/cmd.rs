@@ -250,9 +250,10 @@ fn execute(call: &Call<'_>, merged: bool) -> Result<(Asked, Finished), Failure> 
         strip: call.flag("rstrip")?.unwrap_or(true),
         ignore_retcode: call.flag("ignore_retcode")?.unwrap_or(false),
     };
-    match command.run(call.host) {
+    match command.run(call.host, call.job) {
         Ok(done) => Ok((asked, done)),
         Err(CommandError::Stopped) => Err(Failure::Interrupted),
+        Err(CommandError::Ended(ending)) => Err(Failure::Ended(ending)),
         Err(error) => Err(Failure::Execution(error.to_string())),
     }
 }

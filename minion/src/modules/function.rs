@@ -40,6 +40,9 @@ pub struct Function {
     pub more_positional: bool,
     /// Whether the function takes named arguments of any name.
     pub more_named: bool,
+    /// Whether the function looks at other jobs or ends them. It returns at once, and has a thread when
+    /// other jobs hold all of theirs.
+    pub about_jobs: bool,
     /// The code. It runs on a thread of its own and may block.
     pub run: fn(&Call<'_>) -> Result<Outcome, Failure>,
 }
@@ -57,6 +60,7 @@ impl Function {
             parameters: &[],
             more_positional: false,
             more_named: false,
+            about_jobs: false,
             run,
         }
     }
@@ -79,6 +83,14 @@ impl Function {
     #[must_use]
     pub const fn with_more_named(mut self) -> Self {
         self.more_named = true;
+        self
+    }
+
+    /// Declares that the function looks at other jobs or ends them, so that it must not wait for the
+    /// threads that they hold. It has to return at once.
+    #[must_use]
+    pub const fn about_jobs(mut self) -> Self {
+        self.about_jobs = true;
         self
     }
 

@@ -18,6 +18,7 @@ pub use call::{Call, scalar_text};
 pub use function::{Function, Parameter, optional, required};
 pub use outcome::{Failure, INTERRUPTED, Outcome};
 
+use crate::executor::JobControl;
 use crate::host::Host;
 use saline_protocol::message::Arguments;
 
@@ -86,14 +87,21 @@ impl Modules {
         self.functions.iter().map(|(name, f)| (name.as_str(), *f))
     }
 
-    /// Runs `fun` to its end on this thread. Never panics: the panic of a function becomes its
-    /// return.
-    pub fn call(&self, fun: &str, arguments: Arguments, host: &Host) -> Outcome {
+    /// Whether `fun` does not wait until other jobs leave it a thread.
+    pub fn is_about_jobs(&self, fun: &str) -> bool {
+        self.functions
+            .get(fun)
+            .is_some_and(|function| function.about_jobs)
+    }
+
+    /// Runs `fun` for `job` to its end on this thread. Never panics: the panic of a function becomes
+    /// its return.
+    pub fn call(&self, fun: &str, arguments: Arguments, host: &Host, job: &JobControl) -> Outcome {
         let Some(function) = self.functions.get(fun) else {
             return Outcome::not_available(fun);
         };
         let run = || {
-            let call = Call::bind(function, arguments, host, self)?;
+            let call = Call::bind(function, arguments, host, job, self)?;
             (function.run)(&call)
         };
         match std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)) {

@@ -2,6 +2,8 @@
 
 use saline_protocol::message::{RETCODE_INTERRUPTED, Value};
 
+use crate::executor::Ending;
+
 /// The return of an interrupted run, after a restart as after a stop.
 pub const INTERRUPTED: &str = "The minion stopped while it ran this job";
 
@@ -62,6 +64,10 @@ pub enum Failure {
     Exception(String),
     /// The minion stops.
     Interrupted,
+    /// Another job ended this one while it ran.
+    Ended(Ending),
+    /// Another job ended this one before it began.
+    EndedBeforeStart(Ending),
 }
 
 impl Failure {
@@ -78,6 +84,11 @@ impl Failure {
                 Outcome::new(format!("The minion function caused an exception: {why}"), 1)
             }
             Self::Interrupted => Outcome::interrupted(),
+            Self::Ended(ending) => Outcome::new(format!("This job was {ending}"), ending.retcode()),
+            Self::EndedBeforeStart(ending) => Outcome::new(
+                format!("This job was {ending} before it began"),
+                ending.retcode(),
+            ),
         }
     }
 }

@@ -92,10 +92,7 @@ CLI Example:
 ";
 
 fn sleep(call: &Call<'_>) -> Result<Outcome, Failure> {
-    let length = call.seconds("length")?.unwrap_or_default();
-    if call.host.stop.wait(length) {
-        return Err(Failure::Interrupted);
-    }
+    call.wait(call.seconds("length")?.unwrap_or_default())?;
     Ok(true.into())
 }
 

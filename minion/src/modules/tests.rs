@@ -1,5 +1,6 @@
 mod call;
 mod cmd;
+mod saltutil;
 
 use std::sync::Arc;
 
@@ -7,7 +8,7 @@ use saline_protocol::message::{Arguments, MinionId, StartId, Value};
 
 use super::{Modules, Outcome};
 use crate::event_queue::EventQueue;
-use crate::executor::Stop;
+use crate::executor::{Entered, RunningJob, Stop};
 use crate::grains::GrainStore;
 use crate::host::Host;
 use crate::spool::Spool;
@@ -43,7 +44,25 @@ impl Bench {
         }
     }
 
+    /// Enters a job that has begun.
+    fn job(&self, jid: &str) -> Entered {
+        let entered = self.host.running.enter(RunningJob::example(jid));
+        entered.control().begin().unwrap();
+        entered
+    }
+
     fn call(&self, fun: &str, positional: &[Value], named: &[(&str, Value)]) -> Outcome {
+        let job = self.job("20261121100000000000");
+        self.call_for(&job, fun, positional, named)
+    }
+
+    fn call_for(
+        &self,
+        job: &Entered,
+        fun: &str,
+        positional: &[Value],
+        named: &[(&str, Value)],
+    ) -> Outcome {
         let arguments = Arguments {
             positional: positional.to_vec(),
             named: named
@@ -51,7 +70,7 @@ impl Bench {
                 .map(|(name, value)| ((*name).to_owned(), value.clone()))
                 .collect(),
         };
-        self.modules.call(fun, arguments, &self.host)
+        self.modules.call(fun, arguments, &self.host, job.control())
     }
 
     /// With text arguments.

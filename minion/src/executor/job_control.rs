@@ -1,0 +1,269 @@
+//! The control of one job: what it does now, and how another job ends it.
+
+use std::io;
+use std::process::{Child, ExitStatus};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio_util::sync::CancellationToken;
+
+use super::job_signal::ends_a_job;
+use super::stop::wait_for_any;
+use super::{Ending, RunningJob, SignalEffect, Stop};
+
+/// The control of one job, shared by the thread that runs it and by the jobs that look at it.
+#[derive(Debug)]
+pub struct JobControl {
+    description: RunningJob,
+    state: Mutex<State>,
+    /// Cancelled when the job is asked to end.
+    ended: CancellationToken,
+}
+
+#[derive(Debug)]
+struct State {
+    activity: Activity,
+    /// The first request to end the job.
+    ending: Option<Ending>,
+}
+
+/// What a job does at the moment.
+#[derive(Debug)]
+enum Activity {
+    /// It waits for a thread.
+    Queued,
+    /// Its function computes.
+    Computing,
+    /// Its function waits until a time has passed or this flag is raised.
+    Waiting(Arc<Stop>),
+    /// Its function starts a command.
+    StartingCommand,
+    /// A command runs; this process leads its group and has not been waited for.
+    Command(Pid),
+}
+
+/// The reason why a wait ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Woken {
+    /// The time has passed.
+    TimePassed,
+    /// The minion stops.
+    Stopped,
+    /// The job was asked to end.
+    Ended(Ending),
+}
+
+impl JobControl {
+    /// Creates the control of a job that waits for a thread.
+    pub fn new(description: RunningJob) -> Self {
+        Self {
+            description,
+            state: Mutex::new(State {
+                activity: Activity::Queued,
+                ending: None,
+            }),
+            ended: CancellationToken::new(),
+        }
+    }
+
+    /// Returns the description of the job, with the pid of its command while one runs.
+    pub fn description(&self) -> RunningJob {
+        let mut description = self.description.clone();
+        if let Activity::Command(leader) = self.lock().activity {
+            description.pid = number(leader);
+        }
+        description
+    }
+
+    /// Whether the job has begun.
+    pub fn has_begun(&self) -> bool {
+        !matches!(self.lock().activity, Activity::Queued)
+    }
+
+    /// Notes that the job has a thread and begins.
+    ///
+    /// # Errors
+    /// When the job was asked to end: it must not begin then.
+    pub fn begin(&self) -> Result<(), Ending> {
+        let mut state = self.lock();
+        if let Some(ending) = &state.ending {
+            return Err(ending.clone());
+        }
+        state.activity = Activity::Computing;
+        Ok(())
+    }
+
+    /// Waits until the job is asked to end.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when the future is dropped.
+    pub async fn ended(&self) -> Ending {
+        loop {
+            self.ended.cancelled().await;
+            // The token is cancelled after the request was noted, so the first look finds it.
+            if let Some(ending) = self.ending() {
+                return ending;
+            }
+        }
+    }
+
+    /// Returns the first request to end the job.
+    pub fn ending(&self) -> Option<Ending> {
+        self.lock().ending.clone()
+    }
+
+    /// Sends the signal of `request` to the job.
+    pub fn signal(&self, request: Ending) -> SignalEffect {
+        let signal = request.signal;
+        let mut state = self.lock();
+        if ends_a_job(signal) {
+            state.ending.get_or_insert(request);
+        } else if !matches!(state.activity, Activity::Command(_)) {
+            return SignalEffect::NoProcess;
+        }
+        let effect = match &state.activity {
+            Activity::Queued => SignalEffect::NotBegun,
+            Activity::Computing => SignalEffect::Noted,
+            Activity::Waiting(flag) => {
+                flag.raise();
+                SignalEffect::Interrupted
+            }
+            Activity::StartingCommand => SignalEffect::SentAtStart,
+            Activity::Command(leader) => match kill_process_group(*leader, signal) {
+                Ok(()) => SignalEffect::Sent(number(*leader)),
+                Err(error) => SignalEffect::Refused(number(*leader), error),
+            },
+        };
+        let ends = state.ending.is_some();
+        drop(state);
+        if ends {
+            self.ended.cancel();
+        }
+        effect
+    }
+
+    /// Waits on the job's thread for `duration`, until the minion stops, or until the job is asked to
+    /// end.
+    ///
+    /// # Errors
+    /// When the system has no file descriptor left.
+    pub fn wait(&self, stop: &Stop, duration: Duration) -> io::Result<Woken> {
+        let flag = Arc::new(Stop::new()?);
+        {
+            let mut state = self.lock();
+            if let Some(ending) = &state.ending {
+                return Ok(Woken::Ended(ending.clone()));
+            }
+            state.activity = Activity::Waiting(Arc::clone(&flag));
+        }
+        let raised = wait_for_any([stop, &flag], duration);
+        let mut state = self.lock();
+        state.activity = Activity::Computing;
+        Ok(match (&state.ending, raised) {
+            (Some(ending), _) => Woken::Ended(ending.clone()),
+            (None, true) => Woken::Stopped,
+            (None, false) => Woken::TimePassed,
+        })
+    }
+
+    /// Starts a command: `spawn` must make the child the leader of a process group. A signal that
+    /// comes meanwhile reaches the command.
+    ///
+    /// # Errors
+    /// `Ended` when the job was asked to end before, and what `spawn` returns.
+    pub fn start_command<E>(
+        &self,
+        spawn: impl FnOnce() -> Result<Child, E>,
+    ) -> Result<(Child, CommandProcess<'_>), StartError<E>> {
+        {
+            let mut state = self.lock();
+            if let Some(ending) = &state.ending {
+                return Err(StartError::Ended(ending.clone()));
+            }
+            state.activity = Activity::StartingCommand;
+        }
+        let spawned = spawn();
+        let mut state = self.lock();
+        state.activity = Activity::Computing;
+        let child = spawned.map_err(StartError::Spawn)?;
+        if let Some(leader) = leader(&child) {
+            if let Some(ending) = &state.ending {
+                // It fails only when the group has ended.
+                let _ = kill_process_group(leader, ending.signal);
+            }
+            state.activity = Activity::Command(leader);
+        }
+        Ok((child, CommandProcess(self)))
+    }
+
+    /// Whether the job waits, so that a test can interrupt it.
+    #[cfg(test)]
+    pub(crate) fn is_waiting(&self) -> bool {
+        matches!(self.lock().activity, Activity::Waiting(_))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The reason why a command was not started.
+#[derive(Debug)]
+pub enum StartError<E> {
+    /// The job was asked to end.
+    Ended(Ending),
+    /// The error of the function that starts the command.
+    Spawn(E),
+}
+
+/// The process group of a job's command, which signals reach until this is dropped.
+#[derive(Debug)]
+pub struct CommandProcess<'a>(&'a JobControl);
+
+impl CommandProcess<'_> {
+    /// Returns the exit status of the command if it has ended. From then on its number may belong to
+    /// another process, and no signal is sent to it.
+    ///
+    /// # Errors
+    /// The error of the system.
+    pub fn status(&self, child: &mut Child) -> io::Result<Option<ExitStatus>> {
+        // Under the lock, so that no signal is sent between the end of the number and this note.
+        let mut state = self.0.lock();
+        let status = child.try_wait()?;
+        if status.is_some() {
+            state.activity = Activity::Computing;
+        }
+        Ok(status)
+    }
+
+    /// Lets no more signals reach the group, before its leader is waited for.
+    pub fn detach(&self) {
+        self.0.lock().activity = Activity::Computing;
+    }
+
+    /// Sends a signal to every process of the group.
+    pub fn signal(&self, signal: Signal) {
+        if let Activity::Command(leader) = self.0.lock().activity {
+            // It fails only when the group has ended.
+            let _ = kill_process_group(leader, signal);
+        }
+    }
+}
+
+impl Drop for CommandProcess<'_> {
+    fn drop(&mut self) {
+        self.detach();
+    }
+}
+
+fn leader(child: &Child) -> Option<Pid> {
+    Pid::from_raw(i32::try_from(child.id()).ok()?)
+}
+
+fn number(pid: Pid) -> u32 {
+    pid.as_raw_nonzero().get().unsigned_abs()
+}
+
+#[cfg(test)]
+mod tests;
