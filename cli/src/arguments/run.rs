@@ -10,8 +10,11 @@ const USAGE: &str = "saline-run [options] <function> [arguments]";
 
 /// saline-run is the frontend command for functions that run on the master:
 /// jobs.lookup_jid JID, jobs.list_job JID, jobs.list_jobs, jobs.print_job JID,
+/// manage.status, manage.up, manage.down, manage.present, manage.alived, manage.not_alived,
 /// manage.versions, store.backup, store.check,
 /// state.event TAGMATCH COUNT pretty=True.
+/// To manage.*, a minion is up while it has a session that spoke within two heartbeats; nothing
+/// is sent to minions.
 #[derive(Debug, Parser)]
 #[command(
     name = "saline-run",

@@ -1,9 +1,62 @@
 //! `manage.*`: the minions that are present, in the shapes of Salt's runner.
 
 use std::cmp::Ordering;
+use std::collections::BTreeSet;
 
 use saline_client::{Client, ClientError};
-use saline_protocol::message::{FleetVersions, Value};
+use saline_protocol::message::{FleetVersions, KeyRequest, KeyState, MinionId, Value};
+
+/// The accepted minions that are present, and those that are not.
+///
+/// A minion is present while its session lives: it spoke within two heartbeats. The master knows that
+/// by itself, so nothing is sent to minions.
+#[derive(Debug)]
+pub(crate) struct Presence {
+    up: BTreeSet<MinionId>,
+    down: BTreeSet<MinionId>,
+}
+
+impl Presence {
+    /// Asks the master.
+    pub(crate) async fn ask(client: &Client) -> Result<Self, ClientError> {
+        // Keys first: a minion that is accepted meanwhile then shows as present, not as down.
+        let keys = client.keys(KeyRequest::List).await?.keys;
+        let accepted = keys
+            .into_iter()
+            .filter(|key| key.state == KeyState::Accepted);
+        let accepted = accepted.map(|key| key.id);
+        let present = client.versions().await?.minions;
+        Ok(Self::of(accepted, present.into_iter().map(|(id, _)| id)))
+    }
+
+    fn of(
+        accepted: impl Iterator<Item = MinionId>,
+        present: impl Iterator<Item = MinionId>,
+    ) -> Self {
+        let up: BTreeSet<MinionId> = present.collect();
+        let down = accepted.filter(|id| !up.contains(id)).collect();
+        Self { up, down }
+    }
+
+    /// Returns the present minions, as `manage.up` lists them.
+    pub(crate) fn up(&self) -> Value {
+        list(&self.up)
+    }
+
+    /// Returns the accepted minions that are not present, as `manage.down` lists them.
+    pub(crate) fn down(&self) -> Value {
+        list(&self.down)
+    }
+
+    /// Returns both lists, as `manage.status` shows them.
+    pub(crate) fn status(&self) -> Value {
+        Value::map([("up", self.up()), ("down", self.down())])
+    }
+}
+
+fn list(minions: &BTreeSet<MinionId>) -> Value {
+    Value::texts(minions.iter().map(MinionId::as_str))
+}
 
 /// Returns the versions of the master and of the minions that are present, as Salt's `manage.versions`
 /// groups them.
@@ -51,6 +104,51 @@ mod tests {
     use saline_protocol::message::{MinionId, PeerVersion, ProtocolVersions};
 
     use super::*;
+    use crate::output::{Format, Style};
+
+    #[test]
+    fn accepted_minions_are_up_or_down() {
+        let ids = |names: &[&str]| {
+            let ids: Vec<_> = names
+                .iter()
+                .map(|id| MinionId::parse(id).unwrap())
+                .collect();
+            ids.into_iter()
+        };
+        let shown = |accepted: &[&str], present: &[&str], format: Format| {
+            let status = Presence::of(ids(accepted), ids(present)).status();
+            let text = format.render(&status, Style::default(), false);
+            String::from_utf8(text.unwrap()).unwrap()
+        };
+        // c was accepted after the keys were read.
+        let (accepted, present) = (["d", "b", "a"], ["c", "a"]);
+        insta::assert_snapshot!(shown(&accepted, &present, Format::Nested), @"
+        down:
+            - b
+            - d
+        up:
+            - a
+            - c
+        ");
+        insta::assert_snapshot!(shown(&accepted, &present, Format::Json), @r#"
+        {
+            "up": [
+                "a",
+                "c"
+            ],
+            "down": [
+                "b",
+                "d"
+            ]
+        }
+        "#);
+        insta::assert_snapshot!(shown(&accepted, &present, Format::Raw), @"{'up': ['a', 'c'], 'down': ['b', 'd']}");
+        insta::assert_snapshot!(shown(&["a"], &["a"], Format::Nested), @"
+        down:
+        up:
+            - a
+        ");
+    }
 
     #[test]
     fn minions_are_grouped_by_what_they_need() {

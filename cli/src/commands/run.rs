@@ -7,17 +7,24 @@ use saline_client::{Client, ClientError};
 use saline_protocol::message::{Jid, Value};
 use saline_protocol::transport::Registry;
 
-use super::{events, failed, jobs, manage, store};
+use super::manage::{self, Presence};
+use super::{events, failed, jobs, store};
 use crate::arguments::RunArguments;
 use crate::screen::Screen;
 use crate::{exit, settings};
 
 /// The names of the functions.
-const FUNCTIONS: [&str; 8] = [
+const FUNCTIONS: [&str; 14] = [
     "jobs.list_job",
     "jobs.list_jobs",
     "jobs.lookup_jid",
     "jobs.print_job",
+    "manage.alived",
+    "manage.down",
+    "manage.not_alived",
+    "manage.present",
+    "manage.status",
+    "manage.up",
     "manage.versions",
     "state.event",
     "store.backup",
@@ -38,6 +45,9 @@ enum DataFunction {
     ListJob(Jid),
     PrintJob(Jid),
     ListJobs,
+    Status,
+    Up,
+    Down,
     Versions,
     BackUp,
     Check,
@@ -98,6 +108,9 @@ async fn data(
         DataFunction::ListJob(jid) => jobs::list_job(client, &jid).await,
         DataFunction::PrintJob(jid) => jobs::print_job(client, &jid).await,
         DataFunction::ListJobs => jobs::list_jobs(client).await,
+        DataFunction::Status => Presence::ask(client).await.map(|minions| minions.status()),
+        DataFunction::Up => Presence::ask(client).await.map(|minions| minions.up()),
+        DataFunction::Down => Presence::ask(client).await.map(|minions| minions.down()),
         DataFunction::Versions => manage::versions(client).await,
         DataFunction::BackUp => store::back_up(client).await,
         DataFunction::Check => return store::check(screen, client).await,
@@ -128,13 +141,18 @@ fn understand(function: &str, words: &[String]) -> Result<Function, String> {
         "jobs.list_job" => DataFunction::ListJob(jid()?),
         "jobs.print_job" => DataFunction::PrintJob(jid()?),
         "jobs.list_jobs" if words.is_empty() => DataFunction::ListJobs,
+        "manage.status" if words.is_empty() => DataFunction::Status,
+        // Salt's `up` and `down` ask the minions, the others the presence that the master knows. Here
+        // all of them tell the latter.
+        "manage.up" | "manage.present" | "manage.alived" if words.is_empty() => DataFunction::Up,
+        "manage.down" | "manage.not_alived" if words.is_empty() => DataFunction::Down,
         "manage.versions" if words.is_empty() => DataFunction::Versions,
         "store.backup" if words.is_empty() => DataFunction::BackUp,
         "store.check" if words.is_empty() => DataFunction::Check,
-        "jobs.list_jobs" | "manage.versions" | "store.backup" | "store.check" => {
+        "state.event" => return Ok(Function::Event(events::Wanted::read(words)?)),
+        _ if FUNCTIONS.contains(&function) => {
             return Err(format!("{function} takes no arguments"));
         }
-        "state.event" => return Ok(Function::Event(events::Wanted::read(words)?)),
         _ => {
             return Err(format!(
                 "'{function}' is not available; known are: {}",
@@ -156,7 +174,8 @@ mod tests {
         };
         insta::assert_snapshot!(
             [
-                "manage.status",
+                "manage.joined",
+                "manage.status *",
                 "jobs.lookup_jid",
                 "jobs.lookup_jid 1 2",
                 "jobs.lookup_jid 123",
@@ -169,7 +188,8 @@ mod tests {
             .map(error)
             .join("\n"),
             @r#"
-        'manage.status' is not available; known are: jobs.list_job, jobs.list_jobs, jobs.lookup_jid, jobs.print_job, manage.versions, state.event, store.backup, store.check
+        'manage.joined' is not available; known are: jobs.list_job, jobs.list_jobs, jobs.lookup_jid, jobs.print_job, manage.alived, manage.down, manage.not_alived, manage.present, manage.status, manage.up, manage.versions, state.event, store.backup, store.check
+        manage.status takes no arguments
         jobs.lookup_jid needs a jid: saline-run jobs.lookup_jid JID
         jobs.lookup_jid takes one jid
         jid "123": a jid has twenty digits
@@ -184,6 +204,7 @@ mod tests {
             "jobs.lookup_jid jid=20261121091409931549",
             "jobs.print_job 20261121091409931549",
             "jobs.list_jobs",
+            "manage.not_alived",
             "state.event",
             "state.event salt/job/* pretty=True count=3",
         ] {
