@@ -21,6 +21,7 @@ mod commands;
 mod dates;
 mod exit;
 mod glob;
+mod interrupt;
 mod output;
 mod report;
 mod screen;
@@ -36,7 +37,8 @@ use saline_protocol::message::{KeyReply, KeyRequest};
 use saline_protocol::transport::Registry;
 
 /// `saline`: runs a function on minions and prints what they return. The first of `words` is the
-/// program's name.
+/// program's name. Catches SIGINT and SIGTERM: the first signal ends the command in order, the second
+/// ends the process at once.
 ///
 /// # Cancel safety
 /// The job may have been published when the future is dropped.

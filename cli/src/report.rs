@@ -1,9 +1,10 @@
 //! The report of a job that `saline` prints, and its exit code.
 
+use std::collections::HashSet;
 use std::io;
 
 use saline_client::{Absence, Absent, MinionReturn, Progress};
-use saline_protocol::message::{MasterTime, Value};
+use saline_protocol::message::{MasterTime, MinionId, Value};
 
 use crate::absence::{self, LookUp};
 use crate::exit;
@@ -27,7 +28,7 @@ pub(crate) struct Report {
     options: ReportOptions,
     group: Vec<(String, Value)>,
     absent: Vec<Absent>,
-    returned: usize,
+    returned: HashSet<MinionId>,
     failed: bool,
 }
 
@@ -37,7 +38,7 @@ impl Report {
             options,
             group: Vec::new(),
             absent: Vec::new(),
-            returned: 0,
+            returned: HashSet::new(),
             failed: false,
         }
     }
@@ -57,7 +58,7 @@ impl Report {
     }
 
     fn returned(&mut self, screen: &mut Screen<'_>, answer: MinionReturn) -> io::Result<()> {
-        self.returned += 1;
+        self.returned.insert(answer.minion.clone());
         self.failed |= answer.failed();
         let name = answer.minion.to_string();
         // It came after it had been given up.
@@ -88,22 +89,59 @@ impl Report {
         expires: MasterTime,
         look_up: &LookUp,
     ) -> io::Result<u8> {
-        if self.options.as_group && (self.returned > 0 || self.options.format == Format::Json) {
+        let somebody_is_absent = self.print_rest(screen, expires, look_up)?;
+        if self.failed || somebody_is_absent {
+            screen.complain("ERROR: Minions returned with non-zero exit code");
+            return Ok(exit::FAILED);
+        }
+        Ok(exit::GOOD)
+    }
+
+    /// Returns those of `minions` that have neither returned nor been reported as absent, in their
+    /// order.
+    pub(crate) fn unanswered<'a>(
+        &self,
+        minions: impl Iterator<Item = &'a MinionId>,
+    ) -> Vec<&'a MinionId> {
+        let absent: HashSet<&str> = self.absent.iter().map(|a| a.name.as_str()).collect();
+        minions
+            .filter(|id| !self.returned.contains(*id) && !absent.contains(id.as_str()))
+            .collect()
+    }
+
+    /// Prints the rest of an interrupted report.
+    ///
+    /// # Errors
+    /// When the output cannot be written.
+    pub(crate) fn interrupt(
+        mut self,
+        screen: &mut Screen<'_>,
+        expires: MasterTime,
+        look_up: &LookUp,
+    ) -> io::Result<()> {
+        self.print_rest(screen, expires, look_up).map(|_| ())
+    }
+
+    /// Prints what was kept for the end. Returns whether a minion is absent.
+    fn print_rest(
+        &mut self,
+        screen: &mut Screen<'_>,
+        expires: MasterTime,
+        look_up: &LookUp,
+    ) -> io::Result<bool> {
+        let nobody_returned = self.returned.is_empty();
+        if self.options.as_group && (!nobody_returned || self.options.format == Format::Json) {
             self.group.sort_by(|a, b| a.0.cmp(&b.0));
             let data = Value::Map(std::mem::take(&mut self.group));
             self.print(screen, &data, self.failed)?;
-        } else if self.returned == 0 && self.options.format == Format::Json {
+        } else if nobody_returned && self.options.format == Format::Json {
             self.print(screen, &Value::Map(vec![]), false)?;
         }
         let absent = self.take_absent();
         for Absent { name, absence } in &absent {
             self.print_absent(screen, name, *absence, expires, look_up)?;
         }
-        if self.failed || !absent.is_empty() {
-            screen.complain("ERROR: Minions returned with non-zero exit code");
-            return Ok(exit::FAILED);
-        }
-        Ok(exit::GOOD)
+        Ok(!absent.is_empty())
     }
 
     /// Takes the absent minions to be reported. Minions that declined were not targeted after all:
@@ -111,7 +149,7 @@ impl Report {
     fn take_absent(&mut self) -> Vec<Absent> {
         let mut absent = std::mem::take(&mut self.absent);
         let somebody_was_meant =
-            self.returned > 0 || absent.iter().any(|a| a.absence != Absence::Declined);
+            !self.returned.is_empty() || absent.iter().any(|a| a.absence != Absence::Declined);
         if somebody_was_meant {
             absent.retain(|a| a.absence != Absence::Declined);
         }

@@ -12,7 +12,7 @@ pub mod slow_link;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Arc, Condvar, Mutex};
@@ -38,7 +38,7 @@ macro_rules! over_each_transport {
     };
 }
 
-/// The log of a daemon so far.
+/// The lines that a daemon or a command has printed so far.
 #[derive(Debug, Default)]
 pub struct Log {
     lines: Mutex<Vec<String>>,
@@ -46,6 +46,19 @@ pub struct Log {
 }
 
 impl Log {
+    /// Collects the lines of a stream on a thread, which ends with the stream.
+    pub fn follow(stream: impl Read + Send + 'static) -> Arc<Self> {
+        let log = Arc::new(Self::default());
+        let sink = Arc::clone(&log);
+        std::thread::spawn(move || {
+            for line in BufReader::new(stream).lines().map_while(Result::ok) {
+                sink.lines.lock().unwrap().push(line);
+                sink.grown.notify_all();
+            }
+        });
+        log
+    }
+
     /// Waits until `count` lines contain `needle`, and returns the last of them.
     pub fn wait_for(&self, needle: &str, count: usize) -> String {
         let deadline = Instant::now() + TEST_TIMEOUT;
@@ -92,16 +105,8 @@ impl Daemon {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        let log = Arc::new(Log::default());
-        let stderr = child.stderr.take().unwrap();
-        let sink = Arc::clone(&log);
         // Ends with the daemon, which is killed when this is dropped.
-        std::thread::spawn(move || {
-            for line in BufReader::new(stderr).lines().map_while(Result::ok) {
-                sink.lines.lock().unwrap().push(line);
-                sink.grown.notify_all();
-            }
-        });
+        let log = Log::follow(child.stderr.take().unwrap());
         Self { child, log }
     }
 

@@ -1,9 +1,7 @@
 //! `saline`: run a function on minions.
 
 use std::ffi::OsString;
-use std::future::Future;
 use std::io;
-use std::pin::{Pin, pin};
 
 use saline_client::{Client, ClientError, JobSpec, Run};
 use saline_config::parse_arguments;
@@ -14,13 +12,11 @@ use saline_protocol::transport::Registry;
 use super::failed;
 use crate::absence::LookUp;
 use crate::arguments::SalineArguments;
+use crate::interrupt::{HowFar, Interrupt, Interruption};
 use crate::output::Format;
 use crate::report::{Report, ReportOptions, nobody_matched};
 use crate::screen::Screen;
 use crate::{exit, settings, user_name};
-
-/// A future that is ready after Ctrl-C.
-type Interrupt<'a> = Pin<&'a mut dyn Future<Output = ()>>;
 
 /// # Errors
 /// When the output cannot be written.
@@ -45,26 +41,21 @@ pub(crate) async fn saline(
             return Ok(exit::FAILED);
         }
     };
-    let mut interrupt = pin!(interrupted());
+    let mut interrupt = Interrupt::catch();
     let connected = tokio::select! {
         biased;
-        () = &mut interrupt => return Ok(leave(screen, None)),
+        interruption = interrupt.wait() => {
+            return Ok(interruption.leave(screen, &HowFar::NotPublished));
+        }
         connected = Client::connect(&config, &registry) => connected,
     };
     let client = match connected {
         Ok(client) => client,
         Err(error) => return Ok(failed(screen, &error)),
     };
-    let code = publish(screen, &arguments, target, &client, interrupt).await;
+    let code = publish(screen, &arguments, target, &client, &mut interrupt).await;
     client.shutdown().await;
     code
-}
-
-/// Waits for Ctrl-C. Waits forever if the signal cannot be caught; Ctrl-C then ends the process.
-async fn interrupted() {
-    if tokio::signal::ctrl_c().await.is_err() {
-        std::future::pending().await
-    }
 }
 
 async fn publish(
@@ -72,15 +63,18 @@ async fn publish(
     arguments: &SalineArguments,
     target: CompiledTarget,
     client: &Client,
-    mut interrupt: Interrupt<'_>,
+    interrupt: &mut Interrupt,
 ) -> io::Result<u8> {
+    let options = settings::options_to_repeat(&arguments.common);
     let spec = JobSpec::new(target, arguments.function())
         .with_arguments(parse_arguments(arguments.arguments()))
         .asked_by(user_name::current())
         .with_timeout(arguments.timeout());
     let run = tokio::select! {
         biased;
-        () = &mut interrupt => return Ok(leave(screen, None)),
+        interruption = interrupt.wait() => {
+            return Ok(interruption.leave(screen, &HowFar::Publishing { options }));
+        }
         run = client.run(spec) => run,
     };
     let run = match run {
@@ -102,10 +96,7 @@ async fn publish(
     } else if arguments.show_jid {
         screen.prose(beside, &format!("jid: {jid}"))?;
     }
-    let look_up = LookUp {
-        jid,
-        options: settings::options_to_repeat(&arguments.common),
-    };
+    let look_up = LookUp { jid, options };
     let report = Report::new(ReportOptions {
         format,
         style: arguments.output.style(screen.terminal),
@@ -119,12 +110,14 @@ async fn follow(
     mut run: Run,
     mut report: Report,
     look_up: LookUp,
-    mut interrupt: Interrupt<'_>,
+    interrupt: &mut Interrupt,
 ) -> io::Result<u8> {
     loop {
         let next = tokio::select! {
             biased;
-            () = &mut interrupt => return Ok(leave(screen, Some(&look_up))),
+            interruption = interrupt.wait() => {
+                return interrupted(screen, &run, report, &look_up, interruption);
+            }
             next = run.next() => next,
         };
         match next {
@@ -153,17 +146,24 @@ fn executed(screen: &mut Screen<'_>, format: Format, jid: &Jid) -> io::Result<u8
     Ok(exit::GOOD)
 }
 
-/// Prints the text for Ctrl-C.
-fn leave(screen: &mut Screen<'_>, look_up: Option<&LookUp>) -> u8 {
-    screen.complain("\nExiting gracefully on Ctrl-c");
-    if let Some(look_up) = look_up {
-        screen.complain(format!(
-            "This job's jid is: {}\nThe minions may not have all finished running and any remaining minions will return upon completion. {}",
-            look_up.jid,
-            look_up.hint()
-        ));
-    }
-    exit::FAILED
+/// Prints what has come so far, and how to go on.
+fn interrupted(
+    screen: &mut Screen<'_>,
+    run: &Run,
+    report: Report,
+    look_up: &LookUp,
+    interruption: Interruption,
+) -> io::Result<u8> {
+    let minions = run.published().minions.iter().map(|(minion, _)| minion);
+    let unanswered = report.unanswered(minions);
+    let printed = report.interrupt(screen, run.expires(), look_up);
+    let how_far = HowFar::Published {
+        look_up,
+        unanswered: &unanswered,
+    };
+    // Also when nothing could be printed: Ctrl-C may have ended the reader of the output too.
+    let code = interruption.leave(screen, &how_far);
+    printed.map(|()| code)
 }
 
 #[cfg(test)]
@@ -192,22 +192,6 @@ mod tests {
         }
         "#);
         insta::assert_snapshot!(shown(Format::Raw), @"{'jid': '20261121091409931549'}");
-    }
-
-    #[test]
-    fn interrupted() {
-        let mut printed = Printed::default();
-        assert_eq!(leave(&mut printed.screen(&[]), Some(&look_up())), 1);
-        insta::assert_snapshot!(printed.shown(), @"
-        --- stdout
-        --- stderr
-
-        Exiting gracefully on Ctrl-c
-        This job's jid is: 20261121091409931549
-        The minions may not have all finished running and any remaining minions will return upon completion. To look up the return data for this job later, run the following command:
-
-        saline-run jobs.lookup_jid 20261121091409931549 -c /tmp/x
-        ");
     }
 
     #[tokio::test]

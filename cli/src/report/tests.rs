@@ -253,3 +253,79 @@ proptest! {
         prop_assert!(!as_group || objects.len() == 1);
     }
 }
+
+#[test]
+fn an_interrupted_report_prints_what_has_come_and_names_the_others() {
+    let ids = ["m000", "m001", "m002", "m003"].map(|id| MinionId::parse(id).unwrap());
+    let interrupted = |format, as_group, what: &[Progress]| {
+        let mut printed = Printed::default();
+        let mut screen = printed.screen(&[]);
+        let mut report = Report::new(ReportOptions {
+            format,
+            style: Style::default(),
+            as_group,
+        });
+        for progress in what {
+            report.take(&mut screen, progress.clone()).unwrap();
+        }
+        let look_up = LookUp {
+            jid: Jid::parse("20261121091841717259").unwrap(),
+            options: String::new(),
+        };
+        let unanswered = report.unanswered(ids.iter());
+        report
+            .interrupt(&mut screen, 1_795_252_784_000, &look_up)
+            .unwrap();
+        let names: Vec<_> = unanswered.iter().map(|id| id.as_str()).collect();
+        format!("{}--- not answered: {}", printed.shown(), names.join(", "))
+    };
+    let what = [
+        returned("m002", 0, true),
+        absent("m001", Absence::NotConnected),
+    ];
+    insta::assert_snapshot!(interrupted(Format::Nested, false, &what), @"
+    --- stdout
+    m002:
+        True
+    m001:
+        Minion did not return. [Not connected]
+    --- stderr
+    --- not answered: m000, m003
+    ");
+    insta::assert_snapshot!(interrupted(Format::Nested, true, &what), @"
+    --- stdout
+    m002:
+        True
+    m001:
+        Minion did not return. [Not connected]
+    --- stderr
+    --- not answered: m000, m003
+    ");
+    insta::assert_snapshot!(interrupted(Format::Json, true, &what), @r#"
+    --- stdout
+    {
+        "m002": true
+    }
+    --- stderr
+    m001: Minion did not return. [Not connected]
+    --- not answered: m000, m003
+    "#);
+    insta::assert_snapshot!(interrupted(Format::Json, false, &[]), @"
+    --- stdout
+    {}
+    --- stderr
+    --- not answered: m000, m001, m002, m003
+    ");
+    insta::assert_snapshot!(interrupted(Format::Raw, true, &what), @"
+    --- stdout
+    {'m002': True}
+    --- stderr
+    m001: Minion did not return. [Not connected]
+    --- not answered: m000, m003
+    ");
+    insta::assert_snapshot!(interrupted(Format::Quiet, true, &what), @"
+    --- stdout
+    --- stderr
+    --- not answered: m000, m003
+    ");
+}

@@ -1,0 +1,239 @@
+//! Ctrl-C and SIGTERM: the first signal ends a command in order, the second ends it at once.
+
+use std::future::pending;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use saline_protocol::message::MinionId;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag;
+use tokio::signal::unix::{self, SignalKind};
+
+use crate::absence::LookUp;
+use crate::exit;
+use crate::screen::Screen;
+
+/// The largest number of minions that are named.
+const MOST_NAMED: usize = 20;
+
+/// The signals that interrupt a command.
+#[derive(Debug)]
+pub(crate) struct Interrupt {
+    /// None when the system refused a handler; the signals then end the process.
+    signals: Option<Signals>,
+}
+
+#[derive(Debug)]
+struct Signals {
+    interrupt: unix::Signal,
+    terminate: unix::Signal,
+}
+
+impl Interrupt {
+    /// Catches the signals from now on. Needs a running runtime.
+    pub(crate) fn catch() -> Self {
+        Self {
+            signals: Signals::catch()
+                .inspect_err(|error| tracing::debug!("cannot catch signals: {error}"))
+                .ok(),
+        }
+    }
+
+    /// Waits for the first signal.
+    ///
+    /// # Cancel safety
+    /// A signal is not lost when the future is dropped.
+    pub(crate) async fn wait(&mut self) -> Interruption {
+        match &mut self.signals {
+            Some(signals) => tokio::select! {
+                Some(()) = signals.interrupt.recv() => Interruption::CtrlC,
+                Some(()) = signals.terminate.recv() => Interruption::Terminated,
+                else => pending().await,
+            },
+            None => pending().await,
+        }
+    }
+}
+
+impl Signals {
+    fn catch() -> io::Result<Self> {
+        let caught = Arc::new(AtomicBool::new(false));
+        for signal in [SIGINT, SIGTERM] {
+            // Handlers run in the order of their registration, so the first signal finds the flag
+            // unset. The second ends the process inside the handler, because the command may be stuck
+            // in a write that nobody reads.
+            flag::register_conditional_shutdown(
+                signal,
+                i32::from(exit::FAILED),
+                Arc::clone(&caught),
+            )?;
+            flag::register(signal, Arc::clone(&caught))?;
+        }
+        Ok(Self {
+            interrupt: unix::signal(SignalKind::interrupt())?,
+            terminate: unix::signal(SignalKind::terminate())?,
+        })
+    }
+}
+
+/// A signal that interrupted a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Interruption {
+    /// SIGINT.
+    CtrlC,
+    /// SIGTERM.
+    Terminated,
+}
+
+/// How far a command had come when it was interrupted.
+#[derive(Debug)]
+pub(crate) enum HowFar<'a> {
+    /// The master was not asked for anything.
+    NotPublished,
+    /// The master was asked to publish the job, and has not answered.
+    Publishing {
+        /// The options of commands that find the job.
+        options: String,
+    },
+    /// The job was published.
+    Published {
+        /// Looks the job up later.
+        look_up: &'a LookUp,
+        /// The minions that have not answered.
+        unanswered: &'a [&'a MinionId],
+    },
+}
+
+impl Interruption {
+    /// Prints, on the standard error output in every format, how the command ends, and returns the
+    /// exit code. Most of the text is Salt's.
+    pub(crate) fn leave(self, screen: &mut Screen<'_>, how_far: &HowFar<'_>) -> u8 {
+        screen.complain(match self {
+            // Salt's too begins with an empty line, because the terminal shows ^C.
+            Self::CtrlC => "\nExiting gracefully on Ctrl-c",
+            Self::Terminated => "Exiting gracefully on SIGTERM",
+        });
+        match how_far {
+            HowFar::NotPublished => screen.complain("No job was published."),
+            HowFar::Publishing { options } => screen.complain(format!(
+                "The job may have been published: the master has not answered with a jid yet. To see whether it was, run the following command:\n\nsaline-run jobs.list_jobs{options}"
+            )),
+            HowFar::Published {
+                look_up,
+                unanswered,
+            } => {
+                screen.complain(format!("This job's jid is: {}", look_up.jid));
+                if !unanswered.is_empty() {
+                    screen.complain(format!("Not returned yet: {}", names(unanswered)));
+                }
+                screen.complain(format!(
+                    "The minions may not have all finished running and any remaining minions will return upon completion. {}",
+                    look_up.hint()
+                ));
+            }
+        }
+        exit::FAILED
+    }
+}
+
+/// Returns the names of the first minions, and the number of the others.
+fn names(minions: &[&MinionId]) -> String {
+    let named = minions.iter().take(MOST_NAMED);
+    let named: Vec<&str> = named.map(|minion| minion.as_str()).collect();
+    match minions.len() - named.len() {
+        0 => named.join(", "),
+        more => format!("{} and {more} more", named.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use saline_protocol::message::Jid;
+
+    use super::*;
+    use crate::screen::Printed;
+
+    fn shown(interruption: Interruption, how_far: &HowFar<'_>) -> String {
+        let mut printed = Printed::default();
+        assert_eq!(interruption.leave(&mut printed.screen(&[]), how_far), 1);
+        printed.shown()
+    }
+
+    fn published(count: usize) -> String {
+        let ids: Vec<MinionId> = (0..count)
+            .map(|n| MinionId::parse(&format!("m{n:02}")).unwrap())
+            .collect();
+        let unanswered: Vec<&MinionId> = ids.iter().collect();
+        let how_far = HowFar::Published {
+            look_up: &LookUp {
+                jid: Jid::parse("20261121091409931549").unwrap(),
+                options: " -c /tmp/x".to_owned(),
+            },
+            unanswered: &unanswered,
+        };
+        shown(Interruption::CtrlC, &how_far)
+    }
+
+    #[test]
+    fn a_published_job_is_told_with_the_minions_that_are_missing() {
+        insta::assert_snapshot!(published(2), @"
+        --- stdout
+        --- stderr
+
+        Exiting gracefully on Ctrl-c
+        This job's jid is: 20261121091409931549
+        Not returned yet: m00, m01
+        The minions may not have all finished running and any remaining minions will return upon completion. To look up the return data for this job later, run the following command:
+
+        saline-run jobs.lookup_jid 20261121091409931549 -c /tmp/x
+        ");
+        insta::assert_snapshot!(published(23), @"
+        --- stdout
+        --- stderr
+
+        Exiting gracefully on Ctrl-c
+        This job's jid is: 20261121091409931549
+        Not returned yet: m00, m01, m02, m03, m04, m05, m06, m07, m08, m09, m10, m11, m12, m13, m14, m15, m16, m17, m18, m19 and 3 more
+        The minions may not have all finished running and any remaining minions will return upon completion. To look up the return data for this job later, run the following command:
+
+        saline-run jobs.lookup_jid 20261121091409931549 -c /tmp/x
+        ");
+        insta::assert_snapshot!(published(0), @"
+        --- stdout
+        --- stderr
+
+        Exiting gracefully on Ctrl-c
+        This job's jid is: 20261121091409931549
+        The minions may not have all finished running and any remaining minions will return upon completion. To look up the return data for this job later, run the following command:
+
+        saline-run jobs.lookup_jid 20261121091409931549 -c /tmp/x
+        ");
+    }
+
+    #[test]
+    fn a_job_without_a_jid_is_told() {
+        let options = " -c /tmp/x".to_owned();
+        insta::assert_snapshot!(
+            shown(Interruption::CtrlC, &HowFar::Publishing { options }),
+            @"
+        --- stdout
+        --- stderr
+
+        Exiting gracefully on Ctrl-c
+        The job may have been published: the master has not answered with a jid yet. To see whether it was, run the following command:
+
+        saline-run jobs.list_jobs -c /tmp/x
+        "
+        );
+        insta::assert_snapshot!(
+            shown(Interruption::Terminated, &HowFar::NotPublished),
+            @"
+        --- stdout
+        --- stderr
+        Exiting gracefully on SIGTERM
+        No job was published.
+        "
+        );
+    }
+}
