@@ -154,6 +154,6 @@ fn a_minion_that_was_stopped_for_a_while_goes_on() {
     let said = fleet.saline(&["m1", "test.ping"]).expect(1);
     assert!(said.stdout.contains("[Not connected]"), "{}", said.stdout);
     fleet.minions["m1"].signal(Signal::CONT);
-    fleet.master().log.wait_for("minion m1 is connected", 2);
+    fleet.master().log.wait_for("minion m1 is back", 1);
     fleet.saline(&["m1", "test.ping"]).expect(0);
 }

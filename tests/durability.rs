@@ -22,7 +22,9 @@ over_each_transport!(
 fn stored_returns(fleet: &Fleet) -> i64 {
     let files = std::fs::read_dir(fleet.path("master/var/cache/saline/master/jobs")).unwrap();
     let paths = files.map(|file| file.unwrap().path());
-    let databases = paths.filter(|path| path.extension().is_some_and(|end| end == "sqlite"));
+    let databases = paths.filter(|path| {
+        path.extension().is_some_and(|end| end == "sqlite") && !path.ends_with("minions.sqlite")
+    });
     databases
         .map(|path| {
             let all = "SELECT count(*) FROM returns";

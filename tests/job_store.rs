@@ -26,7 +26,7 @@ fn a_backup_of_a_running_master_is_a_store_that_can_be_put_back() {
     fleet.master().log.wait_for("minion m1 returned", 1);
     let backup = fleet.run("saline-run", &["store.backup", "--out", "json"]);
     let backup: serde_json::Value = serde_json::from_str(&backup.expect(0).stdout).unwrap();
-    assert_eq!(backup["files"], 1);
+    assert_eq!(backup["files"], 2, "the jobs, and the minions");
     let said = fleet.saline(&["m1", "test.echo", "after", "--async"]);
     let after = jid(&said.expect(0).stdout);
     fleet.master().log.wait_for("minion m1 returned", 2);

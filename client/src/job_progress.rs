@@ -80,7 +80,8 @@ impl MinionProgress {
     }
 
     fn is_waited_for(&self) -> bool {
-        self.is_open() && !self.given_up
+        // A minion for which the job is queued may be away for days.
+        self.is_open() && !self.given_up && self.state != OfferState::Queued
     }
 
     fn is_lacking(&self) -> bool {
@@ -194,12 +195,6 @@ impl JobProgress {
                 progress.word = Some(*word);
             }
         }
-    }
-
-    /// Returns the minions that are still waited for.
-    pub(crate) fn waited_for(&self) -> impl Iterator<Item = &MinionId> {
-        let waited = self.minions.iter().filter(|(_, p)| p.is_waited_for());
-        waited.map(|(minion, _)| minion)
     }
 
     /// Notes the return of a minion. Returns whether it is the first one.

@@ -113,11 +113,6 @@ impl Run {
         self.published.expires
     }
 
-    /// Returns the minions that are still waited for.
-    pub fn waited_for(&self) -> impl Iterator<Item = &MinionId> {
-        self.minions.waited_for()
-    }
-
     /// Returns the ids of the job's minions that two machines, or a machine and a copy of it, use.
     pub fn duplicates(&self) -> impl Iterator<Item = &MinionId> {
         self.duplicates.iter()

@@ -249,6 +249,7 @@ fn minion(lines: &mut String) {
         ReturnVerdict::Duplicate,
         ReturnVerdict::UnknownJob,
         ReturnVerdict::NotOffered,
+        ReturnVerdict::Disputed,
     ] {
         reply(
             lines,

@@ -263,20 +263,25 @@ impl Fleet {
 
     /// Starts a minion with more lines of configuration.
     pub fn start_minion_with(&mut self, id: &str, options: &str) {
-        let folder = self.minion_config(id);
+        let minion = self.spawn_minion(id, id, options);
+        self.minions.insert(id.to_owned(), minion);
+    }
+
+    /// Starts a minion whose root is the folder `root`.
+    pub fn spawn_minion(&self, id: &str, root: &str, options: &str) -> Daemon {
+        let folder = self.minion_config(root);
         std::fs::create_dir_all(&folder).unwrap();
         let (port, _) = self.ports.unwrap();
         let mut text = format!(
             "root_dir: {}\nid: {id}\nmaster: 127.0.0.1\nmaster_port: {port}\nacceptance_wait_time: 0.2\nrecon_default: 50\nrecon_max: 500\nlog_level: info\ntransport: {}\n",
-            self.root.path().join(id).display(),
+            self.root.path().join(root).display(),
             self.transport
         );
         text.write_str(options).unwrap();
         std::fs::write(folder.join("minion"), text).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_saline-minion"));
         command.arg("-c").arg(folder);
-        self.minions
-            .insert(id.to_owned(), Daemon::spawn(&mut command));
+        Daemon::spawn(&mut command)
     }
 
     pub fn start_minion(&mut self, id: &str) {

@@ -31,6 +31,11 @@ pub(crate) struct SalineArguments {
         value_parser = seconds)]
     timeout: Option<i64>,
 
+    /// Give minions this time to begin (90, 90s, 15m, 1h, 2d), also those that are away now: they get the
+    /// job when they connect. Default: the configuration's job_ttl, and only connected minions.
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    pub(crate) ttl: Option<Duration>,
+
     /// Return the data from minions as a group after they all return.
     #[arg(short = 's', long = "static")]
     pub(crate) static_: bool,
@@ -111,7 +116,49 @@ impl SalineArguments {
     }
 }
 
+/// Reads a span of time: a number of seconds, or a number with the unit s, m, h or d.
+fn span(text: &str) -> Result<Duration, String> {
+    let (number, unit) = match text.char_indices().last() {
+        Some((at, 's')) => (&text[..at], 1),
+        Some((at, 'm')) => (&text[..at], 60),
+        Some((at, 'h')) => (&text[..at], 3_600),
+        Some((at, 'd')) => (&text[..at], 86_400),
+        _ => (text, 1),
+    };
+    let seconds: Option<u64> = number.parse().ok();
+    match seconds.and_then(|number: u64| number.checked_mul(unit)) {
+        Some(seconds) if seconds > 0 => Ok(Duration::from_secs(seconds)),
+        _ => Err(format!("'{text}' is no time; write 90, 90s, 15m, 1h or 2d")),
+    }
+}
+
 fn seconds(text: &str) -> Result<i64, String> {
     text.parse()
         .map_err(|_| format!("invalid integer value: '{text}'"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_of_time() {
+        let read = |text| span(text).map(|span| span.as_secs());
+        assert_eq!(
+            ["90", "90s", "15m", "1h", "2d"].map(read),
+            [Ok(90), Ok(90), Ok(900), Ok(3_600), Ok(172_800)]
+        );
+        for text in [
+            "",
+            "h",
+            "0",
+            "-1",
+            "1w",
+            "1.5h",
+            "99999999999999999999d",
+            "1é",
+        ] {
+            assert!(read(text).is_err(), "{text}");
+        }
+    }
 }

@@ -1,9 +1,10 @@
 //! `jobs.*`: jobs of the store, in the shapes of Salt's job cache.
 
 use std::collections::HashSet;
+use std::time::Duration;
 
-use saline_client::{Absence, Client, ClientError};
-use saline_protocol::message::{Jid, Job, MinionId, OfferState, StoredReturn, Value};
+use saline_client::{Absence, Client, ClientError, EventFilter};
+use saline_protocol::message::{EventTag, Jid, Job, MinionId, OfferState, StoredReturn, Value};
 
 use crate::screen::Screen;
 use crate::{absence, dates};
@@ -45,6 +46,37 @@ async fn states(client: &Client, jid: &Jid) -> Result<Vec<State>, ClientError> {
             return Ok(states);
         }
     }
+}
+
+/// Cancels a job, and waits at most `timeout` for those minions to which it was handed over and that are
+/// present. Returns the states of all minions.
+pub(crate) async fn cancel(
+    client: &Client,
+    jid: &Jid,
+    timeout: Duration,
+) -> Result<Value, ClientError> {
+    let filter = EventFilter::Below(EventTag::below_job(jid));
+    // Before the request, so that no answer is missed.
+    let mut events = client.events(&filter).await?;
+    client.cancel(jid).await?;
+    let clock = client.context().clock;
+    let deadline = clock.after(timeout);
+    let states = loop {
+        let states = states(client, jid).await?;
+        let waits = |(_, state, silent): &State| *state == OfferState::Offered && !silent;
+        if !states.iter().any(waits) || clock.deadline(deadline, events.next()).await.is_err() {
+            break states;
+        }
+    };
+    let states = states.into_iter().map(|(minion, state, _)| {
+        let state = match state {
+            // It is told when it is back.
+            OfferState::Offered => "offered, not heard of yet",
+            state => state.name(),
+        };
+        (minion.to_string(), Value::from(state))
+    });
+    Ok(Value::Map(states.collect()))
 }
 
 fn value(stored: &StoredReturn) -> Result<Value, ClientError> {

@@ -134,6 +134,13 @@ impl Keeper<'_> {
             return self.no_match(screen, selection);
         }
         self.print(screen, &groups)?;
+        for (id, addresses) in &reply.duplicates {
+            screen.complain(format!(
+                "WARNING: two machines use the id {id}: {}. Give one of them another id, and delete its pki_dir \
+                 and cachedir.",
+                addresses.join(" and ")
+            ));
+        }
         Ok(exit::GOOD)
     }
 

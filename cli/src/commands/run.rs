@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::io;
+use std::time::Duration;
 
 use saline_client::{Client, ClientError};
 use saline_protocol::message::{Jid, Value};
@@ -14,7 +15,8 @@ use crate::screen::Screen;
 use crate::{exit, settings};
 
 /// The names of the functions.
-const FUNCTIONS: [&str; 14] = [
+const FUNCTIONS: [&str; 15] = [
+    "jobs.cancel",
     "jobs.list_job",
     "jobs.list_jobs",
     "jobs.lookup_jid",
@@ -41,6 +43,7 @@ enum Function {
 
 /// A function that returns something.
 enum DataFunction {
+    Cancel(Jid),
     LookupJid(Jid),
     ListJob(Jid),
     PrintJob(Jid),
@@ -84,7 +87,7 @@ pub(crate) async fn run(
     };
     let code = match function {
         Function::Event(wanted) => events::follow(screen, &client, &wanted).await,
-        Function::Data(function) => match data(screen, &client, function).await {
+        Function::Data(function) => match data(screen, &client, function, config.timeout).await {
             Ok((data, code)) => {
                 let style = arguments.output.style(screen.terminal);
                 let text = arguments.output.format().render(&data, style, false);
@@ -102,8 +105,10 @@ async fn data(
     screen: &mut Screen<'_>,
     client: &Client,
     function: DataFunction,
+    timeout: Duration,
 ) -> Result<(Value, u8), ClientError> {
     let data = match function {
+        DataFunction::Cancel(jid) => jobs::cancel(client, &jid, timeout).await,
         DataFunction::LookupJid(jid) => jobs::lookup_jid(screen, client, &jid).await,
         DataFunction::ListJob(jid) => jobs::list_job(client, &jid).await,
         DataFunction::PrintJob(jid) => jobs::print_job(client, &jid).await,
@@ -137,6 +142,7 @@ fn understand(function: &str, words: &[String]) -> Result<Function, String> {
         Jid::parse(word).map_err(|error| error.to_string())
     };
     Ok(Function::Data(match function {
+        "jobs.cancel" => DataFunction::Cancel(jid()?),
         "jobs.lookup_jid" => DataFunction::LookupJid(jid()?),
         "jobs.list_job" => DataFunction::ListJob(jid()?),
         "jobs.print_job" => DataFunction::PrintJob(jid()?),
@@ -188,7 +194,7 @@ mod tests {
             .map(error)
             .join("\n"),
             @r#"
-        'manage.joined' is not available; known are: jobs.list_job, jobs.list_jobs, jobs.lookup_jid, jobs.print_job, manage.alived, manage.down, manage.not_alived, manage.present, manage.status, manage.up, manage.versions, state.event, store.backup, store.check
+        'manage.joined' is not available; known are: jobs.cancel, jobs.list_job, jobs.list_jobs, jobs.lookup_jid, jobs.print_job, manage.alived, manage.down, manage.not_alived, manage.present, manage.status, manage.up, manage.versions, state.event, store.backup, store.check
         manage.status takes no arguments
         jobs.lookup_jid needs a jid: saline-run jobs.lookup_jid JID
         jobs.lookup_jid takes one jid

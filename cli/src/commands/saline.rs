@@ -69,7 +69,8 @@ async fn publish(
     let spec = JobSpec::new(target, arguments.function())
         .with_arguments(parse_arguments(arguments.arguments()))
         .asked_by(user_name::current())
-        .with_timeout(arguments.timeout());
+        .with_timeout(arguments.timeout())
+        .with_ttl(arguments.ttl);
     let run = tokio::select! {
         biased;
         interruption = interrupt.wait() => {
@@ -122,7 +123,15 @@ async fn follow(
         };
         match next {
             Ok(Some(progress)) => report.take(screen, progress)?,
-            Ok(None) => return report.finish(screen, run.expires(), &look_up),
+            Ok(None) => {
+                let code = report.finish(screen, run.expires(), &look_up);
+                for id in run.duplicates() {
+                    screen.complain(format!(
+                        "WARNING: two machines use the id {id}: saline-key -L shows their addresses"
+                    ));
+                }
+                return code;
+            }
             Err(error) => {
                 let code = failed(screen, &error);
                 screen.complain(look_up.hint());

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use rusqlite::{Connection, params};
 use saline_protocol::message::{
-    Jid, MinionId, OfferState, Packed, Return, ReturnVerdict, ReturnsPage, StoredReturn,
+    Jid, MinionId, OfferState, Packed, RETCODE_INTERRUPTED, Return, ReturnVerdict, ReturnsPage,
+    StoredReturn,
 };
 
 use super::open_jobs::MinionLookup;
@@ -44,6 +45,10 @@ impl JobStore {
             let Some(job) = jid::to_micros(&returned.jid) else {
                 continue;
             };
+            if returned.retcode == RETCODE_INTERRUPTED && self.is_disputed(minion, job) {
+                verdicts[place] = ReturnVerdict::Disputed;
+                continue;
+            }
             let start = self.partitions.holding(job);
             if start != partition
                 && let Some(partition) = partition
@@ -63,6 +68,13 @@ impl JobStore {
                 .await?;
         }
         Ok(verdicts)
+    }
+
+    /// Whether another copy of the minion may run the job that this one says it was interrupted in.
+    fn is_disputed(&self, minion: &MinionId, job: i64) -> bool {
+        let (created, now) = (u64::try_from(job / 1_000).unwrap_or(0), self.now());
+        let record = self.minion_record(minion);
+        record.is_some_and(|record| !record.speaks_for(created, now))
     }
 
     /// Stores the returns of one partition, and notes their verdicts at their places.

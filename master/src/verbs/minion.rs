@@ -153,7 +153,7 @@ impl MinionVerbs {
                 ReturnVerdict::Duplicate => {
                     tracing::debug!("job {jid}: minion {id} returned again");
                 }
-                ReturnVerdict::UnknownJob | ReturnVerdict::NotOffered => {
+                ReturnVerdict::UnknownJob | ReturnVerdict::NotOffered | ReturnVerdict::Disputed => {
                     tracing::warn!("job {jid}: a return of minion {id} was refused: {verdict:?}");
                 }
             }

@@ -287,7 +287,9 @@ impl ReturnSender {
                             tracing::info!("job {jid}: acknowledged");
                             stored.push(jid);
                         }
-                        ReturnVerdict::UnknownJob | ReturnVerdict::NotOffered => {
+                        ReturnVerdict::UnknownJob
+                        | ReturnVerdict::NotOffered
+                        | ReturnVerdict::Disputed => {
                             tracing::warn!(
                                 "job {jid}: the master refused its return ({verdict:?}); it stays in the \
                                  spool, and saltutil.refused_returns shows it"

@@ -182,7 +182,7 @@ pub struct Return {
 pub const RETCODE_INTERRUPTED: i64 = 130;
 
 /// The master's verdict on a return. After `Stored` and `Duplicate` the minion forgets the return.
-/// `UnknownJob` and `NotOffered` mean that the master did not keep it: the minion sets it aside.
+/// The others mean that the master did not keep it: the minion sets it aside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ReturnVerdict {
     /// The return is committed to disk.
@@ -193,6 +193,9 @@ pub enum ReturnVerdict {
     UnknownJob,
     /// The job was not offered to the minion.
     NotOffered,
+    /// The minion says that a run was interrupted, and another copy of the minion may run the job. The
+    /// master asks for the job again when no such copy is left.
+    Disputed,
 }
 
 /// A return as the store keeps it.

@@ -153,6 +153,12 @@ async fn another_copy_of_a_minion_loses_nothing_of_the_first() {
         reconcile(&store, &start(1, None), Known::Running).await;
         assert_eq!(of_a(&store, &runs).await, Running);
     }
+    // What a copy of its disk says of a run is no word about that run.
+    let mut interrupted = returned(&runs.jid, &Value::Null);
+    interrupted.retcode = saline_protocol::message::RETCODE_INTERRUPTED;
+    let verdict = store_one(&store, &id("a"), interrupted).await.unwrap();
+    assert_eq!(verdict, ReturnVerdict::Disputed);
+    assert_eq!(of_a(&store, &runs).await, Running);
     answer(&store, "a", &offered.jid, &Value::Null)
         .await
         .unwrap();
