@@ -67,6 +67,16 @@ impl Transport {
             Self::Zeromq => "zeromq",
         }
     }
+
+    /// Returns how long a minion that is left alone may take to be back. Where nobody tells a peer that
+    /// its connection has ended, that is two link pings (10 s), an attempt that was under way (5 s), the
+    /// longest pause before the next (1 s), and a heartbeat.
+    pub(crate) fn return_bound(self) -> Duration {
+        match self {
+            Self::Tcp => Duration::from_secs(8),
+            Self::Quic | Self::Zeromq => Duration::from_secs(17),
+        }
+    }
 }
 
 /// A promise that the daemons break on purpose.

@@ -1,21 +1,14 @@
 //! The small disk of the master, which can be filled.
 
-use std::fs::File;
-use std::io::Write;
+use std::ffi::CString;
 use std::path::{Path, PathBuf};
 
 use rustix::mount::{
-    MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_change, unmount,
+    MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_change, mount_remount, unmount,
 };
 
-/// The size of the disk. It holds the jobs of a run with its largest returns.
-const SIZE: &str = "size=1g,mode=0700";
-
-/// The file that fills the disk.
-const FILLER: &str = "filler";
-
-/// What is written at once.
-const BLOCK: usize = 1024 * 1024;
+/// The size of the disk in bytes. It holds the jobs of a run with its largest returns.
+const SIZE: u64 = 1024 * 1024 * 1024;
 
 /// A tmpfs on the master's cachedir. Dropping it unmounts it.
 #[derive(Debug)]
@@ -45,34 +38,40 @@ impl SmallDisk {
     /// # Errors
     /// Why this machine forbids it.
     pub(crate) fn mount(path: &Path) -> Result<Self, String> {
-        mount("tmpfs", path, "tmpfs", MountFlags::empty(), Some(&*size()))
-            .map_err(|error| format!("no tmpfs can be mounted: {error}"))?;
+        mount(
+            "tmpfs",
+            path,
+            "tmpfs",
+            MountFlags::empty(),
+            Some(&*size_option(SIZE)),
+        )
+        .map_err(|error| format!("no tmpfs can be mounted: {error}"))?;
         Ok(Self {
             path: path.to_owned(),
         })
     }
 
-    /// Fills the disk.
+    /// Leaves no room beside what is stored: the disk shrinks to that.
     ///
     /// # Errors
-    /// When the file that fills it cannot be created.
+    /// When the system refuses.
     pub(crate) fn fill(&self) -> std::io::Result<()> {
-        let mut file = File::create(self.path.join(FILLER))?;
-        let mut block = vec![0; BLOCK];
-        // Smaller and smaller, so that nothing is left.
-        while !block.is_empty() {
-            while file.write_all(&block).is_ok() {}
-            block.truncate(block.len() / 2);
-        }
-        Ok(())
+        let disk = rustix::fs::statvfs(&self.path)?;
+        let used = disk.f_blocks.saturating_sub(disk.f_bfree) * disk.f_frsize;
+        self.resize(used.max(disk.f_frsize))
     }
 
     /// Makes room again.
     ///
     /// # Errors
-    /// When the file that fills it cannot be deleted.
+    /// When the system refuses.
     pub(crate) fn relieve(&self) -> std::io::Result<()> {
-        std::fs::remove_file(self.path.join(FILLER))
+        self.resize(SIZE)
+    }
+
+    fn resize(&self, bytes: u64) -> std::io::Result<()> {
+        mount_remount(&self.path, MountFlags::empty(), &*size_option(bytes))?;
+        Ok(())
     }
 }
 
@@ -83,6 +82,7 @@ impl Drop for SmallDisk {
     }
 }
 
-fn size() -> std::ffi::CString {
-    std::ffi::CString::new(SIZE).unwrap_or_default()
+fn size_option(bytes: u64) -> CString {
+    // A number contains no zero byte.
+    CString::new(format!("size={bytes},mode=0700")).unwrap_or_default()
 }

@@ -61,6 +61,8 @@ pub(crate) struct UsageSeries {
 pub(crate) struct Evidence {
     /// How many minions there were.
     pub(crate) minions: usize,
+    /// How long a minion that is left alone may take to be back.
+    pub(crate) return_bound: Duration,
     pub(crate) publications: Vec<Publication>,
     pub(crate) runs: Vec<LedgerRun>,
     /// Lines of ledgers that are no whole line.

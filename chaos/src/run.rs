@@ -18,8 +18,8 @@ use crate::publisher::Publisher;
 use crate::samplers::{self, Samples};
 use crate::store as job_store;
 
-/// The least time that everything is left alone after the last fault.
-const LEAST_SETTLING: Duration = Duration::from_secs(8);
+/// How long everything is left alone at least when all minions should be back after the last fault.
+const LEAST_SETTLING: Duration = Duration::from_secs(2);
 
 /// The most time after which nothing may be open any more.
 const MOST_SETTLING: Duration = Duration::from_secs(30);
@@ -30,6 +30,7 @@ const SUPERVISION: Duration = Duration::from_millis(500);
 /// What a run needs to be carried out.
 #[derive(Debug)]
 struct Run {
+    return_bound: Duration,
     fleet: Arc<Fleet>,
     publisher: Arc<Publisher>,
     registry: Arc<Registry>,
@@ -46,6 +47,7 @@ pub(crate) async fn carry_out(
 ) -> Result<(Evidence, Vec<Book>)> {
     let fleet = Fleet::new(root, arguments, own_mounts).await?;
     let run = Run {
+        return_bound: arguments.transport.return_bound(),
         publisher: Arc::new(Publisher::new(
             fleet.operator.clone(),
             fleet.timeline.clone(),
@@ -148,7 +150,8 @@ impl Run {
 
     /// Waits until nothing is open any more, and every command line has ended, or long enough.
     async fn settle(&self, jobs: &mut JoinSet<()>) -> Result<()> {
-        let least = Clock.after(LEAST_SETTLING);
+        // At the end presence is judged for every minion.
+        let least = Clock.after(self.return_bound + LEAST_SETTLING);
         let most = Clock.after(MOST_SETTLING + JOB_TTL);
         let mut look = Clock.interval(HEARTBEAT);
         loop {
@@ -186,6 +189,7 @@ impl Run {
         let (presence, usage) = self.samples.take();
         Ok(Evidence {
             minions: self.fleet.minions.len(),
+            return_bound: self.return_bound,
             publications: self.publisher.published(),
             runs,
             damaged_lines,

@@ -6,6 +6,9 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use saline_protocol::transport::{Clock, Instant};
 
+/// How long a minion that was started may take to be there, while the master is.
+const STARTED: Duration = Duration::from_secs(5);
+
 /// The master, or a minion; they are numbered from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Who {
@@ -181,6 +184,24 @@ impl History {
                 && disturbance.from < to
                 && disturbance.to.is_none_or(|end| end > from)
         })
+    }
+
+    /// Returns when a minion must be back after what was done to it and to the master before `at`; none
+    /// while something is done to one of them. A minion that was started needs little, other returns take
+    /// up to `bound`.
+    pub(crate) fn back_at(&self, minion: usize, at: Duration, bound: Duration) -> Option<Duration> {
+        let mut back = Duration::ZERO;
+        for disturbance in self.disturbances.iter().filter(|d| d.from < at) {
+            let started = match disturbance.who {
+                Who::Minion(number) if number != minion => continue,
+                Who::Minion(_) => disturbance.condition == Condition::Down,
+                Who::Master => false,
+            };
+            let end = disturbance.to.filter(|end| *end <= at)?;
+            let bound = if started { bound.min(STARTED) } else { bound };
+            back = back.max(end + bound);
+        }
+        Some(back)
     }
 
     /// Whether one disturbance that keeps the minion from being present covers the whole time.

@@ -7,9 +7,6 @@ use crate::evidence::Evidence;
 use crate::plan::HEARTBEAT;
 use crate::timeline::Who;
 
-/// How long a minion that is left alone may take to be called present.
-const UP: Duration = Duration::from_secs(6);
-
 /// What a busy machine may add to two heartbeats before a minion that is gone is not called present.
 const SPARE: Duration = Duration::from_millis(1500);
 
@@ -19,10 +16,11 @@ pub(super) fn is_true(evidence: &Evidence) -> Book {
         "a minion that is there is called present, and one that is gone is not after two heartbeats",
     );
     let history = &evidence.history;
+    let up = evidence.return_bound;
     let down = HEARTBEAT * 2 + SPARE;
     for sample in &evidence.presence {
         let (since_up, since_down) = (
-            sample.asked.saturating_sub(UP),
+            sample.asked.saturating_sub(up),
             sample.asked.saturating_sub(down),
         );
         let at = seconds(sample.answered);
@@ -37,8 +35,12 @@ pub(super) fn is_true(evidence: &Evidence) -> Book {
             let (who, name) = (Who::Minion(number), format!("m{number}"));
             let shown = present.contains(&name);
             book.checked += 1;
-            if !shown && history.left_alone(&[Who::Master, who], since_up, sample.answered) {
-                let evidence = format!("not called present at {at}, and left alone for {UP:?}");
+            let back = history.back_at(number, sample.answered, up);
+            if let Some(back) = back.filter(|back| !shown && *back <= sample.asked) {
+                let evidence = format!(
+                    "not called present at {at}, and due since {}",
+                    seconds(back)
+                );
                 book.find("", &name, evidence);
             }
             let gone = history.was_away(who, since_down, sample.answered)

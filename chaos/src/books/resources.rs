@@ -1,7 +1,7 @@
 //! The books about processes.
 
 use super::{Book, seconds};
-use crate::evidence::Evidence;
+use crate::evidence::{Evidence, UsageSeries};
 
 /// How much more memory a process may have in the end than it had when it had started, in KiB.
 const MEMORY: u64 = 160 * 1024;
@@ -17,7 +17,19 @@ pub(super) fn are_flat(evidence: &Evidence) -> Book {
         "flat",
         "a process has about the memory and the descriptors in the end that it began with",
     );
-    for series in &evidence.usage {
+    // A process that was killed had work to do, perhaps; the others had nothing any more.
+    let ends = |series: &UsageSeries| series.samples.last().map(|(at, _)| *at);
+    let end = evidence
+        .usage
+        .iter()
+        .filter_map(ends)
+        .max()
+        .unwrap_or_default();
+    let until_the_end = evidence
+        .usage
+        .iter()
+        .filter(|series| ends(series) == Some(end));
+    for series in until_the_end {
         let first = series
             .samples
             .iter()

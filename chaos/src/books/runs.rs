@@ -4,12 +4,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::{Book, Ledger, minion_number, seconds};
-use crate::plan::{HEARTBEAT, JOB_TTL};
+use crate::plan::JOB_TTL;
 use crate::states::State;
-use crate::timeline::Who;
 
-/// How long a minion that is left alone may take to connect and to ask for what it missed.
-const CATCH_UP: Duration = Duration::from_secs(4);
+/// How long a minion that is back may take to ask for what it missed and to begin it.
+const CATCH_UP: Duration = Duration::from_secs(3);
 
 pub(super) fn at_most_once(ledger: &Ledger<'_>) -> Book {
     let mut book = Book::new("at most once", "no job runs twice on one instance");
@@ -139,15 +138,14 @@ pub(super) fn in_time(ledger: &Ledger<'_>) -> Book {
             if !missed || ledger.runs_of(*token, minion).next().is_some() {
                 continue;
             }
-            // The minion could ask for what it missed, and had two heartbeats to spare.
-            let from = expires.saturating_sub(CATCH_UP + 2 * HEARTBEAT);
-            let who = [Who::Master, Who::Minion(number)];
-            if from > publication.began && ledger.evidence.history.left_alone(&who, from, expires) {
+            let history = &ledger.evidence.history;
+            let back = history.back_at(number, expires, ledger.evidence.return_bound);
+            if let Some(back) = back.filter(|back| *back + CATCH_UP <= expires) {
                 let evidence = format!(
-                    "published at {}, expired at {}, left alone since {}, and not run: {state}",
+                    "published at {}, expired at {}, back at {} at the latest, and not run: {state}",
                     seconds(publication.began),
                     seconds(expires),
-                    seconds(from)
+                    seconds(back)
                 );
                 book.find(jid, minion, evidence);
             }

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::*;
-use crate::evidence::{Lookup, PresenceSample};
+use crate::evidence::{Lookup, PresenceSample, UsageSeries};
+use crate::fleet::ProcessUsage;
 use crate::publisher::PrintedReturn;
 use crate::timeline::{Condition, Disturbance, Who};
 
@@ -18,6 +19,7 @@ fn at(seconds: u64) -> Duration {
 fn balanced() -> Evidence {
     let mut evidence = Evidence {
         minions: 1,
+        return_bound: at(6),
         ..Evidence::default()
     };
     evidence.publications.push(Publication {
@@ -226,4 +228,26 @@ fn presence_that_lies_is_found() {
     assert_eq!(broken(&evidence).len(), 0);
     evidence.presence = vec![sample(&["m1"])];
     assert_eq!(broken(&evidence), ["presence"]);
+}
+
+#[test]
+fn memory_that_grows_is_found_in_processes_that_ran_to_the_end() {
+    let series = |pid, until: u64, grown: u64| UsageSeries {
+        instance: "m1".to_owned(),
+        pid,
+        samples: (0..until)
+            .map(|second| {
+                let usage = ProcessUsage {
+                    memory: 20_000 + if second + 3 >= until { grown } else { 0 },
+                    descriptors: 20,
+                };
+                (at(second), usage)
+            })
+            .collect(),
+    };
+    let mut evidence = balanced();
+    evidence.usage = vec![series(1, 20, 500_000), series(2, 30, 1000)];
+    assert_eq!(broken(&evidence).len(), 0);
+    evidence.usage.push(series(3, 30, 500_000));
+    assert_eq!(broken(&evidence), ["flat"]);
 }

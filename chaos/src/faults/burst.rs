@@ -10,48 +10,69 @@ use saline_protocol::transport::Clock;
 
 use super::Injector;
 use crate::error::{ChaosError, Result};
-use crate::plan::{Fault, Token, Weather, command};
+use crate::plan::{Token, command};
 use crate::publisher::Publication;
 use crate::timeline::{Condition, Who};
 
-/// The first token of bursts; those of plans are below.
-const FIRST: u32 = 100_000;
+/// How long a minion is waited for before a burst.
+const PRESENCE: Duration = Duration::from_secs(10);
+
+/// How often it is looked whether it is there.
+const LOOK: Duration = Duration::from_millis(200);
 
 /// How long a burst may take.
 const BURST: Duration = Duration::from_secs(20);
 
 impl Injector<'_> {
-    /// Stops a minion, publishes many jobs for it, and lets it go on with a new connection.
+    /// Stops a minion, publishes many jobs for it, and starts it anew, so that it has to ask for what it
+    /// missed, whatever waits in its sockets.
     pub(super) async fn missed_jobs(
         self,
         minion: usize,
         jobs: usize,
+        first: Token,
         lasts: Duration,
     ) -> Result<()> {
         let Some(seat) = self.fleet.seat(minion) else {
             return Ok(());
         };
         let timeline = &self.fleet.timeline;
-        self.begin(Fault::MissedJobs(minion, jobs), lasts);
-        let daemon = seat.daemon.lock().await;
+        let mut daemon = seat.daemon.lock().await;
+        if !self.is_present(minion).await {
+            timeline.note(format_args!("m{minion} is not there to miss {jobs} jobs"));
+            return Ok(());
+        }
         let client = self.operator_session().await?;
-        let _stopped = timeline.disturb(Who::Minion(minion), Condition::Stopped);
+        let _down = timeline.disturb(Who::Minion(minion), Condition::Down);
         daemon.signal(Signal::STOP);
         let begin = Clock.now();
-        let burst = self.burst(&client, minion, jobs);
+        let burst = self.burst(&client, minion, jobs, first);
         let published = Clock.deadline(Clock.after(BURST), burst).await;
         let took = Clock.now() - begin;
         client.shutdown().await;
         Clock.pause(lasts.saturating_sub(took)).await;
-        // What waits in its socket is lost, so it has to ask for what it missed.
-        seat.link.set(Weather::Cut);
-        daemon.signal(Signal::CONT);
+        daemon.kill();
+        daemon.start()?;
         timeline.note(format_args!(
-            "m{minion} continues after {} jobs in {:.1} s",
+            "m{minion} is started anew after {} jobs in {:.1} s",
             published.unwrap_or_default(),
             took.as_secs_f64()
         ));
         Ok(())
+    }
+
+    /// Waits for a while until the minion is called present: what is not offered to it, it does not miss.
+    async fn is_present(self, minion: usize) -> bool {
+        let name = format!("m{minion}");
+        let deadline = Clock.after(PRESENCE);
+        while Clock.now() < deadline {
+            let present = self.fleet.operator.present().await;
+            if present.is_some_and(|present| present.contains(&name)) {
+                return true;
+            }
+            Clock.pause(LOOK).await;
+        }
+        false
     }
 
     async fn operator_session(self) -> Result<Client> {
@@ -61,13 +82,12 @@ impl Injector<'_> {
     }
 
     /// Returns how many jobs were published.
-    async fn burst(self, client: &Client, minion: usize, jobs: usize) -> usize {
+    async fn burst(self, client: &Client, minion: usize, jobs: usize, first: Token) -> usize {
         let timeline = &self.fleet.timeline;
         let name = format!("m{minion}");
-        let base = FIRST + self.publisher.published().len() as u32 * 1000;
         let mut done = 0;
-        for number in 0..jobs {
-            let token = Token(base % 900_000 + number as u32);
+        for number in 0..jobs as u32 {
+            let token = Token(first.0 + number);
             let Ok(target) = Target::glob(&name).compile() else {
                 break;
             };

@@ -22,12 +22,12 @@ impl Injector<'_> {
     /// Copies the master's store, and puts the copy in its place later.
     pub(super) async fn restore_master(self, later: Duration) -> Result<()> {
         let timeline = &self.fleet.timeline;
+        let mut daemon = self.fleet.master.lock().await;
         self.begin(Fault::RestoreMaster, later);
         let from = timeline.now();
         let backup = self.fleet.operator.back_up().await?;
         timeline.note("the master's store is copied");
         Clock.pause(later).await;
-        let mut daemon = self.fleet.master.lock().await;
         let _down = timeline.disturb(Who::Master, Condition::Down);
         daemon.signal(Signal::TERM);
         let deadline = Clock.after(STOP);

@@ -69,7 +69,10 @@ impl Injector<'_> {
             Fault::PowerLossOfMaster => self.power_loss_of_master(lasts).await,
             Fault::RestoreMaster => self.restore_master(lasts).await,
             Fault::CloneMinion(minion) => self.clone_minion(minion, lasts).await,
-            Fault::MissedJobs(minion, jobs) => self.missed_jobs(minion, jobs, lasts).await,
+            Fault::MissedJobs(minion, jobs, first) => {
+                self.begin(fault, lasts);
+                self.missed_jobs(minion, jobs, first, lasts).await
+            }
         }
     }
 
@@ -142,6 +145,7 @@ impl Injector<'_> {
                 return Ok(());
             }
         };
+        let _alone = self.fleet.master.lock().await;
         self.begin(Fault::FullDisk, lasts);
         let _disturbed = timeline.disturb(Who::Master, Condition::Disturbed);
         disk.fill()

@@ -4,6 +4,8 @@ use std::fmt;
 
 use clap::ValueEnum;
 
+use super::Token;
+
 /// A kind of fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub(crate) enum FaultKind {
@@ -93,8 +95,8 @@ pub(crate) enum Fault {
     PowerLossOfMaster,
     RestoreMaster,
     CloneMinion(usize),
-    /// So many jobs.
-    MissedJobs(usize, usize),
+    /// So many jobs, whose tokens begin with this one.
+    MissedJobs(usize, usize, Token),
 }
 
 impl Fault {
@@ -107,7 +109,7 @@ impl Fault {
             | Self::ClockOfMinion(minion, _)
             | Self::PowerLossOfMinion(minion)
             | Self::CloneMinion(minion)
-            | Self::MissedJobs(minion, _) => Some(minion),
+            | Self::MissedJobs(minion, ..) => Some(minion),
             Self::KillMaster
             | Self::StopMaster
             | Self::FullDisk
@@ -142,7 +144,7 @@ impl fmt::Display for Fault {
             Self::PowerLossOfMaster => write!(f, "power loss of the master"),
             Self::RestoreMaster => write!(f, "backup of the master, to be restored"),
             Self::CloneMinion(minion) => write!(f, "clone of m{minion}"),
-            Self::MissedJobs(minion, jobs) => write!(f, "{jobs} jobs that m{minion} misses"),
+            Self::MissedJobs(minion, jobs, _) => write!(f, "{jobs} jobs that m{minion} misses"),
         }
     }
 }

@@ -13,6 +13,9 @@ const CALM: Duration = Duration::from_secs(3);
 /// The jobs that a minion misses: more than one page of them.
 const MISSED: usize = 320;
 
+/// The first token of missed jobs, and how many each fault has to itself. Those of other jobs are below.
+const MISSED_TOKENS: (u32, u32) = (100_000, 1000);
+
 const KIB: u64 = 1024;
 const MIB: u64 = 1024 * KIB;
 
@@ -57,7 +60,8 @@ fn faults(spec: &PlanSpec, random: &mut Random) -> Vec<FaultPlan> {
             deck = new_deck(spec, random);
         }
         let Some(kind) = deck.pop() else { break };
-        let (fault, lasts) = draw(kind, spec, random);
+        let token = missed_token(faults.len());
+        let (fault, lasts) = draw(kind, spec, token, random);
         let occupied = fault.minion().map_or(Occupied::Master, Occupied::Minion);
         let at = cursor.max(free.get(&occupied).copied().unwrap_or_default());
         if at + lasts > spec.length {
@@ -91,8 +95,15 @@ fn new_deck(spec: &PlanSpec, random: &mut Random) -> Vec<FaultKind> {
     deck
 }
 
+/// Returns the first token of the jobs that the fault of this number has, if it has any.
+fn missed_token(number: usize) -> Token {
+    let (first, each) = MISSED_TOKENS;
+    let room = (1_000_000 - first) / each;
+    Token(first + (number as u32 % room) * each)
+}
+
 /// Draws the details of a fault, and how long it lasts.
-fn draw(kind: FaultKind, spec: &PlanSpec, random: &mut Random) -> (Fault, Duration) {
+fn draw(kind: FaultKind, spec: &PlanSpec, token: Token, random: &mut Random) -> (Fault, Duration) {
     let minion = random.index(spec.minions) + 1;
     let long_away = spec.sabotage == Some(Sabotage::LiePresence) || random.percent(40);
     let hours = match random.percent(50) {
@@ -135,7 +146,7 @@ fn draw(kind: FaultKind, spec: &PlanSpec, random: &mut Random) -> (Fault, Durati
         FaultKind::RestoreMaster => (Fault::RestoreMaster, random.millis(3000..=6000)),
         FaultKind::CloneMinion => (Fault::CloneMinion(minion), random.millis(4000..=9000)),
         FaultKind::MissedJobs => {
-            let fault = Fault::MissedJobs(minion, MISSED);
+            let fault = Fault::MissedJobs(minion, MISSED, token);
             (fault, random.millis(1000..=1500))
         }
     }
@@ -232,7 +243,12 @@ mod tests {
         let shown = first
             .iter()
             .map(|f| format!("{} {} {}", f.at.as_millis(), f.lasts.as_millis(), f.fault));
-        assert_eq!(shown.collect::<Vec<_>>(), Vec::<String>::new());
+        let expected = [
+            "1500 6176 clone of m1",
+            "2641 3919 link of m5: black hole",
+            "3523 1110 kill -9 of the master",
+        ];
+        assert_eq!(shown.collect::<Vec<_>>(), expected);
     }
 
     #[test]

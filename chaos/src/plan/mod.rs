@@ -14,7 +14,7 @@ pub(crate) use generate::{PlanSpec, generate};
 pub(crate) use job::{INSTANCE, JobPlan, LEDGER, Token, Way, command};
 
 /// How long after its publication a minion may begin a job, in all runs.
-pub(crate) const JOB_TTL: Duration = Duration::from_secs(8);
+pub(crate) const JOB_TTL: Duration = Duration::from_secs(10);
 
 /// How often minions send a heartbeat, in all runs.
 pub(crate) const HEARTBEAT: Duration = Duration::from_secs(1);
