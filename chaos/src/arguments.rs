@@ -38,6 +38,9 @@ pub(crate) struct Arguments {
     /// Inject only these faults
     #[arg(long, value_enum, value_delimiter = ',', value_name = "FAULT")]
     pub(crate) only: Vec<FaultKind>,
+    /// Print the plan, and start nothing
+    #[arg(long)]
+    pub(crate) show_plan: bool,
     /// Keep the folder with configurations, logs, ledgers and stores
     #[arg(long)]
     pub(crate) keep: bool,

@@ -94,6 +94,10 @@ fn run_and_report(arguments: &Arguments, registry: Registry) -> Result<bool> {
         sabotage: arguments.sabotage,
         only: arguments.only.clone(),
     });
+    if arguments.show_plan {
+        print!("{}", report::plan(&plan));
+        return Ok(true);
+    }
     // Before there are threads. Where it is forbidden, mounting fails too, and tells why.
     let own_mounts = disk::own_mounts();
     let root = tempfile::Builder::new()

@@ -103,11 +103,7 @@ impl Publisher {
         let mut publication = Publication {
             token: Some(job.token),
             targets: job.targets.iter().map(|n| format!("m{n}")).collect(),
-            way: match job.way {
-                Way::Attached => "saline",
-                Way::Async => "saline --async",
-                Way::Killed(_) => "saline, killed",
-            },
+            way: job.way.name(),
             began: self.timeline.now(),
             ..Publication::default()
         };

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use crate::arguments::Arguments;
 use crate::books::{Book, Ledger};
 use crate::evidence::Evidence;
+use crate::plan::Plan;
 use crate::states::State;
 
 /// The findings of a book that are printed; the JSON has all of them.
@@ -20,6 +21,31 @@ struct Row {
     runs: usize,
     returns: usize,
     states: BTreeMap<State, usize>,
+}
+
+/// Returns the plan in lines: a fault or a job each, in the order of their times.
+pub(crate) fn plan(plan: &Plan) -> String {
+    let faults = plan.faults.iter().map(|fault| {
+        let lasts = fault.lasts.as_secs_f64();
+        (fault.at, format!("{}, for {lasts:.1} s", fault.fault))
+    });
+    let jobs = plan.jobs.iter().map(|job| {
+        let text = format!(
+            "job {} for {}: {}, takes {:.1} s, prints {} bytes",
+            job.token,
+            job.target().join(" "),
+            job.way.name(),
+            job.takes.as_secs_f64(),
+            job.prints
+        );
+        (job.at, text)
+    });
+    let mut lines: Vec<_> = faults.chain(jobs).collect();
+    lines.sort();
+    let lines = lines
+        .iter()
+        .map(|(at, text)| format!("[{:8.3} s] {text}\n", at.as_secs_f64()));
+    lines.collect()
 }
 
 fn rows(evidence: &Evidence) -> BTreeMap<String, Row> {

@@ -186,6 +186,12 @@ impl History {
         })
     }
 
+    /// Returns the end of the last disturbance that is over.
+    pub(crate) fn left_alone_since(&self, who: Who) -> Duration {
+        let of = self.disturbances.iter().filter(|d| d.who == who);
+        of.filter_map(|d| d.to).max().unwrap_or_default()
+    }
+
     /// Returns when a minion must be back after what was done to it and to the master before `at`; none
     /// while something is done to one of them. A minion that was started needs little, other returns take
     /// up to `bound`.

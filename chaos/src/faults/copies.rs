@@ -22,7 +22,7 @@ impl Injector<'_> {
     /// Copies the master's store, and puts the copy in its place later.
     pub(super) async fn restore_master(self, later: Duration) -> Result<()> {
         let timeline = &self.fleet.timeline;
-        let mut daemon = self.fleet.master.lock().await;
+        let mut daemon = self.alone_with_master().await;
         self.begin(Fault::RestoreMaster, later);
         let from = timeline.now();
         let backup = self.fleet.operator.back_up().await?;

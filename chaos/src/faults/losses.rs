@@ -35,7 +35,7 @@ impl Injector<'_> {
     }
 
     pub(super) async fn power_loss_of_master(self, lasts: Duration) -> Result<()> {
-        let mut daemon = self.fleet.master.lock().await;
+        let mut daemon = self.alone_with_master().await;
         let fault = Fault::PowerLossOfMaster;
         self.power_loss(Who::Master, &mut daemon, fault, lasts)
             .await?;

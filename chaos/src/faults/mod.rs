@@ -9,12 +9,16 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 use saline_protocol::transport::{Clock, Registry};
+use tokio::sync::MutexGuard;
 
 use crate::error::Result;
 use crate::fleet::{Daemon, Fleet};
 use crate::plan::{Fault, FaultPlan, Weather};
 use crate::publisher::Publisher;
 use crate::timeline::{Condition, Who};
+
+/// How long the master is left alone at least between two faults.
+const CALM: Duration = Duration::from_secs(2);
 
 /// What faults work on.
 #[derive(Debug, Clone, Copy)]
@@ -24,7 +28,7 @@ pub(crate) struct Injector<'a> {
     pub(crate) registry: &'a Registry,
 }
 
-impl Injector<'_> {
+impl<'a> Injector<'a> {
     /// Injects a fault, waits as long as it lasts, and lifts it. A failure is noted.
     pub(crate) async fn inject(self, plan: &FaultPlan) {
         if let Err(error) = self.carry_out(plan.fault, plan.lasts).await {
@@ -36,11 +40,11 @@ impl Injector<'_> {
     async fn carry_out(self, fault: Fault, lasts: Duration) -> Result<()> {
         match fault {
             Fault::KillMaster => {
-                let mut daemon = self.fleet.master.lock().await;
+                let mut daemon = self.alone_with_master().await;
                 self.kill(Who::Master, &mut daemon, fault, lasts).await
             }
             Fault::StopMaster => {
-                let daemon = self.fleet.master.lock().await;
+                let daemon = self.alone_with_master().await;
                 self.stop(Who::Master, &daemon, fault, lasts).await
             }
             Fault::KillMinion(minion) => {
@@ -74,6 +78,18 @@ impl Injector<'_> {
                 self.missed_jobs(minion, jobs, first, lasts).await
             }
         }
+    }
+
+    /// Waits until no other fault has the master, and it was left alone for a while: a fault that took longer
+    /// than planned does not make two out of one.
+    async fn alone_with_master(self) -> MutexGuard<'a, Daemon> {
+        let daemon = self.fleet.master.lock().await;
+        let timeline = &self.fleet.timeline;
+        let since = timeline.history().left_alone_since(Who::Master);
+        Clock
+            .pause((since + CALM).saturating_sub(timeline.now()))
+            .await;
+        daemon
     }
 
     fn begin(self, fault: Fault, lasts: Duration) {
@@ -145,7 +161,7 @@ impl Injector<'_> {
                 return Ok(());
             }
         };
-        let _alone = self.fleet.master.lock().await;
+        let _alone = self.alone_with_master().await;
         self.begin(Fault::FullDisk, lasts);
         let _disturbed = timeline.disturb(Who::Master, Condition::Disturbed);
         disk.fill()

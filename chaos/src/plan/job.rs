@@ -51,6 +51,17 @@ pub(crate) enum Way {
     Killed(Duration),
 }
 
+impl Way {
+    /// Returns the command that publishes, for people.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Attached => "saline",
+            Self::Async => "saline --async",
+            Self::Killed(_) => "saline, killed",
+        }
+    }
+}
+
 /// A job of a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct JobPlan {
