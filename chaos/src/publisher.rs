@@ -132,7 +132,7 @@ impl Publisher {
         };
         let mut child = self
             .operator
-            .command("saline", &words)?
+            .command("saline", &words)
             .spawn()
             .map_err(start)?;
         let output = read(child.stdout.take());

@@ -151,7 +151,7 @@ impl Run {
     /// Waits until nothing is open any more, and every command line has ended, or long enough.
     async fn settle(&self, jobs: &mut JoinSet<()>) -> Result<()> {
         // At the end presence is judged for every minion.
-        let least = Clock.after(self.return_bound + LEAST_SETTLING);
+        let least = Clock.after(self.return_bound.max(JOB_TTL) + LEAST_SETTLING);
         let most = Clock.after(MOST_SETTLING + JOB_TTL);
         let mut look = Clock.interval(HEARTBEAT);
         loop {
@@ -184,8 +184,8 @@ impl Run {
         let timeline = &self.fleet.timeline;
         let root = self.fleet.root();
         let jobs = job_store::read(&store(root))?;
-        let lookups = samplers::lookups(&self.fleet.operator, &jobs).await;
         let (runs, damaged_lines) = read_ledgers(&ledgers(root), timeline)?;
+        let lookups = samplers::lookups(&self.fleet.operator, &jobs, &runs).await;
         let (presence, usage) = self.samples.take();
         Ok(Evidence {
             minions: self.fleet.minions.len(),

@@ -1,13 +1,14 @@
 //! Asks the running system again and again: who is present, what processes use, what an operator sees.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use saline_protocol::transport::Clock;
 
-use crate::evidence::{Lookup, PresenceSample, UsageSeries};
+use crate::evidence::{LedgerRun, Lookup, PresenceSample, UsageSeries};
 use crate::fleet::{Daemon, Fleet, Operator};
+use crate::plan::Token;
 use crate::publisher::absence;
 use crate::states::State;
 use crate::store::StoredJobs;
@@ -84,19 +85,35 @@ fn add_usage(daemon: &Daemon, at: Duration, samples: &Samples) {
     );
 }
 
-/// Looks jobs up as an operator would: those in which a minion has not returned, and some others.
-pub(crate) async fn lookups(operator: &Operator, jobs: &StoredJobs) -> BTreeMap<String, Lookup> {
-    let mut wanted: Vec<&String> = Vec::new();
+/// Looks jobs up as an operator would. First those that ran on a minion whose return is not stored, then
+/// other offers without an end in the store, then some others.
+pub(crate) async fn lookups(
+    operator: &Operator,
+    jobs: &StoredJobs,
+    runs: &[LedgerRun],
+) -> BTreeMap<String, Lookup> {
+    let ran: BTreeSet<(Token, &str)> = runs.iter().map(|run| (run.token, run.minion())).collect();
+    let mut wanted: Vec<(u8, &String)> = Vec::new();
     for (index, (jid, job)) in jobs.iter().enumerate() {
-        let open = job.states.iter().any(|(minion, state)| {
-            matches!(state, State::Offered | State::Queued) && !job.returns.contains_key(minion)
+        let open = job.states.iter().filter(|(minion, state)| {
+            matches!(state, State::Offered | State::Queued) && !job.returns.contains_key(*minion)
         });
-        if open || index % EVERY == 0 {
-            wanted.push(jid);
+        let open: Vec<_> = open.map(|(minion, _)| minion.as_str()).collect();
+        let ran = |minion: &&str| {
+            job.token
+                .is_some_and(|token| ran.contains(&(token, *minion)))
+        };
+        if open.iter().any(ran) {
+            wanted.push((0, jid));
+        } else if !open.is_empty() {
+            wanted.push((1, jid));
+        } else if index % EVERY == 0 {
+            wanted.push((2, jid));
         }
     }
+    wanted.sort();
     let mut lookups = BTreeMap::new();
-    for jid in wanted.into_iter().take(MAX_LOOKUPS) {
+    for (_, jid) in wanted.into_iter().take(MAX_LOOKUPS) {
         if let Some(lookup) = look_up(operator, jid).await {
             lookups.insert(jid.clone(), lookup);
         }

@@ -96,7 +96,8 @@ pub(super) fn what_was_told(ledger: &Ledger<'_>) -> Book {
         for (minion, word) in &publication.absent {
             book.checked += 1;
             let denied = State::from_word(word).is_some_and(State::denies_a_run);
-            let run = ledger.runs_of(*token, minion).next();
+            // What a clone does is not said of the minion.
+            let run = ledger.runs_of(*token, minion).find(|run| !run.on_a_clone());
             if let Some(run) = run.filter(|_| denied) {
                 let told = publication.ended.map(seconds).unwrap_or_default();
                 let evidence = format!(

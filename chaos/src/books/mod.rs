@@ -121,13 +121,17 @@ impl<'e> Ledger<'e> {
             return Some(State::Returned);
         }
         let stored = *job.states.get(minion)?;
-        // An offer ends by the clock or by a word of its minion, which the state in the row may not say.
-        let told = self.evidence.lookups.get(jid);
-        let told = told.and_then(|lookup| State::from_word(lookup.absent.get(minion)?));
-        match stored {
-            State::Offered | State::Queued => told.or(Some(stored)),
-            stored => Some(stored),
+        if !matches!(stored, State::Offered | State::Queued) {
+            return Some(stored);
         }
+        // An offer ends by the clock or by a word of its minion, which the state in the row may not say.
+        // By now every job is older than it may wait.
+        let Some(lookup) = self.evidence.lookups.get(jid) else {
+            return Some(State::Expired);
+        };
+        let told = lookup.absent.get(minion);
+        told.and_then(|word| State::from_word(word))
+            .or(Some(stored))
     }
 
     /// Whether what happened in this time may be missing from the store, because that was replaced with an

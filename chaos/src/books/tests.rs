@@ -129,6 +129,8 @@ fn running_and_offered_without_end_are_found() {
         let mut evidence = balanced();
         evidence.publications[0].returns.clear();
         evidence.jobs.insert(JID.to_owned(), stored(state, 0));
+        // An operator is told no end either.
+        evidence.lookups.insert(JID.to_owned(), Lookup::default());
         assert_eq!(broken(&evidence), ["an end"], "{state}");
     }
 }

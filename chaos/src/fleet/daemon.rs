@@ -96,7 +96,7 @@ impl Daemon {
             .create(true)
             .open(&log)
             .map_err(ChaosError::at(&log))?;
-        let mut command = super::processes::program(self.program)?;
+        let mut command = super::processes::program(self.program);
         command
             .arg("-c")
             .arg(&self.config)

@@ -34,8 +34,8 @@ impl Operator {
     }
 
     /// Returns a command, not started yet. It is killed when it is dropped.
-    pub(crate) fn command(&self, program: &str, arguments: &[&str]) -> Result<Command> {
-        let mut command = processes::program(program)?;
+    pub(crate) fn command(&self, program: &str, arguments: &[&str]) -> Command {
+        let mut command = processes::program(program);
         command
             .arg("-c")
             .arg(self.config())
@@ -51,14 +51,14 @@ impl Operator {
             .stderr(Stdio::piped());
         let mut command = Command::from(command);
         command.kill_on_drop(true);
-        Ok(command)
+        command
     }
 
     /// Runs a function of `saline-run`, and returns what it printed.
     pub(crate) async fn run(&self, function: &[&str]) -> Result<Output> {
         let mut words = vec!["--out", "json"];
         words.extend_from_slice(function);
-        let output = self.command("saline-run", &words)?.output();
+        let output = self.command("saline-run", &words).output();
         let deadline = Clock.after(READING);
         let output = Clock.deadline(deadline, output).await.map_err(|_| {
             ChaosError::Command(format!(

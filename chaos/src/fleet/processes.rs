@@ -8,21 +8,17 @@ use std::process::Command;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::error::{ChaosError, Result};
 use crate::plan::INSTANCE;
 
 /// The variable with the folder of the run that a process belongs to.
 pub(super) const ROOT: &str = "SALINE_CHAOS_ROOT";
 
 /// Returns a command that runs this program as `name`.
-pub(super) fn program(name: &str) -> Result<Command> {
-    let path = std::env::current_exe().map_err(|source| ChaosError::Start {
-        program: name.to_owned(),
-        source,
-    })?;
-    let mut command = Command::new(path);
+pub(super) fn program(name: &str) -> Command {
+    // Not by its path: a build may replace the file while a run goes on.
+    let mut command = Command::new("/proc/self/exe");
     command.arg0(name);
-    Ok(command)
+    command
 }
 
 /// Kills every process of an instance: the daemon and all that its jobs started, also in other groups.
