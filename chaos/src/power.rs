@@ -72,6 +72,31 @@ pub(crate) fn drop_unsynced(journal: &Path, folder: &Path) -> io::Result<usize> 
     Ok(dropped)
 }
 
+/// Takes what is synced out of the journal of a daemon that does not run, so that it does not grow with
+/// everything that was ever written.
+///
+/// # Errors
+/// When the journal cannot be read or written.
+pub(crate) fn forget_synced(journal: &Path) -> io::Result<()> {
+    let bytes = match fs::read(journal) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        read => read?,
+    };
+    let mut kept = Vec::new();
+    for ((device, inode), undos) in pending(&bytes) {
+        for undo in undos {
+            kept.push(b'w');
+            for number in [device, inode, undo.offset, undo.length] {
+                kept.extend_from_slice(&number.to_le_bytes());
+            }
+            // It came from four bytes.
+            kept.extend_from_slice(&(undo.content.len() as u32).to_le_bytes());
+            kept.extend_from_slice(&undo.content);
+        }
+    }
+    fs::write(journal, kept)
+}
+
 fn restore_below(folder: &Path, pending: &mut Pending, dropped: &mut usize) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
@@ -160,6 +185,13 @@ mod tests {
             record(b'w', file, 0, 8, b"old"),
         ]
         .concat();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("journal");
+        fs::write(&path, &journal).unwrap();
+        forget_synced(&path).unwrap();
+        let kept = fs::read(&path).unwrap();
+        assert!(kept.len() < journal.len());
+        assert_eq!(pending(&kept), pending(&journal));
         let offsets: Vec<_> = pending(&journal)[&file].iter().map(|u| u.offset).collect();
         assert_eq!(offsets, [4, 0]);
         // Half a record is no write.

@@ -132,6 +132,13 @@ pub(crate) fn copy_minion(root: &Path, id: &str, instance: &str) -> Result<()> {
     copy_folder(&root.join(id), &root.join(instance))
 }
 
+/// Copies the master's cachedir out of the small disk, which ends with the run. Returns the copy.
+pub(crate) fn keep_master_cache(root: &Path) -> Result<PathBuf> {
+    let kept = root.join("master-cachedir");
+    copy_folder(&master_cache(root), &kept)?;
+    Ok(kept)
+}
+
 fn copy_folder(from: &Path, to: &Path) -> Result<()> {
     fs::create_dir_all(to).map_err(ChaosError::at(to))?;
     for entry in fs::read_dir(from).map_err(ChaosError::at(from))? {

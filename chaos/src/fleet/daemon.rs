@@ -90,6 +90,8 @@ impl Daemon {
         if !boot.exists() {
             config::new_boot_id(&self.root, &self.instance, self.boots)?;
         }
+        let journal = config::journal(&self.root, &self.instance);
+        power::forget_synced(&journal).map_err(ChaosError::at(&journal))?;
         let log = config::logs(&self.root).join(&self.instance);
         let log = OpenOptions::new()
             .append(true)

@@ -18,7 +18,9 @@ use crate::error::{ChaosError, Result};
 use crate::links::Link;
 use crate::timeline::{Condition, Timeline, Who};
 
-pub(crate) use config::{Ports, copy_minion, journal, ledgers, set_clock, store};
+pub(crate) use config::{
+    Ports, copy_minion, journal, keep_master_cache, ledgers, set_clock, store,
+};
 pub(crate) use daemon::{Daemon, ProcessUsage};
 pub(crate) use operator::Operator;
 pub(crate) use processes::kill_instance;
