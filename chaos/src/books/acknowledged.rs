@@ -8,7 +8,7 @@ use crate::states::State;
 pub(super) fn nothing_is_missing(ledger: &Ledger<'_>) -> Book {
     let mut book = Book::new(
         "acknowledged",
-        "a jid that was printed and a return that was printed are stored",
+        "a jid that was printed is stored for its job, and a return that was printed is stored",
     );
     for publication in &ledger.evidence.publications {
         let Some(jid) = &publication.jid else {
@@ -29,6 +29,16 @@ pub(super) fn nothing_is_missing(ledger: &Ledger<'_>) -> Book {
             }
             continue;
         };
+        if job.token.is_some() && publication.token != job.token {
+            // Never excused: minions that know the first job refuse the second.
+            let evidence = format!(
+                "`{}` printed the jid at {}, and it is stored for another job",
+                publication.way,
+                seconds(publication.began)
+            );
+            book.find(jid, "", evidence);
+            continue;
+        }
         for target in &publication.targets {
             if !job.states.contains_key(target) {
                 book.find(jid, target, "the job was for it, and does not name it");

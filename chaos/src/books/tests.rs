@@ -253,3 +253,16 @@ fn memory_that_grows_is_found_in_processes_that_ran_to_the_end() {
     evidence.usage.push(series(3, 30, 500_000));
     assert_eq!(broken(&evidence), ["flat"]);
 }
+
+#[test]
+fn a_jid_that_was_given_to_two_jobs_is_found() {
+    let mut evidence = balanced();
+    evidence.history.losses.push(Loss::Restored {
+        from: at(15),
+        to: at(30),
+    });
+    let mut first = evidence.publications[0].clone();
+    first.token = Some(Token(7));
+    evidence.publications.push(first);
+    assert_eq!(broken(&evidence), ["acknowledged"]);
+}
