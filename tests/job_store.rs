@@ -55,7 +55,9 @@ fn a_check_of_a_running_master_says_what_is_damaged() {
     let file = std::fs::read_dir(store(&fleet))
         .unwrap()
         .map(|entry| entry.unwrap().path())
-        .find(|path| path.extension().is_some_and(|end| end == "sqlite"))
+        .find(|path| {
+            path.extension().is_some_and(|end| end == "sqlite") && !path.ends_with("minions.sqlite")
+        })
         .unwrap();
     rusqlite::Connection::open(&file)
         .unwrap()

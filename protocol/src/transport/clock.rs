@@ -28,7 +28,10 @@ impl Clock {
 
     /// Now, on the wall clock, which may step in both directions.
     pub fn wall(self) -> SystemTime {
-        SystemTime::now()
+        let now = SystemTime::now();
+        #[cfg(feature = "chaos")]
+        let now = stepped(now);
+        now
     }
 
     /// That long from now: the form in which the contract takes the deadlines of requests and
@@ -80,4 +83,22 @@ impl Clock {
         interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         interval
     }
+}
+
+/// The variable that names the file with the injected offset of the wall clock.
+#[cfg(feature = "chaos")]
+const CLOCK_FILE: &str = "SALINE_CHAOS_CLOCK_FILE";
+
+/// Adds the offset in seconds that the file named in [`CLOCK_FILE`] contains. A file that is absent or
+/// contains no number is no offset.
+#[cfg(feature = "chaos")]
+fn stepped(now: SystemTime) -> SystemTime {
+    let text = std::env::var_os(CLOCK_FILE).and_then(|path| std::fs::read_to_string(path).ok());
+    let offset: i64 = text.and_then(|text| text.trim().parse().ok()).unwrap_or(0);
+    let by = Duration::from_secs(offset.unsigned_abs());
+    let stepped = match offset < 0 {
+        true => now.checked_sub(by),
+        false => now.checked_add(by),
+    };
+    stepped.unwrap_or(now)
 }

@@ -1,0 +1,121 @@
+//! The command line.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Parser, ValueEnum};
+
+use crate::plan::FaultKind;
+
+/// Injects seeded faults into a master and minions that run as real processes, and checks the books
+///
+/// The same seed, duration and number of minions give the same plan of jobs and faults. Exits with 1
+/// when a book does not balance, and with 2 when the run could not be carried out.
+#[derive(Debug, Clone, Parser)]
+#[command(name = "saline-chaos", version)]
+pub(crate) struct Arguments {
+    /// The transport between master and minions
+    #[arg(long, value_enum)]
+    pub(crate) transport: Transport,
+    /// How many minutes faults are injected
+    #[arg(long, value_name = "M", default_value_t = 1.0, value_parser = positive)]
+    minutes: f64,
+    /// How many seconds faults are injected, instead of minutes
+    #[arg(long, value_name = "S", conflicts_with = "minutes", value_parser = positive)]
+    seconds: Option<f64>,
+    /// The seed of the plan; without it one is drawn and printed
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+    /// How many minions
+    #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u16).range(2..=50))]
+    pub(crate) minions: u16,
+    /// Write the faults, the ledger and the verdicts to this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+    /// Make the daemons break this promise, to see that it is noticed
+    #[arg(long, value_enum)]
+    pub(crate) sabotage: Option<Sabotage>,
+    /// Inject only these faults
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "FAULT")]
+    pub(crate) only: Vec<FaultKind>,
+    /// Print the plan, and start nothing
+    #[arg(long)]
+    pub(crate) show_plan: bool,
+    /// Keep the folder with configurations, logs, ledgers and stores
+    #[arg(long)]
+    pub(crate) keep: bool,
+}
+
+impl Arguments {
+    /// Returns how long faults are injected.
+    pub(crate) fn length(&self) -> Duration {
+        Duration::from_secs_f64(self.seconds.unwrap_or(self.minutes * 60.0))
+    }
+}
+
+/// A transport between master and minions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Transport {
+    Tcp,
+    Quic,
+    Zeromq,
+}
+
+impl Transport {
+    /// Returns the name that the configuration has for it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Tcp => "tcp",
+            Self::Quic => "quic",
+            Self::Zeromq => "zeromq",
+        }
+    }
+
+    /// Returns how long a minion that is left alone may take to be back. Where nobody tells a peer that
+    /// its connection has ended, that is two link pings (10 s), an attempt that was under way (5 s), the
+    /// longest pause before the next (1 s), and a heartbeat.
+    pub(crate) fn return_bound(self) -> Duration {
+        match self {
+            Self::Tcp => Duration::from_secs(8),
+            Self::Quic | Self::Zeromq => Duration::from_secs(17),
+        }
+    }
+}
+
+/// A promise that the daemons break on purpose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Sabotage {
+    /// The master acknowledges returns before they are on the disk
+    AckBeforeCommit,
+    /// A minion does not read its spool when it starts
+    ForgetSpool,
+    /// A minion runs jobs that it has begun before
+    Rerun,
+    /// The master calls minions present that are gone
+    LiePresence,
+    /// The master lets jobs expire that run
+    ExpireRunning,
+    /// The master cuts the list of missed jobs short
+    TruncateCatchup,
+}
+
+impl Sabotage {
+    /// Returns the name, as on the command line and for the daemons.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::AckBeforeCommit => "ack-before-commit",
+            Self::ForgetSpool => "forget-spool",
+            Self::Rerun => "rerun",
+            Self::LiePresence => "lie-presence",
+            Self::ExpireRunning => "expire-running",
+            Self::TruncateCatchup => "truncate-catchup",
+        }
+    }
+}
+
+fn positive(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(number) if number > 0.0 && number <= 100_000.0 => Ok(number),
+        _ => Err(format!("{text:?} is no positive number")),
+    }
+}

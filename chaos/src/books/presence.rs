@@ -1,0 +1,55 @@
+//! The book about presence.
+
+use std::time::Duration;
+
+use super::{Book, seconds};
+use crate::evidence::Evidence;
+use crate::plan::HEARTBEAT;
+use crate::timeline::Who;
+
+/// What a busy machine may add to two heartbeats before a minion that is gone is not called present.
+const SPARE: Duration = Duration::from_millis(1500);
+
+pub(super) fn is_true(evidence: &Evidence) -> Book {
+    let mut book = Book::new(
+        "presence",
+        "a minion that is there is called present, and one that is gone is not after two heartbeats",
+    );
+    let history = &evidence.history;
+    let up = evidence.return_bound;
+    let down = HEARTBEAT * 2 + SPARE;
+    for sample in &evidence.presence {
+        let (since_up, since_down) = (
+            sample.asked.saturating_sub(up),
+            sample.asked.saturating_sub(down),
+        );
+        let at = seconds(sample.answered);
+        let Some(present) = &sample.present else {
+            book.checked += 1;
+            if history.left_alone(&[Who::Master], since_up, sample.answered) {
+                book.find("", "", format!("no answer of the master at {at}"));
+            }
+            continue;
+        };
+        for number in 1..=evidence.minions {
+            let (who, name) = (Who::Minion(number), format!("m{number}"));
+            let shown = present.contains(&name);
+            book.checked += 1;
+            let back = history.back_at(number, sample.answered, up);
+            if let Some(back) = back.filter(|back| !shown && *back <= sample.asked) {
+                let evidence = format!(
+                    "not called present at {at}, and due since {}",
+                    seconds(back)
+                );
+                book.find("", &name, evidence);
+            }
+            let gone = history.was_away(who, since_down, sample.answered)
+                && history.left_alone(&[Who::Master], since_down, sample.answered);
+            if shown && gone {
+                let evidence = format!("called present at {at}, and away for {down:?}");
+                book.find("", &name, evidence);
+            }
+        }
+    }
+    book
+}

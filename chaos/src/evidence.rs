@@ -1,0 +1,105 @@
+//! Everything that a run left behind, gathered for the books.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::time::Duration;
+
+use crate::error::{ChaosError, Result};
+use crate::fleet::ProcessUsage;
+use crate::plan::Token;
+use crate::publisher::Publication;
+use crate::store::StoredJobs;
+use crate::timeline::{History, Timeline};
+
+/// A line of a ledger: a job's shell ran.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LedgerRun {
+    pub(crate) token: Token,
+    /// The process that ran it: a minion's id, or the name of a clone.
+    pub(crate) instance: String,
+    pub(crate) at: Duration,
+}
+
+impl LedgerRun {
+    /// Returns the id of the minion whose process ran it.
+    pub(crate) fn minion(&self) -> &str {
+        self.instance.split('-').next().unwrap_or_default()
+    }
+
+    /// Whether it ran on a clone.
+    pub(crate) fn on_a_clone(&self) -> bool {
+        self.instance.contains('-')
+    }
+}
+
+/// What an operator was shown of a job in the end.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Lookup {
+    pub(crate) returned: BTreeSet<String>,
+    pub(crate) absent: BTreeMap<String, String>,
+}
+
+/// Who was called present, and when.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PresenceSample {
+    pub(crate) asked: Duration,
+    pub(crate) answered: Duration,
+    /// None when the master did not answer.
+    pub(crate) present: Option<BTreeSet<String>>,
+}
+
+/// What a process used, from its start to its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct UsageSeries {
+    pub(crate) instance: String,
+    pub(crate) pid: u32,
+    pub(crate) samples: Vec<(Duration, ProcessUsage)>,
+}
+
+/// Everything that a run left behind.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Evidence {
+    /// How many minions there were.
+    pub(crate) minions: usize,
+    /// How long a minion that is left alone may take to be back.
+    pub(crate) return_bound: Duration,
+    pub(crate) publications: Vec<Publication>,
+    pub(crate) runs: Vec<LedgerRun>,
+    /// Lines of ledgers that are no whole line.
+    pub(crate) damaged_lines: Vec<String>,
+    pub(crate) jobs: StoredJobs,
+    pub(crate) lookups: BTreeMap<String, Lookup>,
+    pub(crate) presence: Vec<PresenceSample>,
+    pub(crate) usage: Vec<UsageSeries>,
+    pub(crate) history: History,
+}
+
+/// Reads all ledgers in a folder. Returns the runs in the order of their times, and lines that are none.
+pub(crate) fn read_ledgers(
+    folder: &Path,
+    timeline: &Timeline,
+) -> Result<(Vec<LedgerRun>, Vec<String>)> {
+    let (mut runs, mut damaged) = (Vec::new(), Vec::new());
+    for entry in std::fs::read_dir(folder).map_err(ChaosError::at(folder))? {
+        let path = entry.map_err(ChaosError::at(folder))?.path();
+        let text = std::fs::read_to_string(&path).map_err(ChaosError::at(&path))?;
+        for line in text.lines() {
+            match read_line(line, timeline) {
+                Some(run) => runs.push(run),
+                None => damaged.push(format!("{}: {line}", path.display())),
+            }
+        }
+    }
+    runs.sort_by_key(|run| run.at);
+    Ok((runs, damaged))
+}
+
+fn read_line(line: &str, timeline: &Timeline) -> Option<LedgerRun> {
+    let mut words = line.split(' ');
+    let (token, instance, at) = (words.next()?, words.next()?, words.next()?);
+    Some(LedgerRun {
+        token: Token::parse(token)?,
+        instance: instance.to_owned(),
+        at: timeline.of_wall(at.parse().ok()?),
+    })
+}

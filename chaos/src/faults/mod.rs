@@ -1,0 +1,175 @@
+//! Injects faults, and lifts them.
+
+mod burst;
+mod clocks;
+mod copies;
+mod losses;
+
+use std::time::Duration;
+
+use rustix::process::Signal;
+use saline_protocol::transport::{Clock, Registry};
+use tokio::sync::MutexGuard;
+
+use crate::error::Result;
+use crate::fleet::{Daemon, Fleet};
+use crate::plan::{Fault, FaultPlan, Weather};
+use crate::publisher::Publisher;
+use crate::timeline::{Condition, Who};
+
+/// How long the master is left alone at least between two faults.
+const CALM: Duration = Duration::from_secs(2);
+
+/// What faults work on.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Injector<'a> {
+    pub(crate) fleet: &'a Fleet,
+    pub(crate) publisher: &'a Publisher,
+    pub(crate) registry: &'a Registry,
+}
+
+impl<'a> Injector<'a> {
+    /// Injects a fault, waits as long as it lasts, and lifts it. A failure is noted.
+    pub(crate) async fn inject(self, plan: &FaultPlan) {
+        if let Err(error) = self.carry_out(plan.fault, plan.lasts).await {
+            let timeline = &self.fleet.timeline;
+            timeline.note(format_args!("{}: failed: {error}", plan.fault));
+        }
+    }
+
+    async fn carry_out(self, fault: Fault, lasts: Duration) -> Result<()> {
+        match fault {
+            Fault::KillMaster => {
+                let mut daemon = self.alone_with_master().await;
+                self.kill(Who::Master, &mut daemon, fault, lasts).await
+            }
+            Fault::StopMaster => {
+                let daemon = self.alone_with_master().await;
+                self.stop(Who::Master, &daemon, fault, lasts).await
+            }
+            Fault::KillMinion(minion) => {
+                let Some(seat) = self.fleet.seat(minion) else {
+                    return Ok(());
+                };
+                let mut daemon = seat.daemon.lock().await;
+                self.kill(Who::Minion(minion), &mut daemon, fault, lasts)
+                    .await
+            }
+            Fault::StopMinion(minion) => {
+                let Some(seat) = self.fleet.seat(minion) else {
+                    return Ok(());
+                };
+                let daemon = seat.daemon.lock().await;
+                self.stop(Who::Minion(minion), &daemon, fault, lasts).await
+            }
+            Fault::Link(minion, weather) => self.weather(minion, weather, fault, lasts).await,
+            Fault::FullDisk => self.full_disk(lasts).await,
+            Fault::ClockOfMaster(hours) => self.step_clock(Who::Master, hours, fault, lasts).await,
+            Fault::ClockOfMinion(minion, hours) => {
+                self.step_clock(Who::Minion(minion), hours, fault, lasts)
+                    .await
+            }
+            Fault::PowerLossOfMinion(minion) => self.power_loss_of_minion(minion, lasts).await,
+            Fault::PowerLossOfMaster => self.power_loss_of_master(lasts).await,
+            Fault::RestoreMaster => self.restore_master(lasts).await,
+            Fault::CloneMinion(minion) => self.clone_minion(minion, lasts).await,
+            Fault::MissedJobs(minion, jobs, first) => {
+                self.begin(fault, lasts);
+                self.missed_jobs(minion, jobs, first, lasts).await
+            }
+        }
+    }
+
+    /// Waits until no other fault has the master, and it was left alone for a while: a fault that took longer
+    /// than planned does not make two out of one.
+    async fn alone_with_master(self) -> MutexGuard<'a, Daemon> {
+        let daemon = self.fleet.master.lock().await;
+        let timeline = &self.fleet.timeline;
+        let since = timeline.history().left_alone_since(Who::Master);
+        Clock
+            .pause((since + CALM).saturating_sub(timeline.now()))
+            .await;
+        daemon
+    }
+
+    fn begin(self, fault: Fault, lasts: Duration) {
+        let seconds = lasts.as_secs_f64();
+        self.fleet
+            .timeline
+            .note(format_args!("{fault}, for {seconds:.1} s"));
+    }
+
+    async fn kill(
+        self,
+        who: Who,
+        daemon: &mut Daemon,
+        fault: Fault,
+        lasts: Duration,
+    ) -> Result<()> {
+        self.begin(fault, lasts);
+        let _down = self.fleet.timeline.disturb(who, Condition::Down);
+        daemon.kill();
+        Clock.pause(lasts).await;
+        daemon.start()?;
+        self.fleet.timeline.note(format_args!("{who} is started"));
+        Ok(())
+    }
+
+    async fn stop(self, who: Who, daemon: &Daemon, fault: Fault, lasts: Duration) -> Result<()> {
+        self.begin(fault, lasts);
+        let _stopped = self.fleet.timeline.disturb(who, Condition::Stopped);
+        daemon.signal(Signal::STOP);
+        Clock.pause(lasts).await;
+        daemon.signal(Signal::CONT);
+        self.fleet.timeline.note(format_args!("{who} continues"));
+        Ok(())
+    }
+
+    async fn weather(
+        self,
+        minion: usize,
+        weather: Weather,
+        fault: Fault,
+        lasts: Duration,
+    ) -> Result<()> {
+        let Some(seat) = self.fleet.seat(minion) else {
+            return Ok(());
+        };
+        self.begin(fault, lasts);
+        let condition = match weather {
+            Weather::BlackHole => Condition::Unreachable,
+            _ => Condition::Disturbed,
+        };
+        let _disturbed = self.fleet.timeline.disturb(Who::Minion(minion), condition);
+        seat.link.set(weather);
+        Clock.pause(lasts).await;
+        seat.link.clear();
+        if weather != Weather::Cut {
+            self.fleet
+                .timeline
+                .note(format_args!("link of m{minion}: clear"));
+        }
+        Ok(())
+    }
+
+    async fn full_disk(self, lasts: Duration) -> Result<()> {
+        let timeline = &self.fleet.timeline;
+        let disk = match &self.fleet.disk {
+            Ok(disk) => disk,
+            Err(why) => {
+                timeline.impossible("full disk", why);
+                return Ok(());
+            }
+        };
+        let _alone = self.alone_with_master().await;
+        self.begin(Fault::FullDisk, lasts);
+        let _disturbed = timeline.disturb(Who::Master, Condition::Disturbed);
+        disk.fill()
+            .map_err(crate::error::ChaosError::at(self.fleet.root()))?;
+        Clock.pause(lasts).await;
+        disk.relieve()
+            .map_err(crate::error::ChaosError::at(self.fleet.root()))?;
+        timeline.note("the master's disk has room");
+        Ok(())
+    }
+}

@@ -1,0 +1,170 @@
+//! The system under test: a master, its minions and their links, as real processes on loopback.
+
+mod config;
+mod daemon;
+mod operator;
+mod processes;
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use saline_protocol::transport::{Clock, Instant};
+use tokio::sync::Mutex;
+
+use crate::arguments::{Arguments, Sabotage};
+use crate::disk::SmallDisk;
+use crate::error::{ChaosError, Result};
+use crate::links::Link;
+use crate::timeline::{Condition, Timeline, Who};
+
+pub(crate) use config::{
+    Ports, copy_minion, journal, keep_master_cache, ledgers, set_clock, store,
+};
+pub(crate) use daemon::{Daemon, ProcessUsage};
+pub(crate) use operator::Operator;
+pub(crate) use processes::kill_instance;
+
+/// How long the master and all minions may take to be there at first.
+const START: Duration = Duration::from_secs(60);
+
+/// How often it is looked whether something has become so, where nothing tells.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// A minion of the fleet: its process, and its link to the master.
+#[derive(Debug)]
+pub(crate) struct MinionSeat {
+    pub(crate) daemon: Mutex<Daemon>,
+    pub(crate) link: Link,
+}
+
+/// The system under test.
+#[derive(Debug)]
+pub(crate) struct Fleet {
+    pub(crate) master: Mutex<Daemon>,
+    pub(crate) minions: Vec<MinionSeat>,
+    pub(crate) operator: Operator,
+    pub(crate) timeline: Timeline,
+    /// The small disk of the master, or why there is none.
+    pub(crate) disk: Result<SmallDisk, String>,
+    pub(crate) sabotage: Option<Sabotage>,
+    root: PathBuf,
+}
+
+impl Fleet {
+    /// Writes the configurations below `root` and opens the links. Starts no process.
+    pub(crate) async fn new(
+        root: &Path,
+        arguments: &Arguments,
+        own_mounts: Result<(), String>,
+    ) -> Result<Self> {
+        let (transport, sabotage) = (arguments.transport, arguments.sabotage);
+        config::make_folders(root)?;
+        // Before anything is written below it.
+        let disk = own_mounts.and_then(|()| SmallDisk::mount(&config::master_cache(root)));
+        let ports = Ports::find(transport)?;
+        config::write_master(root, transport, ports)?;
+        let timeline = Timeline::new();
+        let mut seats = Vec::new();
+        for number in 1..=usize::from(arguments.minions) {
+            let host = minion_address(number);
+            let link = Link::open(transport, host, ports)
+                .await
+                .map_err(ChaosError::Ports)?;
+            config::write_minion(root, number, transport, host, ports)?;
+            let instance = format!("m{number}");
+            seats.push(MinionSeat {
+                daemon: Mutex::new(Daemon::minion(root, &instance, sabotage)),
+                link,
+            });
+        }
+        Ok(Self {
+            master: Mutex::new(Daemon::master(root, sabotage)),
+            minions: seats,
+            operator: Operator::new(root),
+            timeline,
+            disk,
+            sabotage,
+            root: root.to_owned(),
+        })
+    }
+
+    /// Starts the master and all minions, and waits until the master calls all of them present.
+    pub(crate) async fn start(&self) -> Result<()> {
+        let deadline = Clock.after(START);
+        self.master.lock().await.start()?;
+        while self.operator.present().await.is_none() {
+            self.look_again(deadline, "the start of the master").await?;
+        }
+        for seat in &self.minions {
+            seat.daemon.lock().await.start()?;
+        }
+        loop {
+            let present = self.operator.present().await.unwrap_or_default();
+            if present.len() == self.minions.len() {
+                return Ok(());
+            }
+            self.look_again(deadline, "the presence of all minions")
+                .await?;
+        }
+    }
+
+    async fn look_again(&self, deadline: Instant, what: &str) -> Result<()> {
+        if Clock.now() > deadline {
+            return Err(ChaosError::Deadline {
+                what: what.to_owned(),
+                within: START,
+                logs: config::logs(&self.root),
+            });
+        }
+        Clock.pause(LOOK).await;
+        Ok(())
+    }
+
+    /// Returns the seat of a minion; they are numbered from 1.
+    pub(crate) fn seat(&self, minion: usize) -> Option<&MinionSeat> {
+        self.minions.get(minion.checked_sub(1)?)
+    }
+
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Starts every daemon again that ended by itself, as a supervisor would, and notes that it did.
+    /// Daemons that are under a fault are left alone.
+    pub(crate) async fn restart_ended(&self) {
+        let master = self.master.try_lock().ok().into_iter();
+        let minions = self.minions.iter().enumerate();
+        let minions = minions.filter_map(|(index, seat)| {
+            let daemon = seat.daemon.try_lock().ok()?;
+            Some((Who::Minion(index + 1), daemon))
+        });
+        for (who, mut daemon) in master.map(|master| (Who::Master, master)).chain(minions) {
+            let Some(status) = daemon.ended() else {
+                continue;
+            };
+            let tail = daemon.last_log_lines(3);
+            self.timeline
+                .ended_by_itself(who, format!("{status}; {tail}"));
+            let _down = self.timeline.disturb(who, Condition::Down);
+            if let Err(error) = daemon.start() {
+                self.timeline.note(format!("{who} does not start: {error}"));
+            }
+        }
+    }
+
+    /// Kills every process of the run, those that jobs started included.
+    pub(crate) async fn end(&self) {
+        self.master.lock().await.kill();
+        for seat in &self.minions {
+            seat.daemon.lock().await.kill();
+        }
+        processes::kill_all_below(&self.root);
+    }
+}
+
+/// Returns the address at which one minion reaches the master: its own, so that its link can fail alone.
+fn minion_address(number: usize) -> IpAddr {
+    let number = u8::try_from(number).unwrap_or(u8::MAX);
+    IpAddr::V4(Ipv4Addr::new(127, 0, 77, number))
+}

@@ -1,0 +1,150 @@
+//! The faults that a plan may have.
+
+use std::fmt;
+
+use clap::ValueEnum;
+
+use super::Token;
+
+/// A kind of fault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub(crate) enum FaultKind {
+    /// kill -9 of the master, and a start
+    KillMaster,
+    /// kill -9 of a minion, and a start
+    KillMinion,
+    /// SIGSTOP and SIGCONT of the master
+    StopMaster,
+    /// SIGSTOP and SIGCONT of a minion
+    StopMinion,
+    /// Delayed bytes between a minion and the master
+    Delay,
+    /// Few bytes a second between a minion and the master
+    Throttle,
+    /// No bytes between a minion and the master, and no end of the connection
+    BlackHole,
+    /// An end of all connections of a minion
+    Cut,
+    /// A full disk of the master
+    FullDisk,
+    /// A step of the master's clock
+    ClockOfMaster,
+    /// A step of a minion's clock
+    ClockOfMinion,
+    /// A loss of power of a minion
+    PowerLossOfMinion,
+    /// A loss of power of the master
+    PowerLossOfMaster,
+    /// A store of the master that was replaced with an older copy
+    RestoreMaster,
+    /// A second machine with the id and the key of a minion
+    CloneMinion,
+    /// More jobs than one page of missed ones, while a minion is away
+    MissedJobs,
+}
+
+impl FaultKind {
+    /// Every kind.
+    pub(crate) const ALL: [Self; 16] = [
+        Self::KillMaster,
+        Self::KillMinion,
+        Self::StopMaster,
+        Self::StopMinion,
+        Self::Delay,
+        Self::Throttle,
+        Self::BlackHole,
+        Self::Cut,
+        Self::FullDisk,
+        Self::ClockOfMaster,
+        Self::ClockOfMinion,
+        Self::PowerLossOfMinion,
+        Self::PowerLossOfMaster,
+        Self::RestoreMaster,
+        Self::CloneMinion,
+        Self::MissedJobs,
+    ];
+}
+
+/// What happens to the bytes between a minion and the master.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Weather {
+    /// Every byte is so many milliseconds late, in each direction.
+    Delay(u64),
+    /// So many bytes a second pass, in each direction.
+    Throttle(u64),
+    /// Nothing passes.
+    BlackHole,
+    /// Every connection ends at once; new ones are taken.
+    Cut,
+}
+
+/// A fault. Minions are numbered from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fault {
+    KillMaster,
+    KillMinion(usize),
+    StopMaster,
+    StopMinion(usize),
+    Link(usize, Weather),
+    FullDisk,
+    /// A step of so many hours.
+    ClockOfMaster(i64),
+    /// A step of so many hours.
+    ClockOfMinion(usize, i64),
+    PowerLossOfMinion(usize),
+    PowerLossOfMaster,
+    RestoreMaster,
+    CloneMinion(usize),
+    /// So many jobs, whose tokens begin with this one.
+    MissedJobs(usize, usize, Token),
+}
+
+impl Fault {
+    /// Returns the minion that it concerns, if it is one.
+    pub(crate) fn minion(self) -> Option<usize> {
+        match self {
+            Self::KillMinion(minion)
+            | Self::StopMinion(minion)
+            | Self::Link(minion, _)
+            | Self::ClockOfMinion(minion, _)
+            | Self::PowerLossOfMinion(minion)
+            | Self::CloneMinion(minion)
+            | Self::MissedJobs(minion, ..) => Some(minion),
+            Self::KillMaster
+            | Self::StopMaster
+            | Self::FullDisk
+            | Self::ClockOfMaster(_)
+            | Self::PowerLossOfMaster
+            | Self::RestoreMaster => None,
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::KillMaster => write!(f, "kill -9 of the master"),
+            Self::KillMinion(minion) => write!(f, "kill -9 of m{minion}"),
+            Self::StopMaster => write!(f, "SIGSTOP of the master"),
+            Self::StopMinion(minion) => write!(f, "SIGSTOP of m{minion}"),
+            Self::Link(minion, Weather::Delay(by)) => {
+                write!(f, "link of m{minion}: delayed by {by} ms")
+            }
+            Self::Link(minion, Weather::Throttle(bytes)) => {
+                write!(f, "link of m{minion}: throttled to {bytes} bytes a second")
+            }
+            Self::Link(minion, Weather::BlackHole) => {
+                write!(f, "link of m{minion}: black hole")
+            }
+            Self::Link(minion, Weather::Cut) => write!(f, "link of m{minion}: cut"),
+            Self::FullDisk => write!(f, "full disk of the master"),
+            Self::ClockOfMaster(hours) => write!(f, "clock of the master: {hours:+} h"),
+            Self::ClockOfMinion(minion, hours) => write!(f, "clock of m{minion}: {hours:+} h"),
+            Self::PowerLossOfMinion(minion) => write!(f, "power loss of m{minion}"),
+            Self::PowerLossOfMaster => write!(f, "power loss of the master"),
+            Self::RestoreMaster => write!(f, "backup of the master, to be restored"),
+            Self::CloneMinion(minion) => write!(f, "clone of m{minion}"),
+            Self::MissedJobs(minion, jobs, _) => write!(f, "{jobs} jobs that m{minion} misses"),
+        }
+    }
+}

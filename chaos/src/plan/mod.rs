@@ -1,0 +1,35 @@
+//! The plan of a run: which jobs are published and which faults are injected, and when.
+//!
+//! A plan is a function of the seed, the length, the number of minions and the sabotage, and of nothing
+//! else: neither of the transport nor of the machine.
+
+mod fault;
+mod generate;
+mod job;
+
+use std::time::Duration;
+
+pub(crate) use fault::{Fault, FaultKind, Weather};
+pub(crate) use generate::{PlanSpec, generate};
+pub(crate) use job::{INSTANCE, JobPlan, LEDGER, Token, Way, command};
+
+/// How long after its publication a minion may begin a job, in all runs.
+pub(crate) const JOB_TTL: Duration = Duration::from_secs(10);
+
+/// How often minions send a heartbeat, in all runs.
+pub(crate) const HEARTBEAT: Duration = Duration::from_secs(1);
+
+/// Jobs and faults, each in the order of their times.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Plan {
+    pub(crate) jobs: Vec<JobPlan>,
+    pub(crate) faults: Vec<FaultPlan>,
+}
+
+/// A fault, when it begins and how long it lasts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct FaultPlan {
+    pub(crate) at: Duration,
+    pub(crate) lasts: Duration,
+    pub(crate) fault: Fault,
+}

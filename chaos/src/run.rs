@@ -1,0 +1,206 @@
+//! One run: start, jobs and faults, settling, books.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use saline_protocol::transport::{Clock, Registry};
+use tokio::task::JoinSet;
+
+use crate::arguments::Arguments;
+use crate::books::{self, Book};
+use crate::error::Result;
+use crate::evidence::{Evidence, read_ledgers};
+use crate::faults::Injector;
+use crate::fleet::{Fleet, keep_master_cache, ledgers, store};
+use crate::plan::{HEARTBEAT, JOB_TTL, Plan};
+use crate::publisher::Publisher;
+use crate::samplers::{self, Samples};
+use crate::store as job_store;
+
+/// How long everything is left alone at least when all minions should be back after the last fault.
+const LEAST_SETTLING: Duration = Duration::from_secs(2);
+
+/// The most time after which nothing may be open any more.
+const MOST_SETTLING: Duration = Duration::from_secs(30);
+
+/// How often daemons that ended are started again.
+const SUPERVISION: Duration = Duration::from_millis(500);
+
+/// What a run needs to be carried out.
+#[derive(Debug)]
+struct Run {
+    return_bound: Duration,
+    fleet: Arc<Fleet>,
+    publisher: Arc<Publisher>,
+    registry: Arc<Registry>,
+    samples: Arc<Samples>,
+}
+
+/// Carries a plan out below `root`. Returns the evidence and the books.
+pub(crate) async fn carry_out(
+    arguments: &Arguments,
+    plan: &Plan,
+    registry: Registry,
+    root: &Path,
+    own_mounts: Result<(), String>,
+) -> Result<(Evidence, Vec<Book>)> {
+    let fleet = Fleet::new(root, arguments, own_mounts).await?;
+    let run = Run {
+        return_bound: arguments.transport.return_bound(),
+        publisher: Arc::new(Publisher::new(
+            fleet.operator.clone(),
+            fleet.timeline.clone(),
+        )),
+        fleet: Arc::new(fleet),
+        registry: Arc::new(registry),
+        samples: Arc::default(),
+    };
+    let outcome = tokio::select! {
+        outcome = run.go(plan, arguments.length()) => outcome,
+        () = interrupted() => {
+            run.fleet.timeline.note("interrupted; everything is ended");
+            Err(crate::error::ChaosError::Command("interrupted".to_owned()))
+        }
+    };
+    run.fleet.end().await;
+    if arguments.keep {
+        keep_master_cache(root)?;
+    }
+    let evidence = outcome?;
+    let books = books::check(&evidence);
+    Ok((evidence, books))
+}
+
+/// Waits for Ctrl-C or SIGTERM.
+async fn interrupted() {
+    use tokio::signal::unix::{SignalKind, signal};
+    let Ok(mut terminated) = signal(SignalKind::terminate()) else {
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = terminated.recv() => {}
+        caught = tokio::signal::ctrl_c() => if caught.is_err() {
+            std::future::pending().await
+        },
+    }
+}
+
+impl Run {
+    async fn go(&self, plan: &Plan, length: Duration) -> Result<Evidence> {
+        let timeline = &self.fleet.timeline;
+        self.fleet.start().await?;
+        timeline.note(format_args!(
+            "{} minions are there; {} jobs and {} faults in {:.0} s",
+            self.fleet.minions.len(),
+            plan.jobs.len(),
+            plan.faults.len(),
+            length.as_secs_f64()
+        ));
+        let mut background = JoinSet::new();
+        let fleet = Arc::clone(&self.fleet);
+        background.spawn(async move {
+            let mut supervision = Clock.interval(SUPERVISION);
+            loop {
+                supervision.tick().await;
+                fleet.restart_ended().await;
+            }
+        });
+        let (fleet, samples) = (Arc::clone(&self.fleet), Arc::clone(&self.samples));
+        background.spawn(async move { samplers::presence(&fleet, &samples).await });
+        let (fleet, samples) = (Arc::clone(&self.fleet), Arc::clone(&self.samples));
+        background.spawn(async move { samplers::usage(&fleet, &samples).await });
+
+        let mut jobs = JoinSet::new();
+        self.inject_and_publish(plan, length, &mut jobs).await;
+        timeline.note("no more jobs and faults; everything settles");
+        self.settle(&mut jobs).await?;
+        let evidence = self.gather().await;
+        background.shutdown().await;
+        evidence
+    }
+
+    /// Publishes the jobs and injects the faults, each at its time. Returns when all faults are lifted.
+    async fn inject_and_publish(&self, plan: &Plan, length: Duration, jobs: &mut JoinSet<()>) {
+        let begin = Clock.now();
+        for job in plan.jobs.clone() {
+            let publisher = Arc::clone(&self.publisher);
+            let timeline = self.fleet.timeline.clone();
+            jobs.spawn(async move {
+                Clock.until(begin + job.at).await;
+                if let Err(error) = publisher.publish(&job).await {
+                    timeline.note(format_args!("{}: {error}", job.token));
+                }
+            });
+        }
+        let mut faults = JoinSet::new();
+        for fault in plan.faults.clone() {
+            let (fleet, publisher) = (Arc::clone(&self.fleet), Arc::clone(&self.publisher));
+            let registry = Arc::clone(&self.registry);
+            faults.spawn(async move {
+                Clock.until(begin + fault.at).await;
+                let injector = Injector {
+                    fleet: &fleet,
+                    publisher: &publisher,
+                    registry: &registry,
+                };
+                injector.inject(&fault).await;
+            });
+        }
+        while faults.join_next().await.is_some() {}
+        Clock.until(begin + length).await;
+    }
+
+    /// Waits until nothing is open any more, and every command line has ended, or long enough.
+    async fn settle(&self, jobs: &mut JoinSet<()>) -> Result<()> {
+        // At the end presence is judged for every minion.
+        let least = Clock.after(self.return_bound.max(JOB_TTL) + LEAST_SETTLING);
+        let most = Clock.after(MOST_SETTLING + JOB_TTL);
+        let mut look = Clock.interval(HEARTBEAT);
+        loop {
+            look.tick().await;
+            while jobs.try_join_next().is_some() {}
+            let now = Clock.now();
+            if now >= most || (now >= least && jobs.is_empty() && self.nothing_runs()) {
+                break;
+            }
+        }
+        self.publisher.give_up();
+        while jobs.join_next().await.is_some() {}
+        Ok(())
+    }
+
+    fn nothing_runs(&self) -> bool {
+        // A store that cannot be read now is read once more.
+        let Ok(jobs) = job_store::read(&store(self.fleet.root())) else {
+            return false;
+        };
+        jobs.values().all(|job| {
+            let open = |(minion, state): (&String, &crate::states::State)| {
+                *state == crate::states::State::Running && !job.returns.contains_key(minion)
+            };
+            !job.states.iter().any(open)
+        })
+    }
+
+    async fn gather(&self) -> Result<Evidence> {
+        let timeline = &self.fleet.timeline;
+        let root = self.fleet.root();
+        let jobs = job_store::read(&store(root))?;
+        let (runs, damaged_lines) = read_ledgers(&ledgers(root), timeline)?;
+        let lookups = samplers::lookups(&self.fleet.operator, &jobs, &runs).await;
+        let (presence, usage) = self.samples.take();
+        Ok(Evidence {
+            minions: self.fleet.minions.len(),
+            return_bound: self.return_bound,
+            publications: self.publisher.published(),
+            runs,
+            damaged_lines,
+            jobs,
+            lookups,
+            presence,
+            usage,
+            history: timeline.history(),
+        })
+    }
+}

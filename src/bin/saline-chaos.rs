@@ -1,0 +1,30 @@
+//! Injects faults into a running system, and checks what it told and stored.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+/// The daemons and commands of the system are this program under their names, so that one build has all
+/// of it, with the same features.
+fn main() -> ExitCode {
+    let name = std::env::args_os().next().unwrap_or_default();
+    let name = Path::new(&name).file_name().unwrap_or_default();
+    let registry = saline_transports::registry();
+    match name.to_str() {
+        Some("saline-master") => {
+            saline_chaos::end_with_parent();
+            saline_master::run(registry)
+        }
+        Some("saline-minion") => {
+            saline_chaos::end_with_parent();
+            saline_minion::run(registry)
+        }
+        Some("saline") => operator(saline_cli::saline(std::env::args_os(), registry)),
+        Some("saline-run") => operator(saline_cli::saline_run(std::env::args_os(), registry)),
+        _ => saline_chaos::main(std::env::args_os(), registry),
+    }
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn operator(command: impl Future<Output = ExitCode>) -> ExitCode {
+    command.await
+}
