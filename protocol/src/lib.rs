@@ -15,5 +15,7 @@ pub mod channel;
 pub mod layer;
 pub mod message;
 pub mod random;
+#[cfg(feature = "chaos")]
+pub mod sabotage;
 pub mod target;
 pub mod transport;

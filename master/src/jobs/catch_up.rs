@@ -102,6 +102,10 @@ fn page(connections: &mut Connections, numbers: &[i64]) -> Result<JobsPage, Stor
         if !jobs.is_empty() && (size > room || jobs.len() == PAGE_JOBS) {
             return Ok(JobsPage { jobs, more: true });
         }
+        #[cfg(feature = "chaos")]
+        if jobs.len() == 32 && saline_protocol::sabotage::is_on("truncate-catchup") {
+            return Ok(JobsPage { jobs, more: false });
+        }
         room = room.saturating_sub(size);
         jobs.push(job);
     }

@@ -336,6 +336,13 @@ impl OpenJobs {
                 continue;
             };
             opened.looked_at = None;
+            #[cfg(feature = "chaos")]
+            if saline_protocol::sabotage::is_on("expire-running") {
+                self.expire_running(job, &mut found);
+            }
+            let Some(opened) = self.jobs.get_mut(&job) else {
+                continue;
+            };
             let first = opened.any(OfferState::Queued);
             if first {
                 let queued = opened
@@ -367,6 +374,27 @@ impl OpenJobs {
             }
         }
         found
+    }
+
+    /// Breaks the promise that a job which runs does not expire.
+    #[cfg(feature = "chaos")]
+    fn expire_running(&mut self, job: i64, found: &mut Expiries) {
+        let Some(opened) = self.jobs.get_mut(&job) else {
+            return;
+        };
+        let mut minions = Vec::new();
+        for (minion, state) in &mut opened.states {
+            if *state == OfferState::Running {
+                *state = OfferState::Expired;
+                minions.push(minion.clone());
+            }
+        }
+        opened.open -= minions.len();
+        for minion in minions {
+            self.remove_open(&minion, job);
+            found.expired.push((jid::from_micros(job), minion));
+        }
+        self.leave_if_over(job);
     }
 
     /// Notes that the store has the job among those that a start reads.

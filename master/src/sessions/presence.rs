@@ -165,6 +165,10 @@ impl Sessions {
     }
 
     fn is_alive(&self, session: &Session) -> bool {
+        #[cfg(feature = "chaos")]
+        if saline_protocol::sabotage::is_on("lie-presence") {
+            return true;
+        }
         let now = self.time.now();
         let cut = lock(&session.inner).cut;
         let silent = now.saturating_sub(session.heard.load(Ordering::Relaxed));

@@ -142,6 +142,10 @@ impl MinionVerbs {
         returns: Vec<Return>,
     ) -> Result<MinionReply, StoreError> {
         let reports: Vec<_> = returns.iter().map(|r| (r.jid.clone(), report(r))).collect();
+        #[cfg(feature = "chaos")]
+        if saline_protocol::sabotage::is_on("ack-before-commit") {
+            return Ok(self.acknowledge_before_commit(id, returns));
+        }
         let verdicts = self.jobs.store_returns(id, returns).await?;
         for ((jid, report), verdict) in reports.into_iter().zip(&verdicts) {
             match verdict {
@@ -159,6 +163,24 @@ impl MinionVerbs {
             }
         }
         Ok(MinionReply::Verdicts(verdicts))
+    }
+
+    /// Breaks the promise that an acknowledged return is on the disk.
+    #[cfg(feature = "chaos")]
+    fn acknowledge_before_commit(&self, id: &MinionId, returns: Vec<Return>) -> MinionReply {
+        let verdicts = vec![ReturnVerdict::Stored; returns.len()];
+        let (jobs, id) = (Arc::clone(&self.jobs), id.clone());
+        #[allow(
+            clippy::disallowed_methods,
+            reason = "what breaks a promise has no owner"
+        )]
+        tokio::spawn(async move {
+            let clock = saline_protocol::transport::Clock;
+            clock.pause(std::time::Duration::from_secs(2)).await;
+            // Nobody waits for it.
+            let _ = jobs.store_returns(&id, returns).await;
+        });
+        MinionReply::Verdicts(verdicts)
     }
 
     /// Takes a part of a large return, and stores the return when it is whole.

@@ -39,6 +39,13 @@ pub fn run_job(
         (Ok(()), Ok(arguments)) => modules.call(&job.fun, arguments, host, entered.control()),
         (Ok(()), Err(error)) => Failure::Invocation(error.to_string()).outcome(&job.fun, ""),
     };
+    #[cfg(feature = "chaos")]
+    if saline_protocol::sabotage::is_on("rerun")
+        && let Ok(arguments) = job.arg.unpack()
+    {
+        // The first run counts.
+        let _ = modules.call(&job.fun, arguments, host, entered.control());
+    }
     let returned = make_return(host, job, outcome);
     let retcode = returned.retcode;
     spool.finish(returned);

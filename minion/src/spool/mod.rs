@@ -71,6 +71,11 @@ impl Spool {
     /// # Errors
     /// When the file exists and cannot be read, or the system has no randomness.
     pub fn open(path: PathBuf, sync_always: bool) -> io::Result<Self> {
+        #[cfg(feature = "chaos")]
+        if saline_protocol::sabotage::is_on("forget-spool") {
+            // An error means that there was none.
+            let _ = std::fs::remove_file(&path);
+        }
         let folder = path.parent().map(ToOwned::to_owned);
         if let Some(folder) = &folder {
             DirBuilder::new()
