@@ -28,7 +28,7 @@ fn minions_are_up_while_they_speak(transport: &'static str) {
     assert_eq!(fleet.minions.get_mut("m2").unwrap().terminate(), Some(0));
     fleet.master().log.wait_for("minion m2 says goodbye", 1);
     fleet.minions["m3"].signal(Signal::STOP);
-    fleet.master().log.wait_for("1 minions fell silent", 1);
+    fleet.master().log.wait_for("minions are gone: m3", 1);
     let some = "down:\n    - m2\n    - m3\nup:\n    - m1\n";
     assert_eq!(manage(&fleet, "status", "nested"), some);
     assert_eq!(
@@ -50,6 +50,6 @@ fn minions_are_up_while_they_speak(transport: &'static str) {
     assert_eq!(manage(&fleet, "down", "raw"), "['m3']\n");
 
     fleet.minions["m3"].signal(Signal::CONT);
-    fleet.master().log.wait_for("minion m3 is connected", 2);
+    fleet.master().log.wait_for("minion m3 is back", 1);
     assert_eq!(manage(&fleet, "up", "raw"), "['m1', 'm3']\n");
 }

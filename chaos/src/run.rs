@@ -22,7 +22,7 @@ use crate::store as job_store;
 const LEAST_SETTLING: Duration = Duration::from_secs(2);
 
 /// The most time after which nothing may be open any more.
-const MOST_SETTLING: Duration = Duration::from_secs(30);
+const MOST_SETTLING: Duration = Duration::from_secs(100);
 
 /// How often daemons that ended are started again.
 const SUPERVISION: Duration = Duration::from_millis(500);

@@ -32,7 +32,10 @@ pub(crate) fn read(folder: &Path) -> Result<StoredJobs> {
     let mut jobs = BTreeMap::new();
     let entries = std::fs::read_dir(folder).map_err(ChaosError::at(folder))?;
     let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
-    paths.retain(|path| path.extension().is_some_and(|end| end == "sqlite"));
+    // The file of minions holds no jobs.
+    paths.retain(|path| {
+        path.extension().is_some_and(|end| end == "sqlite") && !path.ends_with("minions.sqlite")
+    });
     paths.sort();
     for path in paths {
         read_file(&path, &mut jobs).map_err(|source| ChaosError::Store { path, source })?;

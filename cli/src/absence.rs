@@ -75,17 +75,20 @@ pub(crate) fn text(absence: Absence, expires: MasterTime, look_up: &LookUp) -> S
         ),
         Absence::NoWord { since } => {
             let since = since.map_or_else(String::new, |since| {
-                format!(" Its last word is of {}.", utc(since))
+                format!(
+                    " It has reported on the jobs that expired until {}.",
+                    utc(since)
+                )
             });
             format!(
-                "{line}\nThe job expired at {until}, and the minion has not said whether it began before.{since} If it did, it will return when it is back. {hint}"
+                "{line}\nThe job expired at {until}, and the minion has not said whether it began it.{since} If it did, it will return when it is back. {hint}"
             )
         }
         Absence::LostTrack => format!(
             "{line}\nThe minion began the job and no longer knows it, as after a loss of its disk. No return will come."
         ),
         Absence::MayHaveRun => format!(
-            "{line}\nThe minion was handed the job and cannot tell whether it began it: its machine lost power, or its disk was restored, replaced or copied. It will not run the job now."
+            "{line}\nThe minion was handed the job and cannot tell whether it began it: its machine lost power, or its disk was restored, replaced or copied. It will not run the job now; look at the minion before you run it again."
         ),
         Absence::Cancelled => {
             format!("{line}\nThe job was cancelled before the minion began, and will not run.")
@@ -165,7 +168,7 @@ mod tests {
         The minion did not begin before the job expired at 2026-11-21 09:19:44 UTC, and will not run it.
         ===
         Minion did not return. [No word]
-        The job expired at 2026-11-21 09:19:44 UTC, and the minion has not said whether it began before. Its last word is of 2026-11-21 09:18:44 UTC. If it did, it will return when it is back. To look up the return data for this job later, run the following command:
+        The job expired at 2026-11-21 09:19:44 UTC, and the minion has not said whether it began it. It has reported on the jobs that expired until 2026-11-21 09:18:44 UTC. If it did, it will return when it is back. To look up the return data for this job later, run the following command:
 
         saline-run jobs.lookup_jid 20261121091841717259
         ===
@@ -173,7 +176,7 @@ mod tests {
         The minion began the job and no longer knows it, as after a loss of its disk. No return will come.
         ===
         Minion did not return. [May have run]
-        The minion was handed the job and cannot tell whether it began it: its machine lost power, or its disk was restored, replaced or copied. It will not run the job now.
+        The minion was handed the job and cannot tell whether it began it: its machine lost power, or its disk was restored, replaced or copied. It will not run the job now; look at the minion before you run it again.
         ===
         Minion did not return. [Cancelled]
         The job was cancelled before the minion began, and will not run.

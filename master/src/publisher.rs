@@ -22,7 +22,7 @@ pub const OWN_TOPIC_MOST: usize = 64;
 enum Command {
     Job(SignedJob, Vec<MinionId>),
     Rotate(Vec<Arc<Session>>, oneshot::Sender<()>),
-    News,
+    RequestHeartbeats,
 }
 
 /// A handle to the task that publishes to minions.
@@ -80,13 +80,13 @@ impl MinionPublisher {
         let _ = self.commands.send(Command::Job(job, to)).await;
     }
 
-    /// Has every minion send a heartbeat soon.
+    /// Asks every minion for a heartbeat.
     ///
     /// # Cancel safety
     /// When the future is dropped the minions may be told or not.
-    pub async fn news(&self) {
+    pub async fn request_heartbeats(&self) {
         // The task ends with the master; heartbeats come in any case.
-        let _ = self.commands.send(Command::News).await;
+        let _ = self.commands.send(Command::RequestHeartbeats).await;
     }
 
     /// Begins a new epoch and sends its key to these sessions only, before anything is published in
@@ -123,14 +123,16 @@ impl Sealer {
                 Command::Job(job, to) if to.len() <= OWN_TOPIC_MOST => {
                     let body = Body::Job(job).encode();
                     for id in to {
-                        // A minion that has disconnected asks for missed jobs when it is back.
-                        if let Some(session) = self.sessions.alive(&id) {
+                        // Also to one that is silent: the number shows it what it missed when it is back.
+                        if let Some(session) = self.sessions.seated(&id) {
                             self.send_to_one(&session, &body).await;
                         }
                     }
                 }
                 Command::Job(job, _) => self.send_to_all(&Body::Job(job).encode()).await,
-                Command::News => self.send_to_all(&Body::News.encode()).await,
+                Command::RequestHeartbeats => {
+                    self.send_to_all(&Body::HeartbeatRequest.encode()).await
+                }
                 Command::Rotate(live, done) => {
                     self.rotate(&live).await;
                     let _ = done.send(());

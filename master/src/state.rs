@@ -42,6 +42,7 @@ impl Stores {
             keep: config.keep_jobs,
             max_bytes: config.job_store_size,
             cache_bytes: config.job_store_cache,
+            heartbeat: config.heartbeat_interval,
         };
         let clock = MasterClock::new(context.clock);
         let jobs = JobStore::open(settings, clock.clone())?;

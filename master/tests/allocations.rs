@@ -94,6 +94,7 @@ async fn a_publication_and_a_return_have_few_allocations() {
         keep: Duration::from_secs(86_400),
         max_bytes: None,
         cache_bytes: 1 << 20,
+        heartbeat: Duration::from_secs(15),
     };
     let store = JobStore::open(settings, MasterClock::new(Clock)).unwrap();
 

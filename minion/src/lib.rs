@@ -13,8 +13,8 @@ pub mod grains;
 mod host;
 pub mod modules;
 mod oversize_output;
-mod place;
 pub mod spool;
+mod spool_location;
 
 pub use daemon::{Minion, StartError, run};
 pub use host::Host;

@@ -472,6 +472,14 @@ async fn a_minion_accounts_for_what_its_master_asks_for() {
         known: Known::No,
     };
     assert_eq!(steps, [vec![], vec![account]]);
+    // What it does not know it never begins: the operator was told so.
+    let ghost = master.sign(job(9, "test.ping", &[]));
+    master.to_one("m1", ghost).await;
+    master
+        .to_one("m1", master.sign(job(10, "test.ping", &[])))
+        .await;
+    let returns = master.wait_for_returns(1).await;
+    assert_eq!(returns[0].jid, job(10, "test.ping", &[]).jid);
     minion.stop().await;
 }
 

@@ -197,7 +197,7 @@ fn minion(lines: &mut String) {
     request(lines, "Goodbye", MinionRequest::Goodbye);
     let reconciliation = Reconciliation {
         start: StartId([9; 16]),
-        predecessor: Some(StartId([8; 16])),
+        predecessors: vec![StartId([8; 16])],
         predecessor_ended: false,
         power_lost: true,
         heartbeat: heartbeat(),
@@ -229,7 +229,7 @@ fn minion(lines: &mut String) {
         last_all: 4,
         last_own: 5,
         lease: Lease { after: 6, until: 7 },
-        settled: 8,
+        stated_until: 8,
         cancelled: vec![jid()],
         reconcile: true,
     };
@@ -279,7 +279,7 @@ fn minion(lines: &mut String) {
     }
     line(lines, "Body.Job", &Body::Job(signed()));
     line(lines, "Body.GroupKey", &Body::GroupKey(group()));
-    line(lines, "Body.News", &Body::News);
+    line(lines, "Body.HeartbeatRequest", &Body::HeartbeatRequest);
 }
 
 fn operator(lines: &mut String) {

@@ -31,8 +31,8 @@ pub(crate) struct SalineArguments {
         value_parser = seconds)]
     timeout: Option<i64>,
 
-    /// Give minions this time to begin (90, 90s, 15m, 1h, 2d), also those that are away now: they get the
-    /// job when they connect. Default: the configuration's job_ttl, and only connected minions.
+    /// Give minions this time to begin (90, 90s, 15m, 1h, 2d; at most the master's keep_jobs_seconds), also
+    /// those that are away now: they get the job when they connect. Default: the configuration's job_ttl, and only connected minions.
     #[arg(long, value_name = "TIME", value_parser = span)]
     pub(crate) ttl: Option<Duration>,
 
@@ -128,7 +128,9 @@ fn span(text: &str) -> Result<Duration, String> {
     let seconds: Option<u64> = number.parse().ok();
     match seconds.and_then(|number: u64| number.checked_mul(unit)) {
         Some(seconds) if seconds > 0 => Ok(Duration::from_secs(seconds)),
-        _ => Err(format!("'{text}' is no time; write 90, 90s, 15m, 1h or 2d")),
+        _ => Err(format!(
+            "'{text}' is no duration; write 90, 90s, 15m, 1h or 2d"
+        )),
     }
 }
 

@@ -139,7 +139,7 @@ fn help_and_version() {
       -c, --config-dir <CONFIG_DIR>  Pass in an alternative configuration directory [default: /etc/saline]
       -l, --log-level <LOG_LEVEL>    What is logged on the standard error output: quiet, error, warning, info, debug, trace
       -t, --timeout <TIMEOUT>        How long to wait for minions without a sign of life (in seconds); a running one is waited for. Default: the configuration's, 5
-          --ttl <TIME>               Give minions this time to begin (90, 90s, 15m, 1h, 2d), also those that are away now: they get the job when they connect. Default: the configuration's job_ttl, and only connected minions
+          --ttl <TIME>               Give minions this time to begin (90, 90s, 15m, 1h, 2d; at most the master's keep_jobs_seconds), also those that are away now: they get the job when they connect. Default: the configuration's job_ttl, and only connected minions
       -s, --static                   Return the data from minions as a group after they all return
           --async                    Run the saline command but don't wait for a reply
       -v, --verbose                  Turn on command verbosity, display jid

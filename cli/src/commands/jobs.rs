@@ -71,7 +71,9 @@ pub(crate) async fn cancel(
     let states = states.into_iter().map(|(minion, state, _)| {
         let state = match state {
             // It is told when it is back.
-            OfferState::Offered => "offered, not heard of yet",
+            OfferState::Offered => {
+                "offered; cancelled when the minion reports, unless it has begun"
+            }
             state => state.name(),
         };
         (minion.to_string(), Value::from(state))

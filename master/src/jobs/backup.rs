@@ -47,6 +47,17 @@ impl JobStore {
     /// of the files and their size.
     async fn copy_all(&self, folder: &Path) -> Result<(u64, u64), StoreError> {
         let (mut files, mut bytes) = (0, 0);
+        // The minions first: a copy must not hold the word of one without the states that came before it.
+        let (minions, to) = (
+            self.records.path().to_owned(),
+            folder.join(minion_records::FILE),
+        );
+        let copied = to.clone();
+        let copy =
+            move |_: &mut Connections| schema::copy_into(&schema::open_minions(&minions)?, &copied);
+        self.upkeep.call(copy).await?;
+        files += 1;
+        bytes += fs::metadata(&to).map_or(0, |file| file.len());
         for start in self.partitions.all() {
             let path = self.partitions.path(start);
             let to = folder.join(path.file_name().unwrap_or_default());
@@ -62,16 +73,6 @@ impl JobStore {
             files += 1;
             bytes += fs::metadata(&to).map_or(0, |file| file.len());
         }
-        let (minions, to) = (
-            self.records.path().to_owned(),
-            folder.join(minion_records::FILE),
-        );
-        let copied = to.clone();
-        let copy =
-            move |_: &mut Connections| schema::copy_into(&schema::open_minions(&minions)?, &copied);
-        self.upkeep.call(copy).await?;
-        files += 1;
-        bytes += fs::metadata(&to).map_or(0, |file| file.len());
         Ok((files, bytes))
     }
 }

@@ -28,7 +28,9 @@ impl JobStore {
         let now = self.now();
         let act = move |connection: &Connection| {
             let changed = connection
-                .prepare_cached("UPDATE jobs SET cancelled = ?2 WHERE jid = ?1")?
+                .prepare_cached(
+                    "UPDATE jobs SET cancelled = iif(cancelled > 0, cancelled, ?2) WHERE jid = ?1",
+                )?
                 .execute(params![job, rows::from_time(now)])?;
             Ok(changed > 0)
         };

@@ -2,7 +2,6 @@
 
 use saline_protocol::message::{Jid, JobsPage, MasterTime, MinionId, OfferState, SignedJob};
 
-use super::open_jobs::MinionLookup;
 use super::partitions::Connections;
 use super::{JobStore, StoreError, jid, lock, rows};
 
@@ -39,39 +38,44 @@ impl JobStore {
         let page = self
             .reader
             .call(move |connections| page(connections, &numbers));
-        let page = page.await?;
-        let handed = page
-            .jobs
-            .iter()
-            .filter_map(|signed| jid::to_micros(&signed.job.jid));
-        self.hand_over(minion, handed, now).await?;
+        let mut page = page.await?;
+        let number = |signed: &SignedJob| jid::to_micros(&signed.job.jid);
+        let handed = self
+            .hand_over(minion, page.jobs.iter().filter_map(number), now)
+            .await?;
+        // Some may have been cancelled, have expired or begun while they were read.
+        page.jobs
+            .retain(|signed| number(signed).is_some_and(|number| handed.contains(&number)));
         Ok(page)
     }
 }
 
 impl JobStore {
     /// Notes that jobs which were queued for a minion are handed over to it, before they are: from here on
-    /// only the minion knows whether it begins them.
+    /// only the minion knows whether it begins them. Returns those that it may begin.
     pub(super) async fn hand_over(
         &self,
         minion: &MinionId,
         jobs: impl Iterator<Item = i64>,
         now: MasterTime,
-    ) -> Result<(), StoreError> {
-        let handed = {
+    ) -> Result<Vec<i64>, StoreError> {
+        let (handed, unwritten) = {
             let mut open = lock(&self.open);
-            let mut handed = false;
+            let (mut handed, mut unwritten) = (Vec::new(), false);
             for number in jobs {
-                if open.lookup(number, minion) == MinionLookup::State(OfferState::Queued) {
-                    handed |= open.set(number, minion, OfferState::Offered, now);
+                if open.unbegun(minion, number.saturating_sub(1), now, 1) != [number] {
+                    continue;
                 }
+                open.set(number, minion, OfferState::Offered, now);
+                unwritten |= open.is_changed(number);
+                handed.push(number);
             }
-            handed
+            (handed, unwritten)
         };
-        if handed {
+        if unwritten {
             self.flush_all().await?;
         }
-        Ok(())
+        Ok(handed)
     }
 }
 

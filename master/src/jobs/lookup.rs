@@ -38,7 +38,7 @@ impl JobStates {
             let record = records.get(minion);
             *state = states::at(now, self.expires, *state, record);
             if *state == OfferState::NoWord {
-                let since = record.map_or(0, |record| record.settled);
+                let since = record.map_or(0, |record| record.stated_until);
                 self.no_word_since.push((minion.clone(), since));
             }
         }
@@ -134,7 +134,7 @@ impl JobStore {
 }
 
 /// Whether the job was cancelled before it expired.
-fn is_cancelled(connection: &Connection, job: i64) -> Result<bool, StoreError> {
+pub(super) fn is_cancelled(connection: &Connection, job: i64) -> Result<bool, StoreError> {
     let mut statement = connection.prepare_cached(
         "SELECT 1 FROM jobs WHERE jid = ?1 AND cancelled > 0 AND cancelled < expires",
     )?;

@@ -19,19 +19,16 @@ pub(super) const FILE: &str = "minions.sqlite";
 /// The largest number of times that are remembered for which a minion cannot give its word.
 const GAPS: usize = 16;
 
-/// How long another copy of a minion must be silent before it counts as gone, in milliseconds. One that
-/// lives asks for its session every minute.
-const COPY_SILENT: MasterTime = 15 * 60 * 1000;
-
 /// What the store remembers of one minion.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MinionRecord {
     /// The last start of the minion that was reconciled.
     pub start: StartId,
-    /// Since when there was no start of another copy; 0 when there never was.
-    pub alone_since: MasterTime,
+    /// When a duplicate of the minion reconciled last: a copy of it, or the one of which it is a copy. 0 when
+    /// none ever did.
+    pub duplicate_seen: MasterTime,
     /// The expiry up to which the minion has given its word.
-    pub settled: MasterTime,
+    pub stated_until: MasterTime,
     /// The expiries, each after the first and until the second time, for which it has no word: its disk
     /// was lost, or replaced.
     gaps: Vec<(MasterTime, MasterTime)>,
@@ -42,21 +39,21 @@ impl MinionRecord {
     pub(super) fn new(start: StartId, now: MasterTime) -> Self {
         Self {
             start,
-            alone_since: 0,
-            settled: now,
+            duplicate_seen: 0,
+            stated_until: now,
             gaps: Vec::new(),
         }
     }
 
     /// Whether the word of the minion counts for a job that was created then: no other copy of it can have
-    /// begun the job.
-    pub fn speaks_for(&self, created: MasterTime, now: MasterTime) -> bool {
-        created >= self.alone_since || self.is_long_alone(now)
+    /// begun the job, or none was heard of since `duplicates_before`.
+    pub fn is_authoritative_for(&self, created: MasterTime, duplicates_before: MasterTime) -> bool {
+        created >= self.duplicate_seen || self.has_no_duplicate_since(duplicates_before)
     }
 
-    /// Whether no other copy was heard of for so long that there is none.
-    pub fn is_long_alone(&self, now: MasterTime) -> bool {
-        self.alone_since.saturating_add(COPY_SILENT) <= now
+    /// Whether no other copy was heard of since `time`.
+    pub fn has_no_duplicate_since(&self, time: MasterTime) -> bool {
+        self.duplicate_seen <= time
     }
 
     /// Returns the state at this record of an offer that the minion has not begun as far as the store
@@ -64,7 +61,7 @@ impl MinionRecord {
     pub fn verdict(&self, expires: MasterTime) -> Option<OfferState> {
         let is_gap =
             |(after, until): &(MasterTime, MasterTime)| *after < expires && expires <= *until;
-        if expires > self.settled {
+        if expires > self.stated_until {
             None
         } else if self.gaps.iter().any(is_gap) {
             Some(OfferState::MayHaveRun)
@@ -76,18 +73,18 @@ impl MinionRecord {
     /// Takes the minion's word on the expiries after `after` and until `until`. What lies between the last
     /// word and this one stays without.
     pub(super) fn settle(&mut self, after: MasterTime, until: MasterTime) {
-        if until <= self.settled {
+        if until <= self.stated_until {
             return;
         }
-        if after > self.settled {
+        if after > self.stated_until {
             self.skip(after);
         }
-        self.settled = until;
+        self.stated_until = until;
     }
 
     /// Notes that the minion has no word on the expiries until `until`.
     pub(super) fn skip(&mut self, until: MasterTime) {
-        if until <= self.settled {
+        if until <= self.stated_until {
             return;
         }
         if self.gaps.len() >= GAPS {
@@ -95,8 +92,8 @@ impl MinionRecord {
             let (_, second) = (self.gaps.remove(0), &mut self.gaps[0]);
             second.0 = 0;
         }
-        self.gaps.push((self.settled, until));
-        self.settled = until;
+        self.gaps.push((self.stated_until, until));
+        self.stated_until = until;
     }
 }
 
@@ -159,22 +156,28 @@ impl MinionRecords {
         let records = lock(&self.records);
         records
             .values()
-            .map(|record| record.settled)
+            .map(|record| record.stated_until)
             .max()
             .unwrap_or(0)
     }
 
-    /// Changes a record and waits until it is on the disk.
-    ///
-    /// # Cancel safety
-    /// The change may be on the disk or not; in memory it is made.
-    pub(super) async fn put(
+    /// Changes a record in memory, which is `first` if there is none. Returns it when it has changed, to be
+    /// written.
+    pub(super) fn put(
         &self,
         minion: &MinionId,
-        record: MinionRecord,
-    ) -> Result<(), StoreError> {
-        lock(&self.records).insert(minion.clone(), record.clone());
-        self.write(vec![(minion.clone(), record)]).await
+        first: MinionRecord,
+        change: impl FnOnce(&mut MinionRecord),
+    ) -> Vec<(MinionId, MinionRecord)> {
+        let mut records = lock(&self.records);
+        let is_new = !records.contains_key(minion);
+        let record = records.entry(minion.clone()).or_insert(first);
+        let before = record.clone();
+        change(record);
+        match is_new || *record != before {
+            true => vec![(minion.clone(), record.clone())],
+            false => Vec::new(),
+        }
     }
 
     /// Changes a record in memory. It is written soon, or with `later` within minutes.
@@ -251,7 +254,7 @@ fn work(mut connection: Connection, mut queue: TaskQueue<Write>) {
         }
         let outcome = write_all(&mut connection, &batch);
         if let Err(error) = &outcome {
-            tracing::error!(%error, "what is known of minions was not written");
+            tracing::error!(%error, "the records of minions were not written, and are tried again");
         }
         for (_, done) in batch {
             // The caller may have gone.
@@ -265,15 +268,15 @@ fn write_all(connection: &mut Connection, batch: &[Write]) -> Result<(), StoreEr
     for (minion, record) in batch.iter().flat_map(|(records, _)| records) {
         transaction
             .prepare_cached(
-                "INSERT INTO minions (id, start, alone_since, settled, gaps)
+                "INSERT INTO minions (id, start, duplicate_seen, stated_until, gaps)
                  VALUES (?1, ?2, ?3, ?4, ?5)
-                 ON CONFLICT (id) DO UPDATE SET start = ?2, alone_since = ?3, settled = ?4, gaps = ?5",
+                 ON CONFLICT (id) DO UPDATE SET start = ?2, duplicate_seen = ?3, stated_until = ?4, gaps = ?5",
             )?
             .execute(params![
                 minion.as_str(),
                 record.start.0,
-                super::rows::from_time(record.alone_since),
-                super::rows::from_time(record.settled),
+                super::rows::from_time(record.duplicate_seen),
+                super::rows::from_time(record.stated_until),
                 encode(&record.gaps),
             ])?;
     }
@@ -283,16 +286,17 @@ fn write_all(connection: &mut Connection, batch: &[Write]) -> Result<(), StoreEr
 
 fn read(connection: &Connection) -> Result<HashMap<MinionId, MinionRecord>, StoreError> {
     let mut statement =
-        connection.prepare("SELECT id, start, alone_since, settled, gaps FROM minions")?;
+        connection.prepare("SELECT id, start, duplicate_seen, stated_until, gaps FROM minions")?;
     let mut found = statement.query([])?;
     let mut records = HashMap::new();
     while let Some(row) = found.next()? {
         let gaps = decode(super::rows::blob(row, 4)?);
         let record = MinionRecord {
             start: StartId(row.get(1)?),
-            alone_since: super::rows::time(row, 2)?,
-            settled: super::rows::time(row, 3)?,
-            gaps: gaps.map_err(|_| StoreError::corrupt("times without word", "others"))?,
+            duplicate_seen: super::rows::time(row, 2)?,
+            stated_until: super::rows::time(row, 3)?,
+            gaps: gaps
+                .map_err(|_| StoreError::corrupt("the gaps of a minion's record", "others"))?,
         };
         records.insert(super::rows::minion(row, 0)?, record);
     }
@@ -315,7 +319,7 @@ mod tests {
         assert_eq!(record.verdict(101), Some(OfferState::Expired));
         assert_eq!(record.verdict(201), None);
         record.settle(50, 150);
-        assert_eq!(record.settled, 200, "it never goes back");
+        assert_eq!(record.stated_until, 200, "it never goes back");
     }
 
     #[test]

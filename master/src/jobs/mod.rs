@@ -84,6 +84,8 @@ pub struct StoreSettings {
     pub keep: Duration,
     /// The size in bytes from which the oldest jobs are removed earlier; none for no such size.
     pub max_bytes: Option<u64>,
+    /// How often minions speak.
+    pub heartbeat: Duration,
     /// The cache of the connection that writes to a file, in bytes. One that reads has a quarter of it.
     pub cache_bytes: usize,
 }
@@ -105,10 +107,10 @@ pub struct JobStore {
     flushed: AtomicI64,
     /// Has one permit, for the flush that is under way.
     flushing: Semaphore,
-    /// The words of minions that are written when all states that were changed before are.
-    words: Mutex<Vec<(MinionId, MinionRecord)>>,
-    /// When all words were written.
-    words_written: Mutex<MasterTime>,
+    /// The records that are written after all states that changed before them.
+    unwritten_records: Mutex<Vec<(MinionId, MinionRecord)>>,
+    /// When all records were written last.
+    records_written: Mutex<MasterTime>,
     /// The partitions that were pruned and could not be deleted.
     undeleted: Mutex<Vec<i64>>,
     reader: ConnectionThread,
@@ -181,8 +183,8 @@ impl JobStore {
             receipts: Arc::new(ReceiptSource::after(receipts, clock.clone())),
             clock,
             records,
-            words: Mutex::default(),
-            words_written: Mutex::default(),
+            unwritten_records: Mutex::default(),
+            records_written: Mutex::default(),
             open: Arc::new(Mutex::new(open)),
             outcomes: Arc::new(Mutex::new(outcomes)),
             reader: ConnectionThread::start("saline-reader", connections(Access::Read))
@@ -203,7 +205,7 @@ impl JobStore {
     /// # Cancel safety
     /// The threads end by themselves when the future is dropped.
     pub async fn close(&self) {
-        *lock(&self.words_written) = 0;
+        *lock(&self.records_written) = 0;
         match self.flush_all().await {
             // It was closed before.
             Ok(()) | Err(StoreError::Closed) => {}

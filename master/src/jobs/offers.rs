@@ -11,11 +11,11 @@ use super::open_jobs::ChangedJob;
 use super::publish::written_states;
 use super::states::{self, States};
 use super::writer::Place;
-use super::{JobStore, StoreError, jid, lock, may_become, returns};
+use super::{JobStore, StoreError, jid, lock, lookup, may_become, returns};
 
 /// How often the words of all minions are written, in milliseconds; one that decides about a state goes
 /// with the next flush.
-const WORDS: MasterTime = 60_000;
+const RECORDS_WRITTEN: MasterTime = 60_000;
 
 /// The number of jobs whose states are written in one call.
 const FLUSHED: usize = 256;
@@ -112,9 +112,18 @@ impl JobStore {
     }
 
     async fn flush_some(&self) -> Result<bool, StoreError> {
+        let flushed = self.flush_batch().await;
+        if flushed.is_err() {
+            // From the first job on, so that no word is written before a state that failed.
+            self.flushed.store(i64::MIN, Ordering::Relaxed);
+        }
+        flushed
+    }
+
+    async fn flush_batch(&self) -> Result<bool, StoreError> {
         let after = self.flushed.load(Ordering::Relaxed);
         if after == i64::MIN {
-            self.gather_words();
+            self.gather_records();
         }
         let changed = lock(&self.open).changed(after, FLUSHED);
         let is_last = changed.len() < FLUSHED;
@@ -133,7 +142,7 @@ impl JobStore {
             self.write_states(start, batch).await?;
         }
         if is_last {
-            let words = std::mem::take(&mut *lock(&self.words));
+            let words = std::mem::take(&mut *lock(&self.unwritten_records));
             self.records.write(words).await?;
         }
         Ok(is_last)
@@ -141,17 +150,17 @@ impl JobStore {
 
     /// Takes the words of minions as they are now. They are written when the states that were changed before
     /// are written: a job that was begun must not be taken for expired after a crash.
-    fn gather_words(&self) {
+    fn gather_records(&self) {
         let now = self.now();
         let all = {
-            let mut written = lock(&self.words_written);
-            let all = now.saturating_sub(*written) >= WORDS;
+            let mut written = lock(&self.records_written);
+            let all = now.saturating_sub(*written) >= RECORDS_WRITTEN;
             if all {
                 *written = now;
             }
             all
         };
-        let mut words = lock(&self.words);
+        let mut words = lock(&self.unwritten_records);
         for (minion, record) in self.records.take_unwritten(all) {
             words.retain(|(other, _)| *other != minion);
             words.push((minion, record));
@@ -224,6 +233,14 @@ impl JobStore {
             }
             update(connection, job, &states::encode(&states), running(&states))?;
             returns::note_returned(connection, job, None, &mut states)?;
+            let is_cancelled = lookup::is_cancelled(connection, job)?;
+            for (_, state) in &mut states {
+                *state = match states::at(now, expires, *state, None) {
+                    OfferState::Expired if is_cancelled => OfferState::Cancelled,
+                    OfferState::NoWord => OfferState::Offered,
+                    told => told,
+                };
+            }
             Ok(Some((states, expires)))
         };
         let (open, partitions) = (Arc::clone(&self.open), Arc::clone(&self.partitions));

@@ -3,8 +3,8 @@
 //! committed, and writes what it says has changed.
 //!
 //! A job is here from its publication until no minion may begin it and none runs it, and for a while
-//! longer when minions have not given their word on its expiry. A state that a return tells, the clock or
-//! a minion's word is not written to the disk; others are *changed* until they are written.
+//! longer when minions have not given their word on its expiry. Returns, expiries by the clock and the words
+//! of minions are not written as states; every other change is, and its job is *changed* until then.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
@@ -273,6 +273,16 @@ impl OpenJobs {
             let job = self.jobs.get(number)?;
             Some((*number, job, job.find(&minion)?))
         })
+    }
+
+    /// Whether the job is here and was cancelled.
+    pub(super) fn is_cancelled(&self, job: i64) -> bool {
+        self.cancelled.contains(&job)
+    }
+
+    /// Whether the job has a state that is not written.
+    pub(super) fn is_changed(&self, job: i64) -> bool {
+        self.changed.contains(&job)
     }
 
     /// Cancels a job: it is handed over to nobody any more. Returns the minions for which it was queued.

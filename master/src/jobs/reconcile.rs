@@ -1,10 +1,17 @@
 //! Takes what minions say of their jobs: at the start of a session, and with every heartbeat.
 
 use saline_protocol::message::{
-    ACCOUNTS_MOST, ExpiryStatement, Jid, JobAccount, Known, MinionId, OfferState, StartId,
+    ACCOUNTS_MOST, ExpiryStatement, Jid, JobAccount, Known, MasterTime, MinionId, OfferState,
+    StartId,
 };
 
+use crate::wire_time::milliseconds;
+
 use super::{JobStore, MinionRecord, StoreError, jid, lock};
+
+/// The number of heartbeats for which another copy of a minion must be silent to count as gone: 15 minutes
+/// with the usual ones. One that lives asks for its session every minute.
+const DUPLICATE_GONE: u64 = 60;
 
 /// How a start of a minion goes on from what the store knows of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,12 +25,12 @@ pub enum Lineage {
 }
 
 /// The start of a minion that reconciles.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReconcilingStart {
     /// The start.
     pub start: StartId,
-    /// The start before it, as the minion's disk has it.
-    pub predecessor: Option<StartId>,
+    /// The starts before it from the last one that was reconciled on, as the minion's disk has them.
+    pub predecessors: Vec<StartId>,
     /// Whether the minion may have forgotten what it noted last.
     pub power_lost: bool,
     /// Whether another start of the minion may live beside it.
@@ -45,7 +52,7 @@ impl JobStore {
             None => Lineage::New,
             Some(record) if record.start == StartId::default() => Lineage::New,
             Some(record) if record.start == start.start => Lineage::Continued,
-            Some(record) if start.predecessor == Some(record.start) && !start.beside => {
+            Some(record) if start.predecessors.contains(&record.start) && !start.beside => {
                 Lineage::Continued
             }
             Some(_) => Lineage::Other,
@@ -70,6 +77,12 @@ impl JobStore {
         asked.map(|(job, _)| jid::from_micros(job)).collect()
     }
 
+    /// Returns the time since which another copy of a minion must be silent to count as gone.
+    pub(super) fn duplicates_before(&self) -> MasterTime {
+        let silence = milliseconds(self.settings.heartbeat).saturating_mul(DUPLICATE_GONE);
+        self.now().saturating_sub(silence)
+    }
+
     /// Whether a job that the minion does not know may have been run by it.
     fn is_forgetful(&self, minion: &MinionId, start: &ReconcilingStart) -> bool {
         start.power_lost || self.lineage(minion, start) == Lineage::Other
@@ -89,7 +102,6 @@ impl JobStore {
         start: Option<&ReconcilingStart>,
         accounts: &[JobAccount],
     ) -> Result<Vec<StateChange>, StoreError> {
-        let now = self.now();
         let forgetful = start.is_some_and(|start| self.is_forgetful(minion, start));
         let is_other = start.is_some_and(|start| self.lineage(minion, start) == Lineage::Other);
         let record = self.records.get(minion);
@@ -101,20 +113,24 @@ impl JobStore {
             let created = u64::try_from(job / 1_000).unwrap_or(0);
             // Another copy of the minion may run it.
             let speaks = !is_other
-                && record
-                    .as_ref()
-                    .is_none_or(|record| record.speaks_for(created, now));
+                && record.as_ref().is_none_or(|record| {
+                    record.is_authoritative_for(created, self.duplicates_before())
+                });
             let states: &[OfferState] = match account.known {
                 Known::Running | Known::Finished => &[OfferState::Running],
                 Known::Delivered => &[OfferState::ReturnedAndLost],
-                Known::Barred => &[OfferState::Cancelled],
+                Known::Barred if start.is_none() && self.is_cancelled(job) => {
+                    &[OfferState::Cancelled]
+                }
+                // It told an earlier master that it does not know the job.
+                Known::Barred if start.is_none() => &[OfferState::MayHaveRun],
                 Known::Forgotten => &[OfferState::MayHaveRun],
-                Known::No if speaks && forgetful => {
+                Known::No | Known::Barred if speaks && forgetful => {
                     &[OfferState::LostTrack, OfferState::MayHaveRun]
                 }
-                Known::No if speaks && start.is_some() => &[OfferState::LostTrack],
-                Known::No if forgetful => &[OfferState::MayHaveRun],
-                Known::No => &[],
+                Known::No | Known::Barred if speaks && start.is_some() => &[OfferState::LostTrack],
+                Known::No | Known::Barred if forgetful => &[OfferState::MayHaveRun],
+                Known::No | Known::Barred => &[],
             };
             for state in states {
                 if self.set_state(&account.jid, minion, *state).await? {
@@ -124,6 +140,10 @@ impl JobStore {
             }
         }
         Ok(changes)
+    }
+
+    fn is_cancelled(&self, job: i64) -> bool {
+        lock(&self.open).is_cancelled(job)
     }
 
     /// Ends a reconciliation: from now on the minion's word counts. What was changed is on the disk
@@ -141,28 +161,26 @@ impl JobStore {
     ) -> Result<(), StoreError> {
         let now = self.now();
         let lineage = self.lineage(minion, start);
-        let mut record = match self.records.get(minion) {
-            Some(record) => record,
-            None => MinionRecord::new(start.start, now),
-        };
-        let before = record.clone();
-        if lineage == Lineage::Other {
-            record.alone_since = now;
-        } else if record.alone_since > 0 && record.is_long_alone(now) {
-            record.alone_since = 0;
-        }
-        if self.is_forgetful(minion, start) {
-            record.skip(now);
-        }
-        record.start = start.start;
-        if lineage != Lineage::New && record == before {
-            return Ok(());
-        }
-        if record.settled != before.settled {
+        let forgetful = self.is_forgetful(minion, start);
+        if forgetful {
             // What the minion said it does not know must not be handed over to it after a crash.
             self.flush_all().await?;
         }
-        self.records.put(minion, record).await
+        let duplicates_before = self.duplicates_before();
+        let first = MinionRecord::new(start.start, now);
+        // In one step: its key may be deleted meanwhile.
+        let changed = self.records.put(minion, first, |record| {
+            if lineage == Lineage::Other {
+                record.duplicate_seen = now;
+            } else if record.has_no_duplicate_since(duplicates_before) {
+                record.duplicate_seen = 0;
+            }
+            if forgetful {
+                record.skip(now);
+            }
+            record.start = start.start;
+        });
+        self.records.write(changed).await
     }
 
     /// Takes a minion's word on expiries. Returns the states that have changed.
@@ -182,7 +200,7 @@ impl JobStore {
         let Some(record) = self.records.get(minion) else {
             return Ok(Vec::new());
         };
-        if until <= record.settled {
+        if until <= record.stated_until {
             return Ok(Vec::new());
         }
         let mut changes = Vec::new();
@@ -206,10 +224,9 @@ impl JobStore {
     /// Whether the store wants to ask a minion again what it knows: another copy of it has been silent
     /// for so long that there is none.
     pub fn wants_reconciliation(&self, minion: &MinionId) -> bool {
-        let now = self.now();
-        self.records
-            .get(minion)
-            .is_some_and(|record| record.alone_since > 0 && record.is_long_alone(now))
+        self.records.get(minion).is_some_and(|record| {
+            record.duplicate_seen > 0 && record.has_no_duplicate_since(self.duplicates_before())
+        })
     }
 
     /// Returns the jobs that were handed over to a minion and have no final state.
@@ -233,14 +250,8 @@ impl JobStore {
             return Ok(false);
         };
         let now = self.now();
-        let is_unbegun = {
-            let open = lock(&self.open);
-            open.unbegun(minion, job.saturating_sub(1), now, 1) == [job]
-        };
-        if is_unbegun {
-            self.hand_over(minion, std::iter::once(job), now).await?;
-        }
-        Ok(is_unbegun)
+        let handed = self.hand_over(minion, std::iter::once(job), now).await?;
+        Ok(handed == [job])
     }
 
     /// Ends every open offer of a minion whose key was deleted, rejected or replaced. Returns the jobs. What

@@ -72,9 +72,9 @@ impl JobStore {
 
     /// Whether another copy of the minion may run the job that this one says it was interrupted in.
     fn is_disputed(&self, minion: &MinionId, job: i64) -> bool {
-        let (created, now) = (u64::try_from(job / 1_000).unwrap_or(0), self.now());
+        let created = u64::try_from(job / 1_000).unwrap_or(0);
         let record = self.minion_record(minion);
-        record.is_some_and(|record| !record.speaks_for(created, now))
+        record.is_some_and(|record| !record.is_authoritative_for(created, self.duplicates_before()))
     }
 
     /// Stores the returns of one partition, and notes their verdicts at their places.

@@ -76,11 +76,11 @@ const MIGRATIONS: [&str; 1] = ["
 /// Every step from an empty file of minions to its present form, as [`MIGRATIONS`] of a partition.
 const MINION_MIGRATIONS: [&str; 1] = ["
     CREATE TABLE minions (
-        id          TEXT    NOT NULL PRIMARY KEY,
-        start       BLOB    NOT NULL,
-        alone_since INTEGER NOT NULL,
-        settled     INTEGER NOT NULL,
-        gaps        BLOB    NOT NULL
+        id             TEXT    NOT NULL PRIMARY KEY,
+        start          BLOB    NOT NULL,
+        duplicate_seen INTEGER NOT NULL,
+        stated_until   INTEGER NOT NULL,
+        gaps           BLOB    NOT NULL
     );
 "];
 

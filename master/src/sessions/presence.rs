@@ -57,10 +57,13 @@ impl Sessions {
         }
         match table.minions.insert(id.clone(), Arc::clone(session)) {
             Some(old) if old.id != session.id => {
-                let (same, lease) = {
+                let (same, lease, was_gone) = {
                     let inner = lock(&old.inner);
-                    (inner.start == Some(start.start), inner.lease)
+                    (inner.start == Some(start.start), inner.lease, inner.lost)
                 };
+                if was_gone {
+                    table.arrived.insert(id.clone());
+                }
                 // The process of the old session may live, and use its lease: it must ask from now on.
                 if !same && !start.predecessor_ended && lease.until > 0 {
                     table.ended_leases.insert(id.clone(), lease.until);

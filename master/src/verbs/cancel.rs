@@ -31,7 +31,7 @@ impl CancelVerb {
             self.events.job_state(jid, &id, OfferState::Cancelled).await;
         }
         // Minions learn of it with their next heartbeat, and send one now.
-        self.publisher.news().await;
+        self.publisher.request_heartbeats().await;
         Ok(OperatorReply::Cancelling)
     }
 }

@@ -26,8 +26,13 @@ impl MinionVerbs {
         }
         session.set_running(running);
         let has_reconciled = session.start().is_some();
+        let mut unclear = false;
         if has_reconciled {
             let changes = self.jobs.take_expiry_statement(id, &said.expiry).await?;
+            // It began jobs of which the store does not know whether they run still.
+            unclear = changes.iter().any(|(jid, state)| {
+                *state == OfferState::Running && !session.running().contains(jid)
+            });
             self.report(id, changes).await;
         }
         let group = self.publisher.current();
@@ -40,15 +45,15 @@ impl MinionVerbs {
             last_own: session.last_own(group.epoch),
             group: (group.epoch != said.epoch).then_some(group),
             lease: self.sessions.grant_lease(session, now),
-            settled: self
+            stated_until: self
                 .jobs
                 .minion_record(id)
-                .map_or(0, |record| record.settled),
+                .map_or(0, |record| record.stated_until),
             cancelled: match has_reconciled {
                 true => self.jobs.cancelled_of(id),
                 false => Vec::new(),
             },
-            reconcile: !has_reconciled || self.jobs.wants_reconciliation(id),
+            reconcile: !has_reconciled || unclear || self.jobs.wants_reconciliation(id),
         })
     }
 
@@ -66,7 +71,7 @@ impl MinionVerbs {
         };
         let start = ReconcilingStart {
             start: said.start,
-            predecessor: said.predecessor,
+            predecessors: said.predecessors,
             power_lost: said.power_lost,
             beside: self.sessions.lives_beside(id, present),
         };
@@ -85,7 +90,7 @@ impl MinionVerbs {
             let change = self.sessions.seat(session, present);
             self.note_presence(session, id, change, start.beside).await;
             let record = self.jobs.minion_record(id);
-            heartbeat.settled = record.map_or(0, |record| record.settled);
+            heartbeat.stated_until = record.map_or(0, |record| record.stated_until);
             heartbeat.lease = self.sessions.grant_lease(session, self.clock.now());
             heartbeat.reconcile = false;
         }
@@ -99,10 +104,10 @@ impl MinionVerbs {
         match lineage {
             Lineage::New | Lineage::Continued if !start.power_lost => {}
             Lineage::New | Lineage::Continued => tracing::warn!(
-                "minion {id}: its machine lost power, or its spool was damaged; what was handed over to it \
-                 before and it does not know may have run"
+                "minion {id}: its machine lost power, or its spool was damaged; jobs that it had and no longer \
+                 knows are shown as \"may have run\""
             ),
-            Lineage::Other if start.predecessor.is_none() => tracing::warn!(
+            Lineage::Other if start.predecessors.is_empty() => tracing::warn!(
                 "minion {id}: its spool is empty, which was not so before: a new disk, or another machine \
                  with its key"
             ),

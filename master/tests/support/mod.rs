@@ -149,7 +149,7 @@ impl Peer {
         loop {
             let request = MinionRequest::Reconcile(Reconciliation {
                 start: StartId(self.start),
-                predecessor: None,
+                predecessors: Vec::new(),
                 predecessor_ended: false,
                 power_lost: false,
                 heartbeat: Heartbeat {

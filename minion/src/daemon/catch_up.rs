@@ -12,7 +12,10 @@ impl ActiveSession {
     pub(super) async fn catch_ups(&self) {
         let clock = self.parts.context.clock;
         loop {
-            self.catch_up.notified().await;
+            tokio::select! {
+                () = self.catch_up.notified() => {}
+                () = self.parts.jobs.has_room_again() => {}
+            }
             let mut after = None;
             loop {
                 let request = MinionRequest::PendingJobs {

@@ -57,7 +57,7 @@ impl ActiveSession {
                         let origin = self.origin(topic, &job);
                         self.parts.jobs.take(job, origin);
                     }
-                    Content::News => self.beat.notify_one(),
+                    Content::HeartbeatRequest => self.beat.notify_one(),
                     Content::NewEpoch(epoch) => {
                         tracing::debug!("the group key was rotated, epoch {epoch:016x}");
                     }

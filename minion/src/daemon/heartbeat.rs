@@ -1,6 +1,7 @@
 //! Heartbeats, and the reconciliation with which a session begins.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use saline_protocol::message::{
@@ -9,8 +10,8 @@ use saline_protocol::message::{
 };
 use saline_protocol::transport::jitter;
 
-use super::master_clock::LocalTime;
 use super::master_session::{AskError, Ended};
+use super::master_time::LocalTime;
 use super::session_loop::{ANSWER_TIMEOUT, ActiveSession, Promised, RETRY_DELAY};
 
 /// A master that answers no heartbeat for this time, and for three heartbeats at least, is given up.
@@ -86,7 +87,10 @@ impl ActiveSession {
                 return false;
             }
             if clock.now() - began > MASTER_TIMEOUT {
-                tracing::warn!("the master does not reconcile");
+                tracing::warn!(
+                    "the master did not complete the reconciliation within {} s; connecting anew",
+                    MASTER_TIMEOUT.as_secs()
+                );
                 return false;
             }
             clock.pause(RETRY_DELAY + jitter(RETRY_DELAY)).await;
@@ -103,7 +107,7 @@ impl ActiveSession {
             let sent = LocalTime::now();
             let request = MinionRequest::Reconcile(Reconciliation {
                 start: start.id,
-                predecessor: start.predecessor,
+                predecessors: start.predecessors.clone(),
                 predecessor_ended: start.predecessor_ended,
                 power_lost: start.power_lost,
                 heartbeat: self.heartbeat(ExpiryStatement::default()),
@@ -115,6 +119,10 @@ impl ActiveSession {
             };
             self.take_reply(sent, &reply.heartbeat).await;
             if reply.asked.is_empty() {
+                if self.is_beginning.swap(false, Ordering::Relaxed) {
+                    // What an earlier session said and this master does not have was not heard.
+                    spool.set_stated_until(reply.heartbeat.stated_until);
+                }
                 if !start.reconciled {
                     let spool = Arc::clone(spool);
                     let noted = self
@@ -126,28 +134,44 @@ impl ActiveSession {
                 }
                 return Some(());
             }
-            accounts = self.account(reply.asked);
+            accounts = self.account(reply.asked).await?;
         }
-        tracing::warn!("the master asked for too many jobs");
+        tracing::warn!(
+            "the master asked for jobs {STEPS} times in one reconciliation; connecting anew"
+        );
         self.session.end(Ended::Lost);
         None
     }
 
-    /// Says what is known of these jobs. Returns that were set aside are sent again: this master knows the
-    /// jobs.
-    fn account(&self, asked: Vec<Jid>) -> Vec<JobAccount> {
-        let spool = &self.parts.spool;
-        let account = |jid: Jid| {
-            spool.take_up(&jid);
-            let known = spool.known(&jid);
-            JobAccount { jid, known }
+    /// Says what is known of these jobs. What is not known is barred: a job that waits for a thread must
+    /// not begin after the master was told so. Returns that were set aside are sent again: this master
+    /// knows the jobs. Returns none when the runtime is going down.
+    async fn account(&self, asked: Vec<Jid>) -> Option<Vec<JobAccount>> {
+        let spool = Arc::clone(&self.parts.spool);
+        let expires = self.remembered_until();
+        let all = move || {
+            let account = |jid: Jid| {
+                spool.take_up(&jid);
+                let known = match spool.bar(&jid, expires) {
+                    Known::Barred => Known::No,
+                    known => known,
+                };
+                JobAccount { jid, known }
+            };
+            asked.into_iter().map(account).collect()
         };
-        asked.into_iter().map(account).collect()
+        self.parts.context.spawn_blocking(all).await.ok()
+    }
+
+    /// Returns until when a job is remembered that must not begin.
+    fn remembered_until(&self) -> MasterTime {
+        let now = self.parts.clock.reached().unwrap_or_default();
+        now.saturating_add(CANCELLED_KEPT)
     }
 
     /// States which of the jobs that have expired since the last statement were begun.
     fn expiry_statement(&self) -> ExpiryStatement {
-        let settled = self.promised().settled;
+        let settled = self.promised().stated_until;
         match self.parts.clock.reached() {
             // Before the first reply nothing is known of what the master was told.
             Some(now) if settled > 0 => {
@@ -186,10 +210,10 @@ impl ActiveSession {
     /// Takes over what the reply to a heartbeat says.
     async fn take_reply(&self, sent: LocalTime, reply: &HeartbeatReply) {
         self.parts.clock.take(sent, reply.clock);
-        self.parts.spool.settle_until(reply.settled);
+        self.parts.spool.settle_until(reply.stated_until);
         *self.promised() = Promised {
             lease: reply.lease,
-            settled: reply.settled,
+            stated_until: reply.stated_until,
         };
         {
             let mut opener = self.opener();
@@ -211,10 +235,10 @@ impl ActiveSession {
     /// Bars cancelled jobs, and says what is known of them.
     async fn bar(&self, cancelled: Vec<Jid>) {
         let spool = Arc::clone(&self.parts.spool);
-        let now = self.parts.clock.reached().unwrap_or_default();
+        let expires = self.remembered_until();
         let bar = move || {
             let account = |jid: Jid| {
-                let known = spool.bar(&jid, now.saturating_add(CANCELLED_KEPT));
+                let known = spool.bar(&jid, expires);
                 if known == Known::Barred {
                     tracing::info!("job {jid}: cancelled before it began");
                 }

@@ -1,6 +1,7 @@
 //! Takes jobs and runs them, up to the spooled return.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -8,12 +9,12 @@ use saline_protocol::message::{
     Class, Jid, Job, JobAccount, Known, MinionId, MinionReply, MinionRequest, STARTED_MOST,
 };
 use saline_protocol::transport::{Context, jitter};
-use tokio::sync::Semaphore;
+use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::current_session::CurrentSession;
-use super::master_clock::MasterClock;
 use super::master_session::AskError;
+use super::master_time::MasterTimeEstimate;
 use super::run_job::{JobEnd, end_before_start, refuse_job, run_job};
 use crate::executor::{Permit, Pool, RunningJob};
 use crate::host::Host;
@@ -84,9 +85,13 @@ pub struct JobRunner {
     modules: Arc<Modules>,
     host: Arc<Host>,
     spool: Arc<Spool>,
-    clock: Arc<MasterClock>,
+    clock: Arc<MasterTimeEstimate>,
     session: CurrentSession,
     taken: TakenJobs,
+    /// Whether a job was not taken because too many waited.
+    overflowed: AtomicBool,
+    /// Notified when there is room again for jobs that were not taken.
+    room: Notify,
     /// The jobs whose beginning is to be announced.
     begun: Mutex<Vec<Jid>>,
     /// Has one permit, for the announcement that is under way.
@@ -111,7 +116,7 @@ pub struct JobResources {
     /// Notes the beginnings of jobs and keeps their returns.
     pub spool: Arc<Spool>,
     /// Tells whether a job has expired.
-    pub clock: Arc<MasterClock>,
+    pub clock: Arc<MasterTimeEstimate>,
     /// Reports to the master.
     pub session: CurrentSession,
 }
@@ -129,12 +134,22 @@ impl JobRunner {
             clock: resources.clock,
             session: resources.session,
             taken: TakenJobs::default(),
+            overflowed: AtomicBool::new(false),
+            room: Notify::new(),
             begun: Mutex::default(),
             announcing: Semaphore::new(1),
             draining: CancellationToken::new(),
             jobs: context.child(),
             context: context.clone(),
         }
+    }
+
+    /// Waits until there is room for jobs that were not taken.
+    ///
+    /// # Cancel safety
+    /// A wake-up is not lost when the future is dropped.
+    pub async fn has_room_again(&self) {
+        self.room.notified().await;
     }
 
     /// Returns how many jobs are taken and have not returned.
@@ -178,7 +193,9 @@ impl JobRunner {
             return;
         }
         if self.taken.len() >= self.most_taken {
+            // The master is asked for it again when there is room.
             tracing::warn!("job {jid}: not taken, {} wait already", self.taken.len());
+            self.overflowed.store(true, Ordering::Relaxed);
             return;
         }
         if !self.taken.add(&jid) {
@@ -191,6 +208,10 @@ impl JobRunner {
                 this.run(job).await;
             }
             this.taken.remove(&jid);
+            let has_room = this.taken.len() <= this.most_taken / 2;
+            if has_room && this.overflowed.swap(false, Ordering::Relaxed) {
+                this.room.notify_one();
+            }
         });
     }
 
@@ -267,7 +288,7 @@ impl JobRunner {
             Some(JobEnd::Spooled(retcode)) => {
                 tracing::info!("job {jid}: returned, retcode {retcode}");
             }
-            Some(JobEnd::Seen) => tracing::debug!("job {jid}: was run before"),
+            Some(JobEnd::NotBegun(error)) => tracing::info!("job {jid}: not begun: {error}"),
             None => {
                 tracing::error!("job {jid}: the code that runs jobs panicked");
                 let spool = Arc::clone(&self.spool);
@@ -324,6 +345,10 @@ impl JobRunner {
                 biased;
                 () = ended.cancelled() => return,
                 () = this.context.clock.pause(ANNOUNCED_AFTER) => {}
+            }
+            // It may have been cancelled while it waited for the disk.
+            if this.spool.known(&jid) != Known::Running {
+                return;
             }
             this.begun().push(jid);
             // What is begun while one request is under way goes together with the next one.

@@ -10,8 +10,8 @@ mod event_sender;
 mod handshake;
 mod heartbeat;
 mod jobs;
-mod master_clock;
 mod master_session;
+mod master_time;
 mod return_parts;
 mod return_sender;
 mod run_job;
@@ -49,8 +49,8 @@ use current_session::CurrentSession;
 use event_sender::EventSender;
 use handshake::Authenticator;
 use jobs::{JobResources, JobRunner};
-use master_clock::MasterClock;
 use master_session::Ended;
+use master_time::MasterTimeEstimate;
 use return_sender::ReturnSender;
 use session_loop::SessionLoop;
 
@@ -132,7 +132,7 @@ impl Minion {
         ));
         let state = CurrentState::default();
         let session = CurrentSession::none();
-        let clock = Arc::new(MasterClock::default());
+        let clock = Arc::new(MasterTimeEstimate::default());
         let pool = match modules.return_at_once() {
             true => Pool::in_place(),
             false => Pool::new(context.clone(), config.process_count_max),

@@ -12,8 +12,8 @@ use saline_protocol::transport::{Context, ErrorKind, jitter};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 use super::current_session::CurrentSession;
-use super::master_clock::MasterClock;
 use super::master_session::{AskError, MasterSession};
+use super::master_time::MasterTimeEstimate;
 use super::return_parts::send_in_parts;
 use crate::executor::Pool;
 use crate::host::Host;
@@ -52,7 +52,7 @@ const STANDSTILL_DELAY: Duration = Duration::from_secs(10);
 
 /// The delay before a return is sent again whose verdict cannot be read: another master may be able to
 /// give one.
-const PARKED_DELAY: Duration = Duration::from_secs(60);
+const UNREADABLE_VERDICT_DELAY: Duration = Duration::from_secs(60);
 
 /// The delay before a return without a verdict is sent again.
 const RETRY_DELAY: Duration = Duration::from_millis(250);
@@ -62,7 +62,7 @@ const RETRY_DELAY: Duration = Duration::from_millis(250);
 pub struct ReturnSender {
     spool: Arc<Spool>,
     host: Arc<Host>,
-    clock: Arc<MasterClock>,
+    clock: Arc<MasterTimeEstimate>,
     session: CurrentSession,
     pool: Pool,
     large: Arc<Semaphore>,
@@ -78,7 +78,7 @@ impl ReturnSender {
     pub fn new(
         spool: Arc<Spool>,
         host: Arc<Host>,
-        clock: Arc<MasterClock>,
+        clock: Arc<MasterTimeEstimate>,
         session: CurrentSession,
         pool: Pool,
         context: Context,
@@ -313,11 +313,11 @@ impl ReturnSender {
             }
             Ok(_) => {
                 tracing::warn!("the master's reply to a return is no verdict");
-                Answer::Later(returns, PARKED_DELAY)
+                Answer::Later(returns, UNREADABLE_VERDICT_DELAY)
             }
             Err(AskError::Unreadable(error)) => {
                 tracing::warn!("the master's verdict on a return cannot be read: {error}");
-                Answer::Later(returns, PARKED_DELAY)
+                Answer::Later(returns, UNREADABLE_VERDICT_DELAY)
             }
             Err(AskError::Refused(RefusedVerb::Malformed)) => {
                 Answer::Unreadable(returns, "the master could not read the return".to_owned())

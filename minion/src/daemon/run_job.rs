@@ -9,12 +9,12 @@ use crate::oversize_output;
 use crate::spool::{BeginError, Spool};
 
 /// The end of a job that got a thread.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum JobEnd {
     /// Its return is spooled, with this retcode.
     Spooled(i64),
-    /// The job was run before, or is over; nothing was done.
-    Seen,
+    /// The job was begun before, has expired or was cancelled; nothing was done.
+    NotBegun(BeginError),
 }
 
 /// Notes in the spool that the job begins, runs its function, and spools the return.
@@ -27,7 +27,7 @@ pub fn run_job(
 ) -> JobEnd {
     match spool.begin(job) {
         Ok(()) => {}
-        Err(BeginError::Seen | BeginError::Over) => return JobEnd::Seen,
+        Err(error @ (BeginError::Seen | BeginError::Over)) => return JobEnd::NotBegun(error),
         Err(BeginError::Io(error)) => {
             tracing::error!("job {}: not run: {error}", job.jid);
             let why = format!("not run: the minion could not write to its spool: {error}");

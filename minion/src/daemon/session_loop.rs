@@ -1,5 +1,6 @@
 //! Serves one session from its beginning to its end.
 
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -11,8 +12,8 @@ use tokio::sync::Notify;
 
 use super::current_session::CurrentSession;
 use super::jobs::JobRunner;
-use super::master_clock::MasterClock;
 use super::master_session::{Ended, MasterSession};
+use super::master_time::MasterTimeEstimate;
 use crate::host::Host;
 use crate::spool::Spool;
 
@@ -29,7 +30,7 @@ pub struct SessionLoop {
     /// The largest message that the minion sends, in bytes.
     pub(super) max_message: usize,
     pub(super) host: Arc<Host>,
-    pub(super) clock: Arc<MasterClock>,
+    pub(super) clock: Arc<MasterTimeEstimate>,
     pub(super) spool: Arc<Spool>,
     pub(super) jobs: Arc<JobRunner>,
     pub(super) current: CurrentSession,
@@ -43,6 +44,8 @@ pub(super) struct ActiveSession {
     pub(super) session: Arc<MasterSession>,
     opener: Mutex<PublicationOpener>,
     promised: Mutex<Promised>,
+    /// Whether the session has not been reconciled yet.
+    pub(super) is_beginning: AtomicBool,
     /// Notified when jobs may have been missed.
     pub(super) catch_up: Notify,
     /// Notified when a heartbeat is wanted before its time.
@@ -55,7 +58,7 @@ pub(super) struct Promised {
     /// The jobs that the minion may begin without a claim.
     pub(super) lease: Lease,
     /// The expiry up to which the master has the minion's word.
-    pub(super) settled: MasterTime,
+    pub(super) stated_until: MasterTime,
 }
 
 impl SessionLoop {
@@ -77,6 +80,7 @@ impl SessionLoop {
             session: Arc::clone(&session),
             opener: Mutex::new(opener),
             promised: Mutex::default(),
+            is_beginning: AtomicBool::new(true),
             catch_up: Notify::new(),
             beat: Notify::new(),
         });

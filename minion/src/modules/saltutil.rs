@@ -180,8 +180,9 @@ fn send(call: &Call<'_>, signal: Signal) -> Result<Outcome, Failure> {
 }
 
 const REFUSED_RETURNS: &str = "
-Return the jobs whose returns a master refused, since it does not know them. With the id of one of them,
-return what it returned. Such returns stay in the minion's spool.
+Return the jobs whose returns the master did not take: it does not know the job, did not offer it to this
+minion, or has another machine with this id. With the id of one of them, return what it returned. Such
+returns stay in the minion's spool, and one is sent again when the master asks for its job.
 
 CLI Example:
 

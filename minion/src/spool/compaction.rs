@@ -53,7 +53,7 @@ impl Spool {
         file.rewrite(|old, new| {
             let started = Record::Start {
                 start: start.id,
-                predecessor: start.predecessor,
+                predecessors: start.predecessors,
                 place: self.place.clone(),
                 power_lost: start.power_lost,
             };

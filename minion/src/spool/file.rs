@@ -124,6 +124,11 @@ impl SpoolFile {
                 None => break,
             }
         }
+        reader.seek(SeekFrom::Start(self.length))?;
+        if self.length < size && !record::is_torn(marker, &mut reader, size - self.length)? {
+            // No crash of the minion leaves a whole record with other bytes in it.
+            condition = Condition::Damaged;
+        }
         if self.length < size {
             tracing::warn!(
                 "{}: the last {} bytes are not a record, as after a crash; they are cut off",
@@ -281,13 +286,13 @@ impl SpoolFile {
         // Always, or a loss of power could leave the new name with nothing behind it.
         new.file()?.0.sync_all()?;
         std::fs::rename(&fresh, &self.path)?;
-        sync_folder(&self.path)?;
+        // From here on the new file is the spool, whatever fails.
         self.open = new.open;
         self.marker = new.marker;
         self.length = new.length;
         self.compacted = new.length;
         self.dirty = false;
-        Ok(())
+        sync_folder(&self.path)
     }
 }
 

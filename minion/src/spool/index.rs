@@ -84,6 +84,12 @@ impl Index {
         self.settled = self.settled.max(until);
     }
 
+    /// Sets the expiry up to which the master has the minion's word, which may be lower than was thought: another
+    /// master, or a restored one.
+    pub fn set_stated_until(&mut self, until: MasterTime) {
+        self.settled = until;
+    }
+
     /// States which jobs that expire after `after` and until `now` were begun, without those whose returns
     /// were acknowledged in `session`. The statement ends earlier when there are more than `most`. From
     /// now on no job that it is about begins.

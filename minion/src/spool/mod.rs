@@ -25,7 +25,7 @@ use saline_protocol::message::{
 use tokio::sync::Notify;
 
 use crate::modules::INTERRUPTED;
-use crate::place::Place;
+use crate::spool_location::SpoolLocation;
 use file::{Condition, SpoolFile};
 use index::{Index, State};
 use record::Record;
@@ -40,7 +40,7 @@ pub enum BeginError {
     #[error("this job was begun before")]
     Seen,
     /// The master was told that the job was not begun in time, or was cancelled.
-    #[error("this job is over")]
+    #[error("this job has expired or was cancelled")]
     Over,
     /// The spool cannot be written.
     #[error("cannot write to the spool: {0}")]
@@ -55,7 +55,7 @@ pub struct Spool {
     file: Mutex<SpoolFile>,
     index: Mutex<Index>,
     start: Mutex<Start>,
-    place: Place,
+    place: SpoolLocation,
     returned: Notify,
 }
 
@@ -124,7 +124,7 @@ impl Spool {
             }
         })?;
         let damaged = condition == Condition::Damaged;
-        let place = Place::of(folder.as_deref());
+        let place = SpoolLocation::of(folder.as_deref());
         let id = StartId::random().map_err(io::Error::other)?;
         let start = starts.next(id, &place, sync_always, damaged);
         let spool = Self {
@@ -156,14 +156,16 @@ impl Spool {
         let start = self.start();
         let record = Record::Start {
             start: start.id,
-            predecessor: start.predecessor,
+            predecessors: start.predecessors,
             place: self.place.clone(),
             power_lost: start.power_lost,
         };
         if let Err(error) = lock(&self.file).append_synced(&record) {
             // Its successor has the same predecessor, which the master takes for a copy of the disk: it
             // runs nothing then that may have run.
-            tracing::warn!("this start is not noted in the spool: {error}");
+            tracing::warn!(
+                "this start is not noted in the spool, so the next one will look like a copy of this machine: {error}"
+            );
         }
     }
 
@@ -218,6 +220,11 @@ impl Spool {
     /// Notes that the master has the minion's word up to this expiry.
     pub fn settle_until(&self, until: MasterTime) {
         lock(&self.index).settle_until(until);
+    }
+
+    /// Sets the expiry up to which the master has the minion's word, at the beginning of a session.
+    pub fn set_stated_until(&self, until: MasterTime) {
+        lock(&self.index).set_stated_until(until);
     }
 
     /// Bars a job that was not begun, so that it never begins. Returns what is known of it.

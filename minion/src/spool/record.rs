@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use saline_protocol::message::{Jid, MasterTime, PackedArguments, Return, StartId, decode};
 use serde::{Deserialize, Serialize};
 
-use crate::place::Place;
+use crate::spool_location::SpoolLocation;
 
 /// Random bytes in front of every record of one file, so that records are found again behind damaged
 /// ones. What a job prints cannot look like a record, since it does not know them.
@@ -30,7 +30,7 @@ pub enum Record {
     },
     /// A job returned.
     Return(Return),
-    /// The master has stored or refused a return.
+    /// The master has stored the return.
     Done {
         /// The job.
         jid: Jid,
@@ -51,10 +51,10 @@ pub enum Record {
     Start {
         /// The start.
         start: StartId,
-        /// The last start before it that was reconciled with a master.
-        predecessor: Option<StartId>,
+        /// The starts before it from the last one that was reconciled with a master on.
+        predecessors: Vec<StartId>,
         /// Where it runs.
-        place: Place,
+        place: SpoolLocation,
         /// Whether the machine lost power, or the spool was damaged, after that start.
         power_lost: bool,
     },
@@ -136,6 +136,26 @@ pub fn next(marker: Marker, file: &mut impl Read, left: u64) -> io::Result<Optio
     }
     let record = decode(&body).ok();
     Ok(record.map(|record| (record, FRAME_HEADER as u64 + u64::from(length))))
+}
+
+/// Whether the rest of a file, of which `left` bytes remain, is the beginning of a record, as a crash leaves
+/// it.
+///
+/// # Errors
+/// When reading fails.
+pub fn is_torn(marker: Marker, file: &mut impl Read, left: u64) -> io::Result<bool> {
+    let mut header = Vec::new();
+    file.take(FRAME_HEADER as u64).read_to_end(&mut header)?;
+    let begins = header
+        .iter()
+        .zip(marker)
+        .all(|(found, byte)| *found == byte);
+    let whole: Option<&[u8; FRAME_HEADER]> = header.first_chunk();
+    let is_cut = whole.is_none_or(|header| {
+        let (_, length, _) = split_header(header);
+        u64::from(length) > left - FRAME_HEADER as u64
+    });
+    Ok(begins && is_cut)
 }
 
 /// Returns the CRC-32 that Ethernet and zip use.

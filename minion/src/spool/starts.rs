@@ -1,18 +1,18 @@
 //! The starts of a minion, as its disk tells them: which one this is, which one was reconciled with a
 //! master before it, and whether the machine lost power in between.
 
-use saline_protocol::message::StartId;
+use saline_protocol::message::{PREDECESSORS_MOST, StartId};
 
 use super::record::Record;
-use crate::place::Place;
+use crate::spool_location::SpoolLocation;
 
 /// A start of the minion.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Start {
     /// The start.
     pub id: StartId,
-    /// The last start before it that was reconciled with a master.
-    pub predecessor: Option<StartId>,
+    /// The starts before it from the last one that was reconciled with a master on.
+    pub predecessors: Vec<StartId>,
     /// Whether every earlier start on this disk has ended surely, because it ran in the same place.
     pub predecessor_ended: bool,
     /// Whether what the minion noted last may be lost, since no reconciliation has told so.
@@ -24,7 +24,7 @@ pub struct Start {
 /// Follows the starts while the spool is read.
 #[derive(Debug, Default)]
 pub(super) struct StartsRead {
-    last: Option<(Start, Place)>,
+    last: Option<(Start, SpoolLocation)>,
     stopped: bool,
 }
 
@@ -34,13 +34,13 @@ impl StartsRead {
         match record {
             Record::Start {
                 start,
-                predecessor,
+                predecessors,
                 place,
                 power_lost,
             } => {
                 let start = Start {
                     id: *start,
-                    predecessor: *predecessor,
+                    predecessors: predecessors.clone(),
                     predecessor_ended: false,
                     power_lost: *power_lost,
                     reconciled: false,
@@ -61,11 +61,17 @@ impl StartsRead {
 
     /// Returns the start with this id, which follows what was read. `is_synced` says that every beginning of
     /// a job was synced to the disk, `damaged` that records are missing.
-    pub(super) fn next(&self, id: StartId, place: &Place, is_synced: bool, damaged: bool) -> Start {
+    pub(super) fn next(
+        &self,
+        id: StartId,
+        place: &SpoolLocation,
+        is_synced: bool,
+        damaged: bool,
+    ) -> Start {
         let Some((last, last_place)) = &self.last else {
             return Start {
                 id,
-                predecessor: None,
+                predecessors: Vec::new(),
                 predecessor_ended: false,
                 power_lost: damaged,
                 reconciled: false,
@@ -74,13 +80,19 @@ impl StartsRead {
         // Where boots cannot be told apart, nothing is concluded from them.
         let rebooted =
             matches!((&last_place.boot, &place.boot), (Some(before), Some(now)) if before != now);
+        let mut predecessors = match last.reconciled {
+            true => Vec::new(),
+            false => last.predecessors.clone(),
+        };
+        if predecessors.len() >= PREDECESSORS_MOST {
+            // The first one was reconciled, and the last ones may have been without knowing it.
+            predecessors.remove(1);
+        }
+        predecessors.push(last.id);
         Start {
             id,
-            predecessor: match last.reconciled {
-                true => Some(last.id),
-                false => last.predecessor,
-            },
-            predecessor_ended: last_place.is(place),
+            predecessors,
+            predecessor_ended: last_place.is_surely(place),
             power_lost: damaged || last.power_lost || (rebooted && !self.stopped && !is_synced),
             reconciled: false,
         }
@@ -95,60 +107,64 @@ mod tests {
         StartId([number; 16])
     }
 
-    fn start(number: u8, predecessor: Option<u8>, boot: &str, power_lost: bool) -> Record {
+    fn start(number: u8, predecessors: &[u8], boot: &str, power_lost: bool) -> Record {
         Record::Start {
             start: id(number),
-            predecessor: predecessor.map(id),
-            place: Place::named(boot, 1),
+            predecessors: predecessors.iter().copied().map(id).collect(),
+            place: SpoolLocation::named(boot, 1),
             power_lost,
         }
     }
 
-    fn next(records: &[Record], boot: &str, is_synced: bool) -> (Option<u8>, bool) {
+    fn next(records: &[Record], boot: &str, is_synced: bool) -> (Vec<u8>, bool) {
         let mut read = StartsRead::default();
         records.iter().for_each(|record| read.take(record));
-        let next = read.next(id(9), &Place::named(boot, 1), is_synced, false);
-        (next.predecessor.map(|id| id.0[0]), next.power_lost)
+        let next = read.next(id(9), &SpoolLocation::named(boot, 1), is_synced, false);
+        let predecessors = next.predecessors.iter().map(|id| id.0[0]);
+        (predecessors.collect(), next.power_lost)
     }
 
     #[test]
-    fn the_predecessor_is_the_last_start_that_was_reconciled() {
-        assert_eq!(next(&[], "a", false), (None, false));
-        let mut records = vec![start(1, None, "a", false)];
-        assert_eq!(next(&records, "a", false), (None, false));
+    fn the_predecessors_begin_with_the_last_start_that_was_reconciled() {
+        assert_eq!(next(&[], "a", false), (vec![], false));
+        let mut records = vec![start(1, &[], "a", false)];
+        assert_eq!(next(&records, "a", false), (vec![1], false));
         records.push(Record::Reconciled);
-        assert_eq!(next(&records, "a", false), (Some(1), false));
-        records.push(start(2, Some(1), "a", false));
-        assert_eq!(next(&records, "a", false), (Some(1), false));
+        assert_eq!(next(&records, "a", false), (vec![1], false));
+        // The master may know it though the minion was not told.
+        records.push(start(2, &[1], "a", false));
+        assert_eq!(next(&records, "a", false), (vec![1, 2], false));
+        records.push(Record::Reconciled);
+        assert_eq!(next(&records, "a", false), (vec![2], false));
     }
 
     #[test]
     fn power_was_lost_when_the_machine_restarted_and_the_minion_had_not_stopped() {
-        let mut records = vec![start(1, None, "a", false), Record::Reconciled];
-        assert_eq!(next(&records, "b", false), (Some(1), true));
-        assert_eq!(next(&records, "b", true), (Some(1), false), "all is synced");
+        let mut records = vec![start(1, &[], "a", false), Record::Reconciled];
+        assert_eq!(next(&records, "b", false), (vec![1], true));
+        assert_eq!(next(&records, "b", true), (vec![1], false), "all is synced");
         records.push(Record::Stopped);
-        assert_eq!(next(&records, "b", false), (Some(1), false));
+        assert_eq!(next(&records, "b", false), (vec![1], false));
     }
 
     #[test]
     fn it_is_told_until_a_reconciliation() {
         let mut records = vec![
-            start(1, None, "a", false),
+            start(1, &[], "a", false),
             Record::Reconciled,
-            start(2, Some(1), "b", true),
+            start(2, &[1], "b", true),
         ];
-        assert_eq!(next(&records, "b", false), (Some(1), true));
+        assert_eq!(next(&records, "b", false), (vec![1, 2], true));
         records.push(Record::Reconciled);
-        assert_eq!(next(&records, "b", false), (Some(2), false));
+        assert_eq!(next(&records, "b", false), (vec![2], false));
     }
 
     #[test]
     fn the_predecessor_has_ended_when_it_ran_in_the_same_place() {
         let mut read = StartsRead::default();
-        read.take(&start(1, None, "a", false));
+        read.take(&start(1, &[], "a", false));
         let ended = |boot, folder| {
-            let place = Place::named(boot, folder);
+            let place = SpoolLocation::named(boot, folder);
             read.next(id(9), &place, false, false).predecessor_ended
         };
         assert!(ended("a", 1));

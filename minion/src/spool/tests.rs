@@ -220,6 +220,27 @@ fn a_damaged_spool_is_salvaged_and_kept() {
 }
 
 #[test]
+fn a_damaged_last_record_or_marker_is_damage_and_no_torn_tail() {
+    let folder = Folder::new();
+    let spool = folder.open();
+    spool.begin(&job(1)).unwrap();
+    spool.finish(returned(1, "a"));
+    drop(spool);
+    let whole = std::fs::read(folder.path()).unwrap();
+    for at in [10, whole.len() - 1, whole.len() - 20] {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 0xff;
+        std::fs::write(folder.path(), &bytes).unwrap();
+        let spool = folder.open();
+        assert!(spool.start().power_lost, "{at}");
+        drop(spool);
+        let kept = std::fs::read_dir(folder.path().parent().unwrap()).unwrap();
+        let kept = kept.filter_map(|entry| std::fs::read(entry.unwrap().path()).ok());
+        assert!(kept.into_iter().any(|copy| copy == bytes), "a copy is kept");
+    }
+}
+
+#[test]
 fn what_a_job_prints_is_never_taken_for_a_record() {
     let folder = Folder::new();
     let spool = folder.open();
@@ -320,14 +341,15 @@ fn a_refused_return_is_kept_and_sent_again_when_the_master_asks() {
 fn a_start_is_known_to_the_next_one() {
     let folder = Folder::new();
     let first = folder.open();
-    assert_eq!(first.start().predecessor, None);
+    assert_eq!(first.start().predecessors, []);
     first.reconciled();
     let id = first.start().id;
     first.compact(&mut lock(&first.file), None).unwrap();
     drop(first);
-    for _ in 0..2 {
+    for number in 1..3 {
         let start = folder.open().start();
-        assert_eq!(start.predecessor, Some(id));
+        assert_eq!(start.predecessors[0], id);
+        assert_eq!(start.predecessors.len(), number);
         assert!(start.predecessor_ended && !start.power_lost && !start.reconciled);
     }
 }

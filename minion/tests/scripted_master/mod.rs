@@ -299,7 +299,7 @@ impl State {
             last_all: self.last_all,
             last_own: self.last_own,
             lease: self.lease,
-            settled: NOW,
+            stated_until: NOW,
             cancelled: self.cancelled.clone(),
             reconcile: false,
         }

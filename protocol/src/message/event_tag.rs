@@ -45,9 +45,9 @@ pub enum JobEvent {
     Declined(MinionId),
     /// `expired/<id>`: this minion did not begin the job in time.
     Expired(MinionId),
-    /// `state/<id>`: this minion came into another state, which the data name.
+    /// `state/<id>`: this minion came into a state that has no event of its own; the data name it.
     State(MinionId),
-    /// `gone/<id>`: the connection of this minion has ended while it may still begin or return.
+    /// `gone/<id>`: this minion, which may still begin or return, is no longer present.
     Gone(MinionId),
 }
 

@@ -31,8 +31,8 @@ pub use job::{
 };
 pub use offer_state::OfferState;
 pub use reconciliation::{
-    ACCOUNTS_MOST, ExpiryStatement, Heartbeat, HeartbeatReply, JobAccount, Known, RUNNING_MOST,
-    Reconciliation, ReconciliationReply,
+    ACCOUNTS_MOST, ExpiryStatement, Heartbeat, HeartbeatReply, JobAccount, Known,
+    PREDECESSORS_MOST, RUNNING_MOST, Reconciliation, ReconciliationReply,
 };
 pub use return_part::{PARTS_FROM, ReturnPart, TransferId};
 pub use value::{MAX_DEPTH, MAX_VALUES, Packed, UnpackError, Value};

@@ -11,6 +11,9 @@ pub const RUNNING_MOST: usize = 1024;
 /// The largest number of jobs that one message names as begun, asks for, or accounts for.
 pub const ACCOUNTS_MOST: usize = 1024;
 
+/// The largest number of starts that a minion names as its predecessors.
+pub const PREDECESSORS_MOST: usize = 16;
+
 /// What a minion reports regularly.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Heartbeat {
@@ -41,9 +44,10 @@ pub struct ExpiryStatement {
 pub struct Reconciliation {
     /// The start of the minion.
     pub start: StartId,
-    /// The last start before it that was reconciled with a master, as the minion's disk has it. Two
-    /// starts with one predecessor are a clone or a restored disk.
-    pub predecessor: Option<StartId>,
+    /// The starts before it from the last one that was reconciled with a master on, as the minion's disk has
+    /// them: one of them is the last that the master knows, unless the disk is a copy or was restored.
+    /// At most [`PREDECESSORS_MOST`].
+    pub predecessors: Vec<StartId>,
     /// Whether every earlier start on the minion's disk has ended surely, because it ran in the same place.
     pub predecessor_ended: bool,
     /// Whether the machine went down without an orderly stop of the minion since the last reconciliation,
@@ -55,7 +59,7 @@ pub struct Reconciliation {
     pub accounts: Vec<JobAccount>,
 }
 
-/// What a minion knows of a job.
+/// A job and what the minion knows of it, in answer to the master.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobAccount {
     /// The job.
@@ -64,7 +68,7 @@ pub struct JobAccount {
     pub known: Known,
 }
 
-/// What a minion knows of a job.
+/// What a minion's spool says of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Known {
     /// Nothing.
@@ -109,7 +113,7 @@ pub struct HeartbeatReply {
     /// The jobs that the minion may begin without a claim.
     pub lease: Lease,
     /// The expiry up to which the master has the minion's word.
-    pub settled: MasterTime,
+    pub stated_until: MasterTime,
     /// Jobs that the minion must not begin any more, at most [`ACCOUNTS_MOST`]. It accounts for each.
     pub cancelled: Vec<Jid>,
     /// Whether the master wants a reconciliation now.

@@ -68,6 +68,7 @@ fn settings(folder: PathBuf) -> StoreSettings {
         keep: Duration::from_secs(86_400),
         max_bytes: None,
         cache_bytes: 1 << 20,
+        heartbeat: Duration::from_secs(15),
     }
 }
 

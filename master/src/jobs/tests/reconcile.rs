@@ -12,7 +12,10 @@ use OfferState::{
 fn start(number: u8, predecessor: Option<u8>) -> ReconcilingStart {
     ReconcilingStart {
         start: StartId([number; 16]),
-        predecessor: predecessor.map(|number| StartId([number; 16])),
+        predecessors: predecessor
+            .into_iter()
+            .map(|number| StartId([number; 16]))
+            .collect(),
         power_lost: false,
         beside: false,
     }
@@ -63,7 +66,7 @@ async fn run(store: &JobStore, job: &Job) {
 /// Waits until the master's time is past the word of the minion `a` by some milliseconds, and returns the
 /// word.
 async fn pass(store: &JobStore) -> u64 {
-    let settled = store.minion_record(&id("a")).unwrap().settled;
+    let settled = store.minion_record(&id("a")).unwrap().stated_until;
     while store.now() < settled + 3 {
         tokio::task::yield_now().await;
     }
@@ -108,7 +111,8 @@ async fn what_the_minion_knows_stays() {
         (Known::Running, Running),
         (Known::Finished, Running),
         (Known::Delivered, ReturnedAndLost),
-        (Known::Barred, Running),
+        // It told an earlier master that it does not know the job.
+        (Known::Barred, LostTrack),
         (Known::Forgotten, Running),
     ] {
         let job = job(&store);

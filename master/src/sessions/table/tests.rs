@@ -200,6 +200,22 @@ async fn a_minion_whose_connection_ended_is_gone_after_a_second() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_minion_that_was_gone_arrives_also_with_a_new_session() {
+    let sessions = Sessions::new(Clock, HEARTBEAT, 10);
+    let old = add(&sessions, 1, "m1", SessionState::Accepted);
+    seat(&sessions, &old, 1);
+    assert_eq!(sessions.take_arrived(), [id("m1")]);
+    Clock.pause(3 * HEARTBEAT).await;
+    assert_eq!(sessions.sweep(), [id("m1")]);
+    let new = add(&sessions, 2, "m1", SessionState::Accepted);
+    seat(&sessions, &new, 2);
+    assert_eq!(sessions.take_arrived(), [id("m1")]);
+    let newer = add(&sessions, 3, "m1", SessionState::Accepted);
+    seat(&sessions, &newer, 2);
+    assert!(sessions.take_arrived().is_empty(), "it was here");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_lease_covers_what_is_created_after_its_beginning_while_it_is_prolonged() {
     let sessions = Sessions::new(Clock, HEARTBEAT, 10);
     let session = add(&sessions, 1, "m1", SessionState::Accepted);

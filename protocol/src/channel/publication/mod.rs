@@ -40,8 +40,8 @@ pub enum Body {
     Job(SignedJob),
     /// The group key of a new epoch. Sent only on a minion's own topic.
     GroupKey(GroupKeyMaterial),
-    /// The master has news for minions: each sends a heartbeat soon.
-    News,
+    /// Asks every minion for a heartbeat now.
+    HeartbeatRequest,
 }
 
 /// An encoded [`Body`], so that one that goes to several minions is encoded once.

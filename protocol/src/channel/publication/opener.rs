@@ -44,8 +44,8 @@ pub enum Content {
     Job(Job),
     /// A new epoch, whose key the opener has installed.
     NewEpoch(u64),
-    /// The master has news, and wants a heartbeat soon.
-    News,
+    /// The master asks for a heartbeat now.
+    HeartbeatRequest,
 }
 
 /// Opens the publications to one minion in one session.
@@ -174,9 +174,9 @@ impl PublicationOpener {
                 Content::Job(verify_job(&self.master, signed).ok_or(PublicationError::NotSigned)?)
             }
             Body::GroupKey(_) => return Err(PublicationError::Forged),
-            Body::News if !later => Content::News,
+            Body::HeartbeatRequest if !later => Content::HeartbeatRequest,
             // What ran ahead of the key of its epoch: the heartbeat brings that, and the gap.
-            Body::Job(_) | Body::News => return Err(PublicationError::OtherEpoch),
+            Body::Job(_) | Body::HeartbeatRequest => return Err(PublicationError::OtherEpoch),
         };
         if own {
             self.last_own = number;

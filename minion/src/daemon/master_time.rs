@@ -29,7 +29,7 @@ impl LocalTime {
 /// The master's clock, as bounds of its offset to the local time. A reply was made at some moment between
 /// its request and its arrival: the shorter that was, the closer the bounds.
 #[derive(Debug, Default)]
-pub struct MasterClock(Mutex<Option<Bounds>>);
+pub struct MasterTimeEstimate(Mutex<Option<Bounds>>);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Bounds {
@@ -57,7 +57,7 @@ impl Bounds {
     }
 }
 
-impl MasterClock {
+impl MasterTimeEstimate {
     /// Takes the master's time from a reply that arrives now, to a request that was sent at `sent`.
     pub fn take(&self, sent: LocalTime, time: MasterTime) {
         self.take_at(sent, LocalTime::now(), time);
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn it_goes_on_from_what_the_master_said() {
-        let clock = MasterClock::default();
+        let clock = MasterTimeEstimate::default();
         assert_eq!(clock.reached(), None);
         clock.take(LocalTime::now(), 1_000_000);
         let now = clock.reached().unwrap();
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn a_slow_link_does_not_make_the_clock_fast() {
-        let clock = MasterClock::default();
+        let clock = MasterTimeEstimate::default();
         // The request took 80 s, and the reply no time: the reply was made when it arrived.
         clock.take_at(LocalTime(0), LocalTime(80_000), 1_080_000);
         // The request took no time, and the reply 80 s.
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn short_round_trips_are_believed_over_long_ones() {
-        let clock = MasterClock::default();
+        let clock = MasterTimeEstimate::default();
         clock.take_at(LocalTime(0), LocalTime(10), 1_000_005);
         clock.take_at(LocalTime(1_000), LocalTime(81_000), 1_001_000);
         let reached = clock.reached_at(LocalTime(81_000)).unwrap();
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn a_master_whose_time_has_changed_is_believed() {
-        let clock = MasterClock::default();
+        let clock = MasterTimeEstimate::default();
         clock.take_at(LocalTime(0), LocalTime(10), 1_000_000);
         clock.take_at(LocalTime(100), LocalTime(110), 500_000);
         assert_eq!(clock.reached_at(LocalTime(110)), Some(500_000));

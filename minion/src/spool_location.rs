@@ -1,4 +1,4 @@
-//! Where a minion runs, by which it sees that its machine was restarted since it last ran, or that it is a
+//! Where the spool of a minion is, by which the minion sees that its machine was restarted since it last ran, or that it is a
 //! copy.
 
 use std::os::unix::fs::MetadataExt;
@@ -7,7 +7,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 /// Linux's id of the boot, which it draws at each.
-const PATH: &str = "/proc/sys/kernel/random/boot_id";
+const BOOT_ID_FILE: &str = "/proc/sys/kernel/random/boot_id";
 
 /// Identifies a boot of the machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,7 +21,7 @@ impl BootId {
         if let Some(path) = std::env::var_os("SALINE_CHAOS_BOOT_ID_FILE") {
             return Self::read(path.as_ref());
         }
-        Self::read(PATH.as_ref())
+        Self::read(BOOT_ID_FILE.as_ref())
     }
 
     fn read(path: &Path) -> Option<Self> {
@@ -31,17 +31,17 @@ impl BootId {
     }
 }
 
-/// Where a minion runs. Only one runs in one place at a time, because it holds the lock of its folder: a
+/// The location of a minion's spool. Only one runs in one place at a time, because it holds the lock of its folder: a
 /// start in the same place follows one that has ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Place {
+pub struct SpoolLocation {
     /// The boot of the machine, where it can be told.
     pub boot: Option<BootId>,
     /// The device and the number of the folder of the spool. A copy of it has others.
     folder: Option<(u64, u64)>,
 }
 
-impl Place {
+impl SpoolLocation {
     /// Returns the place of a minion whose spool is in `folder`.
     pub fn of(folder: Option<&Path>) -> Self {
         let found = folder.and_then(|folder| std::fs::metadata(folder).ok());
@@ -52,7 +52,7 @@ impl Place {
     }
 
     /// Whether it is surely the same place.
-    pub fn is(&self, other: &Self) -> bool {
+    pub fn is_surely(&self, other: &Self) -> bool {
         self.boot.is_some() && self.folder.is_some() && self == other
     }
 
