@@ -59,6 +59,7 @@ fn heartbeat() -> Heartbeat {
     Heartbeat {
         running: vec![jid()],
         epoch: 5,
+        begun: 300,
         expiry: ExpiryStatement {
             after: 300,
             until: 301,

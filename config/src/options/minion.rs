@@ -177,8 +177,10 @@ const OPTIONS: &[OptionDoc<MinionConfig>] = &[
         name: "spool_sync",
         unit: "crash or always",
         default: "crash",
-        help: "What undelivered returns survive: `crash` a crash of the process, `always` \
-               also a power loss, at the cost of one sync of the disk for each return.",
+        help: "What the records of begun jobs and of undelivered returns survive: `crash` a \
+               crash of the process, `always` also a power loss, at the cost of two syncs of \
+               the disk for each job. With `crash`, jobs that were handed over before a power \
+               loss may be reported as \"may have run\".",
         read: |config, given| {
             config.spool_sync_always = match given.text("`crash` or `always`")? {
                 "crash" => false,

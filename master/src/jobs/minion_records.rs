@@ -27,6 +27,8 @@ pub struct MinionRecord {
     /// When a duplicate of the minion reconciled last: a copy of it, or the one of which it is a copy. 0 when
     /// none ever did.
     pub duplicate_seen: MasterTime,
+    /// The number of jobs that the minion has begun, as far as it was heard.
+    pub begun: u64,
     /// The expiry up to which the minion has given its word.
     pub stated_until: MasterTime,
     /// The expiries, each after the first and until the second time, for which it has no word: its disk
@@ -40,6 +42,7 @@ impl MinionRecord {
         Self {
             start,
             duplicate_seen: 0,
+            begun: 0,
             stated_until: now,
             gaps: Vec::new(),
         }
@@ -268,9 +271,10 @@ fn write_all(connection: &mut Connection, batch: &[Write]) -> Result<(), StoreEr
     for (minion, record) in batch.iter().flat_map(|(records, _)| records) {
         transaction
             .prepare_cached(
-                "INSERT INTO minions (id, start, duplicate_seen, stated_until, gaps)
-                 VALUES (?1, ?2, ?3, ?4, ?5)
-                 ON CONFLICT (id) DO UPDATE SET start = ?2, duplicate_seen = ?3, stated_until = ?4, gaps = ?5",
+                "INSERT INTO minions (id, start, duplicate_seen, stated_until, gaps, begun)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+                 ON CONFLICT (id) DO UPDATE SET start = ?2, duplicate_seen = ?3,
+                     stated_until = ?4, gaps = ?5, begun = ?6",
             )?
             .execute(params![
                 minion.as_str(),
@@ -278,6 +282,7 @@ fn write_all(connection: &mut Connection, batch: &[Write]) -> Result<(), StoreEr
                 super::rows::from_time(record.duplicate_seen),
                 super::rows::from_time(record.stated_until),
                 encode(&record.gaps),
+                super::rows::from_time(record.begun),
             ])?;
     }
     transaction.commit()?;
@@ -285,8 +290,8 @@ fn write_all(connection: &mut Connection, batch: &[Write]) -> Result<(), StoreEr
 }
 
 fn read(connection: &Connection) -> Result<HashMap<MinionId, MinionRecord>, StoreError> {
-    let mut statement =
-        connection.prepare("SELECT id, start, duplicate_seen, stated_until, gaps FROM minions")?;
+    let mut statement = connection
+        .prepare("SELECT id, start, duplicate_seen, stated_until, gaps, begun FROM minions")?;
     let mut found = statement.query([])?;
     let mut records = HashMap::new();
     while let Some(row) = found.next()? {
@@ -295,6 +300,7 @@ fn read(connection: &Connection) -> Result<HashMap<MinionId, MinionRecord>, Stor
             start: StartId(row.get(1)?),
             duplicate_seen: super::rows::time(row, 2)?,
             stated_until: super::rows::time(row, 3)?,
+            begun: super::rows::time(row, 5)?,
             gaps: gaps
                 .map_err(|_| StoreError::corrupt("the gaps of a minion's record", "others"))?,
         };

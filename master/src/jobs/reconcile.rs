@@ -35,6 +35,8 @@ pub struct ReconcilingStart {
     pub power_lost: bool,
     /// Whether another start of the minion may live beside it.
     pub beside: bool,
+    /// The number of jobs that the minion has begun, by its disk.
+    pub begun: u64,
 }
 
 /// A change of the state of a minion in a job.
@@ -85,7 +87,10 @@ impl JobStore {
 
     /// Whether a job that the minion does not know may have been run by it.
     fn is_forgetful(&self, minion: &MinionId, start: &ReconcilingStart) -> bool {
-        start.power_lost || self.lineage(minion, start) == Lineage::Other
+        let is_older = |record: MinionRecord| start.begun < record.begun;
+        start.power_lost
+            || self.lineage(minion, start) == Lineage::Other
+            || self.records.get(minion).is_some_and(is_older)
     }
 
     /// Takes what a minion knows of jobs. With `start`, it reconciles. Returns the states that have
@@ -179,6 +184,7 @@ impl JobStore {
                 record.skip(now);
             }
             record.start = start.start;
+            record.begun = start.begun;
         });
         self.records.write(changed).await
     }
@@ -219,6 +225,20 @@ impl JobStore {
             soon
         });
         Ok(changes)
+    }
+
+    /// Notes how many jobs a minion has begun, as it says with every heartbeat.
+    pub fn note_begun(&self, minion: &MinionId, begun: u64) {
+        if self
+            .records
+            .get(minion)
+            .is_some_and(|record| record.begun < begun)
+        {
+            self.records.change(minion, |record| {
+                record.begun = record.begun.max(begun);
+                true
+            });
+        }
     }
 
     /// Whether the store wants to ask a minion again what it knows: another copy of it has been silent

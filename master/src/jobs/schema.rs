@@ -80,7 +80,8 @@ const MINION_MIGRATIONS: [&str; 1] = ["
         start          BLOB    NOT NULL,
         duplicate_seen INTEGER NOT NULL,
         stated_until   INTEGER NOT NULL,
-        gaps           BLOB    NOT NULL
+        gaps           BLOB    NOT NULL,
+        begun          INTEGER NOT NULL
     );
 "];
 

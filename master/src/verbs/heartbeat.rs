@@ -28,6 +28,7 @@ impl MinionVerbs {
         let has_reconciled = session.start().is_some();
         let mut unclear = false;
         if has_reconciled {
+            self.jobs.note_begun(id, said.begun);
             let changes = self.jobs.take_expiry_statement(id, &said.expiry).await?;
             // It began jobs of which the store does not know whether they run still.
             unclear = changes.iter().any(|(jid, state)| {
@@ -74,6 +75,7 @@ impl MinionVerbs {
             predecessors: said.predecessors,
             power_lost: said.power_lost,
             beside: self.sessions.lives_beside(id, present),
+            begun: said.heartbeat.begun,
         };
         let mut heartbeat = self.heartbeat(session, id, said.heartbeat).await?;
         let changes = self

@@ -155,6 +155,7 @@ impl Peer {
                 heartbeat: Heartbeat {
                     running: Vec::new(),
                     epoch: self.group().epoch,
+                    begun: 0,
                     expiry: ExpiryStatement::default(),
                 },
                 accounts: std::mem::take(&mut accounts),

@@ -188,6 +188,7 @@ impl ActiveSession {
         Heartbeat {
             running,
             epoch: self.opener().epoch(),
+            begun: self.parts.spool.begun(),
             expiry,
         }
     }

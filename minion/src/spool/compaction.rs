@@ -48,13 +48,14 @@ impl Spool {
             .collect();
         let (floor, forgotten) = (index.floor.clone(), index.forgotten_until());
         drop(index);
-        let start = self.start();
+        let (start, begun) = (self.start(), self.begun());
         let mut moved = Vec::new();
         file.rewrite(|old, new| {
             let started = Record::Start {
                 start: start.id,
                 predecessors: start.predecessors,
                 place: self.place.clone(),
+                begun,
                 power_lost: start.power_lost,
             };
             new.append(&started, false)?;

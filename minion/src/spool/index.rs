@@ -60,6 +60,8 @@ pub struct Index {
     pub floor: Option<Jid>,
     /// Jobs that expired until then, and were done before this session, may be forgotten.
     pub forgotten: MasterTime,
+    /// The number of jobs that were begun since the spool was made.
+    pub begun: u64,
     /// A session, and the last expiry of the jobs that were acknowledged in it and are forgotten.
     forgotten_in: (u64, MasterTime),
     /// No job that expires until then begins any more: the master was told so.

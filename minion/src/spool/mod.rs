@@ -96,6 +96,7 @@ impl Spool {
                     arg,
                     expires,
                 } => {
+                    index.begun += 1;
                     index.set(&jid, Some(expires), State::Running(Some(range)));
                     interrupted.insert(jid, (fun, arg));
                 }
@@ -120,7 +121,8 @@ impl Spool {
                 Record::Barred { jid, expires } => index.set(&jid, Some(expires), State::Barred),
                 Record::Floor { jid } => index.floor = index.floor.take().max(Some(jid)),
                 Record::Forgotten { until } => index.forgotten = index.forgotten.max(until),
-                Record::Start { .. } | Record::Reconciled | Record::Stopped => {}
+                Record::Start { begun, .. } => index.begun = index.begun.max(begun),
+                Record::Reconciled | Record::Stopped => {}
             }
         })?;
         let damaged = condition == Condition::Damaged;
@@ -158,6 +160,7 @@ impl Spool {
             start: start.id,
             predecessors: start.predecessors,
             place: self.place.clone(),
+            begun: self.begun(),
             power_lost: start.power_lost,
         };
         if let Err(error) = lock(&self.file).append_synced(&record) {
@@ -167,6 +170,11 @@ impl Spool {
                 "this start is not noted in the spool, so the next one will look like a copy of this machine: {error}"
             );
         }
+    }
+
+    /// Returns how many jobs were begun since the spool was made.
+    pub fn begun(&self) -> u64 {
+        lock(&self.index).begun
     }
 
     /// Returns this start of the minion.
@@ -262,6 +270,7 @@ impl Spool {
                 return Err(BeginError::Seen);
             }
             index.set(&job.jid, Some(job.expires), State::Running(None));
+            index.begun += 1;
         }
         let record = Record::Started {
             jid: job.jid.clone(),

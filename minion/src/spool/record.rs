@@ -55,6 +55,8 @@ pub enum Record {
         predecessors: Vec<StartId>,
         /// Where it runs.
         place: SpoolLocation,
+        /// The number of jobs that were begun before.
+        begun: u64,
         /// Whether the machine lost power, or the spool was damaged, after that start.
         power_lost: bool,
     },

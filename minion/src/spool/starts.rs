@@ -37,6 +37,7 @@ impl StartsRead {
                 predecessors,
                 place,
                 power_lost,
+                ..
             } => {
                 let start = Start {
                     id: *start,
@@ -112,6 +113,7 @@ mod tests {
             start: id(number),
             predecessors: predecessors.iter().copied().map(id).collect(),
             place: SpoolLocation::named(boot, 1),
+            begun: 0,
             power_lost,
         }
     }

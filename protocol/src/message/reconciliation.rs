@@ -21,6 +21,9 @@ pub struct Heartbeat {
     pub running: Vec<Jid>,
     /// The epoch of the group key that the minion has.
     pub epoch: u64,
+    /// The number of jobs that the minion has begun since its spool was made. A number below an earlier one
+    /// is that of a disk that was restored.
+    pub begun: u64,
     /// The minion's word about jobs that have expired.
     pub expiry: ExpiryStatement,
 }

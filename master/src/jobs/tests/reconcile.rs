@@ -18,6 +18,7 @@ fn start(number: u8, predecessor: Option<u8>) -> ReconcilingStart {
             .collect(),
         power_lost: false,
         beside: false,
+        begun: 0,
     }
 }
 
