@@ -23,7 +23,7 @@ use saline_protocol::target::Target;
 use saline_protocol::transport::Clock;
 
 /// The number of schedules, and the number of steps of each.
-const SCHEDULES: u64 = 150;
+const SCHEDULES: u64 = 100;
 const STEPS: usize = 60;
 
 /// A generator of numbers that is the same for the same seed (SplitMix64).
@@ -367,7 +367,7 @@ impl World {
 
     /// Lets everything come to its end.
     async fn settle(&mut self) {
-        for _ in 0..6 {
+        for _ in 0..10 {
             self.reconcile().await;
             self.catch_up().await;
             while !self.inbox.is_empty() {
