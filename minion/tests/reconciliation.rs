@@ -109,7 +109,7 @@ impl World {
         self.log.push(format!("{which}:{session:?}"));
         match which {
             0..5 => self.publish().await,
-            5..9 => self.begin(),
+            5..9 => self.begin().await,
             9..12 => self.finish(),
             12..15 => self.send().await,
             15..17 => self.heartbeat().await,
@@ -169,11 +169,19 @@ impl World {
         self.jobs.push(job);
     }
 
-    fn begin(&mut self) {
+    async fn begin(&mut self) {
         let Some(job) = self.inbox.pop_front() else {
             return;
         };
-        if self.clock.now() <= job.expires && self.spool.begin(&job).is_ok() {
+        let told = self.state_of(&job.jid).await;
+        // The minion has looked at the clock long before.
+        if self.spool.begin(&job).is_ok() {
+            assert!(
+                !told.is_final(),
+                "{} began after it was said to be {}",
+                job.jid,
+                told.name()
+            );
             *self.runs.entry(job.jid.clone()).or_default() += 1;
             *self.ran.entry(job.jid.clone()).or_default() += 1;
             self.running.push(job);
@@ -209,7 +217,7 @@ impl World {
         match verdicts.unwrap()[0] {
             ReturnVerdict::Stored | ReturnVerdict::Duplicate => {
                 self.spool
-                    .done(&[jid.clone()], Some(self.clock.now()), session);
+                    .done(std::slice::from_ref(&jid), Some(self.clock.now()), session);
                 self.acknowledged.push(jid);
             }
             _ => self.spool.set_aside(&jid),
@@ -371,7 +379,7 @@ impl World {
             self.reconcile().await;
             self.catch_up().await;
             while !self.inbox.is_empty() {
-                self.begin();
+                self.begin().await;
             }
             while !self.running.is_empty() {
                 self.finish();
@@ -387,6 +395,11 @@ impl World {
         }
     }
 
+    async fn state_of(&self, jid: &Jid) -> OfferState {
+        let page = self.store.states(jid, None, 1).await.unwrap();
+        page.unwrap().states[0].1
+    }
+
     async fn judge(&self, restored: bool) -> Result<(), String> {
         for (jid, runs) in &self.runs {
             if *runs > 1 {
@@ -394,8 +407,7 @@ impl World {
             }
         }
         for job in &self.jobs {
-            let page = self.store.states(&job.jid, None, 1).await.unwrap();
-            let state = page.unwrap().states[0].1;
+            let state = self.state_of(&job.jid).await;
             let ran = self.ran.contains_key(&job.jid);
             use OfferState::{
                 Cancelled, Declined, Expired, LostTrack, MayHaveRun, NotConnected, Returned,
