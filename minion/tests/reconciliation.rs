@@ -104,27 +104,29 @@ impl World {
     }
 
     async fn step(&mut self) {
-        let which = self.random.below(26);
+        let which = self.random.below(31);
         let session = self.session;
         self.log.push(format!("{which}:{session:?}"));
         match which {
+            // A minion without a session looks for one.
+            _ if self.session.is_none() && which % 3 == 0 => self.reconcile().await,
             0..5 => self.publish().await,
-            5..9 => self.begin().await,
-            9..12 => self.finish(),
-            12..15 => self.send().await,
-            15..17 => self.heartbeat().await,
-            17 => self.catch_up().await,
-            18 => self.reconcile().await,
-            19 => {
+            5..8 => self.begin().await,
+            8..10 => self.finish(),
+            10..13 => self.send().await,
+            13..18 => self.heartbeat().await,
+            18..20 => self.catch_up().await,
+            20 => self.reconcile().await,
+            21..24 => {
                 let time = 1 + self.random.below(3) * 20_000;
                 self.pass(time);
             }
-            20 => self.kill_minion(),
-            21 => self.kill_master(),
-            22 => self.cancel().await,
+            24 => self.kill_minion(),
+            25 => self.kill_master(),
+            26..28 => self.cancel().await,
             // What is under way to the minion is lost.
-            23 => self.inbox.clear(),
-            24 => self.session = None,
+            28 => self.inbox.clear(),
+            29 => self.session = None,
             _ => self.store.flush_all().await.unwrap(),
         }
     }
