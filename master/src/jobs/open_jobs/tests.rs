@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use OfferState::{Cancelled, Expired, Offered, Queued, Returned, Running, Withdrawn};
 
-use crate::jobs::MinionRecord;
+use crate::jobs::{MinionRecord, jid};
 use saline_protocol::message::StartId;
 
 const STATES: [OfferState; 13] = OfferState::ALL;

@@ -1,0 +1,130 @@
+//! What ends offers: the clock, the words of minions, a cancellation, a deleted key.
+
+use saline_protocol::message::{Jid, MasterTime, MinionId, OfferState};
+
+use super::{Expiries, OpenJobs, WORD_AWAITED};
+use crate::jobs::jid;
+
+impl OpenJobs {
+    /// Cancels a job: it is handed over to nobody any more. Returns the minions for which it was queued.
+    pub(in crate::jobs) fn cancel(&mut self, job: i64, now: MasterTime) -> Vec<MinionId> {
+        let Some(opened) = self.jobs.get(&job) else {
+            return Vec::new();
+        };
+        self.cancelled.insert(job);
+        let queued = opened
+            .states
+            .iter()
+            .filter(|(_, state)| *state == OfferState::Queued);
+        let queued: Vec<MinionId> = queued.map(|(minion, _)| minion.clone()).collect();
+        for minion in &queued {
+            self.change(job, minion, OfferState::Cancelled, now, false);
+        }
+        queued
+    }
+
+    /// Ends every open offer of a minion whose key is gone. Returns the jobs.
+    pub(in crate::jobs) fn withdraw(&mut self, minion: &MinionId, now: MasterTime) -> Vec<Jid> {
+        let open = self.open.get(minion).cloned().unwrap_or_default();
+        let withdrawn = open
+            .into_iter()
+            .filter(|job| self.change(*job, minion, OfferState::Withdrawn, now, true));
+        withdrawn.map(jid::from_micros).collect()
+    }
+
+    /// Takes the word of a minion on jobs that expire until `until`: what it has not begun is over, in the
+    /// state that `verdict` gives for the expiry. Returns what has changed.
+    pub(in crate::jobs) fn settle(
+        &mut self,
+        minion: &MinionId,
+        until: MasterTime,
+        verdict: impl Fn(MasterTime) -> OfferState,
+    ) -> Vec<(Jid, OfferState)> {
+        let due: Vec<(i64, OfferState)> = self
+            .open_jobs(minion, i64::MIN)
+            .filter(|(_, job, state)| *state == OfferState::Offered && job.expires <= until)
+            .map(|(number, job, _)| (number, verdict(job.expires)))
+            .collect();
+        let settled = due
+            .into_iter()
+            .filter(|(job, to)| self.change(*job, minion, *to, 0, false));
+        settled
+            .map(|(job, to)| (jid::from_micros(job), to))
+            .collect()
+    }
+
+    /// Looks at the clock: what was queued and has expired by `now` is over, and jobs leave that wait
+    /// for the word of minions only.
+    pub(in crate::jobs) fn expire(&mut self, now: MasterTime) -> Expiries {
+        let mut due = Vec::new();
+        while self.expiries.first().is_some_and(|(at, _)| *at <= now) {
+            due.extend(self.expiries.pop_first().map(|(_, job)| job));
+        }
+        due.sort_unstable();
+        let mut found = Expiries::default();
+        for job in due {
+            let Some(opened) = self.jobs.get_mut(&job) else {
+                continue;
+            };
+            opened.looked_at = None;
+            #[cfg(feature = "chaos")]
+            if saline_protocol::sabotage::is_on("expire-running") {
+                self.expire_running(job, &mut found);
+            }
+            let Some(opened) = self.jobs.get_mut(&job) else {
+                continue;
+            };
+            let first = opened.any(OfferState::Queued);
+            if first {
+                let queued = opened
+                    .states
+                    .iter()
+                    .filter(|(_, state)| *state == OfferState::Queued);
+                let queued: Vec<MinionId> = queued.map(|(minion, _)| minion.clone()).collect();
+                for minion in queued {
+                    self.change(job, &minion, OfferState::Expired, now, false);
+                    found.expired.push((jid::from_micros(job), minion));
+                }
+            }
+            let Some(opened) = self.jobs.get_mut(&job) else {
+                continue;
+            };
+            if !opened.any(OfferState::Offered) {
+                continue;
+            }
+            let is_waited_for = opened.expires.saturating_add(WORD_AWAITED) > now;
+            if is_waited_for || opened.any(OfferState::Running) || self.changed.contains(&job) {
+                let again = now.saturating_add(WORD_AWAITED);
+                opened.looked_at = Some(again);
+                self.expiries.insert((again, job));
+            } else {
+                let offered = |(_, state): &&(MinionId, OfferState)| *state == OfferState::Offered;
+                let owing = opened.states.iter().filter(offered);
+                found.owing.extend(owing.map(|(minion, _)| minion.clone()));
+                self.remove(job);
+            }
+        }
+        found
+    }
+
+    /// Breaks the promise that a job which runs does not expire.
+    #[cfg(feature = "chaos")]
+    fn expire_running(&mut self, job: i64, found: &mut Expiries) {
+        let Some(opened) = self.jobs.get_mut(&job) else {
+            return;
+        };
+        let mut minions = Vec::new();
+        for (minion, state) in &mut opened.states {
+            if *state == OfferState::Running {
+                *state = OfferState::Expired;
+                minions.push(minion.clone());
+            }
+        }
+        opened.open -= minions.len();
+        for minion in minions {
+            self.remove_open(&minion, job);
+            found.expired.push((jid::from_micros(job), minion));
+        }
+        self.leave_if_over(job);
+    }
+}

@@ -1,0 +1,47 @@
+//! The returns that a master refused. They stay in the spool, for the operator and for a master that asks.
+
+use saline_protocol::message::Jid;
+
+use super::index::{self, State};
+use super::record::Record;
+use super::{Spool, lock};
+
+impl Spool {
+    /// Sets a return aside that the master refused for good. It stays in the spool and is not sent again
+    /// unless the master asks for it.
+    pub fn set_aside(&self, jid: &Jid) {
+        let mut file = lock(&self.file);
+        let range = match lock(&self.index).entries.get(jid).map(|e| e.state.clone()) {
+            Some(State::Spooled(range, _)) => Ok(range),
+            Some(State::Unspooled(returned)) => file.append(&Record::Return(returned), true),
+            _ => return,
+        };
+        let noted = range.and_then(|range| {
+            file.append(&Record::Aside { jid: jid.clone() }, false)?;
+            Ok(range)
+        });
+        match noted {
+            Ok(range) => lock(&self.index).set(jid, None, State::Aside(range)),
+            // It stays where it is, and the next start sends it again.
+            Err(error) => tracing::warn!("job {jid}: its return is not set aside: {error}"),
+        }
+    }
+
+    /// Sends a return again that was set aside, since the master asks for the job.
+    pub fn take_up(&self, jid: &Jid) {
+        let mut index = lock(&self.index);
+        if let Some(State::Aside(range)) = index.entries.get(jid).map(|e| e.state.clone()) {
+            index.set(jid, None, State::Spooled(range, None));
+            drop(index);
+            self.returned.notify_one();
+        }
+    }
+
+    /// Returns the jobs whose returns a master refused, the oldest first.
+    pub fn aside(&self) -> Vec<Jid> {
+        let index = lock(&self.index);
+        let aside = |entry: &index::Entry| matches!(entry.state, State::Aside(_));
+        let found = index.entries.iter().filter(|(_, entry)| aside(entry));
+        found.map(|(jid, _)| jid.clone()).collect()
+    }
+}
