@@ -16,7 +16,7 @@ use crate::store::StoredJobs;
 /// How often it is asked who is present, and what processes use.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// The most jobs that are looked up as an operator would.
+/// The most jobs that are looked up as an operator would, beside those that ran and whose end only an operator is told.
 const MAX_LOOKUPS: usize = 300;
 
 /// One job of so many is looked up although nothing about it needs it.
@@ -113,7 +113,9 @@ pub(crate) async fn lookups(
     }
     wanted.sort();
     let mut lookups = BTreeMap::new();
-    for (_, jid) in wanted.into_iter().take(MAX_LOOKUPS) {
+    // An offer of a job that ran ends as only an operator is told: each of them is looked up.
+    let needed = wanted.iter().filter(|(class, _)| *class == 0).count();
+    for (_, jid) in wanted.into_iter().take(needed.max(MAX_LOOKUPS)) {
         if let Some(lookup) = look_up(operator, jid).await {
             lookups.insert(jid.clone(), lookup);
         }

@@ -109,7 +109,7 @@ impl World {
         self.log.push(format!("{which}:{session:?}"));
         match which {
             // A minion without a session looks for one.
-            _ if self.session.is_none() && which % 3 == 0 => self.reconcile().await,
+            _ if self.session.is_none() && which.is_multiple_of(3) => self.reconcile().await,
             0..5 => self.publish().await,
             5..8 => self.begin().await,
             8..10 => self.finish(),
@@ -444,7 +444,7 @@ impl World {
 async fn what_is_said_of_a_job_is_true_in_the_end() {
     for seed in 0..SCHEDULES {
         let mut world = World::new(seed);
-        let restores = seed % 3 == 0;
+        let restores = seed.is_multiple_of(3);
         let mut copy = None;
         for step in 0..STEPS {
             world.step().await;
