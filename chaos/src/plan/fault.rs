@@ -44,7 +44,7 @@ pub(crate) enum FaultKind {
 }
 
 impl FaultKind {
-    /// Every kind.
+    /// Every kind of fault.
     pub(crate) const ALL: [Self; 16] = [
         Self::KillMaster,
         Self::KillMinion,
@@ -72,7 +72,7 @@ pub(crate) enum Weather {
     Delay(u64),
     /// So many bytes a second pass, in each direction.
     Throttle(u64),
-    /// Nothing passes.
+    /// The link delivers nothing in either direction.
     BlackHole,
     /// Every connection ends at once; new ones are taken.
     Cut,

@@ -27,26 +27,32 @@ impl JobStore {
         after: Option<&Jid>,
         now: MasterTime,
     ) -> Result<JobsPage, StoreError> {
-        let after = after.and_then(jid::to_micros).unwrap_or(i64::MIN);
-        let numbers = lock(&self.open).unbegun(minion, after, now, PAGE_JOBS + 1);
-        if numbers.is_empty() {
-            return Ok(JobsPage {
-                jobs: Vec::new(),
-                more: false,
-            });
-        }
-        let page = self
-            .reader
-            .call(move |connections| page(connections, &numbers));
-        let mut page = page.await?;
+        let mut after = after.and_then(jid::to_micros).unwrap_or(i64::MIN);
         let number = |signed: &SignedJob| jid::to_micros(&signed.job.jid);
-        let handed = self
-            .hand_over(minion, page.jobs.iter().filter_map(number), now)
-            .await?;
-        // Some may have been cancelled, have expired or begun while they were read.
-        page.jobs
-            .retain(|signed| number(signed).is_some_and(|number| handed.contains(&number)));
-        Ok(page)
+        loop {
+            let numbers = lock(&self.open).unbegun(minion, after, now, PAGE_JOBS + 1);
+            if numbers.is_empty() {
+                return Ok(JobsPage {
+                    jobs: Vec::new(),
+                    more: false,
+                });
+            }
+            let page = self
+                .reader
+                .call(move |connections| page(connections, &numbers));
+            let mut page = page.await?;
+            after = page.jobs.iter().filter_map(number).max().unwrap_or(after);
+            let handed = self
+                .hand_over(minion, page.jobs.iter().filter_map(number), now)
+                .await?;
+            // Some may have been cancelled, have expired or begun while they were read.
+            page.jobs
+                .retain(|signed| number(signed).is_some_and(|number| handed.contains(&number)));
+            // An empty page is the last one to a minion.
+            if !page.jobs.is_empty() || !page.more {
+                return Ok(page);
+            }
+        }
     }
 }
 

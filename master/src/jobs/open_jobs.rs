@@ -91,6 +91,12 @@ impl OpenJob {
         at.ok().map(|at| self.states[at].1)
     }
 
+    /// Returns the minions that are in this state.
+    fn minions_in(&self, which: OfferState) -> Vec<MinionId> {
+        let there = self.states.iter().filter(|(_, state)| *state == which);
+        there.map(|(minion, _)| minion.clone()).collect()
+    }
+
     fn any(&self, which: OfferState) -> bool {
         self.states.iter().any(|(_, state)| *state == which)
     }

@@ -27,7 +27,7 @@ pub enum Lineage {
 /// The start of a minion that reconciles.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReconcilingStart {
-    /// The start.
+    /// The id of this start of the minion.
     pub start: StartId,
     /// The starts before it from the last one that was reconciled on, as the minion's disk has them.
     pub predecessors: Vec<StartId>,

@@ -34,7 +34,7 @@ pub struct Duplicate {
 /// The start of a minion whose session becomes present.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MinionStart {
-    /// The start.
+    /// The id of this start of the minion.
     pub start: StartId,
     /// Whether the start before it ended surely: it ran in the same place.
     pub predecessor_ended: bool,

@@ -8,7 +8,7 @@ use crate::events::Events;
 use crate::jobs::{JobStore, StoreError};
 use crate::publisher::MinionPublisher;
 
-/// Cancels jobs.
+/// Carries out the request of an operator to cancel a job.
 #[derive(Debug)]
 pub struct CancelVerb {
     pub(crate) jobs: Arc<JobStore>,

@@ -48,18 +48,11 @@ impl Spool {
             .collect();
         let (floor, forgotten) = (index.floor.clone(), index.forgotten_until());
         drop(index);
-        let (start, begun) = (self.start(), self.begun());
+        let (start, reconciled) = (self.start_record(), self.start().reconciled);
         let mut moved = Vec::new();
         file.rewrite(|old, new| {
-            let started = Record::Start {
-                start: start.id,
-                predecessors: start.predecessors,
-                place: self.place.clone(),
-                begun,
-                power_lost: start.power_lost,
-            };
-            new.append(&started, false)?;
-            if start.reconciled {
+            new.append(&start, false)?;
+            if reconciled {
                 new.append(&Record::Reconciled, false)?;
             }
             if let Some(jid) = floor {

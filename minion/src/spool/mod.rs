@@ -155,15 +155,20 @@ impl Spool {
         Ok(spool)
     }
 
-    fn note_start(&self) {
+    /// Returns the record of this start.
+    fn start_record(&self) -> Record {
         let start = self.start();
-        let record = Record::Start {
+        Record::Start {
             start: start.id,
             predecessors: start.predecessors,
             place: self.place.clone(),
             begun: self.begun(),
             power_lost: start.power_lost,
-        };
+        }
+    }
+
+    fn note_start(&self) {
+        let record = self.start_record();
         if let Err(error) = lock(&self.file).append_synced(&record) {
             // Its successor has the same predecessor, which the master takes for a copy of the disk: it
             // runs nothing then that may have run.
@@ -271,7 +276,6 @@ impl Spool {
                 return Err(BeginError::Seen);
             }
             index.set(&job.jid, Some(job.expires), State::Running(None));
-            index.begun += 1;
         }
         let record = Record::Started {
             jid: job.jid.clone(),
@@ -283,6 +287,8 @@ impl Spool {
             Ok(range) => {
                 let mut index = lock(&self.index);
                 index.set(&job.jid, Some(job.expires), State::Running(Some(range)));
+                // Only what the disk has: a later start counts no more.
+                index.begun += 1;
                 Ok(())
             }
             Err(error) => {

@@ -49,7 +49,7 @@ pub enum Record {
     },
     /// The minion started.
     Start {
-        /// The start.
+        /// The id of this start of the minion.
         start: StartId,
         /// The starts before it from the last one that was reconciled with a master on.
         predecessors: Vec<StartId>,

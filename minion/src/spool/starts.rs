@@ -9,7 +9,7 @@ use crate::spool_location::SpoolLocation;
 /// A start of the minion.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Start {
-    /// The start.
+    /// The id of this start of the minion.
     pub id: StartId,
     /// The starts before it from the last one that was reconciled with a master on.
     pub predecessors: Vec<StartId>,

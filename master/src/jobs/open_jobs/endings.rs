@@ -12,11 +12,7 @@ impl OpenJobs {
             return Vec::new();
         };
         self.cancelled.insert(job);
-        let queued = opened
-            .states
-            .iter()
-            .filter(|(_, state)| *state == OfferState::Queued);
-        let queued: Vec<MinionId> = queued.map(|(minion, _)| minion.clone()).collect();
+        let queued = opened.minions_in(OfferState::Queued);
         for minion in &queued {
             self.change(job, minion, OfferState::Cancelled, now, false);
         }
@@ -74,17 +70,9 @@ impl OpenJobs {
             let Some(opened) = self.jobs.get_mut(&job) else {
                 continue;
             };
-            let first = opened.any(OfferState::Queued);
-            if first {
-                let queued = opened
-                    .states
-                    .iter()
-                    .filter(|(_, state)| *state == OfferState::Queued);
-                let queued: Vec<MinionId> = queued.map(|(minion, _)| minion.clone()).collect();
-                for minion in queued {
-                    self.change(job, &minion, OfferState::Expired, now, false);
-                    found.expired.push((jid::from_micros(job), minion));
-                }
+            for minion in opened.minions_in(OfferState::Queued) {
+                self.change(job, &minion, OfferState::Expired, now, false);
+                found.expired.push((jid::from_micros(job), minion));
             }
             let Some(opened) = self.jobs.get_mut(&job) else {
                 continue;
@@ -98,9 +86,7 @@ impl OpenJobs {
                 opened.looked_at = Some(again);
                 self.expiries.insert((again, job));
             } else {
-                let offered = |(_, state): &&(MinionId, OfferState)| *state == OfferState::Offered;
-                let owing = opened.states.iter().filter(offered);
-                found.owing.extend(owing.map(|(minion, _)| minion.clone()));
+                found.owing.extend(opened.minions_in(OfferState::Offered));
                 self.remove(job);
             }
         }
