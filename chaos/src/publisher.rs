@@ -50,7 +50,7 @@ pub(crate) struct PrintedReturn {
     pub(crate) printed: Option<u64>,
 }
 
-/// Publishes jobs.
+/// Publishes the jobs of a plan, each with a command line of its own, at most [`AT_ONCE`] at a time.
 #[derive(Debug)]
 pub(crate) struct Publisher {
     operator: Operator,

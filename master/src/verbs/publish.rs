@@ -18,7 +18,7 @@ use crate::master_clock::MasterClock;
 use crate::publisher::MinionPublisher;
 use crate::sessions::Sessions;
 
-/// Publishes jobs.
+/// Answers the verb that publishes a job: commits it, then sends it to its minions.
 #[derive(Debug)]
 pub struct PublishVerb {
     pub(crate) clock: MasterClock,
