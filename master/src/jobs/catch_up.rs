@@ -5,11 +5,29 @@ use saline_protocol::message::{Jid, JobsPage, MasterTime, MinionId, OfferState, 
 use super::partitions::Connections;
 use super::{JobStore, StoreError, jid, lock, rows};
 
-/// The largest number of jobs in one page.
-const PAGE_JOBS: usize = 256;
+/// How much one page holds.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PageLimits {
+    /// The largest number of jobs.
+    pub(super) jobs: usize,
+    /// The largest size in bytes, except for a single larger job.
+    pub(super) bytes: usize,
+}
 
-/// The largest size of one page in bytes, except for a single larger job.
-const PAGE_BYTES: usize = 4 * 1024 * 1024;
+/// The limits of the pages that minions get.
+const PAGE: PageLimits = PageLimits {
+    jobs: 256,
+    bytes: 4 * 1024 * 1024,
+};
+
+/// The jobs of a page as the disk has them.
+struct ReadPage {
+    jobs: Vec<SignedJob>,
+    /// The last job that was looked at, which may have been removed meanwhile.
+    last: i64,
+    /// Whether there are jobs after it.
+    more: bool,
+}
 
 impl JobStore {
     /// Returns the jobs after `after` that a minion may still begin at `now`: unexpired, and offered to it
@@ -27,10 +45,21 @@ impl JobStore {
         after: Option<&Jid>,
         now: MasterTime,
     ) -> Result<JobsPage, StoreError> {
+        self.pending_page(minion, after, now, PAGE).await
+    }
+
+    /// Returns a page of [`pending_jobs`](Self::pending_jobs) within `limits`.
+    pub(super) async fn pending_page(
+        &self,
+        minion: &MinionId,
+        after: Option<&Jid>,
+        now: MasterTime,
+        limits: PageLimits,
+    ) -> Result<JobsPage, StoreError> {
         let mut after = after.and_then(jid::to_micros).unwrap_or(i64::MIN);
         let number = |signed: &SignedJob| jid::to_micros(&signed.job.jid);
         loop {
-            let numbers = lock(&self.open).unbegun(minion, after, now, PAGE_JOBS + 1);
+            let numbers = lock(&self.open).unbegun(minion, after, now, limits.jobs + 1);
             if numbers.is_empty() {
                 return Ok(JobsPage {
                     jobs: Vec::new(),
@@ -39,18 +68,21 @@ impl JobStore {
             }
             let page = self
                 .reader
-                .call(move |connections| page(connections, &numbers));
-            let mut page = page.await?;
-            after = page.jobs.iter().filter_map(number).max().unwrap_or(after);
+                .call(move |connections| read_page(connections, &numbers, limits));
+            let ReadPage {
+                mut jobs,
+                last,
+                more,
+            } = page.await?;
+            after = last;
             let handed = self
-                .hand_over(minion, page.jobs.iter().filter_map(number), now)
+                .hand_over(minion, jobs.iter().filter_map(number), now)
                 .await?;
             // Some may have been cancelled, have expired or begun while they were read.
-            page.jobs
-                .retain(|signed| number(signed).is_some_and(|number| handed.contains(&number)));
+            jobs.retain(|signed| number(signed).is_some_and(|number| handed.contains(&number)));
             // An empty page is the last one to a minion.
-            if !page.jobs.is_empty() || !page.more {
-                return Ok(page);
+            if !jobs.is_empty() || !more {
+                return Ok(JobsPage { jobs, more });
             }
         }
     }
@@ -85,39 +117,63 @@ impl JobStore {
     }
 }
 
-fn page(connections: &mut Connections, numbers: &[i64]) -> Result<JobsPage, StoreError> {
-    let mut jobs = Vec::new();
-    let mut room = PAGE_BYTES;
-    for number in numbers {
-        let Some(start) = connections.partitions().holding(*number) else {
-            continue;
-        };
-        let connection = match connections.of(start) {
-            Err(StoreError::Removed) => continue,
-            connection => connection?,
-        };
-        let mut statement = connection.prepare_cached(&format!(
-            "SELECT {}, signature FROM jobs WHERE jid = ?1",
-            rows::JOB
-        ))?;
-        let mut found = statement.query([number])?;
-        let Some(row) = found.next()? else {
-            continue;
-        };
-        let job = SignedJob {
-            job: rows::job(row)?,
-            signature: rows::blob(row, 9)?.to_vec(),
-        };
-        let size = rows::job_size(&job.job);
-        if !jobs.is_empty() && (size > room || jobs.len() == PAGE_JOBS) {
-            return Ok(JobsPage { jobs, more: true });
-        }
+/// Reads the first of these jobs, which are one more than a page holds if there are so many.
+fn read_page(
+    connections: &mut Connections,
+    numbers: &[i64],
+    limits: PageLimits,
+) -> Result<ReadPage, StoreError> {
+    let mut page = ReadPage {
+        jobs: Vec::new(),
+        last: i64::MIN,
+        more: false,
+    };
+    let mut room = limits.bytes;
+    for (at, number) in numbers.iter().enumerate() {
         #[cfg(feature = "chaos")]
-        if jobs.len() == 32 && saline_protocol::sabotage::is_on("truncate-catchup") {
-            return Ok(JobsPage { jobs, more: false });
+        if at == 32 && saline_protocol::sabotage::is_on("truncate-catchup") {
+            return Ok(page);
         }
-        room = room.saturating_sub(size);
-        jobs.push(job);
+        if at == limits.jobs {
+            page.more = true;
+            return Ok(page);
+        }
+        if let Some(signed) = read_signed(connections, *number)? {
+            let size = rows::job_size(&signed.job);
+            if !page.jobs.is_empty() && size > room {
+                page.more = true;
+                return Ok(page);
+            }
+            room = room.saturating_sub(size);
+            page.jobs.push(signed);
+        }
+        page.last = *number;
     }
-    Ok(JobsPage { jobs, more: false })
+    Ok(page)
+}
+
+/// Reads a job; none if it was removed meanwhile.
+fn read_signed(
+    connections: &mut Connections,
+    number: i64,
+) -> Result<Option<SignedJob>, StoreError> {
+    let Some(start) = connections.partitions().holding(number) else {
+        return Ok(None);
+    };
+    let connection = match connections.of(start) {
+        Err(StoreError::Removed) => return Ok(None),
+        connection => connection?,
+    };
+    let mut statement = connection.prepare_cached(&format!(
+        "SELECT {}, signature FROM jobs WHERE jid = ?1",
+        rows::JOB
+    ))?;
+    let mut found = statement.query([number])?;
+    let Some(row) = found.next()? else {
+        return Ok(None);
+    };
+    Ok(Some(SignedJob {
+        job: rows::job(row)?,
+        signature: rows::blob(row, 9)?.to_vec(),
+    }))
 }

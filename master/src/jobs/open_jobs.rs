@@ -6,7 +6,7 @@
 //! longer when minions have not given their word on its expiry. Returns, expiries by the clock and the words
 //! of minions are not written as states; every other change is, and its job is *changed* until then.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::ops::Range;
 
 use saline_protocol::message::{Jid, MasterTime, MinionId, OfferState};
@@ -34,6 +34,8 @@ pub(super) struct OpenJobs {
     changed: BTreeSet<i64>,
     /// The number of all minions of all jobs.
     offers: usize,
+    /// The minions whose offers were withdrawn lately, and when.
+    withdrawals: VecDeque<(MasterTime, MinionId)>,
 }
 
 #[derive(Debug)]

@@ -286,4 +286,14 @@ impl JobStore {
         });
         lock(&self.open).withdraw(minion, now)
     }
+
+    /// Ends the offers of a job that was just published to minions whose keys have gone since `resolved`,
+    /// the time at which its target was resolved. Returns the minions.
+    pub fn withdraw_late(&self, jid: &Jid, resolved: MasterTime) -> Vec<MinionId> {
+        let now = self.now();
+        match jid::to_micros(jid) {
+            Some(job) => lock(&self.open).withdraw_late(job, resolved, now),
+            None => Vec::new(),
+        }
+    }
 }

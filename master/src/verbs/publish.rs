@@ -63,6 +63,7 @@ impl PublishVerb {
             Ok(target) => target,
             Err(error) => return Ok(OperatorReply::BadTarget(error.to_string())),
         };
+        let resolved = self.clock.now();
         let accepted = match self.keys.with_minions(KeyStore::accepted_ids).await {
             Some(Ok(ids)) => ids,
             Some(Err(error)) => return Ok(OperatorReply::Failed(error.to_string())),
@@ -70,7 +71,10 @@ impl PublishVerb {
         };
         let created = self.clock.now();
         let queues = request.ttl_ms.is_some();
-        let Resolved { minions, unknown } = self.resolve(&target, &accepted, created, queues);
+        let Resolved {
+            mut minions,
+            unknown,
+        } = self.resolve(&target, &accepted, created, queues);
         let target = target.into_target();
         if minions.is_empty() {
             let (user, fun) = (request.user, request.fun);
@@ -109,6 +113,12 @@ impl PublishVerb {
         };
         if let Committed::Before(published) = self.jobs.publish(new).await? {
             return Ok(OperatorReply::Published(published));
+        }
+        let withdrawn = self.jobs.withdraw_late(&job.job.jid, resolved);
+        for (id, state) in &mut minions {
+            if withdrawn.contains(id) {
+                *state = OfferState::Withdrawn;
+            }
         }
         let published = Published {
             jid: Some(job.job.jid.clone()),

@@ -1,9 +1,14 @@
 //! What ends offers: the clock, the words of minions, a cancellation, a deleted key.
 
+use std::collections::BTreeSet;
+
 use saline_protocol::message::{Jid, MasterTime, MinionId, OfferState};
 
 use super::{Expiries, OpenJobs, WORD_AWAITED};
 use crate::jobs::jid;
+
+/// How long a withdrawal is remembered for jobs that are being published, in milliseconds.
+const PUBLICATION_MOST: MasterTime = 600_000;
 
 impl OpenJobs {
     /// Cancels a job: it is handed over to nobody any more. Returns the minions for which it was queued.
@@ -21,11 +26,33 @@ impl OpenJobs {
 
     /// Ends every open offer of a minion whose key is gone. Returns the jobs.
     pub(in crate::jobs) fn withdraw(&mut self, minion: &MinionId, now: MasterTime) -> Vec<Jid> {
+        let is_old = |(at, _): &(MasterTime, MinionId)| at.saturating_add(PUBLICATION_MOST) < now;
+        while self.withdrawals.front().is_some_and(is_old) {
+            self.withdrawals.pop_front();
+        }
+        self.withdrawals.push_back((now, minion.clone()));
         let open = self.open.get(minion).cloned().unwrap_or_default();
         let withdrawn = open
             .into_iter()
             .filter(|job| self.change(*job, minion, OfferState::Withdrawn, now, true));
         withdrawn.map(jid::from_micros).collect()
+    }
+
+    /// Ends the offers of a job to minions whose keys have gone since `resolved`, when the job's target was
+    /// compared with the keys: the withdrawal did not find the job yet. Returns the minions.
+    pub(in crate::jobs) fn withdraw_late(
+        &mut self,
+        job: i64,
+        resolved: MasterTime,
+        now: MasterTime,
+    ) -> Vec<MinionId> {
+        let since = self.withdrawals.iter().rev();
+        let since = since.take_while(|(at, _)| *at >= resolved);
+        let gone: BTreeSet<MinionId> = since.map(|(_, minion)| minion.clone()).collect();
+        let withdrawn = gone
+            .into_iter()
+            .filter(|minion| self.change(job, minion, OfferState::Withdrawn, now, true));
+        withdrawn.collect()
     }
 
     /// Takes the word of a minion on jobs that expire until `until`: what it has not begun is over, in the

@@ -1,6 +1,7 @@
 //! What the store promises, from outside.
 
 mod catch_up;
+mod catch_up_model;
 mod copies;
 pub(super) mod counts;
 mod kill;
