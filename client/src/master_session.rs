@@ -51,6 +51,8 @@ enum Attempt {
     Lost(ErrorKind),
     /// The master is busy, and asks for a delay.
     Busy(Duration),
+    /// An answer in the clear says that the master is busy.
+    MaybeBusy(Duration),
     /// The master refuses this session, or any. Final only after several refusals: a master that has
     /// just started may still be writing its key files.
     Refused(ClientError),
@@ -145,7 +147,7 @@ impl MasterSession {
                         source: Some(transport::Error::new(kind, "no session could be made")),
                     });
                 }
-                Err(Attempt::Busy(after)) => {
+                Err(Attempt::Busy(after) | Attempt::MaybeBusy(after)) => {
                     if self.clock().after(after) >= deadline {
                         return Err(ClientError::Failed("it is busy".to_owned()));
                     }
@@ -243,7 +245,7 @@ impl MasterSession {
             }
             ChannelError::Refused(Refusal::Version) => self.refused(Refusal::Version),
             ChannelError::Refused(refusal) => return Attempt::Refused(self.refused(refusal)),
-            ChannelError::Busy { after } => return Attempt::Busy(after),
+            ChannelError::Busy { after } => return Attempt::MaybeBusy(after),
             ChannelError::Transport(error) => match error.kind() {
                 ErrorKind::Closed => ClientError::Closed,
                 ErrorKind::TooLarge => ClientError::TooLarge(error),
@@ -290,6 +292,8 @@ impl Master for MasterSession {
                     give_up = clock.after(MASTER_TIMEOUT);
                     after.max(Duration::from_millis(10))
                 }
+                // Anybody on the path can say so: no sign of life.
+                Err(Attempt::MaybeBusy(after)) => after,
                 Err(Attempt::Refused(error)) => {
                     refusals += 1;
                     if refusals >= REFUSALS {

@@ -137,15 +137,16 @@ impl AdmissionControl {
         }
     }
 
-    /// Whether the key of `session`'s minion is accepted now. True for operators, whose keys are
-    /// not followed.
+    /// Whether the key of `session`'s peer is accepted now.
     ///
     /// # Errors
     /// When the keys cannot be read now.
     pub async fn still_accepts(&self, session: &Session) -> Result<bool, KeysUnreadable> {
         match &session.principal {
             Principal::Minion(id) => self.keys.is_accepted(id, session.identity).await,
-            Principal::Operator(_) => Ok(true),
+            Principal::Operator(name) => {
+                Ok(self.keys.operator(name).await == Some(session.identity.0))
+            }
         }
     }
 

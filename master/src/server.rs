@@ -14,7 +14,7 @@ use saline_protocol::transport::{
 };
 
 use crate::error::MasterError;
-use crate::gate::{Gate, Handlers};
+use crate::gate::{Gate, Handlers, HandshakeLimits};
 use crate::state::{MasterState, Stores};
 
 /// A running master.
@@ -80,6 +80,7 @@ impl Master {
             &context,
         )?;
         let handlers = Arc::new(Handlers {
+            handshakes: HandshakeLimits::new(context.clock),
             clock: context.clock,
             sessions: Arc::clone(state.sessions()),
             admission: state.admission(),

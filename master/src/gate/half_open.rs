@@ -9,6 +9,9 @@ use saline_protocol::transport::{Clock, Instant};
 
 use crate::sessions::{UNPROVEN, UNPROVEN_FOR};
 
+/// The number of handshakes that wait from which cookies are asked for.
+const LOADED: usize = UNPROVEN / 8;
+
 /// The handshakes of one listener that wait for their last message.
 pub(super) struct HalfOpenTable {
     clock: Clock,
@@ -26,6 +29,11 @@ impl HalfOpenTable {
             clock,
             entries: Mutex::default(),
         }
+    }
+
+    /// Whether so many handshakes wait that peers have to show first that they receive the answers.
+    pub(super) fn is_under_load(&self) -> bool {
+        self.lock().len() >= LOADED
     }
 
     /// Whether one more handshake can be held. Forgets those that are too old when it is full.

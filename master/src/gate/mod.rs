@@ -1,35 +1,36 @@
 //! Serves one listener: takes handshakes, decrypts requests and has them carried out.
 
+mod cookies;
 mod dispatch;
 mod half_open;
+mod handshakes;
+mod resume_times;
+mod source_budget;
 
 use std::sync::Arc;
 
 use bytes::Bytes;
-use saline_protocol::channel::noise::{Proven, Responder, SplitKeys};
-use saline_protocol::channel::{ChannelError, PublicIdentity};
+use saline_protocol::channel::ChannelError;
+use saline_protocol::channel::noise::Responder;
 use saline_protocol::message::{
-    Admission, EnvelopeError, Header, Kind, PeerVersion, ProtocolVersions, PublicationAddress,
-    Refusal, SessionId, busy, encode, refusal,
+    Admission, EnvelopeError, Header, Kind, PublicationAddress, Refusal, refusal,
 };
 use saline_protocol::transport::{
     Clock, Context, Departure, Departures, Peer, Request, Requests, ServerControl,
 };
 
 use crate::admission::AdmissionControl;
-use crate::keys::KeysUnreadable;
-use crate::sessions::{PresenceChange, Principal, Session, SessionState, Sessions};
+use crate::sessions::{PresenceChange, Principal, Sessions};
 use crate::verbs::{MinionVerbs, OperatorVerbs};
+use cookies::Cookies;
 use half_open::HalfOpenTable;
+pub use handshakes::HandshakeLimits;
 
 /// The largest message in bytes that is read from a peer without a session.
 const UNAUTHENTICATED_MOST: usize = 64 * 1024;
 
 /// Requests that are taken at once.
 const BATCH: usize = 64;
-
-/// How long a peer is asked to wait when the table of handshakes is full.
-const BUSY_MS: u32 = 1000;
 
 /// The parts of the master that the gates of all listeners hand requests to.
 #[derive(Debug)]
@@ -39,6 +40,7 @@ pub struct Handlers {
     pub(crate) admission: AdmissionControl,
     pub(crate) minion: MinionVerbs,
     pub(crate) operator: OperatorVerbs,
+    pub(crate) handshakes: HandshakeLimits,
 }
 
 /// The gate of one listener.
@@ -55,6 +57,7 @@ pub struct Gate {
     /// Admits the connections of sessions.
     control: Arc<dyn ServerControl>,
     half_open: HalfOpenTable,
+    cookies: Cookies,
 }
 
 impl Gate {
@@ -70,6 +73,7 @@ impl Gate {
         Self {
             control,
             half_open: HalfOpenTable::new(handlers.clock),
+            cookies: Cookies::new(handlers.clock, listener),
             handlers,
             responder,
             listener,
@@ -134,7 +138,7 @@ impl Gate {
         }
         // Boxed, so that the future of a record, of which there are thousands a second, stays small.
         let answered = match header.kind {
-            Kind::First => self.first(&header, body),
+            Kind::First => self.first(peer, &header, body),
             Kind::FirstFinish => Box::pin(self.first_finish(peer, &header, body)).await,
             Kind::Resume => Box::pin(self.resume(peer, &header, body)).await,
             _ => Err(ChannelError::Mismatch),
@@ -143,140 +147,6 @@ impl Gate {
             tracing::debug!("{peer}: {:?} refused: {error}", header.kind);
             refusal(Some(&header), Refusal::Handshake)
         })
-    }
-
-    fn first(&self, header: &Header, body: &[u8]) -> Result<Bytes, ChannelError> {
-        if !self.half_open.has_room() || !self.handlers.sessions.has_room() {
-            return Ok(busy(header, BUSY_MS));
-        }
-        let (state, reply) = self.responder.first(body)?;
-        let mut answer = *header;
-        answer.kind = Kind::FirstReply;
-        answer.session = SessionId::random().map_err(|_| ChannelError::Mismatch)?;
-        self.half_open.insert(answer.session, state);
-        Ok(answer.with_body(&reply))
-    }
-
-    async fn first_finish(
-        &self,
-        peer: Peer,
-        header: &Header,
-        body: &[u8],
-    ) -> Result<Bytes, ChannelError> {
-        let Some(state) = self.half_open.take(header.session) else {
-            return Ok(refusal(Some(header), Refusal::UnknownSession));
-        };
-        let (proven, keys) = state.finish(body)?;
-        let (answer, session) = self.admit(peer, &proven, header.session, &keys).await;
-        // The third message of XX answers a number that the master chose: it cannot be a replay.
-        self.handlers.sessions.heard(&session);
-        let mut record = *header;
-        record.kind = Kind::Record;
-        record.counter = 0;
-        Ok(session.seal(&record, &encode(&answer)))
-    }
-
-    async fn resume(
-        &self,
-        from: Peer,
-        header: &Header,
-        body: &[u8],
-    ) -> Result<Bytes, ChannelError> {
-        if !self.handlers.sessions.has_room() {
-            return Ok(busy(header, BUSY_MS));
-        }
-        let resuming = self.responder.resume(body)?;
-        let mut answer = *header;
-        answer.kind = Kind::ResumeReply;
-        answer.session = SessionId::random().map_err(|_| ChannelError::Mismatch)?;
-        let proven = resuming.proven.clone();
-        // This message may be a replay, so it changes nothing: a peer whose key is not accepted now
-        // is sent back to a first contact.
-        let recognised = self.handlers.admission.recognise(&proven, self.local).await;
-        let Ok(recognised) = recognised else {
-            return Ok(busy(header, BUSY_MS));
-        };
-        let Some(decision) = recognised else {
-            return Ok(refusal(Some(header), Refusal::Handshake));
-        };
-        let version = version_of(&proven);
-        let told = self.tell(&decision.principal, decision.admission, version.protocol);
-        let (reply, keys) = resuming.reply(&encode(&told))?;
-        let peer = (decision.principal, version);
-        let session = self.add(answer.session, from, peer, proven.identity, &keys, &told);
-        Ok(match self.still_accepted(&session, &told).await {
-            Ok(true) => answer.with_body(&reply),
-            Ok(false) => refusal(Some(header), Refusal::Handshake),
-            Err(KeysUnreadable) => busy(header, BUSY_MS),
-        })
-    }
-
-    async fn admit(
-        &self,
-        from: Peer,
-        proven: &Proven,
-        id: SessionId,
-        keys: &SplitKeys,
-    ) -> (Admission, Arc<Session>) {
-        let decision = self.handlers.admission.decide(proven, self.local).await;
-        let version = version_of(proven);
-        let told = self.tell(&decision.principal, decision.admission, version.protocol);
-        let peer = (decision.principal, version);
-        let session = self.add(id, from, peer, proven.identity, keys, &told);
-        let told = match self.still_accepted(&session, &told).await {
-            Ok(true) => told,
-            Ok(false) => Admission::Rejected,
-            // The minion asks again.
-            Err(KeysUnreadable) => Admission::Full,
-        };
-        (told, session)
-    }
-
-    fn add(
-        &self,
-        id: SessionId,
-        from: Peer,
-        peer: (Principal, PeerVersion),
-        identity: PublicIdentity,
-        keys: &SplitKeys,
-        told: &Admission,
-    ) -> Arc<Session> {
-        let state = if told.is_accepted() {
-            SessionState::Accepted
-        } else {
-            SessionState::Unaccepted
-        };
-        let sessions = &self.handlers.sessions;
-        sessions.add(
-            id,
-            peer,
-            identity,
-            (self.listener, from.address),
-            keys,
-            state,
-        )
-    }
-
-    /// Whether an accepted session may stay. An operator may delete a minion's key between its first
-    /// lookup and the moment in which its session is in the table and can be ended with the key. So
-    /// the key is looked up once more, after the group key was read: an operator who deletes it from
-    /// here on finds the session, and rotates the group key. A session that may not stay is removed.
-    ///
-    /// # Errors
-    /// When the keys cannot be read now; the session is removed.
-    async fn still_accepted(
-        &self,
-        session: &Session,
-        told: &Admission,
-    ) -> Result<bool, KeysUnreadable> {
-        if !told.is_accepted() {
-            return Ok(true);
-        }
-        let accepts = self.handlers.admission.still_accepts(session).await;
-        if accepts != Ok(true) {
-            self.handlers.sessions.remove(session);
-        }
-        accepts
     }
 
     /// Makes the message about a decision: an accepted peer is also told what it needs.
@@ -313,15 +183,5 @@ impl Gate {
         }
         let answer = self.dispatch(&session, state, header.class, &plain).await;
         session.seal(header, &answer)
-    }
-}
-
-/// Returns what a peer's session speaks. With a peer that speaks nothing in common there is a session
-/// only to tell it so.
-fn version_of(proven: &Proven) -> PeerVersion {
-    let ours = ProtocolVersions::OURS;
-    PeerVersion {
-        protocol: ours.common(proven.versions).unwrap_or(PeerVersion::NONE),
-        software: proven.software.clone(),
     }
 }

@@ -6,7 +6,7 @@ use saline_protocol::channel::PublicIdentity;
 use saline_protocol::message::{KeyState, MinionId};
 use saline_protocol::transport::Context;
 
-use super::{KeyStore, OperatorStore};
+use super::{KeyStore, LOCAL_OPERATOR, OperatorStore};
 
 /// The keys cannot be read now, which is logged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,6 +73,9 @@ impl KeyAccess {
     /// # Cancel safety
     /// Nothing is changed.
     pub async fn operator(&self, name: &str) -> Option<[u8; 32]> {
+        if name == LOCAL_OPERATOR {
+            return Some(self.operators.local());
+        }
         let (operators, name) = (Arc::clone(&self.operators), name.to_owned());
         let found = self.context.spawn_blocking(move || operators.lookup(&name));
         found.await.ok().flatten()

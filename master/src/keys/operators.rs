@@ -30,6 +30,11 @@ impl OperatorStore {
         })
     }
 
+    /// Returns the key of the local operator, which is in memory.
+    pub fn local(&self) -> [u8; 32] {
+        self.root
+    }
+
     /// Returns the key of an operator. A name has the form of a minion's id, so that none is a
     /// path; `root` is the local operator, whatever file has that name. None also when the disk
     /// fails, which is logged. Blocks on the disk.

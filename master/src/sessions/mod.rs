@@ -5,7 +5,9 @@ mod presence;
 mod running_time;
 mod session;
 mod table;
+mod unproven;
 
 pub use presence::{Duplicate, MinionStart};
-pub use session::{OwnNumber, Principal, Session, SessionState};
-pub use table::{PresenceChange, Sessions, UNPROVEN, UNPROVEN_FOR};
+pub use session::{NewSession, OwnNumber, Principal, Session, SessionState};
+pub use table::{PresenceChange, Sessions, UNPROVEN_FOR};
+pub use unproven::{Origin, UNPROVEN};

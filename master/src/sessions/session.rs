@@ -10,6 +10,8 @@ use saline_protocol::channel::record::ResponderRecords;
 use saline_protocol::channel::{ChannelError, PublicIdentity, PublicationRoot};
 use saline_protocol::message::{Header, Jid, Lease, MinionId, PeerVersion, SessionId, StartId};
 
+use super::unproven::Origin;
+
 /// The peer of a session, proven by its keys. Authority comes from this alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Principal {
@@ -60,6 +62,29 @@ pub struct OwnNumber {
     pub last: u64,
 }
 
+/// What is known of a session before it is in the table.
+#[derive(Debug, Clone)]
+pub struct NewSession {
+    /// The session's id.
+    pub id: SessionId,
+    /// The peer.
+    pub principal: Principal,
+    /// The protocol version that the session has, and the peer's software.
+    pub version: PeerVersion,
+    /// The identity that the peer has proven.
+    pub identity: PublicIdentity,
+    /// Where the peer came from.
+    pub origin: Origin,
+    /// The number of the listener that the session is made over.
+    pub listener: usize,
+    /// The address that the session is made from, where the transport tells it.
+    pub address: Option<SocketAddr>,
+    /// Whether the handshake cannot have been a replay.
+    pub proven: bool,
+    /// What the session may do.
+    pub state: SessionState,
+}
+
 /// One session, at the master's side.
 pub struct Session {
     /// The session's id.
@@ -70,6 +95,8 @@ pub struct Session {
     pub version: PeerVersion,
     /// The identity that the peer has proven.
     pub identity: PublicIdentity,
+    /// Where the peer came from.
+    pub origin: Origin,
     /// The number of the listener that the session was made over.
     pub listener: usize,
     /// The address that the session was made from, where the transport tells it.
@@ -84,7 +111,7 @@ pub struct Session {
 pub(super) struct Inner {
     pub(super) records: ResponderRecords,
     pub(super) state: SessionState,
-    /// Whether a record has opened, which proves that the handshake was not replayed.
+    /// Whether the handshake was not replayed: a record has opened, or the handshake itself proves it.
     pub(super) proven: bool,
     /// Whether the minion fell silent and was reported lost. The session stays, and the next request
     /// ends the silence.

@@ -1,24 +1,22 @@
 //! The table of sessions, and its bounds.
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
-use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use saline_protocol::channel::PublicIdentity;
 use saline_protocol::channel::noise::SplitKeys;
 use saline_protocol::channel::record::ResponderRecords;
-use saline_protocol::message::{Lease, MasterTime, MinionId, PeerVersion, SessionId};
+use saline_protocol::message::{Lease, MasterTime, MinionId, SessionId};
 use saline_protocol::transport::Clock;
 
 use super::presence::Duplicate;
 use super::running_time::RunningTime;
-use super::session::{Inner, OwnNumber, Principal, Session, SessionState, lock};
+use super::session::{Inner, NewSession, OwnNumber, Principal, Session, SessionState, lock};
+use super::unproven::{Origin, UnprovenCount};
 
-/// The largest number of half-open handshakes, and of sessions that have not sent a first record.
-pub const UNPROVEN: usize = 1024;
-/// How long they are kept.
+/// How long half-open handshakes, and sessions that have not sent a first record, are kept.
 pub const UNPROVEN_FOR: Duration = Duration::from_secs(5);
 /// The silence after which a session is forgotten.
 const IDLE_FOR: Duration = Duration::from_secs(900);
@@ -57,8 +55,7 @@ pub(super) struct Table {
 #[derive(Debug)]
 pub struct Sessions {
     pub(super) table: Mutex<Table>,
-    /// The number of sessions that have sent no valid record yet.
-    unproven: AtomicUsize,
+    unproven: UnprovenCount,
     pub(super) time: RunningTime,
     pub(super) heartbeat: Duration,
     /// The largest number of unaccepted sessions.
@@ -90,42 +87,50 @@ impl Sessions {
     pub fn new(clock: Clock, heartbeat: Duration, max_pending_keys: usize) -> Self {
         Self {
             table: Mutex::default(),
-            unproven: AtomicUsize::new(0),
+            unproven: UnprovenCount::default(),
             time: RunningTime::start(clock, heartbeat),
             heartbeat,
             unaccepted: max_pending_keys.saturating_add(UNACCEPTED_BESIDE_PENDING),
         }
     }
 
-    /// Whether one more session that has proven nothing can be held.
-    pub fn has_room(&self) -> bool {
-        self.unproven.load(Ordering::Relaxed) < UNPROVEN
+    /// Whether one more session of this origin that has proven nothing can be held.
+    pub fn has_room(&self, origin: Origin) -> bool {
+        self.unproven.has_room(origin)
     }
 
     /// Adds a session. It replaces no other session before its first record. When there are too
-    /// many unaccepted sessions, the one that has been silent longest is forgotten.
-    pub fn add(
-        &self,
-        id: SessionId,
-        (principal, version): (Principal, PeerVersion),
-        identity: PublicIdentity,
-        (listener, address): (usize, Option<SocketAddr>),
-        keys: &SplitKeys,
-        state: SessionState,
-    ) -> Arc<Session> {
+    /// many unaccepted sessions, the one that has been silent longest is forgotten. Returns none when too
+    /// many sessions of its origin, or of its key, have proven nothing.
+    pub fn add(&self, new: NewSession, keys: &SplitKeys) -> Option<Arc<Session>> {
+        let NewSession {
+            id,
+            principal,
+            version,
+            identity,
+            origin,
+            listener,
+            address,
+            proven,
+            state,
+        } = new;
+        if !proven && !self.unproven.add(origin, identity) {
+            return None;
+        }
         let records = ResponderRecords::new(keys);
         let session = Arc::new(Session {
             id,
             principal,
             version,
             identity,
+            origin,
             listener,
             address,
             publications: Arc::clone(&records.publications),
             inner: Mutex::new(Inner {
                 records,
                 state,
-                proven: false,
+                proven,
                 lost: false,
                 start: None,
                 lease: Lease::default(),
@@ -136,7 +141,6 @@ impl Sessions {
             }),
             heard: AtomicU64::new(self.time.now()),
         });
-        self.unproven.fetch_add(1, Ordering::Relaxed);
         let mut table = lock(&self.table);
         if state == SessionState::Unaccepted {
             if table.unaccepted.len() >= self.unaccepted {
@@ -160,7 +164,7 @@ impl Sessions {
                 self.forget(&mut table, excess);
             }
         }
-        session
+        Some(session)
     }
 
     /// Removes a session from the table and from every index.
@@ -208,7 +212,7 @@ impl Sessions {
     fn prove(&self, session: &Session) -> bool {
         let first = !std::mem::replace(&mut lock(&session.inner).proven, true);
         if first {
-            self.unproven.fetch_sub(1, Ordering::Relaxed);
+            self.unproven.remove(session.origin, session.identity);
         }
         first
     }

@@ -9,7 +9,7 @@ use saline_protocol::message::{
 
 use super::MinionVerbs;
 use crate::jobs::{Lineage, ReconcilingStart, StateChange, StoreError};
-use crate::sessions::{MinionStart, PresenceChange, Session};
+use crate::sessions::{MinionStart, PresenceChange, Session, SessionState};
 
 impl MinionVerbs {
     pub(super) async fn heartbeat(
@@ -44,7 +44,10 @@ impl MinionVerbs {
             epoch: group.epoch,
             last_all: group.last_number,
             last_own: session.last_own(group.epoch),
-            group: (group.epoch != said.epoch).then_some(group),
+            // Looked at after the key was read: whoever deletes the minion's key ends the session first, and
+            // then rotates.
+            group: (group.epoch != said.epoch && session.state() == SessionState::Accepted)
+                .then_some(group),
             lease: self.sessions.grant_lease(session, now),
             stated_until: self
                 .jobs

@@ -37,6 +37,9 @@ pub enum AskError {
     /// The master's reply is authentic and cannot be read.
     #[error("the master's reply cannot be read: {0}")]
     Unreadable(DecodeError),
+    /// The answer is not the master's, whose session stands: somebody on the path made it, or changed it.
+    #[error("the answer is not the master's: {0}")]
+    NotAuthentic(ChannelError),
     /// The master refused the request for good.
     #[error("the master refused the request: {0:?}")]
     Refused(RefusedVerb),
@@ -148,12 +151,38 @@ impl MasterSession {
             Err(ChannelError::Busy { after }) => return Err(AskError::Busy(after)),
             Err(ChannelError::Decode(error)) => return Err(AskError::Unreadable(error)),
             Err(ChannelError::Transport(error)) => return Err(AskError::Transport(error)),
-            Err(error) => {
-                tracing::info!("session {} has ended: {error}", self.session.id());
-                Ended::Lost
-            }
+            // What is said in the clear is a hint. Whether it is true, the session itself tells.
+            Err(error) => match self.disproof(within).await {
+                None => return Err(AskError::NotAuthentic(error)),
+                Some(Ended::Lost) => {
+                    tracing::info!("session {} has ended: {error}", self.session.id());
+                    Ended::Lost
+                }
+                Some(why) => why,
+            },
         };
         self.end(why);
         Err(AskError::Ended)
+    }
+
+    /// Asks in the session whether it stands. Returns the reason when it has ended: the master says so in it,
+    /// or does not know it again.
+    async fn disproof(&self, within: Duration) -> Option<Ended> {
+        let deadline = Clock.after(within);
+        let answer = self
+            .session
+            .ask::<_, MinionReply>(
+                self.client.as_ref(),
+                Class::Event,
+                &MinionRequest::Poll,
+                deadline,
+            )
+            .await;
+        match answer {
+            Ok(MinionReply::Refused(RefusedVerb::Replaced)) => Some(Ended::Replaced),
+            Ok(MinionReply::Refused(RefusedVerb::KeyGone)) => Some(Ended::KeyGone),
+            Ok(_) | Err(ChannelError::Transport(_) | ChannelError::Busy { .. }) => None,
+            Err(_) => Some(Ended::Lost),
+        }
     }
 }

@@ -10,7 +10,7 @@ use saline_config::{MinionConfig, Paths};
 use saline_inproc::InProc;
 use saline_minion::Minion;
 use saline_minion::modules::Modules;
-use saline_protocol::channel::noise::{HalfOpen, Responder, SplitKeys};
+use saline_protocol::channel::noise::{HalfOpen, Responder, SplitKeys, split_cookie};
 use saline_protocol::channel::publication::{Body, PublicationKey, topic_all, topic_of};
 use saline_protocol::channel::record::ResponderRecords;
 use saline_protocol::channel::{Identity, NoiseKey};
@@ -56,6 +56,9 @@ pub struct State {
     pub lease: Lease,
     /// Whether claims are granted.
     pub grants: bool,
+    /// The next message of this kind is answered by somebody on the path, in the clear.
+    pub interference: Option<(Kind, Bytes)>,
+    pub heartbeats: usize,
 }
 
 fn material(last_number: u64) -> GroupKeyMaterial {
@@ -128,6 +131,9 @@ impl ScriptedMaster {
         let (mut header, body) = Header::decode(payload).unwrap();
         let asked = header;
         let mut state = self.state.lock().unwrap();
+        if let Some((_, answer)) = state.interference.take_if(|(kind, _)| *kind == header.kind) {
+            return answer;
+        }
         let welcome = Admission::Accepted(Welcome {
             clock: NOW,
             heartbeat_ms: 100,
@@ -142,7 +148,8 @@ impl ScriptedMaster {
         });
         match header.kind {
             Kind::First => {
-                let (half, reply) = self.responder.first(body).unwrap();
+                let (_, message) = split_cookie(body).unwrap();
+                let (half, reply) = self.responder.first(message).unwrap();
                 header.kind = Kind::FirstReply;
                 header.session = SessionId::random().unwrap();
                 state.half_open.insert(header.session, half);
@@ -184,6 +191,15 @@ impl ScriptedMaster {
     /// The session is not known any more.
     pub fn forget_session(&self) {
         self.state.lock().unwrap().records = None;
+    }
+
+    pub fn heartbeats(&self) -> usize {
+        self.state.lock().unwrap().heartbeats
+    }
+
+    /// Whether what was to be said in the clear has been said.
+    pub fn has_interfered(&self) -> bool {
+        self.state.lock().unwrap().interference.is_none()
     }
 
     pub fn sessions(&self) -> usize {
@@ -307,7 +323,10 @@ impl State {
 
     fn reply(&mut self, request: MinionRequest) -> MinionReply {
         let reply = match &request {
-            MinionRequest::Heartbeat(_) => return MinionReply::Heartbeat(self.heartbeat()),
+            MinionRequest::Heartbeat(_) => {
+                self.heartbeats += 1;
+                return MinionReply::Heartbeat(self.heartbeat());
+            }
             MinionRequest::Reconcile(_) => {
                 let asked = std::mem::take(&mut self.asked);
                 let heartbeat = self.heartbeat();

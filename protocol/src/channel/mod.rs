@@ -24,4 +24,4 @@ pub use identity::{Identity, PublicIdentity};
 pub use master_keys::{MasterKeys, MasterTrust};
 pub use noise_key::NoiseKey;
 pub use publication::{PublicationOpener, PublicationRoot};
-pub use session::{Credentials, Established, Session, establish};
+pub use session::{BUSY_MOST, Credentials, Established, Session, establish};

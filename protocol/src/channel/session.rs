@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use bytes::Bytes;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::noise::{FirstContact, InitiatorKeys, Resumption, SplitKeys};
+use super::noise::{FirstContact, InitiatorKeys, Resumption, SplitKeys, with_cookie};
 use super::record::InitiatorRecords;
 use super::{
     ChannelError, Identity, MasterKeys, MasterTrust, NoiseKey, PublicIdentity, PublicationOpener,
@@ -17,7 +17,10 @@ use crate::message::{
     Admission, Class, GroupKeyMaterial, Header, Kind, MinionId, PeerVersion, ProtocolVersions,
     Refusal, Role, SessionId, decode, encode, is_presentable,
 };
-use crate::transport::{Client, Instant};
+use crate::transport::{Client, Clock, Instant};
+
+/// The longest delay that a master may ask for in the clear.
+pub const BUSY_MOST: Duration = Duration::from_secs(10);
 
 /// The role, the name and the keys of a connecting peer.
 #[derive(Debug, Clone)]
@@ -43,6 +46,7 @@ impl Credentials {
             noise: &self.noise,
             certificate,
             versions: self.versions,
+            attempted: attempt_time(),
         }
     }
 }
@@ -80,12 +84,21 @@ pub async fn establish(
     ) = trust
     {
         match resume(client, credentials, known, noise, deadline).await {
-            // Its Noise key is another now; whether it is the same master shows in full.
-            Err(ChannelError::Refused(Refusal::Handshake | Refusal::Malformed)) => {}
+            // Its Noise key is another now, or this machine's clock was set back: in full it shows whether it
+            // is the same master, and nothing is taken for a replay.
+            Err(ChannelError::Refused(
+                Refusal::Handshake | Refusal::Malformed | Refusal::Replayed,
+            )) => {}
             other => return other,
         }
     }
     first_contact(client, credentials, trust, deadline).await
+}
+
+/// Returns the time now in nanoseconds since 1970.
+fn attempt_time() -> u64 {
+    let since = Clock.wall().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
 
 async fn first_contact(
@@ -96,8 +109,17 @@ async fn first_contact(
 ) -> Result<Established, ChannelError> {
     let keys = credentials.keys(client.peer_certificate());
     let (contact, body) = FirstContact::begin(keys)?;
-    let first = Header::bare(Kind::First, Class::First).with_body(&body);
-    let reply = client.request(first, deadline).await?;
+    let first = Header::bare(Kind::First, Class::First);
+    let mut reply = client
+        .request(first.with_body(&with_cookie(&[], &body)), deadline)
+        .await?;
+    if let Ok((header, cookie)) = Header::decode(&reply)
+        && header.kind == Kind::Cookie
+    {
+        // The master is under load, and answers whoever shows that it gets the answers.
+        let again = first.with_body(&with_cookie(cookie, &body));
+        reply = client.request(again, deadline).await?;
+    }
     let (mut header, body) = expect(&reply, Kind::FirstReply)?;
     let (identity, noise, finish, keys) = contact.finish(body)?;
     believe(trust, &identity)?;
@@ -180,8 +202,10 @@ fn expect(reply: &[u8], kind: Kind) -> Result<(Header, &[u8]), ChannelError> {
         Kind::Refused => Err(ChannelError::Refused(Refusal::from_body(body))),
         Kind::Busy => {
             let after = body.first_chunk().map_or(1000, |b| u32::from_be_bytes(*b));
+            let after = Duration::from_millis(u64::from(after));
+            // It is not authenticated: whoever forges it gains ten seconds.
             Err(ChannelError::Busy {
-                after: Duration::from_millis(u64::from(after)),
+                after: after.min(BUSY_MOST),
             })
         }
         _ => Err(ChannelError::Mismatch),

@@ -26,7 +26,7 @@ pub enum Kind {
     Resume = 4,
     /// The second message of a Noise IK handshake.
     ResumeReply = 5,
-    /// A cookie to be sent with the next attempt. Reserved.
+    /// A cookie, with which the peer repeats its [`First`](Self::First): the master is under load.
     Cookie = 6,
     /// The master is busy; the delay in milliseconds follows.
     Busy = 7,

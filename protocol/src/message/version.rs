@@ -48,10 +48,34 @@ impl fmt::Display for ProtocolVersions {
 /// number skips it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Extension {
-    /// What it is. No number is assigned yet.
+    /// What it is: [`Self::ATTEMPT_TIME`] is the only one so far.
     pub number: u16,
     /// Its content.
     pub bytes: Vec<u8>,
+}
+
+impl Extension {
+    /// When the peer began the handshake: nanoseconds since 1970 by its own clock, 8 bytes, big-endian. The
+    /// master takes each time once from a key, so that a `Resume` which was captured is recognised. After
+    /// WireGuard's timestamp.
+    pub const ATTEMPT_TIME: u16 = 1;
+
+    /// Creates the extension that says when the handshake began.
+    pub fn attempt_time(time: u64) -> Self {
+        Self {
+            number: Self::ATTEMPT_TIME,
+            bytes: time.to_be_bytes().to_vec(),
+        }
+    }
+
+    /// Finds among extensions when the handshake began; none when that is not said.
+    pub fn find_attempt_time(extensions: &[Self]) -> Option<u64> {
+        let mut times = extensions
+            .iter()
+            .filter(|extension| extension.number == Self::ATTEMPT_TIME);
+        let bytes = times.next()?.bytes.as_slice().try_into().ok()?;
+        Some(u64::from_be_bytes(bytes))
+    }
 }
 
 /// The protocol version of a session, and the software at its other end.

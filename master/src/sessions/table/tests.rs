@@ -1,7 +1,7 @@
 use super::*;
-use crate::sessions::MinionStart;
+use crate::sessions::{MinionStart, UNPROVEN};
 use proptest::prelude::*;
-use saline_protocol::message::{Claims, StartId};
+use saline_protocol::message::{Claims, PeerVersion, StartId};
 use saline_protocol::transport::Peer;
 
 const HEARTBEAT: Duration = Duration::from_secs(15);
@@ -14,19 +14,24 @@ fn add(sessions: &Sessions, number: u16, id: &str, state: SessionState) -> Arc<S
         responder: [2; 32],
     };
     let principal = Principal::Minion(MinionId::parse(id).unwrap());
-    let identity = PublicIdentity([0; 32]);
+    let mut identity = PublicIdentity([0; 32]);
+    identity.0[..id.len()].copy_from_slice(id.as_bytes());
     let version = PeerVersion {
         protocol: 1,
         software: String::new(),
     };
-    sessions.add(
-        session,
-        (principal, version),
+    let new = NewSession {
+        id: session,
+        principal,
+        version,
         identity,
-        (0, None),
-        &keys,
+        origin: Origin::Network,
+        listener: 0,
+        address: None,
+        proven: false,
         state,
-    )
+    };
+    sessions.add(new, &keys).unwrap()
 }
 
 /// How the presence of a minion changed.
@@ -113,7 +118,7 @@ async fn a_replaced_session_is_forgotten_after_two_heartbeats_unless_it_is_used(
 async fn what_proves_nothing_is_bounded_and_soon_forgotten() {
     let sessions = Sessions::new(Clock, HEARTBEAT, 10);
     for number in 0..UNPROVEN {
-        assert!(sessions.has_room());
+        assert!(sessions.has_room(Origin::Network));
         let number = u16::try_from(number).unwrap();
         add(
             &sessions,
@@ -122,10 +127,11 @@ async fn what_proves_nothing_is_bounded_and_soon_forgotten() {
             SessionState::Accepted,
         );
     }
-    assert!(!sessions.has_room());
+    assert!(!sessions.has_room(Origin::Network));
+    assert!(sessions.has_room(Origin::Local));
     Clock.pause(UNPROVEN_FOR + Duration::from_millis(1)).await;
     assert_eq!(sessions.sweep(), []);
-    assert!(sessions.has_room());
+    assert!(sessions.has_room(Origin::Network));
     assert!(sessions.is_empty());
 }
 

@@ -7,7 +7,7 @@ use super::{
     split, write,
 };
 use crate::channel::{ChannelError, Identity, NoiseKey, PublicIdentity};
-use crate::message::{ProtocolVersions, Role};
+use crate::message::{Extension, ProtocolVersions, Role};
 
 /// The keys and the name of the connecting side.
 #[derive(Debug, Clone, Copy)]
@@ -24,12 +24,22 @@ pub struct InitiatorKeys<'a> {
     pub certificate: Option<[u8; 32]>,
     /// The protocol versions that the peer speaks.
     pub versions: ProtocolVersions,
+    /// When the peer begins the handshake, in nanoseconds since 1970. A master takes each time once.
+    pub attempted: u64,
 }
 
 impl InitiatorKeys<'_> {
     pub(super) fn introduce(&self) -> Vec<u8> {
         let role = self.role as u8;
-        introduce(self.identity, role, self.id, self.noise, self.versions)
+        let extensions = vec![Extension::attempt_time(self.attempted)];
+        introduce(
+            self.identity,
+            role,
+            self.id,
+            self.noise,
+            self.versions,
+            extensions,
+        )
     }
 }
 

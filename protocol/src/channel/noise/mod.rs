@@ -13,7 +13,7 @@ use snow::{Builder, HandshakeState};
 
 use super::{ChannelError, Identity, NoiseKey, PublicIdentity};
 use crate::message::{
-    Introduction, ProtocolVersions, Role, SOFTWARE, decode, encode, is_presentable,
+    Extension, Introduction, ProtocolVersions, Role, SOFTWARE, decode, encode, is_presentable,
 };
 
 pub use initiator::{FirstContact, InitiatorKeys, Resumption};
@@ -21,6 +21,38 @@ pub use responder::{HalfOpen, Responder, Resuming};
 
 const XX: &str = "Noise_XX_25519_AESGCM_SHA256";
 const IK: &str = "Noise_IK_25519_AESGCM_SHA256";
+
+/// The longest cookie.
+pub const COOKIE_MOST: usize = 64;
+
+/// Returns the body of a `First`: the length of the cookie in one byte, the cookie, and the handshake message.
+/// A cookie that is too long is left out.
+pub fn with_cookie(cookie: &[u8], message: &[u8]) -> Vec<u8> {
+    let cookie = if cookie.len() > COOKIE_MOST {
+        &[]
+    } else {
+        cookie
+    };
+    let mut body = Vec::with_capacity(1 + cookie.len() + message.len());
+    // It has at most 64 bytes.
+    body.push(cookie.len() as u8);
+    body.extend(cookie);
+    body.extend(message);
+    body
+}
+
+/// Splits the body of a `First` into its cookie, which may be empty, and the handshake message.
+///
+/// # Errors
+/// When the body is shorter than it says.
+pub fn split_cookie(body: &[u8]) -> Result<(&[u8], &[u8]), ChannelError> {
+    let (length, rest) = body.split_first().ok_or(ChannelError::Mismatch)?;
+    let length = usize::from(*length);
+    if length > COOKIE_MOST {
+        return Err(ChannelError::Mismatch);
+    }
+    rest.split_at_checked(length).ok_or(ChannelError::Mismatch)
+}
 
 /// The longest handshake message that is read. Noise itself allows 65,535.
 pub const MAX_HANDSHAKE: usize = 4096;
@@ -48,6 +80,8 @@ pub struct Proven {
     pub versions: ProtocolVersions,
     /// The version of its software, as it tells it.
     pub software: String,
+    /// When it began the handshake, in nanoseconds since 1970 by its own clock; none when it did not say.
+    pub attempted: Option<u64>,
 }
 
 pub(super) fn public_key(private: &[u8; 32]) -> Option<[u8; 32]> {
@@ -90,6 +124,7 @@ fn introduce(
     id: &str,
     noise: &NoiseKey,
     versions: ProtocolVersions,
+    extensions: Vec<Extension>,
 ) -> Vec<u8> {
     encode(&Introduction {
         id: id.to_owned(),
@@ -97,7 +132,7 @@ fn introduce(
         signature: identity.sign(&vouched(role, id, &noise.public())),
         versions,
         software: SOFTWARE.to_owned(),
-        extensions: Vec::new(),
+        extensions,
     })
 }
 

@@ -10,7 +10,7 @@ use super::{
     prologue, read, resume_mac_key, split, write,
 };
 use crate::channel::{ChannelError, Identity, NoiseKey, PublicIdentity};
-use crate::message::{ProtocolVersions, Role};
+use crate::message::{Extension, ProtocolVersions, Role};
 
 /// The answering side: a master's keys.
 #[derive(Debug)]
@@ -59,6 +59,7 @@ impl Responder {
             "",
             &self.noise,
             ProtocolVersions::OURS,
+            Vec::new(),
         );
         let reply = write(&mut state, &mine)?;
         Ok((HalfOpen { role, state }, reply))
@@ -99,6 +100,7 @@ fn prove(state: &HandshakeState, role: Role, payload: &[u8]) -> Result<Proven, C
         noise,
         versions: introduction.versions,
         software: introduction.software,
+        attempted: Extension::find_attempt_time(&introduction.extensions),
     })
 }
 

@@ -29,6 +29,7 @@ impl Ends {
             noise: &self.noise,
             certificate: None,
             versions: ProtocolVersions::OURS,
+            attempted: 1_700_000_000_000_000_000,
         }
     }
 }
@@ -60,6 +61,7 @@ fn a_return_takes_one_round_trip() {
     let (resumption, body) = Resumption::begin(ends.keys(), &ends.master_noise).unwrap();
     let resuming = ends.responder.resume(&body).unwrap();
     assert_eq!(resuming.proven.identity, ends.identity.public());
+    assert_eq!(resuming.proven.attempted, Some(1_700_000_000_000_000_000));
     let (reply, theirs) = resuming.reply(b"welcome").unwrap();
     let (payload, mine) = resumption.finish(&reply).unwrap();
     assert_eq!(payload, b"welcome");

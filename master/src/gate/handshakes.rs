@@ -1,0 +1,241 @@
+//! Carries out handshakes: what they cost is bounded for each source, and nothing is kept for a peer
+//! before it is accepted or waits to be.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use saline_protocol::channel::ChannelError;
+use saline_protocol::channel::noise::{Proven, SplitKeys, split_cookie};
+use saline_protocol::channel::record::ResponderRecords;
+use saline_protocol::message::{
+    Admission, Header, Kind, PeerVersion, ProtocolVersions, Refusal, SessionId, busy, encode,
+    refusal,
+};
+use saline_protocol::transport::{Clock, Peer};
+
+use super::Gate;
+use super::resume_times::ResumeTimes;
+use super::source_budget::SourceBudget;
+use crate::admission::Decision;
+use crate::keys::KeysUnreadable;
+use crate::sessions::{NewSession, Origin, Session, SessionState};
+
+/// How long a peer is asked to wait when there is no room for its handshake.
+const BUSY_MS: u32 = 1000;
+
+/// What all listeners know together of the handshakes so far.
+#[derive(Debug)]
+pub struct HandshakeLimits {
+    sources: SourceBudget,
+    resumes: ResumeTimes,
+}
+
+impl HandshakeLimits {
+    /// Knows of no handshake.
+    pub fn new(clock: Clock) -> Self {
+        Self {
+            sources: SourceBudget::new(clock),
+            resumes: ResumeTimes::default(),
+        }
+    }
+}
+
+/// What became of a session that was to be added.
+enum Added {
+    Session(Arc<Session>),
+    /// Its key is not accepted any more.
+    KeyGone,
+    /// There is no room, or the keys cannot be read.
+    NotNow,
+}
+
+impl Gate {
+    /// Answers the first message of a first contact.
+    pub(super) fn first(
+        &self,
+        peer: Peer,
+        header: &Header,
+        body: &[u8],
+    ) -> Result<Bytes, ChannelError> {
+        let (cookie, message) = split_cookie(body)?;
+        if self.half_open.is_under_load() && !self.cookies.is_valid(peer, cookie) {
+            let mut answer = *header;
+            answer.kind = Kind::Cookie;
+            let cookie = self.cookies.cookie(peer);
+            return Ok(answer.with_body(&cookie.map_err(|_| ChannelError::Mismatch)?));
+        }
+        if !self.handlers.handshakes.sources.take(peer) || !self.half_open.has_room() {
+            return Ok(busy(header, BUSY_MS));
+        }
+        let (state, reply) = self.responder.first(message)?;
+        let mut answer = *header;
+        answer.kind = Kind::FirstReply;
+        answer.session = SessionId::random().map_err(|_| ChannelError::Mismatch)?;
+        self.half_open.insert(answer.session, state);
+        Ok(answer.with_body(&reply))
+    }
+
+    /// Answers the last message of a first contact.
+    pub(super) async fn first_finish(
+        &self,
+        peer: Peer,
+        header: &Header,
+        body: &[u8],
+    ) -> Result<Bytes, ChannelError> {
+        let Some(state) = self.half_open.take(header.session) else {
+            return Ok(refusal(Some(header), Refusal::UnknownSession));
+        };
+        let (proven, keys) = state.finish(body)?;
+        let admission = &self.handlers.admission;
+        let Decision {
+            principal,
+            admission: decided,
+        } = admission.decide(&proven, self.local).await;
+        let version = version_of(&proven);
+        let told = self.tell(&principal, decided, version.protocol);
+        let mut record = *header;
+        record.kind = Kind::Record;
+        record.counter = 0;
+        let state = match &told {
+            Admission::Accepted(_) => SessionState::Accepted,
+            Admission::Pending => SessionState::Unaccepted,
+            // Whoever is refused has nothing to ask for in a session.
+            _ => return Ok(seal(&keys, &record, &told)),
+        };
+        // The third message of XX answers a number that the master chose: it cannot be a replay.
+        let new = NewSession {
+            id: header.session,
+            principal,
+            version,
+            identity: proven.identity,
+            origin: self.origin(),
+            listener: self.listener,
+            address: peer.address,
+            proven: true,
+            state,
+        };
+        let told = match self.add(new, &keys).await {
+            Added::Session(session) => {
+                if told.is_accepted() {
+                    self.handlers.handshakes.sources.give_back(peer);
+                }
+                return Ok(session.seal(&record, &encode(&told)));
+            }
+            Added::KeyGone => Admission::Rejected,
+            // The minion asks again.
+            Added::NotNow => Admission::Full,
+        };
+        Ok(seal(&keys, &record, &told))
+    }
+
+    /// Answers the first message of a peer that knows the master. The message may be a replay, so it
+    /// changes nothing, and only an accepted peer gets a session: others are sent to a first contact.
+    pub(super) async fn resume(
+        &self,
+        from: Peer,
+        header: &Header,
+        body: &[u8],
+    ) -> Result<Bytes, ChannelError> {
+        let limits = &self.handlers.handshakes;
+        let has_room = self.handlers.sessions.has_room(self.origin());
+        if !has_room || !limits.sources.take(from) {
+            return Ok(busy(header, BUSY_MS));
+        }
+        let resuming = self.responder.resume(body)?;
+        let proven = resuming.proven.clone();
+        let recognised = self.handlers.admission.recognise(&proven, self.local).await;
+        let Ok(recognised) = recognised else {
+            return Ok(busy(header, BUSY_MS));
+        };
+        let Some(decision) = recognised else {
+            return Ok(refusal(Some(header), Refusal::Handshake));
+        };
+        let mut answer = *header;
+        answer.kind = Kind::ResumeReply;
+        let version = version_of(&proven);
+        let principal = decision.principal;
+        let told = self.tell(&principal, decision.admission, version.protocol);
+        if !told.is_accepted() {
+            let (reply, _) = resuming.reply(&encode(&told))?;
+            return Ok(answer.with_body(&reply));
+        }
+        let is_new = |time| limits.resumes.take(proven.identity, time);
+        if !proven.attempted.is_some_and(is_new) {
+            return Ok(refusal(Some(header), Refusal::Replayed));
+        }
+        answer.session = SessionId::random().map_err(|_| ChannelError::Mismatch)?;
+        let (reply, keys) = resuming.reply(&encode(&told))?;
+        let new = NewSession {
+            id: answer.session,
+            principal,
+            version,
+            identity: proven.identity,
+            origin: self.origin(),
+            listener: self.listener,
+            address: from.address,
+            proven: false,
+            state: SessionState::Accepted,
+        };
+        Ok(match self.add(new, &keys).await {
+            Added::Session(_) => {
+                limits.sources.give_back(from);
+                answer.with_body(&reply)
+            }
+            Added::KeyGone => refusal(Some(header), Refusal::Handshake),
+            Added::NotNow => busy(header, BUSY_MS),
+        })
+    }
+
+    /// Adds a session, unless its key has gone meanwhile. An operator may delete a minion's key between its
+    /// first lookup and the moment in which its session is in the table and can be ended with the key. So
+    /// the key is looked up once more, after the group key was read: an operator who deletes it from
+    /// here on finds the session, and rotates the group key.
+    async fn add(&self, new: NewSession, keys: &SplitKeys) -> Added {
+        let is_accepted = new.state == SessionState::Accepted;
+        let Some(session) = self.handlers.sessions.add(new, keys) else {
+            return Added::NotNow;
+        };
+        if !is_accepted {
+            return Added::Session(session);
+        }
+        match self.still_accepted(&session).await {
+            Ok(true) => Added::Session(session),
+            Ok(false) => Added::KeyGone,
+            Err(KeysUnreadable) => Added::NotNow,
+        }
+    }
+
+    /// Whether the key of an accepted session is accepted still. A session that may not stay is removed.
+    ///
+    /// # Errors
+    /// When the keys cannot be read now; the session is removed.
+    pub(super) async fn still_accepted(&self, session: &Session) -> Result<bool, KeysUnreadable> {
+        let accepts = self.handlers.admission.still_accepts(session).await;
+        if accepts != Ok(true) {
+            self.handlers.sessions.remove(session);
+        }
+        accepts
+    }
+
+    fn origin(&self) -> Origin {
+        match self.local {
+            true => Origin::Local,
+            false => Origin::Network,
+        }
+    }
+}
+
+/// Returns the sealed answer to a peer that gets no session.
+fn seal(keys: &SplitKeys, record: &Header, told: &Admission) -> Bytes {
+    ResponderRecords::new(keys).seal_reply(record, &encode(told))
+}
+
+/// Returns what a peer's session speaks. With a peer that speaks nothing in common there is a session
+/// only to tell it so.
+fn version_of(proven: &Proven) -> PeerVersion {
+    let ours = ProtocolVersions::OURS;
+    PeerVersion {
+        protocol: ours.common(proven.versions).unwrap_or(PeerVersion::NONE),
+        software: proven.software.clone(),
+    }
+}

@@ -1,0 +1,101 @@
+//! The number of sessions that have not sent a first record: the handshake that made one could be a replay.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use saline_protocol::channel::PublicIdentity;
+
+/// The largest number of half-open handshakes of a listener, and of unproven sessions of each origin.
+pub const UNPROVEN: usize = 1024;
+
+/// The largest number of unproven sessions of one key, so that nobody takes the places of all others.
+const UNPROVEN_OF_KEY: usize = 64;
+
+/// Where the peer of a session came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// The local endpoint.
+    Local,
+    /// Another listener.
+    Network,
+}
+
+/// Counts unproven sessions. The local command line has places of its own.
+#[derive(Debug, Default)]
+pub(super) struct UnprovenCount(Mutex<Counts>);
+
+#[derive(Debug, Default)]
+struct Counts {
+    local: usize,
+    network: usize,
+    by_key: HashMap<PublicIdentity, usize>,
+}
+
+impl Counts {
+    fn of(&mut self, origin: Origin) -> &mut usize {
+        match origin {
+            Origin::Local => &mut self.local,
+            Origin::Network => &mut self.network,
+        }
+    }
+}
+
+impl UnprovenCount {
+    /// Whether there is room for one more session of this origin.
+    pub(super) fn has_room(&self, origin: Origin) -> bool {
+        *self.lock().of(origin) < UNPROVEN
+    }
+
+    /// Counts one more session. Returns false, and counts nothing, when there are too many of its origin
+    /// or of its key.
+    pub(super) fn add(&self, origin: Origin, key: PublicIdentity) -> bool {
+        let mut counts = self.lock();
+        let of_key = counts.by_key.get(&key).copied().unwrap_or(0);
+        if *counts.of(origin) >= UNPROVEN || of_key >= UNPROVEN_OF_KEY {
+            return false;
+        }
+        *counts.of(origin) += 1;
+        counts.by_key.insert(key, of_key + 1);
+        true
+    }
+
+    /// Counts one session less: it has proven itself, or is gone.
+    pub(super) fn remove(&self, origin: Origin, key: PublicIdentity) {
+        let mut counts = self.lock();
+        let of_origin = counts.of(origin);
+        *of_origin = of_origin.saturating_sub(1);
+        if let Some(of_key) = counts.by_key.get_mut(&key) {
+            *of_key -= 1;
+            if *of_key == 0 {
+                counts.by_key.remove(&key);
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Counts> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_origin_and_no_key_takes_the_places_of_others() {
+        let count = UnprovenCount::default();
+        let key = |number: usize| {
+            let mut key = [0; 32];
+            key[..8].copy_from_slice(&number.to_be_bytes());
+            PublicIdentity(key)
+        };
+        let one = (0..1_000).filter(|_| count.add(Origin::Network, key(0)));
+        assert_eq!(one.count(), UNPROVEN_OF_KEY);
+        let all = (1..5_000).filter(|number| count.add(Origin::Network, key(*number)));
+        assert_eq!(all.count(), UNPROVEN - UNPROVEN_OF_KEY);
+        assert!(!count.has_room(Origin::Network));
+        assert!(count.has_room(Origin::Local) && count.add(Origin::Local, key(9_999)));
+        count.remove(Origin::Network, key(0));
+        assert!(count.add(Origin::Network, key(0)));
+    }
+}

@@ -1,0 +1,215 @@
+//! What strangers, and whoever listens on the path, can do with handshakes: nothing that keeps others out.
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on says so by panicking"
+)]
+
+mod support;
+
+use std::sync::Arc;
+use std::time::UNIX_EPOCH;
+
+use bytes::Bytes;
+use saline_protocol::channel::noise::{FirstContact, InitiatorKeys, Resumption, with_cookie};
+use saline_protocol::channel::{Credentials, Identity, MasterTrust, NoiseKey};
+use saline_protocol::message::{
+    Admission, Class, Header, KeyAction, KeyRequest, KeyState, Kind, MinionRequest, OperatorReply,
+    OperatorRequest, ProtocolVersions, Refusal, RefusedVerb, Role,
+};
+use saline_protocol::transport::Clock;
+
+use support::{Deployment, Peer, TEST_TIMEOUT};
+
+fn now() -> u64 {
+    let since = Clock.wall().duration_since(UNIX_EPOCH).unwrap();
+    since.as_nanos().try_into().unwrap()
+}
+
+fn credentials(role: Role, id: &str) -> Credentials {
+    Credentials {
+        role,
+        id: id.into(),
+        identity: Arc::new(Identity::generate().unwrap()),
+        noise: NoiseKey::generate().unwrap(),
+        versions: ProtocolVersions::OURS,
+    }
+}
+
+fn keys(credentials: &Credentials, attempted: u64) -> InitiatorKeys<'_> {
+    InitiatorKeys {
+        role: credentials.role,
+        id: &credentials.id,
+        identity: &credentials.identity,
+        noise: &credentials.noise,
+        certificate: None,
+        versions: ProtocolVersions::OURS,
+        attempted,
+    }
+}
+
+/// The first message of a peer that knows the master, begun then.
+fn resume(deployment: &Deployment, credentials: &Credentials, attempted: u64) -> Bytes {
+    let noise = deployment.master_keys().noise.unwrap();
+    let (_, body) = Resumption::begin(keys(credentials, attempted), &noise).unwrap();
+    Header::bare(Kind::Resume, Class::Resume).with_body(&body)
+}
+
+/// The first message of a first contact.
+fn first(cookie: &[u8]) -> Bytes {
+    let stranger = credentials(Role::Minion, "stranger");
+    let (_, body) = FirstContact::begin(keys(&stranger, now())).unwrap();
+    Header::bare(Kind::First, Class::First).with_body(&with_cookie(cookie, &body))
+}
+
+/// Sends a message, and returns the kind and the body of the answer.
+async fn send(peer: &dyn saline_protocol::transport::Client, message: Bytes) -> (Kind, Vec<u8>) {
+    let deadline = Clock.after(TEST_TIMEOUT);
+    let reply = peer.request(message, deadline).await.unwrap();
+    let (header, body) = Header::decode(&reply).unwrap();
+    (header.kind, body.to_vec())
+}
+
+#[tokio::test]
+async fn a_flood_of_resumes_by_made_up_peers_locks_nobody_out() {
+    let deployment = Deployment::start(true).await;
+    let minion = deployment.minion("m1").await;
+    let stranger = deployment.network().await;
+    for role in [Role::Operator, Role::Caller] {
+        let made_up = credentials(role, "mallory");
+        let captured = resume(&deployment, &made_up, now());
+        for _ in 0..1_100 {
+            let (kind, _) = send(&*stranger, captured.clone()).await;
+            assert_eq!(kind, Kind::ResumeReply, "it is told that it is rejected");
+        }
+    }
+    deployment.operator().await;
+    deployment.minion("m2").await;
+    let trust = MasterTrust::Pinned(minion.established.master);
+    let again = Peer::come(deployment.network().await, minion.credentials, &trust).await;
+    assert!(again.established.answer.is_accepted());
+}
+
+#[tokio::test]
+async fn a_captured_resume_is_recognised_and_takes_nobodys_place() {
+    let deployment = Deployment::start(true).await;
+    let minion = deployment.minion("m1").await;
+    let captured = resume(&deployment, &minion.credentials, now());
+    let (kind, _) = send(&*minion.client, captured.clone()).await;
+    assert_eq!(kind, Kind::ResumeReply);
+    for _ in 0..100 {
+        let answer = send(&*minion.client, captured.clone()).await;
+        assert_eq!(answer, (Kind::Refused, vec![Refusal::Replayed as u8]));
+    }
+    // The session that stood before still stands.
+    assert_eq!(minion.pending().await, []);
+}
+
+#[tokio::test]
+async fn a_machine_whose_clock_was_set_back_comes_back_by_a_first_contact() {
+    let deployment = Deployment::start(true).await;
+    let minion = deployment.minion("m1").await;
+    let ahead = now() + 86_400_000_000_000;
+    let (kind, _) = send(
+        &*minion.client,
+        resume(&deployment, &minion.credentials, ahead),
+    )
+    .await;
+    assert_eq!(kind, Kind::ResumeReply);
+    let again = resume(&deployment, &minion.credentials, now());
+    assert_eq!(send(&*minion.client, again).await.0, Kind::Refused);
+    let trust = MasterTrust::Pinned(deployment.master_keys());
+    let back = Peer::come(deployment.network().await, minion.credentials, &trust).await;
+    assert!(back.established.answer.is_accepted());
+}
+
+#[tokio::test]
+async fn one_key_does_not_take_the_places_of_all_others() {
+    let deployment = Deployment::start(true).await;
+    let greedy = deployment.minion("greedy").await;
+    let begun = now();
+    for number in 0..1_500 {
+        let message = resume(&deployment, &greedy.credentials, begun + number);
+        send(&*greedy.client, message).await;
+    }
+    let minion = deployment.minion("m1").await;
+    let fresh = resume(&deployment, &minion.credentials, now());
+    assert_eq!(send(&*minion.client, fresh).await.0, Kind::ResumeReply);
+    assert_eq!(greedy.pending().await, [], "its own session stands as well");
+}
+
+#[tokio::test]
+async fn a_first_contact_under_load_takes_a_cookie() {
+    let deployment = Deployment::start(true).await;
+    let stranger = deployment.network().await;
+    while send(&*stranger, first(&[])).await.0 == Kind::FirstReply {}
+    let (kind, cookie) = send(&*stranger, first(&[])).await;
+    assert_eq!(kind, Kind::Cookie);
+    assert_eq!(
+        send(&*stranger, first(&[7; 32])).await.0,
+        Kind::Cookie,
+        "a cookie that was made up"
+    );
+    let other = deployment.network().await;
+    assert_eq!(
+        send(&*other, first(&cookie)).await.0,
+        Kind::Cookie,
+        "the cookie of another connection"
+    );
+    assert_eq!(send(&*stranger, first(&cookie)).await.0, Kind::FirstReply);
+    // A peer that knows cookies needs nobody's help, and the local endpoint has no load.
+    deployment.minion("m1").await;
+    let mut trust = deployment.master_keys();
+    trust.noise = None;
+    let operator = deployment.operator().await;
+    let again = Peer::come(
+        operator.client,
+        operator.credentials,
+        &MasterTrust::Pinned(trust),
+    )
+    .await;
+    assert!(again.established.answer.is_accepted());
+}
+
+#[tokio::test]
+async fn an_operator_whose_key_is_removed_gives_no_further_order() {
+    let deployment = Deployment::start(true).await;
+    let alice = credentials(Role::Operator, "alice");
+    let file = deployment.config.paths.pki_dir.join("operators/alice");
+    std::fs::write(&file, alice.identity.public().to_pem()).unwrap();
+    let trust = MasterTrust::Pinned(deployment.master_keys());
+    let alice = Peer::come(deployment.network().await, alice, &trust).await;
+    let list = || OperatorRequest::Keys(KeyRequest::List);
+    assert!(matches!(alice.order(list()).await, OperatorReply::Keys(_)));
+    std::fs::remove_file(&file).unwrap();
+    assert_eq!(
+        alice.order(list()).await,
+        OperatorReply::Refused(RefusedVerb::KeyGone)
+    );
+}
+
+#[tokio::test]
+async fn a_refused_peer_holds_no_session() {
+    let deployment = Deployment::start(true).await;
+    let operator = deployment.operator().await;
+    deployment.minion("m1").await;
+    assert_eq!(
+        operator
+            .act(KeyAction::Reject, KeyState::Accepted, "m1")
+            .await,
+        1
+    );
+    let mut keys = deployment.master_keys();
+    keys.noise = None;
+    let trust = MasterTrust::Pinned(keys);
+    let refused = Peer::come(
+        deployment.network().await,
+        credentials(Role::Minion, "m1"),
+        &trust,
+    )
+    .await;
+    assert_eq!(refused.established.answer, Admission::Rejected);
+    let asked = refused
+        .try_ask(&MinionRequest::PendingJobs { after: None })
+        .await;
+    assert!(asked.is_err(), "{asked:?}");
+}

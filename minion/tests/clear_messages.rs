@@ -1,0 +1,111 @@
+//! What is said in the clear is a hint: whoever forges it once, at any step, keeps a minion away for less
+//! than 30 s, and does not end a session that works.
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on says so by panicking"
+)]
+
+#[allow(dead_code, reason = "this binary uses a part of it")]
+mod scripted_master;
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use saline_protocol::message::{Class, Header, Kind, Refusal, busy, refusal};
+use saline_protocol::transport::Clock;
+use scripted_master::Fixture;
+
+/// The longest time for which one forged message may keep a minion away.
+const BACK_WITHIN: Duration = Duration::from_secs(30);
+
+/// Every message that a stranger can make without a key.
+fn forgeries() -> Vec<(&'static str, Bytes)> {
+    let header = Header::bare(Kind::Record, Class::Event);
+    let bare = |kind| Header::bare(kind, Class::Event).with_body(&[0; 64]);
+    let mut all = vec![
+        ("Busy for 49 days", busy(&header, u32::MAX)),
+        ("Cookie", bare(Kind::Cookie)),
+        ("nothing", Bytes::new()),
+        ("First", bare(Kind::First)),
+        ("FirstReply", bare(Kind::FirstReply)),
+        ("ResumeReply", bare(Kind::ResumeReply)),
+        ("Record", bare(Kind::Record)),
+        ("Publication", bare(Kind::Publication)),
+    ];
+    for why in [
+        Refusal::UnknownSession,
+        Refusal::Malformed,
+        Refusal::Version,
+        Refusal::Handshake,
+        Refusal::Replayed,
+    ] {
+        all.push(("Refused", refusal(Some(&header), why)));
+    }
+    all
+}
+
+/// Lets the next message of the kind be answered in the clear, and waits until the minion sends heartbeats
+/// again. Returns how long that took.
+async fn interfere(fixture: &Fixture, kind: Kind, forged: &Bytes) -> Duration {
+    let began = Clock.now();
+    let forged = forged.clone();
+    fixture
+        .master
+        .set(|state| state.interference = Some((kind, forged)));
+    if kind != Kind::Record {
+        fixture.master.forget_session();
+    }
+    let interfered = |master: &scripted_master::ScriptedMaster| master.has_interfered();
+    fixture.master.wait("the forged message", interfered).await;
+    let heartbeats = fixture.master.heartbeats();
+    let back = |master: &scripted_master::ScriptedMaster| master.heartbeats() > heartbeats + 1;
+    fixture.master.wait("heartbeats", back).await;
+    Clock.now() - began
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_forged_message_in_a_session_keeps_a_minion_away_for_a_moment() {
+    for (name, forged) in forgeries() {
+        let fixture = Fixture::new().await;
+        let minion = fixture.start(fixture.config()).await;
+        let sessions = fixture.master.sessions();
+        let away = interfere(&fixture, Kind::Record, &forged).await;
+        assert!(away < BACK_WITHIN, "{name}: {away:?}");
+        assert_eq!(
+            fixture.master.sessions(),
+            sessions,
+            "{name}: it still works"
+        );
+        minion.stop().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_forged_message_in_a_resume_keeps_a_minion_away_for_a_moment() {
+    for (name, forged) in forgeries() {
+        let fixture = Fixture::new().await;
+        let minion = fixture.start(fixture.config()).await;
+        let away = interfere(&fixture, Kind::Resume, &forged).await;
+        assert!(away < BACK_WITHIN, "{name}: {away:?}");
+        minion.stop().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_forged_message_in_a_first_contact_keeps_a_minion_away_for_a_moment() {
+    for (name, forged) in forgeries() {
+        for kind in [Kind::First, Kind::FirstFinish] {
+            let fixture = Fixture::new().await;
+            let sent = forged.clone();
+            fixture
+                .master
+                .set(|state| state.interference = Some((kind, sent)));
+            let began = Clock.now();
+            let minion = fixture.start(fixture.config()).await;
+            assert!(fixture.master.has_interfered());
+            let away = Clock.now() - began;
+            assert!(away < BACK_WITHIN, "{name} for {kind:?}: {away:?}");
+            minion.stop().await;
+        }
+    }
+}
