@@ -56,6 +56,7 @@ impl Client {
             ttl_ms: spec
                 .ttl
                 .map(|ttl| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX)),
+            private: spec.private,
         };
         match self.ask(&request).await? {
             OperatorReply::Published(published) => Ok(published),

@@ -22,6 +22,9 @@ pub struct JobSpec {
     /// How long minions may take to begin. Those that are away get the job when they connect in that
     /// time; none for the master's `job_ttl`, and only minions that are present.
     pub ttl: Option<Duration>,
+    /// Whether the job is sealed for each of its minions alone, however many they are. Otherwise every accepted
+    /// minion can read the arguments of a job for more than 64 minions.
+    pub private: bool,
 }
 
 impl JobSpec {
@@ -34,6 +37,7 @@ impl JobSpec {
             user: "root".to_owned(),
             timeout: None,
             ttl: None,
+            private: false,
         }
     }
 
@@ -63,6 +67,13 @@ impl JobSpec {
     #[must_use]
     pub fn with_ttl(mut self, ttl: Option<Duration>) -> Self {
         self.ttl = ttl;
+        self
+    }
+
+    /// Sets whether the job is sealed for each of its minions alone.
+    #[must_use]
+    pub fn kept_private(mut self, private: bool) -> Self {
+        self.private = private;
         self
     }
 

@@ -54,6 +54,14 @@ pub struct MasterConfig {
     pub max_minions: usize,
     /// `max_pending_keys`: keys that wait to be accepted. 10,000
     pub max_pending_keys: usize,
+    /// `minion_event_rate`: the events that one minion may fire in a second; none for no bound. 10,000
+    pub minion_event_rate: Option<u64>,
+    /// `minion_event_bytes`: the bytes of the events that one minion may fire in a second; none for no bound.
+    /// 8 MiB
+    pub minion_event_bytes: Option<u64>,
+    /// `pending_key_days`: how long a pending key is kept that its minion does not present; none for ever.
+    /// 7 days
+    pub pending_key_expiry: Option<Duration>,
     /// `log_level`, `log_file`.
     pub logging: Logging,
 }
@@ -81,6 +89,9 @@ impl Default for MasterConfig {
             max_message_size: 64 * 1024 * 1024,
             max_minions: 0,
             max_pending_keys: 10_000,
+            minion_event_rate: Some(10_000),
+            minion_event_bytes: Some(8 * 1024 * 1024),
+            pending_key_expiry: Some(Duration::from_secs(7 * 86_400)),
             logging: Logging::default(),
         }
     }

@@ -30,7 +30,7 @@ fn every_option_of_a_master() {
         "interface: '::'\npublish_port: 0\nret_port: '4606'\ntransport: [zeromq, quic]\n\
          ipc_transport: tcp\nworker_threads: 3\nauto_accept: True\nopen_mode: yes\ntimeout: 0.5\n\
          keep_jobs_seconds: 3600\nheartbeat_interval: 2.5\njob_ttl: 90\nmax_message_size: 65536\n\
-         max_minions: 7\nmax_pending_keys: 8\nlog_level: debug\nlog_file: /var/log/x\n\
+         max_minions: 7\nmax_pending_keys: 8\npending_key_days: 9\nminion_event_rate: 0\nminion_event_bytes: 10\nlog_level: debug\nlog_file: /var/log/x\n\
          pidfile: /run/x.pid\n",
     );
     let mut expected = MasterConfig::default();
@@ -46,6 +46,8 @@ fn every_option_of_a_master() {
     expected.job_ttl = Duration::from_secs(90);
     expected.max_message_size = 65536;
     (expected.max_minions, expected.max_pending_keys) = (7, 8);
+    (expected.minion_event_rate, expected.minion_event_bytes) = (None, Some(10));
+    expected.pending_key_expiry = Some(Duration::from_secs(9 * 86_400));
     expected.logging.level = LogLevel::Debug;
     expected.logging.file = Some("/var/log/x".into());
     expected.paths.pid_file = Some("/run/x.pid".into());

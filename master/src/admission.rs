@@ -8,11 +8,11 @@ use saline_protocol::message::{
     Admission, MinionId, PeerVersion, ProtocolVersions, PublicationAddress, Role, SOFTWARE, Welcome,
 };
 
-use crate::auth_event_limiter::AuthEventLimiter;
 use crate::events::Events;
 use crate::keys::{KeyAccess, KeysUnreadable, LOCAL_OPERATOR, Policy, Verdict};
 use crate::master_clock::MasterClock;
 use crate::publisher::MinionPublisher;
+use crate::report_limiter::ReportLimiter;
 use crate::sessions::{Principal, Session, Sessions};
 
 /// The configured limits of admission, and what an accepted peer is told.
@@ -36,7 +36,7 @@ pub struct AdmissionControl {
     pub(crate) keys: KeyAccess,
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) publisher: MinionPublisher,
-    pub(crate) limiter: AuthEventLimiter,
+    pub(crate) limiter: ReportLimiter,
     pub(crate) events: Events,
 }
 
@@ -128,9 +128,6 @@ impl AdmissionControl {
 
     /// Decides again about the peer of a session that polls because it was not accepted.
     pub async fn decide_again(&self, session: &Session) -> Admission<()> {
-        if session.version.protocol == PeerVersion::NONE {
-            return no_common_version();
-        }
         match &session.principal {
             Principal::Minion(id) => self.minion(id, session.identity, false).await,
             Principal::Operator(_) => Admission::Rejected,

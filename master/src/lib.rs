@@ -15,11 +15,10 @@
 //! | [`master_clock`] | the master's time, which never goes back |
 //! | [`publisher`] | seals and numbers the publications to minions |
 //! | [`events`] | fires the events of the local bus |
-//! | [`auth_event_limiter`] | limits the events that unaccepted minions cause |
+//! | [`report_limiter`] | limits the events that unaccepted minions cause |
 //! | [`maintenance`] | expires offers, forgets silent sessions, prunes old jobs |
 
 pub mod admission;
-pub mod auth_event_limiter;
 mod error;
 pub mod events;
 pub mod gate;
@@ -30,6 +29,8 @@ pub mod master_clock;
 pub mod partial_returns;
 mod presence_reporter;
 pub mod publisher;
+pub mod report_limiter;
+mod revocation;
 mod run;
 pub mod server;
 pub mod sessions;

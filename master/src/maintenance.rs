@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use crate::events::Events;
 use crate::jobs::JobStore;
+use crate::keys::{ChangedByHand, KeyAccess, KeyStore};
 use crate::master_clock::MasterClock;
 use crate::partial_returns::PartialReturns;
 use crate::presence_reporter::PresenceReporter;
+use crate::revocation::Revocation;
 use crate::sessions::Sessions;
 
 /// How often sessions are swept and expiry is checked.
@@ -28,11 +30,15 @@ pub struct Maintenance {
     pub(crate) clock: MasterClock,
     /// How long jobs are kept, in milliseconds.
     pub(crate) keep_jobs: u64,
+    /// How long a pending key is kept that its minion does not present; none for ever.
+    pub(crate) pending_key_expiry: Option<Duration>,
     pub(crate) jobs: Arc<JobStore>,
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) parts: Arc<PartialReturns>,
     pub(crate) events: Events,
     pub(crate) presence: PresenceReporter,
+    pub(crate) keys: KeyAccess,
+    pub(crate) revocation: Revocation,
 }
 
 impl Maintenance {
@@ -44,6 +50,7 @@ impl Maintenance {
             self.flushes(),
             self.sweeps(),
             self.presence(),
+            self.key_watch(),
             self.prunings()
         );
     }
@@ -93,11 +100,54 @@ impl Maintenance {
         }
     }
 
+    /// Revokes what minions had whose keys were moved, replaced or removed by hand.
+    async fn key_watch(&self) {
+        self.withdraw_from_the_unknown().await;
+        let mut timer = self.clock.clock().interval(BEAT);
+        loop {
+            timer.tick().await;
+            match self.keys.with_minions(KeyStore::changed_by_hand).await {
+                Some(Ok(changed)) => {
+                    let mut revoked = Vec::new();
+                    for ChangedByHand { id, identity } in changed {
+                        let what = match identity {
+                            Some(_) => "replaced",
+                            None => "removed",
+                        };
+                        tracing::warn!("the key of minion {id} was {what} by hand");
+                        revoked.push((id, identity));
+                    }
+                    self.revocation.revoke(&revoked).await;
+                }
+                Some(Err(error)) => tracing::error!("the keys cannot be watched: {error}"),
+                // The runtime logs why.
+                None => {}
+            }
+        }
+    }
+
+    /// Ends the offers to minions whose keys were removed while no master ran.
+    async fn withdraw_from_the_unknown(&self) {
+        let Some(Ok(accepted)) = self.keys.with_minions(KeyStore::accepted_ids).await else {
+            // The keys cannot be read, which says nothing about any of them.
+            return;
+        };
+        if accepted.is_empty() {
+            // As when their folder is not mounted.
+            return;
+        }
+        let waiting = self.jobs.minions_with_open_jobs().into_iter();
+        let unknown = waiting.filter(|id| accepted.binary_search(id).is_err());
+        let revoked: Vec<_> = unknown.map(|id| (id, None)).collect();
+        self.revocation.revoke(&revoked).await;
+    }
+
     async fn prunings(&self) {
         let mut timer = self.clock.clock().interval(PRUNING);
         loop {
             timer.tick().await;
             self.prune().await;
+            self.expire_pending_keys().await;
         }
     }
 
@@ -113,6 +163,25 @@ impl Maintenance {
     async fn flush(&self) {
         if let Err(error) = self.jobs.flush().await {
             tracing::debug!("the states of jobs were not written: {error}");
+        }
+    }
+
+    /// Removes the pending keys that are not presented any more.
+    async fn expire_pending_keys(&self) {
+        let Some(kept) = self.pending_key_expiry else {
+            return;
+        };
+        let expire = move |keys: &KeyStore| keys.expire_pending(kept);
+        match self.keys.with_minions(expire).await {
+            Some(Ok(expired)) => {
+                for id in expired {
+                    tracing::info!("removed the pending key of minion {id}: pending_key_days");
+                    self.events.key(&id, "delete").await;
+                }
+            }
+            Some(Err(error)) => tracing::error!("old pending keys were not removed: {error}"),
+            // The runtime logs why.
+            None => {}
         }
     }
 

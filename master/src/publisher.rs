@@ -20,7 +20,10 @@ const QUEUE: usize = 1024;
 pub const OWN_TOPIC_MOST: usize = 64;
 
 enum Command {
-    Job(SignedJob, Vec<MinionId>),
+    /// A job, which is sealed for each of these minions alone.
+    Private(SignedJob, Vec<MinionId>),
+    /// A job, which is sealed with the group key.
+    ToAll(SignedJob),
     Rotate(Vec<Arc<Session>>, oneshot::Sender<()>),
     RequestHeartbeats,
 }
@@ -69,15 +72,29 @@ impl MinionPublisher {
             .clone()
     }
 
-    /// Publishes a job to these minions, in the order of the calls. Each minion's session is looked
+    /// Publishes a job to these minions, in the order of the calls: to more than 64 with the group key, which
+    /// every accepted minion has, to fewer as a [private job](Self::private_job).
+    ///
+    /// # Cancel safety
+    /// When the future is dropped the job was taken or it was not.
+    pub async fn job(&self, job: SignedJob, to: Vec<MinionId>) {
+        let command = match to.len() <= OWN_TOPIC_MOST {
+            true => Command::Private(job, to),
+            false => Command::ToAll(job),
+        };
+        // The task ends with the master; the job is in the store and is caught up after a restart.
+        let _ = self.commands.send(command).await;
+    }
+
+    /// Publishes a job sealed for each of these minions alone. Each minion's session is looked
     /// up when its turn comes, since a minion that connects between the commit and the publication
     /// may have asked for its jobs before this one was stored.
     ///
     /// # Cancel safety
     /// When the future is dropped the job was taken or it was not.
-    pub async fn job(&self, job: SignedJob, to: Vec<MinionId>) {
+    pub async fn private_job(&self, job: SignedJob, to: Vec<MinionId>) {
         // The task ends with the master; the job is in the store and is caught up after a restart.
-        let _ = self.commands.send(Command::Job(job, to)).await;
+        let _ = self.commands.send(Command::Private(job, to)).await;
     }
 
     /// Asks every minion for a heartbeat.
@@ -120,7 +137,7 @@ impl Sealer {
     async fn run(mut self, mut queue: mpsc::Receiver<Command>) {
         while let Some(command) = queue.recv().await {
             match command {
-                Command::Job(job, to) if to.len() <= OWN_TOPIC_MOST => {
+                Command::Private(job, to) => {
                     let body = Body::Job(job).encode();
                     for id in to {
                         // Also to one that is silent: the number shows it what it missed when it is back.
@@ -129,7 +146,7 @@ impl Sealer {
                         }
                     }
                 }
-                Command::Job(job, _) => self.send_to_all(&Body::Job(job).encode()).await,
+                Command::ToAll(job) => self.send_to_all(&Body::Job(job).encode()).await,
                 Command::RequestHeartbeats => {
                     self.send_to_all(&Body::HeartbeatRequest.encode()).await
                 }

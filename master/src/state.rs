@@ -7,7 +7,6 @@ use saline_protocol::channel::Identity;
 use saline_protocol::transport::{Context, Counters, Publisher, ServerControl};
 
 use crate::admission::{AdmissionControl, AdmissionSettings};
-use crate::auth_event_limiter::AuthEventLimiter;
 use crate::error::MasterError;
 use crate::events::{Events, MinionEventFirer};
 use crate::jobs::{JobStore, StoreSettings};
@@ -17,9 +16,12 @@ use crate::master_clock::MasterClock;
 use crate::partial_returns::PartialReturns;
 use crate::presence_reporter::PresenceReporter;
 use crate::publisher::MinionPublisher;
+use crate::report_limiter::ReportLimiter;
+use crate::revocation::Revocation;
 use crate::sessions::Sessions;
 use crate::verbs::{
-    CancelVerb, JobQueries, KeyVerbs, MinionVerbs, OperatorVerbs, PublishVerb, StoreVerbs,
+    CancelVerb, EventBudget, EventRates, JobQueries, KeyVerbs, MinionVerbs, OperatorVerbs,
+    PublishVerb, StoreVerbs,
 };
 use crate::wire_time::milliseconds;
 
@@ -36,6 +38,8 @@ impl Stores {
     /// Opens the key stores and the job store. Blocks on the disk.
     pub(crate) fn open(config: &MasterConfig, context: &Context) -> Result<Self, MasterError> {
         let keys = KeyStore::open(&config.paths.pki_dir, context.clock)?;
+        // The first look, with which later ones are compared.
+        keys.changed_by_hand()?;
         let operators = OperatorStore::open(&config.paths.pki_dir, root_key(config)?)?;
         let settings = StoreSettings {
             folder: config.job_store(),
@@ -138,13 +142,14 @@ impl MasterState {
             keys: self.keys.clone(),
             sessions: Arc::clone(&self.sessions),
             publisher: self.publisher.clone(),
-            limiter: AuthEventLimiter::new(self.context.clock),
+            limiter: ReportLimiter::new(self.context.clock),
             events: self.events.clone(),
         }
     }
 
     /// Returns the part that carries out the requests of minions.
     pub(crate) fn minion_verbs(&self) -> MinionVerbs {
+        let limiter = Arc::new(ReportLimiter::new(self.context.clock));
         MinionVerbs {
             clock: self.clock.clone(),
             heartbeat_ms: milliseconds(self.config.heartbeat_interval),
@@ -152,7 +157,15 @@ impl MasterState {
             sessions: Arc::clone(&self.sessions),
             publisher: self.publisher.clone(),
             parts: Arc::clone(&self.parts),
-            minion_events: MinionEventFirer::new(self.events.clone()),
+            minion_events: MinionEventFirer::new(self.events.clone(), Arc::clone(&limiter)),
+            event_budget: EventBudget::new(
+                self.context.clock,
+                EventRates {
+                    events: self.config.minion_event_rate,
+                    bytes: self.config.minion_event_bytes,
+                },
+            ),
+            limiter,
             presence: self.presence.clone(),
             events: self.events.clone(),
         }
@@ -193,9 +206,18 @@ impl MasterState {
                 keys: self.keys.clone(),
                 jobs: Arc::clone(&self.jobs),
                 sessions: Arc::clone(&self.sessions),
-                publisher: self.publisher.clone(),
+                revocation: self.revocation(),
                 events: self.events.clone(),
             },
+        }
+    }
+
+    fn revocation(&self) -> Revocation {
+        Revocation {
+            sessions: Arc::clone(&self.sessions),
+            jobs: Arc::clone(&self.jobs),
+            publisher: self.publisher.clone(),
+            events: self.events.clone(),
         }
     }
 
@@ -204,11 +226,14 @@ impl MasterState {
         Maintenance {
             clock: self.clock.clone(),
             keep_jobs: milliseconds(self.config.keep_jobs),
+            pending_key_expiry: self.config.pending_key_expiry,
             jobs: Arc::clone(&self.jobs),
             sessions: Arc::clone(&self.sessions),
             parts: Arc::clone(&self.parts),
             events: self.events.clone(),
             presence: self.presence.clone(),
+            keys: self.keys.clone(),
+            revocation: self.revocation(),
         }
     }
 

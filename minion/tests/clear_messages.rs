@@ -5,7 +5,6 @@
     reason = "a test that cannot go on says so by panicking"
 )]
 
-#[allow(dead_code, reason = "this binary uses a part of it")]
 mod scripted_master;
 
 use std::time::Duration;

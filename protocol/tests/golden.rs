@@ -294,6 +294,7 @@ fn operator(lines: &mut String) {
         arg: Arguments::default().pack(),
         user: "root".into(),
         ttl_ms: Some(300),
+        private: false,
     };
     request(lines, "Publish", publish);
     request(lines, "Cancel", OperatorRequest::Cancel { jid: jid() });

@@ -54,7 +54,10 @@ impl Fleet {
         writeln!(file, "root_dir: {}", root.path().join("master").display())?;
         writeln!(file, "interface: 127.0.0.1\nret_port: {port}")?;
         writeln!(file, "publish_port: {publications}\ntransport: {transport}")?;
-        writeln!(file, "auto_accept: True\nlog_level: error")?;
+        writeln!(
+            file,
+            "auto_accept: True\nlog_level: error\nminion_event_rate: 0\nminion_event_bytes: 0"
+        )?;
         Ok(Self {
             root,
             transport: transport.to_owned(),

@@ -36,6 +36,10 @@ pub(crate) struct SalineArguments {
     #[arg(long, value_name = "TIME", value_parser = span)]
     pub(crate) ttl: Option<Duration>,
 
+    /// Send the job to each of its minions sealed for it alone. Without this, every accepted minion can read the arguments of a job for more than 64 minions.
+    #[arg(long)]
+    pub(crate) private: bool,
+
     /// Return the data from minions as a group after they all return.
     #[arg(short = 's', long = "static")]
     pub(crate) static_: bool,

@@ -140,6 +140,7 @@ fn help_and_version() {
       -l, --log-level <LOG_LEVEL>    What is logged on the standard error output: quiet, error, warning, info, debug, trace
       -t, --timeout <TIMEOUT>        How long to wait for minions without a sign of life (in seconds); a running one is waited for. Default: the configuration's, 5
           --ttl <TIME>               Give minions this time to begin (90, 90s, 15m, 1h, 2d; at most the master's keep_jobs_seconds), also those that are away now: they get the job when they connect. Default: the configuration's job_ttl, and only connected minions
+          --private                  Send the job to each of its minions sealed for it alone. Without this, every accepted minion can read the arguments of a job for more than 64 minions
       -s, --static                   Return the data from minions as a group after they all return
           --async                    Run the saline command but don't wait for a reply
       -v, --verbose                  Turn on command verbosity, display jid

@@ -70,7 +70,8 @@ async fn publish(
         .with_arguments(parse_arguments(arguments.arguments()))
         .asked_by(user_name::current())
         .with_timeout(arguments.timeout())
-        .with_ttl(arguments.ttl);
+        .with_ttl(arguments.ttl)
+        .kept_private(arguments.private);
     let run = tokio::select! {
         biased;
         interruption = interrupt.wait() => {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use saline_config::MasterConfig;
 use saline_inproc::InProc;
-use saline_protocol::channel::noise::{HalfOpen, Responder};
+use saline_protocol::channel::noise::{HalfOpen, Responder, split_cookie};
 use saline_protocol::channel::record::ResponderRecords;
 use saline_protocol::channel::{Identity, MasterKeys, NoiseKey};
 use saline_protocol::message::{
@@ -156,7 +156,7 @@ impl Gate {
         let (mut header, body) = Header::decode(&request.payload).unwrap();
         let reply = match header.kind {
             Kind::First => {
-                let (half, body) = self.responder.first(body).unwrap();
+                let (half, body) = self.responder.first(split_cookie(body).unwrap().1).unwrap();
                 header.session = SessionId::random().unwrap();
                 header.kind = Kind::FirstReply;
                 self.half.insert(header.session, half);

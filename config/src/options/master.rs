@@ -1,5 +1,7 @@
 //! The options of a master.
 
+use std::time::Duration;
+
 use super::{OptionDoc, Role, TransportOptions, common};
 use crate::options::given::LONGEST;
 use crate::{Logging, MasterConfig, MinionConfig, Paths};
@@ -208,6 +210,41 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
                room.",
         read: |config, given| {
             config.max_pending_keys = given.whole(1..=i64::MAX, "a number of keys, 1 or more")?;
+            Ok(())
+        },
+    },
+    OptionDoc {
+        name: "minion_event_rate",
+        unit: "events a second, 0 for no bound",
+        default: "10000",
+        help: "What one minion may fire in a second; ten seconds of it may come at once. A minion that fires \
+               more is asked to wait, and drops what its own queue does not hold.",
+        read: |config, given| {
+            let rate: u64 = given.whole(0..=i64::MAX, "events a second, 0 for no bound")?;
+            config.minion_event_rate = (rate > 0).then_some(rate);
+            Ok(())
+        },
+    },
+    OptionDoc {
+        name: "minion_event_bytes",
+        unit: "bytes a second, 0 for no bound",
+        default: "8388608",
+        help: "The same for the data of events.",
+        read: |config, given| {
+            let rate: u64 = given.whole(0..=i64::MAX, "bytes a second, 0 for no bound")?;
+            config.minion_event_bytes = (rate > 0).then_some(rate);
+            Ok(())
+        },
+    },
+    OptionDoc {
+        name: "pending_key_days",
+        unit: "days, 0 to 36500",
+        default: "7",
+        help: "A pending key is removed when its minion has not presented it for so long, so that the keys \
+               of strangers do not keep new minions out; 0 for never.",
+        read: |config, given| {
+            let days: u64 = given.whole(0..=36_500, "a number of days, 0 for never")?;
+            config.pending_key_expiry = (days > 0).then(|| Duration::from_secs(days * 86_400));
             Ok(())
         },
     },

@@ -1,13 +1,14 @@
 //! Fires the events of minions, each once.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use saline_protocol::message::{
     EVENT_DATA_MOST, Event, EventTag, MinionEvent, MinionEvents, MinionId, StartId, Value,
 };
 
 use super::Events;
+use crate::report_limiter::ReportLimiter;
 
 /// The number of minions whose last event is remembered. Beyond it all are forgotten, and an event that is
 /// repeated then is fired twice.
@@ -17,15 +18,17 @@ const REMEMBERED: usize = 200_000;
 #[derive(Debug)]
 pub struct MinionEventFirer {
     events: Events,
+    limiter: Arc<ReportLimiter>,
     /// The start of each minion and the number of the last event of it.
     last: Mutex<HashMap<MinionId, (StartId, u64)>>,
 }
 
 impl MinionEventFirer {
     /// Creates one that has fired nothing.
-    pub fn new(events: Events) -> Self {
+    pub fn new(events: Events, limiter: Arc<ReportLimiter>) -> Self {
         Self {
             events,
+            limiter,
             last: Mutex::default(),
         }
     }
@@ -65,14 +68,18 @@ impl MinionEventFirer {
         let size = event.data.as_bytes().len();
         let whole = EventTag::Minion(id.clone(), event.tag);
         if Event::topic(&whole.to_string()).is_err() || size > EVENT_DATA_MOST {
-            tracing::warn!("minion {id}: an event of {size} bytes was not fired: {whole}");
+            if self.limiter.allows(id) {
+                tracing::warn!("minion {id}: an event of {size} bytes was not fired: {whole}");
+            }
             return;
         }
         if !self.events.wanted(&whole) {
             return;
         }
         let Ok(Value::Map(mut entries)) = event.data.unpack() else {
-            tracing::warn!("minion {id}: an event without a mapping was not fired: {whole}");
+            if self.limiter.allows(id) {
+                tracing::warn!("minion {id}: an event without a mapping was not fired: {whole}");
+            }
             return;
         };
         entries.retain(|(key, _)| key != "id");

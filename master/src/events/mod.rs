@@ -5,18 +5,30 @@ mod reports;
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use saline_protocol::message::{Event, EventTag, Value};
-use saline_protocol::transport::{Clock, Context, Publisher};
+use saline_protocol::transport::{Clock, Context, Publisher, Topic};
 use time::OffsetDateTime;
 use time::format_description::BorrowedFormatItem;
 use time::macros::format_description;
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 pub use minion_events::MinionEventFirer;
 pub use reports::ReturnReport;
 
 /// The largest number of events that wait to be published.
 const QUEUE: usize = 4096;
+
+/// The most that the waiting events may come to, in bytes.
+const QUEUE_BYTES: usize = 64 * 1024 * 1024;
+
+/// An event that waits to be published.
+struct Waiting {
+    topic: Topic,
+    event: Bytes,
+    /// Its place among the waiting bytes.
+    _room: OwnedSemaphorePermit,
+}
 
 /// Salt's `_stamp`.
 const STAMP: &[BorrowedFormatItem<'_>] =
@@ -25,7 +37,8 @@ const STAMP: &[BorrowedFormatItem<'_>] =
 /// Fires events. The bus is best effort; the job store is the truth.
 #[derive(Debug, Clone)]
 pub struct Events {
-    queue: mpsc::Sender<Event>,
+    queue: mpsc::Sender<Waiting>,
+    room: Arc<Semaphore>,
     publisher: Arc<dyn Publisher>,
     clock: Clock,
 }
@@ -33,24 +46,18 @@ pub struct Events {
 impl Events {
     /// Starts a bus over `publisher`; its task belongs to `context`.
     pub fn start(publisher: Arc<dyn Publisher>, context: &Context) -> Self {
-        let (queue, mut events) = mpsc::channel::<Event>(QUEUE);
+        let (queue, mut events) = mpsc::channel::<Waiting>(QUEUE);
         let out = Arc::clone(&publisher);
         context.spawn(async move {
-            while let Some(event) = events.recv().await {
-                let published = match Event::topic(&event.tag) {
-                    Ok(topic) => out.publish(&topic, event.encode().into()).await,
-                    Err(error) => {
-                        tracing::warn!("event {:?} was not fired: {error}", event.tag);
-                        continue;
-                    }
-                };
-                if let Err(error) = published {
-                    tracing::warn!("event {} was not fired: {error}", event.tag);
+            while let Some(Waiting { topic, event, .. }) = events.recv().await {
+                if let Err(error) = out.publish(&topic, event).await {
+                    tracing::warn!("an event of {topic} was not fired: {error}");
                 }
             }
         });
         Self {
             queue,
+            room: Arc::new(Semaphore::new(QUEUE_BYTES)),
             publisher,
             clock: context.clock,
         }
@@ -80,8 +87,27 @@ impl Events {
             tag: tag.to_string(),
             data: Value::Map(entries),
         };
+        let topic = match Event::topic(&event.tag) {
+            Ok(topic) => topic,
+            Err(error) => {
+                return tracing::warn!("event {:?} was not fired: {error}", event.tag);
+            }
+        };
+        // Encoded before it waits: as values it takes many times its size.
+        let encoded = Bytes::from(event.encode());
+        drop(event);
+        let size = u32::try_from(encoded.len().min(QUEUE_BYTES)).unwrap_or(u32::MAX);
+        // The semaphore is never closed.
+        let Ok(room) = Arc::clone(&self.room).acquire_many_owned(size).await else {
+            return;
+        };
+        let waiting = Waiting {
+            topic,
+            event: encoded,
+            _room: room,
+        };
         // The task ends with the master, when no listener is left.
-        let _ = self.queue.send(event).await;
+        let _ = self.queue.send(waiting).await;
     }
 
     fn stamp(&self) -> String {

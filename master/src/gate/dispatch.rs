@@ -46,7 +46,7 @@ impl Gate {
                     }
                     Ok(request) => self.handlers.minion.carry_out(session, id, request).await,
                     Err(error) => {
-                        tracing::warn!("minion {id} sent no minion's request ({class:?}): {error}");
+                        self.handlers.minion.report_malformed(id, class, &error);
                         MinionReply::Refused(RefusedVerb::Malformed)
                     }
                 };

@@ -148,6 +148,11 @@ impl OpenJobs {
         self.offers
     }
 
+    /// Returns the minions that have a job here in a state that is not final.
+    pub(super) fn minions(&self) -> Vec<MinionId> {
+        self.open.keys().cloned().collect()
+    }
+
     /// Whether the job is here.
     pub(super) fn has(&self, job: i64) -> bool {
         self.jobs.contains_key(&job)

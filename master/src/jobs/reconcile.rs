@@ -287,6 +287,11 @@ impl JobStore {
         lock(&self.open).withdraw(minion, now)
     }
 
+    /// Returns the minions that have a job in a state that is not final.
+    pub fn minions_with_open_jobs(&self) -> Vec<MinionId> {
+        lock(&self.open).minions()
+    }
+
     /// Ends the offers of a job that was just published to minions whose keys have gone since `resolved`,
     /// the time at which its target was resolved. Returns the minions.
     pub fn withdraw_late(&self, jid: &Jid, resolved: MasterTime) -> Vec<MinionId> {

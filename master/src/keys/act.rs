@@ -87,6 +87,17 @@ impl KeyStore {
             changes.extend(self.change(action, *from, id)?);
             Ok(())
         });
+        for change in changes.iter() {
+            match (change.from, change.to) {
+                (_, Some(KeyState::Accepted)) => {
+                    acting.seen.note(&change.id, Some(change.identity));
+                }
+                (KeyState::Accepted, _) | (_, Some(KeyState::Rejected)) => {
+                    acting.seen.note(&change.id, None);
+                }
+                _ => {}
+            }
+        }
         let synced = self.sync(changes);
         drop(acting);
         outcome.and(synced)

@@ -1,6 +1,6 @@
 //! Decides about a presented key by Salt's table: what the store holds against what is presented.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use saline_protocol::channel::KeyError;
 use saline_protocol::message::{Admission, MinionId};
@@ -11,6 +11,9 @@ use super::{Acting, KeyStore};
 /// How long the count of pending keys is cached. Keys that the master adds are counted at once; keys
 /// that an operator copies or deletes by hand are counted after this time.
 const COUNT_KEPT: Duration = Duration::from_secs(1);
+
+/// How often it is noted that a pending key is still presented.
+const TOUCHED: Duration = Duration::from_secs(3_600);
 
 /// The configured treatment of unknown keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,7 +115,10 @@ impl KeyStore {
                 self.keep_accepted(acting, id, presented)?;
                 return Ok(Verdict::accept(true));
             }
-            Found::Key(_) => return Ok(Verdict::pend(false)),
+            Found::Key(_) => {
+                self.pending.touch(id, self.clock.wall(), TOUCHED)?;
+                return Ok(Verdict::pend(false));
+            }
             Found::Nothing => {}
         }
         if self.pending_about(acting)? >= policy.max_pending {
@@ -135,6 +141,7 @@ impl KeyStore {
         self.accepted.write(id, key)?;
         self.pending.remove(id)?;
         acting.pending = None;
+        acting.seen.note(id, Some(key));
         Ok(())
     }
 
@@ -146,6 +153,28 @@ impl KeyStore {
             self.denied.write(id, presented)?;
         }
         Ok(Verdict::new(Admission::Denied, "denied", false, first))
+    }
+
+    /// Removes the pending keys that were presented last more than `kept` ago. Returns their minions. Blocks on
+    /// the disk.
+    ///
+    /// # Errors
+    /// When the disk fails; some may be removed.
+    pub fn expire_pending(&self, kept: Duration) -> Result<Vec<MinionId>, KeyError> {
+        let now = self.clock.wall();
+        let mut expired = Vec::new();
+        for id in self.pending.names()? {
+            let presented = self.pending.modified(&id)?;
+            let is_old = |at: SystemTime| now.duration_since(at).is_ok_and(|age| age > kept);
+            if presented.is_some_and(is_old) {
+                // It may be presented just now: then it is pending again with the next poll.
+                let mut acting = self.acting();
+                self.pending.remove(&id)?;
+                acting.pending = None;
+                expired.push(id);
+            }
+        }
+        Ok(expired)
     }
 
     /// Returns about how many keys are pending, without reading the folder each time: it can hold

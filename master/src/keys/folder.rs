@@ -5,9 +5,9 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, ErrorKind, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use rustix::fs::OFlags;
 use saline_protocol::channel::{KeyError, PublicIdentity};
@@ -29,6 +29,26 @@ pub(super) enum Found {
     Key([u8; 32]),
     /// The file exists and holds no key.
     NoKey,
+}
+
+/// What changes whenever a file is written or replaced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct FileStamp {
+    inode: u64,
+    size: u64,
+    /// The time of the last change, which nobody can set: seconds and nanoseconds since 1970.
+    changed: (i64, i64),
+}
+
+impl FileStamp {
+    /// Whether the file was changed last at least `age` before `now`.
+    pub(super) fn is_older_than(&self, now: SystemTime, age: Duration) -> bool {
+        let (seconds, nanoseconds) = self.changed;
+        let seconds = u64::try_from(seconds).unwrap_or(0);
+        let nanoseconds = u32::try_from(nanoseconds).unwrap_or(0);
+        let changed = SystemTime::UNIX_EPOCH + Duration::new(seconds, nanoseconds);
+        now.duration_since(changed).is_ok_and(|passed| passed > age)
+    }
 }
 
 /// A folder of keys.
@@ -132,6 +152,60 @@ impl Folder {
             Ok(ids)
         };
         read().map_err(|error| io_error("read", &self.path, error))
+    }
+
+    /// Returns the time at which the file of `id` was written or [touched](Self::touch); none when there is
+    /// none.
+    pub(super) fn modified(&self, id: &MinionId) -> Result<Option<SystemTime>, KeyError> {
+        let path = self.path.join(id.as_str());
+        match fs::symlink_metadata(&path).and_then(|file| file.modified()) {
+            Ok(modified) => Ok(Some(modified)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(io_error("read", &path, error)),
+        }
+    }
+
+    /// Sets the time of the file of `id` to `now`, if it is older than that by `age` or lies ahead.
+    pub(super) fn touch(
+        &self,
+        id: &MinionId,
+        now: SystemTime,
+        age: Duration,
+    ) -> Result<(), KeyError> {
+        let Some(modified) = self.modified(id)? else {
+            return Ok(());
+        };
+        if now
+            .duration_since(modified)
+            .is_ok_and(|passed| passed < age)
+        {
+            return Ok(());
+        }
+        let path = self.path.join(id.as_str());
+        let touch = || {
+            let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+            let file = OpenOptions::new()
+                .write(true)
+                .custom_flags(flags.bits().cast_signed())
+                .open(&path)?;
+            file.set_modified(now)
+        };
+        absent_is_fine(touch()).map_err(|error| io_error("write", &path, error))
+    }
+
+    /// Returns the stamp of the file of `id`; none when there is no regular file.
+    pub(super) fn stamp(&self, id: &MinionId) -> Result<Option<FileStamp>, KeyError> {
+        let path = self.path.join(id.as_str());
+        match fs::symlink_metadata(&path) {
+            Ok(file) if file.is_file() => Ok(Some(FileStamp {
+                inode: file.ino(),
+                size: file.len(),
+                changed: (file.ctime(), file.ctime_nsec()),
+            })),
+            Ok(_) => Ok(None),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(io_error("read", &path, error)),
+        }
     }
 
     /// Returns the time of the folder's last change: a name was added, removed, or replaced.

@@ -4,11 +4,12 @@
 //! The disk is the truth, also while a master runs. Every call blocks on it, so call it where
 //! blocking is allowed.
 
-mod accepted;
 mod access;
 mod act;
 mod authenticate;
+mod by_hand;
 mod folder;
+mod folder_ids;
 mod offline;
 mod operators;
 mod root_key;
@@ -25,12 +26,14 @@ use saline_protocol::transport::{Clock, Instant};
 pub use access::{KeyAccess, KeysUnreadable};
 pub use act::{Applied, KeyChange};
 pub use authenticate::{Policy, Verdict};
+pub use by_hand::ChangedByHand;
 pub use offline::offline;
 pub use operators::{LOCAL_OPERATOR, OperatorStore};
 pub use root_key::root_key;
 
-use accepted::AcceptedIds;
+use by_hand::SeenKeys;
 use folder::{Folder, Found};
+use folder_ids::FolderIds;
 
 /// The key store. One process uses it at a time: the one that holds the
 /// [`InstanceLock`](saline_daemon::InstanceLock).
@@ -41,13 +44,22 @@ pub struct KeyStore {
     denied: Folder,
     pending: Folder,
     rejected: Folder,
+    /// Apart from `acting`, under whose lock files are synced: every publication needs the ids.
+    ids: Mutex<Ids>,
     acting: Mutex<Acting>,
+}
+
+/// The ids of the keys in two of the folders.
+#[derive(Debug, Default)]
+struct Ids {
+    accepted: FolderIds,
+    rejected: FolderIds,
 }
 
 /// The state of the only thread that may change files.
 #[derive(Debug, Default)]
 struct Acting {
-    accepted: AcceptedIds,
+    seen: SeenKeys,
     /// The number of pending keys, and when it was counted.
     pending: Option<(usize, Instant)>,
 }
@@ -66,6 +78,7 @@ impl KeyStore {
             denied: folder(KeyState::Denied)?,
             pending: folder(KeyState::Pending)?,
             rejected: folder(KeyState::Rejected)?,
+            ids: Mutex::default(),
             acting: Mutex::default(),
         })
     }
@@ -118,7 +131,7 @@ impl KeyStore {
     /// When the disk fails.
     pub fn accepted_ids(&self) -> Result<Arc<Vec<MinionId>>, KeyError> {
         let now = self.clock.wall();
-        self.acting().accepted.get(&self.accepted, now)
+        self.ids().accepted.get(&self.accepted, now)
     }
 
     /// Returns the number of pending keys.
@@ -136,6 +149,10 @@ impl KeyStore {
             KeyState::Pending => &self.pending,
             KeyState::Rejected => &self.rejected,
         }
+    }
+
+    fn ids(&self) -> MutexGuard<'_, Ids> {
+        self.ids.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn acting(&self) -> MutexGuard<'_, Acting> {

@@ -255,15 +255,20 @@ impl Sessions {
         lock(&self.table).unaccepted.remove(&session.id);
     }
 
-    /// Ends every session of `id` because its key is gone. Their next requests are refused.
-    pub fn end_minion(&self, id: &MinionId) {
+    /// Ends every session of `id` that has another key than `accepted`. Their next requests are refused.
+    pub fn end_minion(&self, id: &MinionId, accepted: Option<PublicIdentity>) {
         let mut table = lock(&self.table);
-        for (_, session) in table.by_minion.get(id).into_iter().flatten() {
-            if let Some(session) = table.all.get(session) {
+        for (identity, session) in table.by_minion.get(id).into_iter().flatten() {
+            if let Some(session) = table.all.get(session)
+                && Some(*identity) != accepted
+            {
                 session.end(SessionState::KeyGone);
             }
         }
-        table.minions.remove(id);
+        let seated = table.minions.get(id);
+        if seated.is_some_and(|seated| Some(seated.identity) != accepted) {
+            table.minions.remove(id);
+        }
     }
 
     /// Removes a session.

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use saline_protocol::channel::PublicIdentity;
-use saline_protocol::message::{KeyReply, KeyRequest, OfferState, OperatorReply, decode, encode};
+use saline_protocol::message::{KeyReply, KeyRequest, KeyState, OperatorReply, decode, encode};
 
 use crate::events::Events;
 use crate::jobs::{Committed, JobStore, StoreError};
 use crate::keys::{KeyAccess, KeyChange};
-use crate::publisher::MinionPublisher;
+use crate::revocation::Revocation;
 use crate::sessions::Sessions;
 
 /// Lists and changes the keys of minions.
@@ -20,7 +20,7 @@ pub struct KeyVerbs {
     /// Keeps the outcomes of requests, so that a repeated request acts once.
     pub(crate) jobs: Arc<JobStore>,
     pub(crate) sessions: Arc<Sessions>,
-    pub(crate) publisher: MinionPublisher,
+    pub(crate) revocation: Revocation,
     pub(crate) events: Events,
 }
 
@@ -71,26 +71,18 @@ impl KeyVerbs {
         }
     }
 
-    /// Fires an event for each change. Ends the sessions of minions that are no longer accepted, and
-    /// rotates the group key that they know.
+    /// Fires an event for each change, and revokes what minions had that are no longer accepted.
     async fn follow(&self, name: &str, changes: &[KeyChange]) {
-        let mut rotate = false;
+        let mut revoked = Vec::new();
         for change in changes {
             let (act, id) = (change.act(), &change.id);
             tracing::info!("operator {name}: {act} key of minion {id}");
             self.events.key(id, act).await;
             if change.ends_sessions() {
-                // The minion may have no session and know the group key all the same.
-                rotate = true;
-                self.sessions.end_minion(id);
-                for jid in self.jobs.withdraw(id) {
-                    tracing::info!("job {jid}: withdrawn from minion {id}");
-                    self.events.job_state(&jid, id, OfferState::Withdrawn).await;
-                }
+                let accepted = (change.to == Some(KeyState::Accepted)).then_some(change.identity);
+                revoked.push((id.clone(), accepted));
             }
         }
-        if rotate {
-            self.publisher.rotate(self.sessions.all_alive()).await;
-        }
+        self.revocation.revoke(&revoked).await;
     }
 }

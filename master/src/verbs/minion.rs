@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use saline_protocol::message::{
-    ACCOUNTS_MOST, EVENTS_MOST, Jid, MinionId, MinionReply, MinionRequest, OfferState,
-    RETURNS_MOST, RefusedVerb, Return, ReturnPart, ReturnVerdict, STARTED_MOST,
+    ACCOUNTS_MOST, Class, DecodeError, EVENTS_MOST, Jid, MinionId, MinionReply, MinionRequest,
+    OfferState, RETURNS_MOST, RefusedVerb, Return, ReturnPart, ReturnVerdict, STARTED_MOST,
 };
 
 use crate::events::{Events, MinionEventFirer, ReturnReport};
@@ -13,7 +13,9 @@ use crate::master_clock::MasterClock;
 use crate::partial_returns::{PartOutcome, PartialReturns};
 use crate::presence_reporter::PresenceReporter;
 use crate::publisher::MinionPublisher;
+use crate::report_limiter::ReportLimiter;
 use crate::sessions::{Session, Sessions};
+use crate::verbs::EventBudget;
 
 /// How long a minion is asked to wait after the job store failed.
 const STORE_FAILED_MS: u32 = 2000;
@@ -35,11 +37,21 @@ pub struct MinionVerbs {
     pub(crate) publisher: MinionPublisher,
     pub(crate) parts: Arc<PartialReturns>,
     pub(crate) minion_events: MinionEventFirer,
+    pub(crate) event_budget: EventBudget,
+    /// Limits what minions cause in the log.
+    pub(crate) limiter: Arc<ReportLimiter>,
     pub(crate) presence: PresenceReporter,
     pub(crate) events: Events,
 }
 
 impl MinionVerbs {
+    /// Says in the log that a minion sent what is no request, if it was not said a moment ago.
+    pub fn report_malformed(&self, id: &MinionId, class: Class, error: &DecodeError) {
+        if self.limiter.allows(id) {
+            tracing::warn!("minion {id} sent no minion's request ({class:?}): {error}");
+        }
+    }
+
     /// Carries out the request of the minion `id` in `session`.
     pub async fn carry_out(
         &self,
@@ -105,6 +117,17 @@ impl MinionVerbs {
                 Ok(MinionReply::Refused(RefusedVerb::Malformed))
             }
             MinionRequest::FireEvents(events) => {
+                if let Err(delay) = self.event_budget.take(id, &events) {
+                    if self.limiter.allows(id) {
+                        tracing::warn!(
+                            "minion {id} fires more events than minion_event_rate or minion_event_bytes \
+                             allow; it is asked to wait"
+                        );
+                    }
+                    return Ok(MinionReply::Busy {
+                        after_ms: u32::try_from(delay.as_millis()).unwrap_or(u32::MAX),
+                    });
+                }
                 self.minion_events.fire(id, events).await;
                 Ok(MinionReply::Done)
             }
@@ -158,7 +181,11 @@ impl MinionVerbs {
                     tracing::debug!("job {jid}: minion {id} returned again");
                 }
                 ReturnVerdict::UnknownJob | ReturnVerdict::NotOffered | ReturnVerdict::Disputed => {
-                    tracing::warn!("job {jid}: a return of minion {id} was refused: {verdict:?}");
+                    if self.limiter.allows(id) {
+                        tracing::warn!(
+                            "job {jid}: a return of minion {id} was refused: {verdict:?}"
+                        );
+                    }
                 }
             }
         }

@@ -1,6 +1,7 @@
 //! Carries out requests: one type for each audience, with the pieces of the master that it needs.
 
 mod cancel;
+mod event_budget;
 mod heartbeat;
 mod key_verbs;
 mod minion;
@@ -10,6 +11,8 @@ mod queries;
 mod store;
 
 pub use cancel::CancelVerb;
+pub(crate) use event_budget::EventBudget;
+pub use event_budget::EventRates;
 pub use key_verbs::KeyVerbs;
 pub use minion::MinionVerbs;
 pub use operator::OperatorVerbs;

@@ -26,6 +26,7 @@ impl OperatorVerbs {
                 arg,
                 user,
                 ttl_ms,
+                private,
             } => {
                 let request = PublishRequest {
                     request_id,
@@ -34,6 +35,7 @@ impl OperatorVerbs {
                     arg,
                     user,
                     ttl_ms,
+                    private,
                 };
                 self.publish.carry_out(name, request).await
             }

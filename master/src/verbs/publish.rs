@@ -44,6 +44,8 @@ pub(super) struct PublishRequest {
     pub(super) user: String,
     /// How long minions may take to begin, in milliseconds; the job is queued for those that are away.
     pub(super) ttl_ms: Option<u64>,
+    /// Whether the job is sealed for each of its minions alone.
+    pub(super) private: bool,
 }
 
 /// The accepted minions that a target includes, and the names in a list that have no key.
@@ -126,7 +128,7 @@ impl PublishVerb {
             minions: minions.clone(),
             unknown,
         };
-        self.announce(job, minions).await;
+        self.announce(job, minions, request.private).await;
         Ok(OperatorReply::Published(published))
     }
 
@@ -158,7 +160,12 @@ impl PublishVerb {
     }
 
     /// Fires the event of a committed job, and sends the job to the connected minions.
-    async fn announce(&self, signed: SignedJob, minions: Vec<(MinionId, OfferState)>) {
+    async fn announce(
+        &self,
+        signed: SignedJob,
+        minions: Vec<(MinionId, OfferState)>,
+        private: bool,
+    ) {
         let job = &signed.job;
         let offered = minions
             .iter()
@@ -175,7 +182,10 @@ impl PublishVerb {
         );
         self.events.job_new(job, &minions).await;
         if !connected.is_empty() {
-            self.publisher.job(signed, connected).await;
+            match private {
+                true => self.publisher.private_job(signed, connected).await,
+                false => self.publisher.job(signed, connected).await,
+            }
         }
     }
 }

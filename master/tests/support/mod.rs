@@ -206,6 +206,7 @@ impl Peer {
             arg: Arguments::default().pack(),
             user: "root".into(),
             ttl_ms: None,
+            private: false,
         };
         match self.order(request).await {
             OperatorReply::Published(published) => published,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use saline_protocol::channel::publication::PublicationNumbers;
 use saline_protocol::message::{
     ACCOUNTS_MOST, Class, ExpiryStatement, Heartbeat, HeartbeatReply, Jid, JobAccount, Known,
     MasterTime, MinionReply, MinionRequest, RUNNING_MOST, Reconciliation,
@@ -57,7 +58,7 @@ impl ActiveSession {
 
     /// Sends one heartbeat. Returns the delay before the next one, if the master answered.
     async fn beat(&self) -> Option<Duration> {
-        let sent = LocalTime::now();
+        let (sent, before) = (LocalTime::now(), self.opener().numbers());
         let statement = self.expiry_statement();
         // There was more to say than fits one statement.
         let is_cut = statement.begun.len() >= STATED_MOST;
@@ -67,7 +68,7 @@ impl ActiveSession {
             return None;
         };
         let interval = Duration::from_millis(reply.heartbeat_ms.max(1));
-        self.take_reply(sent, &reply).await;
+        self.take_reply(sent, before, &reply).await;
         if reply.reconcile {
             self.reconcile().await?;
         }
@@ -104,7 +105,7 @@ impl ActiveSession {
         let start = spool.start();
         let mut accounts = Vec::new();
         for _ in 0..STEPS {
-            let sent = LocalTime::now();
+            let (sent, before) = (LocalTime::now(), self.opener().numbers());
             let request = MinionRequest::Reconcile(Reconciliation {
                 start: start.id,
                 predecessors: start.predecessors.clone(),
@@ -117,7 +118,7 @@ impl ActiveSession {
                 self.session.end(Ended::Lost);
                 return None;
             };
-            self.take_reply(sent, &reply.heartbeat).await;
+            self.take_reply(sent, before, &reply.heartbeat).await;
             if reply.asked.is_empty() {
                 if self.is_beginning.swap(false, Ordering::Relaxed) {
                     // What an earlier session said and this master does not have was not heard.
@@ -208,8 +209,13 @@ impl ActiveSession {
         }
     }
 
-    /// Takes over what the reply to a heartbeat says.
-    async fn take_reply(&self, sent: LocalTime, reply: &HeartbeatReply) {
+    /// Takes over what the reply to a heartbeat says, which was sent when the publications were at `before`.
+    async fn take_reply(
+        &self,
+        sent: LocalTime,
+        before: PublicationNumbers,
+        reply: &HeartbeatReply,
+    ) {
         self.parts.clock.take(sent, reply.clock);
         self.parts.spool.settle_until(reply.stated_until);
         *self.promised() = Promised {
@@ -223,7 +229,12 @@ impl ActiveSession {
                 opener.install(group);
                 self.catch_up.notify_one();
             }
-            if opener.missed(reply.epoch, reply.last_all, reply.last_own) {
+            let said = PublicationNumbers {
+                epoch: reply.epoch,
+                last_all: reply.last_all,
+                last_own: reply.last_own,
+            };
+            if opener.missed(said, before) {
                 tracing::debug!("publications were missed");
                 self.catch_up.notify_one();
             }

@@ -1,5 +1,9 @@
 //! A master whose replies a test prescribes, and that records the requests.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(
+    dead_code,
+    reason = "each test binary compiles this for itself and uses a part of it"
+)]
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex};

@@ -162,6 +162,9 @@ pub enum OperatorRequest {
         /// How long minions may take to begin, in milliseconds: the job is queued for those that are
         /// away. None for the configured time, and only minions that are present.
         ttl_ms: Option<u64>,
+        /// Whether the job is sealed for each of its minions alone, however many they are. Otherwise a job
+        /// for more than 64 minions is sealed once, with a key that every accepted minion has.
+        private: bool,
     },
     /// Asks for the returns of a job.
     JobReturns {

@@ -3,6 +3,7 @@
 use super::*;
 use crate::keys::tests::{Place, id, key};
 use saline_protocol::message::KeyState::{self, Accepted, Denied, Pending, Rejected};
+use saline_protocol::transport::Clock;
 
 const PLAIN: Policy = Policy {
     auto_accept: false,
@@ -273,4 +274,35 @@ fn strangers_cannot_fill_the_disk() {
         keys,
     ));
     assert_eq!(come("m10".to_owned()), Admission::Pending);
+}
+
+#[test]
+fn a_pending_key_expires_when_it_is_not_presented_any_more() {
+    let place = Place::new();
+    let store = place.open();
+    let policy = Policy {
+        auto_accept: false,
+        open_mode: false,
+        max_pending: 2,
+    };
+    let week = Duration::from_secs(7 * 86_400);
+    let age = |name: &str| {
+        let file = std::fs::File::options()
+            .write(true)
+            .open(place.file(Pending, name))
+            .unwrap();
+        file.set_modified(Clock.wall() - week - Duration::from_secs(1))
+            .unwrap();
+    };
+    for (number, name) in ["stranger", "waits"].into_iter().enumerate() {
+        store.authenticate(&id(name), key(number as u8), policy);
+        age(name);
+    }
+    let full = store.authenticate(&id("new"), key(7), policy);
+    assert_eq!(full.admission, Admission::Full);
+    // It polls.
+    store.authenticate(&id("waits"), key(1), policy);
+    assert_eq!(store.expire_pending(week).unwrap(), [id("stranger")]);
+    let new = store.authenticate(&id("new"), key(7), policy);
+    assert_eq!(new.admission, Admission::Pending);
 }

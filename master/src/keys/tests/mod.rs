@@ -1,6 +1,7 @@
 //! What the key store promises, from outside.
 
 mod acts;
+mod by_hand;
 mod disk;
 
 use std::path::PathBuf;

@@ -168,7 +168,9 @@ async fn one_key_holds_few_sessions_and_the_one_that_counts_stays() {
     }
     assert_eq!(sessions.len(), PER_KEY);
     assert!(sessions.get(seated.id).is_some());
-    sessions.end_minion(&id("m1"));
+    sessions.end_minion(&id("m1"), Some(seated.identity));
+    assert!(sessions.alive(&id("m1")).is_some(), "its key is accepted");
+    sessions.end_minion(&id("m1"), None);
     assert_eq!(seated.state(), SessionState::KeyGone);
     sessions.accept(&seated);
     assert_eq!(seated.state(), SessionState::KeyGone, "gone is gone");

@@ -14,7 +14,7 @@ use super::{Identity, PublicIdentity};
 use crate::message::{GroupKeyMaterial, Job, MinionId, SignedJob, encode};
 use crate::transport::Topic;
 
-pub use opener::{Content, Opened, PublicationError, PublicationOpener};
+pub use opener::{Content, Opened, PublicationError, PublicationNumbers, PublicationOpener};
 pub use seal::{PublicationKey, PublicationRoot};
 
 /// The topic that every minion subscribes to.

@@ -48,6 +48,17 @@ pub enum Content {
     HeartbeatRequest,
 }
 
+/// The numbers of the last publications to one minion.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PublicationNumbers {
+    /// The epoch that they count in.
+    pub epoch: u64,
+    /// The number of the last publication to all minions.
+    pub last_all: u64,
+    /// The number of the last publication on the minion's own topic.
+    pub last_own: u64,
+}
+
 /// Opens the publications to one minion in one session.
 pub struct PublicationOpener {
     master: PublicIdentity,
@@ -102,15 +113,32 @@ impl PublicationOpener {
         self.last_own = 0;
     }
 
-    /// Compares the numbers in a heartbeat with those received. Returns whether publications were
-    /// missed.
-    pub fn missed(&mut self, epoch: u64, last_all: u64, last_own: u64) -> bool {
-        if epoch != self.epoch {
-            return epoch > self.epoch;
+    /// Returns the numbers that were received last.
+    pub fn numbers(&self) -> PublicationNumbers {
+        PublicationNumbers {
+            epoch: self.epoch,
+            last_all: self.last_all,
+            last_own: self.last_own,
         }
-        let missed = last_all > self.last_all || last_own > self.last_own;
-        self.last_all = self.last_all.max(last_all);
-        self.last_own = self.last_own.max(last_own);
+    }
+
+    /// Compares the numbers in the reply to a heartbeat with those received; `before` are the numbers when the
+    /// heartbeat was sent. Returns whether publications were missed.
+    ///
+    /// The master was at `before` at least when it replied. If it says less, another minion, which knows the
+    /// group key as well, has sealed an old job under a number of its own: what the master published below
+    /// that was taken for replays.
+    pub fn missed(&mut self, said: PublicationNumbers, before: PublicationNumbers) -> bool {
+        if said.epoch != self.epoch {
+            return said.epoch > self.epoch;
+        }
+        if before.epoch == said.epoch && before.last_all > said.last_all {
+            self.last_all = said.last_all;
+            return true;
+        }
+        let missed = said.last_all > self.last_all || said.last_own > self.last_own;
+        self.last_all = self.last_all.max(said.last_all);
+        self.last_own = self.last_own.max(said.last_own);
         missed
     }
 

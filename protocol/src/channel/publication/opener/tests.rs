@@ -68,8 +68,14 @@ fn jobs_open_in_order_and_gaps_show() {
         opener.open(&topic_all(), &frame(2)),
         Err(PublicationError::Replayed)
     );
-    assert!(!opener.missed(7, 3, 0));
-    assert!(opener.missed(7, 4, 0));
+    let said = |last_all| PublicationNumbers {
+        epoch: 7,
+        last_all,
+        last_own: 0,
+    };
+    let before = opener.numbers();
+    assert!(!opener.missed(said(3), before));
+    assert!(opener.missed(said(4), before));
     assert!(
         opener.open(&topic_of(&id()), &frame(5)).is_err(),
         "another topic"
@@ -109,6 +115,30 @@ fn a_rotation_comes_on_the_own_topic_and_the_old_key_is_dead() {
         &body.encode(),
     );
     assert!(opener.open(&topic_all(), &new).is_ok());
+}
+
+#[test]
+fn one_who_has_the_group_key_deafens_nobody_for_longer_than_a_heartbeat() {
+    let master = Identity::generate().unwrap();
+    let mut opener = opener(&master);
+    let key = PublicationKey::group(&material(7));
+    let body = Body::Job(sign_job(&master, job())).encode();
+    let frame = |number| key.seal(&topic_all(), SessionId::default(), number, number, &body);
+    assert!(opener.open(&topic_all(), &frame(1)).is_ok());
+    // The job of the master, sealed again by another minion.
+    assert!(opener.open(&topic_all(), &frame(u64::MAX)).is_ok());
+    assert!(opener.open(&topic_all(), &frame(2)).is_err());
+    let before = opener.numbers();
+    let said = PublicationNumbers {
+        epoch: 7,
+        last_all: 2,
+        last_own: 0,
+    };
+    assert!(opener.missed(said, before), "it asks for what it missed");
+    assert!(opener.open(&topic_all(), &frame(3)).is_ok());
+    // What came while the reply was under way is no lie.
+    assert!(!opener.missed(said, said));
+    assert_eq!(opener.numbers().last_all, 3);
 }
 
 #[test]

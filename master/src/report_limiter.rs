@@ -1,4 +1,4 @@
-//! Rate limit for the events and log lines that unaccepted minions cause.
+//! Rate limit for the events and log lines that a minion causes, accepted or not.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -15,12 +15,12 @@ const MOST: usize = 10_000;
 
 /// Allows one report for each id in a second.
 #[derive(Debug)]
-pub struct AuthEventLimiter {
+pub struct ReportLimiter {
     clock: Clock,
     last: Mutex<HashMap<MinionId, Instant>>,
 }
 
-impl AuthEventLimiter {
+impl ReportLimiter {
     /// Creates a limiter that has seen no id yet.
     pub fn new(clock: Clock) -> Self {
         Self {
@@ -54,7 +54,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn one_event_an_id_and_second() {
-        let limiter = AuthEventLimiter::new(Clock);
+        let limiter = ReportLimiter::new(Clock);
         let (a, b) = (MinionId::parse("a").unwrap(), MinionId::parse("b").unwrap());
         assert!(limiter.allows(&a));
         assert!(limiter.allows(&b));
@@ -65,7 +65,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_flood_of_ids_is_met_with_silence_and_bounded() {
-        let limiter = AuthEventLimiter::new(Clock);
+        let limiter = ReportLimiter::new(Clock);
         let allowed = (0..2 * MOST)
             .filter(|n| limiter.allows(&MinionId::parse(&format!("m{n}")).unwrap()))
             .count();

@@ -1,4 +1,4 @@
-//! The ids of accepted keys, which every publication needs: read again only when the folder has
+//! The ids of the keys in a folder, which every publication needs: read again only when the folder has
 //! changed.
 
 use std::collections::HashSet;
@@ -15,16 +15,16 @@ use super::folder::{Folder, Found};
 /// tick look like one.
 const AT_REST: Duration = Duration::from_secs(1);
 
-/// The ids that were read from the folder of accepted keys.
+/// The ids that were read from a folder.
 #[derive(Debug, Default)]
-pub(super) struct AcceptedIds {
+pub(super) struct FolderIds {
     /// The folder's modification time, if it can be trusted.
     changed: Option<SystemTime>,
     /// The ids, sorted.
     ids: Arc<Vec<MinionId>>,
 }
 
-impl AcceptedIds {
+impl FolderIds {
     /// Returns the ids, sorted. A file that held a key when its name was first seen is assumed to
     /// hold one still.
     pub(super) fn get(

@@ -1,0 +1,174 @@
+//! The events that an accepted minion may fire in a second: two token buckets for each minion, one of events
+//! and one of bytes.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use saline_protocol::message::{MinionEvents, MinionId};
+use saline_protocol::transport::{Clock, Instant};
+
+/// For how many seconds a minion that was silent may fire at once.
+const SAVED: f64 = 10.0;
+
+/// The largest number of minions whose buckets are kept. Beyond it those that are full are forgotten.
+const KEPT: usize = 20_000;
+
+/// What one minion may fire in a second.
+#[derive(Debug, Clone, Copy)]
+pub struct EventRates {
+    /// The number of events; none for no bound.
+    pub events: Option<u64>,
+    /// Their data in bytes; none for no bound.
+    pub bytes: Option<u64>,
+}
+
+/// What each minion may still fire.
+#[derive(Debug)]
+pub(crate) struct EventBudget {
+    clock: Clock,
+    rates: EventRates,
+    buckets: Mutex<HashMap<MinionId, Buckets>>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Buckets {
+    events: f64,
+    bytes: f64,
+    at: Instant,
+}
+
+impl Buckets {
+    fn refill(&mut self, rates: EventRates, now: Instant) {
+        let passed = now.saturating_duration_since(self.at).as_secs_f64();
+        let refill = |tokens: f64, rate: Option<u64>| {
+            let rate = rate.unwrap_or(0) as f64;
+            (tokens + passed * rate).min(rate * SAVED)
+        };
+        self.events = refill(self.events, rates.events);
+        self.bytes = refill(self.bytes, rates.bytes);
+        self.at = now;
+    }
+
+    fn is_full(&self, rates: EventRates) -> bool {
+        let full = |tokens: f64, rate: Option<u64>| tokens >= rate.unwrap_or(0) as f64 * SAVED;
+        full(self.events, rates.events) && full(self.bytes, rates.bytes)
+    }
+}
+
+impl EventBudget {
+    /// Every minion may fire what it saves in ten seconds.
+    pub(crate) fn new(clock: Clock, rates: EventRates) -> Self {
+        Self {
+            clock,
+            rates,
+            buckets: Mutex::default(),
+        }
+    }
+
+    /// Takes these events from the budget of the minion.
+    ///
+    /// # Errors
+    /// When nothing is left: the delay after which the minion may fire again.
+    pub(crate) fn take(&self, id: &MinionId, events: &MinionEvents) -> Result<(), Duration> {
+        let EventRates {
+            events: per_second,
+            bytes: bytes_per_second,
+        } = self.rates;
+        let now = self.clock.now();
+        let mut all = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
+        if all.len() >= KEPT && !all.contains_key(id) {
+            all.retain(|_, buckets| {
+                buckets.refill(self.rates, now);
+                !buckets.is_full(self.rates)
+            });
+        }
+        let buckets = all.entry(id.clone()).or_insert(Buckets {
+            events: per_second.unwrap_or(0) as f64 * SAVED,
+            bytes: bytes_per_second.unwrap_or(0) as f64 * SAVED,
+            at: now,
+        });
+        buckets.refill(self.rates, now);
+        // What is above the budget is owed: so a request is never too large to be taken.
+        let owed = |tokens: f64, rate: Option<u64>| match rate {
+            Some(rate) if tokens <= 0.0 => (1.0 - tokens) / rate as f64,
+            _ => 0.0,
+        };
+        let delay = owed(buckets.events, per_second).max(owed(buckets.bytes, bytes_per_second));
+        if delay > 0.0 {
+            return Err(Duration::from_secs_f64(delay));
+        }
+        let bytes = |event: &saline_protocol::message::MinionEvent| {
+            event.tag.len() + event.data.as_bytes().len()
+        };
+        buckets.events -= events.events.len() as f64;
+        buckets.bytes -= events.events.iter().map(bytes).sum::<usize>() as f64;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use saline_protocol::message::{MinionEvent, Packed, StartId};
+
+    fn events(count: usize, size: usize) -> MinionEvents {
+        let event = MinionEvent {
+            tag: String::new(),
+            data: Packed::from_bytes(vec![0; size]),
+        };
+        MinionEvents {
+            start: StartId([1; 16]),
+            first: 1,
+            events: vec![event; count],
+        }
+    }
+
+    fn id(text: &str) -> MinionId {
+        MinionId::parse(text).unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_minion_fires_at_its_rate_and_does_not_disturb_others() {
+        let rates = EventRates {
+            events: Some(100),
+            bytes: None,
+        };
+        let budget = EventBudget::new(Clock, rates);
+        let fired = |name: &str| {
+            let taken = (0..100).take_while(|_| budget.take(&id(name), &events(100, 0)).is_ok());
+            taken.count()
+        };
+        assert_eq!(fired("a"), 10, "what was saved");
+        assert_eq!(fired("b"), 10);
+        let delay = budget.take(&id("a"), &events(1, 0)).unwrap_err();
+        Clock.pause(delay).await;
+        assert_eq!(fired("a"), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn bytes_count_as_well() {
+        let rates = EventRates {
+            events: None,
+            bytes: Some(1_000),
+        };
+        let budget = EventBudget::new(Clock, rates);
+        assert!(budget.take(&id("a"), &events(3, 20_000)).is_ok(), "once");
+        let delay = budget.take(&id("a"), &events(1, 0)).unwrap_err();
+        assert!(delay > Duration::from_secs(50), "{delay:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_kept_is_bounded() {
+        let rates = EventRates {
+            events: Some(10),
+            bytes: Some(10),
+        };
+        let budget = EventBudget::new(Clock, rates);
+        for number in 0..KEPT + 10 {
+            Clock.pause(Duration::from_millis(1)).await;
+            let _ = budget.take(&id(&format!("m{number}")), &events(0, 0));
+        }
+        assert!(budget.buckets.lock().unwrap().len() < KEPT);
+    }
+}
