@@ -168,3 +168,6 @@ impl MinionVerbs {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -12,7 +12,7 @@ fn keys_that_are_changed_by_hand_are_noticed_once_and_others_are_not() {
     for (number, name) in ["a", "b", "c", "d"].into_iter().enumerate() {
         place.seed(Accepted, name, number as u8);
     }
-    let mut changed = || {
+    let changed = || {
         let mut changed = store.changed_by_hand().unwrap();
         changed.sort_by(|a, b| a.id.cmp(&b.id));
         let plain = changed.into_iter().map(|c| (c.id.to_string(), c.identity));

@@ -1,0 +1,125 @@
+//! An example of every verb. Each names the next one, so that a verb that is added does not compile before it
+//! stands here.
+
+use saline_protocol::message::{
+    Arguments, ExpiryStatement, Heartbeat, Jid, JobAccount, KeyRequest, Known, MinionEvent,
+    MinionEvents, MinionRequest, OperatorRequest, Packed, Reconciliation, RequestId, Return,
+    ReturnPart, StartId, StoreAct, TransferId, Value, encode,
+};
+use saline_protocol::target::Target;
+
+/// The start of the minion that the examples name.
+pub const START: [u8; 16] = [9; 16];
+
+fn heartbeat(jid: &Jid) -> Heartbeat {
+    Heartbeat {
+        running: vec![jid.clone()],
+        epoch: 0,
+        begun: 1,
+        expiry: ExpiryStatement::default(),
+    }
+}
+
+fn returned(jid: &Jid) -> Return {
+    Return {
+        jid: jid.clone(),
+        fun: "test.ping".into(),
+        fun_args: Arguments::default().pack(),
+        retcode: 0,
+        success: true,
+        payload: Packed::pack(&Value::from("forged")),
+    }
+}
+
+/// Returns the verb after this one; none after the last.
+fn next_of_minion(verb: &MinionRequest, jid: &Jid) -> Option<MinionRequest> {
+    Some(match verb {
+        MinionRequest::Poll => MinionRequest::Heartbeat(heartbeat(jid)),
+        MinionRequest::Heartbeat(_) => MinionRequest::Started(vec![jid.clone()]),
+        MinionRequest::Started(_) => MinionRequest::Returns(vec![returned(jid)]),
+        MinionRequest::Returns(_) => {
+            let bytes = encode(&returned(jid));
+            MinionRequest::ReturnPart(ReturnPart {
+                jid: jid.clone(),
+                transfer: TransferId::of(&bytes),
+                total: bytes.len() as u64,
+                offset: 0,
+                bytes,
+            })
+        }
+        MinionRequest::ReturnPart(_) => MinionRequest::Declined { jid: jid.clone() },
+        MinionRequest::Declined { .. } => MinionRequest::Claim { jid: jid.clone() },
+        MinionRequest::Claim { .. } => MinionRequest::PendingJobs { after: None },
+        MinionRequest::PendingJobs { .. } => MinionRequest::FireEvents(MinionEvents {
+            start: StartId(START),
+            first: 1,
+            events: vec![MinionEvent {
+                tag: "forged".into(),
+                data: Packed::pack(&Value::Map(vec![("id".into(), Value::from("victim"))])),
+            }],
+        }),
+        MinionRequest::FireEvents(_) => MinionRequest::Reconcile(Reconciliation {
+            start: StartId(START),
+            predecessors: Vec::new(),
+            predecessor_ended: false,
+            power_lost: false,
+            heartbeat: heartbeat(jid),
+            accounts: Vec::new(),
+        }),
+        MinionRequest::Reconcile(_) => MinionRequest::Accounts(vec![JobAccount {
+            jid: jid.clone(),
+            known: Known::No,
+        }]),
+        MinionRequest::Accounts(_) => MinionRequest::Goodbye,
+        MinionRequest::Goodbye => return None,
+    })
+}
+
+/// Returns an example of every verb of minions about this job, the one that ends the session last.
+pub fn of_minions(jid: &Jid) -> Vec<MinionRequest> {
+    let first = MinionRequest::Poll;
+    std::iter::successors(Some(first), |verb| next_of_minion(verb, jid)).collect()
+}
+
+/// Returns the verb after this one; none after the last.
+fn next_of_operator(verb: &OperatorRequest, jid: &Jid) -> Option<OperatorRequest> {
+    let request_id = RequestId([7; 16]);
+    Some(match verb {
+        OperatorRequest::Publish { .. } => OperatorRequest::JobReturns {
+            jid: jid.clone(),
+            after: 0,
+        },
+        OperatorRequest::JobReturns { .. } => OperatorRequest::JobStates {
+            jid: jid.clone(),
+            after: None,
+        },
+        OperatorRequest::JobStates { .. } => OperatorRequest::JobList {
+            limit: 10,
+            before: None,
+        },
+        OperatorRequest::JobList { .. } => OperatorRequest::JobLookup { jid: jid.clone() },
+        OperatorRequest::JobLookup { .. } => OperatorRequest::Keys(KeyRequest::List),
+        OperatorRequest::Keys(_) => OperatorRequest::Running,
+        OperatorRequest::Running => OperatorRequest::Versions,
+        OperatorRequest::Versions => OperatorRequest::Store {
+            request_id,
+            act: StoreAct::Check,
+        },
+        OperatorRequest::Store { .. } => OperatorRequest::Cancel { jid: jid.clone() },
+        OperatorRequest::Cancel { .. } => return None,
+    })
+}
+
+/// Returns an example of every verb of operators about this job.
+pub fn of_operators(jid: &Jid) -> Vec<OperatorRequest> {
+    let first = OperatorRequest::Publish {
+        request_id: RequestId([8; 16]),
+        target: Target::glob("*"),
+        fun: "test.forged".into(),
+        arg: Arguments::default().pack(),
+        user: "root".into(),
+        ttl_ms: None,
+        private: false,
+    };
+    std::iter::successors(Some(first), |verb| next_of_operator(verb, jid)).collect()
+}
