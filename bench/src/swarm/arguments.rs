@@ -38,6 +38,9 @@ pub(super) struct SwarmArguments {
     /// The minions of one process; as many as its limit of descriptors allows otherwise
     #[arg(long, value_name = "N")]
     pub(super) each: Option<usize>,
+    /// Sync the spools to the disk, as `spool_sync: always` does
+    #[arg(long)]
+    pub(super) sync_spools: bool,
     /// This is a share of a larger swarm, and ends when its standard input does
     #[arg(long = "share", hide = true)]
     pub(super) is_share: bool,

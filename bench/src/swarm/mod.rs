@@ -136,5 +136,6 @@ fn config(
     config.transport = vec![arguments.transport.clone()];
     config.id = Some(MinionId::parse(&id)?);
     config.acceptance_wait = ACCEPTANCE_WAIT;
+    config.spool_sync_always = arguments.sync_spools;
     Ok(config)
 }

@@ -91,6 +91,9 @@ pub(super) async fn run(arguments: &SwarmArguments, root: &Path, shares: &[Share
 
 fn start(arguments: &SwarmArguments, root: &Path, share: Share) -> std::io::Result<Child> {
     let mut command = Command::new(std::env::current_exe()?);
+    if arguments.sync_spools {
+        command.arg("--sync-spools");
+    }
     command
         .arg0("saline-swarm")
         .args(["--share", "--transport", &arguments.transport])

@@ -28,6 +28,9 @@ pub(crate) struct SystemArguments {
         default_value = "tcp"
     )]
     pub(super) transport: Vec<String>,
+    /// Sync the spools of the minions to the disk, as `spool_sync: always` does
+    #[arg(long)]
+    pub(super) sync_spools: bool,
     /// How long jobs are counted
     #[arg(long, value_name = "S", default_value_t = 3.0)]
     pub(super) seconds: f64,

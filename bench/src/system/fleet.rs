@@ -25,6 +25,7 @@ const LOOK: Duration = Duration::from_millis(5);
 pub(super) struct Fleet {
     transport: String,
     minions: usize,
+    sync_spools: bool,
     port: u16,
     master: Option<Child>,
     swarm: Option<Child>,
@@ -41,7 +42,7 @@ pub(super) struct CommandRun {
 
 impl Fleet {
     /// Writes the configuration. Starts nothing.
-    pub(super) fn new(transport: &str, minions: usize) -> Result<Self> {
+    pub(super) fn new(transport: &str, minions: usize, sync_spools: bool) -> Result<Self> {
         let root = tempfile::Builder::new().prefix("saline-bench-").tempdir()?;
         let ports = [
             TcpListener::bind("127.0.0.1:0")?,
@@ -62,6 +63,7 @@ impl Fleet {
             root,
             transport: transport.to_owned(),
             minions,
+            sync_spools,
             port,
             master: None,
             swarm: None,
@@ -116,6 +118,9 @@ impl Fleet {
             .args(["--master", &format!("127.0.0.1:{}", self.port)])
             .arg("--root")
             .arg(self.root.path().join("swarm"));
+        if self.sync_spools {
+            command.arg("--sync-spools");
+        }
         self.swarm = Some(command.spawn()?);
         Ok(())
     }

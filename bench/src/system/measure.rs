@@ -35,6 +35,7 @@ const JOB_TIMEOUT: Duration = Duration::from_secs(120);
 pub(super) struct Setting<'a> {
     pub(super) transport: &'a str,
     pub(super) minions: usize,
+    pub(super) sync_spools: bool,
     pub(super) seconds: f64,
     pub(super) repeat: usize,
 }
@@ -55,7 +56,7 @@ pub(super) async fn all(
     registry: &Registry,
     show: &mut impl FnMut(Row) -> Result<()>,
 ) -> Result<()> {
-    let mut fleet = Fleet::new(setting.transport, setting.minions)?;
+    let mut fleet = Fleet::new(setting.transport, setting.minions, setting.sync_spools)?;
     let client = Arc::new(fleet.start_master(registry).await?);
     let idle = fleet.master_usage()?.memory;
     show(setting.row("memory of an idle master", "MiB", vec![idle as f64 / MIB]))?;

@@ -43,6 +43,7 @@ pub(crate) fn run(wanted: SystemArguments, registry: Registry) -> Result<()> {
             let setting = measure::Setting {
                 transport,
                 minions,
+                sync_spools: wanted.sync_spools,
                 seconds: wanted.seconds,
                 repeat: wanted.repeat,
             };
