@@ -5,6 +5,7 @@ use std::io;
 
 use saline_client::{Absence, Absent, MinionReturn, Progress};
 use saline_protocol::message::{MasterTime, MinionId, Value};
+use saline_protocol::printable::escape_line;
 
 use crate::absence::{self, LookUp};
 use crate::exit;
@@ -173,7 +174,7 @@ impl Report {
             Format::Quiet => Ok(()),
             // Beside the data, in one line.
             Format::Json | Format::Raw => {
-                let line = absence::line(absence);
+                let (name, line) = (escape_line(name), absence::line(absence));
                 screen.complain(match absence {
                     Absence::NoResponse
                     | Absence::Silent

@@ -2,6 +2,7 @@
 
 use std::io::{self, BufRead, IsTerminal, Write};
 
+use saline_protocol::printable::escape_lines;
 use saline_protocol::transport::Context;
 
 /// The standard streams of a command. Every write is flushed at once, so that it can be read while
@@ -41,12 +42,12 @@ impl Screen<'_> {
         self.out.flush()
     }
 
-    /// Prints a line on the standard error output. A failure is ignored, since there is no other
-    /// output.
+    /// Prints a line on the standard error output. `text` may hold several: a part of it that others
+    /// chose has to be escaped as a line; what would command a terminal is escaped here. A failure is
+    /// ignored, since there is no other output.
     pub(crate) fn complain(&mut self, text: impl AsRef<str>) {
-        let _ = self
-            .err
-            .write_all(format!("{}\n", text.as_ref()).as_bytes());
+        let text = escape_lines(text.as_ref());
+        let _ = self.err.write_all(format!("{text}\n").as_bytes());
         let _ = self.err.flush();
     }
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use saline_config::MasterConfig;
 use saline_protocol::message::{
-    FleetVersions, Jid, Job, KeyReply, KeyRequest, MinionId, OperatorReply, OperatorRequest,
-    Published, RequestId, ReturnsPage, StatesPage, StoreAct, StoreBackup, StoreCheck,
+    FleetVersions, Jid, KeyReply, KeyRequest, MinionId, OperatorReply, OperatorRequest, Published,
+    RequestId, ReturnsPage, StatesPage, StoreAct, StoreBackup, StoreCheck, StoredJob,
 };
 use saline_protocol::transport::{Context, Registry};
 
@@ -126,7 +126,11 @@ impl Client {
     ///
     /// # Cancel safety
     /// The request changes nothing.
-    pub async fn job_list(&self, limit: u32, before: Option<Jid>) -> Result<Vec<Job>, ClientError> {
+    pub async fn job_list(
+        &self,
+        limit: u32,
+        before: Option<Jid>,
+    ) -> Result<Vec<StoredJob>, ClientError> {
         match self
             .ask(&OperatorRequest::JobList { limit, before })
             .await?
@@ -143,7 +147,7 @@ impl Client {
     ///
     /// # Cancel safety
     /// The request changes nothing.
-    pub async fn job_lookup(&self, jid: &Jid) -> Result<Job, ClientError> {
+    pub async fn job_lookup(&self, jid: &Jid) -> Result<StoredJob, ClientError> {
         let jid = jid.clone();
         match self.ask(&OperatorRequest::JobLookup { jid }).await? {
             OperatorReply::Job(job) => Ok(job),

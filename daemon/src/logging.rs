@@ -1,13 +1,20 @@
 //! Starts the log.
 
-use std::fs::{File, OpenOptions};
+mod escaped_fields;
+
+use std::fs::{DirBuilder, File};
 use std::io::IsTerminal;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use saline_config::{LogLevel, Logging};
+use saline_protocol::private_files;
 use tracing::level_filters::LevelFilter;
-use tracing_subscriber::fmt::format::{DefaultFields, Format, Full};
+use tracing_subscriber::fmt::format::{Format, Full};
 use tracing_subscriber::fmt::{SubscriberBuilder, time::SystemTime};
+
+use escaped_fields::EscapedFields;
 
 /// The log file cannot be opened.
 #[derive(Debug, thiserror::Error)]
@@ -30,10 +37,11 @@ fn filter(level: LogLevel) -> LevelFilter {
 
 fn lines(
     level: LogLevel,
-) -> SubscriberBuilder<DefaultFields, Format<Full, SystemTime>, LevelFilter> {
+) -> SubscriberBuilder<EscapedFields, Format<Full, SystemTime>, LevelFilter> {
     tracing_subscriber::fmt()
         .with_max_level(filter(level))
         .with_target(false)
+        .fmt_fields(EscapedFields)
 }
 
 /// Sends the log of this process to the file in `logging`, or to the standard error output. A
@@ -44,13 +52,7 @@ fn lines(
 pub fn start(logging: &Logging) -> Result<(), LoggingError> {
     // An error means that a log stands already, as in a program that embeds a daemon.
     if let Some(path) = &logging.file {
-        let open = || -> std::io::Result<File> {
-            if let Some(folder) = path.parent() {
-                std::fs::create_dir_all(folder)?;
-            }
-            OpenOptions::new().create(true).append(true).open(path)
-        };
-        let file = open().map_err(|source| LoggingError {
+        let (file, open_to_others) = open(path).map_err(|source| LoggingError {
             path: path.display().to_string(),
             source,
         })?;
@@ -60,6 +62,12 @@ pub fn start(logging: &Logging) -> Result<(), LoggingError> {
                 .with_writer(Mutex::new(file))
                 .finish(),
         );
+        if let Some(folder) = open_to_others {
+            tracing::warn!(
+                "others can write to {}, so they can replace the log: chmod go-w it, or move log_file",
+                folder.display()
+            );
+        }
     } else {
         let _ = tracing::subscriber::set_global_default(
             lines(logging.level)
@@ -69,4 +77,53 @@ pub fn start(logging: &Logging) -> Result<(), LoggingError> {
         );
     }
     Ok(())
+}
+
+/// Opens the log file (0600), and makes the folder around it (0700) if it is missing. Returns also the
+/// folder if others can put another file in the place of the log: many systems have such folders, so it
+/// is no reason not to start.
+fn open(path: &Path) -> std::io::Result<(File, Option<PathBuf>)> {
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(folder)?;
+    let mut options = private_files::options();
+    let file = private_files::open(path, options.create(true).append(true))?;
+    let open_to_others = private_files::is_open_to_others(folder)?;
+    Ok((file, open_to_others.then(|| folder.to_owned())))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+
+    #[test]
+    fn a_log_is_private_and_follows_no_link() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("log/master");
+        let (_file, open_to_others) = open(&path).unwrap();
+        assert_eq!(open_to_others, None);
+        let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(&path), 0o600);
+        let folder = path.parent().unwrap();
+        assert_eq!(mode(folder), 0o700);
+
+        std::fs::set_permissions(folder, PermissionsExt::from_mode(0o777)).unwrap();
+        let (_file, open_to_others) = open(&path).unwrap();
+        assert_eq!(open_to_others.as_deref(), Some(folder));
+
+        let precious = place.path().join("precious");
+        std::fs::write(&precious, "precious").unwrap();
+        std::fs::remove_file(&path).unwrap();
+        symlink(&precious, &path).unwrap();
+        let error = open(&path).unwrap_err().to_string();
+        assert!(error.contains("symbolic link"), "{error}");
+        assert_eq!(std::fs::read_to_string(&precious).unwrap(), "precious");
+    }
 }

@@ -5,6 +5,8 @@
 //! - [`layer`] decorates any backend with bounds and counts.
 //! - [`channel`] makes it secret and says who speaks.
 //! - [`message`] is what is said.
+//! - [`private_files`] makes and opens the files that nobody else may read.
+//! - [`printable`] says which characters of a peer's text a person may be shown.
 //! - [`random`] is where randomness comes from.
 //! - [`target`] says to whom.
 //!
@@ -14,6 +16,8 @@
 pub mod channel;
 pub mod layer;
 pub mod message;
+pub mod printable;
+pub mod private_files;
 pub mod random;
 #[cfg(feature = "chaos")]
 pub mod sabotage;

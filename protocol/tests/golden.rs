@@ -13,8 +13,8 @@ use saline_protocol::message::{
     MinionId, MinionReply, MinionRequest, OfferState, OperatorReply, OperatorRequest, Packed,
     PeerVersion, PendingRequest, ProtocolVersions, PublicationAddress, Published, Reconciliation,
     ReconciliationReply, RefusedVerb, RequestId, Return, ReturnPart, ReturnVerdict, ReturnsPage,
-    SignedJob, StartId, StatesPage, StoreAct, StoreBackup, StoreCheck, StoredReturn, TransferId,
-    Value, Welcome, decode, encode,
+    SignedJob, StartId, StatesPage, StoreAct, StoreBackup, StoreCheck, StoredJob, StoredReturn,
+    TransferId, Value, Welcome, decode, encode,
 };
 use saline_protocol::target::{Target, TargetKind};
 use serde::Serialize;
@@ -52,6 +52,13 @@ fn job() -> Job {
         created: 1,
         expires: 300,
         claims: Claims::Of(vec![id()]),
+    }
+}
+
+fn stored() -> StoredJob {
+    StoredJob {
+        job: job(),
+        operator: "ann".into(),
     }
 }
 
@@ -372,8 +379,8 @@ fn operator(lines: &mut String) {
         duplicates: vec![id()],
     };
     reply(lines, "States", OperatorReply::States(page));
-    reply(lines, "Jobs", OperatorReply::Jobs(vec![job()]));
-    reply(lines, "Job", OperatorReply::Job(job()));
+    reply(lines, "Jobs", OperatorReply::Jobs(vec![stored()]));
+    reply(lines, "Job", OperatorReply::Job(stored()));
     let keys = KeyState::ALL.map(|state| KeyEntry {
         id: id(),
         state,

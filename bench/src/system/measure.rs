@@ -303,8 +303,8 @@ async fn recovery(
         answering(setting, &client).await?;
         answered.push((Clock.now() - begin).as_secs_f64());
         let newest = client.job_list(1, None).await?;
-        let job = newest.first().ok_or("the store has no job")?;
-        let stored = client.job_states(&job.jid, None).await?.states.len();
+        let newest = newest.first().ok_or("the store has no job")?;
+        let stored = client.job_states(&newest.job.jid, None).await?.states.len();
         if stored != setting.minions {
             return Err(format!("the store has {stored} minions of the job").into());
         }

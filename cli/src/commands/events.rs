@@ -5,6 +5,7 @@ use std::io;
 use saline_client::{BusEvent, Client, EventFilter};
 use saline_config::parse_arguments;
 use saline_protocol::message::{Event, Value};
+use saline_protocol::printable::escape_line;
 use saline_protocol::transport::Lost;
 
 use super::failed;
@@ -71,7 +72,7 @@ impl Wanted {
     }
 
     fn line(&self, event: &Event) -> Vec<u8> {
-        let mut line = format!("{}\t", event.tag).into_bytes();
+        let mut line = format!("{}\t", escape_line(&event.tag)).into_bytes();
         line.extend(if self.pretty {
             json::pretty(&json::sorted(&event.data))
         } else {

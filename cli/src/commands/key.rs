@@ -8,6 +8,7 @@ use saline_protocol::channel::PublicIdentity;
 use saline_protocol::message::{
     KeyAction, KeyEntry, KeyReply, KeyRequest, KeyState, MinionId, RequestId, Value,
 };
+use saline_protocol::printable::escape_line;
 use saline_protocol::transport::Registry;
 
 use super::failed;
@@ -135,11 +136,11 @@ impl Keeper<'_> {
         }
         self.print(screen, &groups)?;
         for (id, addresses) in &reply.duplicates {
-            screen.complain(format!(
+            screen.complain(escape_line(&format!(
                 "WARNING: two machines use the id {id}: {}. Give one of them another id, and delete its pki_dir \
                  and cachedir.",
                 addresses.join(" and ")
-            ));
+            )));
         }
         Ok(exit::GOOD)
     }
@@ -263,7 +264,7 @@ impl Keeper<'_> {
             screen,
             &format!(
                 "The key glob '{}' does not match any {states} keys.",
-                selection.glob
+                escape_line(&selection.glob)
             ),
         )?;
         Ok(exit::FAILED)
@@ -296,7 +297,7 @@ impl Keeper<'_> {
 }
 
 fn complain(screen: &mut Screen<'_>, why: &str) -> u8 {
-    screen.complain(format!("ERROR: {why}"));
+    screen.complain(escape_line(&format!("ERROR: {why}")));
     exit::FAILED
 }
 

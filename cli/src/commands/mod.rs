@@ -10,13 +10,15 @@ pub(crate) mod saline;
 mod store;
 
 use saline_client::ClientError;
+use saline_protocol::printable::escape_line;
 
 use crate::exit;
 use crate::screen::Screen;
 
 /// Prints the error, and returns the exit code.
 fn failed(screen: &mut Screen<'_>, error: &ClientError) -> u8 {
-    screen.complain(format!("ERROR: {error}"));
+    // A part of it may be the master's words.
+    screen.complain(escape_line(&format!("ERROR: {error}")));
     match error {
         ClientError::MasterDown { .. }
         | ClientError::NeverStarted { .. }

@@ -110,8 +110,8 @@ async fn data(
     let data = match function {
         DataFunction::Cancel(jid) => jobs::cancel(client, &jid, timeout).await,
         DataFunction::LookupJid(jid) => jobs::lookup_jid(screen, client, &jid).await,
-        DataFunction::ListJob(jid) => jobs::list_job(client, &jid).await,
-        DataFunction::PrintJob(jid) => jobs::print_job(client, &jid).await,
+        DataFunction::ListJob(jid) => jobs::list_job(screen, client, &jid).await,
+        DataFunction::PrintJob(jid) => jobs::print_job(screen, client, &jid).await,
         DataFunction::ListJobs => jobs::list_jobs(client).await,
         DataFunction::Status => Presence::ask(client).await.map(|minions| minions.status()),
         DataFunction::Up => Presence::ask(client).await.map(|minions| minions.up()),

@@ -2,6 +2,7 @@
 
 use saline_client::{Client, ClientError};
 use saline_protocol::message::{StoreBackup, StoreCheck, Value};
+use saline_protocol::printable::escape_line;
 
 use crate::exit;
 use crate::screen::Screen;
@@ -32,7 +33,7 @@ pub(crate) async fn check(
         problems,
     } = client.check_store().await?;
     for problem in &problems {
-        screen.complain(format!("ERROR: {problem}"));
+        screen.complain(escape_line(&format!("ERROR: {problem}")));
     }
     let counts = Value::map([
         ("files", whole(files)),

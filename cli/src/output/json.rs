@@ -1,9 +1,11 @@
-//! Salt's json outputter: four spaces deep, UTF-8 as it is.
+//! Salt's json outputter: four spaces deep, UTF-8 as it is, but for characters that would command a
+//! terminal.
 //!
 //! What JSON cannot say: bytes that are not UTF-8 are written with U+FFFD where they are not text
 //! (`nested` and `raw` keep them), and a float that is not a number or not finite is `null`.
 
 use saline_protocol::message::Value;
+use saline_protocol::printable::is_printable;
 use serde::Serialize;
 use serde_json::ser::{Formatter, PrettyFormatter, Serializer};
 
@@ -38,7 +40,27 @@ fn write<F: Formatter>(json: &serde_json::Value, formatter: F) -> Vec<u8> {
     let mut serializer = Serializer::with_formatter(&mut out, formatter);
     // Writing to memory does not fail, and the keys are texts.
     let _ = json.serialize(&mut serializer);
-    out
+    escape(out)
+}
+
+/// Escapes what JSON itself leaves as it is and a terminal obeys: DEL, C1 and the characters that change
+/// the direction of writing. They stand in texts only, so this changes nothing for who reads the JSON.
+fn escape(json: Vec<u8>) -> Vec<u8> {
+    let Ok(text) = std::str::from_utf8(&json) else {
+        return json;
+    };
+    let stays = |c: char| c == '\n' || is_printable(c);
+    if text.chars().all(stays) {
+        return json;
+    }
+    let mut out = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        match stays(c) {
+            true => out.push(c),
+            false => out.push_str(&format!("\\u{:04x}", u32::from(c))),
+        }
+    }
+    out.into_bytes()
 }
 
 fn to_json(value: &Value) -> serde_json::Value {

@@ -1,6 +1,7 @@
 //! Salt's key outputter: keys under the names of their states.
 
 use saline_protocol::message::KeyState;
+use saline_protocol::printable::{escape_line, escape_lines};
 
 use super::Style;
 use super::colour::Colour;
@@ -60,9 +61,13 @@ pub(crate) fn render(groups: &[(Heading, Vec<Line>)], style: Style) -> Vec<u8> {
         let (light, plain) = heading.colours();
         out.push_str(&format!("{}{}{end}\n", style.begin(light), heading.text()));
         for Line { name, detail } in lines {
-            let begin = style.begin(plain);
+            let (begin, name) = (style.begin(plain), escape_line(name));
             match detail {
-                Some(detail) => out.push_str(&format!("{begin}{name}:  {detail}{end}\n")),
+                // A key has several lines.
+                Some(detail) => {
+                    let detail = escape_lines(detail);
+                    out.push_str(&format!("{begin}{name}:  {detail}{end}\n"));
+                }
                 None => out.push_str(&format!("{begin}{name}{end}\n")),
             }
         }

@@ -1,6 +1,8 @@
 //! Output formats, byte for byte as Salt prints them.
 
 pub(crate) mod colour;
+#[cfg(test)]
+mod hostile;
 pub(crate) mod json;
 pub(crate) mod keys;
 mod nested;

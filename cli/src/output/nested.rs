@@ -1,6 +1,9 @@
 //! Salt's nested outputter, the default.
 
+use std::borrow::Cow;
+
 use saline_protocol::message::Value;
+use saline_protocol::printable::{escape_line, escape_lines};
 
 use super::colour::{Colour, Style};
 use super::python;
@@ -8,7 +11,9 @@ use super::python;
 /// `data` as Salt's nested outputter writes it, without the last newline. `failed` colours names
 /// red, as Salt does for a retcode other than 0.
 ///
-/// Bytes that are not UTF-8 are written as they are.
+/// A minion must not control the operator's terminal, nor write what stands as another minion's answer:
+/// every line of a value is indented, a key is one line, and what is not printable is escaped. Bytes
+/// that are not UTF-8 reach a file as they are, and a terminal escaped.
 pub(crate) fn render(data: &Value, style: Style, failed: bool) -> Vec<u8> {
     let mut nested = Nested {
         style,
@@ -65,8 +70,8 @@ impl Nested {
 
     fn text(&mut self, text: &str, indent: usize, prefix: &str) {
         for (number, line) in python::split_lines(text).into_iter().enumerate() {
-            // A minion must not control the operator's terminal.
-            let line = line.replace('\x1b', "?");
+            // No line end is left in it.
+            let line = escape_lines(line);
             self.text_line(number, line.as_bytes(), indent, prefix);
         }
     }
@@ -76,14 +81,10 @@ impl Nested {
             return self.text(text, indent, prefix);
         }
         for (number, line) in python::split_byte_lines(bytes).into_iter().enumerate() {
-            let mut line = line.to_vec();
-            if self.style.terminal {
-                for byte in &mut line {
-                    if *byte == 0x1b {
-                        *byte = b'?';
-                    }
-                }
-            }
+            let line = match self.style.terminal {
+                true => Cow::Owned(escape_bytes(line).into_bytes()),
+                false => Cow::Borrowed(line),
+            };
             self.text_line(number, &line, indent, prefix);
         }
     }
@@ -127,9 +128,21 @@ impl Nested {
         let mut entries: Vec<&(String, Value)> = entries.iter().collect();
         entries.sort_by(|a, b| a.0.cmp(&b.0));
         for (key, value) in entries {
-            let key = key.replace('\x1b', "?");
+            let key = escape_line(key);
             self.line(indent, colour, prefix, key.as_bytes(), ":");
             self.display(value, indent + 4, "");
         }
     }
+}
+
+/// Returns bytes that are almost text for a terminal: those that are not text are written `\xff`.
+fn escape_bytes(bytes: &[u8]) -> String {
+    let mut out = String::new();
+    for chunk in bytes.utf8_chunks() {
+        out.push_str(&escape_lines(chunk.valid()));
+        for byte in chunk.invalid() {
+            out.push_str(&format!("\\x{byte:02x}"));
+        }
+    }
+    out
 }

@@ -168,17 +168,6 @@ fn nested_in_colours() {
 }
 
 #[test]
-fn a_minion_does_not_command_the_terminal() {
-    let value = Value::List(vec!["\x1b]0;x".into(), Value::Bytes(b"\x1b\xff".to_vec())]);
-    insta::assert_snapshot!(styled(Format::Nested, value.clone(), Style { terminal: true, ..PLAIN }, false), @"
-    m000:
-        - ?]0;x
-        - ?�
-    ");
-    insta::assert_snapshot!(shown(Format::Raw, value), @r#"{'m000': ['\x1b]0;x', b'\x1b\xff']}"#);
-}
-
-#[test]
 fn bytes_that_are_not_text_reach_a_file_unchanged() {
     let data = Value::map([("m", Value::Bytes(b"\xff\xfe\n\x1b\x80".to_vec()))]);
     let nested = Format::Nested.render(&data, PLAIN, false);

@@ -30,8 +30,11 @@ struct Waiting {
     _room: OwnedSemaphorePermit,
 }
 
-/// Salt's `_stamp`.
-const STAMP: &[BorrowedFormatItem<'_>] =
+/// The name of the time of an event in its data, which is Salt's.
+const STAMP: &str = "_stamp";
+
+/// The form of that time.
+const STAMP_FORM: &[BorrowedFormatItem<'_>] =
     format_description!("[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:6]+00:00");
 
 /// Fires events. The bus is best effort; the job store is the truth.
@@ -82,7 +85,7 @@ impl Events {
         }
         let mut entries: Vec<(String, Value)> =
             data.into_iter().map(|(k, v)| (k.into(), v)).collect();
-        entries.push(("_stamp".to_owned(), Value::from(self.stamp())));
+        entries.push((STAMP.to_owned(), Value::from(self.stamp())));
         let event = Event {
             tag: tag.to_string(),
             data: Value::Map(entries),
@@ -112,7 +115,7 @@ impl Events {
 
     fn stamp(&self) -> String {
         OffsetDateTime::from(self.clock.wall())
-            .format(STAMP)
+            .format(STAMP_FORM)
             .unwrap_or_default()
     }
 }

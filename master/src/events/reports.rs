@@ -1,23 +1,24 @@
 //! The events that a master fires: one function for each kind, with its tag and its data.
 
+use std::sync::Arc;
+
 use saline_protocol::channel::PublicIdentity;
-use saline_protocol::message::{
-    EventTag, Jid, Job, JobEvent, MinionId, OfferState, Packed, PackedArguments, Value,
-};
+use saline_protocol::message::{EventTag, Jid, Job, JobEvent, MinionId, OfferState, Packed, Value};
 
 use super::Events;
+use crate::jobs::JobCall;
 
 /// What `salt/job/<jid>/ret/<id>` reports of a stored return.
 #[derive(Debug)]
 pub struct ReturnReport {
-    /// The function that ran.
-    pub fun: String,
+    /// What the job calls; none when the store does not tell.
+    pub call: Option<Arc<JobCall>>,
     /// Its retcode.
     pub retcode: i64,
     /// Whether it succeeded.
     pub success: bool,
-    /// Its arguments and its return; none when they are too large for the bus.
-    pub content: Option<(PackedArguments, Packed)>,
+    /// Its return; none when it is too large for the bus.
+    pub payload: Option<Packed>,
 }
 
 impl Events {
@@ -62,8 +63,8 @@ impl Events {
         self.fire(EventTag::PresenceDuplicate, data).await;
     }
 
-    /// Fires `salt/job/<jid>/new`: the job was published to these minions.
-    pub async fn job_new(&self, job: &Job, minions: &[(MinionId, OfferState)]) {
+    /// Fires `salt/job/<jid>/new`: the operator published the job to these minions.
+    pub async fn job_new(&self, job: &Job, operator: &str, minions: &[(MinionId, OfferState)]) {
         let ids = |which: fn(OfferState) -> bool| {
             let chosen = minions.iter().filter(|(_, state)| which(*state));
             Value::texts(chosen.map(|(id, _)| id.as_str()))
@@ -75,6 +76,7 @@ impl Events {
             ("jid", Value::from(job.jid.as_str())),
             ("minions", ids(|_| true)),
             ("missing", ids(|state| state == OfferState::NotConnected)),
+            ("operator", Value::from(operator)),
             ("tgt", Value::from(job.target.expression.as_str())),
             ("tgt_type", Value::from(job.target.kind.name())),
             ("user", Value::from(job.user.as_str())),
@@ -121,16 +123,20 @@ impl Events {
         if !self.wanted(&tag) {
             return;
         }
-        let mut data = vec![
-            ("cmd", Value::from("_return")),
-            ("fun", Value::from(report.fun)),
+        let mut data = vec![("cmd", Value::from("_return"))];
+        if let Some(call) = &report.call {
+            data.push(("fun", Value::from(call.fun.as_str())));
+        }
+        data.extend([
             ("id", Value::from(id.as_str())),
             ("jid", Value::from(jid.as_str())),
             ("retcode", Value::from(report.retcode)),
             ("success", Value::from(report.success)),
-        ];
-        if let Some((arguments, payload)) = report.content {
+        ]);
+        if let Some(arguments) = report.call.as_ref().and_then(|call| call.arg.as_ref()) {
             data.push(("fun_args", arguments.as_packed().unpack_or_show()));
+        }
+        if let Some(payload) = report.payload {
             data.push(("return", payload.unpack_or_show()));
         }
         self.fire(tag, data).await;

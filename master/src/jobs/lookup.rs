@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use rusqlite::{Connection, params};
-use saline_protocol::message::{Jid, Job, MasterTime, MinionId, OfferState};
+use saline_protocol::message::{Jid, MasterTime, MinionId, OfferState, StoredJob};
 
 use super::minion_records::MinionRecord;
 use super::partitions::Connections;
@@ -53,15 +53,17 @@ impl JobStore {
     ///
     /// # Cancel safety
     /// The call changes nothing.
-    pub async fn job(&self, jid: &Jid) -> Result<Option<Job>, StoreError> {
+    pub async fn job(&self, jid: &Jid) -> Result<Option<StoredJob>, StoreError> {
         let Some(job) = jid::to_micros(jid) else {
             return Ok(None);
         };
         self.read(job, move |connection| {
-            let mut statement = connection
-                .prepare_cached(&format!("SELECT {} FROM jobs WHERE jid = ?1", rows::JOB))?;
+            let mut statement = connection.prepare_cached(&format!(
+                "SELECT {} FROM jobs WHERE jid = ?1",
+                rows::STORED_JOB
+            ))?;
             let mut found = statement.query([job])?;
-            found.next()?.map(rows::job).transpose()
+            found.next()?.map(rows::stored_job).transpose()
         })
         .await
     }
@@ -124,7 +126,11 @@ impl JobStore {
     ///
     /// # Cancel safety
     /// The call changes nothing.
-    pub async fn list(&self, limit: u32, before: Option<&Jid>) -> Result<Vec<Job>, StoreError> {
+    pub async fn list(
+        &self,
+        limit: u32,
+        before: Option<&Jid>,
+    ) -> Result<Vec<StoredJob>, StoreError> {
         let before = before.and_then(jid::to_micros).unwrap_or(i64::MAX);
         let most = limit.min(LIST_JOBS) as usize;
         self.reader
@@ -152,7 +158,11 @@ fn page(states: &States, after: Option<&MinionId>, most: usize, expires: MasterT
     }
 }
 
-fn list(connections: &mut Connections, most: usize, before: i64) -> Result<Vec<Job>, StoreError> {
+fn list(
+    connections: &mut Connections,
+    most: usize,
+    before: i64,
+) -> Result<Vec<StoredJob>, StoreError> {
     let mut jobs = Vec::new();
     let mut room = LIST_BYTES;
     for start in connections.partitions().all().into_iter().rev() {
@@ -166,12 +176,12 @@ fn list(connections: &mut Connections, most: usize, before: i64) -> Result<Vec<J
         };
         let mut statement = connection.prepare_cached(&format!(
             "SELECT {} FROM jobs WHERE jid < ?1 ORDER BY jid DESC LIMIT ?2",
-            rows::JOB
+            rows::STORED_JOB
         ))?;
         let mut found = statement.query(params![before, (most - jobs.len()) as i64])?;
         while let Some(row) = found.next()? {
-            let job = rows::job(row)?;
-            let size = rows::job_size(&job);
+            let job = rows::stored_job(row)?;
+            let size = rows::job_size(&job.job) + job.operator.len();
             if size > room && !jobs.is_empty() {
                 return Ok(jobs);
             }

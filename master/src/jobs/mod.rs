@@ -9,6 +9,7 @@
 //! copies and checks.
 
 mod backup;
+mod calls;
 mod cancel;
 mod catch_up;
 mod check;
@@ -43,6 +44,7 @@ use std::time::Duration;
 use rusqlite::Connection;
 use saline_protocol::message::{Jid, MasterTime, MinionId};
 
+pub use calls::JobCall;
 pub use error::StoreError;
 pub use lookup::JobStates;
 pub use minion_records::MinionRecord;
@@ -52,6 +54,7 @@ pub use publish::NewJob;
 pub use reconcile::{Lineage, ReconcilingStart, StateChange};
 pub use states::may_become;
 
+use calls::RecentCalls;
 use connection_thread::ConnectionThread;
 use jid::JidSource;
 use minion_records::MinionRecords;
@@ -102,6 +105,8 @@ pub struct JobStore {
     open: Arc<Mutex<OpenJobs>>,
     outcomes: Arc<Mutex<Outcomes>>,
     records: Arc<MinionRecords>,
+    /// What the jobs call whose returns come in.
+    calls: Mutex<RecentCalls>,
     partitions: Arc<Partitions>,
     /// The last job whose states the last [`flush`](Self::flush) wrote.
     flushed: AtomicI64,
@@ -183,6 +188,7 @@ impl JobStore {
             receipts: Arc::new(ReceiptSource::after(receipts, clock.clone())),
             clock,
             records,
+            calls: Mutex::default(),
             unwritten_records: Mutex::default(),
             records_written: Mutex::default(),
             open: Arc::new(Mutex::new(open)),

@@ -2,7 +2,9 @@
 
 use rusqlite::Row;
 use rusqlite::types::ValueRef;
-use saline_protocol::message::{Jid, Job, MasterTime, MinionId, Packed, PackedArguments, decode};
+use saline_protocol::message::{
+    Jid, Job, MasterTime, MinionId, Packed, PackedArguments, StoredJob, decode,
+};
 use saline_protocol::target::{Target, TargetKind};
 
 use super::StoreError;
@@ -10,6 +12,19 @@ use super::jid::from_micros;
 
 /// The columns of a job, in the order in which [`job`] reads them.
 pub(super) const JOB: &str = "jid, fun, arg, tgt, tgt_type, user, created, expires, claims";
+
+/// The columns of a job with what the store knows beside it, in the order in which [`stored_job`] reads
+/// them.
+pub(super) const STORED_JOB: &str =
+    "jid, fun, arg, tgt, tgt_type, user, created, expires, claims, operator";
+
+/// Reads a job from a row of [`STORED_JOB`].
+pub(super) fn stored_job(row: &Row<'_>) -> Result<StoredJob, StoreError> {
+    Ok(StoredJob {
+        job: job(row)?,
+        operator: text(row, 9)?.to_owned(),
+    })
+}
 
 /// Reads a job from a row that begins with [`JOB`].
 pub(super) fn job(row: &Row<'_>) -> Result<Job, StoreError> {
@@ -59,7 +74,7 @@ pub(super) fn from_time(time: MasterTime) -> i64 {
     i64::try_from(time).unwrap_or(i64::MAX)
 }
 
-fn text<'r>(row: &'r Row<'_>, column: usize) -> Result<&'r str, StoreError> {
+pub(super) fn text<'r>(row: &'r Row<'_>, column: usize) -> Result<&'r str, StoreError> {
     match row.get_ref(column)? {
         ValueRef::Text(bytes) => std::str::from_utf8(bytes)
             .map_err(|_| StoreError::corrupt("text", String::from_utf8_lossy(bytes))),

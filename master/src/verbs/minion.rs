@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use saline_protocol::message::{
-    ACCOUNTS_MOST, Class, DecodeError, EVENTS_MOST, Jid, MinionId, MinionReply, MinionRequest,
-    OfferState, RETURNS_MOST, RefusedVerb, Return, ReturnPart, ReturnVerdict, STARTED_MOST,
+    ACCOUNTS_MOST, Class, DecodeError, EVENTS_MOST, EventTag, Jid, JobEvent, MinionId, MinionReply,
+    MinionRequest, OfferState, RETURNS_MOST, RefusedVerb, Return, ReturnPart, ReturnVerdict,
+    STARTED_MOST,
 };
 
 use crate::events::{Events, MinionEventFirer, ReturnReport};
@@ -172,11 +173,7 @@ impl MinionVerbs {
         let verdicts = self.jobs.store_returns(id, returns).await?;
         for ((jid, report), verdict) in reports.into_iter().zip(&verdicts) {
             match verdict {
-                ReturnVerdict::Stored => {
-                    let (fun, retcode) = (&report.fun, report.retcode);
-                    tracing::info!("job {jid}: minion {id} returned from {fun}, retcode {retcode}");
-                    Box::pin(self.events.job_returned(&jid, id, report)).await;
-                }
+                ReturnVerdict::Stored => Box::pin(self.report_return(&jid, id, report)).await,
                 ReturnVerdict::Duplicate => {
                     tracing::debug!("job {jid}: minion {id} returned again");
                 }
@@ -190,6 +187,23 @@ impl MinionVerbs {
             }
         }
         Ok(MinionReply::Verdicts(verdicts))
+    }
+
+    /// Logs a stored return and fires its event, both with the function of the job: what the minion says of
+    /// that is not passed on.
+    async fn report_return(&self, jid: &Jid, id: &MinionId, mut report: ReturnReport) {
+        let tag = EventTag::Job(jid.clone(), JobEvent::Returned(id.clone()));
+        if !tracing::enabled!(tracing::Level::INFO) && !self.events.wanted(&tag) {
+            return;
+        }
+        report.call = self.jobs.call_of(jid).await.unwrap_or_else(|error| {
+            tracing::error!("job {jid}: its function was not read: {error}");
+            None
+        });
+        let fun = report.call.as_ref().map_or("its job", |call| &call.fun);
+        let retcode = report.retcode;
+        tracing::info!("job {jid}: minion {id} returned from {fun}, retcode {retcode}");
+        self.events.job_returned(jid, id, report).await;
     }
 
     /// Breaks the promise that an acknowledged return is on the disk.
@@ -250,9 +264,9 @@ fn report(returned: &Return) -> ReturnReport {
     // A large return is not sent over the bus: clients read it from the store.
     let small = returned.payload.as_bytes().len() <= EVENT_RETURN_MOST;
     ReturnReport {
-        fun: returned.fun.clone(),
+        call: None,
         retcode: returned.retcode,
         success: returned.success,
-        content: small.then(|| (returned.fun_args.clone(), returned.payload.clone())),
+        payload: small.then(|| returned.payload.clone()),
     }
 }

@@ -79,9 +79,10 @@ impl PublishVerb {
         } = self.resolve(&target, &accepted, created, queues);
         let target = target.into_target();
         if minions.is_empty() {
-            let (user, fun) = (request.user, request.fun);
+            let who = who(name, &request.user);
             tracing::info!(
-                "user {user} asked for {fun} on {:?}: no minion matched",
+                "{who} asked for {} on {:?}: no minion matched",
+                request.fun,
                 target.expression
             );
             return Ok(OperatorReply::Published(Published {
@@ -128,7 +129,7 @@ impl PublishVerb {
             minions: minions.clone(),
             unknown,
         };
-        self.announce(job, minions, request.private).await;
+        self.announce(job, name, minions, request.private).await;
         Ok(OperatorReply::Published(published))
     }
 
@@ -163,6 +164,7 @@ impl PublishVerb {
     async fn announce(
         &self,
         signed: SignedJob,
+        operator: &str,
         minions: Vec<(MinionId, OfferState)>,
         private: bool,
     ) {
@@ -172,20 +174,43 @@ impl PublishVerb {
             .filter(|(_, state)| *state == OfferState::Offered);
         let connected: Vec<MinionId> = offered.map(|(id, _)| id.clone()).collect();
         tracing::info!(
-            "job {}: user {} published {} to {:?} for {} minions, {} of them connected",
+            "job {}: {} published {} to {:?} for {} minions, {} of them connected",
             job.jid,
-            job.user,
+            who(operator, &job.user),
             job.fun,
             job.target.expression,
             minions.len(),
             connected.len()
         );
-        self.events.job_new(job, &minions).await;
+        self.events.job_new(job, operator, &minions).await;
         if !connected.is_empty() {
             match private {
                 true => self.publisher.private_job(signed, connected).await,
                 false => self.publisher.job(signed, connected).await,
             }
         }
+    }
+}
+
+/// Returns who gives an order, for the log: the operator by the name of its key, and the user whom its
+/// program names if that is another one.
+fn who(operator: &str, user: &str) -> String {
+    match operator == user {
+        true => format!("operator {operator}"),
+        false => format!("operator {operator}, by its own account user {user},"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_log_names_the_operator_and_what_it_calls_itself() {
+        assert_eq!(who("root", "root"), "operator root");
+        assert_eq!(
+            who("root", "ann"),
+            "operator root, by its own account user ann,"
+        );
     }
 }

@@ -88,7 +88,8 @@ pub struct Job {
     pub fun: String,
     /// The arguments of the function.
     pub arg: PackedArguments,
-    /// The user who asked.
+    /// The user who asked, as the operator's program says. It gives no rights; [`StoredJob::operator`] is
+    /// who proved to be an operator.
     pub user: String,
     /// The time of publication.
     pub created: MasterTime,
@@ -152,6 +153,16 @@ impl Lease {
     }
 }
 
+/// A job as the store keeps it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoredJob {
+    /// The job.
+    pub job: Job,
+    /// The operator whose session published it, by the name of its key. [`Job::user`] is only what that
+    /// operator's program said.
+    pub operator: String,
+}
+
 /// A job and the master's signature over it. `channel::publication` defines the signed bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SignedJob {
@@ -166,9 +177,9 @@ pub struct SignedJob {
 pub struct Return {
     /// The job.
     pub jid: Jid,
-    /// The function that ran.
+    /// The function that ran, as the minion says. The master reports that of the job.
     pub fun: String,
-    /// The arguments of the function.
+    /// The arguments of the function, as the minion says.
     pub fun_args: PackedArguments,
     /// 0 for success; otherwise the exit code of a command.
     pub retcode: i64,

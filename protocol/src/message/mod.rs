@@ -27,7 +27,7 @@ pub use event_tag::{EventTag, JobEvent};
 pub use id::{IdError, Jid, MinionId, RequestId, SessionId, StartId};
 pub use job::{
     Arguments, CLAIMS_NAMED, Claims, Job, Lease, MasterTime, PackedArguments, RETCODE_INTERRUPTED,
-    Return, ReturnVerdict, SignedJob, StoredReturn,
+    Return, ReturnVerdict, SignedJob, StoredJob, StoredReturn,
 };
 pub use offer_state::OfferState;
 pub use reconciliation::{

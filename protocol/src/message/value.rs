@@ -313,12 +313,20 @@ impl Packed {
     /// When the bytes are not one MessagePack value, nest deeper than [`MAX_DEPTH`] or hold more
     /// than [`MAX_VALUES`].
     pub fn unpack(&self) -> Result<Value, UnpackError> {
-        let mut deserializer = rmp_serde::Deserializer::from_read_ref(&self.0);
-        deserializer.set_max_depth(MAX_DEPTH);
-        Budget(&Cell::new(MAX_VALUES))
-            .deserialize(&mut deserializer)
-            .map_err(|error| UnpackError(error.to_string()))
+        unpack(&self.0, MAX_DEPTH, MAX_VALUES)
     }
+}
+
+/// Unpacks one value that nests at most `depth` deep and holds at most `values`.
+///
+/// # Errors
+/// When the bytes are no such value.
+pub(super) fn unpack(bytes: &[u8], depth: usize, values: usize) -> Result<Value, UnpackError> {
+    let mut deserializer = rmp_serde::Deserializer::from_read_ref(bytes);
+    deserializer.set_max_depth(depth);
+    Budget(&Cell::new(values))
+        .deserialize(&mut deserializer)
+        .map_err(|error| UnpackError(error.to_string()))
 }
 
 impl fmt::Debug for Packed {

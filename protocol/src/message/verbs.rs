@@ -4,9 +4,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Admission, Heartbeat, HeartbeatReply, Jid, Job, JobAccount, MasterTime, MinionId, OfferState,
+    Admission, Heartbeat, HeartbeatReply, Jid, JobAccount, MasterTime, MinionId, OfferState,
     Packed, PackedArguments, PeerVersion, ProtocolVersions, Reconciliation, ReconciliationReply,
-    RequestId, Return, ReturnPart, ReturnVerdict, SignedJob, StartId, StoredReturn,
+    RequestId, Return, ReturnPart, ReturnVerdict, SignedJob, StartId, StoredJob, StoredReturn,
 };
 use crate::target::Target;
 
@@ -230,11 +230,11 @@ pub enum OperatorReply {
     /// The reply to `JobReturns`.
     Returns(ReturnsPage),
     /// The reply to `JobList`.
-    Jobs(Vec<Job>),
+    Jobs(Vec<StoredJob>),
     /// The reply to `JobStates`.
     States(StatesPage),
     /// The reply to `JobLookup`.
-    Job(Job),
+    Job(StoredJob),
     /// The reply to `Keys`.
     Keys(KeyReply),
     /// The reply to `Running`.

@@ -34,7 +34,7 @@ async fn a_backup_is_a_store_of_what_was_committed() {
     assert_eq!(sizes.sum::<u64>(), backup.bytes);
     let copy = JobStore::open(settings(backup.folder.into()), MasterClock::new(Clock)).unwrap();
     for job in &jobs {
-        assert_eq!(copy.job(&job.jid).await.unwrap().as_ref(), Some(job));
+        assert_eq!(copy.job(&job.jid).await.unwrap().unwrap().job, *job);
         let all = [
             (id("a"), OfferState::Returned),
             (id("b"), OfferState::Offered),

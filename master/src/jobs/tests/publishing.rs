@@ -18,7 +18,8 @@ async fn what_is_published_is_there_after_the_store_was_dropped() {
     drop(store);
 
     let store = place.open();
-    assert_eq!(store.job(&job.jid).await.unwrap().unwrap(), job);
+    let stored = store.job(&job.jid).await.unwrap().unwrap();
+    assert_eq!((&stored.job, stored.operator.as_str()), (&job, "root"));
     let all = store.states(&job.jid, None, 9).await.unwrap().unwrap();
     assert_eq!(all.states, [(id("a"), Returned), (id("b"), NotConnected)]);
     assert_eq!(all.expires, job.expires);
@@ -111,9 +112,16 @@ async fn jobs_are_listed_newest_first() {
         publish(&store, job, &[]).await;
     }
     jobs.reverse();
-    let first = store.list(2, None).await.unwrap();
+    let listed = async |most, before: Option<&Jid>| {
+        let listed = store.list(most, before).await.unwrap();
+        listed
+            .into_iter()
+            .map(|stored| stored.job)
+            .collect::<Vec<_>>()
+    };
+    let first = listed(2, None).await;
     assert_eq!(first, jobs[..2]);
-    let rest = store.list(9, Some(&first[1].jid)).await.unwrap();
+    let rest = listed(9, Some(&first[1].jid)).await;
     assert_eq!(rest, jobs[2..]);
     assert!(store.list(0, None).await.unwrap().is_empty());
 }

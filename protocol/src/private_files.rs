@@ -1,0 +1,198 @@
+//! Files and folders for this process's user alone: made with mode 0600 and 0700, opened without following
+//! links, and not trusted when somebody else could have changed them.
+
+use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+
+/// The mode bits that let others write.
+const OTHERS_WRITE: u32 = 0o022;
+
+/// The mode bits that let others do anything.
+const OTHERS: u32 = 0o077;
+
+/// The mode bit of a folder in which only the owner of a file may rename or remove it.
+const STICKY: u32 = 0o1000;
+
+/// Returns options that create a file with mode 0600, and refuse a symbolic link in its place.
+pub fn options() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options
+        .mode(0o600)
+        .custom_flags(OFlags::NOFOLLOW.bits().cast_signed());
+    options
+}
+
+/// Opens the file with these options, which are those of [`options`] and more. A file in which somebody
+/// else could write, or that is no regular file, is refused.
+///
+/// # Errors
+/// When the file cannot be opened, or is refused; the error says what to do.
+pub fn open(path: &Path, options: &OpenOptions) -> io::Result<File> {
+    let file = options.open(path).map_err(|error| {
+        match error.raw_os_error() == Some(Errno::LOOP.raw_os_error()) {
+            true => io::Error::new(
+                error.kind(),
+                "it is a symbolic link, which is not followed: put the file itself there",
+            ),
+            false => error,
+        }
+    })?;
+    let found = file.metadata()?;
+    if !found.is_file() {
+        return Err(io::Error::other("it is no regular file: remove it"));
+    }
+    refuse_others(&found, "it")?;
+    Ok(file)
+}
+
+/// Writes a file anew (0600).
+///
+/// # Errors
+/// As [`open`], or when the file cannot be written.
+pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut options = options();
+    // Nothing is cut off before the file is known to be ours.
+    let mut file = open(path, options.write(true).create(true).truncate(false))?;
+    file.set_len(0)?;
+    file.write_all(bytes)
+}
+
+/// Creates a folder and its missing parents (0700). A folder that exists and in which somebody else could
+/// put files is refused.
+///
+/// # Errors
+/// When the folder cannot be created, or is refused; the error says what to do.
+pub fn create_folder(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+    refuse_others(&fs::metadata(path)?, "the folder")
+}
+
+/// Returns whether somebody else could put other files in the place of those in the folder.
+///
+/// # Errors
+/// When the folder cannot be read.
+pub fn is_open_to_others(folder: &Path) -> io::Result<bool> {
+    let found = fs::metadata(folder)?;
+    Ok(!is_ours(found.uid()) || (found.mode() & OTHERS_WRITE != 0 && found.mode() & STICKY == 0))
+}
+
+/// Returns the mode of a file, without its kind, if others may read or change it.
+pub fn mode_for_others(found: &Metadata) -> Option<u32> {
+    let mode = found.mode() & 0o7777;
+    (mode & OTHERS != 0).then_some(mode)
+}
+
+fn is_ours(owner: u32) -> bool {
+    owner == 0 || owner == rustix::process::geteuid().as_raw()
+}
+
+fn refuse_others(found: &Metadata, what: &str) -> io::Result<()> {
+    let (owner, mode) = (found.uid(), found.mode() & 0o7777);
+    let why = if !is_ours(owner) {
+        format!("{what} belongs to user {owner}: chown it to the user that runs this, or remove it")
+    } else if mode & OTHERS_WRITE != 0 {
+        format!(
+            "others can write to {what} (mode {mode:o}): look at what is in it, and chmod go-w it"
+        )
+    } else {
+        return Ok(());
+    };
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::path::PathBuf;
+
+    use super::*;
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().permissions().mode() & 0o7777
+    }
+
+    fn set_mode(path: &Path, mode: u32) {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    fn place() -> (tempfile::TempDir, PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        (folder, path)
+    }
+
+    #[test]
+    fn what_is_made_is_private() {
+        let (folder, path) = place();
+        write(&path, b"first and long").unwrap();
+        write(&path, b"second").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"second");
+        assert_eq!(mode(&path), 0o600);
+        let deep = folder.path().join("a/b");
+        create_folder(&deep).unwrap();
+        assert_eq!((mode(&deep), mode(deep.parent().unwrap())), (0o700, 0o700));
+    }
+
+    #[test]
+    fn a_link_is_not_followed() {
+        let (folder, path) = place();
+        let target = folder.path().join("target");
+        fs::write(&target, "precious").unwrap();
+        symlink(&target, &path).unwrap();
+        let error = write(&path, b"x").unwrap_err().to_string();
+        assert!(error.contains("symbolic link"), "{error}");
+        assert_eq!(fs::read(&target).unwrap(), b"precious");
+    }
+
+    #[test]
+    fn what_others_could_have_changed_is_refused() {
+        let (folder, path) = place();
+        fs::write(&path, "planted").unwrap();
+        set_mode(&path, 0o622);
+        let error = write(&path, b"x").unwrap_err().to_string();
+        assert!(
+            error.contains("chmod go-w") && error.contains("622"),
+            "{error}"
+        );
+        assert_eq!(fs::read(&path).unwrap(), b"planted");
+
+        let inside = folder.path().join("folder");
+        fs::create_dir(&inside).unwrap();
+        for (bits, refused, replaceable) in [
+            (0o755, false, false),
+            (0o770, true, true),
+            (0o707, true, true),
+            (0o1777, true, false),
+        ] {
+            set_mode(&inside, bits);
+            let created = create_folder(&inside);
+            assert_eq!(created.is_err(), refused, "{bits:o}: {created:?}");
+            assert_eq!(is_open_to_others(&inside).unwrap(), replaceable, "{bits:o}");
+        }
+        assert!(!folder.path().join("socket").exists());
+        let error = write(folder.path(), b"x").unwrap_err();
+        assert_ne!(error.kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn what_belongs_to_somebody_else_is_refused() {
+        // Only root can give a file away.
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let (folder, path) = place();
+        fs::write(&path, "planted").unwrap();
+        std::os::unix::fs::chown(&path, Some(12_345), None).unwrap();
+        let error = write(&path, b"x").unwrap_err().to_string();
+        assert!(error.contains("user 12345"), "{error}");
+        std::os::unix::fs::chown(folder.path(), Some(12_345), None).unwrap();
+        let error = create_folder(folder.path()).unwrap_err().to_string();
+        assert!(error.contains("user 12345"), "{error}");
+        assert!(is_open_to_others(folder.path()).unwrap());
+    }
+}
