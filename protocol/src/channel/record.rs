@@ -197,6 +197,18 @@ mod tests {
     }
 
     #[test]
+    fn no_request_has_the_counter_that_answered_the_handshake() {
+        // Its reply would be sealed under a nonce that was used.
+        let (minion, mut master) = pair();
+        let message = minion.seal_request(&header(0), b"ping");
+        let (header, body) = Header::decode(&message).unwrap();
+        assert!(matches!(
+            master.open_request(&header, body),
+            Err(ChannelError::Replayed)
+        ));
+    }
+
+    #[test]
     fn every_flipped_byte_is_noticed() {
         let (minion, mut master) = pair();
         let message = minion.seal_request(&header(1), b"ping");

@@ -5,7 +5,8 @@ pub const WINDOW: u64 = 4096;
 
 const WORDS: usize = (WINDOW / 64) as usize;
 
-/// A sliding window of counters that is always on.
+/// A sliding window of counters that is always on. Counter 0 counts as seen: the reply to the handshake was
+/// sealed under it, and the reply to a request has the request's counter.
 #[derive(Debug)]
 pub struct ReplayWindow {
     /// One above the highest counter seen.
@@ -16,10 +17,12 @@ pub struct ReplayWindow {
 
 impl Default for ReplayWindow {
     fn default() -> Self {
-        Self {
-            next: 0,
+        let mut window = Self {
+            next: 1,
             seen: [0; WORDS],
-        }
+        };
+        window.set(0);
+        window
     }
 }
 
@@ -74,26 +77,35 @@ mod tests {
     #[test]
     fn each_counter_counts_once_within_the_window() {
         let mut window = ReplayWindow::default();
-        assert!(window.accept(0));
-        assert!(!window.accept(0));
-        assert!(window.accept(WINDOW));
-        assert!(!window.accept(0), "too old by one");
-        assert!(window.accept(1), "the oldest that is still told apart");
+        assert!(window.accept(1));
         assert!(!window.accept(1));
+        assert!(window.accept(WINDOW + 1));
+        assert!(!window.accept(1), "too old by one");
+        assert!(window.accept(2), "the oldest that is still told apart");
+        assert!(!window.accept(2));
         assert!(!window.accept(u64::MAX));
+    }
+
+    #[test]
+    fn counter_0_answered_the_handshake() {
+        let mut window = ReplayWindow::default();
+        assert!(!window.accept(0));
+        assert!(window.accept(WINDOW - 1));
+        assert!(!window.accept(0), "it is in the window still");
     }
 
     proptest! {
         #[test]
         fn it_agrees_with_a_set(counters in proptest::collection::vec(0u64..20_000, 1..400)) {
             let mut window = ReplayWindow::default();
-            let mut seen = HashSet::new();
-            let mut highest = None;
+            let mut seen = HashSet::from([0]);
+            let mut highest = 0;
             for counter in counters {
-                let fresh = highest.is_none_or(|h| counter > h || h - counter < WINDOW) && seen.insert(counter);
+                let in_window = counter > highest || highest - counter < WINDOW;
+                let fresh = in_window && seen.insert(counter);
                 prop_assert_eq!(window.accept(counter), fresh);
                 if fresh {
-                    highest = highest.max(Some(counter));
+                    highest = highest.max(counter);
                 }
             }
         }
