@@ -1,11 +1,11 @@
 //! The lock that keeps a second instance of a daemon from running.
 
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::File;
 use std::io::{Read, Seek, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FlockOperation, OFlags, flock};
+use rustix::fs::{FlockOperation, flock};
+use saline_protocol::private_files;
 
 /// The reason why the lock was not taken.
 #[derive(Debug, thiserror::Error)]
@@ -44,28 +44,18 @@ impl InstanceLock {
     /// same name on different files.
     ///
     /// # Errors
-    /// When another process holds it, or the file system says no.
+    /// When another process holds it, the file system says no, or somebody else could change the folder.
     pub fn take(path: &Path) -> Result<Self, LockError> {
         let io = |source| LockError::Io {
             path: path.to_owned(),
             source,
         };
         if let Some(folder) = path.parent() {
-            DirBuilder::new()
-                .recursive(true)
-                .mode(0o700)
-                .create(folder)
-                .map_err(io)?;
+            private_files::create_folder(folder).map_err(io)?;
         }
-        let mut file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .custom_flags(OFlags::NOFOLLOW.bits().cast_signed())
-            .open(path)
-            .map_err(io)?;
+        let mut options = private_files::options();
+        options.read(true).write(true).create(true).truncate(false);
+        let mut file = private_files::open(path, &options).map_err(io)?;
         if let Err(error) = flock(&file, FlockOperation::NonBlockingLockExclusive) {
             if error != rustix::io::Errno::WOULDBLOCK {
                 return Err(io(error.into()));

@@ -1,22 +1,31 @@
 //! The pid file.
 
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+
+use saline_protocol::private_files;
 
 /// A file with the process id in it, removed when dropped.
 #[derive(Debug)]
 pub struct PidFile(PathBuf);
 
 impl PidFile {
-    /// Writes the file.
+    /// Writes the file (0600), and makes the folder around it (0700) if it is missing. A link in its place is
+    /// not followed.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// When the file cannot be written, or somebody else could change it.
     pub fn write(path: &Path) -> Result<Self, PidFileError> {
         let attempt = || {
+            // The folder may be the system's, for all programs: it is made if it is missing, not checked.
             if let Some(folder) = path.parent() {
-                std::fs::create_dir_all(folder)?;
+                DirBuilder::new()
+                    .recursive(true)
+                    .mode(0o700)
+                    .create(folder)?;
             }
-            std::fs::write(path, format!("{}\n", std::process::id()))
+            private_files::write(path, format!("{}\n", std::process::id()).as_bytes())
         };
         attempt().map_err(|source| PidFileError {
             path: path.to_owned(),
@@ -38,5 +47,31 @@ impl Drop for PidFile {
     fn drop(&mut self) {
         // A file that somebody else has removed already is as good.
         let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+
+    #[test]
+    fn a_pid_file_is_private_and_follows_no_link() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("run/pid");
+        let file = PidFile::write(&path).unwrap();
+        let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(&path), 0o600);
+        assert_eq!(mode(path.parent().unwrap()), 0o700);
+        drop(file);
+        assert!(!path.exists());
+
+        let precious = folder.path().join("precious");
+        std::fs::write(&precious, "precious").unwrap();
+        symlink(&precious, &path).unwrap();
+        let error = PidFile::write(&path).unwrap_err().to_string();
+        assert!(error.contains("symbolic link"), "{error}");
+        assert_eq!(std::fs::read_to_string(&precious).unwrap(), "precious");
     }
 }

@@ -2,11 +2,11 @@
 
 use std::fs::File;
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use saline_protocol::private_files;
 use saline_protocol::transport::Clock;
 
 /// How long a file is kept.
@@ -24,10 +24,7 @@ fn folder(cache_dir: &Path) -> PathBuf {
 pub fn create(cache_dir: &Path, extension: &str) -> io::Result<(File, PathBuf)> {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let folder = folder(cache_dir);
-    std::fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(&folder)?;
+    private_files::create_folder(&folder)?;
     let now = Clock
         .wall()
         .duration_since(std::time::UNIX_EPOCH)
@@ -38,11 +35,8 @@ pub fn create(cache_dir: &Path, extension: &str) -> io::Result<(File, PathBuf)> 
         std::process::id(),
         NUMBER.fetch_add(1, Ordering::Relaxed)
     ));
-    let file = std::fs::OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&path)?;
+    let mut options = private_files::options();
+    let file = private_files::open(&path, options.write(true).create_new(true))?;
     Ok((file, path))
 }
 
@@ -72,5 +66,24 @@ pub fn sweep(cache_dir: &Path) {
         {
             tracing::warn!("cannot remove {}: {error}", entry.path().display());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn a_kept_output_is_private() {
+        let cache = tempfile::tempdir().unwrap();
+        let path = keep(cache.path(), b"secret").unwrap();
+        let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(&path), 0o600);
+        let folder = path.parent().unwrap();
+        assert_eq!(mode(folder), 0o700);
+        std::fs::set_permissions(folder, PermissionsExt::from_mode(0o777)).unwrap();
+        assert!(keep(cache.path(), b"secret").is_err());
     }
 }

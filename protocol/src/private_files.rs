@@ -3,7 +3,7 @@
 
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use rustix::fs::OFlags;
@@ -23,12 +23,13 @@ pub fn options() -> OpenOptions {
     let mut options = OpenOptions::new();
     options
         .mode(0o600)
-        .custom_flags(OFlags::NOFOLLOW.bits().cast_signed());
+        // A pipe in its place, which is refused, must not make the opening wait.
+        .custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed());
     options
 }
 
 /// Opens the file with these options, which are those of [`options`] and more. A file in which somebody
-/// else could write, or that is no regular file, is refused.
+/// else could write, or that is neither a regular file nor a device such as `/dev/null`, is refused.
 ///
 /// # Errors
 /// When the file cannot be opened, or is refused; the error says what to do.
@@ -43,6 +44,10 @@ pub fn open(path: &Path, options: &OpenOptions) -> io::Result<File> {
         }
     })?;
     let found = file.metadata()?;
+    // What was written to a device such as /dev/null cannot be read or changed there.
+    if found.file_type().is_char_device() {
+        return Ok(file);
+    }
     if !found.is_file() {
         return Err(io::Error::other("it is no regular file: remove it"));
     }
@@ -174,9 +179,13 @@ mod tests {
             assert_eq!(created.is_err(), refused, "{bits:o}: {created:?}");
             assert_eq!(is_open_to_others(&inside).unwrap(), replaceable, "{bits:o}");
         }
-        assert!(!folder.path().join("socket").exists());
-        let error = write(folder.path(), b"x").unwrap_err();
-        assert_ne!(error.kind(), io::ErrorKind::NotFound);
+        let pipe = rustix::fs::Mode::from_raw_mode(0o600);
+        rustix::fs::mkfifoat(rustix::fs::CWD, folder.path().join("pipe"), pipe).unwrap();
+        let _socket =
+            std::os::unix::net::UnixListener::bind(&folder.path().join("socket")).unwrap();
+        for other in ["folder", "socket", "pipe"] {
+            assert!(write(&folder.path().join(other), b"x").is_err(), "{other}");
+        }
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! Copies the store while it is in use.
 
-use std::fs::{self, DirBuilder};
-use std::os::unix::fs::DirBuilderExt;
+use std::fs;
 use std::path::Path;
 
 use saline_protocol::message::StoreBackup;
+use saline_protocol::private_files;
 
 use super::partitions::Connections;
 use super::{JobStore, StoreError, minion_records, schema};
@@ -87,13 +87,12 @@ fn finish(backups: &Path, unfinished: &Path, folder: &Path) -> std::io::Result<(
 
 /// Creates the folder of a copy, and deletes copies that were not finished.
 fn begin(backups: &Path, unfinished: &Path) -> std::io::Result<()> {
-    let mut private = DirBuilder::new();
-    private.mode(0o700).recursive(true).create(backups)?;
+    private_files::create_folder(backups)?;
     for entry in fs::read_dir(backups)? {
         let path = entry?.path();
         if path.extension().is_some_and(|end| end == UNFINISHED) {
             fs::remove_dir_all(path)?;
         }
     }
-    private.create(unfinished)
+    private_files::create_folder(unfinished)
 }

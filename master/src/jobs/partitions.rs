@@ -4,8 +4,7 @@
 
 use std::collections::BTreeSet;
 use std::ffi::c_int;
-use std::fs::{self, DirBuilder};
-use std::os::unix::fs::DirBuilderExt;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -14,6 +13,7 @@ use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 use rusqlite::hooks::Wal;
 use saline_protocol::message::Jid;
+use saline_protocol::private_files;
 
 use super::schema::{self, Access};
 use super::{StoreError, jid};
@@ -38,11 +38,7 @@ impl Partitions {
     /// Lists the partitions in `folder`, which is created (0700) as needed.
     pub(super) fn list(folder: &Path, cache: usize) -> Result<Self, StoreError> {
         let error = |error| StoreError::io(folder, error);
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(folder)
-            .map_err(error)?;
+        private_files::create_folder(folder).map_err(error)?;
         let mut starts = BTreeSet::new();
         for entry in fs::read_dir(folder).map_err(error)? {
             let entry = entry.map_err(error)?;

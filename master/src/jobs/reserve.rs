@@ -4,6 +4,8 @@
 use std::fs;
 use std::path::Path;
 
+use saline_protocol::private_files;
+
 /// The size of the file in bytes: room for what SQLite keeps beside each of the files.
 const SIZE: usize = 2 * 1024 * 1024;
 
@@ -17,7 +19,8 @@ pub(super) fn keep(folder: &Path) {
         return;
     }
     // With bytes in it, so that it takes the space.
-    let kept = fs::write(&path, vec![0x5a; SIZE]).and_then(|()| fs::File::open(&path)?.sync_all());
+    let kept = private_files::write(&path, &vec![0x5a; SIZE])
+        .and_then(|()| fs::File::open(&path)?.sync_all());
     if let Err(error) = kept {
         tracing::debug!(%error, "no space is reserved for the job store");
         // The store needs the space of an incomplete file.

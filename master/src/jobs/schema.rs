@@ -1,12 +1,13 @@
 //! One partition's file: its settings, its tables and their migrations.
 
-use std::fs::{OpenOptions, Permissions};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
+use saline_protocol::private_files;
 
 use super::StoreError;
 
@@ -107,9 +108,7 @@ pub(super) fn open(path: &Path, access: Access, cache: usize) -> Result<Connecti
     if access == Access::Create {
         create_file(path).map_err(|error| StoreError::io(path, error))?;
     }
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let mut connection =
-        Connection::open_with_flags(path, flags).map_err(|error| StoreError::open(path, error))?;
+    let mut connection = connect(path)?;
     let settled = settle(&mut connection, path, access, cache, &MIGRATIONS);
     settled.map_err(|error| named(path, error))?;
     Ok(connection)
@@ -118,9 +117,7 @@ pub(super) fn open(path: &Path, access: Access, cache: usize) -> Result<Connecti
 /// Opens the file of minions, which is created (0600) as needed.
 pub(super) fn open_minions(path: &Path) -> Result<Connection, StoreError> {
     create_file(path).map_err(|error| StoreError::io(path, error))?;
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let mut connection =
-        Connection::open_with_flags(path, flags).map_err(|error| StoreError::open(path, error))?;
+    let mut connection = connect(path)?;
     let (access, cache) = (Access::Write, MINIONS_CACHE);
     let settled = settle(&mut connection, path, access, cache, &MINION_MIGRATIONS);
     settled.map_err(|error| named(path, error))?;
@@ -129,6 +126,20 @@ pub(super) fn open_minions(path: &Path) -> Result<Connection, StoreError> {
         .pragma_update_and_check(None, "wal_autocheckpoint", 1_000, |_| Ok(()))
         .map_err(|error| StoreError::open(path, error))?;
     Ok(connection)
+}
+
+/// Opens a file that exists and is no link.
+fn connect(path: &Path) -> Result<Connection, StoreError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX
+        | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+    // SQLite follows no link in the whole path, and a folder above may be reached over one.
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let folder = folder
+        .canonicalize()
+        .map_err(|error| StoreError::io(folder, error))?;
+    let real = folder.join(path.file_name().unwrap_or_default());
+    Connection::open_with_flags(real, flags).map_err(|error| StoreError::open(path, error))
 }
 
 fn named(path: &Path, error: StoreError) -> StoreError {
@@ -145,13 +156,9 @@ fn named(path: &Path, error: StoreError) -> StoreError {
 /// permissions. Closing any descriptor of the file drops this process's locks on it, so this happens
 /// before SQLite takes its locks.
 fn create_file(path: &Path) -> std::io::Result<()> {
-    let file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
-        .open(path)?;
+    let mut options = private_files::options();
+    options.read(true).write(true).create(true).truncate(false);
+    let file = private_files::open(path, &options)?;
     file.set_permissions(Permissions::from_mode(0o600))
 }
 
@@ -295,6 +302,22 @@ mod tests {
             let mode = std::fs::metadata(path.with_extension(name)).unwrap();
             assert_eq!(mode.permissions().mode() & 0o777, 0o600, "{name}");
         }
+    }
+
+    #[test]
+    fn a_store_is_no_link_but_may_be_reached_over_one() {
+        let (folder, path) = place();
+        drop(open(&path, Access::Create, CACHE).unwrap());
+        let link = folder.path().join("20260202000000000000.sqlite");
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        for access in [Access::Create, Access::Write, Access::Read, Access::Upkeep] {
+            assert!(open(&link, access, CACHE).is_err(), "{access:?}");
+        }
+        let place = tempfile::tempdir().unwrap();
+        let elsewhere = place.path().join("jobs");
+        std::os::unix::fs::symlink(folder.path(), &elsewhere).unwrap();
+        let over_a_link = elsewhere.join(path.file_name().unwrap());
+        assert!(open(&over_a_link, Access::Write, CACHE).is_ok());
     }
 
     #[test]

@@ -12,6 +12,7 @@ use std::time::{Duration, SystemTime};
 use rustix::fs::OFlags;
 use saline_protocol::channel::{KeyError, PublicIdentity};
 use saline_protocol::message::MinionId;
+use saline_protocol::private_files;
 
 /// The largest part of a file that is read. A key in PEM has 113 bytes; the rest is room for
 /// comments.
@@ -65,9 +66,18 @@ impl Folder {
                 .recursive(true)
                 .mode(0o700)
                 .create(&path)?;
-            if fs::metadata(&path)?.permissions().mode() & 0o077 != 0 {
+            let mode = fs::metadata(&path)?.permissions().mode();
+            if mode & 0o022 != 0 {
+                tracing::warn!(
+                    "others could write to {} until now: look whether the keys in it are those that you accepted",
+                    path.display()
+                );
+            }
+            if mode & 0o077 != 0 {
                 fs::set_permissions(&path, Permissions::from_mode(0o700))?;
             }
+            // It may be somebody else's.
+            private_files::create_folder(&path)?;
             absent_is_fine(fs::remove_file(path.join(UNFINISHED)))
         };
         settle().map_err(|error| io_error("open", &path, error))?;

@@ -6,11 +6,12 @@ use saline_protocol::channel::{Identity, KeyError, key_file};
 /// Returns the public half of the local operator's key; creates the key (0400) if there is none.
 ///
 /// # Errors
-/// When the file cannot be created or read, or holds something else.
+/// When the file cannot be created or read, or holds something else, or others could have changed it or
+/// can read it.
 pub fn root_key(config: &MasterConfig) -> Result<[u8; 32], KeyError> {
     let path = config.root_key();
+    key_file::create_private_folder(&config.paths.cache_dir)?;
     if key_file::read(&path)?.is_none() {
-        key_file::create_private_folder(&config.paths.cache_dir)?;
         Identity::generate()?.write(&path, 0o400)?;
     }
     Ok(Identity::read(&path)?.public().0)

@@ -6,6 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use rustix::process::{Pid, Signal, kill_process_group};
+use saline_protocol::private_files;
 
 const FOLDER: &str = "commands";
 
@@ -19,10 +20,10 @@ pub struct Noted(PathBuf);
 /// When the file cannot be written; the command goes on all the same.
 pub fn note(cache_dir: &Path, pid: u32) -> io::Result<Noted> {
     let folder = cache_dir.join(FOLDER);
-    fs::create_dir_all(&folder)?;
+    private_files::create_folder(&folder)?;
     let path = folder.join(pid.to_string());
     let mark = mark(pid).ok_or(io::ErrorKind::NotFound)?;
-    fs::write(&path, mark)?;
+    private_files::write(&path, mark.as_bytes())?;
     Ok(Noted(path))
 }
 

@@ -1,14 +1,14 @@
 //! The file of the spool: append-only, and compacted when it has grown.
 
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use super::index::FileRange;
 use super::record::{self, Marker, Record};
 
-use saline_protocol::random;
+use saline_protocol::{private_files, random};
 
 /// A file below this size is never compacted.
 const SMALL: u64 = 64 * 1024;
@@ -75,7 +75,7 @@ impl SpoolFile {
     /// # Errors
     /// When the file exists and cannot be read, or a damaged one cannot be copied.
     pub fn replay(&mut self, mut each: impl FnMut(Record, FileRange)) -> io::Result<Condition> {
-        let mut file = match File::open(&self.path) {
+        let mut file = match private_files::open(&self.path, private_files::options().read(true)) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Condition::Sound),
             Err(error) => return Err(error),
@@ -148,7 +148,13 @@ impl SpoolFile {
         for number in 1..=DAMAGED_KEPT {
             let copy = self.path.with_extension(format!("damaged-{number}"));
             if !copy.try_exists()? || number == DAMAGED_KEPT {
-                std::fs::copy(&self.path, &copy)?;
+                let mut from =
+                    private_files::open(&self.path, private_files::options().read(true))?;
+                let mut options = private_files::options();
+                options.write(true).create(true).truncate(false);
+                let mut to = private_files::open(&copy, &options)?;
+                to.set_len(0)?;
+                io::copy(&mut from, &mut to)?;
                 tracing::error!(
                     "{} is damaged; what can be read of it is used, and a copy is kept in {}",
                     self.path.display(),
@@ -163,18 +169,11 @@ impl SpoolFile {
     fn file(&mut self) -> io::Result<(&File, Marker)> {
         if self.open.is_none() {
             if let Some(folder) = self.path.parent() {
-                DirBuilder::new()
-                    .recursive(true)
-                    .mode(0o700)
-                    .create(folder)?;
+                private_files::create_folder(folder)?;
             }
-            let file = OpenOptions::new()
-                .read(true)
-                .append(true)
-                .create(true)
-                .mode(0o600)
-                .open(&self.path)?;
-            self.open = Some(file);
+            let mut options = private_files::options();
+            options.read(true).append(true).create(true);
+            self.open = Some(private_files::open(&self.path, &options)?);
         }
         let mut file = self.open.as_ref().ok_or(io::ErrorKind::NotFound)?;
         if self.dirty {

@@ -13,9 +13,7 @@ mod refused;
 mod starts;
 
 use std::collections::BTreeMap;
-use std::fs::DirBuilder;
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -23,6 +21,7 @@ use saline_protocol::message::{
     ExpiryStatement, Jid, Job, Known, MasterTime, Packed, PackedArguments, RETCODE_INTERRUPTED,
     Return, StartId, Value,
 };
+use saline_protocol::private_files;
 use tokio::sync::Notify;
 
 use crate::modules::INTERRUPTED;
@@ -70,7 +69,8 @@ impl Spool {
     /// says that it was interrupted. A damaged spool is copied, and what can be read of it is used.
     ///
     /// # Errors
-    /// When the file exists and cannot be read, or the system has no randomness.
+    /// When the file exists and cannot be read, when somebody else could change it, or the system has no
+    /// randomness.
     pub fn open(path: PathBuf, sync_always: bool) -> io::Result<Self> {
         #[cfg(feature = "chaos")]
         if saline_protocol::sabotage::is_on("forget-spool") {
@@ -79,10 +79,7 @@ impl Spool {
         }
         let folder = path.parent().map(ToOwned::to_owned);
         if let Some(folder) = &folder {
-            DirBuilder::new()
-                .recursive(true)
-                .mode(0o700)
-                .create(folder)?;
+            private_files::create_folder(folder)?;
         }
         let mut file = SpoolFile::new(path, sync_always);
         let mut index = Index::default();

@@ -405,3 +405,25 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_spool_is_private_and_no_link() {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    let folder = Folder::new();
+    folder.open().begin(&job(1)).unwrap();
+    let mode =
+        |path: &std::path::Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let inside = folder.path().parent().unwrap().to_owned();
+    assert_eq!((mode(&folder.path()), mode(&inside)), (0o600, 0o700));
+
+    let elsewhere = folder.0.path().join("elsewhere");
+    std::fs::rename(folder.path(), &elsewhere).unwrap();
+    symlink(&elsewhere, folder.path()).unwrap();
+    let error = Spool::open(folder.path(), false).unwrap_err().to_string();
+    assert!(error.contains("symbolic link"), "{error}");
+
+    std::fs::remove_file(folder.path()).unwrap();
+    std::fs::set_permissions(&inside, PermissionsExt::from_mode(0o777)).unwrap();
+    let error = Spool::open(folder.path(), false).unwrap_err().to_string();
+    assert!(error.contains("chmod go-w"), "{error}");
+}

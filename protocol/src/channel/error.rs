@@ -30,6 +30,17 @@ pub enum KeyError {
         /// The file.
         path: PathBuf,
     },
+    /// Others can read a private key.
+    #[error(
+        "others can read the private key {} (mode {mode:o}): chmod 600 it, or, if somebody may have read it, delete it and start again for a new one",
+        path.display()
+    )]
+    Exposed {
+        /// The file.
+        path: PathBuf,
+        /// Its mode.
+        mode: u32,
+    },
     /// The text does not hold a key.
     #[error("not {0}")]
     Malformed(&'static str),

@@ -6,6 +6,8 @@ use std::path::Path;
 use aws_lc_rs::digest::{SHA256, digest};
 use aws_lc_rs::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
 
+use zeroize::Zeroizing;
+
 use super::{KeyError, key_file, pem};
 use crate::random;
 
@@ -59,9 +61,9 @@ impl fmt::Debug for PublicIdentity {
     }
 }
 
-/// An identity with its private key.
+/// An identity with its private key, which is overwritten when it is dropped.
 pub struct Identity {
-    seed: [u8; 32],
+    pub(super) seed: Zeroizing<[u8; 32]>,
     pair: Ed25519KeyPair,
 }
 
@@ -71,11 +73,11 @@ impl Identity {
     /// # Errors
     /// When the system has no randomness.
     pub fn generate() -> Result<Self, KeyError> {
-        Self::from_seed(random::bytes()?)
+        Self::from_seed(Zeroizing::new(random::bytes()?))
     }
 
-    fn from_seed(seed: [u8; 32]) -> Result<Self, KeyError> {
-        let pair = Ed25519KeyPair::from_seed_unchecked(&seed)
+    fn from_seed(seed: Zeroizing<[u8; 32]>) -> Result<Self, KeyError> {
+        let pair = Ed25519KeyPair::from_seed_unchecked(&*seed)
             .map_err(|_| KeyError::Malformed("an Ed25519 seed"))?;
         Ok(Self { seed, pair })
     }
@@ -86,10 +88,10 @@ impl Identity {
     /// When the folder or a file in it cannot be read or written, or holds something else.
     pub fn load_or_create(folder: &Path) -> Result<Self, KeyError> {
         let path = folder.join("identity.key");
+        key_file::create_private_folder(folder)?;
         if let Some(identity) = Self::read_optional(&path)? {
             return Ok(identity);
         }
-        key_file::create_private_folder(folder)?;
         let identity = Self::generate()?;
         identity.write(&path, 0o600)?;
         key_file::write(
@@ -113,15 +115,16 @@ impl Identity {
     }
 
     fn read_optional(path: &Path) -> Result<Option<Self>, KeyError> {
-        let Some(text) = key_file::read(path)? else {
+        let Some(text) = key_file::read_private(path)? else {
             return Ok(None);
         };
-        let seed = pem::decode(PRIVATE_LABEL, pem::PRIVATE_PREFIX, &text).ok_or_else(|| {
-            KeyError::NotAKey {
-                what: "an Ed25519 private key in PEM (PKCS #8)",
-                path: path.to_owned(),
-            }
-        })?;
+        let seed =
+            pem::decode_private(PRIVATE_LABEL, pem::PRIVATE_PREFIX, &text).ok_or_else(|| {
+                KeyError::NotAKey {
+                    what: "an Ed25519 private key in PEM (PKCS #8)",
+                    path: path.to_owned(),
+                }
+            })?;
         Self::from_seed(seed).map(Some)
     }
 
@@ -132,7 +135,7 @@ impl Identity {
     pub fn write(&self, path: &Path, mode: u32) -> Result<(), KeyError> {
         key_file::write(
             path,
-            &pem::encode(PRIVATE_LABEL, pem::PRIVATE_PREFIX, &self.seed),
+            &pem::encode_private(PRIVATE_LABEL, pem::PRIVATE_PREFIX, &self.seed),
             mode,
         )
     }

@@ -17,6 +17,8 @@ mod pem;
 pub mod publication;
 pub mod record;
 pub mod replay;
+#[cfg(test)]
+mod secret_tests;
 mod session;
 
 pub use error::{ChannelError, KeyError};

@@ -3,15 +3,17 @@
 use std::fmt;
 use std::path::Path;
 
+use zeroize::Zeroizing;
+
 use super::{KeyError, key_file, noise, pem};
 use crate::random;
 
 const LABEL: &str = "PRIVATE KEY";
 
-/// A static X25519 key pair.
+/// A static X25519 key pair. The private half is overwritten when it is dropped.
 #[derive(Clone)]
 pub struct NoiseKey {
-    pub(super) private: [u8; 32],
+    pub(super) private: Zeroizing<[u8; 32]>,
     public: [u8; 32],
 }
 
@@ -21,10 +23,10 @@ impl NoiseKey {
     /// # Errors
     /// When the system has no randomness.
     pub fn generate() -> Result<Self, KeyError> {
-        Self::from_private(random::bytes()?)
+        Self::from_private(Zeroizing::new(random::bytes()?))
     }
 
-    fn from_private(private: [u8; 32]) -> Result<Self, KeyError> {
+    fn from_private(private: Zeroizing<[u8; 32]>) -> Result<Self, KeyError> {
         let public = noise::public_key(&private).ok_or(KeyError::Malformed("an X25519 key"))?;
         Ok(Self { private, public })
     }
@@ -35,17 +37,16 @@ impl NoiseKey {
     /// When the folder or the file cannot be read or written, or holds something else.
     pub fn load_or_create(folder: &Path) -> Result<Self, KeyError> {
         let path = folder.join("noise.key");
-        if let Some(text) = key_file::read(&path)? {
-            let private =
-                pem::decode(LABEL, pem::X25519_PRIVATE_PREFIX, &text).ok_or(KeyError::NotAKey {
-                    what: "an X25519 private key in PEM (PKCS #8)",
-                    path,
-                })?;
-            return Self::from_private(private);
-        }
         key_file::create_private_folder(folder)?;
+        if let Some(text) = key_file::read_private(&path)? {
+            let private = pem::decode_private(LABEL, pem::X25519_PRIVATE_PREFIX, &text);
+            return Self::from_private(private.ok_or(KeyError::NotAKey {
+                what: "an X25519 private key in PEM (PKCS #8)",
+                path,
+            })?);
+        }
         let key = Self::generate()?;
-        let text = pem::encode(LABEL, pem::X25519_PRIVATE_PREFIX, &key.private);
+        let text = pem::encode_private(LABEL, pem::X25519_PRIVATE_PREFIX, &key.private);
         key_file::write(&path, &text, 0o600)?;
         Ok(key)
     }

@@ -2,6 +2,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use zeroize::Zeroizing;
 
 /// The bytes before the 32 bytes of an Ed25519 public key in a SubjectPublicKeyInfo.
 pub(super) const PUBLIC_PREFIX: &[u8] = &[
@@ -22,22 +23,44 @@ pub(super) const X25519_PRIVATE_PREFIX: &[u8] = &[
 
 /// Encodes `prefix` and `key` as one block of `label`.
 pub(super) fn encode(label: &str, prefix: &[u8], key: &[u8; 32]) -> String {
-    let body = STANDARD.encode([prefix, key.as_slice()].concat());
-    format!("-----BEGIN {label}-----\n{body}\n-----END {label}-----\n")
+    std::mem::take(&mut *encode_private(label, prefix, key))
+}
+
+/// Encodes a private key, as [`encode`] a public one; the text is overwritten when it is dropped.
+pub(super) fn encode_private(label: &str, prefix: &[u8], key: &[u8; 32]) -> Zeroizing<String> {
+    let bytes = Zeroizing::new([prefix, key.as_slice()].concat());
+    let body = Zeroizing::new(STANDARD.encode(&*bytes));
+    Zeroizing::new(format!(
+        "-----BEGIN {label}-----\n{}\n-----END {label}-----\n",
+        *body
+    ))
 }
 
 /// Decodes the key in the first block of `label` whose bytes begin with `prefix`.
 pub(super) fn decode(label: &str, prefix: &[u8], text: &str) -> Option<[u8; 32]> {
+    decode_private(label, prefix, text).map(|key| *key)
+}
+
+/// Decodes a private key, as [`decode`] a public one.
+pub(super) fn decode_private(
+    label: &str,
+    prefix: &[u8],
+    text: &str,
+) -> Option<Zeroizing<[u8; 32]>> {
     let begin = format!("-----BEGIN {label}-----");
     let end = format!("-----END {label}-----");
     let mut rest = text;
     while let Some((_, after)) = rest.split_once(&begin) {
         let (body, next) = after.split_once(&end)?;
-        let base64: String = body.chars().filter(|c| !c.is_ascii_whitespace()).collect();
-        if let Ok(bytes) = STANDARD.decode(base64)
-            && let Some(key) = bytes.strip_prefix(prefix)
-            && let Ok(key) = key.try_into()
+        // With room for all of it, so that it does not grow and leave parts behind.
+        let mut base64 = Zeroizing::new(String::with_capacity(body.len()));
+        base64.extend(body.chars().filter(|c| !c.is_ascii_whitespace()));
+        if let Ok(bytes) = STANDARD.decode(&*base64).map(Zeroizing::new)
+            && let Some(found) = bytes.strip_prefix(prefix)
+            && found.len() == 32
         {
+            let mut key = Zeroizing::new([0; 32]);
+            key.copy_from_slice(found);
             return Some(key);
         }
         rest = next;

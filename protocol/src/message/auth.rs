@@ -3,6 +3,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use zeroize::Zeroize;
 
 use super::{Extension, MasterTime, PeerVersion, ProtocolVersions};
 
@@ -135,7 +136,7 @@ pub enum PublicationAddress {
     Path(String),
 }
 
-/// An epoch and its key. `Debug` does not show the key.
+/// An epoch and its key. `Debug` does not show the key, which is overwritten when it is dropped.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupKeyMaterial {
     /// Random at every start of the master, one more at each rotation.
@@ -145,6 +146,12 @@ pub struct GroupKeyMaterial {
     /// The number of the last publication on `job/all` in this epoch: what comes after it is
     /// missed if it is not seen.
     pub last_number: u64,
+}
+
+impl Drop for GroupKeyMaterial {
+    fn drop(&mut self) {
+        self.key.zeroize();
+    }
 }
 
 impl fmt::Debug for GroupKeyMaterial {

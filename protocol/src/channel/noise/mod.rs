@@ -10,6 +10,7 @@ use aws_lc_rs::agreement;
 use aws_lc_rs::digest::{SHA256, digest};
 use aws_lc_rs::hmac;
 use snow::{Builder, HandshakeState};
+use zeroize::Zeroize;
 
 use super::{ChannelError, Identity, NoiseKey, PublicIdentity};
 use crate::message::{
@@ -57,12 +58,20 @@ pub fn split_cookie(body: &[u8]) -> Result<(&[u8], &[u8]), ChannelError> {
 /// The longest handshake message that is read. Noise itself allows 65,535.
 pub const MAX_HANDSHAKE: usize = 4096;
 
-/// The two keys that a handshake has agreed on, one for each direction.
+/// The two keys that a handshake has agreed on, one for each direction. They are overwritten when they are
+/// dropped.
 pub struct SplitKeys {
     /// The key for messages of the initiator.
     pub initiator: [u8; 32],
     /// The key for messages of the responder, which is the master.
     pub responder: [u8; 32],
+}
+
+impl Drop for SplitKeys {
+    fn drop(&mut self) {
+        self.initiator.zeroize();
+        self.responder.zeroize();
+    }
 }
 
 /// The proven peer of a handshake.
@@ -103,7 +112,7 @@ fn builder<'a>(
 ) -> Result<Builder<'a>, ChannelError> {
     let parameters = pattern.parse().map_err(ChannelError::Noise)?;
     Ok(Builder::new(parameters)
-        .local_private_key(&key.private)?
+        .local_private_key(&*key.private)?
         .prologue(prologue)?)
 }
 

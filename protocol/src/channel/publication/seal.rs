@@ -4,6 +4,7 @@ use std::fmt;
 
 use aws_lc_rs::hkdf;
 use bytes::Bytes;
+use zeroize::Zeroizing;
 
 use super::EncodedBody;
 use crate::channel::record::SealKey;
@@ -65,10 +66,10 @@ impl PublicationRoot {
 
     /// Returns the key of an epoch.
     pub fn key(&self, epoch: u64) -> PublicationKey {
-        let mut key = [0; 32];
+        let mut key = Zeroizing::new([0; 32]);
         self.0
             .expand(&[&epoch.to_be_bytes()], hkdf::HKDF_SHA256)
-            .and_then(|okm| okm.fill(&mut key))
+            .and_then(|okm| okm.fill(&mut *key))
             .expect("HKDF gives up to 255 hashes, and this is one");
         PublicationKey {
             epoch,
