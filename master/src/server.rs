@@ -9,8 +9,8 @@ use saline_protocol::channel::noise::Responder;
 use saline_protocol::channel::{Identity, MasterKeys, NoiseKey};
 use saline_protocol::message::PublicationAddress;
 use saline_protocol::transport::{
-    Address, Context, Counters, Endpoint, HostPort, Limits, Options, Registry, ServeAt, Server,
-    ServerControl,
+    Address, AdmissionLimits, Context, Counters, Endpoint, HostPort, Limits, Options, Registry,
+    ServeAt, Server, ServerControl,
 };
 
 use crate::error::MasterError;
@@ -64,7 +64,13 @@ impl Master {
                 requests: at.requests.with_options(options.clone()),
                 publications: at.publications.map(|p| p.with_options(options)),
             };
-            servers.push(transport.serve(at, context.clone()).await?);
+            let mut context = context.clone();
+            if matches!(at.requests.address, Address::Network { .. }) {
+                // Who reaches a local endpoint has passed the permissions of its folder: it is root
+                // or the master's own user, who can do worse than hold memory.
+                context.limits.admission = Some(AdmissionLimits::default());
+            }
+            servers.push(transport.serve(at, context).await?);
         }
         let publishers = servers.iter().map(|s| Arc::clone(&s.publisher)).collect();
         let controls = servers.iter().map(|s| Arc::clone(&s.control)).collect();

@@ -118,6 +118,8 @@ impl Gate {
             Added::Session(session) => {
                 if told.is_accepted() {
                     self.handlers.handshakes.sources.give_back(peer);
+                    // A peer that has gone meanwhile is nobody's yet.
+                    self.control.admitted(peer);
                 }
                 return Ok(session.seal(&record, &encode(&told)));
             }

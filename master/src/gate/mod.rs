@@ -175,13 +175,26 @@ impl Gate {
         if matches!(sessions.heard(&session), PresenceChange::Arrived) {
             tracing::info!("{} is back", session.principal);
         }
-        if session.principal.minion().is_some()
-            && sessions.note_connection(&session, peer)
-            && !self.control.admitted(peer)
-        {
-            sessions.departed(self.listener, peer);
+        let was_accepted = state == SessionState::Accepted;
+        if was_accepted {
+            self.admit_connection(&session, peer);
         }
         let answer = self.dispatch(&session, state, header.class, &plain).await;
+        if !was_accepted && session.state() == SessionState::Accepted {
+            // Its key was accepted while it polled.
+            self.admit_connection(&session, peer);
+        }
         session.seal(header, &answer)
+    }
+
+    /// Tells the transport that an accepted session stands on a connection. Those of other sessions stay
+    /// under the limits for strangers.
+    fn admit_connection(&self, session: &Arc<Session>, peer: Peer) {
+        let sessions = &self.handlers.sessions;
+        let is_told = session.principal.minion().is_some();
+        let is_known = is_told && !sessions.note_connection(session, peer);
+        if !is_known && !self.control.admitted(peer) {
+            sessions.departed(self.listener, peer);
+        }
     }
 }

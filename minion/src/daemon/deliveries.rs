@@ -20,11 +20,15 @@ impl ActiveSession {
                 }
                 Delivery::Connected => {
                     tracing::info!("the connection to the master is back");
-                    // The master may have been restarted: a heartbeat shows whether it knows the session.
-                    self.beat.notify_one();
                     self.catch_up.notify_one();
                 }
-                Delivery::Disconnected => tracing::warn!("the connection to the master is down"),
+                Delivery::Disconnected => {
+                    tracing::warn!("the connection to the master is down");
+                    // A heartbeat waits for the next connection and goes first there. The master admits it
+                    // with that, so that larger requests need not wait; and it may have been restarted:
+                    // its answer shows whether it knows the session.
+                    self.beat.notify_one();
+                }
                 other => tracing::debug!("unknown delivery: {other:?}"),
             }
         }

@@ -26,11 +26,14 @@ pub trait Client: Send + Sync + fmt::Debug {
     /// Asks, and waits for the answer until `deadline`. Any number at once through one handle; a
     /// slow one does not delay the others. Waits for a permit when
     /// [`requests_in_flight`](super::Limits::requests_in_flight) are under way, and for the link
-    /// while it is down. Requests are sent in the order in which their futures were first polled.
+    /// while it is down. Requests are sent in the order in which their futures were first polled, but
+    /// for those that are larger than the server takes before it has
+    /// [admitted](super::ServerControl::admitted) the link: they wait for that, and smaller ones pass
+    /// them (`LIM-019`).
     ///
     /// # Errors
-    /// - `Unreachable`: the deadline passed and the request was never sent. It did not run, and never
-    ///   will (`CON-005`).
+    /// - `Unreachable`: the deadline passed and the request was never sent, because there was no link
+    ///   or the link was not admitted. It did not run, and never will (`CON-005`).
     /// - `TimedOut`: the deadline passed after it was sent. It may have run, or may still.
     /// - `ConnectionLost`: the link broke after it was sent, noticed at once or within two pings. It
     ///   may have run.

@@ -7,8 +7,11 @@ const KIB: usize = 1024;
 const MIB: usize = 1024 * KIB;
 
 /// The bounds of a server for a peer that nobody above has [admitted](super::ServerControl::admitted)
-/// yet, so that a stranger costs little. A peer that goes beyond them is cut and counted as
-/// [`Metric::PeersRefused`](super::Metric::PeersRefused) (`LIM-015` to `LIM-017`).
+/// yet, so that a stranger costs little. A peer that sends more, or stays longer, is cut and counted
+/// as [`Metric::PeersRefused`](super::Metric::PeersRefused) (`LIM-015` to `LIM-017`).
+///
+/// A client of the same backend is told of them, and keeps to them until it is told that it is
+/// admitted: what is larger waits in it, and is sent then (`LIM-019`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AdmissionLimits {
@@ -19,6 +22,15 @@ pub struct AdmissionLimits {
     /// Bytes of requests that have not arrived as a whole, over all connections that are not
     /// admitted. The connection whose bytes go beyond it is cut. 16 MiB.
     pub partial_bytes: usize,
+    /// Topics that the connection may be subscribed to; the client announces more of its
+    /// subscriptions when it is admitted. 16.
+    pub subscriptions: usize,
+    /// Publications that wait for the connection before it loses some, which is told and counted as
+    /// ever (`LIM-020`). 64.
+    pub queue_messages: usize,
+    /// Bytes of publications that wait for it before it loses some; and bytes of answers that wait for
+    /// it before nothing more is read from it. 64 KiB.
+    pub queue_bytes: usize,
 }
 
 impl Default for AdmissionLimits {
@@ -27,6 +39,9 @@ impl Default for AdmissionLimits {
             max_message: 64 * KIB,
             time: Duration::from_secs(10),
             partial_bytes: 16 * MIB,
+            subscriptions: 16,
+            queue_messages: 64,
+            queue_bytes: 64 * KIB,
         }
     }
 }

@@ -289,8 +289,8 @@ impl Departures for UntoldDepartures {
 #[async_trait]
 pub trait ServerControl: Send + Sync + fmt::Debug {
     /// Takes note that a session stands with `peer`: from now on the [`Limits`](super::Limits) hold for
-    /// its connection instead of [`Limits::admission`](super::Limits::admission), and its departure is
-    /// told. Admitting a peer again changes nothing. Returns false when the peer has gone: then its
+    /// its connection instead of [`Limits::admission`](super::Limits::admission), its client is told so,
+    /// and its departure is told. Admitting a peer again changes nothing. Returns false when the peer has gone: then its
     /// departure is not told.
     ///
     /// The default does nothing, which is right for a backend that declares neither

@@ -104,6 +104,7 @@ fn take(
                 core.subscriptions().lagged(id, count);
             }
             Frame::Ping => {}
+            Frame::Admitted => core.admitted(),
             _ => return Err(Violation("a frame that means nothing here")),
         }
     }

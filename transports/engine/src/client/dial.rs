@@ -107,7 +107,7 @@ async fn greet<P: Pipe>(pipe: P, context: &Context) -> Result<Connection<P>, Fai
     let (mut read, mut write) = pipe.split();
     let mut frames = FrameReader::new(Bounds::client(&context.limits));
     let mut buffer = SendBuffer::default();
-    buffer.copy(&Greeting::new(&context.limits).encode());
+    buffer.copy(&Greeting::of_client(&context.limits).encode());
     loop {
         match poll_fn(|cx| buffer.poll_write(cx, &mut write)).await {
             Ok(true) => break,

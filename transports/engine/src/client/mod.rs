@@ -84,6 +84,12 @@ struct ClientCore {
 }
 
 impl ClientCore {
+    /// The server has admitted the connection: what was held back for that goes out.
+    fn admitted(&self) {
+        self.subscriptions().admitted();
+        self.requests.hold_above(usize::MAX);
+    }
+
     /// Ends every request and every subscriber.
     fn close(&self) {
         self.requests.close();

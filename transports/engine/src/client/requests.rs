@@ -243,6 +243,13 @@ impl Requests {
         state.wake.is_gathering().then_some(state.queued)
     }
 
+    /// Holds requests of more than `most` bytes back from now on, and lets the writer look at those
+    /// that were.
+    pub(crate) fn hold_above(&self, most: usize) {
+        self.state().pending.hold_above(most);
+        self.wake.notify_one();
+    }
+
     /// Puts requests together, up to the boundary of a write; none of more than `largest` bytes.
     /// Returns whether there is something to write; if not, the next request wakes the writer.
     pub(crate) fn stage(

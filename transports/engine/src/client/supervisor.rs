@@ -61,7 +61,11 @@ impl<D: Dialer> Supervisor<D> {
         let lifetime = &core.lifetime;
         *lock(&core.certificate) = connection.certificate;
         lifetime.context.count(Metric::Connected);
-        core.subscriptions().connected();
+        let before = connection.server.before_admission;
+        let largest = before.map_or(usize::MAX, |before| before.max_message);
+        core.requests.hold_above(largest);
+        let filters = before.map_or(usize::MAX, |before| before.filters);
+        core.subscriptions().connected(filters);
         let over = CancellationToken::new();
         let ends = start(core, connection, &over);
         tokio::select! {

@@ -64,14 +64,32 @@ impl Connection {
         self.is_closed.load(Ordering::Relaxed)
     }
 
-    /// Takes note that a session stands with the peer.
+    /// Takes note that a session stands with the peer, and has it told.
     pub(super) fn admit(&self) {
-        self.has_session.store(true, Ordering::Release);
+        let limits = &self.context().limits;
+        if self.has_session.swap(true, Ordering::AcqRel) || limits.admission.is_none() {
+            return;
+        }
+        let mut queue = self.queue();
+        queue.admit(limits, self.client.hears_admission);
+        self.tell_writer(queue, 0);
+        // More may be owed to it than before.
+        self.room.notify_one();
     }
 
     /// Returns whether a session stands with the peer.
     pub(super) fn has_session(&self) -> bool {
         self.has_session.load(Ordering::Acquire)
+    }
+
+    /// Returns how many filters its subscriptions may have together.
+    pub(super) fn most_filters(&self) -> usize {
+        let limits = &self.context().limits;
+        let most = limits.subscriptions_per_connection;
+        match &limits.admission {
+            Some(admission) if !self.has_session() => most.min(admission.subscriptions),
+            _ => most,
+        }
     }
 
     /// Returns what the server was given.

@@ -180,7 +180,7 @@ impl<R: ReadPipe> Reader<R> {
                     requests.push(InboundRequest::new(&connection, id, payload));
                 }
                 Frame::Subscribe { id, filters } => {
-                    let most = core.lifetime.context.limits.subscriptions_per_connection;
+                    let most = connection.most_filters();
                     let mut hub = core.hub();
                     if let Some(granted) = hub.subscribe(number, id, filters, most)? {
                         // Under the lock: before anything that is published from now on.
@@ -248,9 +248,7 @@ impl Admission {
             return Ok(());
         };
         if reader.connection.has_session() {
-            let context = reader.connection.context();
-            let max_message = context.limits.max_message;
-            reader.frames.set_max_message(max_message);
+            reader.frames.admit(&reader.connection.context().limits);
             reader.report_partial(0);
             self.pending = None;
         } else if reader.report_partial(reader.frames.partial_bytes()) > limits.partial_bytes {

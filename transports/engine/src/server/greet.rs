@@ -12,9 +12,7 @@ use super::connection_tasks::{Reader, Writer};
 use super::{CloseOnDrop, ServerCore};
 use crate::pipe::{Incoming, Pipe, Source};
 use crate::wire::frame::header;
-use crate::wire::{
-    Bounds, Frame, FrameKind, FrameReader, Greeting, SendBuffer, VERSIONS, Violation,
-};
+use crate::wire::{Frame, FrameKind, FrameReader, Greeting, SendBuffer, VERSIONS, Violation};
 
 /// A connection that has not greeted, counted.
 #[derive(Debug)]
@@ -99,7 +97,7 @@ async fn shake_hands<I: Incoming>(
     });
     let mut answer = SendBuffer::default();
     match admitted || !speaks {
-        true => answer.copy(&Greeting::new(&context.limits).encode()),
+        true => answer.copy(&Greeting::of_server(&context.limits).encode()),
         false => answer.copy(&header(FrameKind::Full, 0)),
     }
     let answering = async {
@@ -156,7 +154,7 @@ async fn introduce<I: Incoming>(
             _ => Stranger::Looked,
         })?;
     let (mut read, write) = pipe.split();
-    let mut frames = FrameReader::new(Bounds::server(&core.lifetime.context.limits));
+    let mut frames = FrameReader::of_client(&core.lifetime.context.limits);
     loop {
         match frames.next() {
             Ok(Some(Frame::Greeting(client))) => return Ok((client, frames, read, write)),

@@ -22,6 +22,8 @@ pub(crate) struct ClientSubscriptions<W> {
     index: SubscriptionIndex<u64, Arc<DeliverySender>>,
     /// What the server has to be told on that connection.
     unsaid: VecDeque<Unsaid>,
+    /// Filters that may still be announced before the server has admitted that connection.
+    announceable: usize,
     is_connected: bool,
     is_closed: bool,
 }
@@ -68,6 +70,7 @@ impl<W> ClientSubscriptions<W> {
             filters: 0,
             index: SubscriptionIndex::default(),
             unsaid: VecDeque::new(),
+            announceable: usize::MAX,
             is_connected: false,
             is_closed: false,
         }
@@ -127,10 +130,17 @@ impl<W> ClientSubscriptions<W> {
         Some(gone)
     }
 
-    /// A connection stands: every subscription is asked for on it.
-    pub(crate) fn connected(&mut self) {
+    /// A connection stands: every subscription is asked for on it, those that have more than so many
+    /// filters together when it is admitted.
+    pub(crate) fn connected(&mut self, before_admission: usize) {
         self.is_connected = true;
+        self.announceable = before_admission;
         self.unsaid = self.all.keys().copied().map(Unsaid::Subscribe).collect();
+    }
+
+    /// The server has admitted the connection.
+    pub(crate) fn admitted(&mut self) {
+        self.announceable = usize::MAX;
     }
 
     /// The connection is lost.
@@ -153,15 +163,25 @@ impl<W> ClientSubscriptions<W> {
         };
     }
 
-    /// Returns what the server has to be told next.
+    /// Returns what the server has to be told next; `None` also while the next subscription has to
+    /// wait for admission, and those behind it with it.
     pub(crate) fn next_announcement(&mut self) -> Option<Announcement<'_>> {
         loop {
-            match self.unsaid.pop_front()? {
+            match *self.unsaid.front()? {
                 Unsaid::Subscribe(id) if self.all.contains_key(&id) => {
-                    return Some(Announcement::Subscribe(id, &self.all[&id].filters));
+                    let filters = &self.all[&id].filters;
+                    if self.announceable != usize::MAX {
+                        // What is withdrawn meanwhile gives nothing back: that costs a wait at most.
+                        self.announceable = self.announceable.checked_sub(filters.len())?;
+                    }
+                    self.unsaid.pop_front();
+                    return Some(Announcement::Subscribe(id, filters));
                 }
-                Unsaid::Subscribe(_) => {}
-                Unsaid::Unsubscribe(id) => return Some(Announcement::Unsubscribe(id)),
+                Unsaid::Subscribe(_) => drop(self.unsaid.pop_front()),
+                Unsaid::Unsubscribe(id) => {
+                    self.unsaid.pop_front();
+                    return Some(Announcement::Unsubscribe(id));
+                }
             }
         }
     }

@@ -6,13 +6,13 @@ use bytes::Bytes;
 use saline_protocol::transport::{Answer, Limits};
 
 use super::WriterWake;
-use crate::wire::frame::REQUEST_HEADER;
+use crate::wire::frame::{HEADER, REQUEST_HEADER};
 use crate::wire::{
     BOUNDARY, EncodedPublication, FrameKind, PublicationFrame, PublicationRun, SendBuffer,
 };
 
-/// Bytes of answers, confirmations and losses that wait for one client before nothing more is read
-/// from it.
+/// Bytes of answers, confirmations and losses that wait for one client that is admitted before nothing
+/// more is read from it.
 const OWED: usize = 1024 * 1024;
 /// The bytes that an answer, a confirmation or a loss of one subscription counts as, beside its
 /// payload: without them, a client that asks and never reads could queue them without bound.
@@ -34,6 +34,10 @@ pub(crate) struct OutboundQueue {
     largest: usize,
     /// Bytes of answers, confirmations and losses.
     owed: usize,
+    /// With more of them, nothing is read.
+    most_owed: usize,
+    /// The client was admitted and has to be told.
+    admission_is_unsaid: bool,
     /// Requests that were taken and not answered.
     unanswered: usize,
     /// The last publication that was for this connection, and the subscriptions that lost it, sorted:
@@ -79,6 +83,8 @@ pub(crate) enum Next {
 /// What a writer took out of a queue. Kept for its memory.
 #[derive(Debug, Default)]
 pub(crate) struct Drained {
+    /// The client is to be told that it is admitted.
+    is_admitted: bool,
     answers: Vec<(u64, Answer)>,
     publications: Vec<Queued>,
     /// The reader, which waited because too much was owed, may go on.
@@ -86,9 +92,10 @@ pub(crate) struct Drained {
 }
 
 impl OutboundQueue {
-    /// Returns the queue of a client that takes payloads of up to `largest` bytes.
+    /// Returns the queue of a client that takes payloads of up to `largest` bytes, with the limits
+    /// before admission if there are any.
     pub(crate) fn new(limits: &Limits, largest: usize) -> Self {
-        Self {
+        let mut queue = Self {
             answers: VecDeque::new(),
             publications: VecDeque::new(),
             messages: 0,
@@ -97,12 +104,28 @@ impl OutboundQueue {
             most_bytes: limits.subscriber_queue_bytes,
             largest,
             owed: 0,
+            most_owed: OWED,
+            admission_is_unsaid: false,
             unanswered: 0,
             last: 0,
             dropped_for: Vec::new(),
             wake: WriterWake::Busy,
             is_closed: false,
+        };
+        if let Some(admission) = &limits.admission {
+            queue.most_messages = queue.most_messages.min(admission.queue_messages);
+            queue.most_bytes = queue.most_bytes.min(admission.queue_bytes);
+            queue.most_owed = queue.most_owed.min(admission.queue_bytes);
         }
+        queue
+    }
+
+    /// The client is admitted: the limits of all hold from now on. It is told if it `hears` that.
+    pub(crate) fn admit(&mut self, limits: &Limits, hears: bool) {
+        self.most_messages = limits.subscriber_queue_messages;
+        self.most_bytes = limits.subscriber_queue_bytes;
+        self.most_owed = OWED;
+        self.admission_is_unsaid = hears && !self.is_closed;
     }
 
     /// Forgets everything, and takes nothing from now on.
@@ -125,7 +148,7 @@ impl OutboundQueue {
 
     /// Returns whether so much is owed that nothing more may be read.
     pub(crate) fn is_overdrawn(&self) -> bool {
-        self.owed > OWED
+        self.owed > self.most_owed
     }
 
     /// Returns the bytes that wait, about.
@@ -241,6 +264,10 @@ impl OutboundQueue {
         }
         let was_overdrawn = self.is_overdrawn();
         let mut size = staged;
+        if std::mem::take(&mut self.admission_is_unsaid) {
+            drained.is_admitted = true;
+            size += HEADER;
+        }
         while size < BOUNDARY
             && let Some((id, answer)) = self.answers.pop_front()
         {
@@ -300,6 +327,9 @@ impl Drained {
     /// take, becomes the news that there is none.
     pub(crate) fn encode_into(&mut self, buffer: &mut SendBuffer, largest: usize) {
         let nothing = Bytes::new();
+        if std::mem::take(&mut self.is_admitted) {
+            buffer.frame(FrameKind::Admitted, &[], &nothing);
+        }
         for (id, answer) in self.answers.drain(..) {
             match answer {
                 Answer::Reply(payload) if payload.len() <= largest => {

@@ -16,6 +16,8 @@ pub struct PendingRequests<W> {
     table: RequestTable<W>,
     /// When deadlines are looked at next; no request has an earlier one.
     next_deadline: Option<Instant>,
+    /// Payloads above so many bytes are held back.
+    hold_above: usize,
     closed: bool,
 }
 
@@ -38,6 +40,7 @@ impl<W> Default for PendingRequests<W> {
         Self {
             table: RequestTable::default(),
             next_deadline: None,
+            hold_above: usize::MAX,
             closed: false,
         }
     }
@@ -72,11 +75,19 @@ impl<W> PendingRequests<W> {
         }
     }
 
-    /// Takes the next request to be sent. One above `largest` bytes, which the server does not take,
-    /// ends with `TooLarge` instead.
+    /// Holds requests of more than `most` bytes back from now on, until another call allows more: those
+    /// that are held back so far are queued in their order again.
+    pub fn hold_above(&mut self, most: usize) {
+        self.hold_above = most;
+        self.table.release_held();
+    }
+
+    /// Takes the next request to be sent that is not [held back](Self::hold_above). One above `largest`
+    /// bytes, which the server does not take, ends with `TooLarge` instead.
     pub fn take(&mut self, largest: usize, settled: &mut Vec<W>) -> Option<(u64, Bytes)> {
+        let is_held = |size: usize| size > self.hold_above && size <= largest;
         loop {
-            let (id, payload) = self.table.take()?;
+            let (id, payload) = self.table.take(is_held)?;
             if payload.len() <= largest {
                 return Some((id, payload));
             }

@@ -12,8 +12,12 @@ pub(crate) struct RequestTable<W> {
     entries: Vec<Entry<W>>,
     free: Vec<u32>,
     count: u32,
-    /// Those not yet taken, in order. Numbers of callers that have gone may be among them.
+    /// Those not yet taken, in the order of their numbers. Those of callers that have gone may be among
+    /// them.
     queue: VecDeque<u64>,
+    /// The same of those that were taken and held back.
+    held: VecDeque<u64>,
+    /// Requests in both.
     queued: usize,
 }
 
@@ -42,6 +46,7 @@ impl<W> Default for RequestTable<W> {
             free: Vec::new(),
             count: 0,
             queue: VecDeque::new(),
+            held: VecDeque::new(),
             queued: 0,
         }
     }
@@ -85,14 +90,18 @@ impl<W> RequestTable<W> {
         matches!(self.get(id).map(|entry| &entry.phase), Some(Phase::Taken))
     }
 
-    /// Takes the next request of the queue.
-    pub(crate) fn take(&mut self) -> Option<(u64, Bytes)> {
+    /// Takes the next request of the queue; those whose payloads `is_held` says so of are held back.
+    pub(crate) fn take(&mut self, is_held: impl Fn(usize) -> bool) -> Option<(u64, Bytes)> {
         loop {
             let id = self.queue.pop_front()?;
             let Some(entry) = self.get(id) else {
                 continue;
             };
             if let Phase::Queued(payload) = &mut entry.phase {
+                if is_held(payload.len()) {
+                    self.held.push_back(id);
+                    continue;
+                }
                 let payload = std::mem::take(payload);
                 entry.phase = Phase::Taken;
                 self.queued -= 1;
@@ -101,14 +110,25 @@ impl<W> RequestTable<W> {
         }
     }
 
-    /// Puts one that was taken back to the head of the queue, if its caller still waits.
+    /// Puts one that was taken back into its place in the queue, if its caller still waits.
     pub(crate) fn put_back(&mut self, id: u64, payload: Bytes) {
         if let Some(entry) = self.get(id)
             && matches!(entry.phase, Phase::Taken)
         {
             entry.phase = Phase::Queued(payload);
-            self.queue.push_front(id);
+            // At the head, but for those that were held back and have come before it.
+            let place = self.queue.partition_point(|other| *other < id);
+            self.queue.insert(place, id);
             self.queued += 1;
+        }
+    }
+
+    /// Puts those that were held back into their places in the queue.
+    pub(crate) fn release_held(&mut self) {
+        if !self.held.is_empty() {
+            self.queue.append(&mut self.held);
+            // By their numbers, which is the order in which they came.
+            self.queue.make_contiguous().sort_unstable();
         }
     }
 
@@ -146,12 +166,19 @@ impl<W> RequestTable<W> {
         }
         // While the client is not connected nobody takes numbers out of the queue, neither those of
         // callers that have gone nor of requests that have expired.
-        if self.queue.len() > 2 * self.queued + 64 {
-            let Self { queue, entries, .. } = self;
-            queue.retain(|id| {
+        if self.queue.len() + self.held.len() > 2 * self.queued + 64 {
+            let Self {
+                queue,
+                held,
+                entries,
+                ..
+            } = self;
+            let waits = |id: &u64| {
                 let entry = &entries[place(*id)];
                 entry.id == *id && matches!(entry.phase, Phase::Queued(_))
-            });
+            };
+            queue.retain(waits);
+            held.retain(waits);
         }
         phase
     }
@@ -171,6 +198,10 @@ mod tests {
         table.insert(payload.into(), Clock.now(), ())
     }
 
+    fn take(table: &mut RequestTable<()>) -> Option<(u64, Bytes)> {
+        table.take(|_| false)
+    }
+
     #[test]
     fn a_number_is_not_used_again_but_its_place_is() {
         let mut table = RequestTable::default();
@@ -181,22 +212,41 @@ mod tests {
         assert_eq!(table.entries.len(), 1);
         assert!(table.get(first).is_none());
         table.settle(first, Ok("stale".into()), &mut Vec::new());
-        assert_eq!(table.take(), Some((second, "second".into())));
-        assert_eq!(table.take(), None);
+        assert_eq!(take(&mut table), Some((second, "second".into())));
+        assert_eq!(take(&mut table), None);
     }
 
     #[test]
     fn a_request_that_is_put_back_comes_first_again() {
         let mut table = RequestTable::default();
         let ids = ["a", "b", "c"].map(|payload| insert(&mut table, payload));
-        let taken = [table.take().unwrap(), table.take().unwrap()];
+        let taken = [take(&mut table).unwrap(), take(&mut table).unwrap()];
         table.release(ids[1]);
         for (id, payload) in taken.into_iter().rev() {
             table.put_back(id, payload);
         }
-        assert_eq!(table.take(), Some((ids[0], "a".into())));
-        assert_eq!(table.take(), Some((ids[2], "c".into())));
-        assert_eq!((table.take(), table.queued), (None, 0));
+        assert_eq!(take(&mut table), Some((ids[0], "a".into())));
+        assert_eq!(take(&mut table), Some((ids[2], "c".into())));
+        assert_eq!((take(&mut table), table.queued), (None, 0));
+    }
+
+    #[test]
+    fn callers_that_go_while_their_requests_are_held_back_leave_nothing() {
+        let mut table = RequestTable::<()>::default();
+        for _ in 0..10_000 {
+            let id = insert(&mut table, "held");
+            assert_eq!(table.take(|size| size > 1), None);
+            table.release(id);
+        }
+        assert!(table.held.len() <= 64 && table.queue.is_empty() && table.entries.len() == 1);
+        let ids = ["b", "long", "c"].map(|payload| insert(&mut table, payload));
+        assert_eq!(table.take(|size| size > 1), Some((ids[0], "b".into())));
+        assert_eq!(table.take(|size| size > 1), Some((ids[2], "c".into())));
+        table.put_back(ids[2], "c".into());
+        table.release_held();
+        assert_eq!(take(&mut table), Some((ids[1], "long".into())));
+        assert_eq!(take(&mut table), Some((ids[2], "c".into())));
+        assert_eq!((take(&mut table), table.queued), (None, 0));
     }
 
     #[test]

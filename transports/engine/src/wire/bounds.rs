@@ -19,18 +19,20 @@ pub(crate) struct Bounds {
 }
 
 impl Bounds {
-    /// Returns what a server takes from clients: from one that is not admitted yet, no payload above
-    /// the limits for those.
+    /// Returns what a server takes from clients: from one that is not admitted yet, nothing above the
+    /// limits for those.
     pub(crate) fn server(limits: &Limits) -> Self {
-        Self {
+        let mut bounds = Self {
             server: true,
-            max_message: match &limits.admission {
-                Some(admission) => admission.max_message.min(limits.max_message),
-                None => limits.max_message,
-            },
+            max_message: limits.max_message,
             filters: limits.subscriptions_per_connection,
             greeted: false,
+        };
+        if let Some(admission) = &limits.admission {
+            bounds.max_message = bounds.max_message.min(admission.max_message);
+            bounds.filters = bounds.filters.min(admission.subscriptions);
         }
+        bounds
     }
 
     /// Returns what a client takes from its server.
@@ -38,13 +40,15 @@ impl Bounds {
         Self {
             server: false,
             max_message: limits.max_message,
-            ..Self::server(limits)
+            filters: limits.subscriptions_per_connection,
+            greeted: false,
         }
     }
 
-    /// Takes payloads of up to `max_message` bytes from now on.
-    pub(crate) fn set_max_message(&mut self, max_message: usize) {
-        self.max_message = max_message;
+    /// Takes what a client may send that is admitted, from now on.
+    pub(crate) fn admit(&mut self, limits: &Limits) {
+        self.max_message = limits.max_message;
+        self.filters = limits.subscriptions_per_connection;
     }
 
     /// Checks that a body of `length` bytes is possible.
@@ -73,6 +77,7 @@ impl Bounds {
             FrameKind::Publication => (false, 3, self.max_message.saturating_add(2 + MAX_BYTES)),
             FrameKind::Lagged => (false, 16, 16),
             FrameKind::Ping => (self.server, 0, 0),
+            FrameKind::Admitted => (false, 0, 0),
         };
         let first = matches!(kind, FrameKind::Greeting | FrameKind::Full);
         if first == self.greeted {
@@ -126,6 +131,7 @@ mod tests {
                 FrameKind::Publication => (None, Some((3, 1000 + 2 + 512))),
                 FrameKind::Lagged => (None, Some((16, 16))),
                 FrameKind::Ping => (Some((0, 0)), Some((0, 0))),
+                FrameKind::Admitted => (None, Some((0, 0))),
             };
             let is_first = matches!(kind, FrameKind::Greeting | FrameKind::Full);
             for (bounds, expected) in [
@@ -141,15 +147,19 @@ mod tests {
 
     #[test]
     fn who_is_not_admitted_may_send_less() {
-        let largest = |bounds| lengths(bounds, true, FrameKind::Request).map(|(_, most)| most);
+        let longest = |bounds, kind| lengths(bounds, true, kind).map(|(_, most)| most);
+        let largest = |bounds| longest(bounds, FrameKind::Request);
         let mut limits = limits();
         let mut admission = AdmissionLimits::default();
-        admission.max_message = 100;
+        (admission.max_message, admission.subscriptions) = (100, 2);
         limits.admission = Some(admission.clone());
         let mut bounds = Bounds::server(&limits);
         assert_eq!(largest(bounds), Some(108));
-        bounds.set_max_message(1000);
+        let subscribe = FrameKind::Subscribe;
+        assert_eq!(longest(bounds, subscribe), Some(10 + 2 * (3 + 512)));
+        bounds.admit(&limits);
         assert_eq!(largest(bounds), Some(1008));
+        assert_eq!(longest(bounds, subscribe), Some(10 + 3 * (3 + 512)));
         // A client is told of no peer's admission.
         let reply = lengths(Bounds::client(&limits), true, FrameKind::Reply);
         assert_eq!(reply, Some((8, 1008)));

@@ -51,6 +51,7 @@ pub(super) fn decode(
                 .ok_or(short)?,
         },
         FrameKind::Ping => Frame::Ping,
+        FrameKind::Admitted => Frame::Admitted,
     })
 }
 

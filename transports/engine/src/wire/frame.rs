@@ -14,6 +14,7 @@
 //! | 10 Publication | server | `length u16`, topic, payload |
 //! | 11 Lagged | server | `id u64, count u64` |
 //! | 12 Ping | both | |
+//! | 13 Admitted | server, to clients that want to hear it | |
 //!
 //! Whether a length is possible is decided by kind, side and limits from the first five bytes, and
 //! memory for a body grows with the bytes that arrive.
@@ -44,10 +45,11 @@ pub(crate) enum FrameKind {
     Publication,
     Lagged,
     Ping,
+    Admitted,
 }
 
 impl FrameKind {
-    pub(crate) const ALL: [Self; 12] = [
+    pub(crate) const ALL: [Self; 13] = [
         Self::Greeting,
         Self::Full,
         Self::Request,
@@ -60,6 +62,7 @@ impl FrameKind {
         Self::Publication,
         Self::Lagged,
         Self::Ping,
+        Self::Admitted,
     ];
 
     /// Returns the kind that has this number.
@@ -87,6 +90,7 @@ pub(crate) enum Frame {
     Publication { topic: Topic, payload: Bytes },
     Lagged { id: u64, count: u64 },
     Ping,
+    Admitted,
 }
 
 /// Returns the length and the kind of a frame, as they stand in front of its body.

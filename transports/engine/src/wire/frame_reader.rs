@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
-use saline_protocol::transport::Topic;
+use saline_protocol::transport::{Limits, Topic};
 use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
 
 use super::bounds::Bounds;
@@ -20,6 +20,8 @@ const SMALL: usize = 16 * 1024;
 const ROOM: usize = 1024;
 /// The read buffer of a busy one.
 const MOST_ROOM: usize = 64 * 1024;
+/// The read buffer of one whose peer is not admitted.
+const STRANGERS_ROOM: usize = 4 * ROOM;
 /// Small frames that came together are copied out together, so many bytes at once. One that is kept
 /// keeps the others.
 const PAGE: usize = 16 * 1024;
@@ -38,6 +40,7 @@ pub(crate) struct FrameReader {
     bounds: Bounds,
     buffer: BytesMut,
     room: usize,
+    most_room: usize,
     large: Option<Large>,
     /// Of the last publication: most often one topic follows itself.
     topic: Option<Topic>,
@@ -51,10 +54,20 @@ impl FrameReader {
             bounds,
             buffer: BytesMut::new(),
             room: ROOM,
+            most_room: MOST_ROOM,
             large: None,
             topic: None,
             page: Bytes::new(),
         }
+    }
+
+    /// Returns the reader of what a client sends to a server with these limits.
+    pub(crate) fn of_client(limits: &Limits) -> Self {
+        let mut reader = Self::new(Bounds::server(limits));
+        if limits.admission.is_some() {
+            reader.most_room = STRANGERS_ROOM;
+        }
+        reader
     }
 
     /// The next frame of the bytes that are there; `None` when it is not complete.
@@ -82,7 +95,7 @@ impl FrameReader {
             }
             self.buffer.advance(HEADER);
             let here = self.buffer.len().min(length);
-            let mut body = BytesMut::with_capacity(length.min(here.max(MOST_ROOM)));
+            let mut body = BytesMut::with_capacity(length.min(here.max(self.most_room)));
             body.extend_from_slice(&self.buffer[..here]);
             self.buffer.advance(here);
             self.large = Some(Large { kind, length, body });
@@ -175,9 +188,10 @@ impl FrameReader {
         }
     }
 
-    /// Takes payloads of up to `max_message` bytes from now on.
-    pub(crate) fn set_max_message(&mut self, max_message: usize) {
-        self.bounds.set_max_message(max_message);
+    /// Takes what a client may send that is admitted, from now on.
+    pub(crate) fn admit(&mut self, limits: &Limits) {
+        self.bounds.admit(limits);
+        self.most_room = MOST_ROOM;
     }
 
     /// Returns how many bytes of frames are held that have not arrived as a whole.
@@ -202,7 +216,7 @@ impl FrameReader {
         self.buffer.reserve(self.room);
         let room = self.buffer.capacity() - self.buffer.len();
         let read = pipe.read_buf(&mut self.buffer).await?;
-        if read == room && self.room < MOST_ROOM {
+        if read == room && self.room < self.most_room {
             self.room *= 4;
         }
         Ok(read)

@@ -3,6 +3,13 @@
 //! The body of a greeting is `"saline", lowest version u8, highest version u8, ping u32 (ms), largest
 //! payload u64, count of extensions u8`, and each extension `number u16, length u16, bytes`. An
 //! extension whose number a peer does not know is skipped.
+//!
+//! | number | said by | bytes |
+//! |---|---|---|
+//! | 1 | clients that want to be told when they are admitted | |
+//! | 2 | servers with limits before admission | `largest payload u64, filters u32` |
+//!
+//! Bytes of an extension beyond these are left to later versions.
 
 use std::time::Duration;
 
@@ -22,6 +29,10 @@ const MAGIC: &[u8; 6] = b"saline";
 pub(crate) const SHORTEST: usize = MAGIC.len() + 2 + 4 + 8 + 1;
 /// The longest body of a greeting that is read.
 pub(crate) const LONGEST: usize = 4 * 1024;
+/// The extension of a client that wants to be told when it is admitted.
+const HEARS_ADMISSION: u16 = 1;
+/// The extension of a server that limits clients until they are admitted.
+const BEFORE_ADMISSION: u16 = 2;
 
 /// A range of versions of the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,6 +58,15 @@ impl std::fmt::Display for Versions {
     }
 }
 
+/// What a server takes from a client that it has not admitted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct BeforeAdmission {
+    /// The largest payload of a request, in bytes.
+    pub(crate) max_message: usize,
+    /// The most filters of all subscriptions together.
+    pub(crate) filters: usize,
+}
+
 /// What one side says first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Greeting {
@@ -55,28 +75,72 @@ pub(crate) struct Greeting {
     pub(crate) ping: Duration,
     /// The largest payload that it takes, in bytes.
     pub(crate) max_message: usize,
+    /// A client that wants to be told when it is admitted.
+    pub(crate) hears_admission: bool,
+    /// What a server takes until it has admitted the client, if that is less.
+    pub(crate) before_admission: Option<BeforeAdmission>,
 }
 
 impl Greeting {
-    /// Returns what an end with these limits says.
+    /// Returns what an end says that has nothing to say of admission.
     pub(crate) fn new(limits: &Limits) -> Self {
         Self {
             versions: VERSIONS,
             ping: limits.ping_interval,
             max_message: limits.max_message,
+            hears_admission: false,
+            before_admission: None,
+        }
+    }
+
+    /// Returns what a client with these limits says.
+    pub(crate) fn of_client(limits: &Limits) -> Self {
+        Self {
+            hears_admission: true,
+            ..Self::new(limits)
+        }
+    }
+
+    /// Returns what a server with these limits says.
+    pub(crate) fn of_server(limits: &Limits) -> Self {
+        let before_admission = limits.admission.as_ref().map(|admission| BeforeAdmission {
+            max_message: admission.max_message,
+            filters: admission.subscriptions,
+        });
+        Self {
+            before_admission,
+            ..Self::new(limits)
         }
     }
 
     /// Returns the whole frame.
     pub(crate) fn encode(self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(HEADER + SHORTEST);
-        bytes.extend_from_slice(&header(FrameKind::Greeting, SHORTEST));
+        let (mut extensions, mut count) = (Vec::new(), 0);
+        let mut extend = |number: u16, fields: &[&[u8]]| {
+            let length = fields.iter().map(|field| field.len()).sum::<usize>();
+            extensions.extend_from_slice(&number.to_le_bytes());
+            extensions.extend_from_slice(&(length as u16).to_le_bytes());
+            extensions.extend(fields.iter().copied().flatten());
+            count += 1;
+        };
+        if self.hears_admission {
+            extend(HEARS_ADMISSION, &[]);
+        }
+        if let Some(before) = self.before_admission {
+            let filters = u32::try_from(before.filters).unwrap_or(u32::MAX);
+            let largest = (before.max_message as u64).to_le_bytes();
+            extend(BEFORE_ADMISSION, &[&largest, &filters.to_le_bytes()]);
+        }
+        let length = SHORTEST + extensions.len();
+        let mut bytes = Vec::with_capacity(HEADER + length);
+        bytes.extend_from_slice(&header(FrameKind::Greeting, length));
         bytes.extend_from_slice(MAGIC);
         bytes.extend_from_slice(&[self.versions.lowest, self.versions.highest]);
         let ping = u32::try_from(self.ping.as_millis()).unwrap_or(u32::MAX);
         bytes.extend_from_slice(&ping.to_le_bytes());
         bytes.extend_from_slice(&(self.max_message as u64).to_le_bytes());
-        bytes.push(0);
+        bytes.push(count);
+        bytes.append(&mut extensions);
         bytes
     }
 
@@ -86,17 +150,27 @@ impl Greeting {
             .strip_prefix(MAGIC)
             .filter(|rest| rest.len() >= SHORTEST - MAGIC.len())
             .ok_or(Violation("its greeting is none of Saline's"))?;
-        let greeting = Self {
+        let mut greeting = Self {
             versions: Versions {
                 lowest: rest.get_u8(),
                 highest: rest.get_u8(),
             },
             ping: Duration::from_millis(rest.get_u32_le().into()),
             max_message: usize::try_from(rest.get_u64_le()).unwrap_or(usize::MAX),
+            hears_admission: false,
+            before_admission: None,
         };
         let extensions = rest.get_u8();
         for _ in 0..extensions {
-            rest = skip_extension(rest).ok_or(Violation("an extension that is cut off"))?;
+            let extension = split_extension(rest);
+            let (number, body, behind) =
+                extension.ok_or(Violation("an extension that is cut off"))?;
+            match number {
+                HEARS_ADMISSION => greeting.hears_admission = true,
+                BEFORE_ADMISSION => greeting.before_admission = Some(before_admission(body)?),
+                _ => {}
+            }
+            rest = behind;
         }
         match rest.is_empty() {
             true => Ok(greeting),
@@ -105,17 +179,29 @@ impl Greeting {
     }
 }
 
-/// Returns what stands behind the extension at the front of `bytes`. None is known yet.
-fn skip_extension(bytes: &[u8]) -> Option<&[u8]> {
-    let (_number, rest) = bytes.split_first_chunk::<2>()?;
+/// Returns the number and the bytes of the extension at the front of `bytes`, and what stands behind.
+fn split_extension(bytes: &[u8]) -> Option<(u16, &[u8], &[u8])> {
+    let (number, rest) = bytes.split_first_chunk()?;
     let (length, rest) = rest.split_first_chunk()?;
-    rest.get(usize::from(u16::from_le_bytes(*length))..)
+    let (body, behind) = rest.split_at_checked(u16::from_le_bytes(*length).into())?;
+    Some((u16::from_le_bytes(*number), body, behind))
+}
+
+fn before_admission(mut body: &[u8]) -> Result<BeforeAdmission, Violation> {
+    if body.len() < 8 + 4 {
+        return Err(Violation("limits before admission that are too short"));
+    }
+    Ok(BeforeAdmission {
+        max_message: usize::try_from(body.get_u64_le()).unwrap_or(usize::MAX),
+        filters: usize::try_from(body.get_u32_le()).unwrap_or(usize::MAX),
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use saline_protocol::transport::AdmissionLimits;
 
     fn body(versions: (u8, u8), extensions: &[(u16, Vec<u8>)]) -> Vec<u8> {
         let greeting = Greeting {
@@ -164,12 +250,48 @@ mod tests {
         assert_eq!(Greeting::decode(&bytes[HEADER..]), Ok(greeting));
         assert_eq!(greeting.ping, limits.ping_interval);
         assert_eq!((SHORTEST, LONGEST), (21, 4096));
+        assert_eq!(Greeting::of_server(&limits), greeting);
+    }
+
+    #[test]
+    fn admission_is_spoken_of_in_extensions() {
+        let mut limits = Limits::default();
+        let client = Greeting::of_client(&limits);
+        assert!(client.hears_admission && client.before_admission.is_none());
+        assert_eq!(client.encode()[HEADER + SHORTEST..], [1, 0, 0, 0]);
+        assert_eq!(Greeting::decode(&client.encode()[HEADER..]), Ok(client));
+
+        let mut admission = AdmissionLimits::default();
+        (admission.max_message, admission.subscriptions) = (0x1234, 7);
+        limits.admission = Some(admission);
+        let server = Greeting::of_server(&limits);
+        let filters = 7;
+        let max_message = 0x1234;
+        let before = BeforeAdmission {
+            max_message,
+            filters,
+        };
+        assert_eq!(server.before_admission, Some(before));
+        let bytes = server.encode();
+        assert_eq!(
+            bytes[HEADER + SHORTEST..],
+            [2, 0, 12, 0, 0x34, 0x12, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0]
+        );
+        assert_eq!(Greeting::decode(&bytes[HEADER..]), Ok(server));
+    }
+
+    #[test]
+    fn limits_before_admission_are_read_as_a_whole_or_not_at_all() {
+        let longer = body((1, 1), &[(2, vec![1; 20])]);
+        let greeting = Greeting::decode(&longer).unwrap();
+        assert!(greeting.before_admission.is_some());
+        assert!(Greeting::decode(&body((1, 1), &[(2, vec![1; 11])])).is_err());
     }
 
     proptest! {
         #[test]
         fn extensions_of_a_newer_peer_are_skipped(
-            extensions in prop::collection::vec((any::<u16>(), prop::collection::vec(any::<u8>(), 0..50)), 0..9),
+            extensions in prop::collection::vec((3u16.., prop::collection::vec(any::<u8>(), 0..50)), 0..9),
             versions in (any::<u8>(), any::<u8>()),
         ) {
             let greeting = Greeting::decode(&body(versions, &extensions)).unwrap();

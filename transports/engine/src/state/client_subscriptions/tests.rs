@@ -23,7 +23,9 @@ const MOST: usize = 8;
 enum Step {
     Add(Vec<TopicFilter>),
     Withdraw(usize),
-    Connected,
+    /// With so many filters that may be announced before it is admitted.
+    Connected(usize),
+    Admitted,
     Disconnected,
     /// The server reads so many announcements, and refuses the subscriptions among them, or not.
     ServerReads {
@@ -59,7 +61,8 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         6 => filters().prop_map(Step::Add),
         4 => (0usize..12).prop_map(Step::Withdraw),
-        4 => Just(Step::Connected),
+        4 => prop_oneof![Just(usize::MAX), 0usize..4].prop_map(Step::Connected),
+        2 => Just(Step::Admitted),
         2 => Just(Step::Disconnected),
         8 => (1usize..6, prop::bool::weighted(0.2))
             .prop_map(|(most, refuses)| Step::ServerReads { most, refuses }),
@@ -67,7 +70,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (0usize..12, 1u64..4).prop_map(|(subscription, count)| Step::Lose { subscription, count }),
         1 => (0u64..12).prop_map(Step::RefuseUnasked),
         8 => (1usize..8).prop_map(Step::ClientReads),
-        1 => prop::bool::weighted(0.1).prop_map(|close| if close { Step::Close } else { Step::Connected }),
+        1 => prop::bool::weighted(0.1).prop_map(|close| if close { Step::Close } else { Step::Admitted }),
     ]
 }
 
@@ -109,6 +112,8 @@ struct Run {
     /// Number `n` is at `n - 1`.
     subscribers: Vec<Subscriber>,
     is_connected: bool,
+    /// Filters that may be announced before the connection is admitted, less those that were.
+    announceable: usize,
     is_closed: bool,
     published: u64,
     /// What the server has on this connection, what it has been told of, and what it has sent.
@@ -123,6 +128,7 @@ impl Run {
             machine: ClientSubscriptions::new(MOST),
             subscribers: Vec::new(),
             is_connected: false,
+            announceable: 0,
             is_closed: false,
             published: 0,
             server: BTreeMap::new(),
@@ -145,9 +151,14 @@ impl Run {
                     subscriber.has_ended = true;
                 }
             }
-            Step::Connected if !self.is_connected && !self.is_closed => {
-                self.machine.connected();
+            Step::Connected(before) if !self.is_connected && !self.is_closed => {
+                self.machine.connected(before);
                 self.is_connected = true;
+                self.announceable = before;
+            }
+            Step::Admitted if self.is_connected => {
+                self.machine.admitted();
+                self.announceable = usize::MAX;
             }
             Step::Disconnected if self.is_connected => self.disconnected(),
             Step::ServerReads { most, refuses } => self.server_reads(most, refuses),
@@ -179,7 +190,7 @@ impl Run {
                 }
                 self.cut();
             }
-            Step::Connected | Step::Disconnected | Step::RefuseUnasked(_) => {}
+            Step::Connected(_) | Step::Admitted | Step::Disconnected | Step::RefuseUnasked(_) => {}
         }
     }
 
@@ -240,6 +251,11 @@ impl Run {
                         "{id} said twice"
                     );
                     assert_eq!(filters, self.subscribers[id as usize - 1].filters);
+                    let left = self.announceable.checked_sub(filters.len());
+                    assert!(left.is_some(), "{id} has to wait for admission");
+                    if self.announceable < usize::MAX {
+                        self.announceable = left.unwrap_or_default();
+                    }
                     if refuses {
                         self.sent.push_back(FromServer::Refused(id));
                     } else {
@@ -320,7 +336,9 @@ impl Run {
 
     /// Says and reads everything, and checks what each subscriber has got.
     fn finish(mut self) {
-        self.step(Step::Connected);
+        self.step(Step::Connected(1));
+        self.server_reads(1000, false);
+        self.step(Step::Admitted);
         self.server_reads(1000, false);
         self.client_reads(1000);
         let live = |one: &&Subscriber| !one.has_ended;
@@ -358,7 +376,7 @@ proptest! {
     #[test]
     fn subscribers_get_what_they_ask_for(steps in prop::collection::vec(step(), 1..80)) {
         let mut run = Run::new();
-        run.step(Step::Connected);
+        run.step(Step::Connected(usize::MAX));
         for step in steps {
             run.step(step);
         }
@@ -372,7 +390,7 @@ fn what_a_full_queue_drops_is_counted() {
     let mut limits = Limits::default();
     limits.subscriber_queue_messages = 2;
     let mut machine = ClientSubscriptions::new(MOST);
-    machine.connected();
+    machine.connected(usize::MAX);
     let topic: Topic = "a/b".parse().unwrap();
     let mut receivers = Vec::new();
     for filter in [

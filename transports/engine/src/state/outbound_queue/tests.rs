@@ -1,6 +1,7 @@
 //! What one client can make the server hold. What clients are owed otherwise is in the hub's model.
 
 use super::*;
+use saline_protocol::transport::AdmissionLimits;
 
 /// Everything that the queue holds, as the bytes that it is written as.
 fn encoded(queue: &mut OutboundQueue) -> usize {
@@ -54,6 +55,56 @@ fn exactly_the_limit_may_be_owed() {
     assert!(!queue.is_overdrawn());
     queue.confirm(1, true);
     assert!(queue.is_overdrawn());
+}
+
+/// Returns limits with those before admission: two publications, of 1000 bytes together.
+fn with_admission() -> Limits {
+    let mut admission = AdmissionLimits::default();
+    (admission.queue_messages, admission.queue_bytes) = (2, 1000);
+    let mut limits = Limits::default();
+    limits.admission = Some(admission);
+    limits
+}
+
+#[test]
+fn little_waits_for_a_client_that_is_not_admitted() {
+    let topic = "t".parse().unwrap();
+    let publication = |size| EncodedPublication::new(&topic, Bytes::from(vec![1; size]));
+    for (size, room) in [(0, 2), (400, 2), (600, 1)] {
+        let limits = with_admission();
+        let mut queue = queue(&limits);
+        let mut publish = |number| queue.publish(number, &publication(size), 1);
+        let queued = (1..=5).filter(|number| publish(*number) != EnqueueResult::Dropped);
+        assert_eq!(queued.count(), room, "of {size} bytes");
+        queue.admit(&limits, false);
+        assert_eq!(
+            queue.publish(6, &publication(size), 1),
+            EnqueueResult::Queued
+        );
+    }
+    let limits = with_admission();
+    let mut queue = queue(&limits);
+    queue.answer(1, reply(1000));
+    assert!(queue.is_overdrawn());
+    queue.admit(&limits, false);
+    assert!(!queue.is_overdrawn());
+}
+
+#[test]
+fn who_is_admitted_is_told_once_and_before_anything_else() {
+    let limits = with_admission();
+    for hears in [true, false] {
+        let mut queue = queue(&limits);
+        let (mut buffer, mut drained) = (SendBuffer::default(), Drained::default());
+        queue.answer(1, reply(10));
+        queue.admit(&limits, hears);
+        assert_eq!(queue.drain(0, &mut drained), Next::Write);
+        drained.encode_into(&mut buffer, usize::MAX);
+        let told = usize::from(hears) * HEADER;
+        assert_eq!(buffer.len(), told + REQUEST_HEADER + 10);
+        let waits = matches!(queue.drain(0, &mut drained), Next::Wait { .. });
+        assert!(waits, "it is told once");
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //!
 //! What holds, whatever the schedule: each request gets one outcome, once. One of which no byte was
 //! accepted goes out on the next connection in its order, or ends as `Unreachable`; one that was sent
-//! is never sent again.
+//! is never sent again. What is held back waits, whatever passes it.
 
 mod steps;
 
@@ -57,6 +57,8 @@ struct Run {
     expiring: Vec<u64>,
     /// When whoever watches deadlines looks next, as far as it was told.
     watched: Option<Instant>,
+    /// What is larger waits for admission.
+    hold_above: usize,
 
     /// In the order of submission, in which they are sent.
     requests: Vec<Asked>,
@@ -80,6 +82,7 @@ impl Run {
             now: Clock.now(),
             expiring: Vec::new(),
             watched: None,
+            hold_above: usize::MAX,
             requests: Vec::new(),
             buffer: Vec::new(),
             begun: 0,
@@ -144,6 +147,10 @@ impl Run {
             Step::TimePasses(seconds) => self.time_passes(seconds, &mut settled),
             Step::ExpireSent => self.expire_sent(&mut settled),
             Step::ConnectionLost => self.connection_lost(&mut settled),
+            Step::HoldAbove(most) => {
+                self.pending.hold_above(most);
+                self.hold_above = most;
+            }
             Step::Close => {
                 self.pending.close(&mut settled);
                 self.is_closed = true;
@@ -228,7 +235,7 @@ impl Run {
             let size = self.requests[n].payload.len();
             if size > LARGEST {
                 self.end(n, Outcome::Error(ErrorKind::TooLarge));
-            } else {
+            } else if size <= self.hold_above {
                 expected.push(self.requests[n].id);
                 self.buffer.push((Some(n), REQUEST_HEADER + size));
             }

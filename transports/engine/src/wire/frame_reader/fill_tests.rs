@@ -3,7 +3,7 @@
 use super::super::frame::header;
 use super::super::greeting::Greeting;
 use super::*;
-use saline_protocol::transport::Limits;
+use saline_protocol::transport::{AdmissionLimits, Limits};
 use std::pin::pin;
 use std::task::Waker;
 
@@ -177,15 +177,23 @@ fn small_frames_that_came_together_share_their_memory() {
 
 #[test]
 fn limits_rise_when_the_peer_is_admitted() {
-    let limits = Limits::default();
-    let mut reader = reader();
-    reader.set_max_message(10);
+    let mut limits = Limits::default();
+    let mut admission = AdmissionLimits::default();
+    admission.max_message = 10;
+    limits.admission = Some(admission);
+    let stranger = || {
+        let mut reader = FrameReader::of_client(&limits);
+        reader.push(&Greeting::of_client(&limits).encode());
+        assert!(matches!(reader.next(), Ok(Some(Frame::Greeting(_)))));
+        reader
+    };
+    let mut reader = stranger();
     reader.push(&request(10));
     assert!(matches!(reader.next(), Ok(Some(_))));
-    reader.set_max_message(limits.max_message);
+    reader.admit(&limits);
     reader.push(&request(11));
     assert!(matches!(reader.next(), Ok(Some(_))));
-    reader.set_max_message(10);
+    let mut reader = stranger();
     reader.push(&request(11));
     assert!(reader.next().is_err());
 }

@@ -147,7 +147,7 @@ fn frames_out_of_turn_or_for_the_other_side_are_refused() {
     let reply = framed(FrameKind::Reply, &[0; 8]);
     assert!(read(reader(true, true), &reply, 100).1.is_some());
     assert!(read(reader(false, true), &reply, 100).1.is_none());
-    let unknown = [0, 0, 0, 0, 13];
+    let unknown = [0, 0, 0, 0, 14];
     assert!(read(reader(false, true), &unknown, 100).1.is_some());
 }
 

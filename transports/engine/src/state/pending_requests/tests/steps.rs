@@ -30,6 +30,8 @@ pub(super) enum Step {
     /// Requests expire in two parts; what happens between them is anything.
     ExpireSent,
     ConnectionLost,
+    /// What is larger has to wait for admission, which may have come.
+    HoldAbove(usize),
     Close,
 }
 
@@ -46,6 +48,7 @@ pub(super) fn step() -> impl Strategy<Value = Step> {
         4 => (1u64..20).prop_map(Step::TimePasses),
         4 => Just(Step::ExpireSent),
         2 => Just(Step::ConnectionLost),
+        3 => prop_oneof![Just(30), Just(5000), Just(usize::MAX)].prop_map(Step::HoldAbove),
         1 => prop::bool::weighted(0.1).prop_map(|close| if close { Step::Close } else { Step::ExpireSent }),
     ]
 }

@@ -1,0 +1,112 @@
+//! Which connections the master has the transport admit, and when: what is too large for a stranger
+//! waits in the client until then.
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on says so by panicking"
+)]
+
+mod support;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use saline_protocol::channel::ChannelError;
+use saline_protocol::message::{
+    Admission, Arguments, Class, KeyAction, KeyState, MinionEvent, MinionEvents, MinionReply,
+    MinionRequest, OperatorRequest, Packed, RequestId, StartId,
+};
+use saline_protocol::target::Target;
+use saline_protocol::transport::{AdmissionLimits, Client, Clock, ErrorKind};
+use support::{Deployment, Peer, TEST_TIMEOUT};
+
+/// Returns a request that is larger than a stranger may send.
+fn large() -> MinionRequest {
+    let size = 2 * AdmissionLimits::default().max_message;
+    MinionRequest::FireEvents(MinionEvents {
+        start: StartId([1; 16]),
+        first: 1,
+        events: vec![MinionEvent {
+            tag: "large".into(),
+            data: Packed::from_bytes(vec![0xc0; size]),
+        }],
+    })
+}
+
+/// Asks in the minion's session, over a connection of its own choice.
+async fn ask(
+    minion: &Peer,
+    client: &Arc<dyn Client>,
+    request: &MinionRequest,
+    within: Duration,
+) -> Result<MinionReply, ErrorKind> {
+    let deadline = Clock.after(within);
+    let session = &minion.established.session;
+    let asked = session.ask(&**client, Class::Event, request, deadline);
+    asked.await.map_err(|error| match error {
+        ChannelError::Transport(error) => error.kind(),
+        other => panic!("{other}"),
+    })
+}
+
+/// Long enough for a request to be answered, were it sent.
+const A_WHILE: Duration = Duration::from_millis(500);
+
+#[tokio::test]
+async fn a_session_on_another_connection_begins_with_something_small() {
+    let deployment = Deployment::start(true).await;
+    let minion = deployment.minion("m1").await;
+    assert_eq!(minion.ask(large()).await, MinionReply::Done);
+    let other = deployment.network().await;
+    // Alone it waits, and never breaks the connection.
+    let alone = ask(&minion, &other, &large(), A_WHILE).await;
+    assert_eq!(alone, Err(ErrorKind::Unreachable));
+    let (request, poll) = (large(), MinionRequest::Poll);
+    let (large, small) = tokio::join!(
+        ask(&minion, &other, &request, TEST_TIMEOUT),
+        ask(&minion, &other, &poll, TEST_TIMEOUT)
+    );
+    assert_eq!(large, Ok(MinionReply::Done));
+    assert!(matches!(small, Ok(MinionReply::Auth(_))), "{small:?}");
+    deployment.master.shutdown(TEST_TIMEOUT).await;
+}
+
+#[tokio::test]
+async fn a_session_whose_key_waits_is_a_stranger() {
+    let deployment = Deployment::start(false).await;
+    let operator = deployment.operator().await;
+    let minion = deployment.minion("m1").await;
+    let poll = MinionRequest::Poll;
+    let pending = MinionReply::Auth(Admission::Pending);
+    assert_eq!(minion.ask(poll.clone()).await, pending);
+    let waits = ask(&minion, &minion.client, &large(), A_WHILE).await;
+    assert_eq!(waits, Err(ErrorKind::Unreachable));
+    let accepted = operator.act(KeyAction::Accept, KeyState::Pending, "m1");
+    assert_eq!(accepted.await, 1);
+    let told = minion.ask(poll).await;
+    assert!(
+        matches!(told, MinionReply::Auth(Admission::Accepted(_))),
+        "{told:?}"
+    );
+    // The poll that told it so admitted it.
+    assert_eq!(minion.ask(large()).await, MinionReply::Done);
+    deployment.master.shutdown(TEST_TIMEOUT).await;
+}
+
+#[tokio::test]
+async fn who_comes_to_the_local_endpoint_is_no_stranger() {
+    let deployment = Deployment::start(true).await;
+    let operator = deployment.operator().await;
+    // The first request of its session.
+    let most = AdmissionLimits::default().max_message;
+    let order = operator.order(OperatorRequest::Publish {
+        request_id: RequestId::random().unwrap(),
+        target: Target::glob("nobody"),
+        fun: "test.ping".into(),
+        arg: Arguments::default().pack(),
+        user: "u".repeat(2 * most),
+        ttl_ms: None,
+    });
+    // Whatever it says to that.
+    order.await;
+    deployment.master.shutdown(TEST_TIMEOUT).await;
+}
