@@ -51,6 +51,10 @@ pub enum WireFault {
     AdmitAll,
     /// The limits stay tight after admission.
     StayTight,
+    /// The client sends what is too large before admission.
+    SendEarly,
+    /// As many publications wait for who is not admitted as for others.
+    QueueForStrangers,
     /// Who is not admitted may stay.
     NeverTooLate,
     /// Who was admitted is cut all the same.
@@ -117,6 +121,8 @@ pub const WIRE_FAULTS: &[(WireFault, &[&str])] = &[
     (WireFault::NeverTooLate, &["LIM-016"]),
     (WireFault::CutAdmitted, &["LIM-016"]),
     (WireFault::AnyPartial, &["LIM-017"]),
+    (WireFault::SendEarly, &["LIM-019"]),
+    (WireFault::QueueForStrangers, &["LIM-020"]),
     (WireFault::TakeLarge, &["LIM-018"]),
     (WireFault::MessagesAreLife, &["CON-034"]),
     (WireFault::RefusedStays, &["CON-035"]),

@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use saline_protocol::transport::{AdmissionLimits, Delivery, Limits, Metric};
+use saline_protocol::transport::{AdmissionLimits, Delivery, ErrorKind, Limits, Lost, Metric};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::failure::{ensure, ensure_eq, not_later};
 use crate::kit::{
-    Caller, Host, PATIENCE, PING, Place, Raw, World, admit, exact, number, numbered, recorded,
+    Caller, Host, PATIENCE, PING, Place, Proxy, Raw, Script, World, admit, exact, number, numbered,
+    recorded, topic,
 };
 use crate::{Expecting, Failure, Outcome};
 
@@ -39,39 +40,160 @@ async fn passes(host: &mut Host, caller: &Caller, n: u64, size: usize) -> Outcom
     Ok(())
 }
 
+/// Connects and says what `script` has. Returns the connection.
+async fn said(place: &Place, script: &Script) -> Outcome<Raw> {
+    let stream = Raw::connect(place).await;
+    let mut stream =
+        stream.map_err(|error| Failure::new(format!("a raw socket of the suite: {error}")))?;
+    // It may be cut in the middle.
+    let _ = stream.write_all(&script.opening.concat()).await;
+    let _ = stream.write_all(&script.said.concat()).await;
+    Ok(stream)
+}
+
 pub(super) async fn messages(world: Arc<World>) -> Outcome {
     const MOST: usize = 5000;
+    // What a client says that need not wait is what a stranger may try.
+    let anyone = world.serve().await?.echoing(&world);
     let limits = tight(&world, |limits| limits.max_message = MOST);
     let mut host = world.serve_with(limits).await?;
-    let (known, stranger) = (world.client(&host).await?, world.client(&host).await?);
+    let place = Place::of(&host.bound.requests, world.backend().wire())?;
+    let known = world.client(&host).await?;
     let peer = admit(&mut host, &known).await?;
-    let mut listener = stranger.subscribe(&[exact("t")?]).await?;
-    for (round, size) in (0..).zip([MOST + 1, 100_000, 10_000_000]) {
-        passes(&mut host, &stranger, 10 * round, MOST).await?;
-        let outcome = stranger.ask(numbered(10 * round + 1, size)).await;
-        ensure!(
-            outcome.is_err(),
-            "a request of {size} bytes of a peer that is not admitted was answered"
-        );
-        listener.link(&Delivery::Disconnected).await?;
-        listener.link(&Delivery::Connected).await?;
+    let sizes = [MOST, MOST + 1, 100_000, 10_000_000];
+    for (n, size) in (10..).zip(sizes) {
+        let script = recorded(&world, &anyone, async |caller| {
+            let asked = caller.ask(numbered(n, size)).await;
+            asked.map(drop).expecting("a request through the proxy")
+        });
+        let [script, _] = script.await?;
+        let mut stranger = said(&place, &script).await?;
+        host.requests.next().await?.reply.send("here".into())?;
+        if size <= MOST {
+            let request = host.requests.next().await?;
+            ensure_eq!(number(&request.payload), n, "the request of a stranger");
+            continue;
+        }
+        let clock = world.clock();
+        let ended = clock.deadline(clock.after(PATIENCE), async {
+            let mut said = vec![0; 1024];
+            while let Ok(1..) = stranger.read(&mut said).await {}
+        });
+        ended.await.expecting(format!(
+            "the end of a peer that is not admitted and sends {size} bytes"
+        ))?;
         // Whatever was handed out before would be in the way.
-        passes(&mut host, &known, 10 * round + 2, size).await?;
-        passes(&mut host, &stranger, 10 * round + 3, MOST).await?;
+        passes(&mut host, &known, 10 * n, size).await?;
     }
+    world
+        .eventually("each is counted as refused", || {
+            host.counters.get(Metric::PeersRefused) >= 3
+        })
+        .await?;
     ensure_eq!(
         host.counters.get(Metric::PeersRefused),
         3,
         "peers that were counted as refused"
     );
-    // Admitted, the same client may say as much.
-    admit(&mut host, &stranger).await?;
-    passes(&mut host, &stranger, 100, 100_000).await?;
     ensure_eq!(
         admit(&mut host, &known).await?,
         peer,
         "the peer that was admitted all the time"
     );
+    Ok(())
+}
+
+pub(super) async fn waiting(world: Arc<World>) -> Outcome {
+    const MOST: usize = 5000;
+    let limits = tight(&world, |limits| limits.max_message = MOST);
+    let mut host = world.serve_with(limits).await?;
+    let caller = world.client(&host).await?;
+    let mut listener = caller.subscribe(&[exact("t")?]).await?;
+    for round in 0..3 {
+        let (late, large, small) = (3 * round, 3 * round + 1, 3 * round + 2);
+        let alone = caller.ask_within(numbered(late, MOST + 1), PING).await;
+        let alone = alone.map_err(|error| error.kind());
+        ensure_eq!(alone, Err(ErrorKind::Unreachable), "what is not admitted");
+        let (first, second, handled) = tokio::join!(
+            caller.ask(numbered(large, 100_000)),
+            caller.ask(numbered(small, MOST)),
+            async {
+                let request = host.requests.next().await?;
+                ensure_eq!(
+                    number(&request.payload),
+                    small,
+                    "the first request of a peer that is not admitted"
+                );
+                host.control.admitted(request.peer);
+                let peer = request.peer;
+                request.reply.send("small".into())?;
+                let request = host.requests.next().await?;
+                ensure_eq!(
+                    (number(&request.payload), request.payload.len()),
+                    (large, 100_000),
+                    "the request that waited"
+                );
+                request.reply.send("large".into())?;
+                Outcome::Ok(peer)
+            }
+        );
+        let peer = handled?;
+        ensure_eq!(second.expecting("a small request")?, "small", "its reply");
+        ensure_eq!(first.expecting("a large request")?, "large", "its reply");
+        ensure_eq!(
+            host.counters.get(Metric::PeersRefused),
+            0,
+            "peers that were counted as refused"
+        );
+        // Not even for a moment.
+        host.control.disconnect(peer);
+        listener.link(&Delivery::Disconnected).await?;
+        listener.link(&Delivery::Connected).await?;
+    }
+    Ok(())
+}
+
+pub(super) async fn publications(world: Arc<World>) -> Outcome {
+    // More than a system keeps of one connection, in the buffers of both of its ends and the proxy's.
+    const SIZE: usize = 64 * 1024;
+    const COUNT: u64 = 1024;
+    // So that what it has taken keeps the proxy busy while all is published.
+    const PACE: usize = 128 * 1024;
+    let mut limits = tight(&world, |_| {});
+    // All of it waits for whoever is admitted, and nobody is cut for silence.
+    limits.subscriber_queue_messages = usize::MAX;
+    limits.subscriber_queue_bytes = usize::MAX;
+    limits.ping_interval = LONG;
+    let mut host = world.serve_with(limits.clone()).await?;
+    let proxy = Proxy::start(&world, &host.bound).await?;
+    let (t, filters) = (topic("t")?, [exact("t")?]);
+    for is_admitted in [true, false] {
+        let caller = world.try_client(&proxy.at, limits.clone()).await;
+        let caller = caller.expecting("connecting through the proxy")?;
+        if is_admitted {
+            admit(&mut host, &caller).await?;
+        }
+        let mut listener = caller.subscribe(&filters).await?;
+        proxy.throttle(PACE);
+        for n in 0..COUNT {
+            host.publish(&t, numbered(n, SIZE)).await?;
+        }
+        proxy.throttle(0);
+        let (mut got, mut lost) = (0, 0);
+        while got + lost < COUNT {
+            match listener.next().await? {
+                Some(Delivery::Message { .. }) => got += 1,
+                Some(Delivery::Lagged(Lost::Messages(count))) => lost += count,
+                Some(Delivery::Lagged(_)) => lost = COUNT - got,
+                other => return Err(Failure::new(format!("the subscriber was told {other:?}"))),
+            }
+        }
+        match is_admitted {
+            true => ensure_eq!(lost, 0, "publications that an admitted subscriber lost"),
+            false => ensure!(lost > 0, "nothing was lost to one that is not admitted"),
+        }
+        caller.shut_down().await?;
+    }
     Ok(())
 }
 

@@ -80,6 +80,8 @@ struct Gone {
 struct Connection {
     cut: CancellationToken,
     admitted: Arc<AtomicBool>,
+    /// Has its peer told.
+    told: Arc<Notify>,
 }
 
 /// The connections of a server.
@@ -105,10 +107,17 @@ impl Peers {
         }
     }
 
-    pub fn enter(&self, number: u64, cut: &CancellationToken, admitted: &Arc<AtomicBool>) {
+    pub fn enter(
+        &self,
+        number: u64,
+        cut: &CancellationToken,
+        admitted: &Arc<AtomicBool>,
+        told: &Arc<Notify>,
+    ) {
         let connection = Connection {
             cut: cut.clone(),
             admitted: Arc::clone(admitted),
+            told: Arc::clone(told),
         };
         self.standing.lock().unwrap().insert(number, connection);
     }
@@ -117,7 +126,10 @@ impl Peers {
         let standing = self.standing.lock().unwrap();
         let found = standing.get(&number);
         found
-            .inspect(|connection| connection.admitted.store(true, Ordering::Relaxed))
+            .inspect(|connection| {
+                connection.admitted.store(true, Ordering::Relaxed);
+                connection.told.notify_one();
+            })
             .is_some()
     }
 

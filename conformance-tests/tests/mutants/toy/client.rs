@@ -38,13 +38,21 @@ struct State {
     subscriptions: HashMap<u64, Subscription>,
 }
 
+/// A link that is up.
+#[derive(Debug, Clone)]
+struct Link {
+    out: mpsc::Sender<Frame>,
+    /// The largest payload of a request that may be sent now.
+    allowed: usize,
+}
+
 #[derive(Debug)]
 struct Line {
     endpoint: Endpoint,
     context: Context,
     kind: Kind,
     state: Mutex<State>,
-    link: watch::Sender<Option<mpsc::Sender<Frame>>>,
+    link: watch::Sender<Option<Link>>,
     end: CancellationToken,
 }
 
@@ -91,15 +99,17 @@ pub async fn connect(endpoint: &Endpoint, context: Context, kind: Kind) -> Resul
 }
 
 impl Line {
-    async fn open(&self) -> io::Result<Box<dyn Stream>> {
+    /// Returns a stream, and the largest payload before admission.
+    async fn open(&self) -> io::Result<(Box<dyn Stream>, usize)> {
         let mut stream = socket::dial(&self.endpoint, self.kind).await?;
         stream.write_all(wire::GREETING).await?;
         let mut greeting = [0; 4];
         stream.read_exact(&mut greeting).await?;
-        Ok(stream)
+        let allowed = stream.read_u64().await?;
+        Ok((stream, usize::try_from(allowed).unwrap_or(usize::MAX)))
     }
 
-    async fn keep_up(&self, mut stream: Box<dyn Stream>) {
+    async fn keep_up(&self, mut stream: (Box<dyn Stream>, usize)) {
         loop {
             let _ = self.carry(stream).await;
             self.lose();
@@ -137,7 +147,7 @@ impl Line {
         }
     }
 
-    async fn carry(&self, stream: Box<dyn Stream>) -> io::Result<()> {
+    async fn carry(&self, (stream, allowed): (Box<dyn Stream>, usize)) -> io::Result<()> {
         let (clock, limits) = (self.context.clock, &self.context.limits);
         let (from, mut to) = tokio::io::split(stream);
         let (out, mut queued) = mpsc::channel::<Frame>(16);
@@ -148,7 +158,7 @@ impl Line {
                 .collect()
         };
         self.context.count(Metric::Connected);
-        self.link.send_replace(Some(out));
+        self.link.send_replace(Some(Link { out, allowed }));
         let writing = async {
             for frame in again {
                 wire::write(&mut to, &frame).await?;
@@ -188,6 +198,13 @@ impl Line {
     }
 
     fn take(&self, frame: Frame) {
+        if frame.kind == wire::ADMITTED {
+            self.link.send_modify(|link| {
+                if let Some(link) = link {
+                    link.allowed = usize::MAX;
+                }
+            });
+        }
         let mut state = self.state.lock().unwrap();
         match frame.kind {
             wire::REPLY | wire::NO_REPLY => {
@@ -242,7 +259,7 @@ impl Line {
         if let Ok(up) = link.wait_for(Option::is_some).await.map(|up| up.clone())
             && let Some(up) = up
         {
-            let _ = up.send(frame).await;
+            let _ = up.out.send(frame).await;
         }
     }
 }
@@ -264,10 +281,12 @@ impl Client for ToyClient {
             return Err(Error::closed());
         }
         let mut link = line.link.subscribe();
-        let up = line
-            .context
-            .clock
-            .deadline(deadline, link.wait_for(Option::is_some));
+        let waits = line.kind.fault != WireFault::SendEarly;
+        let takes = |link: &Option<Link>| {
+            let takes = |link: &Link| link.allowed >= payload.len() || !waits;
+            link.as_ref().is_some_and(takes)
+        };
+        let up = line.context.clock.deadline(deadline, link.wait_for(takes));
         if !matches!(up.await, Ok(Ok(_))) {
             return Err(Error::new(ErrorKind::Unreachable, "no link"));
         }
@@ -361,7 +380,9 @@ impl Drop for ToySubscriber {
         let mut state = self.line.state.lock().unwrap();
         state.subscriptions.remove(&self.number);
         if let Some(up) = &*self.line.link.borrow() {
-            let _ = up.try_send(Frame::new(wire::UNSUBSCRIBE, self.number, ""));
+            let _ = up
+                .out
+                .try_send(Frame::new(wire::UNSUBSCRIBE, self.number, ""));
         }
     }
 }

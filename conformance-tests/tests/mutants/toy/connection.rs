@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use saline_protocol::transport::{Clock, Delivery, Lost, Metric, Peer, Reply, ReplyToken, Request};
 use tokio::io::{AsyncWrite, ReadHalf};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{Notify, Semaphore, mpsc};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::admission::Entry;
@@ -44,10 +44,10 @@ pub async fn run(stream: Box<dyn Stream>, house: &House) {
     let number = house.last.fetch_add(1, Ordering::Relaxed);
     let end = house.down.child_token();
     let admitted = Arc::new(AtomicBool::new(false));
-    let outbox = Arc::new(Outbox::default());
+    let (outbox, told) = (Arc::new(Outbox::default()), Arc::new(Notify::new()));
     house.answers.enter(number, &outbox);
     house.context.count(Metric::Connected);
-    house.peers.enter(number, &end, &admitted);
+    house.peers.enter(number, &end, &admitted, &told);
     let mut leave = Leave {
         house,
         number,
@@ -67,13 +67,14 @@ pub async fn run(stream: Box<dyn Stream>, house: &House) {
         subscriptions: HashMap::new(),
         permits: Arc::new(Semaphore::new(house.context.limits.requests_in_flight)),
         end: &end,
+        admitted: &admitted,
     };
     let ended = tokio::select! {
         biased;
         () = end.cancelled() => Ok(()),
         () = too_late(house, &admitted) => Err(io::ErrorKind::InvalidData.into()),
-        done = reader.read(from, &admitted) => done,
-        done = write(to, &outbox, queued, house) => done,
+        done = reader.read(from) => done,
+        done = write(to, &outbox, queued, &told, house) => done,
     };
     if let Err(error) = ended {
         let refused = error.kind() == io::ErrorKind::InvalidData;
@@ -101,11 +102,16 @@ async fn write(
     mut to: impl AsyncWrite + Unpin,
     outbox: &Outbox,
     mut queued: mpsc::Receiver<Frame>,
+    told: &Notify,
     house: &House,
 ) -> io::Result<()> {
     let ping = house.context.limits.ping_interval / 2;
     loop {
         tokio::select! {
+            biased;
+            () = told.notified() => {
+                wire::write(&mut to, &Frame::new(wire::ADMITTED, 0, "")).await?;
+            }
             (answer, permits) = outbox.next() => {
                 wire::write(&mut to, &answer).await?;
                 drop(permits);
@@ -124,14 +130,11 @@ struct Reader<'a> {
     /// Those of this connection: one that does not read its answers is not read either.
     permits: Arc<Semaphore>,
     end: &'a CancellationToken,
+    admitted: &'a Arc<AtomicBool>,
 }
 
 impl Reader<'_> {
-    async fn read(
-        mut self,
-        from: ReadHalf<Box<dyn Stream>>,
-        admitted: &Arc<AtomicBool>,
-    ) -> io::Result<()> {
+    async fn read(mut self, from: ReadHalf<Box<dyn Stream>>) -> io::Result<()> {
         let (house, limits) = (self.house, &self.house.context.limits);
         let mut from = Source {
             stream: from,
@@ -143,7 +146,7 @@ impl Reader<'_> {
             fault: house.kind.fault,
             rest: Some(Arc::clone(&house.rest)),
             entry: Some(Entry {
-                admitted: Arc::clone(admitted),
+                admitted: Arc::clone(self.admitted),
                 limits: limits.admission.clone(),
                 partial: Arc::clone(&house.partial),
                 fault: house.kind.fault,
@@ -220,7 +223,7 @@ impl Reader<'_> {
             let _ = out.send(Frame::new(wire::SUBSCRIBED, number, "")).await;
             tokio::task::yield_now().await;
         }
-        let receiver = hub.subscribe(key, filters);
+        let receiver = hub.subscribe(key, filters, self.admitted);
         house.context.spawn(async move {
             tokio::select! {
                 biased;

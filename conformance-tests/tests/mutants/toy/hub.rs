@@ -1,7 +1,7 @@
 //! What goes from the server's user to its connections: publications and answers.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
@@ -48,12 +48,22 @@ impl Hub {
     }
 
     /// Adds the subscription `number` of a connection.
-    pub fn subscribe(&self, key: (u64, u64), filters: Vec<TopicFilter>) -> Receiver {
+    pub fn subscribe(
+        &self,
+        key: (u64, u64),
+        filters: Vec<TopicFilter>,
+        admitted: &Arc<AtomicBool>,
+    ) -> Receiver {
         let mut limits = self.context.limits.clone();
         if self.fault == WireFault::IgnoreBytes {
             limits.subscriber_queue_bytes = usize::MAX;
         }
-        let (queue, receiver) = queue::queue(&limits);
+        let (mut queue, receiver) = queue::queue(&limits);
+        if let Some(tight) = limits.admission
+            && self.fault != WireFault::QueueForStrangers
+        {
+            queue.tight = Some((Arc::clone(admitted), tight));
+        }
         let subscription = Subscription { filters, queue };
         self.subscriptions.lock().unwrap().insert(key, subscription);
         receiver

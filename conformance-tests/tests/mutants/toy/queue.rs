@@ -1,9 +1,10 @@
 //! What waits for one subscriber: bounded, and what is lost is counted at its place.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use saline_protocol::transport::{Delivery, Limits, Lost};
+use saline_protocol::transport::{AdmissionLimits, Delivery, Limits, Lost};
 use tokio::sync::Notify;
 
 #[derive(Debug, Default)]
@@ -24,7 +25,11 @@ struct Shared {
 
 /// Where deliveries go in.
 #[derive(Debug)]
-pub struct Sender(Arc<Shared>);
+pub struct Sender {
+    shared: Arc<Shared>,
+    /// The limits of one whose peer is not admitted.
+    pub tight: Option<(Arc<AtomicBool>, AdmissionLimits)>,
+}
 
 /// Where they come out.
 #[derive(Debug)]
@@ -37,20 +42,31 @@ pub fn queue(limits: &Limits) -> (Sender, Receiver) {
         messages: limits.subscriber_queue_messages,
         bytes: limits.subscriber_queue_bytes,
     });
-    (Sender(Arc::clone(&shared)), Receiver(shared))
+    let sender = Sender {
+        shared: Arc::clone(&shared),
+        tight: None,
+    };
+    (sender, Receiver(shared))
 }
 
 impl Sender {
     /// Queues `delivery`; wakes its reader, or not. Returns how many messages were lost.
     pub fn push(&self, delivery: Delivery, wake: bool) -> u64 {
-        let mut state = self.0.state.lock().unwrap();
+        let shared = &self.shared;
+        let (messages, bytes) = match &self.tight {
+            Some((admitted, tight)) if !admitted.load(Ordering::Relaxed) => {
+                (tight.queue_messages, tight.queue_bytes)
+            }
+            _ => (shared.messages, shared.bytes),
+        };
+        let mut state = shared.state.lock().unwrap();
         let size = match &delivery {
             Delivery::Message { payload, .. } => Some(payload.len()),
             _ => None,
         };
         let full = size.is_some_and(|size| {
-            let bytes = state.bytes.saturating_add(size);
-            state.messages >= self.0.messages || (state.messages > 0 && bytes > self.0.bytes)
+            let held = state.bytes.saturating_add(size);
+            state.messages >= messages || (state.messages > 0 && held > bytes)
         });
         let lost = u64::from(full);
         let delivery = match full {
@@ -68,7 +84,7 @@ impl Sender {
             state.bytes += size;
         }
         if wake {
-            self.0.wake.notify_one();
+            shared.wake.notify_one();
         }
         lost
     }
@@ -76,8 +92,8 @@ impl Sender {
 
 impl Drop for Sender {
     fn drop(&mut self) {
-        self.0.state.lock().unwrap().ended = true;
-        self.0.wake.notify_one();
+        self.shared.state.lock().unwrap().ended = true;
+        self.shared.wake.notify_one();
     }
 }
 

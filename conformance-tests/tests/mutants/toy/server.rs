@@ -174,6 +174,9 @@ async fn greet(mut stream: Box<dyn Stream>, house: &House) -> io::Result<Box<dyn
     let read = read.await.map_err(io::Error::other).and_then(|read| read);
     if read.is_ok() && greeting == wire::GREETING {
         stream.write_all(wire::GREETING).await?;
+        let tight = house.context.limits.admission.as_ref();
+        let allowed = tight.map_or(u64::MAX, |tight| tight.max_message as u64);
+        stream.write_u64(allowed).await?;
         return Ok(stream);
     }
     if read.is_ok() && house.kind.fault != WireFault::ForgetRefused {

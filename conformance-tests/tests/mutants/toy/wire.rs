@@ -1,4 +1,5 @@
-//! Frames: the length of what follows, a kind, a number, a body. A greeting stands before them.
+//! Frames: the length of what follows, a kind, a number, a body. A greeting stands before them, to which
+//! the server adds the largest payload that it takes before admission.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -22,6 +23,7 @@ pub const LAGGED: u8 = 7;
 pub const UNSUBSCRIBE: u8 = 8;
 pub const PING: u8 = 9;
 pub const DENIED: u8 = 10;
+pub const ADMITTED: u8 = 11;
 
 /// What a connection left unread, where that is the fault.
 pub type Rest = Arc<Mutex<Vec<u8>>>;

@@ -79,6 +79,11 @@ impl<R: ReadPipe> Reader<R> {
         tokio::select! {
             biased;
             () = connection.closed.cancelled() => {}
+            // Whatever it does meanwhile, and whatever is waited for on its account.
+            () = too_late(&connection) => {
+                tracing::debug!(peer = %connection.peer, "a peer has no session in time");
+                connection.context().count(Metric::PeersRefused);
+            }
             read = self.read() => if let Err(Violation(why)) = read {
                 tracing::debug!(peer = %connection.peer, why, "a peer broke the protocol");
                 connection.context().count(Metric::PeersRefused);
@@ -92,11 +97,15 @@ impl<R: ReadPipe> Reader<R> {
         let clock = lifetime.context.clock;
         let keepalive = Keepalive::new(&lifetime.context.limits, connection.client.ping);
         let mut idle = IdleWatch::new(clock, keepalive.dead_after, &self.pipe);
-        let mut admission = Admission::new(&connection);
+        let mut admission = lifetime.context.limits.admission.clone().map(Admission);
         // When a peer that is to close has had its time.
         let mut over = None;
         loop {
-            admission.look(self)?;
+            if let Some(pending) = &admission
+                && pending.look(self)?
+            {
+                admission = None;
+            }
             if self.take().await? {
                 // Time that it did not read says nothing about its peer.
                 idle.heard();
@@ -121,7 +130,6 @@ impl<R: ReadPipe> Reader<R> {
                     tracing::debug!(peer = %connection.peer, "a peer is silent");
                     return Ok(());
                 }
-                () = admission.over() => admission.check(&connection)?,
                 () = clock.until(over.unwrap_or_else(|| clock.now())), if over.is_some() => {
                     tracing::debug!(peer = %connection.peer, "a peer does not close");
                     return Ok(());
@@ -224,51 +232,32 @@ fn hand_over(connection: &Connection, requests: &mut Vec<InboundRequest>) {
     }
 }
 
-/// Watches over a connection until a session stands with its peer.
-struct Admission {
-    /// Gone when it was admitted.
-    pending: Option<(AdmissionLimits, Alarm)>,
-}
-
-impl Admission {
-    fn new(connection: &Connection) -> Self {
-        let context = connection.context();
-        let limits = context.limits.admission.clone();
-        Self {
-            pending: limits.map(|limits| {
-                let alarm = Alarm::new(context.clock.after(limits.time));
-                (limits, alarm)
-            }),
+/// Resolves when a peer that is not admitted has had its time.
+async fn too_late(connection: &Connection) {
+    let context = connection.context();
+    if let Some(limits) = &context.limits.admission {
+        context.clock.pause(limits.time).await;
+        if !connection.has_session() {
+            return;
         }
     }
+    std::future::pending().await
+}
 
-    /// Looks whether the peer was admitted meanwhile, and bounds its unfinished requests if not.
-    fn look<R>(&mut self, reader: &mut Reader<R>) -> Result<(), Violation> {
-        let Some((limits, _)) = &self.pending else {
-            return Ok(());
-        };
+/// Bounds the unfinished requests of a connection until a session stands with its peer.
+struct Admission(AdmissionLimits);
+
+impl Admission {
+    /// Returns whether the peer was admitted meanwhile; bounds its unfinished requests if not.
+    fn look<R>(&self, reader: &mut Reader<R>) -> Result<bool, Violation> {
         if reader.connection.has_session() {
             reader.frames.admit(&reader.connection.context().limits);
             reader.report_partial(0);
-            self.pending = None;
-        } else if reader.report_partial(reader.frames.partial_bytes()) > limits.partial_bytes {
-            return Err(Violation("too many bytes of requests without a session"));
+            return Ok(true);
         }
-        Ok(())
-    }
-
-    /// Resolves when a peer that was not admitted has had its time.
-    async fn over(&mut self) {
-        match &mut self.pending {
-            Some((_, alarm)) => alarm.rings().await,
-            None => std::future::pending().await,
-        }
-    }
-
-    fn check(&self, connection: &Connection) -> Result<(), Violation> {
-        match connection.has_session() {
-            true => Ok(()),
-            false => Err(Violation("no session in time")),
+        match reader.report_partial(reader.frames.partial_bytes()) > self.0.partial_bytes {
+            true => Err(Violation("too many bytes of requests without a session")),
+            false => Ok(false),
         }
     }
 }
