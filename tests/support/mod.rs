@@ -247,6 +247,11 @@ impl Fleet {
         self.ports.unwrap().0
     }
 
+    /// Returns the port on which it publishes; 0 if that is not apart.
+    pub fn publish_port(&self) -> u16 {
+        self.ports.unwrap().1
+    }
+
     /// Sets the port for minions that are started from now on.
     pub fn use_port(&mut self, port: u16) {
         self.ports = Some((port, 0));
