@@ -1,10 +1,10 @@
 //! Shell globs over names of keys and tags of events, with the syntax of targets.
 
-use globset::{GlobBuilder, GlobMatcher};
+use saline_protocol::target;
 
 /// One or several compiled globs, of which one must match.
 #[derive(Debug, Clone)]
-pub(crate) struct Glob(Vec<GlobMatcher>);
+pub(crate) struct Glob(Vec<target::Glob>);
 
 impl Glob {
     /// Compiles one glob.
@@ -12,13 +12,9 @@ impl Glob {
     /// # Errors
     /// One line that names the mistake.
     pub(crate) fn one(text: &str) -> Result<Self, String> {
-        GlobBuilder::new(text)
-            .literal_separator(false)
-            .backslash_escape(false)
-            .empty_alternates(true)
-            .build()
-            .map(|glob| Self(vec![glob.compile_matcher()]))
-            .map_err(|error| format!("not a glob: {error}"))
+        target::Glob::compile(text)
+            .map(|glob| Self(vec![glob]))
+            .map_err(|error| error.to_string())
     }
 
     /// Compiles globs separated by commas, as `salt-key` does.
@@ -32,7 +28,7 @@ impl Glob {
 
     /// Whether one of the globs matches `text`.
     pub(crate) fn matches(&self, text: &str) -> bool {
-        self.0.iter().any(|glob| glob.is_match(text))
+        self.0.iter().any(|glob| glob.matches(text))
     }
 }
 

@@ -20,7 +20,7 @@ use saline_protocol::transport::{
 };
 
 use crate::admission::AdmissionControl;
-use crate::sessions::{PresenceChange, Principal, Sessions};
+use crate::sessions::{PresenceChange, Principal, Session, SessionState, Sessions};
 use crate::verbs::{MinionVerbs, OperatorVerbs};
 use cookies::Cookies;
 use half_open::HalfOpenTable;

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use globset::{GlobBuilder, GlobMatcher};
 use saline_protocol::message::Value;
+use saline_protocol::target::Glob;
 
 use super::{Call, Failure, Function, Module, Outcome};
 
@@ -111,7 +111,7 @@ fn without_markup(doc: &str) -> String {
 /// The requested functions; all by default.
 enum Wanted {
     All,
-    These(Vec<(String, GlobMatcher)>),
+    These(Vec<(String, Glob)>),
 }
 
 impl Wanted {
@@ -123,12 +123,9 @@ impl Wanted {
         let wanted: Result<Vec<_>, Failure> = texts
             .into_iter()
             .map(|text| {
-                let glob = GlobBuilder::new(&text)
-                    .literal_separator(false)
-                    .backslash_escape(false)
-                    .build()
-                    .map_err(|error| Failure::Execution(format!("not a glob: {error}")))?;
-                Ok((text, glob.compile_matcher()))
+                let glob =
+                    Glob::compile(&text).map_err(|error| Failure::Execution(error.to_string()))?;
+                Ok((text, glob))
             })
             .collect();
         Ok(Self::These(wanted?))
@@ -140,7 +137,7 @@ impl Wanted {
             Self::All => true,
             Self::These(wanted) => wanted.iter().any(|(text, glob)| {
                 let module = text.strip_suffix('.').unwrap_or(text);
-                glob.is_match(name) || name.split_once('.').is_some_and(|(m, _)| m == module)
+                glob.matches(name) || name.split_once('.').is_some_and(|(m, _)| m == module)
             }),
         }
     }
@@ -148,7 +145,7 @@ impl Wanted {
     fn module(&self, name: &str) -> bool {
         match self {
             Self::All => true,
-            Self::These(wanted) => wanted.iter().any(|(_, glob)| glob.is_match(name)),
+            Self::These(wanted) => wanted.iter().any(|(_, glob)| glob.matches(name)),
         }
     }
 }

@@ -1,5 +1,7 @@
 //! A job: its function, its target and its time; and the returns of minions.
 
+use std::collections::HashSet;
+
 use serde::{Deserialize, Serialize};
 
 use super::{Jid, MinionId, Packed, UnpackError, Value};
@@ -42,12 +44,12 @@ impl PackedArguments {
     /// Unpacks the arguments.
     ///
     /// # Errors
-    /// When the bytes are not a packed list.
+    /// When the bytes are not a packed list, or a name occurs twice.
     pub fn unpack(&self) -> Result<Arguments, UnpackError> {
         let Value::List(mut positional) = self.0.unpack()? else {
-            return Ok(Arguments::default());
+            return Err(UnpackError("arguments are a list".to_owned()));
         };
-        let mut named = Vec::new();
+        let mut named: Vec<(String, Value)> = Vec::new();
         if let Some(Value::Map(entries)) = positional.last()
             && entries
                 .iter()
@@ -58,6 +60,11 @@ impl PackedArguments {
                 .filter(|(key, _)| key != "__kwarg__")
                 .cloned()
                 .collect();
+            let mut names = HashSet::new();
+            if let Some((twice, _)) = named.iter().find(|(name, _)| !names.insert(name)) {
+                let shown: String = twice.chars().take(64).collect();
+                return Err(UnpackError(format!("the argument {shown:?} occurs twice")));
+            }
             positional.pop();
         }
         Ok(Arguments { positional, named })
@@ -222,4 +229,38 @@ pub struct StoredReturn {
     pub success: bool,
     /// See [`Return::payload`].
     pub payload: Packed,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn unpacked(value: &Value) -> Result<Arguments, UnpackError> {
+        PackedArguments::from_packed(Packed::pack(value)).unpack()
+    }
+
+    #[test]
+    fn what_is_no_list_is_no_arguments() {
+        for value in [
+            Value::Null,
+            Value::from("a"),
+            Value::map([("a", Value::Null)]),
+        ] {
+            assert!(
+                unpacked(&value).is_err(),
+                "a function would run without them"
+            );
+        }
+    }
+
+    #[test]
+    fn no_name_occurs_twice() {
+        let named = |names: &[&str]| {
+            let marked = [("__kwarg__", Value::Bool(true))].into_iter();
+            let entries = marked.chain(names.iter().map(|name| (*name, Value::Null)));
+            unpacked(&Value::List(vec![Value::map(entries)]))
+        };
+        assert_eq!(named(&["a", "b"]).unwrap().named.len(), 2);
+        assert!(named(&["a", "b", "a"]).is_err());
+    }
 }

@@ -2,8 +2,10 @@
 
 use std::cell::Cell;
 use std::fmt;
+use std::io::ErrorKind;
 
-use serde::de::{DeserializeSeed, Error as _, MapAccess, SeqAccess, Visitor};
+use rmp_serde::decode::Error;
+use serde::de::{DeserializeSeed, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -13,8 +15,8 @@ pub const MAX_VALUES: usize = 1_000_000;
 /// How deeply values may nest. A peer's bytes must not choose how much stack their decoding takes.
 pub const MAX_DEPTH: usize = 100;
 
-/// The most elements for which a decoder makes room before it has seen them.
-const CAUTIOUS_CAPACITY: usize = 1024;
+/// The most elements for which a decoder makes room before it has seen them, at each level of nesting.
+const CAUTIOUS_CAPACITY: usize = 64;
 
 /// A value as YAML, JSON and Salt's functions know it, and bytes beside it: what a command prints
 /// need not be UTF-8.
@@ -253,16 +255,18 @@ impl<'de> Visitor<'de> for Budget<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
         let mut entries =
             Vec::with_capacity(map.size_hint().unwrap_or_default().min(CAUTIOUS_CAPACITY));
-        while let Some((key, value)) = map.next_entry_seed(self, self)? {
-            entries.push((key_text(key), value));
+        while let Some(key) = map.next_key_seed(self)? {
+            let key = key_text(key).ok_or_else(|| A::Error::custom("a key is a list or a map"))?;
+            entries.push((key, map.next_value_seed(self)?));
         }
         Ok(Value::Map(entries))
     }
 }
 
-/// A key as text; Salt's outputs write out keys that are not.
-fn key_text(key: Value) -> String {
-    match key {
+/// A key as text; Salt's outputs write out keys that are not. None for lists and mappings: written out, each
+/// level would escape the one inside it, and double its length.
+fn key_text(key: Value) -> Option<String> {
+    Some(match key {
         Value::Text(text) => text,
         Value::Bool(true) => "True".to_owned(),
         Value::Bool(false) => "False".to_owned(),
@@ -271,14 +275,14 @@ fn key_text(key: Value) -> String {
         Value::UInt(n) => n.to_string(),
         Value::Float(n) => n.to_string(),
         Value::Bytes(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
-        nested => format!("{nested:?}"),
-    }
+        Value::List(_) | Value::Map(_) => return None,
+    })
 }
 
 /// Why bytes are not a value.
 #[derive(Debug, thiserror::Error)]
 #[error("not a packed value: {0}")]
-pub struct UnpackError(String);
+pub struct UnpackError(pub(super) String);
 
 /// A [`Value`] as MessagePack. A master stores and forwards it without looking inside.
 #[derive(Clone, PartialEq, Eq)]
@@ -310,8 +314,8 @@ impl Packed {
     /// Unpacks it.
     ///
     /// # Errors
-    /// When the bytes are not one MessagePack value, nest deeper than [`MAX_DEPTH`] or hold more
-    /// than [`MAX_VALUES`].
+    /// When the bytes are not one MessagePack value, nest deeper than [`MAX_DEPTH`], hold more than
+    /// [`MAX_VALUES`], or have a list or a mapping as a key.
     pub fn unpack(&self) -> Result<Value, UnpackError> {
         unpack(&self.0, MAX_DEPTH, MAX_VALUES)
     }
@@ -324,9 +328,18 @@ impl Packed {
 pub(super) fn unpack(bytes: &[u8], depth: usize, values: usize) -> Result<Value, UnpackError> {
     let mut deserializer = rmp_serde::Deserializer::from_read_ref(bytes);
     deserializer.set_max_depth(depth);
-    Budget(&Cell::new(values))
+    let value = Budget(&Cell::new(values))
         .deserialize(&mut deserializer)
-        .map_err(|error| UnpackError(error.to_string()))
+        .map_err(|error| UnpackError(error.to_string()))?;
+    // The deserializer does not tell how much is left, but that not even a marker is: without depth, it
+    // fails behind one that is there.
+    deserializer.set_max_depth(1);
+    match IgnoredAny::deserialize(&mut deserializer) {
+        Err(Error::InvalidMarkerRead(error)) if error.kind() == ErrorKind::UnexpectedEof => {
+            Ok(value)
+        }
+        _ => Err(UnpackError("bytes follow it".to_owned())),
+    }
 }
 
 impl fmt::Debug for Packed {
@@ -417,6 +430,35 @@ mod tests {
         let most = u32::try_from(MAX_VALUES).unwrap();
         assert!(nils(most - 1).is_ok(), "the list is a value too");
         assert!(nils(most).is_err());
+    }
+
+    #[test]
+    fn a_key_does_not_nest() {
+        // Each level wrote out the one before, with twice as many backslashes: 2^100 from 300 bytes.
+        for levels in [1, 20] {
+            let nested: Vec<u8> = std::iter::repeat_n(0x81, levels)
+                .chain([0xa1, b'"'])
+                .chain(std::iter::repeat_n(0xc0, levels))
+                .collect();
+            assert_eq!(Packed::from_bytes(nested).unpack().is_ok(), levels == 1);
+        }
+        assert!(Packed::from_bytes(vec![0x81, 0x90, 0xc0]).unpack().is_err());
+    }
+
+    #[test]
+    fn nothing_follows_a_value() {
+        for rest in [
+            &[0xc0][..],
+            &[0xc1],
+            &[0x91],
+            &[0x81, 0xc0],
+            &[0xd4],
+            &[0xdd, 0xff],
+            &[0; 100],
+        ] {
+            let bytes = [&[0x01], rest].concat();
+            assert!(Packed::from_bytes(bytes).unpack().is_err(), "{rest:?}");
+        }
     }
 
     #[test]

@@ -3,14 +3,20 @@
 //! A [`Target`] travels as text. Each side that needs to match it compiles it once and hands the
 //! [`CompiledTarget`] on.
 
-use globset::{GlobBuilder, GlobMatcher};
+mod glob;
+
 use regex::{Regex, RegexBuilder};
 use serde::{Deserialize, Serialize};
 
 use crate::message::MinionId;
 
+pub use glob::Glob;
+
 /// The longest expression in bytes. A list of 10,000 ids of 100 characters fits.
 pub const MAX_EXPRESSION: usize = 1024 * 1024;
+
+/// The longest glob or regular expression in bytes. Each byte of one takes some hundreds while it is compiled.
+pub const MAX_PATTERN: usize = 64 * 1024;
 
 /// The memory in bytes that a compiled regular expression may take.
 const REGEX_SIZE_LIMIT: usize = 1024 * 1024;
@@ -63,6 +69,9 @@ pub enum TargetError {
     /// The expression is longer than [`MAX_EXPRESSION`].
     #[error("a target has at most {MAX_EXPRESSION} bytes, not {0}")]
     TooLong(usize),
+    /// A glob or a regular expression is longer than [`MAX_PATTERN`].
+    #[error("a glob or a regular expression has at most {MAX_PATTERN} bytes, not {0}")]
+    PatternTooLong(usize),
     /// The expression is no valid glob.
     #[error("not a glob: {0}")]
     Glob(String),
@@ -103,7 +112,7 @@ impl Target {
         Ok(match self.kind {
             TargetKind::Glob => match simple_glob(text) {
                 Some(simple) => simple,
-                None => Matcher::Glob(glob_matcher(text)?),
+                None => Matcher::Glob(Glob::compile(text)?),
             },
             TargetKind::List => {
                 let mut ids: Vec<String> = text
@@ -117,6 +126,9 @@ impl Target {
                     return Err(TargetError::Empty);
                 }
                 Matcher::List(ids)
+            }
+            TargetKind::Pcre if text.len() > MAX_PATTERN => {
+                return Err(TargetError::PatternTooLong(text.len()));
             }
             TargetKind::Pcre => {
                 let regex = RegexBuilder::new(&format!("^(?:{text})"))
@@ -133,16 +145,6 @@ impl Target {
             }
         })
     }
-}
-
-fn glob_matcher(text: &str) -> Result<GlobMatcher, TargetError> {
-    let glob = GlobBuilder::new(text)
-        .literal_separator(false)
-        .backslash_escape(false)
-        .empty_alternates(true)
-        .build()
-        .map_err(|error| TargetError::Glob(error.to_string()))?;
-    Ok(glob.compile_matcher())
 }
 
 /// Returns a matcher of the globs that most jobs have, each of which every minion compiles: `*`, an id,
@@ -169,7 +171,7 @@ enum Matcher {
     Id(String),
     /// Matches the ids that begin with this text.
     Prefix(String),
-    Glob(GlobMatcher),
+    Glob(Glob),
     /// Sorted and without duplicates.
     List(Vec<String>),
     Pcre(Regex),
@@ -191,7 +193,7 @@ impl CompiledTarget {
         match &self.matcher {
             Matcher::Id(only) => only == id.as_str(),
             Matcher::Prefix(start) => id.as_str().starts_with(start.as_str()),
-            Matcher::Glob(glob) => glob.is_match(id.as_str()),
+            Matcher::Glob(glob) => glob.matches(id.as_str()),
             Matcher::List(ids) => ids
                 .binary_search_by(|x| x.as_str().cmp(id.as_str()))
                 .is_ok(),
@@ -260,6 +262,10 @@ mod tests {
         assert!(!matches(List, "a,b", "c"));
     }
 
+    fn nested(levels: usize) -> String {
+        "{".repeat(levels) + &"}".repeat(levels)
+    }
+
     #[test]
     fn what_cannot_be_read_says_why_in_one_line() {
         for (kind, text) in [
@@ -268,6 +274,12 @@ mod tests {
             (TargetKind::List, " , "),
             (TargetKind::Glob, ""),
             (TargetKind::Pcre, "(((a{100}){100}){100})"),
+            (TargetKind::Glob, "?".repeat(MAX_EXPRESSION).as_str()),
+            (TargetKind::Glob, "[!a]".repeat(MAX_EXPRESSION / 4).as_str()),
+            (TargetKind::Glob, nested(MAX_EXPRESSION / 2).as_str()),
+            (TargetKind::Glob, nested(MAX_PATTERN / 2).as_str()),
+            (TargetKind::Pcre, "(".repeat(MAX_PATTERN).as_str()),
+            (TargetKind::Pcre, "a|".repeat(MAX_EXPRESSION / 2).as_str()),
         ] {
             let target = Target {
                 kind,
@@ -285,8 +297,8 @@ mod tests {
                 && !text.is_empty()
             {
                 let compiled = Target::glob(text.clone()).compile().unwrap();
-                let glob = glob_matcher(&text).unwrap();
-                prop_assert_eq!(compiled.matches(&id), glob.is_match(id.as_str()));
+                let glob = Glob::compile(&text).unwrap();
+                prop_assert_eq!(compiled.matches(&id), glob.matches(id.as_str()));
             }
         }
 
