@@ -15,11 +15,14 @@
 //! | `wire` | frames, and the buffers that they are read from and written to |
 //! | `state` | the state machines: they take events and the time, and do no input or output |
 //! | `client`, `server` | drive the state machines with Tokio |
+//! | `fuzzing` | the reader of frames, for the fuzz targets |
 
 mod alarm;
 mod client;
 mod delivery_queue;
 mod departure_queue;
+#[doc(hidden)]
+pub mod fuzzing;
 mod lifetime;
 pub mod net;
 mod pipe;

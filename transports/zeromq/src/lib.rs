@@ -18,6 +18,7 @@
 //! | `socket.rs`, `monitor.rs` | a socket in an async task, its monitor, how both are closed |
 //! | `number_map.rs` | maps by number |
 //! | `options.rs` | the options in the configuration |
+//! | `fuzzing.rs` | the decoders of both, for the fuzz targets |
 //! | `native.rs` | what the `zmq` crate has no call for; the only `unsafe` |
 //!
 //! Pending requests, departures, timers of silence and the end of tasks are the engine's. Three
@@ -68,6 +69,8 @@ mod client;
 mod connection;
 mod filters;
 mod frame;
+#[doc(hidden)]
+pub mod fuzzing;
 mod joined_publications;
 mod joined_requests;
 mod liveness;

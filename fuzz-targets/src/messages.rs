@@ -1,0 +1,141 @@
+//! The messages inside envelopes: every request and every reply.
+
+use std::fmt::Debug;
+
+use saline_protocol::channel::publication::Body;
+use saline_protocol::message::{
+    Admission, Event, Introduction, MinionReply, MinionRequest, OperatorReply, OperatorRequest,
+    PackedArguments, PendingRequest, Return, SignedJob, Value, decode, encode,
+};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::golden::golden;
+
+/// Decodes a message. One that decodes must be encoded and decoded to the same.
+pub(crate) fn decoded<T>(bytes: &[u8]) -> Option<T>
+where
+    T: Serialize + DeserializeOwned + PartialEq + Debug,
+{
+    let message: T = decode(bytes).ok()?;
+    let again = encode(&message);
+    assert_eq!(decode::<T>(&again).as_ref(), Ok(&message));
+    let trailing = [again.as_slice(), &[0]].concat();
+    assert!(decode::<T>(&trailing).is_err(), "a byte behind it");
+    Some(message)
+}
+
+/// Reads what a minion or an operator reads of arguments.
+fn read_arguments(arguments: &PackedArguments) {
+    let _ = arguments.unpack();
+    let _ = arguments.as_packed().unpack_or_show();
+}
+
+fn read_job(signed: &SignedJob) {
+    read_arguments(&signed.job.arg);
+    let _ = signed.job.target.clone().compile();
+}
+
+fn read_return(returned: &Return) {
+    read_arguments(&returned.fun_args);
+    let _ = returned.payload.unpack_or_show();
+}
+
+pub(crate) fn handshake(bytes: &[u8]) {
+    decoded::<Introduction>(bytes);
+    decoded::<Admission>(bytes);
+    decoded::<Admission<()>>(bytes);
+    decoded::<PendingRequest>(bytes);
+}
+
+pub(crate) fn handshake_seeds() -> Vec<Vec<u8>> {
+    golden(&[
+        "Introduction",
+        "Accepted",
+        "Pending",
+        "Rejected",
+        "Denied",
+        "Full",
+        "NoCommon",
+    ])
+}
+
+pub(crate) fn minion_requests(bytes: &[u8]) {
+    match decoded::<MinionRequest>(bytes) {
+        Some(MinionRequest::Returns(returns)) => returns.iter().for_each(read_return),
+        Some(MinionRequest::ReturnPart(part)) => {
+            // The parts of a large return are one, once they are whole.
+            if let Some(returned) = decoded::<Return>(&part.bytes) {
+                read_return(&returned);
+            }
+        }
+        Some(MinionRequest::FireEvents(events)) => {
+            for event in events.events {
+                let _ = event.data.unpack();
+                let _ = Event::topic(&event.tag);
+            }
+        }
+        _ => {}
+    }
+}
+
+pub(crate) fn minion_request_seeds() -> Vec<Vec<u8>> {
+    golden(&["MinionRequest."])
+}
+
+pub(crate) fn minion_replies(bytes: &[u8]) {
+    if let Some(MinionReply::Jobs(page)) = decoded::<MinionReply>(bytes) {
+        page.jobs.iter().for_each(read_job);
+    }
+    if let Some(Body::Job(signed)) = decoded::<Body>(bytes) {
+        read_job(&signed);
+    }
+}
+
+pub(crate) fn minion_reply_seeds() -> Vec<Vec<u8>> {
+    golden(&["MinionReply.", "Body."])
+}
+
+pub(crate) fn operator_requests(bytes: &[u8]) {
+    if let Some(OperatorRequest::Publish { target, arg, .. }) = decoded(bytes) {
+        read_arguments(&arg);
+        let _ = target.compile();
+    }
+}
+
+pub(crate) fn operator_request_seeds() -> Vec<Vec<u8>> {
+    golden(&["OperatorRequest."])
+}
+
+pub(crate) fn operator_replies(bytes: &[u8]) {
+    match decoded::<OperatorReply>(bytes) {
+        Some(OperatorReply::Returns(page)) => {
+            for returned in page.returns {
+                let _ = returned.payload.unpack_or_show();
+            }
+        }
+        Some(OperatorReply::Jobs(jobs)) => jobs.iter().for_each(|job| read_arguments(&job.arg)),
+        Some(OperatorReply::Job(job)) => read_arguments(&job.arg),
+        _ => {}
+    }
+}
+
+pub(crate) fn operator_reply_seeds() -> Vec<Vec<u8>> {
+    golden(&["OperatorReply."])
+}
+
+pub(crate) fn events(bytes: &[u8]) {
+    let Ok(event) = Event::decode(bytes) else {
+        return;
+    };
+    let again = event.encode();
+    let read = Event::decode(&again).expect("an event that was encoded");
+    // Encoded, since a float may be none of the numbers.
+    assert_eq!(read.encode(), again);
+    let _ = Event::topic(&event.tag);
+    let _ = event.data.get("_stamp").and_then(Value::as_str);
+}
+
+pub(crate) fn event_seeds() -> Vec<Vec<u8>> {
+    golden(&["Event"])
+}
