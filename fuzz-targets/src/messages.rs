@@ -114,8 +114,8 @@ pub(crate) fn operator_replies(bytes: &[u8]) {
                 let _ = returned.payload.unpack_or_show();
             }
         }
-        Some(OperatorReply::Jobs(jobs)) => jobs.iter().for_each(|job| read_arguments(&job.arg)),
-        Some(OperatorReply::Job(job)) => read_arguments(&job.arg),
+        Some(OperatorReply::Jobs(jobs)) => jobs.iter().for_each(|job| read_arguments(&job.job.arg)),
+        Some(OperatorReply::Job(job)) => read_arguments(&job.job.arg),
         _ => {}
     }
 }

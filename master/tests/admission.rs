@@ -105,6 +105,7 @@ async fn who_comes_to_the_local_endpoint_is_no_stranger() {
         arg: Arguments::default().pack(),
         user: "u".repeat(2 * most),
         ttl_ms: None,
+        private: false,
     });
     // Whatever it says to that.
     order.await;
