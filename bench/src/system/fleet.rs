@@ -150,14 +150,23 @@ impl Fleet {
 
     /// Waits until the master counts every minion as present.
     pub(super) async fn all_present(&self, client: &Client) -> Result<()> {
+        self.present(client, self.minions).await
+    }
+
+    /// Waits until the master counts no minion as present: one whose connection has ended is for a moment.
+    pub(super) async fn none_present(&self, client: &Client) -> Result<()> {
+        self.present(client, 0).await
+    }
+
+    async fn present(&self, client: &Client, wanted: usize) -> Result<()> {
         let deadline = Clock.after(PATIENCE);
         loop {
             let present = client.running().await?.len();
-            if present == self.minions {
+            if present == wanted {
                 return Ok(());
             }
             if Clock.now() > deadline {
-                return Err(format!("{present} of {} minions came", self.minions).into());
+                return Err(format!("{present} minions are present, not {wanted}").into());
             }
             Clock.pause(LOOK * 4).await;
         }

@@ -79,6 +79,7 @@ pub(super) async fn all(
     large_output(setting, &fleet, show).await?;
     for _ in 0..2 {
         fleet.kill_swarm().await?;
+        fleet.none_present(&client).await?;
         fleet.start_swarm()?;
         fleet.all_present(&client).await?;
         answering(setting, &client).await?;

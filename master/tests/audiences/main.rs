@@ -62,7 +62,10 @@ impl Scene {
         let OperatorReply::Jobs(jobs) = self.operator.order(jobs).await else {
             panic!("{what}: no jobs");
         };
-        assert!(jobs.iter().all(|job| job.fun != "test.forged"), "{what}");
+        assert!(
+            jobs.iter().all(|stored| stored.job.fun != "test.forged"),
+            "{what}"
+        );
         let pending = self.victim.pending().await;
         assert_eq!(pending.len(), 1, "{what}: the job is still the victim's");
     }
