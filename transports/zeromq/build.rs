@@ -1,0 +1,131 @@
+//! Mends libzmq 4.3.4 where a stranger could end the process or make it hold memory without bound.
+//!
+//! `zmq-sys` builds libzmq from sources that it leaves in its output folder. Two of its files are
+//! compiled here again, each with a few lines changed, and linked in front of it: the linker takes a
+//! file of libzmq's archive only for what is not defined before, so it leaves the originals out. Every
+//! change names the whole text that it replaces, so that another version of libzmq fails the build
+//! instead of being mended wrongly.
+
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+/// What is replaced in a file, by what.
+type Change = (&'static str, &'static str);
+
+/// The engine of a connection.
+const STREAM_ENGINE: (&str, &[Change]) = (
+    "stream_engine_base.cpp",
+    &[
+        // A heartbeat that was read before its connection broke, and is handled after it, is answered,
+        // which asserts that the connection stands. There is nobody to answer.
+        (
+            "void zmq::stream_engine_base_t::out_event ()
+{
+    zmq_assert (!_io_error);
+",
+            "void zmq::stream_engine_base_t::out_event ()
+{
+    if (unlikely (_io_error))
+        return;
+",
+        ),
+        // The frames of a message are kept until the last has come, however many there are. All
+        // messages of this transport have one.
+        (
+            "    if (_mechanism->decode (msg_) == -1)
+        return -1;
+
+    if (_has_timeout_timer) {",
+            "    if (_mechanism->decode (msg_) == -1)
+        return -1;
+
+    if (unlikely (msg_->flags () & msg_t::more)) {
+        errno = EPROTO;
+        return -1;
+    }
+
+    if (_has_timeout_timer) {",
+        ),
+    ],
+);
+
+/// ZMTP.
+const ZMTP_ENGINE: (&str, &[Change]) = (
+    "zmtp_engine.cpp",
+    &[
+        // A heartbeat that is too short is answered with bytes from behind it.
+        (
+            "    if (msg_->is_ping () || msg_->is_pong ())
+        return process_heartbeat_message (msg_);
+",
+            "    if (msg_->is_ping () && msg_->size () < msg_t::ping_cmd_name_size + 2)
+        return -1;
+
+    if (msg_->is_ping () || msg_->is_pong ())
+        return process_heartbeat_message (msg_);
+",
+        ),
+    ],
+);
+
+fn main() -> Result<(), Box<dyn Error>> {
+    println!("cargo:rerun-if-changed=build.rs");
+    if env::var("CARGO_CFG_TARGET_OS")? != "linux" {
+        println!("cargo:warning=libzmq is mended on Linux only: a stranger can end this process");
+        return Ok(());
+    }
+    // Where `zmq-sys` built libzmq.
+    let built = PathBuf::from(env::var("DEP_ZMQ_OUT")?);
+    let out = PathBuf::from(env::var("OUT_DIR")?);
+    let sources = built.join("source/src");
+    let mut build = cc::Build::new();
+    build
+        .cpp(true)
+        .cargo_metadata(false)
+        .warnings(false)
+        .include(built.join("source/include"))
+        .include(&sources)
+        .include(&built);
+    // What `zeromq-src` defines for Linux: the layout of what both see depends on it.
+    for (name, value) in [
+        ("ZMQ_USE_CV_IMPL_STL11", "1"),
+        ("ZMQ_STATIC", "1"),
+        ("ZMQ_USE_BUILTIN_SHA1", "1"),
+        ("ZMQ_HAVE_WS", "1"),
+        ("ZMQ_IOTHREAD_POLLER_USE_EPOLL", "1"),
+        ("ZMQ_POLL_BASED_ON_POLL", "1"),
+        ("ZMQ_HAVE_IPC", "1"),
+        ("HAVE_STRNLEN", "1"),
+        ("ZMQ_HAVE_UIO", "1"),
+    ] {
+        build.define(name, value);
+    }
+    for (name, changes) in [STREAM_ENGINE, ZMTP_ENGINE] {
+        build.file(mend(&sources.join(name), changes, &out)?);
+    }
+    build.try_compile("saline_zmtp")?;
+    println!("cargo:rustc-link-search=native={}", out.display());
+    println!("cargo:rustc-link-lib=static:+whole-archive,-bundle=saline_zmtp");
+    Ok(())
+}
+
+/// Writes the mended file into `out`, and returns its path.
+fn mend(source: &Path, changes: &[Change], out: &Path) -> Result<PathBuf, Box<dyn Error>> {
+    let mut text = fs::read_to_string(source)?;
+    for (old, new) in changes {
+        if text.matches(old).count() != 1 {
+            let source = source.display();
+            return Err(format!(
+                "{source} is not libzmq 4.3.4's: look what of transports/zeromq/build.rs it needs, and \
+                 change that"
+            )
+            .into());
+        }
+        text = text.replace(old, new);
+    }
+    let name = source.file_name().ok_or("a source without a name")?;
+    let mended = out.join(name);
+    fs::write(&mended, text)?;
+    Ok(mended)
+}
