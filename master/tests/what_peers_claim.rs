@@ -99,6 +99,7 @@ async fn the_operator_is_recorded_beside_the_user_it_claims_to_be() {
         arg: Arguments::default().pack(),
         user: "the boss".into(),
         ttl_ms: None,
+        private: false,
     };
     let OperatorReply::Published(published) = operator.order(request).await else {
         panic!("it was not published");

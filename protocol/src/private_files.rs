@@ -181,8 +181,7 @@ mod tests {
         }
         let pipe = rustix::fs::Mode::from_raw_mode(0o600);
         rustix::fs::mkfifoat(rustix::fs::CWD, folder.path().join("pipe"), pipe).unwrap();
-        let _socket =
-            std::os::unix::net::UnixListener::bind(folder.path().join("socket")).unwrap();
+        let _socket = std::os::unix::net::UnixListener::bind(folder.path().join("socket")).unwrap();
         for other in ["folder", "socket", "pipe"] {
             assert!(write(&folder.path().join(other), b"x").is_err(), "{other}");
         }
