@@ -524,3 +524,24 @@ async fn salt_3008_a_return_of_a_job_of_others_is_refused() {
     let job = &victim.pending().await[0];
     assert_eq!(other.give_back(job).await, ReturnVerdict::NotOffered);
 }
+
+#[test]
+fn the_table_of_the_history_names_these_tests_and_no_others() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let table = std::fs::read_to_string(folder.join("../docs/security.md")).unwrap();
+    let source = std::fs::read_to_string(folder.join("tests/security_history.rs")).unwrap();
+    let is_report = |name: &&str| name.starts_with("cve_") || name.starts_with("salt_3008_");
+    let tests: Vec<&str> = source
+        .split("fn ")
+        .filter_map(|rest| rest.split('(').next())
+        .filter(is_report)
+        .collect();
+    assert!(tests.len() > 15);
+    for test in &tests {
+        assert!(table.contains(&format!("`{test}`")), "{test} is not told");
+    }
+    let told = table.split('`').filter(is_report);
+    for name in told.filter(|name| !name.ends_with('…')) {
+        assert!(tests.contains(&name), "{name} is no test");
+    }
+}
