@@ -60,3 +60,24 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
     .map(seed)
     .to_vec()
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::TARGETS;
+
+    #[test]
+    fn the_longest_expressions_are_within_the_bounds() {
+        let target = TARGETS
+            .iter()
+            .find(|target| target.name == "target_expressions");
+        let target = target.expect("it is in the list");
+        for part in [
+            "?", "*", "[!a]", "{a,b}", "(a)", "a|", "(?i)k", "\\pL", "a{9}", "a,", "é",
+        ] {
+            let expression = part.repeat(saline_protocol::target::MAX_PATTERN / part.len());
+            for kind in 0..3 {
+                target.run(&[&[kind], &b"m1\n"[..], expression.as_bytes()].concat());
+            }
+        }
+    }
+}

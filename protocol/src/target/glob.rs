@@ -35,7 +35,8 @@ impl Glob {
             .backslash_escape(false)
             .empty_alternates(true)
             .build()
-            .map_err(|source| error(source.to_string()))?;
+            // Without the glob itself, which may have line breaks; a range in it is named all the same.
+            .map_err(|source| error(source.kind().to_string().replace(char::is_control, " ")))?;
         // globset's own matcher panics when this does not fit.
         RegexBuilder::new(glob.regex())
             .dot_matches_new_line(true)

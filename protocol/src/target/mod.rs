@@ -270,6 +270,9 @@ mod tests {
     fn what_cannot_be_read_says_why_in_one_line() {
         for (kind, text) in [
             (TargetKind::Glob, "a[b"),
+            (TargetKind::Glob, "a\n[b"),
+            (TargetKind::Glob, "[\n-\t]"),
+            (TargetKind::Pcre, "a\n("),
             (TargetKind::Pcre, "("),
             (TargetKind::List, " , "),
             (TargetKind::Glob, ""),
