@@ -73,6 +73,10 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
     seeds.push(vec![0xdd, 0xff, 0xff, 0xff, 0xff]);
     seeds.push(vec![0xdf, 0xff, 0xff, 0xff, 0xff]);
     seeds.push(vec![0xc6, 0xff, 0xff, 0xff, 0xff]);
+    seeds.push([0xdd, 0xff, 0xff, 0xff, 0xff].repeat(99));
+    // Keys in keys, and a value with another one behind it.
+    seeds.push([&[0x81; 20][..], b"\xa1\"", &[0xc0; 20]].concat());
+    seeds.push(vec![0xc0, 0xc0]);
     seeds
 }
 
@@ -81,8 +85,15 @@ pub(crate) fn argument_seeds() -> Vec<Vec<u8>> {
         positional: every_kind(),
         named: vec![("k".into(), Value::Null), ("l".into(), Value::Bool(true))],
     };
-    [Arguments::default(), arguments]
+    let mut seeds: Vec<Vec<u8>> = [Arguments::default(), arguments]
         .iter()
         .map(|arguments| arguments.pack().as_packed().as_bytes().to_vec())
-        .collect()
+        .collect();
+    // A name twice, and a text instead of a list.
+    let twice = [("__kwarg__", true), ("k", true), ("k", false)];
+    let twice = Value::map(twice.map(|(name, value)| (name, Value::from(value))));
+    for value in [Value::List(vec![twice]), Value::from("text")] {
+        seeds.push(Packed::pack(&value).as_bytes().to_vec());
+    }
+    seeds
 }
