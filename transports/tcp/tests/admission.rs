@@ -1,0 +1,106 @@
+//! Strangers under the limits before admission, and what the wire says of them.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod support;
+
+use saline_protocol::transport::{AdmissionLimits, Clock};
+use support::{
+    GREETING, PING, REPLY, SUBSCRIBED, SUBSCRIPTION_REFUSED, TestServer, frame, greeting, limits,
+    loopback, request, subscription,
+};
+use tokio::io::AsyncWriteExt;
+
+/// The frame that tells a client that it is admitted.
+const ADMITTED: u8 = 13;
+
+async fn server(change: impl FnOnce(&mut AdmissionLimits)) -> TestServer {
+    let mut limits = limits();
+    let mut admission = AdmissionLimits::default();
+    change(&mut admission);
+    limits.admission = Some(admission);
+    TestServer::with(loopback(0), limits).await.unwrap()
+}
+
+/// A greeting that asks to be told of admission.
+fn listening() -> Vec<u8> {
+    let mut body = greeting().split_off(5);
+    *body.last_mut().unwrap() = 1;
+    body.extend_from_slice(&[1, 0, 0, 0]);
+    frame(GREETING, &body)
+}
+
+#[tokio::test]
+async fn a_client_is_told_the_limits_and_its_admission_if_it_listens() {
+    let mut server = server(|limits| limits.max_message = 0x102).await;
+    for listens in [true, false] {
+        let mut raw = server.raw().await;
+        raw.say(&if listens { listening() } else { greeting() })
+            .await;
+        let (kind, body) = raw.hear().await.unwrap();
+        assert_eq!(kind, GREETING);
+        let told = [2, 0, 12, 0, 2, 1, 0, 0, 0, 0, 0, 0, 16, 0, 0, 0];
+        assert_eq!(body[body.len() - 17..], [&[1][..], &told].concat());
+        raw.say(&request(1, b"known")).await;
+        let asked = server.next().await;
+        assert!(server.server.control.admitted(asked.peer));
+        assert!(server.server.control.admitted(asked.peer), "again");
+        asked.reply.send("yes".into()).unwrap();
+        if listens {
+            assert_eq!(raw.hear_more().await, Some((ADMITTED, Vec::new())));
+        }
+        assert_eq!(raw.hear_more().await.unwrap().0, REPLY);
+        // Larger than before.
+        raw.say(&request(2, &[0; 0x103])).await;
+        server.next().await.reply.send("yes".into()).unwrap();
+        assert_eq!(raw.hear_more().await.unwrap().0, REPLY);
+    }
+    assert_eq!(server.refused(), 0);
+}
+
+#[tokio::test]
+async fn a_stranger_has_few_subscriptions() {
+    let mut server = server(|limits| limits.subscriptions = 2).await;
+    let mut raw = server.raw().await;
+    raw.greet().await;
+    raw.say(&subscription(1, &["a", "b"])).await;
+    assert_eq!(raw.hear_more().await.unwrap().0, SUBSCRIBED);
+    raw.say(&subscription(2, &["c"])).await;
+    assert_eq!(raw.hear_more().await.unwrap().0, SUBSCRIPTION_REFUSED);
+    raw.say(&request(1, b"known")).await;
+    let asked = server.next().await;
+    assert!(server.server.control.admitted(asked.peer));
+    asked.reply.send("yes".into()).unwrap();
+    assert_eq!(raw.hear_more().await.unwrap().0, REPLY);
+    raw.say(&subscription(3, &["c"])).await;
+    assert_eq!(raw.hear_more().await.unwrap().0, SUBSCRIBED);
+}
+
+/// However busy it is, and whatever the server waits for on its account.
+#[tokio::test]
+async fn a_stranger_that_asks_all_the_time_is_cut_all_the_same() {
+    let time = PING * 5;
+    let mut server = server(|limits| limits.time = time).await;
+    let began = Clock.now();
+    let mut raw = server.raw().await;
+    raw.greet().await;
+    let (mut from, mut to) = raw.0.into_split();
+    let asking = async {
+        let batch = (0..100)
+            .flat_map(|id| request(id, b"?"))
+            .collect::<Vec<_>>();
+        while to.write_all(&batch).await.is_ok() {}
+    };
+    let reading = async { drop(tokio::io::copy(&mut from, &mut tokio::io::sink()).await) };
+    let answering = async {
+        loop {
+            server.next().await.reply.send("!".into()).unwrap();
+        }
+    };
+    tokio::select! {
+        () = async { tokio::join!(asking, reading); } => {}
+        () = answering => {}
+        () = Clock.until(began + 3 * time) => panic!("it is not cut"),
+    }
+    assert!(Clock.now() >= began + time, "it was cut before its time");
+    assert_eq!(server.refused(), 1);
+}
