@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::failure::{ensure, ensure_eq, not_later};
 use crate::kit::{
-    Caller, Host, PATIENCE, PING, Place, Proxy, Raw, Script, World, admit, exact, number, numbered,
+    Caller, Host, PATIENCE, PING, Place, Proxy, Raw, World, admit, exact, number, numbered,
     recorded, topic,
 };
 use crate::{Expecting, Failure, Outcome};
@@ -40,17 +40,6 @@ async fn passes(host: &mut Host, caller: &Caller, n: u64, size: usize) -> Outcom
     Ok(())
 }
 
-/// Connects and says what `script` has. Returns the connection.
-async fn said(place: &Place, script: &Script) -> Outcome<Raw> {
-    let stream = Raw::connect(place).await;
-    let mut stream =
-        stream.map_err(|error| Failure::new(format!("a raw socket of the suite: {error}")))?;
-    // It may be cut in the middle.
-    let _ = stream.write_all(&script.opening.concat()).await;
-    let _ = stream.write_all(&script.said.concat()).await;
-    Ok(stream)
-}
-
 pub(super) async fn messages(world: Arc<World>) -> Outcome {
     const MOST: usize = 5000;
     // What a client says that need not wait is what a stranger may try.
@@ -67,8 +56,15 @@ pub(super) async fn messages(world: Arc<World>) -> Outcome {
             asked.map(drop).expecting("a request through the proxy")
         });
         let [script, _] = script.await?;
-        let mut stranger = said(&place, &script).await?;
+        let stranger = Raw::connect(&place).await;
+        let mut stranger = stranger
+            .map_err(|error| Failure::new(format!("a raw socket of the suite: {error}")))?;
+        // What came together with what breaks a limit may go with its connection.
+        let opened = stranger.write_all(&script.opening.concat()).await;
+        opened.map_err(|error| Failure::new(format!("the opening of a stranger: {error}")))?;
         host.requests.next().await?.reply.send("here".into())?;
+        // It may be cut in the middle.
+        let _ = stranger.write_all(&script.said.concat()).await;
         if size <= MOST {
             let request = host.requests.next().await?;
             ensure_eq!(number(&request.payload), n, "the request of a stranger");
@@ -156,10 +152,11 @@ pub(super) async fn waiting(world: Arc<World>) -> Outcome {
 pub(super) async fn publications(world: Arc<World>) -> Outcome {
     // More than a system keeps of one connection, in the buffers of both of its ends and the proxy's.
     const SIZE: usize = 64 * 1024;
-    const COUNT: u64 = 1024;
+    const COUNT: u64 = 768;
     // So that what it has taken keeps the proxy busy while all is published.
     const PACE: usize = 128 * 1024;
-    let mut limits = tight(&world, |_| {});
+    // A busy machine takes its time for all that.
+    let mut limits = tight(&world, |limits| limits.time = 10 * LONG);
     // All of it waits for whoever is admitted, and nobody is cut for silence.
     limits.subscriber_queue_messages = usize::MAX;
     limits.subscriber_queue_bytes = usize::MAX;
