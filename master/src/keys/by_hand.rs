@@ -68,10 +68,10 @@ impl KeyStore {
     /// When a folder cannot be read; nothing has been noted.
     pub fn changed_by_hand(&self) -> Result<Vec<ChangedByHand>, KeyError> {
         let now = self.clock.wall();
+        // Taken before the names are read: changes through this store note themselves under the same lock.
+        let mut acting = self.acting();
         let accepted = self.accepted_ids()?;
         let rejected = self.ids().rejected.get(&self.rejected, now)?;
-        // Changes through this store note themselves under the same lock.
-        let mut acting = self.acting();
         let known = acting.seen.keys.as_ref().map_or(0, HashMap::len);
         let all_missing = accepted.is_empty() && known > 1;
         let is_news = all_missing && !acting.seen.all_missing;
