@@ -2,7 +2,7 @@
 
 mod escaped_fields;
 
-use std::fs::{DirBuilder, File};
+use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::IsTerminal;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -91,6 +91,10 @@ fn open(path: &Path) -> std::io::Result<(File, Option<PathBuf>)> {
         .recursive(true)
         .mode(0o700)
         .create(folder)?;
+    if folder == Path::new("/dev") {
+        // Where containers log, as /dev/stdout, which is a link.
+        return Ok((OpenOptions::new().append(true).open(path)?, None));
+    }
     let mut options = private_files::options();
     let file = private_files::open(path, options.create(true).append(true))?;
     let open_to_others = private_files::is_open_to_others(folder)?;

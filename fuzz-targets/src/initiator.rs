@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use saline_protocol::channel::noise::HalfOpen;
+use saline_protocol::channel::noise::{HalfOpen, split_cookie};
 use saline_protocol::channel::record::ResponderRecords;
 use saline_protocol::channel::{ChannelError, Established, MasterKeys, MasterTrust, establish};
 use saline_protocol::message::{
@@ -59,6 +59,10 @@ impl Link<'_> {
                 ..header
             };
             Some(header.with_body(body))
+        };
+        let body = match header.kind {
+            Kind::First => split_cookie(body).ok()?.1,
+            _ => body,
         };
         let mut half_open = self.half_open.lock().expect("no other thread has it");
         match (self.master, header.kind) {

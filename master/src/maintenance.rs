@@ -100,9 +100,9 @@ impl Maintenance {
         }
     }
 
-    /// Revokes what minions had whose keys were moved, replaced or removed by hand.
+    /// Revokes minions whose keys were moved, replaced or removed by hand.
     async fn key_watch(&self) {
-        self.withdraw_from_the_unknown().await;
+        self.revoke_keys_removed_offline().await;
         let mut timer = self.clock.clock().interval(BEAT);
         loop {
             timer.tick().await;
@@ -126,8 +126,8 @@ impl Maintenance {
         }
     }
 
-    /// Ends the offers to minions whose keys were removed while no master ran.
-    async fn withdraw_from_the_unknown(&self) {
+    /// Revokes minions whose keys were removed while no master ran.
+    async fn revoke_keys_removed_offline(&self) {
         let Some(Ok(accepted)) = self.keys.with_minions(KeyStore::accepted_ids).await else {
             // The keys cannot be read, which says nothing about any of them.
             return;

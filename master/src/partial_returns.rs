@@ -99,7 +99,9 @@ impl PartialReturns {
                 .largest
                 .saturating_mul(TOTAL)
                 .saturating_add(BESIDE * TOTAL);
-            if transfers.reserved.saturating_add(begun.reserved()) > most {
+            // One minion takes half at most, so that it does not keep the returns of all others out.
+            let of_minion = transfers.reserved_of(minion) + begun.reserved();
+            if transfers.reserved.saturating_add(begun.reserved()) > most || of_minion > most / 2 {
                 return PartOutcome::NoRoom;
             }
             transfers.reserved += begun.reserved();
@@ -111,10 +113,10 @@ impl PartialReturns {
         if transfer.decoding {
             return PartOutcome::NoRoom;
         }
-        transfer.touched = self.clock.now();
         // A part that was sent again, or that overtook another one, changes nothing.
-        if part.offset == transfer.bytes.len() as u64 {
+        if part.offset == transfer.bytes.len() as u64 && !part.bytes.is_empty() {
             transfer.bytes.extend_from_slice(&part.bytes);
+            transfer.touched = self.clock.now();
         }
         if (transfer.bytes.len() as u64) < transfer.total {
             return PartOutcome::Received(transfer.bytes.len() as u64);
@@ -175,6 +177,12 @@ impl Transfers {
     }
 
     /// Makes room for one more transfer of a minion: forgets the one without a part for the longest time.
+    /// Returns the size of all transfers of a minion when they will be whole.
+    fn reserved_of(&self, minion: &MinionId) -> u64 {
+        let of_minion = self.by_job.iter().filter(|(key, _)| key.0 == *minion);
+        of_minion.map(|(_, transfer)| transfer.reserved()).sum()
+    }
+
     fn forget_one_of_too_many(&mut self, minion: &MinionId) {
         let of_minion = || {
             let all = self.by_job.iter();
@@ -222,6 +230,23 @@ mod tests {
             offset: offset as u64,
             bytes: bytes[offset.min(end)..end].to_vec(),
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_minion_does_not_keep_the_large_returns_of_others_out() {
+        let parts = PartialReturns::new(Clock, LARGEST);
+        let greedy = minion("greedy");
+        let empty = |number| ReturnPart {
+            total: LARGEST as u64,
+            bytes: Vec::new(),
+            ..part(&returned(number, 10), 0, 0)
+        };
+        let begun = (1..10)
+            .filter(|number| parts.take(&greedy, &empty(*number)) == PartOutcome::Received(0));
+        assert!(begun.count() >= 2, "two large ones are under way at once");
+        let other = returned(20, 5_000);
+        let first = parts.take(&minion("other"), &part(&other, 0, 2_000));
+        assert_eq!(first, PartOutcome::Received(2_000));
     }
 
     #[tokio::test(start_paused = true)]

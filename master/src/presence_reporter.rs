@@ -95,7 +95,7 @@ impl PresenceReporter {
             due
         };
         if due {
-            self.publisher.rotate(self.sessions.all_alive()).await;
+            self.publisher.rotate().await;
         }
     }
 }

@@ -24,7 +24,7 @@ enum Command {
     Private(SignedJob, Vec<MinionId>),
     /// A job, which is sealed with the group key.
     ToAll(SignedJob),
-    Rotate(Vec<Arc<Session>>, oneshot::Sender<()>),
+    Rotate(oneshot::Sender<()>),
     RequestHeartbeats,
 }
 
@@ -106,19 +106,14 @@ impl MinionPublisher {
         let _ = self.commands.send(Command::RequestHeartbeats).await;
     }
 
-    /// Begins a new epoch and sends its key to these sessions only, before anything is published in
-    /// it.
+    /// Begins a new epoch, and sends its key to the sessions that are alive then and to no other, before
+    /// anything is published in it.
     ///
     /// # Cancel safety
     /// A rotation that was taken is carried out when the future is dropped.
-    pub async fn rotate(&self, live: Vec<Arc<Session>>) {
+    pub async fn rotate(&self) {
         let (done, finished) = oneshot::channel();
-        if self
-            .commands
-            .send(Command::Rotate(live, done))
-            .await
-            .is_ok()
-        {
+        if self.commands.send(Command::Rotate(done)).await.is_ok() {
             // An error means that the master is going down.
             let _ = finished.await;
         }
@@ -150,7 +145,9 @@ impl Sealer {
                 Command::RequestHeartbeats => {
                     self.send_to_all(&Body::HeartbeatRequest.encode()).await
                 }
-                Command::Rotate(live, done) => {
+                Command::Rotate(done) => {
+                    // Asked for now: a session that ended while the command waited gets no key.
+                    let live = self.sessions.all_alive();
                     self.rotate(&live).await;
                     let _ = done.send(());
                 }

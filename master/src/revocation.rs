@@ -1,5 +1,5 @@
-//! Takes back what a minion had whose key is no longer accepted: its sessions, its open offers, and the
-//! group key that it knows.
+//! Revokes minions whose keys are no longer accepted: ends their sessions, withdraws their open offers, and
+//! rotates the group key that they know.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::jobs::JobStore;
 use crate::publisher::MinionPublisher;
 use crate::sessions::Sessions;
 
-/// Takes back what minions had.
+/// Revokes minions.
 #[derive(Debug)]
 pub struct Revocation {
     pub(crate) sessions: Arc<Sessions>,
@@ -21,8 +21,8 @@ pub struct Revocation {
 }
 
 impl Revocation {
-    /// Ends the sessions of these minions, except those with the key that is accepted now, and their open
-    /// offers, so that another machine does not inherit them with the id. Then rotates the group key: a
+    /// Ends the sessions of these minions, except those with the key that is accepted now, and withdraws their
+    /// open offers, so that another machine does not inherit them with the id. Then rotates the group key: a
     /// minion without a session may know it all the same.
     ///
     /// # Cancel safety
@@ -31,13 +31,22 @@ impl Revocation {
         if minions.is_empty() {
             return;
         }
+        let mut withdrawn = Vec::new();
         for (id, accepted) in minions {
             self.sessions.end_minion(id, accepted.map(PublicIdentity));
-            for jid in self.jobs.withdraw(id) {
-                tracing::info!("job {jid}: withdrawn from minion {id}");
-                self.events.job_state(&jid, id, OfferState::Withdrawn).await;
-            }
+            let jobs = self.jobs.withdraw(id).into_iter();
+            withdrawn.extend(jobs.map(|jid| (jid, id)));
         }
-        self.publisher.rotate(self.sessions.all_alive()).await;
+        self.publisher.rotate().await;
+        if let Err(error) = self.jobs.flush_all().await {
+            tracing::error!(
+                "the withdrawn offers are not on the disk yet, and would be open again after a crash: {error}"
+            );
+        }
+        // Listeners may be slow: they are told when nothing is left to be done.
+        for (jid, id) in withdrawn {
+            tracing::info!("job {jid}: withdrawn from minion {id}");
+            self.events.job_state(&jid, id, OfferState::Withdrawn).await;
+        }
     }
 }

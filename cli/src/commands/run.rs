@@ -203,7 +203,7 @@ mod tests {
         state.event: pretty must be True or False
         state.event takes a glob over tags and a count
         state.event: no argument is called node; there are tagmatch, count and pretty
-        not a glob: error parsing glob '[': unclosed character class; missing ']'
+        not a glob: unclosed character class; missing ']'
         "#
         );
         for good in [

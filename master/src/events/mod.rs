@@ -23,10 +23,10 @@ const QUEUE: usize = 4096;
 const QUEUE_BYTES: usize = 64 * 1024 * 1024;
 
 /// An event that waits to be published.
-struct Waiting {
+struct QueuedEvent {
     topic: Topic,
     event: Bytes,
-    /// Its place among the waiting bytes.
+    /// Holds the event's share of `QUEUE_BYTES`.
     _room: OwnedSemaphorePermit,
 }
 
@@ -34,13 +34,13 @@ struct Waiting {
 const STAMP: &str = "_stamp";
 
 /// The form of that time.
-const STAMP_FORM: &[BorrowedFormatItem<'_>] =
+const STAMP_FORMAT: &[BorrowedFormatItem<'_>] =
     format_description!("[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:6]+00:00");
 
 /// Fires events. The bus is best effort; the job store is the truth.
 #[derive(Debug, Clone)]
 pub struct Events {
-    queue: mpsc::Sender<Waiting>,
+    queue: mpsc::Sender<QueuedEvent>,
     room: Arc<Semaphore>,
     publisher: Arc<dyn Publisher>,
     clock: Clock,
@@ -49,10 +49,10 @@ pub struct Events {
 impl Events {
     /// Starts a bus over `publisher`; its task belongs to `context`.
     pub fn start(publisher: Arc<dyn Publisher>, context: &Context) -> Self {
-        let (queue, mut events) = mpsc::channel::<Waiting>(QUEUE);
+        let (queue, mut events) = mpsc::channel::<QueuedEvent>(QUEUE);
         let out = Arc::clone(&publisher);
         context.spawn(async move {
-            while let Some(Waiting { topic, event, .. }) = events.recv().await {
+            while let Some(QueuedEvent { topic, event, .. }) = events.recv().await {
                 if let Err(error) = out.publish(&topic, event).await {
                     tracing::warn!("an event of {topic} was not fired: {error}");
                 }
@@ -104,7 +104,7 @@ impl Events {
         let Ok(room) = Arc::clone(&self.room).acquire_many_owned(size).await else {
             return;
         };
-        let waiting = Waiting {
+        let waiting = QueuedEvent {
             topic,
             event: encoded,
             _room: room,
@@ -115,7 +115,7 @@ impl Events {
 
     fn stamp(&self) -> String {
         OffsetDateTime::from(self.clock.wall())
-            .format(STAMP_FORM)
+            .format(STAMP_FORMAT)
             .unwrap_or_default()
     }
 }

@@ -53,7 +53,7 @@ impl Gate {
                 encode(&reply)
             }
             (Principal::Operator(_), SessionState::Accepted)
-                if self.still_accepted(session).await == Ok(false) =>
+                if self.still_accepted(session).await != Ok(true) =>
             {
                 refuse(principal, RefusedVerb::KeyGone)
             }

@@ -33,7 +33,12 @@ impl HalfOpenTable {
 
     /// Whether so many handshakes wait that peers have to show first that they receive the answers.
     pub(super) fn is_under_load(&self) -> bool {
-        self.lock().len() >= LOADED
+        let now = self.clock.now();
+        let mut entries = self.lock();
+        if entries.len() >= LOADED {
+            entries.retain(|_, entry| now - entry.since <= UNPROVEN_FOR);
+        }
+        entries.len() >= LOADED
     }
 
     /// Whether one more handshake can be held. Forgets those that are too old when it is full.

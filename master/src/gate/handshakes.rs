@@ -21,21 +21,24 @@ use crate::keys::KeysUnreadable;
 use crate::sessions::{NewSession, Origin, Session, SessionState};
 
 /// How long a peer is asked to wait when there is no room for its handshake.
-const BUSY_MS: u32 = 1000;
+const BUSY_DELAY_MS: u32 = 1000;
 
 /// What all listeners know together of the handshakes so far.
 #[derive(Debug)]
 pub struct HandshakeLimits {
-    sources: SourceBudget,
-    resumes: ResumeTimes,
+    /// First contacts and resumes have budgets of their own: whose resume is refused makes a first contact.
+    first_contacts: SourceBudget,
+    resumes: SourceBudget,
+    resume_times: ResumeTimes,
 }
 
 impl HandshakeLimits {
-    /// Knows of no handshake.
+    /// Creates limits that have counted no handshake.
     pub fn new(clock: Clock) -> Self {
         Self {
-            sources: SourceBudget::new(clock),
-            resumes: ResumeTimes::default(),
+            first_contacts: SourceBudget::new(clock),
+            resumes: SourceBudget::new(clock),
+            resume_times: ResumeTimes::default(),
         }
     }
 }
@@ -64,8 +67,12 @@ impl Gate {
             let cookie = self.cookies.cookie(peer);
             return Ok(answer.with_body(&cookie.map_err(|_| ChannelError::Mismatch)?));
         }
-        if !self.handlers.handshakes.sources.take(peer) || !self.half_open.has_room() {
-            return Ok(busy(header, BUSY_MS));
+        if message.is_empty() {
+            return Err(ChannelError::Mismatch);
+        }
+        let limits = &self.handlers.handshakes;
+        if !limits.first_contacts.take(peer) || !self.half_open.has_room() {
+            return Ok(busy(header, BUSY_DELAY_MS));
         }
         let (state, reply) = self.responder.first(message)?;
         let mut answer = *header;
@@ -117,7 +124,7 @@ impl Gate {
         let told = match self.add(new, &keys).await {
             Added::Session(session) => {
                 if told.is_accepted() {
-                    self.handlers.handshakes.sources.give_back(peer);
+                    self.handlers.handshakes.first_contacts.give_back(peer);
                     // A peer that has gone meanwhile is nobody's yet.
                     self.control.admitted(peer);
                 }
@@ -134,20 +141,22 @@ impl Gate {
     /// changes nothing, and only an accepted peer gets a session: others are sent to a first contact.
     pub(super) async fn resume(
         &self,
-        from: Peer,
+        peer: Peer,
         header: &Header,
         body: &[u8],
     ) -> Result<Bytes, ChannelError> {
         let limits = &self.handlers.handshakes;
+        // Before it costs anything: who does not know the master takes nothing from the budget of its source.
+        self.responder.check_resume(body)?;
         let has_room = self.handlers.sessions.has_room(self.origin());
-        if !has_room || !limits.sources.take(from) {
-            return Ok(busy(header, BUSY_MS));
+        if !has_room || !limits.resumes.take(peer) {
+            return Ok(busy(header, BUSY_DELAY_MS));
         }
         let resuming = self.responder.resume(body)?;
         let proven = resuming.proven.clone();
         let recognised = self.handlers.admission.recognise(&proven, self.local).await;
         let Ok(recognised) = recognised else {
-            return Ok(busy(header, BUSY_MS));
+            return Ok(busy(header, BUSY_DELAY_MS));
         };
         let Some(decision) = recognised else {
             return Ok(refusal(Some(header), Refusal::Handshake));
@@ -161,7 +170,7 @@ impl Gate {
             let (reply, _) = resuming.reply(&encode(&told))?;
             return Ok(answer.with_body(&reply));
         }
-        let is_new = |time| limits.resumes.take(proven.identity, time);
+        let is_new = |time| limits.resume_times.take(proven.identity, time);
         if !proven.attempted.is_some_and(is_new) {
             return Ok(refusal(Some(header), Refusal::Replayed));
         }
@@ -174,17 +183,17 @@ impl Gate {
             identity: proven.identity,
             origin: self.origin(),
             listener: self.listener,
-            address: from.address,
+            address: peer.address,
             proven: false,
             state: SessionState::Accepted,
         };
         Ok(match self.add(new, &keys).await {
             Added::Session(_) => {
-                limits.sources.give_back(from);
+                limits.resumes.give_back(peer);
                 answer.with_body(&reply)
             }
             Added::KeyGone => refusal(Some(header), Refusal::Handshake),
-            Added::NotNow => busy(header, BUSY_MS),
+            Added::NotNow => busy(header, BUSY_DELAY_MS),
         })
     }
 

@@ -191,9 +191,18 @@ impl Gate {
     /// under the limits for strangers.
     fn admit_connection(&self, session: &Arc<Session>, peer: Peer) {
         let sessions = &self.handlers.sessions;
-        let is_told = session.principal.minion().is_some();
-        let is_known = is_told && !sessions.note_connection(session, peer);
-        if !is_known && !self.control.admitted(peer) {
+        if session.principal.minion().is_some() {
+            let Some(moved) = sessions.note_connection(session, peer) else {
+                return;
+            };
+            if let Some(before) = moved.before
+                && session.listener == self.listener
+            {
+                // A session has one connection: others would keep the limits of an admitted peer.
+                self.control.disconnect(Peer::new(before, None));
+            }
+        }
+        if !self.control.admitted(peer) {
             sessions.departed(self.listener, peer);
         }
     }

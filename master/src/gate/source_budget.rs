@@ -47,7 +47,7 @@ impl SourceBudget {
     }
 
     /// Takes one handshake from the budget of the peer's source. Returns false when nothing is left. A peer
-    /// whose address the transport does not tell has no budget of its own.
+    /// whose address the transport does not tell is not limited here.
     pub(super) fn take(&self, peer: Peer) -> bool {
         let Some(source) = source(peer) else {
             return true;
@@ -69,9 +69,15 @@ impl SourceBudget {
 
     /// Gives a handshake back that ended with an accepted session.
     pub(super) fn give_back(&self, peer: Peer) {
-        if let Some(source) = source(peer)
-            && let Some(bucket) = self.lock().get_mut(&source)
-        {
+        let Some(source) = source(peer) else {
+            return;
+        };
+        let mut buckets = self.lock();
+        let place = match buckets.contains_key(&source) {
+            true => source,
+            false => SHARED,
+        };
+        if let Some(bucket) = buckets.get_mut(&place) {
             bucket.tokens = (bucket.tokens + 1.0).min(BURST);
         }
     }

@@ -20,7 +20,7 @@ const PAGE: PageLimits = PageLimits {
     bytes: 4 * 1024 * 1024,
 };
 
-/// The jobs of a page as the disk has them.
+/// A page of jobs as read from the disk.
 struct ReadPage {
     jobs: Vec<SignedJob>,
     /// The last job that was looked at, which may have been removed meanwhile.

@@ -27,6 +27,8 @@ struct SeenKey {
     identity: [u8; 32],
     /// The file's stamp, if it can be trusted.
     stamp: Option<FileStamp>,
+    /// Whether the file held no key at the last look.
+    was_unreadable: bool,
 }
 
 /// An accepted key that was changed by hand.
@@ -49,6 +51,7 @@ impl SeenKeys {
                 let seen = SeenKey {
                     identity,
                     stamp: None,
+                    was_unreadable: false,
                 };
                 keys.insert(id.clone(), seen);
             }
@@ -62,7 +65,8 @@ impl SeenKeys {
 impl KeyStore {
     /// Returns the keys that were accepted at the last call and are not now, or are others now, and were not
     /// changed through this store. The first call returns none. A key that cannot be read now is looked at
-    /// again the next time, and nothing has changed when all keys are missing at once. Costs a system call for each accepted key, and blocks on the disk.
+    /// again the next time, and nothing has changed when two or more keys are all missing at once. Costs a
+    /// system call for each accepted key, and blocks on the disk.
     ///
     /// # Errors
     /// When a folder cannot be read; nothing has been noted.
@@ -82,10 +86,19 @@ impl KeyStore {
                  revoked for it; `saline-key -D` deletes all keys"
             );
         }
-        if all_missing {
-            return Ok(Vec::new());
-        }
         let before = acting.seen.keys.take();
+        if all_missing {
+            // Those that were moved to the rejected keys are revoked all the same.
+            let (gone, kept): (HashMap<_, _>, HashMap<_, _>) = before
+                .into_iter()
+                .flatten()
+                .partition(|(id, _)| rejected.binary_search(id).is_ok());
+            acting.seen.keys = Some(kept);
+            let changed = gone.into_keys();
+            return Ok(changed
+                .map(|id| ChangedByHand { id, identity: None })
+                .collect());
+        }
         let mut keys = HashMap::with_capacity(accepted.len());
         let mut changed = Vec::new();
         for id in accepted.iter() {
@@ -95,7 +108,15 @@ impl KeyStore {
             let old = before.as_ref().and_then(|before| before.get(id)).copied();
             let seen = match self.look(id, old, now) {
                 Ok(Some(seen)) => seen,
-                Ok(None) => continue,
+                // It may be half written: it is judged at the next look.
+                Ok(None) => match old.filter(|old| !old.was_unreadable) {
+                    Some(old) => SeenKey {
+                        stamp: None,
+                        was_unreadable: true,
+                        ..old
+                    },
+                    None => continue,
+                },
                 Err(error) => {
                     tracing::warn!(%id, %error, "whether a key has changed cannot be seen");
                     let Some(old) = old else { continue };
@@ -142,6 +163,7 @@ impl KeyStore {
         Ok(Some(SeenKey {
             identity,
             stamp: is_at_rest.then_some(stamp),
+            was_unreadable: false,
         }))
     }
 }

@@ -7,7 +7,7 @@ mod session;
 mod table;
 mod unproven;
 
-pub use presence::{Duplicate, MinionStart};
+pub use presence::{Duplicate, MinionStart, Moved};
 pub use session::{NewSession, OwnNumber, Principal, Session, SessionState};
 pub use table::{PresenceChange, Sessions, UNPROVEN_FOR};
 pub use unproven::{Origin, UNPROVEN};

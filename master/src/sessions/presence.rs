@@ -40,6 +40,13 @@ pub struct MinionStart {
     pub predecessor_ended: bool,
 }
 
+/// The session of a minion is used over another connection than before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Moved {
+    /// The number of the connection that it was used over before.
+    pub before: Option<u64>,
+}
+
 impl Sessions {
     /// Makes `session` the session of its minion, which has reconciled.
     pub fn seat(&self, session: &Arc<Session>, start: MinionStart) -> PresenceChange {
@@ -89,13 +96,14 @@ impl Sessions {
                 .is_some_and(|session| session.start() != Some(start.start))
     }
 
-    /// Notes the connection of a request in the session of a minion. Returns whether it is another one than
-    /// before: then the transport must be told that a session stands on it.
-    pub fn note_connection(&self, session: &Arc<Session>, peer: Peer) -> bool {
+    /// Notes the connection of a request in the session of a minion. Returns none when it is the one of the
+    /// request before. Otherwise the transport must be told that a session stands on it, and no longer on the
+    /// earlier one that is returned.
+    pub fn note_connection(&self, session: &Arc<Session>, peer: Peer) -> Option<Moved> {
         let before = {
             let mut inner = lock(&session.inner);
             if inner.connection == Some(peer.connection) {
-                return false;
+                return None;
             }
             inner.connection.replace(peer.connection)
         };
@@ -105,7 +113,7 @@ impl Sessions {
         }
         let connection = (session.listener, peer.connection);
         table.by_connection.insert(connection, session.id);
-        true
+        Some(Moved { before })
     }
 
     /// Notes that a connection has ended. Its minion is gone unless it speaks within a second.

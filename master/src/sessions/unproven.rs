@@ -8,8 +8,9 @@ use saline_protocol::channel::PublicIdentity;
 /// The largest number of half-open handshakes of a listener, and of unproven sessions of each origin.
 pub const UNPROVEN: usize = 1024;
 
-/// The largest number of unproven sessions of one key, so that nobody takes the places of all others.
-const UNPROVEN_OF_KEY: usize = 64;
+/// The largest number of unproven sessions of one key over the network, so that few keys do not take the places
+/// of all others. On the local endpoint all command lines have one key.
+const UNPROVEN_OF_KEY: usize = 8;
 
 /// Where the peer of a session came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,7 +52,8 @@ impl UnprovenCount {
     pub(super) fn add(&self, origin: Origin, key: PublicIdentity) -> bool {
         let mut counts = self.lock();
         let of_key = counts.by_key.get(&key).copied().unwrap_or(0);
-        if *counts.of(origin) >= UNPROVEN || of_key >= UNPROVEN_OF_KEY {
+        let is_greedy = origin == Origin::Network && of_key >= UNPROVEN_OF_KEY;
+        if *counts.of(origin) >= UNPROVEN || is_greedy {
             return false;
         }
         *counts.of(origin) += 1;

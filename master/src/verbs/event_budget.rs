@@ -9,10 +9,10 @@ use saline_protocol::message::{MinionEvents, MinionId};
 use saline_protocol::transport::{Clock, Instant};
 
 /// For how many seconds a minion that was silent may fire at once.
-const SAVED: f64 = 10.0;
+const BURST_SECONDS: f64 = 10.0;
 
 /// The largest number of minions whose buckets are kept. Beyond it those that are full are forgotten.
-const KEPT: usize = 20_000;
+const MINIONS_MOST: usize = 20_000;
 
 /// What one minion may fire in a second.
 #[derive(Debug, Clone, Copy)]
@@ -43,7 +43,7 @@ impl Buckets {
         let passed = now.saturating_duration_since(self.at).as_secs_f64();
         let refill = |tokens: f64, rate: Option<u64>| {
             let rate = rate.unwrap_or(0) as f64;
-            (tokens + passed * rate).min(rate * SAVED)
+            (tokens + passed * rate).min(rate * BURST_SECONDS)
         };
         self.events = refill(self.events, rates.events);
         self.bytes = refill(self.bytes, rates.bytes);
@@ -51,7 +51,8 @@ impl Buckets {
     }
 
     fn is_full(&self, rates: EventRates) -> bool {
-        let full = |tokens: f64, rate: Option<u64>| tokens >= rate.unwrap_or(0) as f64 * SAVED;
+        let full =
+            |tokens: f64, rate: Option<u64>| tokens >= rate.unwrap_or(0) as f64 * BURST_SECONDS;
         full(self.events, rates.events) && full(self.bytes, rates.bytes)
     }
 }
@@ -77,15 +78,15 @@ impl EventBudget {
         } = self.rates;
         let now = self.clock.now();
         let mut all = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
-        if all.len() >= KEPT && !all.contains_key(id) {
+        if all.len() >= MINIONS_MOST && !all.contains_key(id) {
             all.retain(|_, buckets| {
                 buckets.refill(self.rates, now);
                 !buckets.is_full(self.rates)
             });
         }
         let buckets = all.entry(id.clone()).or_insert(Buckets {
-            events: per_second.unwrap_or(0) as f64 * SAVED,
-            bytes: bytes_per_second.unwrap_or(0) as f64 * SAVED,
+            events: per_second.unwrap_or(0) as f64 * BURST_SECONDS,
+            bytes: bytes_per_second.unwrap_or(0) as f64 * BURST_SECONDS,
             at: now,
         });
         buckets.refill(self.rates, now);
@@ -165,10 +166,10 @@ mod tests {
             bytes: Some(10),
         };
         let budget = EventBudget::new(Clock, rates);
-        for number in 0..KEPT + 10 {
+        for number in 0..MINIONS_MOST + 10 {
             Clock.pause(Duration::from_millis(1)).await;
             let _ = budget.take(&id(&format!("m{number}")), &events(0, 0));
         }
-        assert!(budget.buckets.lock().unwrap().len() < KEPT);
+        assert!(budget.buckets.lock().unwrap().len() < MINIONS_MOST);
     }
 }

@@ -106,8 +106,11 @@ impl MinionVerbs {
     }
 
     fn note_lineage(&self, id: &MinionId, lineage: Lineage, start: &ReconcilingStart) {
+        let is_usual = matches!(lineage, Lineage::New | Lineage::Continued) && !start.power_lost;
+        if is_usual || !self.limiter.allows(id) {
+            return;
+        }
         match lineage {
-            Lineage::New | Lineage::Continued if !start.power_lost => {}
             Lineage::New | Lineage::Continued => tracing::warn!(
                 "minion {id}: its machine lost power, or its spool was damaged; jobs that it had and no longer \
                  knows are shown as \"may have run\""

@@ -79,7 +79,7 @@ impl PublishVerb {
         } = self.resolve(&target, &accepted, created, queues);
         let target = target.into_target();
         if minions.is_empty() {
-            let who = who(name, &request.user);
+            let who = describe_operator(name, &request.user);
             tracing::info!(
                 "{who} asked for {} on {:?}: no minion matched",
                 request.fun,
@@ -176,7 +176,7 @@ impl PublishVerb {
         tracing::info!(
             "job {}: {} published {} to {:?} for {} minions, {} of them connected",
             job.jid,
-            who(operator, &job.user),
+            describe_operator(operator, &job.user),
             job.fun,
             job.target.expression,
             minions.len(),
@@ -194,10 +194,10 @@ impl PublishVerb {
 
 /// Returns who gives an order, for the log: the operator by the name of its key, and the user whom its
 /// program names if that is another one.
-fn who(operator: &str, user: &str) -> String {
+fn describe_operator(operator: &str, user: &str) -> String {
     match operator == user {
         true => format!("operator {operator}"),
-        false => format!("operator {operator}, by its own account user {user},"),
+        false => format!("operator {operator} (its program names user {user})"),
     }
 }
 
@@ -207,10 +207,10 @@ mod tests {
 
     #[test]
     fn the_log_names_the_operator_and_what_it_calls_itself() {
-        assert_eq!(who("root", "root"), "operator root");
+        assert_eq!(describe_operator("root", "root"), "operator root");
         assert_eq!(
-            who("root", "ann"),
-            "operator root, by its own account user ann,"
+            describe_operator("root", "ann"),
+            "operator root (its program names user ann)"
         );
     }
 }

@@ -14,10 +14,11 @@ use std::sync::Arc;
 
 use saline_protocol::channel::{ChannelError, Credentials, Identity, MasterTrust, NoiseKey};
 use saline_protocol::message::{
-    Admission, Class, Event, Header, Jid, KeyAction, KeyRequest, KeyState, Kind, MinionReply,
-    MinionRequest, OfferState, OperatorReply, OperatorRequest, ProtocolVersions, Refusal,
-    RefusedVerb, ReturnVerdict, Role, SessionId, encode,
+    Admission, Arguments, Class, Event, Header, Jid, KeyAction, KeyRequest, KeyState, Kind,
+    MinionReply, MinionRequest, OfferState, OperatorReply, OperatorRequest, ProtocolVersions,
+    Refusal, RefusedVerb, RequestId, ReturnVerdict, Role, SessionId, encode,
 };
+use saline_protocol::target::Target;
 use saline_protocol::transport::{Clock, Delivery};
 use serde::Serialize;
 
@@ -278,4 +279,45 @@ async fn a_caller_has_no_verbs() {
         assert!(ask(&caller, &verb).await.is_err(), "{verb:?}");
     }
     scene.check("a caller").await;
+}
+
+/// Publishes to 65 minions, and returns whether another minion can open what travels.
+async fn is_opened_by_another(private: bool) -> bool {
+    let deployment = Deployment::start(true).await;
+    let operator = deployment.operator().await;
+    let other = deployment.minion("other").await;
+    let mut listener = other.listen().await;
+    let mut minions = Vec::new();
+    for number in 0..65 {
+        minions.push(deployment.minion(&format!("web{number}")).await);
+    }
+    let mut own = minions[0].listen().await;
+    let order = |target: &str, private| OperatorRequest::Publish {
+        request_id: RequestId::random().unwrap(),
+        target: Target::glob(target),
+        fun: "test.ping".into(),
+        arg: Arguments::default().pack(),
+        user: "root".into(),
+        ttl_ms: None,
+        private,
+    };
+    let published = operator.order(order("web*", private)).await;
+    let OperatorReply::Published(published) = published else {
+        panic!("{published:?}");
+    };
+    assert_eq!(own.job().await.jid, published.jid.clone().unwrap());
+    // What comes to the other one next, at the latest this.
+    let last = operator.publish("other").await.jid.unwrap();
+    let seen = listener.job().await.jid;
+    assert!(seen == last || Some(&seen) == published.jid.as_ref());
+    seen != last
+}
+
+#[tokio::test]
+async fn a_private_job_is_opened_by_its_minions_alone() {
+    assert!(
+        is_opened_by_another(false).await,
+        "65 minions share one sealing"
+    );
+    assert!(!is_opened_by_another(true).await);
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use saline_protocol::message::{
     Arguments, Class, Jid, MinionReply, MinionRequest, PARTS_FROM, Packed, RETURNS_MOST,
-    RefusedVerb, Return, ReturnVerdict, Value,
+    RefusedVerb, Return, ReturnVerdict, Value, encode,
 };
 use saline_protocol::transport::{Context, ErrorKind, jitter};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
@@ -322,7 +322,11 @@ impl ReturnSender {
             Err(AskError::Refused(RefusedVerb::Malformed)) => {
                 Answer::Unreadable(returns, "the master could not read the return".to_owned())
             }
-            Err(AskError::Transport(error)) if error.kind() == ErrorKind::TooLarge => {
+            // The transport's limit is said in the clear: it decides about a return only if the limit that the
+            // master told in the session agrees.
+            Err(AskError::Transport(error))
+                if error.kind() == ErrorKind::TooLarge && self.exceeds_limit(&returns) =>
+            {
                 Answer::Unreadable(returns, error.to_string())
             }
             Err(AskError::Ended) => Answer::Later(returns, Duration::ZERO),
@@ -332,6 +336,14 @@ impl ReturnSender {
                 Answer::Later(returns, RETRY_DELAY + jitter(RETRY_DELAY))
             }
         }
+    }
+
+    /// Whether one of these returns is larger than what the master takes, as it said in the session.
+    fn exceeds_limit(&self, returns: &[Return]) -> bool {
+        let limit = self.host.max_payload();
+        returns
+            .iter()
+            .any(|returned| encode(returned).len() > limit)
     }
 
     fn put_back(&self, returns: &[Return]) {

@@ -20,7 +20,8 @@ pub struct AdmissionLimits {
     /// How long a connection may stand without being admitted. 10 s.
     pub time: Duration,
     /// Bytes of requests that have not arrived as a whole, over all connections that are not
-    /// admitted. The connection whose bytes go beyond it is cut. 16 MiB.
+    /// admitted. A connection whose bytes go beyond it is cut, if it holds more than a few KiB itself, so
+    /// that nobody keeps out those who send little. 16 MiB.
     pub partial_bytes: usize,
     /// Topics that the connection may be subscribed to; the client announces more of its
     /// subscriptions when it is admitted. 16.

@@ -259,7 +259,7 @@ async fn what_matches_nothing_and_what_has_changed_meanwhile() {
     insta::assert_snapshot!(shown("saline-key -a [ -y", &[]).await, @"
     --- stdout
     --- stderr
-    ERROR: not a glob: error parsing glob '[': unclosed character class; missing ']'
+    ERROR: not a glob: unclosed character class; missing ']'
     --- exit 1
     ");
 }

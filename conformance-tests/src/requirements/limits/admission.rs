@@ -40,6 +40,12 @@ async fn passes(host: &mut Host, caller: &Caller, n: u64, size: usize) -> Outcom
     Ok(())
 }
 
+/// Reads until the other end has ended the connection.
+async fn ended(stranger: &mut Raw) {
+    let mut said = vec![0; 1024];
+    while let Ok(1..) = stranger.read(&mut said).await {}
+}
+
 pub(super) async fn messages(world: Arc<World>) -> Outcome {
     const MOST: usize = 5000;
     // What a client says that need not wait is what a stranger may try.
@@ -62,7 +68,12 @@ pub(super) async fn messages(world: Arc<World>) -> Outcome {
         // What came together with what breaks a limit may go with its connection.
         let opened = stranger.write_all(&script.opening.concat()).await;
         opened.map_err(|error| Failure::new(format!("the opening of a stranger: {error}")))?;
-        host.requests.next().await?.reply.send("here".into())?;
+        let opening = tokio::select! {
+            request = host.requests.next() => request?,
+            // What was said on another connection means nothing on this one, as with TLS.
+            () = ended(&mut stranger) => return Ok(()),
+        };
+        opening.reply.send("here".into())?;
         // It may be cut in the middle.
         let _ = stranger.write_all(&script.said.concat()).await;
         if size <= MOST {
@@ -71,11 +82,8 @@ pub(super) async fn messages(world: Arc<World>) -> Outcome {
             continue;
         }
         let clock = world.clock();
-        let ended = clock.deadline(clock.after(PATIENCE), async {
-            let mut said = vec![0; 1024];
-            while let Ok(1..) = stranger.read(&mut said).await {}
-        });
-        ended.await.expecting(format!(
+        let end = clock.deadline(clock.after(PATIENCE), ended(&mut stranger));
+        end.await.expecting(format!(
             "the end of a peer that is not admitted and sends {size} bytes"
         ))?;
         // Whatever was handed out before would be in the way.

@@ -8,7 +8,7 @@ use super::{Expiries, OpenJobs, WORD_AWAITED};
 use crate::jobs::jid;
 
 /// How long a withdrawal is remembered for jobs that are being published, in milliseconds.
-const PUBLICATION_MOST: MasterTime = 600_000;
+const WITHDRAWAL_KEPT: MasterTime = 600_000;
 
 impl OpenJobs {
     /// Cancels a job: it is handed over to nobody any more. Returns the minions for which it was queued.
@@ -26,7 +26,7 @@ impl OpenJobs {
 
     /// Ends every open offer of a minion whose key is gone. Returns the jobs.
     pub(in crate::jobs) fn withdraw(&mut self, minion: &MinionId, now: MasterTime) -> Vec<Jid> {
-        let is_old = |(at, _): &(MasterTime, MinionId)| at.saturating_add(PUBLICATION_MOST) < now;
+        let is_old = |(at, _): &(MasterTime, MinionId)| at.saturating_add(WITHDRAWAL_KEPT) < now;
         while self.withdrawals.front().is_some_and(is_old) {
             self.withdrawals.pop_front();
         }

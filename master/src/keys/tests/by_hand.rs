@@ -42,3 +42,34 @@ fn keys_that_are_changed_by_hand_are_noticed_once_and_others_are_not() {
     std::fs::rename(&aside, &folder).unwrap();
     assert_eq!(changed(), []);
 }
+
+#[test]
+fn all_keys_that_were_moved_to_the_rejected_ones_are_noticed() {
+    let place = Place::new();
+    let store = place.open();
+    for (number, name) in ["a", "b"].into_iter().enumerate() {
+        place.seed(Accepted, name, number as u8);
+    }
+    assert_eq!(store.changed_by_hand().unwrap(), [], "the first look");
+    for name in ["a", "b"] {
+        std::fs::rename(place.file(Accepted, name), place.file(Rejected, name)).unwrap();
+    }
+    assert_eq!(store.changed_by_hand().unwrap().len(), 2);
+}
+
+#[test]
+fn a_key_that_is_copied_over_itself_is_not_gone() {
+    let place = Place::new();
+    let store = place.open();
+    place.seed(Accepted, "a", 1);
+    place.seed(Accepted, "b", 2);
+    assert_eq!(store.changed_by_hand().unwrap(), [], "the first look");
+    // Between the two writes of a copy.
+    std::fs::write(place.file(Accepted, "a"), "").unwrap();
+    assert_eq!(store.changed_by_hand().unwrap(), []);
+    place.seed(Accepted, "a", 1);
+    assert_eq!(store.changed_by_hand().unwrap(), []);
+    std::fs::write(place.file(Accepted, "a"), "").unwrap();
+    assert_eq!(store.changed_by_hand().unwrap(), []);
+    assert_eq!(store.changed_by_hand().unwrap().len(), 1, "it stays empty");
+}

@@ -186,8 +186,8 @@ async fn a_minion_whose_connection_ended_is_gone_after_a_second() {
     let sessions = Sessions::new(Clock, HEARTBEAT, 10);
     let session = add(&sessions, 1, "m1", SessionState::Accepted);
     seat(&sessions, &session, 1);
-    assert!(sessions.note_connection(&session, peer(7)));
-    assert!(!sessions.note_connection(&session, peer(7)));
+    assert!(sessions.note_connection(&session, peer(7)).is_some());
+    assert!(sessions.note_connection(&session, peer(7)).is_none());
     sessions.departed(0, peer(8));
     sessions.departed(1, peer(7));
     sessions.departed(0, peer(7));
@@ -200,8 +200,8 @@ async fn a_minion_whose_connection_ended_is_gone_after_a_second() {
     assert_eq!(hear(&sessions, &session), Change::Arrived);
     assert!(sessions.alive(&id("m1")).is_some());
     // It came back over another connection before the end of the first one was known.
-    assert!(sessions.note_connection(&session, peer(9)));
-    assert!(sessions.note_connection(&session, peer(10)));
+    assert!(sessions.note_connection(&session, peer(9)).is_some());
+    assert!(sessions.note_connection(&session, peer(10)).is_some());
     sessions.departed(0, peer(9));
     Clock.pause(Duration::from_secs(2)).await;
     assert!(sessions.take_cut().is_empty());

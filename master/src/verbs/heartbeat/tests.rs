@@ -73,7 +73,7 @@ async fn a_deleted_minion_is_not_handed_the_new_group_key() {
     );
     // The request was opened before the key was deleted, and is carried out now.
     verbs.sessions.end_minion(&id, None);
-    verbs.publisher.rotate(Vec::new()).await;
+    verbs.publisher.rotate().await;
     assert_eq!(group_key().await, None);
     context.cancel.cancel();
 }

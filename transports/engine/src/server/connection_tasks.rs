@@ -101,14 +101,19 @@ impl<R: ReadPipe> Reader<R> {
         // When a peer that is to close has had its time.
         let mut over = None;
         loop {
-            if let Some(pending) = &admission
-                && pending.look(self)?
+            if self.connection.has_session()
+                && let Some(Admission(_)) = admission.take()
             {
-                admission = None;
+                self.frames.admit(&self.connection.context().limits);
+                self.report_partial(0);
             }
             if self.take().await? {
                 // Time that it did not read says nothing about its peer.
                 idle.heard();
+            }
+            if let Some(pending) = &admission {
+                // What has arrived as a whole is taken: the rest is unfinished.
+                pending.bound(self)?;
             }
             tokio::select! {
                 // First what has come in: on a busy machine both may be ready.
@@ -244,20 +249,22 @@ async fn too_late(connection: &Connection) {
     std::future::pending().await
 }
 
+/// What any peer may hold of an unfinished request, in bytes, whatever others hold: a message of a handshake
+/// is smaller.
+const HANDSHAKE_ROOM: usize = 8 * 1024;
+
 /// Bounds the unfinished requests of a connection until a session stands with its peer.
 struct Admission(AdmissionLimits);
 
 impl Admission {
-    /// Returns whether the peer was admitted meanwhile; bounds its unfinished requests if not.
-    fn look<R>(&self, reader: &mut Reader<R>) -> Result<bool, Violation> {
-        if reader.connection.has_session() {
-            reader.frames.admit(&reader.connection.context().limits);
-            reader.report_partial(0);
-            return Ok(true);
-        }
-        match reader.report_partial(reader.frames.partial_bytes()) > self.0.partial_bytes {
+    /// Bounds the unfinished requests of a peer that is not admitted. When there are too many of all such
+    /// peers, only one that holds more than a handshake needs is cut.
+    fn bound<R>(&self, reader: &mut Reader<R>) -> Result<(), Violation> {
+        let held = reader.frames.partial_bytes();
+        let too_many = reader.report_partial(held) > self.0.partial_bytes;
+        match too_many && held > HANDSHAKE_ROOM {
             true => Err(Violation("too many bytes of requests without a session")),
-            false => Ok(false),
+            false => Ok(()),
         }
     }
 }
