@@ -92,7 +92,7 @@ pub fn run(name: &str, bytes: &[u8]) {
         .run(bytes);
 }
 
-/// Every target.
+/// All targets, which the tests and the binaries of the fuzzer run.
 pub const TARGETS: &[Target] = &[
     // The bytes of connections.
     target("engine_client", engine::client, engine::client_seeds).memory(512 * KIB, 64),

@@ -35,6 +35,7 @@ mod run;
 pub mod server;
 pub mod sessions;
 mod state;
+mod token_bucket;
 pub mod verbs;
 mod wire_time;
 

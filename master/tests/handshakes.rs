@@ -6,58 +6,28 @@
 
 mod support;
 
-use std::sync::Arc;
-use std::time::UNIX_EPOCH;
-
 use bytes::Bytes;
-use saline_protocol::channel::noise::{FirstContact, InitiatorKeys, Resumption, with_cookie};
-use saline_protocol::channel::{Credentials, Identity, MasterTrust, NoiseKey};
+use saline_protocol::channel::noise::{FirstContact, Resumption, with_cookie};
+use saline_protocol::channel::{Credentials, MasterTrust};
 use saline_protocol::message::{
     Admission, Class, Header, KeyAction, KeyRequest, KeyState, Kind, MinionRequest, OperatorReply,
-    OperatorRequest, ProtocolVersions, Refusal, RefusedVerb, Role,
+    OperatorRequest, Refusal, RefusedVerb, Role,
 };
 use saline_protocol::transport::Clock;
 
-use support::{Deployment, Peer, TEST_TIMEOUT};
-
-fn now() -> u64 {
-    let since = Clock.wall().duration_since(UNIX_EPOCH).unwrap();
-    since.as_nanos().try_into().unwrap()
-}
-
-fn credentials(role: Role, id: &str) -> Credentials {
-    Credentials {
-        role,
-        id: id.into(),
-        identity: Arc::new(Identity::generate().unwrap()),
-        noise: NoiseKey::generate().unwrap(),
-        versions: ProtocolVersions::OURS,
-    }
-}
-
-fn keys(credentials: &Credentials, attempted: u64) -> InitiatorKeys<'_> {
-    InitiatorKeys {
-        role: credentials.role,
-        id: &credentials.id,
-        identity: &credentials.identity,
-        noise: &credentials.noise,
-        certificate: None,
-        versions: ProtocolVersions::OURS,
-        attempted,
-    }
-}
+use support::{Deployment, Peer, TEST_TIMEOUT, credentials, initiator_keys, now};
 
 /// The first message of a peer that knows the master, begun then.
 fn resume(deployment: &Deployment, credentials: &Credentials, attempted: u64) -> Bytes {
     let noise = deployment.master_keys().noise.unwrap();
-    let (_, body) = Resumption::begin(keys(credentials, attempted), &noise).unwrap();
+    let (_, body) = Resumption::begin(initiator_keys(credentials, attempted), &noise).unwrap();
     Header::bare(Kind::Resume, Class::Resume).with_body(&body)
 }
 
 /// The first message of a first contact.
 fn first(cookie: &[u8]) -> Bytes {
     let stranger = credentials(Role::Minion, "stranger");
-    let (_, body) = FirstContact::begin(keys(&stranger, now())).unwrap();
+    let (_, body) = FirstContact::begin(initiator_keys(&stranger, now())).unwrap();
     Header::bare(Kind::First, Class::First).with_body(&with_cookie(cookie, &body))
 }
 

@@ -10,26 +10,22 @@ mod support;
 mod verbs;
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, UNIX_EPOCH};
+use std::sync::Arc;
 
-use async_trait::async_trait;
-use bytes::Bytes;
-use saline_protocol::channel::noise::{FirstContact, InitiatorKeys, Responder, Resumption};
+use saline_protocol::channel::noise::{FirstContact, Responder, Resumption};
 use saline_protocol::channel::publication::{
     Body, PublicationError, PublicationKey, sign_job, topic_all,
 };
-use saline_protocol::channel::{ChannelError, Credentials, Identity, MasterTrust, NoiseKey};
+use saline_protocol::channel::{ChannelError, Identity, MasterTrust, NoiseKey};
 use saline_protocol::message::{
     Admission, Class, Event, Header, Jid, KeyAction, KeyState, Kind, MinionEvent, MinionEvents,
-    MinionId, MinionReply, MinionRequest, OperatorReply, OperatorRequest, Packed, ProtocolVersions,
-    RefusedVerb, ReturnVerdict, Role, SessionId, StartId, Value, encode,
+    MinionId, MinionReply, MinionRequest, OperatorReply, OperatorRequest, Packed, RefusedVerb,
+    ReturnVerdict, Role, SessionId, StartId, Value, encode,
 };
-use saline_protocol::transport::{
-    Client, Clock, Delivery, Endpoint, Instant, Result, Subscriber, TopicFilter,
-};
+use saline_protocol::transport::{Client, Clock, Delivery};
 
-use support::{Deployment, Peer, TEST_TIMEOUT};
+use support::on_path::OnPath;
+use support::{Deployment, Peer, TEST_TIMEOUT, credentials, initiator_keys, now};
 
 /// Names that would leave their folder, or mean something to a file system.
 const HOSTILE_NAMES: &[&str] = &[
@@ -60,76 +56,6 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     }
     found.sort();
     found
-}
-
-fn credentials(role: Role, id: &str) -> Credentials {
-    Credentials {
-        role,
-        id: id.into(),
-        identity: Arc::new(Identity::generate().unwrap()),
-        noise: NoiseKey::generate().unwrap(),
-        versions: ProtocolVersions::OURS,
-    }
-}
-
-fn keys(credentials: &Credentials) -> InitiatorKeys<'_> {
-    let now = Clock.wall().duration_since(UNIX_EPOCH).unwrap();
-    InitiatorKeys {
-        role: credentials.role,
-        id: &credentials.id,
-        identity: &credentials.identity,
-        noise: &credentials.noise,
-        certificate: None,
-        versions: ProtocolVersions::OURS,
-        attempted: now.as_nanos().try_into().unwrap(),
-    }
-}
-
-/// A client on whose link somebody listens, and may answer with what was answered before.
-#[derive(Debug)]
-struct OnPath {
-    client: Arc<dyn Client>,
-    captured: Mutex<Vec<Bytes>>,
-    replies: Mutex<Vec<Bytes>>,
-    /// The next request is answered with the last reply.
-    repeats: Mutex<bool>,
-}
-
-impl OnPath {
-    fn new(client: Arc<dyn Client>) -> Arc<Self> {
-        Arc::new(Self {
-            client,
-            captured: Mutex::default(),
-            replies: Mutex::default(),
-            repeats: Mutex::default(),
-        })
-    }
-}
-
-#[async_trait]
-impl Client for OnPath {
-    async fn request(&self, payload: Bytes, deadline: Instant) -> Result<Bytes> {
-        if std::mem::take(&mut *self.repeats.lock().unwrap()) {
-            return Ok(self.replies.lock().unwrap().last().unwrap().clone());
-        }
-        self.captured.lock().unwrap().push(payload.clone());
-        let reply = self.client.request(payload, deadline).await?;
-        self.replies.lock().unwrap().push(reply.clone());
-        Ok(reply)
-    }
-
-    async fn subscribe(
-        &self,
-        at: Option<&Endpoint>,
-        topics: Vec<TopicFilter>,
-        deadline: Instant,
-    ) -> Result<Box<dyn Subscriber>> {
-        self.client.subscribe(at, topics, deadline).await
-    }
-
-    async fn shutdown(&self, deadline: Duration) -> Result<()> {
-        self.client.shutdown(deadline).await
-    }
 }
 
 #[tokio::test]
@@ -210,7 +136,8 @@ fn cve_2022_22935_a_forged_answer_about_a_key_is_refused() {
     let master = Responder::new(Arc::new(Identity::generate().unwrap()), noise, None);
     let minion = credentials(Role::Minion, "m1");
     let answer = |forge: Option<usize>| {
-        let (resumption, body) = Resumption::begin(keys(&minion), &public).unwrap();
+        let (resumption, body) =
+            Resumption::begin(initiator_keys(&minion, now()), &public).unwrap();
         let rejected: Admission = Admission::Rejected;
         let (mut reply, _) = master
             .resume(&body)
@@ -417,7 +344,7 @@ async fn cve_2025_22242_a_jid_is_no_path() {
         let mut hostile = plain.clone();
         hostile[place..place + 20].copy_from_slice(b"../../../../etc/shad");
         // The same bytes under another type: what the session seals is what is given here.
-        let reply: std::result::Result<MinionReply, _> = minion
+        let reply: Result<MinionReply, _> = minion
             .established
             .session
             .ask(
@@ -437,10 +364,7 @@ async fn cve_2025_22242_a_jid_is_no_path() {
 struct Plain(Vec<u8>);
 
 impl serde::Serialize for Plain {
-    fn serialize<S: serde::Serializer>(
-        &self,
-        serializer: S,
-    ) -> std::result::Result<S::Ok, S::Error> {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         use serde::ser::SerializeTuple;
         let mut bytes = serializer.serialize_tuple(self.0.len())?;
         for byte in &self.0 {
@@ -456,14 +380,14 @@ async fn cve_2025_62349_nobody_on_the_path_lowers_the_version() {
     let public = noise.public();
     let master = Responder::new(Arc::new(Identity::generate().unwrap()), noise, None);
     let minion = credentials(Role::Minion, "m1");
-    let (_, body) = Resumption::begin(keys(&minion), &public).unwrap();
+    let (_, body) = Resumption::begin(initiator_keys(&minion, now()), &public).unwrap();
     for byte in 0..body.len() {
         let mut changed = body.clone();
         changed[byte] ^= 1;
         assert!(master.resume(&changed).is_err(), "byte {byte}");
     }
     // Nor at the first contact, where the versions are in the last message.
-    let (contact, first) = FirstContact::begin(keys(&minion)).unwrap();
+    let (contact, first) = FirstContact::begin(initiator_keys(&minion, now())).unwrap();
     let (half, reply) = master.first(&first).unwrap();
     let (_, _, mut finish, _) = contact.finish(&reply).unwrap();
     let last = finish.len() - 20;
@@ -512,17 +436,6 @@ async fn salt_3008_an_accepted_minion_forges_no_job() {
     let mut listener = victim.listen().await;
     let opened = listener.opener.open(&topic_all(), &frame);
     assert_eq!(opened, Err(PublicationError::NotSigned));
-}
-
-#[tokio::test]
-async fn salt_3008_a_return_of_a_job_of_others_is_refused() {
-    let deployment = Deployment::start(true).await;
-    let operator = deployment.operator().await;
-    let victim = deployment.minion("victim").await;
-    let other = deployment.minion("other").await;
-    operator.publish("victim").await;
-    let job = &victim.pending().await[0];
-    assert_eq!(other.give_back(job).await, ReturnVerdict::NotOffered);
 }
 
 #[test]

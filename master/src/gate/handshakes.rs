@@ -241,8 +241,7 @@ fn seal(keys: &SplitKeys, record: &Header, told: &Admission) -> Bytes {
     ResponderRecords::new(keys).seal_reply(record, &encode(told))
 }
 
-/// Returns what a peer's session speaks. With a peer that speaks nothing in common there is a session
-/// only to tell it so.
+/// Returns what a peer's session speaks. A peer that speaks nothing in common is told so, and gets no session.
 fn version_of(proven: &Proven) -> PeerVersion {
     let ours = ProtocolVersions::OURS;
     PeerVersion {

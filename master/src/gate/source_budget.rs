@@ -7,12 +7,17 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use saline_protocol::transport::{Clock, Instant, Peer};
 
+use crate::token_bucket::{Rate, TokenBucket};
+
 /// The handshakes that a source may have at once. With what it gets back while a handshake waits, it stays
 /// below the number of handshakes that wait.
 const BURST: f64 = 384.0;
 
-/// The handshakes that a source gets back in a second.
-const RATE: f64 = 100.0;
+/// How the bucket of a source fills.
+const RATE: Rate = Rate {
+    per_second: 100.0,
+    burst: BURST,
+};
 
 /// The largest number of sources that are told apart. Those beyond share one bucket.
 const SOURCES_MOST: usize = 8192;
@@ -21,21 +26,7 @@ const SOURCES_MOST: usize = 8192;
 #[derive(Debug)]
 pub(super) struct SourceBudget {
     clock: Clock,
-    buckets: Mutex<HashMap<IpAddr, Bucket>>,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Bucket {
-    tokens: f64,
-    at: Instant,
-}
-
-impl Bucket {
-    fn refill(&mut self, now: Instant) {
-        let passed = now.saturating_duration_since(self.at).as_secs_f64();
-        self.tokens = (self.tokens + passed * RATE).min(BURST);
-        self.at = now;
-    }
+    buckets: Mutex<HashMap<IpAddr, TokenBucket>>,
 }
 
 impl SourceBudget {
@@ -55,16 +46,14 @@ impl SourceBudget {
         let now = self.clock.now();
         let mut buckets = self.lock();
         let place = place(&mut buckets, source, now);
-        let bucket = buckets.entry(place).or_insert(Bucket {
-            tokens: BURST,
-            at: now,
-        });
-        bucket.refill(now);
-        if bucket.tokens < 1.0 {
-            return false;
+        let bucket = buckets
+            .entry(place)
+            .or_insert_with(|| TokenBucket::full(RATE, now));
+        let is_left = bucket.refill(RATE, now) >= 1.0;
+        if is_left {
+            bucket.take(1.0);
         }
-        bucket.tokens -= 1.0;
-        true
+        is_left
     }
 
     /// Gives a handshake back that ended with an accepted session.
@@ -78,11 +67,11 @@ impl SourceBudget {
             false => SHARED,
         };
         if let Some(bucket) = buckets.get_mut(&place) {
-            bucket.tokens = (bucket.tokens + 1.0).min(BURST);
+            bucket.give_back(RATE);
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<IpAddr, Bucket>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<IpAddr, TokenBucket>> {
         self.buckets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -91,15 +80,12 @@ impl SourceBudget {
 const SHARED: IpAddr = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
 
 /// Returns where the bucket of a source is.
-fn place(buckets: &mut HashMap<IpAddr, Bucket>, source: IpAddr, now: Instant) -> IpAddr {
+fn place(buckets: &mut HashMap<IpAddr, TokenBucket>, source: IpAddr, now: Instant) -> IpAddr {
     if buckets.contains_key(&source) || buckets.len() < SOURCES_MOST {
         return source;
     }
     // Those that are full again are as good as none.
-    buckets.retain(|_, bucket| {
-        bucket.refill(now);
-        bucket.tokens < BURST
-    });
+    buckets.retain(|_, bucket| bucket.refill(RATE, now) < BURST);
     match buckets.len() < SOURCES_MOST {
         true => source,
         false => SHARED,

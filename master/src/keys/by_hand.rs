@@ -1,17 +1,13 @@
 //! Notices accepted keys that were moved, replaced or removed by hand while a master runs.
 
 use std::collections::HashMap;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use saline_protocol::channel::KeyError;
 use saline_protocol::message::MinionId;
 
 use super::KeyStore;
-use super::folder::{FileStamp, Found};
-
-/// How old the stamp of a file must be before it is trusted: file systems stamp changes with a clock that
-/// ticks only every few milliseconds.
-const AT_REST: Duration = Duration::from_secs(1);
+use super::folder::{AT_REST, FileStamp, Found};
 
 /// The accepted keys as they were seen last.
 #[derive(Debug, Default)]
@@ -34,7 +30,7 @@ struct SeenKey {
 /// An accepted key that was changed by hand.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChangedByHand {
-    /// The minion.
+    /// The minion whose key it was.
     pub id: MinionId,
     /// The key that is accepted now, if there is one.
     pub identity: Option<[u8; 32]>,

@@ -3,7 +3,7 @@
 //! Operators seed and copy these files by hand while a master runs, so nothing here remembers what
 //! a file holds: it is read when it is asked for.
 
-use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
+use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -31,6 +31,11 @@ pub(super) enum Found {
     /// The file exists and holds no key.
     NoKey,
 }
+
+/// How old the time of the last change of a file or a folder must be before it is trusted. File systems stamp
+/// changes with a clock that may tick only every few milliseconds, and two changes within one tick look
+/// like one.
+pub(super) const AT_REST: Duration = Duration::from_secs(1);
 
 /// What changes whenever a file is written or replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -167,12 +172,8 @@ impl Folder {
     /// Returns the time at which the file of `id` was written or [touched](Self::touch); none when there is
     /// none.
     pub(super) fn modified(&self, id: &MinionId) -> Result<Option<SystemTime>, KeyError> {
-        let path = self.path.join(id.as_str());
-        match fs::symlink_metadata(&path).and_then(|file| file.modified()) {
-            Ok(modified) => Ok(Some(modified)),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(io_error("read", &path, error)),
-        }
+        let modified = self.metadata(id)?.map(|file| file.modified()).transpose();
+        modified.map_err(|error| io_error("read", &self.path.join(id.as_str()), error))
     }
 
     /// Sets the time of the file of `id` to `now`, if it is older than that by `age` or lies ahead.
@@ -205,14 +206,20 @@ impl Folder {
 
     /// Returns the stamp of the file of `id`; none when there is no regular file.
     pub(super) fn stamp(&self, id: &MinionId) -> Result<Option<FileStamp>, KeyError> {
+        let file = self.metadata(id)?.filter(Metadata::is_file);
+        Ok(file.map(|file| FileStamp {
+            inode: file.ino(),
+            size: file.len(),
+            changed: (file.ctime(), file.ctime_nsec()),
+        }))
+    }
+
+    /// Returns what the file system knows of the file of `id`, or of a link in its place; none when there is
+    /// neither.
+    fn metadata(&self, id: &MinionId) -> Result<Option<Metadata>, KeyError> {
         let path = self.path.join(id.as_str());
         match fs::symlink_metadata(&path) {
-            Ok(file) if file.is_file() => Ok(Some(FileStamp {
-                inode: file.ino(),
-                size: file.len(),
-                changed: (file.ctime(), file.ctime_nsec()),
-            })),
-            Ok(_) => Ok(None),
+            Ok(found) => Ok(Some(found)),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(io_error("read", &path, error)),
         }

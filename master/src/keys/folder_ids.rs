@@ -3,17 +3,12 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use saline_protocol::channel::KeyError;
 use saline_protocol::message::MinionId;
 
-use super::folder::{Folder, Found};
-
-/// How long a folder must not have changed before its modification time is trusted. File systems
-/// stamp changes with a clock that may tick only every few milliseconds, and two changes within one
-/// tick look like one.
-const AT_REST: Duration = Duration::from_secs(1);
+use super::folder::{AT_REST, Folder, Found};
 
 /// The ids that were read from a folder.
 #[derive(Debug, Default)]

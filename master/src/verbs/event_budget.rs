@@ -5,8 +5,10 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use saline_protocol::message::{MinionEvents, MinionId};
+use saline_protocol::message::{MinionEvent, MinionEvents, MinionId};
 use saline_protocol::transport::{Clock, Instant};
+
+use crate::token_bucket::{Rate, TokenBucket};
 
 /// For how many seconds a minion that was silent may fire at once.
 const BURST_SECONDS: f64 = 10.0;
@@ -31,29 +33,51 @@ pub(crate) struct EventBudget {
     buckets: Mutex<HashMap<MinionId, Buckets>>,
 }
 
+/// The buckets of one minion: of events and of bytes. None where there is no bound.
 #[derive(Debug, Clone, Copy)]
 struct Buckets {
-    events: f64,
-    bytes: f64,
-    at: Instant,
+    events: Option<TokenBucket>,
+    bytes: Option<TokenBucket>,
+}
+
+/// Returns how a bucket of so many tokens a second fills.
+fn rate(per_second: u64) -> Rate {
+    let per_second = per_second as f64;
+    Rate {
+        per_second,
+        burst: per_second * BURST_SECONDS,
+    }
+}
+
+/// Refills a bucket, and returns the delay in seconds until it has a token; 0 where there is no bound.
+fn delay(bucket: &mut Option<TokenBucket>, per_second: Option<u64>, now: Instant) -> f64 {
+    match (bucket, per_second.map(rate)) {
+        (Some(bucket), Some(rate)) => match bucket.refill(rate, now) {
+            tokens if tokens <= 0.0 => (1.0 - tokens) / rate.per_second,
+            _ => 0.0,
+        },
+        _ => 0.0,
+    }
 }
 
 impl Buckets {
-    fn refill(&mut self, rates: EventRates, now: Instant) {
-        let passed = now.saturating_duration_since(self.at).as_secs_f64();
-        let refill = |tokens: f64, rate: Option<u64>| {
-            let rate = rate.unwrap_or(0) as f64;
-            (tokens + passed * rate).min(rate * BURST_SECONDS)
-        };
-        self.events = refill(self.events, rates.events);
-        self.bytes = refill(self.bytes, rates.bytes);
-        self.at = now;
+    fn full(rates: EventRates, now: Instant) -> Self {
+        let full = |per_second| TokenBucket::full(rate(per_second), now);
+        Self {
+            events: rates.events.map(full),
+            bytes: rates.bytes.map(full),
+        }
     }
 
-    fn is_full(&self, rates: EventRates) -> bool {
-        let full =
-            |tokens: f64, rate: Option<u64>| tokens >= rate.unwrap_or(0) as f64 * BURST_SECONDS;
-        full(self.events, rates.events) && full(self.bytes, rates.bytes)
+    fn is_full(&mut self, rates: EventRates, now: Instant) -> bool {
+        let full = |bucket: &mut Option<TokenBucket>, per_second: Option<u64>| match (
+            bucket,
+            per_second.map(rate),
+        ) {
+            (Some(bucket), Some(rate)) => bucket.refill(rate, now) >= rate.burst,
+            _ => true,
+        };
+        full(&mut self.events, rates.events) && full(&mut self.bytes, rates.bytes)
     }
 }
 
@@ -72,38 +96,28 @@ impl EventBudget {
     /// # Errors
     /// When nothing is left: the delay after which the minion may fire again.
     pub(crate) fn take(&self, id: &MinionId, events: &MinionEvents) -> Result<(), Duration> {
-        let EventRates {
-            events: per_second,
-            bytes: bytes_per_second,
-        } = self.rates;
+        let rates = self.rates;
         let now = self.clock.now();
         let mut all = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
         if all.len() >= MINIONS_MOST && !all.contains_key(id) {
-            all.retain(|_, buckets| {
-                buckets.refill(self.rates, now);
-                !buckets.is_full(self.rates)
-            });
+            all.retain(|_, buckets| !buckets.is_full(rates, now));
         }
-        let buckets = all.entry(id.clone()).or_insert(Buckets {
-            events: per_second.unwrap_or(0) as f64 * BURST_SECONDS,
-            bytes: bytes_per_second.unwrap_or(0) as f64 * BURST_SECONDS,
-            at: now,
-        });
-        buckets.refill(self.rates, now);
+        let buckets = all
+            .entry(id.clone())
+            .or_insert_with(|| Buckets::full(rates, now));
+        let wait = delay(&mut buckets.events, rates.events, now);
+        let wait = wait.max(delay(&mut buckets.bytes, rates.bytes, now));
+        if wait > 0.0 {
+            return Err(Duration::from_secs_f64(wait));
+        }
         // What is above the budget is owed: so a request is never too large to be taken.
-        let owed = |tokens: f64, rate: Option<u64>| match rate {
-            Some(rate) if tokens <= 0.0 => (1.0 - tokens) / rate as f64,
-            _ => 0.0,
-        };
-        let delay = owed(buckets.events, per_second).max(owed(buckets.bytes, bytes_per_second));
-        if delay > 0.0 {
-            return Err(Duration::from_secs_f64(delay));
+        if let Some(bucket) = &mut buckets.events {
+            bucket.take(events.events.len() as f64);
         }
-        let bytes = |event: &saline_protocol::message::MinionEvent| {
-            event.tag.len() + event.data.as_bytes().len()
-        };
-        buckets.events -= events.events.len() as f64;
-        buckets.bytes -= events.events.iter().map(bytes).sum::<usize>() as f64;
+        if let Some(bucket) = &mut buckets.bytes {
+            let size = |event: &MinionEvent| event.tag.len() + event.data.as_bytes().len();
+            bucket.take(events.events.iter().map(size).sum::<usize>() as f64);
+        }
         Ok(())
     }
 }
@@ -111,7 +125,7 @@ impl EventBudget {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use saline_protocol::message::{MinionEvent, Packed, StartId};
+    use saline_protocol::message::{Packed, StartId};
 
     fn events(count: usize, size: usize) -> MinionEvents {
         let event = MinionEvent {

@@ -10,19 +10,17 @@ mod replays;
 mod support;
 mod verbs;
 
-use std::sync::Arc;
-
-use saline_protocol::channel::{ChannelError, Credentials, Identity, MasterTrust, NoiseKey};
+use saline_protocol::channel::{ChannelError, MasterTrust};
 use saline_protocol::message::{
     Admission, Arguments, Class, Event, Header, Jid, KeyAction, KeyRequest, KeyState, Kind,
-    MinionReply, MinionRequest, OfferState, OperatorReply, OperatorRequest, ProtocolVersions,
-    Refusal, RefusedVerb, RequestId, ReturnVerdict, Role, SessionId, encode,
+    MinionReply, MinionRequest, OfferState, OperatorReply, OperatorRequest, Refusal, RefusedVerb,
+    RequestId, ReturnVerdict, Role, SessionId, encode,
 };
 use saline_protocol::target::Target;
 use saline_protocol::transport::{Clock, Delivery};
 use serde::Serialize;
 
-use support::{Deployment, Peer, TEST_TIMEOUT};
+use support::{Deployment, Peer, TEST_TIMEOUT, credentials};
 
 /// A master with a minion to which a job is offered, and an operator.
 struct Scene {
@@ -87,16 +85,6 @@ async fn ask_operator(peer: &Peer, verb: &OperatorRequest) -> Result<OperatorRep
     session
         .ask(&*peer.client, Class::Event, verb, deadline)
         .await
-}
-
-fn credentials(role: Role, id: &str) -> Credentials {
-    Credentials {
-        role,
-        id: id.into(),
-        identity: Arc::new(Identity::generate().unwrap()),
-        noise: NoiseKey::generate().unwrap(),
-        versions: ProtocolVersions::OURS,
-    }
 }
 
 fn refused(reply: Result<MinionReply, ChannelError>) -> RefusedVerb {

@@ -1,47 +1,16 @@
 //! Every captured message, sent again: on the same link, on a new one, and after a restart of the master.
 
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::sync::Arc;
 
-use async_trait::async_trait;
 use bytes::Bytes;
 use saline_master::Master;
 use saline_protocol::channel::MasterTrust;
 use saline_protocol::message::{Header, Kind, MinionRequest, Refusal, Role};
-use saline_protocol::transport::{
-    Client, Clock, Endpoint, Instant, Result, Subscriber, TopicFilter,
-};
+use saline_protocol::transport::{Client, Clock};
 
-use super::support::{Deployment, Peer, TEST_TIMEOUT};
-use super::{credentials, verbs};
-
-/// A client on whose link somebody listens.
-#[derive(Debug)]
-struct Tapped {
-    client: Arc<dyn Client>,
-    captured: Mutex<Vec<Bytes>>,
-}
-
-#[async_trait]
-impl Client for Tapped {
-    async fn request(&self, payload: Bytes, deadline: Instant) -> Result<Bytes> {
-        self.captured.lock().unwrap().push(payload.clone());
-        self.client.request(payload, deadline).await
-    }
-
-    async fn subscribe(
-        &self,
-        at: Option<&Endpoint>,
-        topics: Vec<TopicFilter>,
-        deadline: Instant,
-    ) -> Result<Box<dyn Subscriber>> {
-        self.client.subscribe(at, topics, deadline).await
-    }
-
-    async fn shutdown(&self, deadline: Duration) -> Result<()> {
-        self.client.shutdown(deadline).await
-    }
-}
+use super::support::on_path::OnPath;
+use super::support::{Deployment, Peer, TEST_TIMEOUT, credentials};
+use super::verbs;
 
 /// Sends the captured messages again, and checks that each is refused.
 async fn replay(client: &dyn Client, captured: &[Bytes], record: Refusal) {
@@ -73,10 +42,7 @@ async fn replay(client: &dyn Client, captured: &[Bytes], record: Refusal) {
 async fn what_was_captured_has_no_second_effect() {
     let mut deployment = Deployment::start(true).await;
     let operator = deployment.operator().await;
-    let tapped = Arc::new(Tapped {
-        client: deployment.network().await,
-        captured: Mutex::default(),
-    });
+    let tapped = OnPath::new(deployment.network().await);
     let minion = credentials(Role::Minion, "m1");
     // A first contact, and then a resume; in each session every verb but the last, which ends it.
     let mut captured = Vec::new();

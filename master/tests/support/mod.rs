@@ -4,12 +4,15 @@
     reason = "each test binary compiles this for itself and uses a part of it"
 )]
 
+pub mod on_path;
+
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use saline_config::{MasterConfig, Paths};
 use saline_inproc::InProc;
 use saline_master::Master;
+use saline_protocol::channel::noise::InitiatorKeys;
 use saline_protocol::channel::publication::{Content, topic_all, topic_of};
 use saline_protocol::channel::{
     ChannelError, Credentials, Established, Identity, MasterKeys, MasterTrust, NoiseKey,
@@ -25,6 +28,36 @@ use saline_protocol::target::Target;
 use saline_protocol::transport::{
     Client, Clock, Context, Delivery, Endpoint, HostPort, Registry, Subscriber, Topic, TopicFilter,
 };
+
+/// Keys that were made for a peer of this name.
+pub fn credentials(role: Role, id: &str) -> Credentials {
+    Credentials {
+        role,
+        id: id.into(),
+        identity: Arc::new(Identity::generate().unwrap()),
+        noise: NoiseKey::generate().unwrap(),
+        versions: ProtocolVersions::OURS,
+    }
+}
+
+/// What a peer shows in a handshake that it began then, in nanoseconds since 1970.
+pub fn initiator_keys(credentials: &Credentials, attempted: u64) -> InitiatorKeys<'_> {
+    InitiatorKeys {
+        role: credentials.role,
+        id: &credentials.id,
+        identity: &credentials.identity,
+        noise: &credentials.noise,
+        certificate: None,
+        versions: ProtocolVersions::OURS,
+        attempted,
+    }
+}
+
+/// The time now in nanoseconds since 1970.
+pub fn now() -> u64 {
+    let since = Clock.wall().duration_since(UNIX_EPOCH).unwrap();
+    since.as_nanos().try_into().unwrap()
+}
 
 pub const TEST_TIMEOUT: Duration = Duration::from_secs(30);
 

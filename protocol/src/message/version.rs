@@ -88,7 +88,7 @@ pub struct PeerVersion {
 }
 
 impl PeerVersion {
-    /// The protocol of a session that exists only to tell its peer that no version is common.
+    /// Stands for the version with a peer that speaks no common one, and gets no session.
     pub const NONE: u16 = 0;
 }
 
