@@ -32,6 +32,7 @@ mod user_name;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
+pub use commands::call::{FunctionCall, FunctionReturn};
 use saline_config::MasterConfig;
 use saline_protocol::message::{KeyReply, KeyRequest};
 use saline_protocol::transport::Registry;
@@ -70,6 +71,22 @@ pub async fn saline_key(
 ) -> ExitCode {
     screen::on_standard_streams(async |screen| {
         commands::key::key(screen, words, registry, &offline).await
+    })
+    .await
+}
+
+/// `saline-call`: runs a function on this machine, beside its minion. `carry_out` calls it, and gives the
+/// return to the minion's master if that takes part; its error is one line.
+///
+/// # Cancel safety
+/// As `carry_out`.
+pub async fn saline_call(
+    words: impl IntoIterator<Item = OsString>,
+    registry: Registry,
+    carry_out: impl AsyncFnOnce(FunctionCall, &Registry) -> Result<FunctionReturn, String>,
+) -> ExitCode {
+    screen::on_standard_streams(async |screen| {
+        commands::call::call(screen, words, registry, carry_out).await
     })
     .await
 }

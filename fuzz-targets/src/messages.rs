@@ -4,8 +4,9 @@ use std::fmt::Debug;
 
 use saline_protocol::channel::publication::Body;
 use saline_protocol::message::{
-    Admission, Event, Introduction, MinionReply, MinionRequest, OperatorReply, OperatorRequest,
-    PackedArguments, PendingRequest, Return, SignedJob, Value, decode, encode,
+    Admission, CallerReply, CallerRequest, Event, Introduction, MinionEvents, MinionReply,
+    MinionRequest, OperatorReply, OperatorRequest, PackedArguments, PendingRequest, Return,
+    SignedJob, Value, decode, encode,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -69,13 +70,15 @@ pub(crate) fn minion_requests(bytes: &[u8]) {
                 read_return(&returned);
             }
         }
-        Some(MinionRequest::FireEvents(events)) => {
-            for event in events.events {
-                let _ = event.data.unpack();
-                let _ = Event::topic(&event.tag);
-            }
-        }
+        Some(MinionRequest::FireEvents(events)) => read_events(events),
         _ => {}
+    }
+}
+
+fn read_events(sent: MinionEvents) {
+    for event in sent.events {
+        let _ = event.data.unpack();
+        let _ = Event::topic(&event.tag);
     }
 }
 
@@ -94,6 +97,29 @@ pub(crate) fn minion_replies(bytes: &[u8]) {
 
 pub(crate) fn minion_reply_seeds() -> Vec<Vec<u8>> {
     golden(&["MinionReply.", "Body."])
+}
+
+pub(crate) fn caller_requests(bytes: &[u8]) {
+    match decoded::<CallerRequest>(bytes) {
+        Some(CallerRequest::Return(called)) => {
+            read_arguments(&called.arg);
+            let _ = called.payload.unpack_or_show();
+        }
+        Some(CallerRequest::FireEvents(events)) => read_events(events),
+        None => {}
+    }
+}
+
+pub(crate) fn caller_request_seeds() -> Vec<Vec<u8>> {
+    golden(&["CallerRequest."])
+}
+
+pub(crate) fn caller_replies(bytes: &[u8]) {
+    let _ = decoded::<CallerReply>(bytes);
+}
+
+pub(crate) fn caller_reply_seeds() -> Vec<Vec<u8>> {
+    golden(&["CallerReply."])
 }
 
 pub(crate) fn operator_requests(bytes: &[u8]) {

@@ -135,6 +135,18 @@ pub const TARGETS: &[Target] = &[
     )
     .memory(3 * MIB, 128),
     target(
+        "caller_requests",
+        messages::caller_requests,
+        messages::caller_request_seeds,
+    )
+    .memory(3 * MIB, 128),
+    target(
+        "caller_replies",
+        messages::caller_replies,
+        messages::caller_reply_seeds,
+    )
+    .memory(3 * MIB, 128),
+    target(
         "operator_requests",
         messages::operator_requests,
         messages::operator_request_seeds,

@@ -121,8 +121,16 @@ impl AdmissionControl {
                 },
                 principal: Principal::Operator(proven.id.clone()),
             },
-            // The master has no verbs for this role.
-            Role::Caller => Decision::reject_nameless(),
+            Role::Caller => match MinionId::parse(&proven.id) {
+                Ok(id) => Decision {
+                    admission: match refuse_version(proven) {
+                        Some(refused) => refused,
+                        None => self.caller(&id, proven.identity).await,
+                    },
+                    principal: Principal::Caller(id),
+                },
+                Err(_) => Decision::reject_nameless(),
+            },
         }
     }
 
@@ -130,7 +138,7 @@ impl AdmissionControl {
     pub async fn decide_again(&self, session: &Session) -> Admission<()> {
         match &session.principal {
             Principal::Minion(id) => self.minion(id, session.identity, false).await,
-            Principal::Operator(_) => Admission::Rejected,
+            Principal::Caller(_) | Principal::Operator(_) => Admission::Rejected,
         }
     }
 
@@ -140,7 +148,9 @@ impl AdmissionControl {
     /// When the keys cannot be read now.
     pub async fn still_accepts(&self, session: &Session) -> Result<bool, KeysUnreadable> {
         match &session.principal {
-            Principal::Minion(id) => self.keys.is_accepted(id, session.identity).await,
+            Principal::Minion(id) | Principal::Caller(id) => {
+                self.keys.is_accepted(id, session.identity).await
+            }
             Principal::Operator(name) => {
                 Ok(self.keys.operator(name).await == Some(session.identity.0))
             }
@@ -183,6 +193,16 @@ impl AdmissionControl {
             _ => tracing::debug!("refused an operator: {key}"),
         }
         Admission::Rejected
+    }
+
+    /// Decides about a caller, which has the key of a minion. It leaves no trace in the key store, so that
+    /// only the minion itself asks for acceptance.
+    async fn caller(&self, id: &MinionId, identity: PublicIdentity) -> Admission<()> {
+        match self.keys.is_accepted(id, identity).await {
+            Ok(true) => Admission::Accepted(()),
+            Ok(false) => Admission::Rejected,
+            Err(KeysUnreadable) => Admission::Full,
+        }
     }
 
     async fn minion(&self, id: &MinionId, identity: PublicIdentity, first: bool) -> Admission<()> {

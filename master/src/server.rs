@@ -85,12 +85,14 @@ impl Master {
             Arc::clone(&servers[local].publisher),
             &context,
         )?;
+        let minion = state.minion_verbs();
         let handlers = Arc::new(Handlers {
             handshakes: HandshakeLimits::new(context.clock),
             clock: context.clock,
             sessions: Arc::clone(state.sessions()),
             admission: state.admission(),
-            minion: state.minion_verbs(),
+            caller: state.caller_verbs(&minion),
+            minion,
             operator: state.operator_verbs(),
         });
         let mut listeners = Vec::new();

@@ -20,8 +20,8 @@ use crate::report_limiter::ReportLimiter;
 use crate::revocation::Revocation;
 use crate::sessions::Sessions;
 use crate::verbs::{
-    CancelVerb, EventBudget, EventRates, JobQueries, KeyVerbs, MinionVerbs, OperatorVerbs,
-    PublishVerb, StoreVerbs,
+    CallerVerbs, CancelVerb, EventBudget, EventRates, JobQueries, KeyVerbs, MinionVerbs,
+    OperatorVerbs, PublishVerb, StoreVerbs,
 };
 use crate::wire_time::milliseconds;
 
@@ -158,15 +158,29 @@ impl MasterState {
             publisher: self.publisher.clone(),
             parts: Arc::clone(&self.parts),
             minion_events: MinionEventFirer::new(self.events.clone(), Arc::clone(&limiter)),
-            event_budget: EventBudget::new(
+            event_budget: Arc::new(EventBudget::new(
                 self.context.clock,
                 EventRates {
                     events: self.config.minion_event_rate,
                     bytes: self.config.minion_event_bytes,
                 },
-            ),
+            )),
             limiter,
             presence: self.presence.clone(),
+            events: self.events.clone(),
+        }
+    }
+
+    /// Returns the part that carries out the requests of callers. They share the budgets of their minions.
+    pub(crate) fn caller_verbs(&self, minion: &MinionVerbs) -> CallerVerbs {
+        let limiter = Arc::clone(&minion.limiter);
+        CallerVerbs {
+            clock: self.clock.clone(),
+            identity: Arc::clone(&self.identity),
+            jobs: Arc::clone(&self.jobs),
+            minion_events: MinionEventFirer::new(self.events.clone(), Arc::clone(&limiter)),
+            budget: Arc::clone(&minion.event_budget),
+            limiter,
             events: self.events.clone(),
         }
     }

@@ -101,14 +101,16 @@ impl EventQueue {
     pub async fn next_batch(&self, most_bytes: usize) -> (u64, Vec<MinionEvent>) {
         loop {
             let grown = self.grown.notified();
-            if let Some(batch) = self.take_batch(most_bytes.min(BATCH_BYTES)) {
+            if let Some(batch) = self.try_next_batch(most_bytes) {
                 return batch;
             }
             grown.await;
         }
     }
 
-    fn take_batch(&self, most_bytes: usize) -> Option<(u64, Vec<MinionEvent>)> {
+    /// Does the same without waiting; none when no event waits.
+    pub fn try_next_batch(&self, most_bytes: usize) -> Option<(u64, Vec<MinionEvent>)> {
+        let most_bytes = most_bytes.min(BATCH_BYTES);
         let mut waiting = self.lock();
         let (mut batch, mut bytes) = (Vec::new(), 0);
         while let Some(event) = waiting.events.front() {

@@ -18,8 +18,9 @@ pub struct Host {
     pub running: Running,
     /// The events that wait to be sent to the master.
     pub events: EventQueue,
-    /// The jobs that were begun, and the returns that are not stored.
-    pub spool: Arc<Spool>,
+    /// The jobs that were begun, and the returns that are not stored; none beside a running minion, which
+    /// has them.
+    pub spool: Option<Arc<Spool>>,
     /// Interrupts functions when the minion stops.
     pub stop: Stop,
     /// `cachedir`, where outputs that are too large to be sent are stored.
@@ -35,7 +36,7 @@ impl Host {
     pub fn new(
         grains: GrainStore,
         events: EventQueue,
-        spool: Arc<Spool>,
+        spool: Option<Arc<Spool>>,
         stop: Stop,
         cache_dir: PathBuf,
         max_message: usize,

@@ -7,14 +7,14 @@
 
 use saline_protocol::channel::publication::Body;
 use saline_protocol::message::{
-    Admission, Arguments, Claims, Event, ExpiryStatement, Extension, FleetVersions,
-    GroupKeyMaterial, Heartbeat, HeartbeatReply, Introduction, Jid, Job, JobAccount, JobsPage,
-    KeyAction, KeyEntry, KeyReply, KeyRequest, KeyState, Known, Lease, MinionEvent, MinionEvents,
-    MinionId, MinionReply, MinionRequest, OfferState, OperatorReply, OperatorRequest, Packed,
-    PeerVersion, PendingRequest, ProtocolVersions, PublicationAddress, Published, Reconciliation,
-    ReconciliationReply, RefusedVerb, RequestId, Return, ReturnPart, ReturnVerdict, ReturnsPage,
-    SignedJob, StartId, StatesPage, StoreAct, StoreBackup, StoreCheck, StoredJob, StoredReturn,
-    TransferId, Value, Welcome, decode, encode,
+    Admission, Arguments, CallerReply, CallerRequest, CallerReturn, Claims, Event, ExpiryStatement,
+    Extension, FleetVersions, GroupKeyMaterial, Heartbeat, HeartbeatReply, Introduction, Jid, Job,
+    JobAccount, JobsPage, KeyAction, KeyEntry, KeyReply, KeyRequest, KeyState, Known, Lease,
+    MinionEvent, MinionEvents, MinionId, MinionReply, MinionRequest, OfferState, OperatorReply,
+    OperatorRequest, Packed, PeerVersion, PendingRequest, ProtocolVersions, PublicationAddress,
+    Published, Reconciliation, ReconciliationReply, RefusedVerb, RequestId, Return, ReturnPart,
+    ReturnVerdict, ReturnsPage, SignedJob, StartId, StatesPage, StoreAct, StoreBackup, StoreCheck,
+    StoredJob, StoredReturn, TransferId, Value, Welcome, decode, encode,
 };
 use saline_protocol::target::{Target, TargetKind};
 use serde::Serialize;
@@ -432,12 +432,48 @@ fn operator(lines: &mut String) {
     reply(lines, "Failed", OperatorReply::Failed("why".into()));
 }
 
+fn caller(lines: &mut String) {
+    let request = |lines: &mut String, name: &str, request: CallerRequest| {
+        line(lines, &format!("CallerRequest.{name}"), &request);
+    };
+    let returned = CallerReturn {
+        request_id: request_id(),
+        fun: "test.ping".into(),
+        arg: Arguments::default().pack(),
+        user: "root".into(),
+        retcode: 0,
+        success: true,
+        payload: packed(),
+    };
+    request(lines, "Return", CallerRequest::Return(returned));
+    let events = MinionEvents {
+        start: StartId([9; 16]),
+        first: 1,
+        events: vec![MinionEvent {
+            tag: "called".into(),
+            data: packed(),
+        }],
+    };
+    request(lines, "FireEvents", CallerRequest::FireEvents(events));
+
+    let reply = |lines: &mut String, name: &str, reply: CallerReply| {
+        line(lines, &format!("CallerReply.{name}"), &reply);
+    };
+    reply(lines, "Stored", CallerReply::Stored(jid()));
+    reply(lines, "Done", CallerReply::Done);
+    reply(lines, "Busy", CallerReply::Busy { after_ms: 300 });
+    let refused = CallerReply::Refused(RefusedVerb::Malformed);
+    reply(lines, "Refused", refused);
+    reply(lines, "Failed", CallerReply::Failed("why".into()));
+}
+
 #[test]
 fn the_bytes_of_every_message_are_known() {
     let mut lines = String::new();
     authentication(&mut lines);
     minion(&mut lines);
     operator(&mut lines);
+    caller(&mut lines);
     let event = Event {
         tag: "salt/key".into(),
         data: Value::map([("id", Value::from("m1")), ("raw", Value::Bytes(vec![0xff]))]),

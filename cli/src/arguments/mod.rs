@@ -2,6 +2,7 @@
 //!
 //! Options may stand anywhere, as in Salt; `--` ends them; a negative number is an argument.
 
+mod call;
 mod key;
 mod refusal;
 mod run;
@@ -16,6 +17,7 @@ use saline_config::LogLevel;
 
 use crate::output::{Format, Style};
 
+pub(crate) use call::{CallArguments, Wanted};
 pub(crate) use key::{KeyArguments, KeyListing, KeyVerb, Selection};
 pub(crate) use refusal::{Refused, read};
 pub(crate) use run::RunArguments;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use saline_protocol::message::{
-    Admission, Class, MinionReply, MinionRequest, OperatorReply, OperatorRequest, PendingRequest,
-    RefusedVerb, decode, encode,
+    Admission, CallerReply, CallerRequest, Class, MinionReply, MinionRequest, OperatorReply,
+    OperatorRequest, PendingRequest, RefusedVerb, decode, encode,
 };
 
 use super::Gate;
@@ -52,10 +52,21 @@ impl Gate {
                 };
                 encode(&reply)
             }
-            (Principal::Operator(_), SessionState::Accepted)
+            // A caller's sessions do not end with its minion's.
+            (Principal::Operator(_) | Principal::Caller(_), SessionState::Accepted)
                 if self.still_accepted(session).await != Ok(true) =>
             {
                 refuse(principal, RefusedVerb::KeyGone)
+            }
+            (Principal::Caller(id), SessionState::Accepted) => {
+                let reply = match decode::<CallerRequest>(plain) {
+                    Ok(request) => Box::pin(self.handlers.caller.carry_out(id, request)).await,
+                    Err(error) => {
+                        self.handlers.minion.report_malformed(id, class, &error);
+                        CallerReply::Refused(RefusedVerb::Malformed)
+                    }
+                };
+                encode(&reply)
             }
             (Principal::Operator(name), SessionState::Accepted) => {
                 let reply = match decode::<OperatorRequest>(plain) {
@@ -93,6 +104,7 @@ impl Gate {
 fn refuse(principal: &Principal, why: RefusedVerb) -> Vec<u8> {
     match principal {
         Principal::Minion(_) => encode(&MinionReply::Refused(why)),
+        Principal::Caller(_) => encode(&CallerReply::Refused(why)),
         Principal::Operator(_) => encode(&OperatorReply::Refused(why)),
     }
 }

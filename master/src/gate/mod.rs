@@ -21,7 +21,7 @@ use saline_protocol::transport::{
 
 use crate::admission::AdmissionControl;
 use crate::sessions::{PresenceChange, Principal, Session, SessionState, Sessions};
-use crate::verbs::{MinionVerbs, OperatorVerbs};
+use crate::verbs::{CallerVerbs, MinionVerbs, OperatorVerbs};
 use cookies::Cookies;
 use half_open::HalfOpenTable;
 pub use handshakes::HandshakeLimits;
@@ -39,6 +39,7 @@ pub struct Handlers {
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) admission: AdmissionControl,
     pub(crate) minion: MinionVerbs,
+    pub(crate) caller: CallerVerbs,
     pub(crate) operator: OperatorVerbs,
     pub(crate) handshakes: HandshakeLimits,
 }

@@ -17,16 +17,18 @@ use super::unproven::Origin;
 pub enum Principal {
     /// A minion.
     Minion(MinionId),
+    /// A program beside the minion with this id, which has its key.
+    Caller(MinionId),
     /// An operator, by name.
     Operator(String),
 }
 
 impl Principal {
-    /// Returns the minion's id; none for an operator.
+    /// Returns the minion's id; none for a caller or an operator.
     pub fn minion(&self) -> Option<&MinionId> {
         match self {
             Self::Minion(id) => Some(id),
-            Self::Operator(_) => None,
+            Self::Caller(_) | Self::Operator(_) => None,
         }
     }
 }
@@ -35,6 +37,7 @@ impl fmt::Display for Principal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Minion(id) => write!(f, "minion {id}"),
+            Self::Caller(id) => write!(f, "a caller on minion {id}"),
             Self::Operator(name) => write!(f, "operator {name}"),
         }
     }

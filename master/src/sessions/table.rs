@@ -303,7 +303,7 @@ impl Sessions {
             } else if has_ended {
                 // A peer that still uses it sends a heartbeat in that time, and is told why.
                 self.heartbeat * 2
-            } else if matches!(session.principal, Principal::Operator(_)) {
+            } else if session.principal.minion().is_none() {
                 OPERATOR_IDLE_FOR
             } else {
                 IDLE_FOR.max(self.heartbeat * 4)

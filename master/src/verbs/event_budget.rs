@@ -96,6 +96,20 @@ impl EventBudget {
     /// # Errors
     /// When nothing is left: the delay after which the minion may fire again.
     pub(crate) fn take(&self, id: &MinionId, events: &MinionEvents) -> Result<(), Duration> {
+        let size = |event: &MinionEvent| event.tag.len() + event.data.as_bytes().len();
+        let bytes = events.events.iter().map(size).sum();
+        self.take_all(id, events.events.len(), bytes)
+    }
+
+    /// Takes something of so many bytes that counts as one event.
+    ///
+    /// # Errors
+    /// When nothing is left: the delay after which the minion may go on.
+    pub(crate) fn take_one(&self, id: &MinionId, bytes: usize) -> Result<(), Duration> {
+        self.take_all(id, 1, bytes)
+    }
+
+    fn take_all(&self, id: &MinionId, count: usize, bytes: usize) -> Result<(), Duration> {
         let rates = self.rates;
         let now = self.clock.now();
         let mut all = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
@@ -112,11 +126,10 @@ impl EventBudget {
         }
         // What is above the budget is owed: so a request is never too large to be taken.
         if let Some(bucket) = &mut buckets.events {
-            bucket.take(events.events.len() as f64);
+            bucket.take(count as f64);
         }
         if let Some(bucket) = &mut buckets.bytes {
-            let size = |event: &MinionEvent| event.tag.len() + event.data.as_bytes().len();
-            bucket.take(events.events.iter().map(size).sum::<usize>() as f64);
+            bucket.take(bytes as f64);
         }
         Ok(())
     }

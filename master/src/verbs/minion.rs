@@ -38,7 +38,7 @@ pub struct MinionVerbs {
     pub(crate) publisher: MinionPublisher,
     pub(crate) parts: Arc<PartialReturns>,
     pub(crate) minion_events: MinionEventFirer,
-    pub(crate) event_budget: EventBudget,
+    pub(crate) event_budget: Arc<EventBudget>,
     /// Limits what minions cause in the log.
     pub(crate) limiter: Arc<ReportLimiter>,
     pub(crate) presence: PresenceReporter,
@@ -165,7 +165,10 @@ impl MinionVerbs {
         id: &MinionId,
         returns: Vec<Return>,
     ) -> Result<MinionReply, StoreError> {
-        let reports: Vec<_> = returns.iter().map(|r| (r.jid.clone(), report(r))).collect();
+        let reports: Vec<_> = returns
+            .iter()
+            .map(|r| (r.jid.clone(), return_report(r)))
+            .collect();
         #[cfg(feature = "chaos")]
         if saline_protocol::sabotage::is_on("ack-before-commit") {
             return Ok(self.acknowledge_before_commit(id, returns));
@@ -260,7 +263,8 @@ impl MinionVerbs {
 }
 
 /// Returns what the event of a return says, once it is stored.
-fn report(returned: &Return) -> ReturnReport {
+/// Returns what the event of a return reports, but for what the job calls.
+pub(super) fn return_report(returned: &Return) -> ReturnReport {
     // A large return is not sent over the bus: clients read it from the store.
     let small = returned.payload.as_bytes().len() <= EVENT_RETURN_MOST;
     ReturnReport {

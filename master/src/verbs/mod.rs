@@ -1,5 +1,6 @@
 //! Carries out requests: one type for each audience, with the pieces of the master that it needs.
 
+mod caller;
 mod cancel;
 mod event_budget;
 mod heartbeat;
@@ -10,6 +11,7 @@ mod publish;
 mod queries;
 mod store;
 
+pub use caller::CallerVerbs;
 pub use cancel::CancelVerb;
 pub(crate) use event_budget::EventBudget;
 pub use event_budget::EventRates;

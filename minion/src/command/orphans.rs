@@ -1,5 +1,6 @@
 //! Commands that outlived a killed minion. The next start ends them, so that a job that is reported
-//! as interrupted does not go on.
+//! as interrupted does not go on. A note names the process that started the command, so that the commands
+//! of a `saline-call` that runs are left alone.
 
 use std::fs;
 use std::io;
@@ -22,8 +23,7 @@ pub fn note(cache_dir: &Path, pid: u32) -> io::Result<Noted> {
     let folder = cache_dir.join(FOLDER);
     private_files::create_folder(&folder)?;
     let path = folder.join(pid.to_string());
-    let mark = mark(pid).ok_or(io::ErrorKind::NotFound)?;
-    private_files::write(&path, mark.as_bytes())?;
+    private_files::write(&path, text(pid, std::process::id())?.as_bytes())?;
     Ok(Noted(path))
 }
 
@@ -45,9 +45,16 @@ pub fn end_all(cache_dir: &Path) {
             .to_str()
             .and_then(|name| name.parse().ok());
         let noted = fs::read_to_string(entry.path()).ok();
+        let Some((command, starter)) = noted.as_deref().and_then(|text| text.split_once('\n'))
+        else {
+            let _ = fs::remove_file(entry.path());
+            continue;
+        };
+        if is_alive(starter) {
+            continue;
+        }
         if let Some(pid) = pid
-            && noted.is_some()
-            && mark(pid) == noted
+            && mark(pid).as_deref() == Some(command)
             && let Some(group) = Pid::from_raw(i32::try_from(pid).unwrap_or_default())
         {
             tracing::warn!("ending a command that an earlier minion left behind: process {pid}");
@@ -57,6 +64,23 @@ pub fn end_all(cache_dir: &Path) {
         }
         let _ = fs::remove_file(entry.path());
     }
+}
+
+/// Returns the note of a command: its mark, and the number and the mark of the process that started it.
+fn text(command: u32, starter: u32) -> io::Result<String> {
+    match (mark(command), mark(starter)) {
+        (Some(marked), Some(by)) => Ok(format!("{marked}\n{starter} {by}")),
+        _ => Err(io::ErrorKind::NotFound.into()),
+    }
+}
+
+/// Whether the process that started a command runs, and is another one than this.
+fn is_alive(starter: &str) -> bool {
+    let Some((pid, marked)) = starter.split_once(' ') else {
+        return false;
+    };
+    pid.parse()
+        .is_ok_and(|pid| pid != std::process::id() && mark(pid).as_deref() == Some(marked))
 }
 
 /// Returns a mark that distinguishes a process from a later one with the same number: the boot, and
@@ -93,7 +117,15 @@ mod tests {
         // The number of another process.
         let path = folder.path().join(FOLDER).join(other.id().to_string());
         fs::write(&path, "another boot 1").unwrap();
+        // What another process started that runs.
+        let mut called = child();
+        let by = text(called.id(), other.id()).unwrap();
+        let kept = folder.path().join(FOLDER).join(called.id().to_string());
+        fs::write(&kept, by).unwrap();
         end_all(folder.path());
+        assert!(called.try_wait().unwrap().is_none() && kept.exists());
+        called.kill().unwrap();
+        called.wait().unwrap();
         assert_eq!(left.wait().unwrap().signal(), Some(9));
         assert!(other.try_wait().unwrap().is_none());
         assert!(!path.exists());

@@ -18,7 +18,30 @@ const MOST_LOGGED: usize = 32;
 #[derive(Debug, Clone)]
 pub struct Candidate {
     transport: Arc<dyn Transport>,
-    endpoint: Endpoint,
+    /// The master's endpoint.
+    pub endpoint: Endpoint,
+}
+
+impl Candidate {
+    /// Connects, in a part of `context`.
+    ///
+    /// # Errors
+    /// When no master answers there.
+    ///
+    /// # Cancel safety
+    /// When the future is dropped nothing stays connected.
+    pub async fn connect(&self, context: &Context) -> Result<Connected> {
+        let context = context.child();
+        let client = self
+            .transport
+            .connect(&self.endpoint, context.clone())
+            .await?;
+        Ok(Connected {
+            client,
+            endpoint: self.endpoint.clone(),
+            context,
+        })
+    }
 }
 
 /// Returns the configured candidates, the preferred one first.
@@ -106,16 +129,10 @@ impl Connector {
                 tracing::debug!("connecting to {endpoint}");
                 let to = endpoint.to_string();
                 self.state.set(ConnectionState::Connecting(to));
-                let context = self.context.child();
-                let connecting = candidate.transport.connect(endpoint, context.clone());
-                match connecting.await {
-                    Ok(client) => {
+                match candidate.connect(&self.context).await {
+                    Ok(connected) => {
                         tracing::info!("connected to {endpoint}");
-                        return Connected {
-                            client,
-                            endpoint: endpoint.clone(),
-                            context,
-                        };
+                        return connected;
                     }
                     Err(error) => {
                         let text = format!("no master at {endpoint}: {error}");

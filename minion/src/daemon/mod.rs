@@ -2,7 +2,7 @@
 
 mod announce;
 mod catch_up;
-mod connect;
+pub(crate) mod connect;
 mod connection_state;
 mod current_session;
 mod deliveries;
@@ -18,7 +18,7 @@ mod run_job;
 mod session_loop;
 mod start;
 mod start_error;
-mod trust;
+pub(crate) mod trust;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -125,7 +125,7 @@ impl Minion {
         let host = Arc::new(Host::new(
             grains,
             EventQueue::new(id.clone(), spool.start().id),
-            Arc::clone(&spool),
+            Some(Arc::clone(&spool)),
             Stop::new().map_err(StartError::Eventfd)?,
             config.paths.cache_dir.clone(),
             config.max_message_size,

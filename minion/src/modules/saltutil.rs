@@ -193,7 +193,11 @@ CLI Example:
 ";
 
 fn refused_returns(call: &Call<'_>) -> Result<Outcome, Failure> {
-    let spool = &call.host.spool;
+    let Some(spool) = &call.host.spool else {
+        return Err(Failure::Execution(
+            "the spool belongs to the running minion: ask it with `saline`".to_owned(),
+        ));
+    };
     let Some(text) = call.text("jid")? else {
         let aside = spool.aside();
         return Ok(Value::texts(aside.iter().map(Jid::as_str)).into());

@@ -32,7 +32,9 @@ impl Bench {
         let host = Host::new(
             GrainStore::collect(id.clone(), "salt".into(), Vec::new()),
             EventQueue::new(id, StartId([1; 16])),
-            Arc::new(Spool::open(folder.path().join("spool.log"), false).unwrap()),
+            Some(Arc::new(
+                Spool::open(folder.path().join("spool.log"), false).unwrap(),
+            )),
             Stop::new().unwrap(),
             folder.path().to_owned(),
             max_message,

@@ -61,6 +61,9 @@ impl fmt::Debug for PublicIdentity {
     }
 }
 
+/// The name of the file that holds a private key.
+const FILE: &str = "identity.key";
+
 /// An identity with its private key, which is overwritten when it is dropped.
 pub struct Identity {
     pub(super) seed: Zeroizing<[u8; 32]>,
@@ -87,7 +90,7 @@ impl Identity {
     /// # Errors
     /// When the folder or a file in it cannot be read or written, or holds something else.
     pub fn load_or_create(folder: &Path) -> Result<Self, KeyError> {
-        let path = folder.join("identity.key");
+        let path = folder.join(FILE);
         key_file::create_private_folder(folder)?;
         if let Some(identity) = Self::read_optional(&path)? {
             return Ok(identity);
@@ -100,6 +103,14 @@ impl Identity {
             0o644,
         )?;
         Ok(identity)
+    }
+
+    /// Reads `folder/identity.key`.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub fn load(folder: &Path) -> Result<Self, KeyError> {
+        Self::read(&folder.join(FILE))
     }
 
     /// Reads a private key.

@@ -6,6 +6,7 @@
 //! without looking inside.
 
 mod auth;
+mod caller;
 mod envelope;
 mod event;
 mod event_tag;
@@ -19,6 +20,7 @@ mod verbs;
 mod version;
 
 pub use auth::{Admission, GroupKeyMaterial, Introduction, PublicationAddress, Role, Welcome};
+pub use caller::{CallerReply, CallerRequest, CallerReturn};
 pub use envelope::{
     Class, EnvelopeError, HEADER_LEN, Header, Kind, Refusal, VERSION, busy, refusal,
 };

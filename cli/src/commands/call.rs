@@ -1,0 +1,269 @@
+//! `saline-call`: runs a function on this machine, beside its minion.
+
+use std::ffi::OsString;
+use std::io;
+
+use saline_config::{MinionConfig, parse_arguments};
+use saline_protocol::message::{Arguments, Value};
+use saline_protocol::printable::{escape_line, escape_lines};
+use saline_protocol::transport::{HostPort, Registry};
+
+use crate::arguments::{CallArguments, Wanted};
+use crate::output::Format;
+use crate::screen::Screen;
+use crate::{exit, settings, user_name};
+
+/// A function that is to be called on this machine.
+#[derive(Debug, Clone)]
+pub struct FunctionCall {
+    /// The configuration of the minion on this machine.
+    pub config: MinionConfig,
+    /// Whether the minion's master takes part: it gets the return.
+    pub asks_master: bool,
+    /// The function, `module.function`.
+    pub fun: String,
+    /// Its arguments.
+    pub arguments: Arguments,
+    /// The user who calls, for the record.
+    pub user: String,
+}
+
+/// What a function returned that was called on this machine.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FunctionReturn {
+    /// The value.
+    pub value: Value,
+    /// The retcode; 0 for success.
+    pub retcode: i64,
+    /// Why the master does not have the return, in one line.
+    pub untold: Option<String>,
+}
+
+/// # Errors
+/// When the output cannot be written.
+pub(crate) async fn call(
+    screen: &mut Screen<'_>,
+    words: impl IntoIterator<Item = OsString>,
+    registry: Registry,
+    carry_out: impl AsyncFnOnce(FunctionCall, &Registry) -> Result<FunctionReturn, String>,
+) -> io::Result<u8> {
+    let arguments = match CallArguments::read(words) {
+        Ok(arguments) => arguments,
+        Err(refused) => return refused.print(screen),
+    };
+    let config = match configuration(&arguments, &registry) {
+        Ok(config) => config,
+        Err(line) => {
+            screen.complain(line);
+            return Ok(exit::FAILED);
+        }
+    };
+    let (function, words) = arguments.function();
+    let call = FunctionCall {
+        config,
+        asks_master: arguments.asks_master(),
+        fun: function.to_owned(),
+        arguments: parse_arguments(words),
+        user: user_name::current(),
+    };
+    let returned = match carry_out(call, &registry).await {
+        Ok(returned) => returned,
+        Err(why) => {
+            // A part of it may be the master's words.
+            screen.complain(escape_line(&format!("ERROR: {why}")));
+            return Ok(exit::FAILED);
+        }
+    };
+    if let Some(why) = &returned.untold {
+        screen.complain(escape_line(&format!("WARNING: {why}")));
+    }
+    print(screen, &arguments, &returned)?;
+    Ok(code(&returned, arguments.retcode_passthrough))
+}
+
+fn configuration(arguments: &CallArguments, registry: &Registry) -> Result<MinionConfig, String> {
+    let mut config: MinionConfig = settings::load_minion(&arguments.common, registry)?;
+    if let Some(id) = &arguments.id {
+        config.id = Some(id.clone());
+    }
+    if let Some(master) = &arguments.master {
+        let parsed = HostPort::parse(master, config.master_port);
+        config.master = vec![parsed.map_err(|error| format!("ERROR: --master: {error}"))?];
+    }
+    Ok(config)
+}
+
+fn print(
+    screen: &mut Screen<'_>,
+    arguments: &CallArguments,
+    returned: &FunctionReturn,
+) -> io::Result<()> {
+    let format = arguments.output.format();
+    if arguments.wanted() == Wanted::Documentation && format == Format::Nested {
+        return print_documentation(screen, &returned.value);
+    }
+    let style = arguments.output.style(screen.terminal);
+    let data = Value::map([("local", returned.value.clone())]);
+    match format.render(&data, style, returned.retcode != 0) {
+        Some(text) => screen.line(text),
+        None => Ok(()),
+    }
+}
+
+/// Prints what `sys.doc` returned, as Salt does: each function's name, and its documentation below.
+fn print_documentation(screen: &mut Screen<'_>, documentation: &Value) -> io::Result<()> {
+    let Value::Map(entries) = documentation else {
+        return Ok(());
+    };
+    for (name, text) in entries {
+        let text = text.as_str().unwrap_or_default();
+        screen.line(escape_lines(&format!("{name}:\n{text}")).as_bytes())?;
+    }
+    Ok(())
+}
+
+/// Returns the exit code. As with Salt, a failed function is 1, unless its retcode is to be passed on.
+fn code(returned: &FunctionReturn, passed_through: bool) -> u8 {
+    match (returned.retcode, passed_through) {
+        (0, _) => exit::GOOD,
+        // As a shell does, but a failure never becomes a success.
+        (retcode, true) => u8::try_from(retcode & 0xff)
+            .ok()
+            .filter(|code| *code != 0)
+            .unwrap_or(exit::FAILED),
+        (_, false) => exit::FAILED,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::screen::Printed;
+
+    async fn run(line: &str, value: Value, retcode: i64) -> String {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("minion"), "id: web1\n").unwrap();
+        let mut printed = Printed::default();
+        let mut words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+        words.extend(["-c".into(), folder.path().into()]);
+        let carry_out = async |call: FunctionCall, _: &Registry| {
+            let value = match call.fun.as_str() {
+                "test.ping" | "sys.doc" => value,
+                _ => Value::texts([call.fun.as_str()]),
+            };
+            Ok(FunctionReturn {
+                value,
+                retcode,
+                untold: call.asks_master.then(|| "the master is busy".to_owned()),
+            })
+        };
+        let mut screen = printed.screen(&[]);
+        let code = call(&mut screen, words, Registry::new(), carry_out)
+            .await
+            .unwrap();
+        format!("{}--- exit {code}", printed.shown())
+    }
+
+    #[tokio::test]
+    async fn what_a_function_returned_stands_below_local() {
+        insta::assert_snapshot!(run("saline-call --local test.ping", true.into(), 0).await, @"
+        --- stdout
+        local:
+            True
+        --- stderr
+        --- exit 0
+        ");
+        insta::assert_snapshot!(run("saline-call --local test.ping --out json", true.into(), 3).await, @r#"
+        --- stdout
+        {
+            "local": true
+        }
+        --- stderr
+        --- exit 1
+        "#);
+        insta::assert_snapshot!(
+            run("saline-call test.ping --retcode-passthrough", false.into(), 3).await,
+            @"
+        --- stdout
+        local:
+            False
+        --- stderr
+        WARNING: the master is busy
+        --- exit 3
+        "
+        );
+        insta::assert_snapshot!(run("saline-call -g", Value::Null, 0).await, @"
+        --- stdout
+        local:
+            - grains.items
+        --- stderr
+        --- exit 0
+        ");
+        let documentation = Value::map([("test.ping", Value::from("\nAnswers.\n"))]);
+        insta::assert_snapshot!(run("saline-call -d test", documentation, 0).await, @"
+        --- stdout
+        test.ping:
+
+        Answers.
+
+        --- stderr
+        --- exit 0
+        ");
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_called_is_told() {
+        insta::assert_snapshot!(run("saline-call", Value::Null, 0).await, @"
+        --- stdout
+        Usage: saline-call [options] <function> [arguments]
+
+        saline-call is used to execute module functions locally on a Saline minion
+
+        Options:
+          -c, --config-dir <CONFIG_DIR>  Pass in an alternative configuration directory [default: /etc/saline]
+          -l, --log-level <LOG_LEVEL>    What is logged on the standard error output: quiet, error, warning, info, debug, trace
+              --local                    Run saline-call locally, as if there was no master running
+              --master <MASTER>          Specify the master to use, HOST or HOST:PORT. The minion's configured master is used otherwise
+              --id <ID>                  Specify the minion id to use. The minion's configured id is used otherwise
+          -g, --grains                   Return the information generated by the saline grains
+          -d, --doc                      Return the documentation for the specified module, or for all modules if none are specified
+              --retcode-passthrough      Exit with the saline call retcode and not the saline binary retcode
+              --out <OUTPUT>             Print the output using the specified outputter [possible values: nested, json, raw, quiet]
+              --no-color                 Disable all colored output
+              --force-color              Force colored output
+          -h, --help                     Print help (see more with '--help')
+          -V, --version                  Print version
+        --- stderr
+
+        Incomplete options passed.
+
+        --- exit 42
+        ");
+        insta::assert_snapshot!(run("saline-call --master :x test.ping", Value::Null, 0).await, @r#"
+        --- stdout
+        --- stderr
+        ERROR: --master: configuration: address ":x": not a host
+        --- exit 1
+        "#);
+        insta::assert_snapshot!(run("saline-call --id a/b test.ping", Value::Null, 0).await, @r#"
+        --- stdout
+        --- stderr
+        Usage: saline-call [options] <function> [arguments]
+
+        saline-call: error: option --id: minion id "a/b": an id is made of letters, digits, dots, dashes and underscores
+        --- exit 64
+        "#);
+    }
+
+    #[test]
+    fn a_failure_never_becomes_a_success() {
+        let returned = |retcode| FunctionReturn {
+            value: Value::Null,
+            retcode,
+            untold: None,
+        };
+        let codes = [0, 1, 3, 254, 256, -1, 512].map(|retcode| code(&returned(retcode), true));
+        assert_eq!(codes, [0, 1, 3, 254, 1, 255, 1]);
+        assert_eq!(code(&returned(254), false), 1);
+    }
+}

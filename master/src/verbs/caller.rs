@@ -1,0 +1,147 @@
+//! Carries out the requests of callers: `saline-call` beside a running minion.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use saline_protocol::channel::Identity;
+use saline_protocol::channel::publication::sign_job;
+use saline_protocol::message::{
+    CallerReply, CallerRequest, CallerReturn, Claims, EVENTS_MOST, Jid, Job, MinionId, OfferState,
+    RefusedVerb, Return, ReturnVerdict,
+};
+use saline_protocol::target::{Target, TargetKind};
+
+use super::minion::return_report;
+use crate::events::{Events, MinionEventFirer};
+use crate::jobs::{Committed, JobCall, JobStore, NewJob, StoreError};
+use crate::master_clock::MasterClock;
+use crate::report_limiter::ReportLimiter;
+use crate::verbs::EventBudget;
+
+/// Carries out the requests of callers. What they cause is taken from the budget of their minion.
+#[derive(Debug)]
+pub struct CallerVerbs {
+    pub(crate) clock: MasterClock,
+    pub(crate) identity: Arc<Identity>,
+    pub(crate) jobs: Arc<JobStore>,
+    /// Apart from that of the minion, since its events are numbered by another start.
+    pub(crate) minion_events: MinionEventFirer,
+    pub(crate) budget: Arc<EventBudget>,
+    pub(crate) limiter: Arc<ReportLimiter>,
+    pub(crate) events: Events,
+}
+
+impl CallerVerbs {
+    /// Carries out the request of a caller with the key of the minion `id`.
+    pub async fn carry_out(&self, id: &MinionId, request: CallerRequest) -> CallerReply {
+        match request {
+            CallerRequest::FireEvents(events) if events.events.len() > EVENTS_MOST => {
+                CallerReply::Refused(RefusedVerb::Malformed)
+            }
+            CallerRequest::FireEvents(events) => match self.budget.take(id, &events) {
+                Ok(()) => {
+                    self.minion_events.fire(id, events).await;
+                    CallerReply::Done
+                }
+                Err(delay) => busy(delay),
+            },
+            CallerRequest::Return(returned) => {
+                // One event: each stored call is a row, which keep_jobs_seconds removes.
+                if let Err(delay) = self.budget.take_one(id, size(&returned)) {
+                    return busy(delay);
+                }
+                match self.store(id, returned).await {
+                    Ok(reply) => reply,
+                    Err(error) => {
+                        tracing::error!("a call on minion {id}: the job store failed: {error}");
+                        CallerReply::Failed(error.to_string())
+                    }
+                }
+            }
+        }
+    }
+
+    /// Stores a return under a job of its own. A request that is repeated finds the job, and its return is a
+    /// duplicate.
+    async fn store(&self, id: &MinionId, called: CallerReturn) -> Result<CallerReply, StoreError> {
+        let now = self.clock.now();
+        let job = Job {
+            jid: self.jobs.next_jid(),
+            target: Target {
+                kind: TargetKind::List,
+                expression: id.to_string(),
+            },
+            fun: called.fun.clone(),
+            arg: called.arg.clone(),
+            user: called.user,
+            created: now,
+            // No minion may begin it.
+            expires: now,
+            claims: Claims::NONE,
+        };
+        let mut jid = job.jid.clone();
+        let new = NewJob {
+            job: sign_job(&self.identity, job),
+            operator: recorded_operator(id),
+            request: called.request_id,
+            minions: vec![(id.clone(), OfferState::Running)],
+            unknown: Vec::new(),
+        };
+        if let Committed::Before(published) = self.jobs.publish(new).await? {
+            match published.jid {
+                Some(before) if self.is_of(&before, id).await? => jid = before,
+                // Another peer's request has this number.
+                _ => return Ok(CallerReply::Refused(RefusedVerb::Malformed)),
+            }
+        }
+        let returned = Return {
+            jid: jid.clone(),
+            fun: called.fun,
+            fun_args: called.arg,
+            retcode: called.retcode,
+            success: called.success,
+            payload: called.payload,
+        };
+        let mut report = return_report(&returned);
+        let verdicts = self.jobs.store_returns(id, vec![returned]).await?;
+        match verdicts.first() {
+            Some(ReturnVerdict::Stored) => {
+                report.call = self.jobs.call_of(&jid).await?;
+                self.log(&jid, id, report.call.as_deref());
+                self.events.job_returned(&jid, id, report).await;
+                Ok(CallerReply::Stored(jid))
+            }
+            Some(ReturnVerdict::Duplicate) => Ok(CallerReply::Stored(jid)),
+            _ => Ok(CallerReply::Failed("it did not take the return".to_owned())),
+        }
+    }
+
+    /// Whether a stored job is a call on this minion.
+    async fn is_of(&self, jid: &Jid, id: &MinionId) -> Result<bool, StoreError> {
+        let stored = self.jobs.job(jid).await?;
+        Ok(stored.is_some_and(|stored| stored.operator == recorded_operator(id)))
+    }
+
+    fn log(&self, jid: &Jid, id: &MinionId, call: Option<&JobCall>) {
+        if self.limiter.allows(id) {
+            let fun = call.map_or("a function", |call| &call.fun);
+            tracing::info!("job {jid}: {fun} was called on minion {id} itself");
+        }
+    }
+}
+
+/// Returns the bytes that a call takes from the budget of its minion.
+fn size(called: &CallerReturn) -> usize {
+    called.fun.len() + called.arg.as_packed().as_bytes().len() + called.payload.as_bytes().len()
+}
+
+fn busy(delay: Duration) -> CallerReply {
+    CallerReply::Busy {
+        after_ms: u32::try_from(delay.as_millis()).unwrap_or(u32::MAX),
+    }
+}
+
+/// Returns what the store has in place of an operator: no operator's name has spaces.
+fn recorded_operator(id: &MinionId) -> String {
+    format!("saline-call on {id}")
+}

@@ -1,0 +1,37 @@
+//! An example of every verb of callers, as `verbs` has those of the others.
+
+use saline_protocol::message::{
+    Arguments, CallerRequest, CallerReturn, MinionEvent, MinionEvents, Packed, RequestId, StartId,
+    Value,
+};
+
+use super::verbs::START;
+
+/// Returns the verb after this one; none after the last.
+fn next_of_caller(verb: &CallerRequest) -> Option<CallerRequest> {
+    Some(match verb {
+        CallerRequest::Return(_) => CallerRequest::FireEvents(MinionEvents {
+            start: StartId(START),
+            first: 1,
+            events: vec![MinionEvent {
+                tag: "forged".into(),
+                data: Packed::pack(&Value::Map(vec![("id".into(), Value::from("victim"))])),
+            }],
+        }),
+        CallerRequest::FireEvents(_) => return None,
+    })
+}
+
+/// Returns an example of every verb of callers.
+pub fn of_callers() -> Vec<CallerRequest> {
+    let first = CallerRequest::Return(CallerReturn {
+        request_id: RequestId([6; 16]),
+        fun: "test.called".into(),
+        arg: Arguments::default().pack(),
+        user: "root".into(),
+        retcode: 0,
+        success: true,
+        payload: Packed::pack(&Value::from("called")),
+    });
+    std::iter::successors(Some(first), next_of_caller).collect()
+}

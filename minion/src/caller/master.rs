@@ -1,0 +1,172 @@
+//! A caller's session with the master of its minion.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use saline_config::MinionConfig;
+use saline_protocol::channel::establish;
+use saline_protocol::channel::{
+    ChannelError, Credentials, Established, Identity, NoiseKey, Session,
+};
+use saline_protocol::message::{
+    Admission, CallerReply, CallerRequest, CallerReturn, Class, MinionEvents, MinionId,
+    ProtocolVersions, Role,
+};
+use saline_protocol::transport::{Clock, Context, Limits, Registry};
+
+use super::CallError;
+use crate::daemon::connect::{self, Connected};
+use crate::daemon::trust::PinnedMaster;
+use crate::host::Host;
+
+/// How long the handshake, and each request, may take.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long a busy master is waited for.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How long the end of the connection may take.
+const LEAVE_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// A session with the role of a caller.
+#[derive(Debug)]
+pub(super) struct MasterContact {
+    connected: Connected,
+    session: Session,
+    clock: Clock,
+}
+
+/// The reason why the master does not have what it should be told.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum TellError {
+    /// The session or the connection failed.
+    #[error("the master did not take the return: {0}")]
+    Channel(#[from] ChannelError),
+    /// The master did not carry it out.
+    #[error("the master did not take the return: {0}")]
+    Refused(String),
+    /// The master was busy for too long.
+    #[error("the master did not take the return: it is busy")]
+    Busy,
+}
+
+impl MasterContact {
+    /// Connects with the first configured transport on which a master answers, and makes a session with the
+    /// minion's key.
+    pub(super) async fn make(
+        config: &MinionConfig,
+        id: &MinionId,
+        registry: &Registry,
+    ) -> Result<Self, CallError> {
+        let credentials = Credentials {
+            role: Role::Caller,
+            id: id.to_string(),
+            identity: Arc::new(Identity::load(&config.paths.pki_dir)?),
+            // The running minion has one of its own.
+            noise: NoiseKey::generate()?,
+            versions: ProtocolVersions::OURS,
+        };
+        let trusted = PinnedMaster::new(config.master_identity(), config.master_finger.clone());
+        let trust = trusted.trust().map_err(|why| CallError::Distrust(why.0))?;
+        let mut limits = Limits::default();
+        limits.max_message = config.max_message_size;
+        let context = Context::new(limits).with_tls(config.tls.clone());
+        let candidates = connect::candidates(config, registry).map_err(CallError::Config)?;
+        let connected = connect_to_any(&candidates, &context).await?;
+        let endpoint = connected.endpoint.to_string();
+        let clock = context.clock;
+        let deadline = clock.after(ANSWER_TIMEOUT);
+        let client = connected.client.as_ref();
+        let made = establish(client, &credentials, &trust, deadline).await;
+        let Established {
+            session,
+            answer,
+            master,
+        } = made.map_err(|source| match source {
+            ChannelError::WrongMaster { expected, found } => {
+                CallError::Distrust(trusted.explain_other_key(&expected, &found).0)
+            }
+            source => CallError::Session {
+                endpoint: endpoint.clone(),
+                source,
+            },
+        })?;
+        trusted.pin(&trust, &master);
+        match answer {
+            Admission::Accepted(_) => Ok(Self {
+                connected,
+                session,
+                clock,
+            }),
+            Admission::NoCommonVersion { versions, software } => Err(CallError::NoCommonVersion {
+                endpoint,
+                versions,
+                software,
+            }),
+            _ => Err(CallError::NotAccepted {
+                endpoint,
+                id: id.clone(),
+            }),
+        }
+    }
+
+    /// Sends the events that the function fired, and what it returned.
+    pub(super) async fn tell(&self, host: &Host, returned: CallerReturn) -> Result<(), TellError> {
+        while let Some((first, events)) = host.events.try_next_batch(host.max_payload()) {
+            let events = MinionEvents {
+                start: host.events.start_id(),
+                first,
+                events,
+            };
+            self.ask(&CallerRequest::FireEvents(events)).await?;
+        }
+        self.ask(&CallerRequest::Return(returned)).await
+    }
+
+    /// Sends a request until it is carried out, refused, or the master was busy for too long.
+    async fn ask(&self, request: &CallerRequest) -> Result<(), TellError> {
+        let give_up = self.clock.after(BUSY_TIMEOUT);
+        loop {
+            let deadline = self.clock.after(ANSWER_TIMEOUT);
+            let client = self.connected.client.as_ref();
+            let answer = self.session.ask(client, Class::Return, request, deadline);
+            let delay = match answer.await {
+                Ok(CallerReply::Stored(_) | CallerReply::Done) => return Ok(()),
+                Ok(CallerReply::Busy { after_ms }) => Duration::from_millis(after_ms.into()),
+                Ok(CallerReply::Refused(why)) => {
+                    return Err(TellError::Refused(format!("it refused it ({why:?})")));
+                }
+                Ok(CallerReply::Failed(why)) => return Err(TellError::Refused(why)),
+                Err(ChannelError::Busy { after }) => after,
+                Err(error) => return Err(error.into()),
+            };
+            if self.clock.after(delay) >= give_up {
+                return Err(TellError::Busy);
+            }
+            self.clock.pause(delay).await;
+        }
+    }
+
+    /// Ends the connection.
+    pub(super) async fn leave(&self) {
+        // An error means that requests were cut, which no longer matters.
+        let _ = self.connected.client.shutdown(LEAVE_TIMEOUT).await;
+        self.connected.context.cancel.cancel();
+    }
+}
+
+async fn connect_to_any(
+    candidates: &[connect::Candidate],
+    context: &Context,
+) -> Result<Connected, CallError> {
+    let mut tried = Vec::new();
+    for candidate in candidates {
+        match candidate.connect(context).await {
+            Ok(connected) => return Ok(connected),
+            Err(error) => tried.push(format!("{} ({error})", candidate.endpoint)),
+        }
+    }
+    Err(CallError::NoMaster {
+        tried: tried.join(", "),
+    })
+}

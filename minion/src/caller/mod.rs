@@ -1,0 +1,166 @@
+//! Calls functions on this machine without a job: what `saline-call` does, beside the running minion or
+//! without one.
+
+mod error;
+mod master;
+
+use std::sync::Arc;
+
+use saline_config::MinionConfig;
+use saline_daemon::{Signal, Signals};
+use saline_protocol::message::{
+    Arguments, CallerReturn, Jid, MinionId, Packed, RequestId, StartId, Value,
+};
+use saline_protocol::transport::{Clock, Context, Registry};
+
+use crate::event_queue::EventQueue;
+use crate::executor::{Running, RunningJob, Stop};
+use crate::grains::{GrainStore, host_name};
+use crate::host::Host;
+use crate::modules::{Modules, Outcome};
+
+pub use error::CallError;
+use master::MasterContact;
+
+/// A function that is to be called.
+#[derive(Debug, Clone)]
+pub struct CallRequest {
+    /// The function, `module.function`.
+    pub fun: String,
+    /// Its arguments.
+    pub arguments: Arguments,
+    /// The user who calls, for the record.
+    pub user: String,
+}
+
+/// What a function returned.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Called {
+    /// The value.
+    pub value: Value,
+    /// The retcode; 0 for success.
+    pub retcode: i64,
+    /// Why the master does not have the return or the events, in one line.
+    pub untold: Option<String>,
+}
+
+/// Calls a function of `modules` with the configuration of the minion on this machine. With a registry the
+/// call begins with a session with the minion's master, which gets the return and the events; without one
+/// no master is asked. SIGINT and SIGTERM end the function.
+///
+/// # Errors
+/// See [`CallError`]; the function was not called, or it was interrupted.
+///
+/// # Cancel safety
+/// When the future is dropped, the function goes on to its end on a thread of its own.
+pub async fn call(
+    config: &MinionConfig,
+    registry: Option<&Registry>,
+    modules: Modules,
+    request: CallRequest,
+) -> Result<Called, CallError> {
+    let mut signals = Signals::new().map_err(CallError::Signals)?;
+    let id = match &config.id {
+        Some(id) => id.clone(),
+        None => MinionId::parse(&host_name())?,
+    };
+    let master = match registry {
+        Some(registry) => Some(MasterContact::make(config, &id, registry).await?),
+        None => None,
+    };
+    let context = Context::default();
+    let host = Arc::new(host(config, &id)?);
+    let running = {
+        let (host, request) = (Arc::clone(&host), request.clone());
+        context.spawn_blocking(move || run(&host, &modules, request))
+    };
+    tokio::pin!(running);
+    let mut interrupted = false;
+    let outcome = loop {
+        tokio::select! {
+            outcome = &mut running => {
+                // The function's own panics are its return.
+                break outcome.map_err(|_| CallError::Interrupted)?;
+            },
+            signal = signals.next() => {
+                if signal == Signal::Terminate {
+                    interrupted = true;
+                    host.stop.raise();
+                }
+            }
+        }
+    };
+    let untold = match master {
+        Some(master) if !interrupted => {
+            let returned = returned(&request, &outcome)?;
+            let told = master.tell(&host, returned).await;
+            master.leave().await;
+            told.err().map(|error| error.to_string())
+        }
+        Some(master) => {
+            master.leave().await;
+            None
+        }
+        None => None,
+    };
+    if interrupted {
+        return Err(CallError::Interrupted);
+    }
+    Ok(Called {
+        value: outcome.value,
+        retcode: outcome.retcode,
+        untold,
+    })
+}
+
+/// Makes what the functions may use. It has no spool: that belongs to the running minion.
+fn host(config: &MinionConfig, id: &MinionId) -> Result<Host, CallError> {
+    let masters: Vec<&str> = config.master.iter().map(|m| m.host.as_str()).collect();
+    Ok(Host::new(
+        GrainStore::collect(id.clone(), masters.join(","), config.grains.clone()),
+        EventQueue::new(id.clone(), StartId::random()?),
+        None,
+        Stop::new().map_err(CallError::Eventfd)?,
+        config.paths.cache_dir.clone(),
+        config.max_message_size,
+    ))
+}
+
+/// Runs the function on this thread.
+fn run(host: &Host, modules: &Modules, request: CallRequest) -> Outcome {
+    let entered = Running::default().enter(RunningJob {
+        jid: now_as_jid(),
+        fun: request.fun.clone(),
+        arg: request.arguments.to_salt(),
+        target: String::new(),
+        target_kind: "list",
+        user: request.user,
+        pid: std::process::id(),
+    });
+    // Nobody knows of it, so nobody has asked it to end.
+    let _ = entered.control().begin();
+    modules.call(&request.fun, request.arguments, host, entered.control())
+}
+
+/// Returns the time as a jid, which names the call on this machine alone.
+fn now_as_jid() -> Jid {
+    let format = time::macros::format_description!(
+        "[year][month][day][hour][minute][second][subsecond digits:6]"
+    );
+    let text = time::OffsetDateTime::from(Clock.wall()).format(format);
+    let jid = text.ok().and_then(|text| Jid::parse(&text).ok());
+    // Only after the year 9999 there are more digits.
+    jid.unwrap_or_else(|| Jid::parse("00000000000000000000").expect("twenty digits"))
+}
+
+fn returned(request: &CallRequest, outcome: &Outcome) -> Result<CallerReturn, CallError> {
+    Ok(CallerReturn {
+        request_id: RequestId::random()?,
+        fun: request.fun.clone(),
+        arg: request.arguments.pack(),
+        user: request.user.clone(),
+        retcode: outcome.retcode,
+        success: outcome.success(),
+        payload: Packed::pack(&outcome.value),
+    })
+}

@@ -1,0 +1,28 @@
+//! `saline-call`: runs a function on this machine, beside its minion.
+
+use saline_cli::{FunctionCall, FunctionReturn};
+use saline_minion::caller::{self, CallRequest};
+use saline_minion::modules::Modules;
+use saline_protocol::transport::Registry;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> std::process::ExitCode {
+    let registry = saline_transports::registry();
+    saline_cli::saline_call(std::env::args_os(), registry, carry_out).await
+}
+
+async fn carry_out(call: FunctionCall, registry: &Registry) -> Result<FunctionReturn, String> {
+    let master = call.asks_master.then_some(registry);
+    let request = CallRequest {
+        fun: call.fun,
+        arguments: call.arguments,
+        user: call.user,
+    };
+    let called = caller::call(&call.config, master, Modules::built_in(), request).await;
+    let called = called.map_err(|error| error.to_string())?;
+    Ok(FunctionReturn {
+        value: called.value,
+        retcode: called.retcode,
+        untold: called.untold,
+    })
+}
