@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
+use aws_lc_rs::aead::{AES_256_GCM_SIV, Aad, LessSafeKey, Nonce, UnboundKey};
 use saline_protocol::channel::publication::{
     Body, Content, PublicationError, PublicationKey, PublicationNumbers, sign_job, topic_all,
     topic_of, verify_job,
@@ -66,7 +66,7 @@ impl Session {
         let mut head = header.encode().to_vec();
         head.extend_from_slice(&self.group.epoch.to_be_bytes());
         head.extend_from_slice(&number.to_be_bytes());
-        let key = UnboundKey::new(&AES_256_GCM, &self.group.key).expect("32 bytes are a key");
+        let key = UnboundKey::new(&AES_256_GCM_SIV, &self.group.key).expect("32 bytes are a key");
         let mut sealed = body.to_vec();
         LessSafeKey::new(key)
             .seal_in_place_append_tag(

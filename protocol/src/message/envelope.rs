@@ -217,7 +217,7 @@ impl Header {
         message.freeze()
     }
 
-    /// Returns the nonce of AES-256-GCM: four zero bytes and the counter, as Noise defines it.
+    /// Returns the nonce of AES-256-GCM-SIV: four zero bytes and the counter, as Noise defines it for AES-GCM.
     pub fn nonce(&self) -> [u8; 12] {
         let mut nonce = [0; 12];
         nonce[4..].copy_from_slice(&self.counter.to_be_bytes());
