@@ -95,8 +95,9 @@ pub struct Limits {
     /// Bytes that wait for one slow subscriber before it loses some. 16 MiB. A single message
     /// above this is still delivered to a queue that is empty.
     pub subscriber_queue_bytes: usize,
-    /// Connections that one server holds at once; it takes no other until one has gone (`LIM-011`).
-    /// 16,384.
+    /// Connections that one server holds at once; it takes no other until one has gone (`LIM-011`). A
+    /// backend that knows addresses may cut a connection that is not admitted to make room for one from
+    /// another source, and counts it as [`Metric::PeersRefused`](super::Metric::PeersRefused). 16,384.
     pub connections: usize,
     /// Topics that one connection may be subscribed to, all of its subscribers together (`LIM-008`); the
     /// server refuses a subscription above it, and does not cut the connection (`CON-035`).

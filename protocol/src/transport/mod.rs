@@ -102,6 +102,7 @@ mod options;
 mod publisher;
 mod registry;
 mod server;
+mod source;
 mod subscriber;
 mod tls;
 mod topic;
@@ -127,6 +128,7 @@ pub use server::{
     Answer, Departure, Departures, Peer, Reply, ReplyRoute, ReplyToken, Request, Requests, ServeAt,
     Server, ServerControl, no_reply,
 };
+pub use source::{SourceNetwork, SourcePlaces};
 pub use subscriber::{Delivery, Lost, Subscriber};
 pub use tls::{Tls, VerifyPeer};
 pub use topic::{MAX_BYTES, MAX_SEGMENTS, Topic, TopicError, TopicFilter};

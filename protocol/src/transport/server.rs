@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 
-use super::{Endpoint, Error, ErrorKind, Publisher, Result};
+use super::{Endpoint, Error, ErrorKind, Publisher, Result, SourceNetwork};
 
 /// Where to serve.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -160,6 +160,11 @@ impl Peer {
             connection,
             address,
         }
+    }
+
+    /// Returns the source that it counts as where sources have budgets; none without an address.
+    pub fn source(&self) -> Option<SourceNetwork> {
+        self.address.map(SourceNetwork::of)
     }
 }
 

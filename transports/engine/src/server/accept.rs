@@ -2,17 +2,14 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
-use saline_protocol::transport::Metric;
+use saline_protocol::transport::{Metric, SourceNetwork};
 
-use super::greet::{HalfOpen, greet};
+use super::greet::greet;
+use super::half_open::HalfOpen;
 use super::{CloseOnDrop, ServerCore};
 use crate::GRACE;
 use crate::pipe::{Incoming, Listener};
-
-/// Connections that may be in their handshake at once, beside those that stand.
-const HALF_OPEN: usize = 1024;
 
 /// Accepts connections until the server stops, and then closes the listener.
 pub(super) async fn accept<L: Listener>(mut listener: L, open: Arc<CloseOnDrop>) {
@@ -44,12 +41,12 @@ async fn take_all<L: Listener>(
         match listener.accept().await {
             Ok(incoming) => {
                 backoff.reset();
-                if core.half_open.load(Ordering::Relaxed) >= HALF_OPEN {
+                let source = incoming.source().address.map(SourceNetwork::of);
+                let Some(half_open) = HalfOpen::new(open, source) else {
                     context.count(Metric::PeersRefused);
                     incoming.refuse();
                     continue;
-                }
-                let half_open = HalfOpen::new(Arc::clone(open));
+                };
                 core.lifetime.spawn(greet(incoming, half_open));
             }
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {

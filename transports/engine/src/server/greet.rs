@@ -9,27 +9,11 @@ use saline_protocol::transport::{Metric, Peer};
 
 use super::connection::Connection;
 use super::connection_tasks::{Reader, Writer};
+use super::half_open::HalfOpen;
 use super::{CloseOnDrop, ServerCore};
 use crate::pipe::{Incoming, Pipe, Source};
 use crate::wire::frame::header;
 use crate::wire::{Frame, FrameKind, FrameReader, Greeting, SendBuffer, VERSIONS, Violation};
-
-/// A connection that has not greeted, counted.
-#[derive(Debug)]
-pub(super) struct HalfOpen(Arc<CloseOnDrop>);
-
-impl HalfOpen {
-    pub(super) fn new(open: Arc<CloseOnDrop>) -> Self {
-        open.0.half_open.fetch_add(1, Ordering::Relaxed);
-        Self(open)
-    }
-}
-
-impl Drop for HalfOpen {
-    fn drop(&mut self) {
-        self.0.0.half_open.fetch_sub(1, Ordering::Relaxed);
-    }
-}
 
 /// Why a connection that came is no client.
 enum Stranger {
@@ -59,7 +43,7 @@ impl Stranger {
 
 /// Shakes hands with a client, and reads what it sends until its connection ends.
 pub(super) async fn greet<I: Incoming>(incoming: I, half_open: HalfOpen) {
-    let open = Arc::clone(&half_open.0);
+    let open = Arc::clone(&half_open.open);
     let source = incoming.source();
     // Boxed: a connection that stands does not carry room for its handshake.
     let greeted = Box::pin(shake_hands(incoming, source, &open, half_open)).await;
@@ -81,6 +65,9 @@ async fn shake_hands<I: Incoming>(
     let introduced = tokio::select! {
         biased;
         () = core.lifetime.stop.cancelled() => return Err(Stranger::Looked),
+        () = half_open.cut() => {
+            return Err(Stranger::Broke(Violation("its source has most that have not greeted")));
+        }
         introduced = context.clock.deadline(until, introduce(incoming, core)) => introduced,
     };
     let (client, frames, read, mut write) = introduced.map_err(|_| Stranger::Late)??;
@@ -88,8 +75,7 @@ async fn shake_hands<I: Incoming>(
     let number = core.connections.fetch_add(1, Ordering::Relaxed) + 1;
     let connection = Connection::new(Arc::clone(core), Peer::new(number, source.address), client);
     let speaks = VERSIONS.common(client.versions).is_some();
-    let most = context.limits.connections;
-    let admitted = speaks && core.hub().add(number, Arc::clone(&connection), most);
+    let admitted = speaks && core.add(&connection);
     // From here on the reader takes the connection out again, however this ends.
     let reader = admitted.then(|| {
         context.count(Metric::Connected);

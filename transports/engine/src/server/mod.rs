@@ -4,6 +4,7 @@ mod accept;
 mod connection;
 mod connection_tasks;
 mod greet;
+mod half_open;
 mod publisher;
 mod refusal_log;
 mod requests;
@@ -13,12 +14,15 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use saline_protocol::transport::{Context, Endpoint, Peer, Result, ServeAt, Server, ServerControl};
+use saline_protocol::transport::{
+    Context, Endpoint, Metric, Peer, Result, ServeAt, Server, ServerControl, SourcePlaces,
+};
 use tokio::sync::Notify;
 use tokio_util::sync::DropGuard;
 
 use self::accept::accept;
 use self::connection::Connection;
+use self::half_open::HalfOpenTable;
 use self::publisher::EnginePublisher;
 use self::refusal_log::RefusalLog;
 use self::requests::{EngineRequests, RequestQueue};
@@ -42,7 +46,8 @@ pub fn serve<L: Listener>(
         hub: Mutex::default(),
         departures,
         connections: AtomicU64::new(0),
-        half_open: AtomicUsize::new(0),
+        half_open: HalfOpenTable::default(),
+        unadmitted: Mutex::default(),
         partial_bytes: AtomicUsize::new(0),
         certificate,
         refusals: RefusalLog::default(),
@@ -84,7 +89,9 @@ struct ServerCore {
     /// The number of the last connection.
     connections: AtomicU64,
     /// Connections that have not greeted.
-    half_open: AtomicUsize,
+    half_open: HalfOpenTable,
+    /// Those of the hub that are not admitted, where that is told. Locked only under the hub's lock.
+    unadmitted: Mutex<SourcePlaces<u64>>,
     /// Bytes of unfinished requests of connections that are not admitted.
     partial_bytes: AtomicUsize,
     certificate: Option<[u8; 32]>,
@@ -96,6 +103,32 @@ struct ServerCore {
 impl ServerCore {
     fn hub(&self) -> MutexGuard<'_, Hub<Arc<Connection>>> {
         lock(&self.hub)
+    }
+
+    /// Adds a connection to the hub. When there are as many as the server may hold, one that is not admitted is
+    /// cut for it: the oldest of the source that has most of those. Returns false when none is.
+    fn add(&self, connection: &Arc<Connection>) -> bool {
+        let context = &self.lifetime.context;
+        let (number, source) = (connection.number(), connection.peer.source());
+        let mut hub = self.hub();
+        let mut unadmitted = lock(&self.unadmitted);
+        let mut added = hub.add(number, Arc::clone(connection), context.limits.connections);
+        let mut cut = None;
+        if !added && let Some(oldest) = unadmitted.gives_way(source).copied() {
+            unadmitted.release(&oldest);
+            cut = hub.remove(oldest);
+            added = hub.add(number, Arc::clone(connection), context.limits.connections);
+        }
+        if added && context.limits.admission.is_some() {
+            unadmitted.take(number, source);
+        }
+        drop((unadmitted, hub));
+        if let Some(cut) = cut {
+            tracing::debug!(peer = %cut.peer, "its source has most connections without a session");
+            context.count(Metric::PeersRefused);
+            cut.close();
+        }
+        added
     }
 
     /// Gives back the permits of requests that are answered.
@@ -120,6 +153,7 @@ impl ServerCore {
     fn disconnect(&self, connection: u64) -> bool {
         let (removed, is_empty) = {
             let mut hub = self.hub();
+            lock(&self.unadmitted).release(&connection);
             (hub.remove(connection), hub.is_empty())
         };
         let Some(removed) = removed else {
@@ -151,7 +185,11 @@ impl ServerCore {
     fn close(&self) {
         self.requests.end();
         self.departures.end();
-        let members = self.hub().close();
+        let members = {
+            let mut hub = self.hub();
+            *lock(&self.unadmitted) = SourcePlaces::default();
+            hub.close()
+        };
         for member in members {
             member.close();
         }
@@ -180,6 +218,7 @@ struct EngineControl {
 impl ServerControl for EngineControl {
     fn admitted(&self, peer: Peer) -> bool {
         let hub = self.core.hub();
+        lock(&self.core.unadmitted).release(&peer.connection);
         // Under the lock: whoever removes the connection then sees that it was admitted.
         let found = hub.get(peer.connection);
         found.inspect(|connection| connection.admit()).is_some()

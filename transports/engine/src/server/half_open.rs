@@ -1,0 +1,87 @@
+//! The connections that have not greeted: bounded, and no source keeps the others out.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use saline_protocol::transport::{SourceNetwork, SourcePlaces};
+use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
+
+use super::CloseOnDrop;
+use crate::lock;
+
+/// Connections that may be in their handshake at once, beside those that stand.
+const HALF_OPEN: usize = 1024;
+
+/// The connections that have not greeted, of all listeners of a server.
+#[derive(Debug, Default)]
+pub(super) struct HalfOpenTable(Mutex<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    places: SourcePlaces<u64>,
+    /// What ends each of them.
+    cut: HashMap<u64, CancellationToken>,
+    /// The number of the last one.
+    last: u64,
+}
+
+impl HalfOpenTable {
+    /// Takes a place for a connection of this source. When there is none left, the oldest connection of the
+    /// source that has most is cut for it. Returns none when that source has no more than this one.
+    fn take(&self, source: Option<SourceNetwork>) -> Option<(u64, CancellationToken)> {
+        let mut inner = lock(&self.0);
+        if inner.places.len() >= HALF_OPEN {
+            let oldest = *inner.places.gives_way(source)?;
+            inner.places.release(&oldest);
+            if let Some(cut) = inner.cut.remove(&oldest) {
+                cut.cancel();
+            }
+        }
+        inner.last += 1;
+        let (number, cut) = (inner.last, CancellationToken::new());
+        inner.places.take(number, source);
+        inner.cut.insert(number, cut.clone());
+        Some((number, cut))
+    }
+
+    fn release(&self, number: u64) {
+        let mut inner = lock(&self.0);
+        // One that was cut has no place any more.
+        inner.places.release(&number);
+        inner.cut.remove(&number);
+        if inner.cut.is_empty() {
+            inner.cut.shrink_to_fit();
+        }
+    }
+}
+
+/// A connection that has not greeted, and its place among them.
+#[derive(Debug)]
+pub(super) struct HalfOpen {
+    pub(super) open: Arc<CloseOnDrop>,
+    number: u64,
+    cut: CancellationToken,
+}
+
+impl HalfOpen {
+    /// Takes a place for a connection of this source; none when the others are not to give way for it.
+    pub(super) fn new(open: &Arc<CloseOnDrop>, source: Option<SourceNetwork>) -> Option<Self> {
+        let (number, cut) = open.0.half_open.take(source)?;
+        Some(Self {
+            open: Arc::clone(open),
+            number,
+            cut,
+        })
+    }
+
+    /// Resolves when the connection has to make room for one of another source.
+    pub(super) fn cut(&self) -> WaitForCancellationFuture<'_> {
+        self.cut.cancelled()
+    }
+}
+
+impl Drop for HalfOpen {
+    fn drop(&mut self) {
+        self.open.0.half_open.release(self.number);
+    }
+}
