@@ -49,7 +49,8 @@ fn a_system_is_measured(transport: &'static str) {
     let file = folder.path().join("lines.json");
     let out = Command::new(env!("CARGO_BIN_EXE_saline-bench"))
         .args(["system", "--minions", "3", "--transport", transport])
-        .args(["--seconds", "0.1", "--repeat", "1", "--json"])
+        .args(["--seconds", "0.1", "--repeat", "1"])
+        .args(["--large", "1000000", "--json"])
         .arg(&file)
         .output()
         .unwrap();
@@ -65,6 +66,7 @@ fn a_system_is_measured(transport: &'static str) {
         "returns, 4 jobs on all under way",
         "memory a minion, after two blips",
         "all have answered, from then on",
+        "a ping of one minion, beside large returns",
     ] {
         let row = rows.iter().find(|row| row["bench"] == bench);
         let row = row.unwrap_or_else(|| panic!("no {bench:?} in {text}"));

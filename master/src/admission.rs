@@ -26,6 +26,8 @@ pub struct AdmissionSettings {
     pub heartbeat_ms: u64,
     /// The largest message that the master takes, in bytes.
     pub max_message: u64,
+    /// The protocol versions that the master speaks.
+    pub versions: ProtocolVersions,
 }
 
 /// Decides which peers are let in.
@@ -79,7 +81,7 @@ impl AdmissionControl {
         if !self.keys.is_accepted(&id, proven.identity).await? {
             return Ok(None);
         }
-        if let Some(refused) = refuse_version(proven) {
+        if let Some(refused) = self.refuse_version(proven) {
             return Ok(Some(Decision {
                 principal: Principal::Minion(id),
                 admission: refused,
@@ -102,7 +104,7 @@ impl AdmissionControl {
         match proven.role {
             Role::Minion => match MinionId::parse(&proven.id) {
                 Ok(id) => Decision {
-                    admission: match refuse_version(proven) {
+                    admission: match self.refuse_version(proven) {
                         Some(refused) => refused,
                         None => self.minion(&id, proven.identity, true).await,
                     },
@@ -115,7 +117,7 @@ impl AdmissionControl {
                 }
             },
             Role::Operator => Decision {
-                admission: match refuse_version(proven) {
+                admission: match self.refuse_version(proven) {
                     Some(refused) => refused,
                     None => self.operator(proven, local).await,
                 },
@@ -177,6 +179,33 @@ impl AdmissionControl {
             },
             extensions: Vec::new(),
         }
+    }
+
+    /// Returns the protocol version of a session with this peer, and the version of its software.
+    pub fn version_of(&self, proven: &Proven) -> PeerVersion {
+        let common = self.settings.versions.common(proven.versions);
+        PeerVersion {
+            protocol: common.unwrap_or(PeerVersion::NONE),
+            software: proven.software.clone(),
+        }
+    }
+
+    /// Refuses a peer with which no protocol version is common.
+    fn refuse_version(&self, proven: &Proven) -> Option<Admission<()>> {
+        let versions = self.settings.versions;
+        if versions.common(proven.versions).is_some() {
+            return None;
+        }
+        // A stranger can cause this line as often as it likes, so only for debugging; the peer is told.
+        tracing::debug!(
+            "refused {}: it speaks protocol {}, this master {versions}",
+            short(&proven.identity),
+            proven.versions
+        );
+        Some(Admission::NoCommonVersion {
+            versions,
+            software: SOFTWARE.to_owned(),
+        })
     }
 
     async fn operator(&self, proven: &Proven, local: bool) -> Admission<()> {
@@ -245,28 +274,6 @@ impl AdmissionControl {
             tracing::info!("minion {id}: {act} (key {key})");
             self.events.auth(id, act, verdict.result, identity).await;
         }
-    }
-}
-
-/// Refuses a peer with which no protocol version is common.
-fn refuse_version(proven: &Proven) -> Option<Admission<()>> {
-    let ours = ProtocolVersions::OURS;
-    if ours.common(proven.versions).is_some() {
-        return None;
-    }
-    // A stranger can cause this line as often as it likes, so only for debugging; the peer is told.
-    tracing::debug!(
-        "refused {}: it speaks protocol {}, this master {ours}",
-        short(&proven.identity),
-        proven.versions
-    );
-    Some(no_common_version())
-}
-
-fn no_common_version() -> Admission<()> {
-    Admission::NoCommonVersion {
-        versions: ProtocolVersions::OURS,
-        software: SOFTWARE.to_owned(),
     }
 }
 

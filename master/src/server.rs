@@ -7,7 +7,7 @@ use saline_config::MasterConfig;
 use saline_daemon::InstanceLock;
 use saline_protocol::channel::noise::Responder;
 use saline_protocol::channel::{Identity, MasterKeys, NoiseKey};
-use saline_protocol::message::PublicationAddress;
+use saline_protocol::message::{ProtocolVersions, PublicationAddress};
 use saline_protocol::transport::{
     Address, AdmissionLimits, Context, Counters, Endpoint, HostPort, Limits, Options, Registry,
     ServeAt, Server, ServerControl,
@@ -44,6 +44,22 @@ impl Master {
     /// # Cancel safety
     /// When the future is dropped nothing keeps running.
     pub async fn start(config: MasterConfig, registry: &Registry) -> Result<Self, MasterError> {
+        Self::start_with_versions(config, registry, ProtocolVersions::OURS).await
+    }
+
+    /// Starts a master that speaks other protocol versions than this build does, as a successor will: for the
+    /// tests of what both sides agree on.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    ///
+    /// # Cancel safety
+    /// As [`start`](Self::start).
+    pub async fn start_with_versions(
+        config: MasterConfig,
+        registry: &Registry,
+        versions: ProtocolVersions,
+    ) -> Result<Self, MasterError> {
         let lock = InstanceLock::take(&config.lock_file())?;
         let identity = Arc::new(Identity::load_or_create(&config.paths.pki_dir)?);
         let noise = NoiseKey::load_or_create(&config.paths.pki_dir)?;
@@ -84,7 +100,8 @@ impl Master {
             controls,
             Arc::clone(&servers[local].publisher),
             &context,
-        )?;
+        )?
+        .with_versions(versions);
         let minion = state.minion_verbs();
         let handlers = Arc::new(Handlers {
             handshakes: HandshakeLimits::new(context.clock),
@@ -105,7 +122,8 @@ impl Master {
                 ..
             } = server;
             let responder =
-                Responder::new(Arc::clone(&identity), noise.clone(), control.certificate());
+                Responder::new(Arc::clone(&identity), noise.clone(), control.certificate())
+                    .with_versions(versions);
             let gate = Gate::new(
                 Arc::clone(&handlers),
                 responder,

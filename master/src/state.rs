@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use saline_config::MasterConfig;
 use saline_protocol::channel::Identity;
+use saline_protocol::message::ProtocolVersions;
 use saline_protocol::transport::{Context, Counters, Publisher, ServerControl};
 
 use crate::admission::{AdmissionControl, AdmissionSettings};
@@ -64,6 +65,7 @@ impl Stores {
 #[derive(Debug)]
 pub(crate) struct MasterState {
     config: MasterConfig,
+    versions: ProtocolVersions,
     context: Context,
     clock: MasterClock,
     identity: Arc<Identity>,
@@ -116,7 +118,15 @@ impl MasterState {
             sessions,
             identity,
             config,
+            versions: ProtocolVersions::OURS,
         })
+    }
+
+    /// Has the parts that are made from now on speak other protocol versions.
+    #[must_use]
+    pub(crate) fn with_versions(mut self, versions: ProtocolVersions) -> Self {
+        self.versions = versions;
+        self
     }
 
     /// Returns the sessions of all peers.
@@ -137,6 +147,7 @@ impl MasterState {
                 max_minions: config.max_minions,
                 heartbeat_ms: milliseconds(config.heartbeat_interval),
                 max_message: config.max_message_size as u64,
+                versions: self.versions,
             },
             clock: self.clock.clone(),
             keys: self.keys.clone(),
@@ -204,6 +215,7 @@ impl MasterState {
                 max_message: self.config.max_message_size,
                 jobs: Arc::clone(&self.jobs),
                 sessions: Arc::clone(&self.sessions),
+                versions: self.versions,
             },
             store: StoreVerbs {
                 context: self.context.clone(),

@@ -5,6 +5,8 @@
     reason = "a test that cannot go on says so by panicking"
 )]
 
+use std::collections::HashMap;
+
 use saline_protocol::channel::publication::Body;
 use saline_protocol::message::{
     Admission, Arguments, CallerReply, CallerRequest, CallerReturn, Claims, Event, ExpiryStatement,
@@ -19,6 +21,11 @@ use saline_protocol::message::{
 use saline_protocol::target::{Target, TargetKind};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+
+const VERSION_1: ProtocolVersions = ProtocolVersions {
+    lowest: 1,
+    highest: 1,
+};
 
 fn jid() -> Jid {
     Jid::parse("20261121091409931549").unwrap()
@@ -158,7 +165,7 @@ fn authentication(lines: &mut String) {
     line(lines, "Denied", &Admission::<Welcome>::Denied);
     line(lines, "Full", &Admission::<Welcome>::Full);
     let refused = Admission::<Welcome>::NoCommonVersion {
-        versions: ProtocolVersions::OURS,
+        versions: VERSION_1,
         software: "0.1.0".into(),
     };
     line(lines, "NoCommonVersion", &refused);
@@ -403,7 +410,7 @@ fn operator(lines: &mut String) {
     };
     let versions = FleetVersions {
         software: "0.1.0".into(),
-        versions: ProtocolVersions::OURS,
+        versions: VERSION_1,
         minions: vec![(id(), version)],
     };
     reply(lines, "Versions", OperatorReply::Versions(versions));
@@ -467,8 +474,8 @@ fn caller(lines: &mut String) {
     reply(lines, "Failed", CallerReply::Failed("why".into()));
 }
 
-#[test]
-fn the_bytes_of_every_message_are_known() {
+/// Returns the bytes of every message, a line each.
+fn lines() -> String {
     let mut lines = String::new();
     authentication(&mut lines);
     minion(&mut lines);
@@ -480,7 +487,12 @@ fn the_bytes_of_every_message_are_known() {
     };
     let hex: String = event.encode().iter().map(|b| format!("{b:02x}")).collect();
     lines.push_str(&format!("Event {hex}\n"));
+    lines
+}
 
+#[test]
+fn the_bytes_of_every_message_are_known() {
+    let lines = lines();
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden.txt");
     if std::env::var_os("SALINE_WRITE_DOCS").is_some() {
         std::fs::write(path, &lines).unwrap();
@@ -490,4 +502,17 @@ fn the_bytes_of_every_message_are_known() {
         assert_eq!(now, then, "the wire has changed");
     }
     assert_eq!(lines.lines().count(), known.lines().count());
+}
+
+/// `version-1.txt` is what `golden.txt` was when version 1 was frozen. Nothing writes it: messages that came
+/// later are not in it, and those that are in it stay as they are for as long as version 1 is spoken.
+#[test]
+fn the_bytes_of_version_1_stay() {
+    let lines = lines();
+    let now: HashMap<_, _> = lines.lines().filter_map(|l| l.split_once(' ')).collect();
+    for line in include_str!("version-1.txt").lines() {
+        let (name, frozen) = line.split_once(' ').unwrap();
+        let now = now.get(name).copied();
+        assert_eq!(now, Some(frozen), "{name} is of version 1, which is frozen");
+    }
 }

@@ -37,6 +37,9 @@ pub(crate) struct SystemArguments {
     /// How often what is measured one by one is repeated
     #[arg(long, value_name = "N", default_value_t = 5)]
     pub(super) repeat: usize,
+    /// How much a minion returns while another one is pinged
+    #[arg(long, value_name = "BYTES", default_value_t = 64_000_000)]
+    pub(super) large: u64,
 }
 
 impl SystemArguments {

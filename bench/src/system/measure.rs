@@ -10,11 +10,12 @@ use tokio::task::JoinSet;
 use std::sync::Arc;
 
 use super::fleet::Fleet;
+use super::latency;
 use super::row::Row;
 use crate::Result;
 
 /// The minion that is asked alone.
-const ONE: &str = "swarm-00000";
+pub(super) const ONE: &str = "swarm-00000";
 
 /// Events that are fired at once.
 const EVENTS: u64 = 50_000;
@@ -29,7 +30,7 @@ const JOBS_FOR_ALL: usize = 4;
 const PINGS: usize = 50;
 
 /// What a job may take at most, when the machine is busy.
-const JOB_TIMEOUT: Duration = Duration::from_secs(120);
+pub(super) const JOB_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// What is measured in one go.
 pub(super) struct Setting<'a> {
@@ -38,14 +39,16 @@ pub(super) struct Setting<'a> {
     pub(super) sync_spools: bool,
     pub(super) seconds: f64,
     pub(super) repeat: usize,
+    /// The size of a large return in bytes.
+    pub(super) large: u64,
 }
 
 impl Setting<'_> {
-    fn row(&self, bench: &'static str, unit: &'static str, samples: Vec<f64>) -> Row {
+    pub(super) fn row(&self, bench: &'static str, unit: &'static str, samples: Vec<f64>) -> Row {
         Row::new(bench, (self.transport, self.minions), unit, samples)
     }
 
-    fn run(&self) -> Duration {
+    pub(super) fn run(&self) -> Duration {
         Duration::from_secs_f64(self.seconds)
     }
 }
@@ -92,7 +95,8 @@ pub(super) async fn all(
         show,
     )?;
     client.shutdown().await;
-    recovery(setting, &mut fleet, registry, show).await
+    let client = recovery(setting, &mut fleet, registry, show).await?;
+    latency::pings(setting, &client, show).await
 }
 
 const MIB: f64 = 1024.0 * 1024.0;
@@ -147,7 +151,7 @@ async fn pings(
 }
 
 /// Runs `test.ping` on `glob` through `client`, and returns how many minions returned.
-async fn ping(client: &Client, glob: &str) -> Result<usize> {
+pub(super) async fn ping(client: &Client, glob: &str) -> Result<usize> {
     let spec = JobSpec::glob(glob, "test.ping")?.with_timeout(Some(JOB_TIMEOUT));
     let mut run = client.run(spec).await?;
     let mut returned = 0;
@@ -285,15 +289,19 @@ async fn answering(setting: &Setting<'_>, client: &Client) -> Result<()> {
 }
 
 /// The time until all minions are back after the master was killed, counted from when the new one
-/// answers; and whether what was acknowledged is still there.
+/// answers; and whether what was acknowledged is still there. Returns a client of the last master.
 async fn recovery(
     setting: &Setting<'_>,
     fleet: &mut Fleet,
     registry: &Registry,
     show: &mut impl FnMut(Row) -> Result<()>,
-) -> Result<()> {
+) -> Result<Arc<Client>> {
+    let mut last = None;
     let (mut up, mut present, mut answered) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..setting.repeat.min(3) {
+        if let Some(client) = last.take() {
+            Client::shutdown(&client).await;
+        }
         let killed = Clock.now();
         fleet.kill_master().await?;
         let client = fleet.start_master(registry).await?;
@@ -309,9 +317,10 @@ async fn recovery(
         if stored != setting.minions {
             return Err(format!("the store has {stored} minions of the job").into());
         }
-        client.shutdown().await;
+        last = Some(Arc::new(client));
     }
     show(setting.row("a new master answers, after kill -9", "s", up))?;
     show(setting.row("all are present, from then on", "s", present))?;
-    show(setting.row("all have answered, from then on", "s", answered))
+    show(setting.row("all have answered, from then on", "s", answered))?;
+    last.ok_or_else(|| "nothing was repeated".into())
 }

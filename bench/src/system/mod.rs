@@ -5,11 +5,13 @@
 //! |---|---|
 //! | `arguments.rs` | the command line |
 //! | `fleet.rs` | the processes: master, swarm, command line |
+//! | `latency.rs` | how long a ping takes while others return much |
 //! | `measure.rs` | what is measured, one function a figure |
 //! | `row.rs` | a figure, as the table and the JSON show it |
 
 mod arguments;
 mod fleet;
+mod latency;
 mod measure;
 mod row;
 
@@ -46,6 +48,7 @@ pub(crate) fn run(wanted: SystemArguments, registry: Registry) -> Result<()> {
                 sync_spools: wanted.sync_spools,
                 seconds: wanted.seconds,
                 repeat: wanted.repeat,
+                large: wanted.large,
             };
             runtime.block_on(measure::all(&setting, &registry, &mut show))?;
         }

@@ -5,11 +5,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use saline_protocol::channel::ChannelError;
-use saline_protocol::channel::noise::{Proven, SplitKeys, split_cookie};
+use saline_protocol::channel::noise::{SplitKeys, split_cookie};
 use saline_protocol::channel::record::ResponderRecords;
 use saline_protocol::message::{
-    Admission, Header, Kind, PeerVersion, ProtocolVersions, Refusal, SessionId, busy, encode,
-    refusal,
+    Admission, Header, Kind, Refusal, SessionId, busy, encode, refusal,
 };
 use saline_protocol::transport::{Clock, Peer};
 
@@ -98,7 +97,7 @@ impl Gate {
             principal,
             admission: decided,
         } = admission.decide(&proven, self.local).await;
-        let version = version_of(&proven);
+        let version = admission.version_of(&proven);
         let told = self.tell(&principal, decided, version.protocol);
         let mut record = *header;
         record.kind = Kind::Record;
@@ -163,7 +162,7 @@ impl Gate {
         };
         let mut answer = *header;
         answer.kind = Kind::ResumeReply;
-        let version = version_of(&proven);
+        let version = self.handlers.admission.version_of(&proven);
         let principal = decision.principal;
         let told = self.tell(&principal, decision.admission, version.protocol);
         if !told.is_accepted() {
@@ -239,13 +238,4 @@ impl Gate {
 /// Returns the sealed answer to a peer that gets no session.
 fn seal(keys: &SplitKeys, record: &Header, told: &Admission) -> Bytes {
     ResponderRecords::new(keys).seal_reply(record, &encode(told))
-}
-
-/// Returns what a peer's session speaks. A peer that speaks nothing in common is told so, and gets no session.
-fn version_of(proven: &Proven) -> PeerVersion {
-    let ours = ProtocolVersions::OURS;
-    PeerVersion {
-        protocol: ours.common(proven.versions).unwrap_or(PeerVersion::NONE),
-        software: proven.software.clone(),
-    }
 }

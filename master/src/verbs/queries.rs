@@ -26,6 +26,8 @@ pub struct JobQueries {
     pub(crate) max_message: usize,
     pub(crate) jobs: Arc<JobStore>,
     pub(crate) sessions: Arc<Sessions>,
+    /// The protocol versions that the master speaks.
+    pub(crate) versions: ProtocolVersions,
 }
 
 impl JobQueries {
@@ -88,7 +90,7 @@ impl JobQueries {
         minions.sort_by(|a, b| a.0.cmp(&b.0));
         OperatorReply::Versions(FleetVersions {
             software: SOFTWARE.to_owned(),
-            versions: ProtocolVersions::OURS,
+            versions: self.versions,
             minions,
         })
     }

@@ -83,14 +83,18 @@ pub struct Listener {
 
 impl Deployment {
     pub async fn start(auto_accept: bool) -> Self {
+        Self::start_with_versions(auto_accept, ProtocolVersions::OURS).await
+    }
+
+    pub async fn start_with_versions(auto_accept: bool, versions: ProtocolVersions) -> Self {
         let root = tempfile::tempdir().unwrap();
         let mut config = MasterConfig::default();
         config.paths = Paths::master().under(root.path());
         config.auto_accept = auto_accept;
         let registry = Registry::new().with(InProc::new());
-        let master = Master::start(config.clone(), &registry).await.unwrap();
+        let master = Master::start_with_versions(config.clone(), &registry, versions).await;
         Self {
-            master,
+            master: master.unwrap(),
             config,
             registry,
             _root: root,

@@ -4,7 +4,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use aws_lc_rs::digest::{SHA256, digest};
+use aws_lc_rs::hmac;
 use bytes::Bytes;
+use saline_protocol::message::{HEADER_LEN, Header, Kind};
 use saline_protocol::transport::{Client, Endpoint, Instant, Result, Subscriber, TopicFilter};
 
 /// A client on whose link somebody listens, and may answer with what was answered before.
@@ -15,6 +18,48 @@ pub struct OnPath {
     replies: Mutex<Vec<Bytes>>,
     /// The next request is answered with the last reply.
     pub repeats: Mutex<bool>,
+    /// What is changed on the way, once.
+    pub change: Mutex<Option<Change>>,
+}
+
+/// A change of one byte in the next message or reply of a kind.
+#[derive(Debug, Clone, Copy)]
+pub struct Change {
+    pub kind: Kind,
+    /// The place of the byte in the message.
+    pub at: Place,
+    /// What the byte is combined with by exclusive or.
+    pub mask: u8,
+    /// The public Noise key of the master, by which the MAC of a `Resume` is made anew.
+    pub master_noise: [u8; 32],
+}
+
+/// A place in a message.
+#[derive(Debug, Clone, Copy)]
+pub enum Place {
+    /// So many bytes behind the header.
+    Body(usize),
+    /// So many bytes before the end.
+    End(usize),
+}
+
+impl Change {
+    fn apply(&self, message: &Bytes) -> Bytes {
+        let mut changed = message.to_vec();
+        let index = match self.at {
+            Place::Body(at) => HEADER_LEN + at,
+            Place::End(before) => changed.len() - before,
+        };
+        changed[index] ^= self.mask;
+        if self.kind == Kind::Resume {
+            // Who knows the master can make the MAC: it keeps strangers out, and proves nothing else.
+            let secret = [b"saline/1 resume", &self.master_noise[..]].concat();
+            let key = hmac::Key::new(hmac::HMAC_SHA256, digest(&SHA256, &secret).as_ref());
+            let (head, rest) = changed.split_at_mut(HEADER_LEN + 32);
+            head[HEADER_LEN..].copy_from_slice(hmac::sign(&key, rest).as_ref());
+        }
+        changed.into()
+    }
 }
 
 impl OnPath {
@@ -24,7 +69,18 @@ impl OnPath {
             captured: Mutex::default(),
             replies: Mutex::default(),
             repeats: Mutex::default(),
+            change: Mutex::default(),
         })
+    }
+
+    /// Returns the message as it goes on.
+    fn pass(&self, message: Bytes) -> Bytes {
+        let kind = Header::decode(&message).map(|(header, _)| header.kind);
+        let mut change = self.change.lock().unwrap();
+        match change.take_if(|change| Ok(change.kind) == kind) {
+            Some(change) => change.apply(&message),
+            None => message,
+        }
     }
 }
 
@@ -35,7 +91,8 @@ impl Client for OnPath {
             return Ok(self.replies.lock().unwrap().last().unwrap().clone());
         }
         self.captured.lock().unwrap().push(payload.clone());
-        let reply = self.client.request(payload, deadline).await?;
+        let reply = self.client.request(self.pass(payload), deadline).await?;
+        let reply = self.pass(reply);
         self.replies.lock().unwrap().push(reply.clone());
         Ok(reply)
     }

@@ -95,6 +95,20 @@ impl Minion {
         registry: &Registry,
         modules: Modules,
     ) -> Result<Arc<Self>, StartError> {
+        Self::with_versions(config, registry, modules, ProtocolVersions::OURS)
+    }
+
+    /// Creates a minion that speaks other protocol versions than this build does, as a successor will: for the
+    /// tests of what both sides agree on.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn with_versions(
+        config: MinionConfig,
+        registry: &Registry,
+        modules: Modules,
+        versions: ProtocolVersions,
+    ) -> Result<Arc<Self>, StartError> {
         let lock = InstanceLock::take(&config.lock_file())?;
         let id = match &config.id {
             Some(id) => id.clone(),
@@ -106,7 +120,7 @@ impl Minion {
             id: id.to_string(),
             identity: Arc::new(Identity::load_or_create(&config.paths.pki_dir)?),
             noise: NoiseKey::load_or_create(&config.paths.pki_dir)?,
-            versions: ProtocolVersions::OURS,
+            versions,
         };
         let spool = Spool::open(config.spool(), config.spool_sync_always).map_err(|source| {
             StartError::Spool {

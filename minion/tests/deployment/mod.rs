@@ -1,5 +1,9 @@
 //! A master, minions and an operator in one process, over the in-memory transport.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(
+    dead_code,
+    reason = "each test binary compiles this for itself and uses a part of it"
+)]
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +15,7 @@ use saline_master::Master;
 use saline_minion::Minion;
 use saline_minion::modules::Modules;
 use saline_protocol::message::{
-    Arguments, Jid, KeyAction, KeyRequest, KeyState, MinionId, RequestId, Value,
+    Arguments, Jid, KeyAction, KeyRequest, KeyState, MinionId, ProtocolVersions, RequestId, Value,
 };
 use saline_protocol::transport::{Clock, HostPort, Registry};
 use tokio_util::sync::CancellationToken;
@@ -24,6 +28,8 @@ pub struct Deployment {
     pub registry: Registry,
     pub config: MasterConfig,
     pub master: Option<Master>,
+    /// The protocol versions that the master speaks from its next start on.
+    pub versions: ProtocolVersions,
 }
 
 pub struct RunningMinion {
@@ -52,11 +58,13 @@ impl Deployment {
             root,
             config,
             master: None,
+            versions: ProtocolVersions::OURS,
         }
     }
 
     pub async fn start_master(&mut self) {
-        let master = Master::start(self.config.clone(), &self.registry).await;
+        let config = self.config.clone();
+        let master = Master::start_with_versions(config, &self.registry, self.versions).await;
         self.master = Some(master.unwrap());
     }
 
@@ -80,7 +88,18 @@ impl Deployment {
 
     /// Starts a minion, without waiting for its session.
     pub fn start(&self, config: MinionConfig) -> RunningMinion {
-        let minion = Minion::new(config.clone(), &self.registry, Modules::built_in()).unwrap();
+        self.start_with_versions(config, ProtocolVersions::OURS)
+    }
+
+    /// Starts a minion that speaks these protocol versions.
+    pub fn start_with_versions(
+        &self,
+        config: MinionConfig,
+        versions: ProtocolVersions,
+    ) -> RunningMinion {
+        let modules = Modules::built_in();
+        let minion =
+            Minion::with_versions(config.clone(), &self.registry, modules, versions).unwrap();
         let stop = CancellationToken::new();
         let context = saline_protocol::transport::Context::default();
         let serving = context.spawn(Arc::clone(&minion).serve(stop.clone()));

@@ -18,6 +18,7 @@ pub struct Responder {
     pub(super) identity: Arc<Identity>,
     noise: NoiseKey,
     certificate: Option<[u8; 32]>,
+    versions: ProtocolVersions,
 }
 
 /// A first contact that waits for its third message.
@@ -41,7 +42,15 @@ impl Responder {
             identity,
             noise,
             certificate,
+            versions: ProtocolVersions::OURS,
         }
+    }
+
+    /// Returns a responder that speaks other versions, as that of a successor does.
+    #[must_use]
+    pub fn with_versions(mut self, versions: ProtocolVersions) -> Self {
+        self.versions = versions;
+        self
     }
 
     /// Reads the body of a `First`. Also returns the body of the `FirstReply`.
@@ -58,7 +67,7 @@ impl Responder {
             MASTER,
             "",
             &self.noise,
-            ProtocolVersions::OURS,
+            self.versions,
             Vec::new(),
         );
         let reply = write(&mut state, &mine)?;

@@ -1,0 +1,129 @@
+//! How long a ping of one minion takes while others return much.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use saline_client::{Client, JobSpec};
+use saline_protocol::message::{OfferState, Value};
+use saline_protocol::transport::Clock;
+use tokio::task::JoinSet;
+
+use super::measure::{JOB_TIMEOUT, ONE, Setting, ping};
+use super::row::Row;
+use crate::Result;
+
+/// The minion that returns much.
+const OTHER: &str = "swarm-00001";
+
+/// Pings that a percentile is taken of, at least, for each repetition of other measurements.
+const PINGS: usize = 100;
+
+/// How often it is looked whether the large return has come.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// The time of a ping of one minion through a long-lived client: alone, and while another minion returns
+/// `setting.large` bytes, again and again, and all return to a job of theirs, again and again.
+pub(super) async fn pings(
+    setting: &Setting<'_>,
+    client: &Arc<Client>,
+    show: &mut impl FnMut(Row) -> Result<()>,
+) -> Result<()> {
+    let pings = PINGS * setting.repeat;
+    let mut alone = Vec::new();
+    while alone.len() < pings {
+        alone.push(timed(client).await?);
+    }
+    let (p99, row) = (percentile(&mut alone), "a ping of one minion, alone");
+    show(setting.row(row, "s", alone))?;
+    show(setting.row("the same, 99 of 100", "s", vec![p99]))?;
+    if setting.minions < 2 {
+        return Ok(());
+    }
+    let ends = Arc::new(AtomicBool::new(false));
+    let mut others = JoinSet::new();
+    others.spawn(return_much(
+        Arc::clone(client),
+        setting.large,
+        Arc::clone(&ends),
+    ));
+    others.spawn(return_all(Arc::clone(client), Arc::clone(&ends)));
+    let mut beside = Vec::new();
+    let end = Clock.now() + setting.run();
+    let measured = async {
+        while beside.len() < pings || Clock.now() < end {
+            beside.push(timed(client).await?);
+        }
+        Ok::<_, crate::Failure>(())
+    };
+    let measured = measured.await;
+    ends.store(true, Ordering::Relaxed);
+    while let Some(other) = others.join_next().await {
+        other??;
+    }
+    measured?;
+    let p99 = percentile(&mut beside);
+    let row = "a ping of one minion, beside large returns";
+    show(setting.row(row, "s", beside))?;
+    show(setting.row("the same, 99 of 100", "s", vec![p99]))
+}
+
+/// Pings one minion, and returns the time of it in seconds.
+async fn timed(client: &Client) -> Result<f64> {
+    let begin = Clock.now();
+    match ping(client, ONE).await? {
+        1 => Ok((Clock.now() - begin).as_secs_f64()),
+        some => Err(format!("{some} minions answered, not one").into()),
+    }
+}
+
+/// Returns the time within which 99 of 100 came; sorts the samples, of which there is at least one.
+fn percentile(samples: &mut [f64]) -> f64 {
+    samples.sort_by(f64::total_cmp);
+    let index = (samples.len() * 99).div_ceil(100).saturating_sub(1);
+    samples.get(index).copied().unwrap_or_default()
+}
+
+/// Has another minion return so many bytes, one return after the other, until `ends`. Waits for each to be
+/// stored, and does not read it.
+async fn return_much(client: Arc<Client>, bytes: u64, ends: Arc<AtomicBool>) -> Result<()> {
+    while !ends.load(Ordering::Relaxed) {
+        let mut spec = JobSpec::glob(OTHER, "test.text")?;
+        spec.arg.positional.push(Value::from(bytes));
+        let published = client.run_async(spec).await?;
+        let jid = published.jid.ok_or("no minion returns much")?;
+        let deadline = Clock.after(JOB_TIMEOUT);
+        loop {
+            let page = client.job_states(&jid, None).await?;
+            match page.states.first() {
+                Some((_, OfferState::Returned)) => break,
+                Some((_, state)) if state.is_final() => {
+                    return Err(format!("the large return is {}", state.name()).into());
+                }
+                _ if Clock.now() > deadline => return Err("no large return came".into()),
+                _ => Clock.pause(LOOK).await,
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Has all minions return at once, one job after the other, until `ends`.
+async fn return_all(client: Arc<Client>, ends: Arc<AtomicBool>) -> Result<()> {
+    while !ends.load(Ordering::Relaxed) {
+        ping(&client, "*").await?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_of_a_hundred_is_above_the_percentile() {
+        let mut samples: Vec<f64> = (1..=200).rev().map(f64::from).collect();
+        assert_eq!(percentile(&mut samples), 198.0);
+        assert_eq!(percentile(&mut [3.0]), 3.0);
+    }
+}

@@ -1,0 +1,122 @@
+//! The master and the minion of this build as those of a successor would be: they speak another range of versions,
+//! and agree on the highest common one with each other, and with the frozen peer of version 1.
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on says so by panicking"
+)]
+
+mod deployment;
+
+use deployment::Deployment;
+use saline_client::Client;
+use saline_frozen_peers::v1::messages::{Admission, ReturnVerdict};
+use saline_frozen_peers::v1::minion::Minion;
+use saline_protocol::message::{PeerVersion, ProtocolVersions, Value};
+use saline_protocol::transport::{Context, Endpoint, HostPort};
+
+fn versions(lowest: u16, highest: u16) -> ProtocolVersions {
+    ProtocolVersions { lowest, highest }
+}
+
+async fn speaking(master: ProtocolVersions) -> Deployment {
+    let mut deployment = Deployment::without_master();
+    deployment.versions = master;
+    deployment.start_master().await;
+    deployment
+}
+
+/// Returns the versions of the minions' sessions, as `manage.versions` reads them.
+async fn agreed(deployment: &Deployment) -> Vec<(String, u16)> {
+    let client = deployment.client().await;
+    let fleet = client.versions().await.unwrap();
+    client.shutdown().await;
+    assert_eq!(fleet.versions, deployment.versions);
+    let protocol = |version: PeerVersion| version.protocol;
+    let minions = fleet.minions.into_iter();
+    minions
+        .map(|(id, v)| (id.to_string(), protocol(v)))
+        .collect()
+}
+
+#[tokio::test]
+async fn the_highest_common_version_is_agreed_on_and_the_session_works() {
+    for (master, minion, common) in [
+        (versions(1, 2), versions(1, 1), 1),
+        (versions(1, 1), versions(1, 2), 1),
+        (versions(1, 2), versions(1, 2), 2),
+        (versions(2, 3), versions(1, 2), 2),
+    ] {
+        // An operator's program is upgraded with its master.
+        let operators = master.lowest == 1;
+        let mut deployment = speaking(master).await;
+        let running = deployment.start_with_versions(deployment.minion_config("m1"), minion);
+        running.wait_for("connected, ").await;
+        // Again when it knows the master.
+        for _ in 0..2 {
+            if operators {
+                deployment.wait_until_it_answers("m1").await;
+                let text = [Value::from("x")];
+                let returned = deployment.ask("m1", "test.echo", &text).await;
+                assert_eq!(returned.value, text[0]);
+                assert_eq!(agreed(&deployment).await, [("m1".to_owned(), common)]);
+            }
+            deployment.stop_master().await;
+            deployment.start_master().await;
+            running.wait_for("connected, ").await;
+        }
+        running.stop().await;
+        deployment.stop_master().await;
+    }
+}
+
+#[tokio::test]
+async fn a_minion_of_version_1_works_with_a_master_that_speaks_version_2_too() {
+    let deployment = speaking(versions(1, 2)).await;
+    let at = HostPort::new(&deployment.config.interface, deployment.config.ret_port);
+    let endpoint = Endpoint::network("inproc", at);
+    let transport = deployment.registry.get("inproc").unwrap();
+    let client = transport.connect(&endpoint, Context::default()).await;
+    let client = client.unwrap();
+    let mut minion = Minion::new("old");
+    for _ in 0..2 {
+        let mut connected = minion.connect(&client, &endpoint).await;
+        assert_eq!(connected.welcome.master.protocol, 1);
+        let (returned, served) = tokio::join!(
+            deployment.ask("old", "test.ping", &[]),
+            connected.serve_one()
+        );
+        assert_eq!(served.1, ReturnVerdict::Stored);
+        assert_eq!(returned.value, Value::Bool(true));
+        assert_eq!(agreed(&deployment).await, [("old".to_owned(), 1)]);
+    }
+    // One that speaks version 1 no more refuses it, and says what it speaks.
+    let later = speaking(versions(2, 3)).await;
+    let transport = later.registry.get("inproc").unwrap();
+    let client = transport.connect(&endpoint, Context::default()).await;
+    let (_, refused) = Minion::new("old").begin(&client.unwrap()).await.unwrap();
+    let Admission::NoCommonVersion { versions, .. } = refused else {
+        panic!("{refused:?}");
+    };
+    assert_eq!((versions.lowest, versions.highest), (2, 3));
+}
+
+#[tokio::test]
+async fn without_a_common_version_minion_and_operator_say_what_to_do() {
+    let deployment = speaking(versions(2, 3)).await;
+    let minion = deployment.start(deployment.minion_config("m1"));
+    minion
+        .wait_for("they speak no common protocol version")
+        .await;
+    minion.stop().await;
+
+    let refused = match Client::connect(&deployment.config, &deployment.registry).await {
+        Ok(client) => client.running().await.map(drop),
+        Err(error) => Err(error),
+    };
+    let said = refused.unwrap_err().to_string();
+    assert!(
+        said.contains("speaks protocol 2 to 3, this program speaks 1"),
+        "{said}"
+    );
+    assert!(said.contains("use the programs of one version"), "{said}");
+}
