@@ -125,7 +125,7 @@ impl AdmissionControl {
             },
             Role::Caller => match MinionId::parse(&proven.id) {
                 Ok(id) => Decision {
-                    admission: match refuse_version(proven) {
+                    admission: match self.refuse_version(proven) {
                         Some(refused) => refused,
                         None => self.caller(&id, proven.identity).await,
                     },
