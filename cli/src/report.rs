@@ -191,14 +191,22 @@ impl Report {
     }
 }
 
-/// Reports that no minion matched and nothing was published.
+/// Reports that no minion matched, or none of those that are present, and nothing was published.
 ///
 /// # Errors
 /// When the output cannot be written.
-pub(crate) fn nobody_matched(screen: &mut Screen<'_>, format: Format) -> io::Result<u8> {
+pub(crate) fn nobody_matched(
+    screen: &mut Screen<'_>,
+    format: Format,
+    of_present: bool,
+) -> io::Result<u8> {
+    let who = match of_present {
+        true => "No connected minions matched",
+        false => "No minions matched",
+    };
     screen.prose(
         format.is_for_programs(),
-        "No minions matched the target. No command was sent, no jid was assigned.",
+        &format!("{who} the target. No command was sent, no jid was assigned."),
     )?;
     if format == Format::Json {
         screen.line("{}")?;

@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use saline_config::MasterConfig;
 use saline_protocol::message::{
-    FleetVersions, Jid, KeyReply, KeyRequest, MinionId, OperatorReply, OperatorRequest, Published,
-    RequestId, ReturnsPage, StatesPage, StoreAct, StoreBackup, StoreCheck, StoredJob,
+    FleetVersions, GrainsPage, Jid, KeyReply, KeyRequest, MinionId, OperatorReply, OperatorRequest,
+    Published, RequestId, ReturnsPage, StatesPage, StoreAct, StoreBackup, StoreCheck, StoredJob,
+    TargetMatches,
 };
+use saline_protocol::target::CompiledTarget;
 use saline_protocol::transport::{Context, Registry};
 
 use crate::master::Master;
@@ -57,6 +59,7 @@ impl Client {
                 .ttl
                 .map(|ttl| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX)),
             private: spec.private,
+            subset: spec.subset,
         };
         match self.ask(&request).await? {
             OperatorReply::Published(published) => Ok(published),
@@ -79,6 +82,41 @@ impl Client {
             published,
             timeout,
         ))
+    }
+
+    /// Returns the minions that a target includes, as far as the master knows.
+    ///
+    /// # Errors
+    /// `BadTarget` when it names an unknown nodegroup; others as for every request.
+    ///
+    /// # Cancel safety
+    /// The request changes nothing.
+    pub async fn match_target(&self, target: CompiledTarget) -> Result<TargetMatches, ClientError> {
+        let request = OperatorRequest::MatchTarget(target.into_target());
+        match self.ask(&request).await? {
+            OperatorReply::Matched(matches) => Ok(matches),
+            _ => Err(ClientError::WrongAnswer("MatchTarget")),
+        }
+    }
+
+    /// Returns a page of the grains that the master knows of the minions of a target, from the one after
+    /// `after`.
+    ///
+    /// # Errors
+    /// As [`match_target`](Self::match_target).
+    ///
+    /// # Cancel safety
+    /// The request changes nothing.
+    pub async fn grains(
+        &self,
+        target: &CompiledTarget,
+        after: Option<MinionId>,
+    ) -> Result<GrainsPage, ClientError> {
+        let target = target.target().clone();
+        match self.ask(&OperatorRequest::Grains { target, after }).await? {
+            OperatorReply::Grains(page) => Ok(page),
+            _ => Err(ClientError::WrongAnswer("Grains")),
+        }
     }
 
     /// Returns a page of the job's returns, in the order of their receipt, from the one after number

@@ -105,7 +105,7 @@ pub enum ClientError {
         refusal: Refusal,
     },
     /// The target is malformed.
-    #[error("bad target: {0}")]
+    #[error("{0}")]
     BadTarget(String),
     /// The event tag is malformed.
     #[error("bad event tag: {0}")]

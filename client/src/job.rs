@@ -25,6 +25,8 @@ pub struct JobSpec {
     /// Whether the job is sealed for each of its minions alone, however many they are. Otherwise every accepted
     /// minion can read the arguments of a job for more than 64 minions.
     pub private: bool,
+    /// How many minions are chosen at random of those that match and are present; none for all that match.
+    pub subset: Option<u32>,
 }
 
 impl JobSpec {
@@ -38,6 +40,7 @@ impl JobSpec {
             timeout: None,
             ttl: None,
             private: false,
+            subset: None,
         }
     }
 
@@ -74,6 +77,13 @@ impl JobSpec {
     #[must_use]
     pub fn kept_private(mut self, private: bool) -> Self {
         self.private = private;
+        self
+    }
+
+    /// Sets how many of the minions that match and are present are chosen.
+    #[must_use]
+    pub fn with_subset(mut self, subset: Option<u32>) -> Self {
+        self.subset = subset;
         self
     }
 

@@ -19,6 +19,7 @@ fn published() -> OperatorReply {
         expires: 0,
         minions: vec![],
         unknown: vec![],
+        unsure: vec![],
     })
 }
 

@@ -1,8 +1,10 @@
 //! The configuration of a master.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use saline_protocol::target::{NodegroupDefinition, Nodegroups};
 use saline_protocol::transport::Tls;
 
 use crate::options::Role;
@@ -62,6 +64,10 @@ pub struct MasterConfig {
     /// `pending_key_days`: how long a pending key is kept that its minion does not present; none for ever.
     /// 7 days
     pub pending_key_expiry: Option<Duration>,
+    /// `nodegroups`: names for targets.
+    pub nodegroups: Nodegroups,
+    /// The definitions of the nodegroups, as the files read so far have them.
+    pub(crate) nodegroup_definitions: BTreeMap<String, NodegroupDefinition>,
     /// `log_level`, `log_file`.
     pub logging: Logging,
 }
@@ -92,6 +98,8 @@ impl Default for MasterConfig {
             minion_event_rate: Some(10_000),
             minion_event_bytes: Some(8 * 1024 * 1024),
             pending_key_expiry: Some(Duration::from_secs(7 * 86_400)),
+            nodegroups: Nodegroups::default(),
+            nodegroup_definitions: BTreeMap::new(),
             logging: Logging::default(),
         }
     }
@@ -101,6 +109,11 @@ impl MasterConfig {
     /// `cachedir/jobs`: the folder of the job store.
     pub fn job_store(&self) -> PathBuf {
         self.paths.cache_dir.join("jobs")
+    }
+
+    /// `cachedir/grains.sqlite`: the last known grains of the minions.
+    pub fn grains_file(&self) -> PathBuf {
+        self.paths.cache_dir.join("grains.sqlite")
     }
 
     /// `cachedir/.root_key`: the local operator's identity, 0400.

@@ -315,7 +315,6 @@ pub const SALT_OPTIONS: &[&str] = &[
     "netapi_disable_clients",
     "netapi_enable_clients",
     "no_proxy",
-    "nodegroups",
     "nvme_grains",
     "on_demand_ext_pillar",
     "open_mode",

@@ -55,6 +55,21 @@ fn every_option_of_a_master() {
 }
 
 #[test]
+fn nodegroups_of_later_files_are_added() {
+    let dir = folder(&[
+        ("master", "nodegroups:\n  web: [web1, 2]\n  old: x\n"),
+        ("master.d/x.conf", "nodegroups: {old: 'not N@web'}\n"),
+        ("master.d/y.conf", "nodegroups:\n"),
+    ]);
+    let loaded = MasterConfig::load(dir.path(), SCHEMES).unwrap();
+    let groups = loaded.config.nodegroups;
+    let written = |name| groups.get(name).map(ToString::to_string);
+    assert_eq!(written("web").as_deref(), Some("web1 or 2"));
+    assert_eq!(written("old").as_deref(), Some("not ( web1 or 2 )"));
+    assert_eq!(groups.names().collect::<Vec<_>>(), ["old", "web"]);
+}
+
+#[test]
 fn every_option_of_a_minion() {
     let finger = ["1f"; 32].join(":");
     let loaded = minion(&format!(

@@ -10,6 +10,8 @@
 //! | [`keys`] | stores the keys of minions and operators |
 //! | [`sessions`] | keeps the table of sessions, which is presence |
 //! | [`jobs`] | stores jobs, the states of minions in them, and returns |
+//! | [`grains`] | keeps the grains that minions reported |
+//! | [`target_resolver`] | finds the minions that a target includes |
 //! | [`partial_returns`] | holds large returns until all of their parts are there |
 //! | `presence_reporter` | tells who came and who is gone |
 //! | [`master_clock`] | the master's time, which never goes back |
@@ -22,6 +24,7 @@ pub mod admission;
 mod error;
 pub mod events;
 pub mod gate;
+pub mod grains;
 pub mod jobs;
 pub mod keys;
 pub mod maintenance;
@@ -35,6 +38,7 @@ mod run;
 pub mod server;
 pub mod sessions;
 mod state;
+pub mod target_resolver;
 mod token_bucket;
 pub mod verbs;
 mod wire_time;

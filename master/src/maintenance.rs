@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::events::Events;
+use crate::grains::GrainsTable;
 use crate::jobs::JobStore;
 use crate::keys::{ChangedByHand, KeyAccess, KeyStore};
 use crate::master_clock::MasterClock;
@@ -35,6 +36,7 @@ pub struct Maintenance {
     pub(crate) jobs: Arc<JobStore>,
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) parts: Arc<PartialReturns>,
+    pub(crate) grains: Arc<GrainsTable>,
     pub(crate) events: Events,
     pub(crate) presence: PresenceReporter,
     pub(crate) keys: KeyAccess,
@@ -48,6 +50,7 @@ impl Maintenance {
         tokio::join!(
             self.expiries(),
             self.flushes(),
+            self.grains_flushes(),
             self.sweeps(),
             self.presence(),
             self.key_watch(),
@@ -68,6 +71,15 @@ impl Maintenance {
         loop {
             timer.tick().await;
             self.flush().await;
+        }
+    }
+
+    /// Writes the grains that minions reported.
+    async fn grains_flushes(&self) {
+        let mut timer = self.clock.clock().interval(BEAT);
+        loop {
+            timer.tick().await;
+            self.grains.flush().await;
         }
     }
 
@@ -136,6 +148,7 @@ impl Maintenance {
             // As when their folder is not mounted.
             return;
         }
+        self.grains.retain(&accepted);
         let waiting = self.jobs.minions_with_open_jobs().into_iter();
         let unknown = waiting.filter(|id| accepted.binary_search(id).is_err());
         let revoked: Vec<_> = unknown.map(|id| (id, None)).collect();

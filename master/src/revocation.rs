@@ -7,6 +7,7 @@ use saline_protocol::channel::PublicIdentity;
 use saline_protocol::message::{MinionId, OfferState};
 
 use crate::events::Events;
+use crate::grains::GrainsTable;
 use crate::jobs::JobStore;
 use crate::publisher::MinionPublisher;
 use crate::sessions::Sessions;
@@ -16,13 +17,14 @@ use crate::sessions::Sessions;
 pub struct Revocation {
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) jobs: Arc<JobStore>,
+    pub(crate) grains: Arc<GrainsTable>,
     pub(crate) publisher: MinionPublisher,
     pub(crate) events: Events,
 }
 
 impl Revocation {
     /// Ends the sessions of these minions, except those with the key that is accepted now, and withdraws their
-    /// open offers, so that another machine does not inherit them with the id. Then rotates the group key: a
+    /// open offers and forgets their grains, so that another machine does not inherit them with the id. Then rotates the group key: a
     /// minion without a session may know it all the same.
     ///
     /// # Cancel safety
@@ -34,6 +36,7 @@ impl Revocation {
         let mut withdrawn = Vec::new();
         for (id, accepted) in minions {
             self.sessions.end_minion(id, accepted.map(PublicIdentity));
+            self.grains.forget(id);
             let jobs = self.jobs.withdraw(id).into_iter();
             withdrawn.extend(jobs.map(|jid| (jid, id)));
         }

@@ -5,11 +5,13 @@ use std::sync::{Arc, Mutex};
 use saline_config::MasterConfig;
 use saline_protocol::channel::Identity;
 use saline_protocol::message::ProtocolVersions;
+use saline_protocol::target::Nodegroups;
 use saline_protocol::transport::{Context, Counters, Publisher, ServerControl};
 
 use crate::admission::{AdmissionControl, AdmissionSettings};
 use crate::error::MasterError;
 use crate::events::{Events, MinionEventFirer};
+use crate::grains::GrainsTable;
 use crate::jobs::{JobStore, StoreSettings};
 use crate::keys::{KeyAccess, KeyStore, OperatorStore, Policy, root_key};
 use crate::maintenance::Maintenance;
@@ -20,9 +22,9 @@ use crate::publisher::MinionPublisher;
 use crate::report_limiter::ReportLimiter;
 use crate::revocation::Revocation;
 use crate::sessions::Sessions;
+use crate::target_resolver::TargetResolver;
 use crate::verbs::{
-    CallerVerbs, CancelVerb, EventBudget, EventRates, JobQueries, KeyVerbs, MinionVerbs,
-    OperatorVerbs, PublishVerb, StoreVerbs,
+    CallerVerbs, CancelVerb, EventBudget, EventRates, JobQueries, KeyVerbs, MinionVerbs, OperatorVerbs, PublishVerb, StoreVerbs, TargetQueries,
 };
 use crate::wire_time::milliseconds;
 
@@ -32,11 +34,12 @@ pub(crate) struct Stores {
     keys: KeyStore,
     operators: OperatorStore,
     jobs: JobStore,
+    grains: GrainsTable,
     clock: MasterClock,
 }
 
 impl Stores {
-    /// Opens the key stores and the job store. Blocks on the disk.
+    /// Opens the key stores, the job store and the grains. Blocks on the disk.
     pub(crate) fn open(config: &MasterConfig, context: &Context) -> Result<Self, MasterError> {
         let keys = KeyStore::open(&config.paths.pki_dir, context.clock)?;
         // The first look, with which later ones are compared.
@@ -51,10 +54,12 @@ impl Stores {
         };
         let clock = MasterClock::new(context.clock);
         let jobs = JobStore::open(settings, clock.clone())?;
+        let grains = GrainsTable::open(&config.grains_file(), context);
         Ok(Self {
             keys,
             operators,
             jobs,
+            grains,
             clock,
         })
     }
@@ -71,6 +76,8 @@ pub(crate) struct MasterState {
     identity: Arc<Identity>,
     keys: KeyAccess,
     jobs: Arc<JobStore>,
+    grains: Arc<GrainsTable>,
+    nodegroups: Arc<Nodegroups>,
     sessions: Arc<Sessions>,
     parts: Arc<PartialReturns>,
     publisher: MinionPublisher,
@@ -111,6 +118,8 @@ impl MasterState {
             publisher,
             events,
             jobs,
+            grains: Arc::new(stores.grains),
+            nodegroups: Arc::new(config.nodegroups.clone()),
             clock: stores.clock,
             keys: KeyAccess::new(stores.keys, stores.operators, context.clone()),
             parts: Arc::new(PartialReturns::new(context.clock, config.max_message_size)),
@@ -168,6 +177,7 @@ impl MasterState {
             sessions: Arc::clone(&self.sessions),
             publisher: self.publisher.clone(),
             parts: Arc::clone(&self.parts),
+            grains: Arc::clone(&self.grains),
             minion_events: MinionEventFirer::new(self.events.clone(), Arc::clone(&limiter)),
             event_budget: Arc::new(EventBudget::new(
                 self.context.clock,
@@ -204,7 +214,7 @@ impl MasterState {
                 job_ttl: milliseconds(self.config.job_ttl),
                 ttl_most: milliseconds(self.config.keep_jobs),
                 identity: Arc::clone(&self.identity),
-                keys: self.keys.clone(),
+                targets: self.target_resolver(),
                 sessions: Arc::clone(&self.sessions),
                 jobs: Arc::clone(&self.jobs),
                 publisher: self.publisher.clone(),
@@ -222,6 +232,11 @@ impl MasterState {
                 jobs: Arc::clone(&self.jobs),
                 last: Mutex::default(),
             },
+            targets: TargetQueries {
+                max_message: self.config.max_message_size,
+                targets: self.target_resolver(),
+                grains: Arc::clone(&self.grains),
+            },
             cancel: CancelVerb {
                 jobs: Arc::clone(&self.jobs),
                 publisher: self.publisher.clone(),
@@ -238,8 +253,18 @@ impl MasterState {
         }
     }
 
+    fn target_resolver(&self) -> TargetResolver {
+        TargetResolver {
+            keys: self.keys.clone(),
+            grains: Arc::clone(&self.grains),
+            nodegroups: Arc::clone(&self.nodegroups),
+            context: self.context.clone(),
+        }
+    }
+
     fn revocation(&self) -> Revocation {
         Revocation {
+            grains: Arc::clone(&self.grains),
             sessions: Arc::clone(&self.sessions),
             jobs: Arc::clone(&self.jobs),
             publisher: self.publisher.clone(),
@@ -256,6 +281,7 @@ impl MasterState {
             jobs: Arc::clone(&self.jobs),
             sessions: Arc::clone(&self.sessions),
             parts: Arc::clone(&self.parts),
+            grains: Arc::clone(&self.grains),
             events: self.events.clone(),
             presence: self.presence.clone(),
             keys: self.keys.clone(),
@@ -275,8 +301,9 @@ impl MasterState {
         tracing::warn!("report: transports: {counters}");
     }
 
-    /// Closes the job store when everything else has ended.
+    /// Writes the grains and closes the job store when everything else has ended.
     pub(crate) async fn close(&self) {
+        self.grains.flush().await;
         self.jobs.close().await;
     }
 }

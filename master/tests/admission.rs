@@ -106,6 +106,7 @@ async fn who_comes_to_the_local_endpoint_is_no_stranger() {
         user: "u".repeat(2 * most),
         ttl_ms: None,
         private: false,
+        subset: None,
     });
     // Whatever it says to that.
     order.await;

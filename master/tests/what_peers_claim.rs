@@ -100,6 +100,7 @@ async fn the_operator_is_recorded_beside_the_user_it_claims_to_be() {
         user: "the boss".into(),
         ttl_ms: None,
         private: false,
+        subset: None,
     };
     let OperatorReply::Published(published) = operator.order(request).await else {
         panic!("it was not published");

@@ -9,14 +9,7 @@ use std::collections::HashMap;
 
 use saline_protocol::channel::publication::Body;
 use saline_protocol::message::{
-    Admission, Arguments, CallerReply, CallerRequest, CallerReturn, Claims, Event, ExpiryStatement,
-    Extension, FleetVersions, GroupKeyMaterial, Heartbeat, HeartbeatReply, Introduction, Jid, Job,
-    JobAccount, JobsPage, KeyAction, KeyEntry, KeyReply, KeyRequest, KeyState, Known, Lease,
-    MinionEvent, MinionEvents, MinionId, MinionReply, MinionRequest, OfferState, OperatorReply,
-    OperatorRequest, Packed, PeerVersion, PendingRequest, ProtocolVersions, PublicationAddress,
-    Published, Reconciliation, ReconciliationReply, RefusedVerb, RequestId, Return, ReturnPart,
-    ReturnVerdict, ReturnsPage, SignedJob, StartId, StatesPage, StoreAct, StoreBackup, StoreCheck,
-    StoredJob, StoredReturn, TransferId, Value, Welcome, decode, encode,
+    Admission, Arguments, CallerReply, CallerRequest, CallerReturn, Claims, Event, ExpiryStatement, Extension, FleetVersions, GroupKeyMaterial, Heartbeat, HeartbeatReply, Introduction, Jid, Job, JobAccount, JobsPage, KeyAction, KeyEntry, KeyReply, KeyRequest, KeyState, Known, Lease, MinionEvent, MinionEvents, MinionId, MinionReply, MinionRequest, OfferState, OperatorReply, OperatorRequest, Packed, PeerVersion, PendingRequest, ProtocolVersions, PublicationAddress, Published, Reconciliation, ReconciliationReply, RefusedVerb, RequestId, Return, ReturnPart, ReturnVerdict, ReturnsPage, SignedJob, StartId, StatesPage, StoreAct, StoreBackup, StoreCheck, StoredJob, StoredReturn, TransferId, Value, Welcome, decode, encode, GrainsPage, GrainsReport, TargetMatches,
 };
 use saline_protocol::target::{Target, TargetKind};
 use serde::Serialize;
@@ -231,6 +224,11 @@ fn minion(lines: &mut String) {
         let accounts = MinionRequest::Accounts(vec![account]);
         request(lines, &format!("Accounts.{known:?}"), accounts);
     }
+    for (name, grains) in [("Digest", None), ("All", Some(packed()))] {
+        let digest = GrainsReport::digest_of(&packed());
+        let report = MinionRequest::Grains(GrainsReport { digest, grains });
+        request(lines, &format!("Grains.{name}"), report);
+    }
 
     let reply = |lines: &mut String, name: &str, reply: MinionReply| {
         line(lines, &format!("MinionReply.{name}"), &reply);
@@ -259,6 +257,7 @@ fn minion(lines: &mut String) {
     };
     reply(lines, "Reconciled", MinionReply::Reconciled(reconciled));
     reply(lines, "Done", MinionReply::Done);
+    reply(lines, "SendGrains", MinionReply::SendGrains);
     for verdict in [
         ReturnVerdict::Stored,
         ReturnVerdict::Duplicate,
@@ -309,8 +308,22 @@ fn operator(lines: &mut String) {
         user: "root".into(),
         ttl_ms: Some(300),
         private: false,
+        subset: Some(300),
     };
     request(lines, "Publish", publish);
+    for kind in TargetKind::ALL {
+        let target = Target {
+            kind,
+            expression: "x".into(),
+        };
+        let matching = OperatorRequest::MatchTarget(target);
+        request(lines, &format!("MatchTarget.{kind:?}"), matching);
+    }
+    let grains = OperatorRequest::Grains {
+        target: Target::glob("*"),
+        after: Some(id()),
+    };
+    request(lines, "Grains", grains);
     request(lines, "Cancel", OperatorRequest::Cancel { jid: jid() });
     let returns = OperatorRequest::JobReturns {
         jid: jid(),
@@ -363,6 +376,7 @@ fn operator(lines: &mut String) {
         expires: 300,
         minions: OfferState::ALL.map(|state| (id(), state)).to_vec(),
         unknown: vec!["x".into()],
+        unsure: vec![id()],
     };
     reply(lines, "Published", OperatorReply::Published(published));
     let page = ReturnsPage {
@@ -427,6 +441,17 @@ fn operator(lines: &mut String) {
         problems: vec!["x".into()],
     };
     reply(lines, "Checked", OperatorReply::Checked(check));
+    let matches = TargetMatches {
+        minions: vec![id()],
+        unsure: vec![id()],
+        unknown: vec!["x".into()],
+    };
+    reply(lines, "Matched", OperatorReply::Matched(matches));
+    let page = GrainsPage {
+        minions: vec![(id(), Some(packed())), (id(), None)],
+        more: true,
+    };
+    reply(lines, "Grains", OperatorReply::Grains(page));
     reply(lines, "Cancelling", OperatorReply::Cancelling);
     reply(lines, "NoSuchJob", OperatorReply::NoSuchJob);
     reply(lines, "BadTarget", OperatorReply::BadTarget("why".into()));

@@ -9,6 +9,7 @@ mod run;
 mod saline;
 #[cfg(test)]
 mod snapshots;
+mod target;
 
 use std::path::PathBuf;
 
@@ -22,6 +23,7 @@ pub(crate) use key::{KeyArguments, KeyListing, KeyVerb, Selection};
 pub(crate) use refusal::{Refused, read};
 pub(crate) use run::RunArguments;
 pub(crate) use saline::SalineArguments;
+pub(crate) use target::TargetOptions;
 
 /// The layout of every help text.
 const HELP: &str = "Usage: {usage}\n\n{about}\n\nOptions:\n{options}\n";

@@ -4,9 +4,9 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use clap::Parser;
-use saline_protocol::target::{Target, TargetKind};
+use saline_protocol::target::Target;
 
-use super::{CommonOptions, HELP, OutputOptions, Refused, read};
+use super::{CommonOptions, HELP, OutputOptions, Refused, TargetOptions, read};
 
 const USAGE: &str = "saline [options] '<target>' <function> [arguments]";
 
@@ -56,14 +56,8 @@ pub(crate) struct SalineArguments {
     #[arg(long)]
     pub(crate) show_jid: bool,
 
-    /// Instead of using shell globs to evaluate the target servers, use regular expressions.
-    #[arg(short = 'E', long = "pcre")]
-    pcre: bool,
-
-    /// Instead of using shell globs to evaluate the target servers, take a comma or whitespace
-    /// delimited list of servers.
-    #[arg(short = 'L', long = "list")]
-    list: bool,
+    #[command(flatten)]
+    pub(crate) targeting: TargetOptions,
 
     #[command(flatten)]
     pub(crate) output: OutputOptions,
@@ -79,13 +73,11 @@ impl SalineArguments {
     /// The text to be printed instead, if there is nothing to carry out.
     pub(crate) fn read(words: impl IntoIterator<Item = OsString>) -> Result<Self, Refused> {
         let read: Self = read(USAGE, words)?;
-        if read.pcre && read.list {
-            return Err(Refused::usage(
-                USAGE,
-                "The options -E/--pcre, -L/--list are mutually exclusive. Please only choose one of them",
-            ));
+        if let Err(message) = read.targeting.check() {
+            return Err(Refused::usage(USAGE, &message));
         }
-        if read.words.len() < 2 {
+        let needed = if read.targeting.preview_target { 1 } else { 2 };
+        if read.words.len() < needed {
             return Err(Refused::incomplete::<Self>());
         }
         Ok(read)
@@ -93,14 +85,8 @@ impl SalineArguments {
 
     /// Returns the target expression.
     pub(crate) fn target(&self) -> Target {
-        Target {
-            kind: match (self.pcre, self.list) {
-                (true, _) => TargetKind::Pcre,
-                (_, true) => TargetKind::List,
-                _ => TargetKind::Glob,
-            },
-            expression: self.words.first().cloned().unwrap_or_default(),
-        }
+        self.targeting
+            .target(self.words.first().map_or("", String::as_str))
     }
 
     /// Returns the name of the function.

@@ -65,14 +65,35 @@ fn the_last_of_an_option_counts_and_long_ones_may_be_cut() {
 
 #[test]
 fn targets() {
-    assert_eq!(
-        saline("saline -L a,b test.ping").target().kind,
-        TargetKind::List
-    );
-    assert_eq!(
-        saline("saline a|b test.ping -E").target().kind,
-        TargetKind::Pcre
-    );
+    for (line, kind, expression) in [
+        ("saline -L a,b test.ping", TargetKind::List, "a,b"),
+        ("saline a|b test.ping -E", TargetKind::Pcre, "a|b"),
+        ("saline -G os:x test.ping", TargetKind::Grain, "os:x"),
+        (
+            "saline --grain-pcre os:x test.ping",
+            TargetKind::GrainPcre,
+            "os:x",
+        ),
+        ("saline -S ::1 test.ping", TargetKind::IpCidr, "::1"),
+        ("saline -N web test.ping", TargetKind::Nodegroup, "web"),
+        ("saline -C G@a:b test.ping", TargetKind::Compound, "G@a:b"),
+        ("saline -J a:b test.ping", TargetKind::PillarPcre, "a:b"),
+        (
+            "saline -G a/b test.ping --delimiter /",
+            TargetKind::Compound,
+            "G/@a/b",
+        ),
+        ("saline --preview-target m*", TargetKind::Glob, "m*"),
+    ] {
+        let target = saline(line).target();
+        assert_eq!(
+            (target.kind, target.expression.as_str()),
+            (kind, expression),
+            "{line}"
+        );
+    }
+    let read = saline("saline * test.ping --subset 3");
+    assert_eq!(read.targeting.subset, Some(3));
 }
 
 #[test]
@@ -86,13 +107,18 @@ fn bad_options_are_refused_in_two_lines() {
         [
             "saline * cmd.run ls -x",
             "saline * test.ping -b 3",
-            "saline * test.ping -G",
+            "saline * test.ping --failhard",
             "saline * test.ping -t",
             "saline * test.ping -t five",
             "saline * test.ping --out yaml",
             "saline * test.ping -l loud",
             "saline * test.ping --static=yes",
             "saline * -E -L test.ping",
+            "saline * -C -G -N test.ping",
+            "saline os:x -G test.ping --delimiter ::",
+            "saline * test.ping --delimiter /",
+            "saline * test.ping --subset 0",
+            "saline * --preview-target --subset 2",
             "saline * test.ping --s",
         ]
         .map(|line| error(line).lines().last().unwrap_or_default().to_owned())
@@ -100,13 +126,18 @@ fn bad_options_are_refused_in_two_lines() {
         @r#"
     saline: error: no such option: -x
     saline: error: no such option: -b (Salt has it, Saline does not)
-    saline: error: no such option: -G (Salt has it, Saline does not)
+    saline: error: no such option: --failhard (Salt has it, Saline does not)
     saline: error: --timeout option requires 1 argument
     saline: error: option --timeout: invalid integer value: 'five'
     saline: error: option --out: invalid choice: 'yaml' (choose from 'nested', 'json', 'raw', 'quiet')
     saline: error: option --log-level: unknown log level "loud"; known are: quiet, critical, error, warning, info, profile, debug, trace, garbage, all
     saline: error: --static option does not take a value
     saline: error: The options -E/--pcre, -L/--list are mutually exclusive. Please only choose one of them
+    saline: error: The options -G/--grain, -N/--nodegroup, -C/--compound are mutually exclusive. Please only choose one of them
+    saline: error: option --delimiter: '::' is not one character
+    saline: error: option --delimiter goes with -G or -P; in a compound expression write it behind the letter: G|@key|value
+    saline: error: option --subset: '0' is no number of minions, 1 or more
+    saline: error: option --preview-target shows all that match; --subset chooses anew for each job
     saline: error: no such option: --s
     "#
     );
@@ -130,7 +161,7 @@ fn a_target_and_a_function_must_stand_there() {
 fn help_and_version() {
     let version = refused("saline --version");
     assert_eq!((version.out.as_str(), version.code), ("saline 0.1.0\n", 0));
-    insta::assert_snapshot!(refused("saline -h").out, @"
+    insta::assert_snapshot!(refused("saline -h").out, @r#"
     Usage: saline [options] '<target>' <function> [arguments]
 
     Saline allows for commands to be executed across a swath of remote systems in parallel, so they can be both controlled and queried with ease
@@ -147,12 +178,20 @@ fn help_and_version() {
           --show-jid                 Display jid without the additional output of --verbose
       -E, --pcre                     Instead of using shell globs to evaluate the target servers, use regular expressions
       -L, --list                     Instead of using shell globs to evaluate the target servers, take a comma or whitespace delimited list of servers
+      -G, --grain                    Instead of using shell globs to evaluate the target use a grain value to identify targets, the syntax for the target is the grain key followed by a globexpression: "os:Arch*"
+      -P, --grain-pcre               The same, with a regular expression over the value of the grain: "os:(Debian|Ubuntu)"
+      -S, --ipcidr                   Use an address or a network of minions: "10.0.0.0/8", "2001:db8::7"
+      -N, --nodegroup                Use a nodegroup of the master's configuration
+      -C, --compound                 Combine targets with and, or, not and parentheses: "G@os:Debian and ( web* or E@db[0-9] )"
+          --delimiter <CHARACTER>    Stands between the keys of nested grains and their value, instead of a colon
+          --subset <NUMBER>          Execute the routine on a random subset of the targeted minions: so many of those that match and are connected
+          --preview-target           Show the minions expected to match a target. Does not issue any command
           --out <OUTPUT>             Print the output using the specified outputter [possible values: nested, json, raw, quiet]
           --no-color                 Disable all colored output
           --force-color              Force colored output
       -h, --help                     Print help (see more with '--help')
       -V, --version                  Print version
-    ");
+    "#);
 }
 
 fn key(line: &str) -> KeyVerb {

@@ -6,6 +6,7 @@ pub(crate) mod jobs;
 pub(crate) mod key;
 mod keystore;
 mod manage;
+mod preview_target;
 pub(crate) mod run;
 pub(crate) mod saline;
 mod store;

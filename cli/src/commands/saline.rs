@@ -3,13 +3,15 @@
 use std::ffi::OsString;
 use std::io;
 
-use saline_client::{Client, ClientError, JobSpec, Run};
+use saline_client::{Client, JobSpec, Run};
 use saline_config::parse_arguments;
 use saline_protocol::message::{Jid, Value};
+use saline_protocol::printable::escape_line;
 use saline_protocol::target::CompiledTarget;
 use saline_protocol::transport::Registry;
 
 use super::failed;
+use super::preview_target::{preview_target, warn_of_unsure};
 use crate::absence::LookUp;
 use crate::arguments::SalineArguments;
 use crate::interrupt::{HowFar, Interrupt, Interruption};
@@ -30,9 +32,17 @@ pub(crate) async fn saline(
         Err(refused) => return refused.print(screen),
     };
     // A malformed target is reported even if no master runs.
-    let target = match arguments.target().compile() {
+    let target = arguments.target();
+    let target = match target.clone().compile() {
         Ok(target) => target,
-        Err(error) => return Ok(failed(screen, &ClientError::BadTarget(error.to_string()))),
+        Err(error) => {
+            let picture = error.picture(&target.expression);
+            screen.complain(format!(
+                "saline: error: {}\n{picture}",
+                escape_line(&error.to_string())
+            ));
+            return Ok(exit::USAGE);
+        }
     };
     let config = match settings::load(&arguments.common, &registry) {
         Ok(config) => config,
@@ -53,7 +63,10 @@ pub(crate) async fn saline(
         Ok(client) => client,
         Err(error) => return Ok(failed(screen, &error)),
     };
-    let code = publish(screen, &arguments, target, &client, &mut interrupt).await;
+    let code = match arguments.targeting.preview_target {
+        true => preview_target(screen, &client, target, &arguments.output).await,
+        false => publish(screen, &arguments, target, &client, &mut interrupt).await,
+    };
     client.shutdown().await;
     code
 }
@@ -71,7 +84,8 @@ async fn publish(
         .asked_by(user_name::current())
         .with_timeout(arguments.timeout())
         .with_ttl(arguments.ttl)
-        .kept_private(arguments.private);
+        .kept_private(arguments.private)
+        .with_subset(arguments.targeting.subset);
     let run = tokio::select! {
         biased;
         interruption = interrupt.wait() => {
@@ -85,8 +99,9 @@ async fn publish(
     };
     let format = arguments.output.format();
     let Some(jid) = run.jid().cloned() else {
-        return nobody_matched(screen, format);
+        return nobody_matched(screen, format, arguments.targeting.subset.is_some());
     };
+    warn_of_unsure(screen, &run.published().unsure);
     if arguments.async_ {
         return executed(screen, format, &jid);
     }
@@ -217,8 +232,26 @@ mod tests {
         insta::assert_snapshot!(run("saline -E ( test.ping").await, @"
         --- stdout
         --- stderr
-        ERROR: bad target: not a regular expression: error: unclosed group
-        --- exit 2
+        saline: error: the target is malformed: not a regular expression: unclosed group
+          (
+          ^
+        --- exit 64
+        ");
+        insta::assert_snapshot!(run("saline -I role:web test.ping").await, @"
+        --- stdout
+        --- stderr
+        saline: error: the target is malformed: Saline has no pillar yet, so minions cannot be chosen by it (-I, -J, I@, J@)
+          role:web
+          ^
+        --- exit 64
+        ");
+        insta::assert_snapshot!(run("saline -G os|Debian test.ping --delimiter=/").await, @"
+        --- stdout
+        --- stderr
+        saline: error: the target is malformed: expected a grain and a pattern with `/` between them, as in os/Debian
+          G/@os|Debian
+             ^
+        --- exit 64
         ");
         insta::assert_snapshot!(run("saline * test.ping -c /nonexistent").await, @"
         --- stdout

@@ -212,7 +212,7 @@ fn one_that_was_given_up_and_returned_is_not_absent() {
 fn nobody() {
     let shown = |format| {
         let mut printed = Printed::default();
-        let code = nobody_matched(&mut printed.screen(&[]), format).unwrap();
+        let code = nobody_matched(&mut printed.screen(&[]), format, false).unwrap();
         format!("{}--- exit {code}", printed.shown())
     };
     insta::assert_snapshot!(shown(Format::Nested), @"

@@ -128,6 +128,7 @@ impl Table {
             expires: 60_000,
             minions: self.lock().states.clone().into_iter().collect(),
             unknown: unknown.iter().map(|name| (*name).to_owned()).collect(),
+            unsure: Vec::new(),
         };
         Run::new(Arc::clone(self) as Arc<dyn Master>, published, TIMEOUT)
     }
@@ -387,6 +388,7 @@ async fn nobody_matched() {
         expires: 0,
         minions: vec![],
         unknown: vec![],
+        unsure: vec![],
     };
     let mut run = Run::new(Table::new(&[]), published, TIMEOUT);
     assert_eq!(run.jid(), None);

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use super::{OptionDoc, Role, TransportOptions, common};
+use saline_protocol::target::Nodegroups;
+
+use super::{OptionDoc, Role, TransportOptions, common, nodegroups};
 use crate::options::given::LONGEST;
 use crate::{Logging, MasterConfig, MinionConfig, Paths};
 
@@ -245,6 +247,22 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
         read: |config, given| {
             let days: u64 = given.whole(0..=36_500, "a number of days, 0 for never")?;
             config.pending_key_expiry = (days > 0).then(|| Duration::from_secs(days * 86_400));
+            Ok(())
+        },
+    },
+    OptionDoc {
+        name: "nodegroups",
+        unit: "a mapping of names to compound expressions",
+        default: "{}",
+        help: "Names for targets: `-N NAME`, or `N@NAME` in a compound expression. A definition is a compound \
+               expression or the list of its words, and may name nodegroups of this file or an earlier one; a list without `and`, `or` \
+               and `not` names minions. Nodegroups of later files are added.",
+        read: |config, given| {
+            for (name, definition) in nodegroups::definitions(given)? {
+                config.nodegroup_definitions.insert(name, definition);
+            }
+            config.nodegroups = Nodegroups::new(config.nodegroup_definitions.clone())
+                .map_err(|error| given.refuse(error))?;
             Ok(())
         },
     },

@@ -5,6 +5,7 @@ mod common;
 mod given;
 mod master;
 mod minion;
+mod nodegroups;
 mod ssl;
 
 use std::collections::BTreeMap;

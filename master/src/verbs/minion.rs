@@ -3,19 +3,20 @@
 use std::sync::Arc;
 
 use saline_protocol::message::{
-    ACCOUNTS_MOST, Class, DecodeError, EVENTS_MOST, EventTag, Jid, JobEvent, MinionId, MinionReply,
-    MinionRequest, OfferState, RETURNS_MOST, RefusedVerb, Return, ReturnPart, ReturnVerdict,
-    STARTED_MOST,
+    ACCOUNTS_MOST, Class, DecodeError, EVENTS_MOST, EventTag, GrainsReport, Jid, JobEvent,
+    MinionId, MinionReply, MinionRequest, OfferState, RETURNS_MOST, RefusedVerb, Return,
+    ReturnPart, ReturnVerdict, STARTED_MOST,
 };
 
 use crate::events::{Events, MinionEventFirer, ReturnReport};
+use crate::grains::{GrainsTable, GrainsTaken};
 use crate::jobs::{JobStore, StoreError};
 use crate::master_clock::MasterClock;
 use crate::partial_returns::{PartOutcome, PartialReturns};
 use crate::presence_reporter::PresenceReporter;
 use crate::publisher::MinionPublisher;
 use crate::report_limiter::ReportLimiter;
-use crate::sessions::{Session, Sessions};
+use crate::sessions::{Session, SessionState, Sessions};
 use crate::verbs::EventBudget;
 
 /// How long a minion is asked to wait after the job store failed.
@@ -37,6 +38,7 @@ pub struct MinionVerbs {
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) publisher: MinionPublisher,
     pub(crate) parts: Arc<PartialReturns>,
+    pub(crate) grains: Arc<GrainsTable>,
     pub(crate) minion_events: MinionEventFirer,
     pub(crate) event_budget: Arc<EventBudget>,
     /// Limits what minions cause in the log.
@@ -132,11 +134,46 @@ impl MinionVerbs {
                 self.minion_events.fire(id, events).await;
                 Ok(MinionReply::Done)
             }
+            MinionRequest::Grains(report) => Ok(self.take_grains(session, id, &report)),
             MinionRequest::Goodbye => {
                 tracing::info!("minion {id} says goodbye");
                 self.sessions.remove(session);
                 self.presence.gone(std::slice::from_ref(id)).await;
                 Ok(MinionReply::Done)
+            }
+        }
+    }
+
+    /// Takes the grains of a minion into the table.
+    fn take_grains(&self, session: &Session, id: &MinionId, report: &GrainsReport) -> MinionReply {
+        let taken = self.grains.take(id, report);
+        // Looked at after they were taken: whoever deletes the minion's key ends the session first, and then
+        // forgets the grains.
+        if session.state() == SessionState::KeyGone {
+            self.grains.forget(id);
+            return MinionReply::Refused(RefusedVerb::KeyGone);
+        }
+        if report.grains.is_some() && matches!(taken, GrainsTaken::Known) {
+            tracing::info!("minion {id} reported its grains");
+        }
+        match taken {
+            GrainsTaken::Known => MinionReply::Done,
+            GrainsTaken::Wanted => MinionReply::SendGrains,
+            GrainsTaken::TooOften(delay) => {
+                if self.limiter.allows(id) {
+                    tracing::warn!(
+                        "minion {id} reports changed grains too often; it is asked to wait"
+                    );
+                }
+                MinionReply::Busy {
+                    after_ms: u32::try_from(delay.as_millis()).unwrap_or(u32::MAX),
+                }
+            }
+            GrainsTaken::Refused(error) => {
+                if self.limiter.allows(id) {
+                    tracing::warn!("the grains of minion {id} are not taken: {error}");
+                }
+                MinionReply::Refused(RefusedVerb::Malformed)
             }
         }
     }

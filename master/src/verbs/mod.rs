@@ -10,6 +10,7 @@ mod operator;
 mod publish;
 mod queries;
 mod store;
+mod target_queries;
 
 pub use caller::CallerVerbs;
 pub use cancel::CancelVerb;
@@ -21,3 +22,4 @@ pub use operator::OperatorVerbs;
 pub use publish::PublishVerb;
 pub use queries::JobQueries;
 pub use store::StoreVerbs;
+pub use target_queries::TargetQueries;

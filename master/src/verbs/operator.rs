@@ -3,7 +3,7 @@
 use saline_protocol::message::{OperatorReply, OperatorRequest};
 
 use super::publish::PublishRequest;
-use super::{CancelVerb, JobQueries, KeyVerbs, PublishVerb, StoreVerbs};
+use super::{CancelVerb, JobQueries, KeyVerbs, PublishVerb, StoreVerbs, TargetQueries};
 
 /// Carries out the requests of operators.
 #[derive(Debug)]
@@ -13,6 +13,7 @@ pub struct OperatorVerbs {
     pub(crate) keys: KeyVerbs,
     pub(crate) store: StoreVerbs,
     pub(crate) cancel: CancelVerb,
+    pub(crate) targets: TargetQueries,
 }
 
 impl OperatorVerbs {
@@ -27,6 +28,7 @@ impl OperatorVerbs {
                 user,
                 ttl_ms,
                 private,
+                subset,
             } => {
                 let request = PublishRequest {
                     request_id,
@@ -36,6 +38,7 @@ impl OperatorVerbs {
                     user,
                     ttl_ms,
                     private,
+                    subset,
                 };
                 self.publish.carry_out(name, request).await
             }
@@ -47,6 +50,10 @@ impl OperatorVerbs {
             OperatorRequest::Keys(request) => self.keys.carry_out(name, request).await,
             OperatorRequest::Running => Ok(self.queries.running()),
             OperatorRequest::Versions => Ok(self.queries.versions()),
+            OperatorRequest::MatchTarget(target) => Ok(self.targets.matches(target).await),
+            OperatorRequest::Grains { target, after } => {
+                Ok(self.targets.grains(target, after.as_ref()).await)
+            }
             OperatorRequest::Store { request_id, act } => {
                 Ok(self.store.carry_out(name, request_id, act).await)
             }

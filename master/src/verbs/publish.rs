@@ -1,6 +1,5 @@
 //! `Publish`: resolves the target, commits the job with its offers, and publishes it.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use saline_protocol::channel::Identity;
@@ -9,14 +8,15 @@ use saline_protocol::message::{
     Job, MasterTime, MinionId, OfferState, OperatorReply, PackedArguments, Published, RequestId,
     SignedJob,
 };
-use saline_protocol::target::{CompiledTarget, Target};
+use saline_protocol::random::{self, NoRandomness};
+use saline_protocol::target::Target;
 
 use crate::events::Events;
 use crate::jobs::{Committed, JobStore, NewJob, StoreError};
-use crate::keys::{KeyAccess, KeyStore};
 use crate::master_clock::MasterClock;
 use crate::publisher::MinionPublisher;
 use crate::sessions::Sessions;
+use crate::target_resolver::{ResolveError, ResolvedTarget, TargetResolver};
 
 /// Answers the verb that publishes a job: commits it, then sends it to its minions.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ pub struct PublishVerb {
     /// The longest time that an operator may give minions, in milliseconds: jobs are not kept longer.
     pub(crate) ttl_most: u64,
     pub(crate) identity: Arc<Identity>,
-    pub(crate) keys: KeyAccess,
+    pub(crate) targets: TargetResolver,
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) jobs: Arc<JobStore>,
     pub(crate) publisher: MinionPublisher,
@@ -46,12 +46,8 @@ pub(super) struct PublishRequest {
     pub(super) ttl_ms: Option<u64>,
     /// Whether the job is sealed for each of its minions alone.
     pub(super) private: bool,
-}
-
-/// The accepted minions that a target includes, and the names in a list that have no key.
-struct Resolved {
-    minions: Vec<(MinionId, OfferState)>,
-    unknown: Vec<String>,
+    /// How many of the minions that are present are chosen; none for all that match.
+    pub(super) subset: Option<u32>,
 }
 
 impl PublishVerb {
@@ -61,23 +57,33 @@ impl PublishVerb {
         name: &str,
         request: PublishRequest,
     ) -> Result<OperatorReply, StoreError> {
-        let target = match request.target.compile() {
-            Ok(target) => target,
-            Err(error) => return Ok(OperatorReply::BadTarget(error.to_string())),
-        };
-        let resolved = self.clock.now();
-        let accepted = match self.keys.with_minions(KeyStore::accepted_ids).await {
-            Some(Ok(ids)) => ids,
-            Some(Err(error)) => return Ok(OperatorReply::Failed(error.to_string())),
-            None => return Ok(OperatorReply::Failed("the key store failed".to_owned())),
-        };
+        let resolved_at = self.clock.now();
+        let resolved = self.targets.resolve(request.target).await;
         let created = self.clock.now();
+        let mut resolved = match resolved {
+            Ok(resolved) => resolved,
+            Err(ResolveError::Target(why)) => return Ok(OperatorReply::BadTarget(why)),
+            Err(ResolveError::Keys(why)) => return Ok(OperatorReply::Failed(why)),
+        };
+        let mut target = resolved.target.target().clone();
+        // A minion that the master takes for another one would run a job that is not its own: the topic of all
+        // minions is for targets that ids alone decide.
+        let mut apart = request.private || resolved.target.needs_grains();
+        if let Some(most) = request.subset {
+            if let Err(error) = self.choose(&mut resolved, most, created) {
+                return Ok(OperatorReply::Failed(error.to_string()));
+            }
+            target = Target::list(resolved.minions.iter().map(MinionId::as_str));
+            apart = request.private;
+        }
         let queues = request.ttl_ms.is_some();
-        let Resolved {
-            mut minions,
+        let ResolvedTarget {
+            minions,
+            unsure,
             unknown,
-        } = self.resolve(&target, &accepted, created, queues);
-        let target = target.into_target();
+            ..
+        } = resolved;
+        let mut minions = self.states(minions, created, queues);
         if minions.is_empty() {
             let who = describe_operator(name, &request.user);
             tracing::info!(
@@ -90,6 +96,7 @@ impl PublishVerb {
                 expires: 0,
                 minions,
                 unknown,
+                unsure,
             }));
         }
         let away = minions
@@ -117,7 +124,7 @@ impl PublishVerb {
         if let Committed::Before(published) = self.jobs.publish(new).await? {
             return Ok(OperatorReply::Published(published));
         }
-        let withdrawn = self.jobs.withdraw_late(&job.job.jid, resolved);
+        let withdrawn = self.jobs.withdraw_late(&job.job.jid, resolved_at);
         for (id, state) in &mut minions {
             if withdrawn.contains(id) {
                 *state = OfferState::Withdrawn;
@@ -128,45 +135,57 @@ impl PublishVerb {
             expires: job.job.expires,
             minions: minions.clone(),
             unknown,
+            unsure,
         };
-        self.announce(job, name, minions, request.private).await;
+        self.announce(job, name, minions, apart).await;
         Ok(OperatorReply::Published(published))
     }
 
-    fn resolve(
+    /// Returns the state in which the job is offered to each of these minions.
+    fn states(
         &self,
-        target: &CompiledTarget,
-        accepted: &[MinionId],
+        minions: Vec<MinionId>,
         created: MasterTime,
         queues: bool,
-    ) -> Resolved {
-        let with_key: HashSet<&str> = match target.listed() {
-            [] => HashSet::new(),
-            _ => accepted.iter().map(MinionId::as_str).collect(),
+    ) -> Vec<(MinionId, OfferState)> {
+        let with_state = |id| match self.sessions.is_offered(&id, created) {
+            true => (id, OfferState::Offered),
+            false if queues => (id, OfferState::Queued),
+            false => (id, OfferState::NotConnected),
         };
-        let listed = target.listed().iter();
-        let unknown = listed.filter(|name| !with_key.contains(name.as_str()));
-        let minions = accepted.iter().filter(|id| target.matches(id)).map(|id| {
-            let state = match self.sessions.is_offered(id, created) {
-                true => OfferState::Offered,
-                false if queues => OfferState::Queued,
-                false => OfferState::NotConnected,
-            };
-            (id.clone(), state)
-        });
-        Resolved {
-            unknown: unknown.cloned().collect(),
-            minions: minions.collect(),
-        }
+        minions.into_iter().map(with_state).collect()
     }
 
-    /// Fires the event of a committed job, and sends the job to the connected minions.
+    /// Chooses at random so many of the minions that are present and that surely match.
+    fn choose(
+        &self,
+        resolved: &mut ResolvedTarget,
+        most: u32,
+        created: MasterTime,
+    ) -> Result<(), NoRandomness> {
+        let unsure = std::mem::take(&mut resolved.unsure);
+        let mut left = std::mem::take(&mut resolved.minions);
+        left.retain(|id| {
+            unsure.binary_search(id).is_err() && self.sessions.is_offered(id, created)
+        });
+        for _ in 0..most.min(u32::try_from(left.len()).unwrap_or(u32::MAX)) {
+            let number = u64::from_be_bytes(random::bytes()?) % left.len() as u64;
+            // Below the length of a list in memory.
+            let chosen = left.swap_remove(usize::try_from(number).unwrap_or(0));
+            resolved.minions.push(chosen);
+        }
+        resolved.minions.sort_unstable();
+        Ok(())
+    }
+
+    /// Fires the event of a committed job, and sends the job to the connected minions, perhaps to each of them
+    /// apart.
     async fn announce(
         &self,
         signed: SignedJob,
         operator: &str,
         minions: Vec<(MinionId, OfferState)>,
-        private: bool,
+        apart: bool,
     ) {
         let job = &signed.job;
         let offered = minions
@@ -184,7 +203,7 @@ impl PublishVerb {
         );
         self.events.job_new(job, operator, &minions).await;
         if !connected.is_empty() {
-            match private {
+            match apart {
                 true => self.publisher.private_job(signed, connected).await,
                 false => self.publisher.job(signed, connected).await,
             }

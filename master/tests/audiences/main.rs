@@ -13,11 +13,9 @@ mod verbs;
 
 use saline_protocol::channel::{ChannelError, MasterTrust};
 use saline_protocol::message::{
-    Admission, Arguments, CallerReply, CallerRequest, Class, Event, Header, Jid, KeyAction,
-    KeyRequest, KeyState, Kind, MinionReply, MinionRequest, OfferState, OperatorReply,
-    OperatorRequest, Refusal, RefusedVerb, RequestId, ReturnVerdict, Role, SessionId, encode,
+    Admission, Arguments, CallerReply, CallerRequest, Class, Event, Header, Jid, KeyAction, KeyRequest, KeyState, Kind, MinionReply, MinionRequest, OfferState, OperatorReply, OperatorRequest, Refusal, RefusedVerb, RequestId, ReturnVerdict, Role, SessionId, encode, GrainsReport, Packed, Value,
 };
-use saline_protocol::target::Target;
+use saline_protocol::target::{Target, TargetKind};
 use saline_protocol::transport::{Clock, Delivery};
 use serde::Serialize;
 
@@ -167,6 +165,21 @@ async fn another_minion_acts_for_itself_alone() {
                 let event = Event::decode(&payload).unwrap();
                 assert_eq!(event.tag, "salt/minion/other/forged");
                 assert_eq!(event.data.get("id").unwrap().as_str(), Some("other"));
+            }
+            (MinionRequest::Grains(_), _) => {
+                let target = Target {
+                    kind: TargetKind::Grain,
+                    expression: "os:forged".to_owned(),
+                };
+                let asked = OperatorRequest::MatchTarget(target);
+                let OperatorReply::Matched(matched) = scene.operator.order(asked).await else {
+                    panic!("not matched");
+                };
+                let sure = matched
+                    .minions
+                    .iter()
+                    .filter(|id| !matched.unsure.contains(id));
+                assert_eq!(sure.collect::<Vec<_>>(), [&other.id()]);
             }
             (
                 MinionRequest::Poll
@@ -384,27 +397,41 @@ async fn a_caller_whose_key_was_deleted_is_told_so() {
     }
 }
 
-/// Publishes to 65 minions, and returns whether another minion can open what travels.
-async fn is_opened_by_another(private: bool) -> bool {
+/// Publishes to 65 minions whose role is `web`, and returns whether another minion can open what travels.
+async fn is_opened_by_another(kind: TargetKind, expression: &str, private: bool) -> bool {
+    let has_role = |role: &str| {
+        let grains = Packed::pack(&Value::map([("role", Value::from(role))]));
+        MinionRequest::Grains(GrainsReport {
+            digest: GrainsReport::digest_of(&grains),
+            grains: Some(grains),
+        })
+    };
     let deployment = Deployment::start(true).await;
     let operator = deployment.operator().await;
     let other = deployment.minion("other").await;
+    assert_eq!(other.ask(has_role("db")).await, MinionReply::Done);
     let mut listener = other.listen().await;
     let mut minions = Vec::new();
     for number in 0..65 {
-        minions.push(deployment.minion(&format!("web{number}")).await);
+        let minion = deployment.minion(&format!("web{number}")).await;
+        assert_eq!(minion.ask(has_role("web")).await, MinionReply::Done);
+        minions.push(minion);
     }
     let mut own = minions[0].listen().await;
-    let order = |target: &str, private| OperatorRequest::Publish {
+    let order = OperatorRequest::Publish {
         request_id: RequestId::random().unwrap(),
-        target: Target::glob(target),
+        target: Target {
+            kind,
+            expression: expression.to_owned(),
+        },
         fun: "test.ping".into(),
         arg: Arguments::default().pack(),
         user: "root".into(),
         ttl_ms: None,
         private,
+        subset: None,
     };
-    let published = operator.order(order("web*", private)).await;
+    let published = operator.order(order).await;
     let OperatorReply::Published(published) = published else {
         panic!("{published:?}");
     };
@@ -419,8 +446,14 @@ async fn is_opened_by_another(private: bool) -> bool {
 #[tokio::test]
 async fn a_private_job_is_opened_by_its_minions_alone() {
     assert!(
-        is_opened_by_another(false).await,
+        is_opened_by_another(TargetKind::Glob, "web*", false).await,
         "65 minions share one sealing"
     );
-    assert!(!is_opened_by_another(true).await);
+    assert!(!is_opened_by_another(TargetKind::Glob, "web*", true).await);
+}
+
+#[tokio::test]
+async fn a_job_for_grains_is_opened_by_its_minions_alone() {
+    // Another one whose grains have just changed would match it, and run what was not offered to it.
+    assert!(!is_opened_by_another(TargetKind::Grain, "role:web", false).await);
 }

@@ -2,9 +2,9 @@
 //! stands here.
 
 use saline_protocol::message::{
-    Arguments, ExpiryStatement, Heartbeat, Jid, JobAccount, KeyRequest, Known, MinionEvent,
-    MinionEvents, MinionRequest, OperatorRequest, Packed, Reconciliation, RequestId, Return,
-    ReturnPart, StartId, StoreAct, TransferId, Value, encode,
+    Arguments, ExpiryStatement, GrainsReport, Heartbeat, Jid, JobAccount, KeyRequest, Known,
+    MinionEvent, MinionEvents, MinionRequest, OperatorRequest, Packed, Reconciliation, RequestId,
+    Return, ReturnPart, StartId, StoreAct, TransferId, Value, encode,
 };
 use saline_protocol::target::Target;
 
@@ -70,7 +70,11 @@ fn next_of_minion(verb: &MinionRequest, jid: &Jid) -> Option<MinionRequest> {
             jid: jid.clone(),
             known: Known::No,
         }]),
-        MinionRequest::Accounts(_) => MinionRequest::Goodbye,
+        MinionRequest::Accounts(_) => MinionRequest::Grains(GrainsReport {
+            digest: [7; 32],
+            grains: Some(Packed::pack(&Value::map([("os", Value::from("forged"))]))),
+        }),
+        MinionRequest::Grains(_) => MinionRequest::Goodbye,
         MinionRequest::Goodbye => return None,
     })
 }
@@ -105,7 +109,12 @@ fn next_of_operator(verb: &OperatorRequest, jid: &Jid) -> Option<OperatorRequest
             request_id,
             act: StoreAct::Check,
         },
-        OperatorRequest::Store { .. } => OperatorRequest::Cancel { jid: jid.clone() },
+        OperatorRequest::Store { .. } => OperatorRequest::MatchTarget(Target::glob("*")),
+        OperatorRequest::MatchTarget(_) => OperatorRequest::Grains {
+            target: Target::glob("*"),
+            after: None,
+        },
+        OperatorRequest::Grains { .. } => OperatorRequest::Cancel { jid: jid.clone() },
         OperatorRequest::Cancel { .. } => return None,
     })
 }
@@ -120,6 +129,7 @@ pub fn of_operators(jid: &Jid) -> Vec<OperatorRequest> {
         user: "root".into(),
         ttl_ms: None,
         private: false,
+        subset: None,
     };
     std::iter::successors(Some(first), |verb| next_of_operator(verb, jid)).collect()
 }

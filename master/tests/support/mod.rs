@@ -244,6 +244,7 @@ impl Peer {
             user: "root".into(),
             ttl_ms: None,
             private: false,
+            subset: None,
         };
         match self.order(request).await {
             OperatorReply::Published(published) => published,

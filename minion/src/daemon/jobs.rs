@@ -8,6 +8,7 @@ use std::time::Duration;
 use saline_protocol::message::{
     Class, Jid, Job, JobAccount, Known, MinionId, MinionReply, MinionRequest, STARTED_MOST,
 };
+use saline_protocol::target::{Candidate, Inclusion};
 use saline_protocol::transport::{Context, jitter};
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -237,10 +238,22 @@ impl JobRunner {
     }
 
     fn matches(&self, job: &Job) -> bool {
-        match job.target.clone().compile() {
-            Ok(target) => target.matches(&self.id),
+        let target = match job.target.clone().compile() {
+            Ok(target) => target,
             Err(error) => {
-                tracing::warn!("job {}: malformed target: {error}", job.jid);
+                tracing::warn!("job {}: {error}", job.jid);
+                return false;
+            }
+        };
+        let grains = self.host.grains.all();
+        let this = Candidate {
+            id: &self.id,
+            grains: Some(grains.as_ref()),
+        };
+        match target.decide(this) {
+            Ok(decided) => decided == Inclusion::Included,
+            Err(error) => {
+                tracing::warn!("job {}: its target was given up: {error}", job.jid);
                 false
             }
         }

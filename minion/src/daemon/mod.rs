@@ -7,6 +7,7 @@ mod connection_state;
 mod current_session;
 mod deliveries;
 mod event_sender;
+mod grains_reports;
 mod handshake;
 mod heartbeat;
 mod jobs;

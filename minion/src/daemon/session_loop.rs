@@ -149,6 +149,8 @@ impl ActiveSession {
         let this = Arc::clone(self);
         context.spawn(async move { this.catch_ups().await });
         let this = Arc::clone(self);
+        context.spawn(async move { this.grains_reports().await });
+        let this = Arc::clone(self);
         context.spawn(async move { this.deliveries(subscriber).await });
         // Jobs published before the subscription was confirmed.
         self.catch_up.notify_one();

@@ -6,9 +6,10 @@ mod names;
 mod network;
 mod system;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use saline_protocol::message::{MinionId, Value};
+use tokio::sync::watch;
 
 pub use names::host_name;
 
@@ -21,7 +22,7 @@ pub struct GrainStore {
     id: MinionId,
     master: String,
     configured: Vec<(String, Value)>,
-    current: Mutex<Arc<Value>>,
+    current: watch::Sender<Arc<Value>>,
 }
 
 impl GrainStore {
@@ -31,7 +32,7 @@ impl GrainStore {
             id,
             master,
             configured,
-            current: Mutex::new(Arc::new(Value::Null)),
+            current: watch::Sender::new(Arc::new(Value::Null)),
         };
         store.refresh();
         store
@@ -39,7 +40,12 @@ impl GrainStore {
 
     /// Returns all grains: a mapping in alphabetical order.
     pub fn all(&self) -> Arc<Value> {
-        Arc::clone(&self.lock())
+        Arc::clone(&self.current.borrow())
+    }
+
+    /// Returns a receiver of the grains, whenever they were collected again.
+    pub fn subscribe(&self) -> watch::Receiver<Arc<Value>> {
+        self.current.subscribe()
     }
 
     /// Collects the grains again.
@@ -59,11 +65,7 @@ impl GrainStore {
             }
         }
         found.sort_by(|a, b| a.0.cmp(&b.0));
-        *self.lock() = Arc::new(Value::Map(found));
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Arc<Value>> {
-        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+        self.current.send_replace(Arc::new(Value::Map(found)));
     }
 }
 

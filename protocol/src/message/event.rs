@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::value::unpack;
+use super::value::unpack_within;
 use super::{MAX_DEPTH, MAX_VALUES, Packed, UnpackError, Value};
 use crate::transport::{Topic, TopicError};
 
@@ -37,7 +37,7 @@ impl Event {
     /// # Errors
     /// When the bytes are not what [`encode`](Self::encode) writes.
     pub fn decode(bytes: &[u8]) -> Result<Self, UnpackError> {
-        let value = unpack(bytes, EVENT_DEPTH, EVENT_VALUES)?;
+        let value = unpack_within(bytes, EVENT_DEPTH, EVENT_VALUES)?;
         Ok(Self {
             tag: value
                 .get("tag")

@@ -37,12 +37,14 @@ pub use reconciliation::{
     PREDECESSORS_MOST, RUNNING_MOST, Reconciliation, ReconciliationReply,
 };
 pub use return_part::{PARTS_FROM, ReturnPart, TransferId};
+pub(crate) use value::unpack_within;
 pub use value::{MAX_DEPTH, MAX_VALUES, Packed, UnpackError, Value};
 pub use verbs::{
-    EVENT_DATA_MOST, EVENTS_MOST, FleetVersions, JobsPage, KeyAction, KeyEntry, KeyReply,
-    KeyRequest, KeyState, MinionEvent, MinionEvents, MinionReply, MinionRequest, OperatorReply,
-    OperatorRequest, PendingRequest, Published, RETURNS_MOST, RefusedVerb, ReturnsPage,
-    STARTED_MOST, StatesPage, StoreAct, StoreBackup, StoreCheck,
+    EVENT_DATA_MOST, EVENTS_MOST, FleetVersions, GrainsPage, GrainsReport, JobsPage, KeyAction,
+    KeyEntry, KeyReply, KeyRequest, KeyState, MinionEvent, MinionEvents, MinionReply,
+    MinionRequest, OperatorReply, OperatorRequest, PendingRequest, Published, RETURNS_MOST,
+    RefusedVerb, ReturnsPage, STARTED_MOST, StatesPage, StoreAct, StoreBackup, StoreCheck,
+    TargetMatches,
 };
 pub use version::{
     Extension, PeerVersion, ProtocolVersions, SOFTWARE, SOFTWARE_MOST, is_presentable,

@@ -317,7 +317,7 @@ impl Packed {
     /// When the bytes are not one MessagePack value, nest deeper than [`MAX_DEPTH`], hold more than
     /// [`MAX_VALUES`], or have a list or a mapping as a key.
     pub fn unpack(&self) -> Result<Value, UnpackError> {
-        unpack(&self.0, MAX_DEPTH, MAX_VALUES)
+        unpack_within(&self.0, MAX_DEPTH, MAX_VALUES)
     }
 }
 
@@ -325,7 +325,11 @@ impl Packed {
 ///
 /// # Errors
 /// When the bytes are no such value.
-pub(super) fn unpack(bytes: &[u8], depth: usize, values: usize) -> Result<Value, UnpackError> {
+pub(crate) fn unpack_within(
+    bytes: &[u8],
+    depth: usize,
+    values: usize,
+) -> Result<Value, UnpackError> {
     let mut deserializer = rmp_serde::Deserializer::from_read_ref(bytes);
     deserializer.set_max_depth(depth);
     let value = Budget(&Cell::new(values))

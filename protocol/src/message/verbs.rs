@@ -62,6 +62,28 @@ pub enum MinionRequest {
     /// Says what the minion knows of jobs: those that it was handed and has seen before, and those that
     /// were cancelled. At most [`ACCOUNTS_MOST`](super::ACCOUNTS_MOST).
     Accounts(Vec<JobAccount>),
+    /// Reports the minion's grains, after the session began and when they have changed.
+    Grains(GrainsReport),
+}
+
+/// The grains of a minion: first their digest alone, and all of them if the master asks for them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GrainsReport {
+    /// The [digest](Self::digest_of) of the packed grains.
+    pub digest: [u8; 32],
+    /// The grains, a mapping of at most [`GRAINS_MOST`](crate::target::GRAINS_MOST) bytes.
+    pub grains: Option<Packed>,
+}
+
+impl GrainsReport {
+    /// Returns the SHA-256 of packed grains.
+    pub fn digest_of(grains: &Packed) -> [u8; 32] {
+        let mut digest = [0; 32];
+        let computed = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, grains.as_bytes());
+        // Both have 32 bytes.
+        digest.copy_from_slice(computed.as_ref());
+        digest
+    }
 }
 
 /// The largest number of events in one request.
@@ -120,6 +142,8 @@ pub enum MinionReply {
     Refused(RefusedVerb),
     /// The reply to `Reconcile`.
     Reconciled(ReconciliationReply),
+    /// The reply to `Grains` with a digest alone: the master does not have these grains.
+    SendGrains,
 }
 
 /// A page of the jobs that a minion may still begin.
@@ -165,6 +189,8 @@ pub enum OperatorRequest {
         /// Whether the job is sealed for each of its minions alone, however many they are. Otherwise a job
         /// for more than 64 minions is sealed once, with a key that every accepted minion has.
         private: bool,
+        /// Chooses so many at random of the minions that match and are present; none for all that match.
+        subset: Option<u32>,
     },
     /// Asks for the returns of a job.
     JobReturns {
@@ -210,6 +236,15 @@ pub enum OperatorRequest {
         request_id: RequestId,
         /// What to do.
         act: StoreAct,
+    },
+    /// Asks which minions a target includes.
+    MatchTarget(Target),
+    /// Asks for the grains of the minions that a target includes.
+    Grains {
+        /// The minions.
+        target: Target,
+        /// Returns only those of minions after this one, by id: the next page.
+        after: Option<MinionId>,
     },
 }
 
@@ -260,6 +295,30 @@ pub enum OperatorReply {
     BackedUp(StoreBackup),
     /// The reply to `Store` with `Check`.
     Checked(StoreCheck),
+    /// The reply to `MatchTarget`.
+    Matched(TargetMatches),
+    /// The reply to `Grains`.
+    Grains(GrainsPage),
+}
+
+/// The minions that a target includes, as far as the master knows.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TargetMatches {
+    /// The minions, by id.
+    pub minions: Vec<MinionId>,
+    /// Those of them of which the master knows no grains: they may turn out not to match.
+    pub unsure: Vec<MinionId>,
+    /// The names in a list for which there is no key.
+    pub unknown: Vec<String>,
+}
+
+/// A page of the grains that a master knows.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GrainsPage {
+    /// The grains of each minion by id, beginning after `after`; none when the master does not know them.
+    pub minions: Vec<(MinionId, Option<Packed>)>,
+    /// Whether more minions follow the last of these.
+    pub more: bool,
 }
 
 /// A copy of the job store.
@@ -297,6 +356,9 @@ pub struct Published {
     pub minions: Vec<(MinionId, OfferState)>,
     /// The names in a list for which there is no key.
     pub unknown: Vec<String>,
+    /// Those of the minions of which the master knows no grains, though the target looks at them: they decide
+    /// themselves, and may decline. Empty in the reply to a request that was repeated.
+    pub unsure: Vec<MinionId>,
 }
 
 /// A page of the returns of a job.

@@ -4,7 +4,7 @@
 use globset::GlobBuilder;
 use regex::bytes::{Regex, RegexBuilder};
 
-use super::{MAX_PATTERN, TargetError};
+use super::{MAX_PATTERN, PatternError};
 
 /// The memory in bytes that a compiled glob may take.
 const SIZE_LIMIT: usize = 10 * 1024 * 1024;
@@ -21,11 +21,20 @@ impl Glob {
     ///
     /// # Errors
     /// When the glob is malformed, too long, or nests too deeply.
-    pub fn compile(text: &str) -> Result<Self, TargetError> {
+    pub fn compile(text: &str) -> Result<Self, PatternError> {
+        Self::compile_with(text, false, SIZE_LIMIT)
+    }
+
+    /// Compiles a glob that takes at most so many bytes of memory.
+    pub(super) fn compile_with(
+        text: &str,
+        ignore_case: bool,
+        size_limit: usize,
+    ) -> Result<Self, PatternError> {
         if text.len() > MAX_PATTERN {
-            return Err(TargetError::PatternTooLong(text.len()));
+            return Err(PatternError::TooLong(text.len()));
         }
-        let error = |message: String| TargetError::Glob(message);
+        let error = |message: String| PatternError::Glob(message);
         // globset goes down one call for each.
         if braces(text) > MAX_BRACES {
             return Err(error(format!("braces nest deeper than {MAX_BRACES}")));
@@ -40,10 +49,12 @@ impl Glob {
         // globset's own matcher panics when this does not fit.
         RegexBuilder::new(glob.regex())
             .dot_matches_new_line(true)
-            .size_limit(SIZE_LIMIT)
+            .case_insensitive(ignore_case)
+            .size_limit(size_limit)
+            .dfa_size_limit(size_limit)
             .build()
             .map(Self)
-            .map_err(|_| error(format!("it takes more than {SIZE_LIMIT} bytes of memory")))
+            .map_err(|_| error(format!("it takes more than {size_limit} bytes of memory")))
     }
 
     /// Whether the glob matches all of `text`.

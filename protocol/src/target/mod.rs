@@ -1,25 +1,45 @@
 //! Target expressions: which minions a job is for.
 //!
-//! A [`Target`] travels as text. Each side that needs to match it compiles it once and hands the
-//! [`CompiledTarget`] on.
+//! A [`Target`] travels as text. Each side that needs to match it compiles it once, by way of the tree of an
+//! [`Expression`], and hands the [`CompiledTarget`] on.
 
+mod compiled;
+mod error;
+mod expression;
 mod glob;
+mod grain_matcher;
+mod grains;
+mod network_matcher;
+mod nodegroups;
+mod parser;
+mod pattern;
+#[cfg(test)]
+mod tests;
 
-use regex::{Regex, RegexBuilder};
 use serde::{Deserialize, Serialize};
 
-use crate::message::MinionId;
-
+pub use compiled::{Candidate, CompiledTarget, Inclusion};
+pub use error::{PatternError, TargetError, TargetProblem, TooManySteps};
+pub use expression::{Expression, Term};
 pub use glob::Glob;
+pub use grains::{GRAINS_MOST, Grains, GrainsError, PackedGrains};
+pub use nodegroups::{NodegroupDefinition, NodegroupError, Nodegroups};
 
 /// The longest expression in bytes. A list of 10,000 ids of 100 characters fits.
 pub const MAX_EXPRESSION: usize = 1024 * 1024;
 
-/// The longest glob or regular expression in bytes. Each byte of one takes some hundreds while it is compiled.
+/// The longest glob or regular expression in bytes, and the most of all in one target together. Each byte of one
+/// takes some hundreds while it is compiled.
 pub const MAX_PATTERN: usize = 64 * 1024;
 
-/// The memory in bytes that a compiled regular expression may take.
-const REGEX_SIZE_LIMIT: usize = 1024 * 1024;
+/// The largest number of terms of a compound expression, with those of its nodegroups.
+pub const MAX_TERMS: usize = 256;
+
+/// How deeply parentheses, `not` and nodegroups may nest.
+pub const MAX_DEPTH: usize = 64;
+
+/// The largest number of parts of a grain's term: its keys, and its pattern.
+pub const MAX_PARTS: usize = 32;
 
 /// The language of a target expression, Salt's `tgt_type`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -30,23 +50,81 @@ pub enum TargetKind {
     List,
     /// A regular expression that matches from the beginning of an id, as Salt's `pcre` does.
     Pcre,
+    /// A shell glob over the values of a grain: `os:Deb*`, `ip_interfaces:eth0:10.*`.
+    Grain,
+    /// A regular expression over the values of a grain.
+    GrainPcre,
+    /// An address, or a network in CIDR notation: `192.0.2.7`, `2001:db8::/32`.
+    IpCidr,
+    /// The name of a nodegroup. Only a master knows them: it publishes their definitions.
+    Nodegroup,
+    /// Terms of the other kinds with `and`, `or`, `not` and parentheses.
+    Compound,
+    /// A shell glob over the values of pillar, which does not exist yet.
+    Pillar,
+    /// A regular expression over the values of pillar, which does not exist yet.
+    PillarPcre,
 }
 
+/// Every kind with Salt's name, and its letter in a compound expression.
+const KINDS: [(TargetKind, &str, Option<char>); 10] = [
+    (TargetKind::Glob, "glob", None),
+    (TargetKind::List, "list", Some('L')),
+    (TargetKind::Pcre, "pcre", Some('E')),
+    (TargetKind::Grain, "grain", Some('G')),
+    (TargetKind::GrainPcre, "grain_pcre", Some('P')),
+    (TargetKind::IpCidr, "ipcidr", Some('S')),
+    (TargetKind::Nodegroup, "nodegroup", Some('N')),
+    (TargetKind::Compound, "compound", None),
+    (TargetKind::Pillar, "pillar", Some('I')),
+    (TargetKind::PillarPcre, "pillar_pcre", Some('J')),
+];
+
 impl TargetKind {
+    /// Every kind.
+    pub const ALL: [Self; KINDS.len()] = {
+        let mut all = [Self::Glob; KINDS.len()];
+        let mut at = 0;
+        while at < KINDS.len() {
+            all[at] = KINDS[at].0;
+            at += 1;
+        }
+        all
+    };
+
     /// Returns Salt's name for this kind.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Glob => "glob",
-            Self::List => "list",
-            Self::Pcre => "pcre",
-        }
+        let found = KINDS.iter().find(|(kind, _, _)| *kind == self);
+        found.map_or("", |(_, name, _)| name)
     }
 
     /// Returns the kind with this name of Salt's.
     pub fn from_name(name: &str) -> Option<Self> {
-        [Self::Glob, Self::List, Self::Pcre]
-            .into_iter()
-            .find(|kind| kind.name() == name)
+        let found = KINDS.iter().find(|(_, known, _)| *known == name);
+        found.map(|(kind, _, _)| *kind)
+    }
+
+    /// Returns Salt's letter for this kind in a compound expression; globs and compounds have none.
+    pub(super) fn letter(self) -> Option<char> {
+        let found = KINDS.iter().find(|(kind, _, _)| *kind == self);
+        found.and_then(|(_, _, letter)| *letter)
+    }
+
+    fn from_letter(letter: char) -> Option<Self> {
+        let found = KINDS.iter().find(|(_, _, known)| *known == Some(letter));
+        found.map(|(kind, _, _)| *kind)
+    }
+
+    /// Whether a delimiter stands between the parts of such a term.
+    pub fn has_delimiter(self) -> bool {
+        matches!(
+            self,
+            Self::Grain | Self::GrainPcre | Self::Pillar | Self::PillarPcre
+        )
+    }
+
+    fn needs_grains(self) -> bool {
+        matches!(self, Self::Grain | Self::GrainPcre | Self::IpCidr)
     }
 }
 
@@ -59,27 +137,6 @@ pub struct Target {
     pub expression: String,
 }
 
-/// Why a target expression cannot be parsed.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum TargetError {
-    /// The expression is empty.
-    #[error("the target is empty")]
-    Empty,
-    /// The expression is longer than [`MAX_EXPRESSION`].
-    #[error("a target has at most {MAX_EXPRESSION} bytes, not {0}")]
-    TooLong(usize),
-    /// A glob or a regular expression is longer than [`MAX_PATTERN`].
-    #[error("a glob or a regular expression has at most {MAX_PATTERN} bytes, not {0}")]
-    PatternTooLong(usize),
-    /// The expression is no valid glob.
-    #[error("not a glob: {0}")]
-    Glob(String),
-    /// The expression is no valid regular expression.
-    #[error("not a regular expression: {0}")]
-    Regex(String),
-}
-
 impl Target {
     /// Creates a shell glob over ids.
     pub fn glob(expression: impl Into<String>) -> Self {
@@ -89,230 +146,98 @@ impl Target {
         }
     }
 
-    /// Parses the expression, so that it can be matched against ids.
+    /// Creates a list of ids.
+    pub fn list<'a>(ids: impl IntoIterator<Item = &'a str>) -> Self {
+        let ids: Vec<&str> = ids.into_iter().collect();
+        Self {
+            kind: TargetKind::List,
+            expression: ids.join(","),
+        }
+    }
+
+    /// Creates a term of a kind [with a delimiter](TargetKind::has_delimiter), which is written as a compound
+    /// expression when the delimiter is another one than a colon: `G|@key|pattern`.
+    pub fn with_delimiter(
+        kind: TargetKind,
+        expression: impl Into<String>,
+        delimiter: char,
+    ) -> Self {
+        let pattern = expression.into();
+        if delimiter == ':' {
+            return Self {
+                kind,
+                expression: pattern,
+            };
+        }
+        let term = Term {
+            kind,
+            delimiter,
+            pattern,
+            at: 0,
+        };
+        Self {
+            kind: TargetKind::Compound,
+            expression: term.to_string(),
+        }
+    }
+
+    /// Parses the expression.
+    ///
+    /// # Errors
+    /// When the expression is empty, too long or nests too deeply, or an operator or a parenthesis is at the
+    /// wrong place. Patterns are looked at when the target is [compiled](Self::compile).
+    pub fn parse(&self) -> Result<Expression, TargetError> {
+        let text = self.expression.as_str();
+        Self::check_length(text)?;
+        match self.kind {
+            TargetKind::Compound => parser::parse(text),
+            kind => Ok(Expression::Term(Term {
+                kind,
+                delimiter: ':',
+                pattern: text.to_owned(),
+                at: 0,
+            })),
+        }
+    }
+
+    fn check_length(text: &str) -> Result<(), TargetError> {
+        if text.len() > MAX_EXPRESSION {
+            return Err(TargetProblem::TooLong(text.len()).at(0));
+        }
+        if text.trim().is_empty() {
+            return Err(TargetProblem::Empty.at(0));
+        }
+        Ok(())
+    }
+
+    /// Parses the expression, so that it can be matched against minions. A minion is unknown to a nodegroup:
+    /// [expand](Self::expand) the target first.
     ///
     /// # Errors
     /// When the expression is malformed, empty, or too long.
     pub fn compile(self) -> Result<CompiledTarget, TargetError> {
-        let matcher = self.matcher()?;
-        Ok(CompiledTarget {
-            target: self,
-            matcher,
-        })
+        let expression = self.parse()?;
+        CompiledTarget::new(self, &expression)
     }
 
-    fn matcher(&self) -> Result<Matcher, TargetError> {
-        let text = self.expression.as_str();
-        if text.len() > MAX_EXPRESSION {
-            return Err(TargetError::TooLong(text.len()));
+    /// Puts the definitions of nodegroups in the place of their names. The target is then a compound one;
+    /// without nodegroups it stays as it is.
+    ///
+    /// # Errors
+    /// When the expression is malformed, or a nodegroup is unknown.
+    pub fn expand(self, nodegroups: &Nodegroups) -> Result<Self, TargetError> {
+        if !matches!(self.kind, TargetKind::Nodegroup | TargetKind::Compound) {
+            return Ok(self);
         }
-        if text.trim().is_empty() {
-            return Err(TargetError::Empty);
+        let expression = self.parse()?;
+        if !expression.has_nodegroup() {
+            return Ok(self);
         }
-        Ok(match self.kind {
-            TargetKind::Glob => match simple_glob(text) {
-                Some(simple) => simple,
-                None => Matcher::Glob(Glob::compile(text)?),
-            },
-            TargetKind::List => {
-                let mut ids: Vec<String> = text
-                    .split([',', ' ', '\t', '\n'])
-                    .filter(|id| !id.is_empty())
-                    .map(str::to_owned)
-                    .collect();
-                ids.sort_unstable();
-                ids.dedup();
-                if ids.is_empty() {
-                    return Err(TargetError::Empty);
-                }
-                Matcher::List(ids)
-            }
-            TargetKind::Pcre if text.len() > MAX_PATTERN => {
-                return Err(TargetError::PatternTooLong(text.len()));
-            }
-            TargetKind::Pcre => {
-                let regex = RegexBuilder::new(&format!("^(?:{text})"))
-                    .size_limit(REGEX_SIZE_LIMIT)
-                    .build()
-                    // The last line names the error; the lines before it draw a picture.
-                    .map_err(|error| {
-                        let text = error.to_string();
-                        TargetError::Regex(
-                            text.lines().last().unwrap_or_default().trim().to_owned(),
-                        )
-                    })?;
-                Matcher::Pcre(regex)
-            }
-        })
-    }
-}
-
-/// Returns a matcher of the globs that most jobs have, each of which every minion compiles: `*`, an id,
-/// and the beginning of ids. They need no regular expression.
-fn simple_glob(text: &str) -> Option<Matcher> {
-    let is_plain = |text: &str| !text.contains(['*', '?', '[', ']', '{', '}']);
-    match text.strip_suffix('*') {
-        Some(start) if is_plain(start) => Some(Matcher::Prefix(start.to_owned())),
-        None if is_plain(text) => Some(Matcher::Id(text.to_owned())),
-        _ => None,
-    }
-}
-
-/// A target whose expression has been parsed.
-#[derive(Debug, Clone)]
-pub struct CompiledTarget {
-    target: Target,
-    matcher: Matcher,
-}
-
-#[derive(Debug, Clone)]
-enum Matcher {
-    /// Matches one id.
-    Id(String),
-    /// Matches the ids that begin with this text.
-    Prefix(String),
-    Glob(Glob),
-    /// Sorted and without duplicates.
-    List(Vec<String>),
-    Pcre(Regex),
-}
-
-impl CompiledTarget {
-    /// Returns the expression as it was typed.
-    pub fn target(&self) -> &Target {
-        &self.target
-    }
-
-    /// Gives the expression back, to be sent or stored.
-    pub fn into_target(self) -> Target {
-        self.target
-    }
-
-    /// Whether the target includes the minion `id`.
-    pub fn matches(&self, id: &MinionId) -> bool {
-        match &self.matcher {
-            Matcher::Id(only) => only == id.as_str(),
-            Matcher::Prefix(start) => id.as_str().starts_with(start.as_str()),
-            Matcher::Glob(glob) => glob.matches(id.as_str()),
-            Matcher::List(ids) => ids
-                .binary_search_by(|x| x.as_str().cmp(id.as_str()))
-                .is_ok(),
-            Matcher::Pcre(regex) => regex.is_match(id.as_str()),
-        }
-    }
-
-    /// Returns the names that a list contains, sorted; nothing for other kinds. The master reports
-    /// the names for which there is no key.
-    pub fn listed(&self) -> &[String] {
-        match &self.matcher {
-            Matcher::List(ids) => ids,
-            _ => &[],
-        }
-    }
-}
-
-impl PartialEq for CompiledTarget {
-    /// The parsed form follows from the expression, so only the expressions are compared.
-    fn eq(&self, other: &Self) -> bool {
-        self.target == other.target
-    }
-}
-
-impl Eq for CompiledTarget {}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    fn matches(kind: TargetKind, expression: &str, id: &str) -> bool {
-        let target = Target {
-            kind,
-            expression: expression.into(),
+        let expanded = Self {
+            kind: TargetKind::Compound,
+            expression: expression.expand(nodegroups)?.to_string(),
         };
-        target
-            .compile()
-            .unwrap()
-            .matches(&MinionId::parse(id).unwrap())
-    }
-
-    #[test]
-    fn globs_match_as_fnmatch_does() {
-        use TargetKind::Glob;
-        assert!(matches(Glob, "*", "web.example.com"));
-        assert!(matches(Glob, "m00[0-2]", "m001"));
-        assert!(!matches(Glob, "m00[!0-2]", "m001"));
-        assert!(matches(Glob, "m?", "m1"));
-        assert!(!matches(Glob, "m", "m1"));
-    }
-
-    #[test]
-    fn regular_expressions_match_from_the_beginning() {
-        use TargetKind::Pcre;
-        assert!(matches(Pcre, "m00[89]", "m008"));
-        assert!(matches(Pcre, "m0", "m008"));
-        assert!(!matches(Pcre, "00", "m008"));
-        assert!(!matches(Pcre, "x|y", "my"));
-    }
-
-    #[test]
-    fn lists_take_commas_and_spaces() {
-        use TargetKind::List;
-        assert!(matches(List, "a,b c", "c"));
-        assert!(!matches(List, "a,b", "c"));
-    }
-
-    fn nested(levels: usize) -> String {
-        "{".repeat(levels) + &"}".repeat(levels)
-    }
-
-    #[test]
-    fn what_cannot_be_read_says_why_in_one_line() {
-        for (kind, text) in [
-            (TargetKind::Glob, "a[b"),
-            (TargetKind::Glob, "a\n[b"),
-            (TargetKind::Glob, "[\n-\t]"),
-            (TargetKind::Pcre, "a\n("),
-            (TargetKind::Pcre, "("),
-            (TargetKind::List, " , "),
-            (TargetKind::Glob, ""),
-            (TargetKind::Pcre, "(((a{100}){100}){100})"),
-            (TargetKind::Glob, "?".repeat(MAX_EXPRESSION).as_str()),
-            (TargetKind::Glob, "[!a]".repeat(MAX_EXPRESSION / 4).as_str()),
-            (TargetKind::Glob, nested(MAX_EXPRESSION / 2).as_str()),
-            (TargetKind::Glob, nested(MAX_PATTERN / 2).as_str()),
-            (TargetKind::Pcre, "(".repeat(MAX_PATTERN).as_str()),
-            (TargetKind::Pcre, "a|".repeat(MAX_EXPRESSION / 2).as_str()),
-        ] {
-            let target = Target {
-                kind,
-                expression: text.into(),
-            };
-            let error = target.compile().unwrap_err().to_string();
-            assert_eq!(error.lines().count(), 1, "{error}");
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn simple_globs_match_what_globs_match(text in "[ab.-]{0,3}\\*?", id in "[ab.-]{1,4}") {
-            if let (Some(_), Ok(id)) = (simple_glob(&text), MinionId::parse(&id))
-                && !text.is_empty()
-            {
-                let compiled = Target::glob(text.clone()).compile().unwrap();
-                let glob = Glob::compile(&text).unwrap();
-                prop_assert_eq!(compiled.matches(&id), glob.matches(id.as_str()));
-            }
-        }
-
-        #[test]
-        fn any_expression_is_read_or_refused(text in "\\PC{0,60}", id in "[a-z0-9]{1,10}") {
-            for kind in [TargetKind::Glob, TargetKind::List, TargetKind::Pcre] {
-                let target = Target { kind, expression: text.clone() };
-                if let Ok(compiled) = target.compile() {
-                    let _ = compiled.matches(&MinionId::parse(&id).unwrap());
-                }
-            }
-        }
+        Self::check_length(&expanded.expression)?;
+        Ok(expanded)
     }
 }

@@ -49,6 +49,7 @@ async fn a_request_that_is_made_again_acts_once() {
         expires: first.expires,
         minions: vec![(id("a"), Offered)],
         unknown: Vec::new(),
+        unsure: Vec::new(),
     };
     assert_eq!(ask(&first).await, Committed::Now);
     assert_eq!(ask(&second).await, Committed::Before(published));

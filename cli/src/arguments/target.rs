@@ -1,0 +1,132 @@
+//! The options that say which minions are meant.
+
+use clap::Args;
+use saline_protocol::target::{Target, TargetKind};
+
+/// The options that say which minions are meant.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct TargetOptions {
+    /// Instead of using shell globs to evaluate the target servers, use regular expressions.
+    #[arg(short = 'E', long)]
+    pcre: bool,
+
+    /// Instead of using shell globs to evaluate the target servers, take a comma or whitespace
+    /// delimited list of servers.
+    #[arg(short = 'L', long)]
+    list: bool,
+
+    /// Instead of using shell globs to evaluate the target use a grain value to identify targets, the
+    /// syntax for the target is the grain key followed by a globexpression: "os:Arch*".
+    #[arg(short = 'G', long)]
+    grain: bool,
+
+    /// The same, with a regular expression over the value of the grain: "os:(Debian|Ubuntu)".
+    #[arg(short = 'P', long)]
+    grain_pcre: bool,
+
+    /// Use an address or a network of minions: "10.0.0.0/8", "2001:db8::7".
+    #[arg(short = 'S', long)]
+    ipcidr: bool,
+
+    /// Use a nodegroup of the master's configuration.
+    #[arg(short = 'N', long)]
+    nodegroup: bool,
+
+    /// Combine targets with and, or, not and parentheses: "G@os:Debian and ( web* or E@db[0-9] )".
+    #[arg(short = 'C', long)]
+    compound: bool,
+
+    /// Use a value of pillar, which Saline does not have yet.
+    #[arg(short = 'I', long, hide = true)]
+    pillar: bool,
+
+    /// The same, with a regular expression.
+    #[arg(short = 'J', long, hide = true)]
+    pillar_pcre: bool,
+
+    /// Stands between the keys of nested grains and their value, instead of a colon.
+    #[arg(long, value_name = "CHARACTER", value_parser = character)]
+    delimiter: Option<char>,
+
+    /// Execute the routine on a random subset of the targeted minions: so many of those that match and are
+    /// connected.
+    #[arg(long, value_name = "NUMBER", value_parser = number)]
+    pub(crate) subset: Option<u32>,
+
+    /// Show the minions expected to match a target. Does not issue any command.
+    #[arg(long)]
+    pub(crate) preview_target: bool,
+}
+
+impl TargetOptions {
+    /// Checks that the options fit together.
+    ///
+    /// # Errors
+    /// One line that names those that do not.
+    pub(super) fn check(&self) -> Result<(), String> {
+        let given: Vec<&str> = self.given().map(|(_, name)| name).collect();
+        if given.len() > 1 {
+            return Err(format!(
+                "The options {} are mutually exclusive. Please only choose one of them",
+                given.join(", ")
+            ));
+        }
+        if self.delimiter.is_some() && !self.kind().has_delimiter() {
+            return Err(
+                "option --delimiter goes with -G or -P; in a compound expression write it behind the letter: \
+                 G|@key|value"
+                    .to_owned(),
+            );
+        }
+        if self.subset.is_some() && self.preview_target {
+            return Err(
+                "option --preview-target shows all that match; --subset chooses anew for each job"
+                    .to_owned(),
+            );
+        }
+        Ok(())
+    }
+
+    /// Returns the target with this expression.
+    pub(super) fn target(&self, expression: &str) -> Target {
+        Target::with_delimiter(self.kind(), expression, self.delimiter.unwrap_or(':'))
+    }
+
+    fn kind(&self) -> TargetKind {
+        self.given()
+            .next()
+            .map_or(TargetKind::Glob, |(kind, _)| kind)
+    }
+
+    /// Returns the kinds of targets that were asked for, with their options.
+    fn given(&self) -> impl Iterator<Item = (TargetKind, &'static str)> {
+        [
+            (self.pcre, TargetKind::Pcre, "-E/--pcre"),
+            (self.list, TargetKind::List, "-L/--list"),
+            (self.grain, TargetKind::Grain, "-G/--grain"),
+            (self.grain_pcre, TargetKind::GrainPcre, "-P/--grain-pcre"),
+            (self.nodegroup, TargetKind::Nodegroup, "-N/--nodegroup"),
+            (self.compound, TargetKind::Compound, "-C/--compound"),
+            (self.pillar, TargetKind::Pillar, "-I/--pillar"),
+            (self.pillar_pcre, TargetKind::PillarPcre, "-J/--pillar-pcre"),
+            (self.ipcidr, TargetKind::IpCidr, "-S/--ipcidr"),
+        ]
+        .into_iter()
+        .filter_map(|(given, kind, name)| given.then_some((kind, name)))
+    }
+}
+
+fn character(text: &str) -> Result<char, String> {
+    let mut characters = text.chars();
+    match (characters.next(), characters.next()) {
+        (Some(one), None) => Ok(one),
+        _ => Err(format!("'{text}' is not one character")),
+    }
+}
+
+fn number(text: &str) -> Result<u32, String> {
+    match text.parse() {
+        Ok(number) if number > 0 => Ok(number),
+        _ => Err(format!("'{text}' is no number of minions, 1 or more")),
+    }
+}

@@ -1,0 +1,96 @@
+//! `--preview-target`: the minions that a target includes.
+
+use std::io;
+
+use saline_client::Client;
+use saline_protocol::message::{MinionId, Value};
+use saline_protocol::printable::escape_line;
+use saline_protocol::target::CompiledTarget;
+
+use super::failed;
+use crate::arguments::OutputOptions;
+use crate::exit;
+use crate::screen::Screen;
+
+/// How many ids a warning names.
+const NAMED: usize = 5;
+
+/// Prints the minions that a target includes, as a list. Returns the exit code.
+///
+/// # Errors
+/// When the output cannot be written.
+pub(super) async fn preview_target(
+    screen: &mut Screen<'_>,
+    client: &Client,
+    target: CompiledTarget,
+    output: &OutputOptions,
+) -> io::Result<u8> {
+    let matches = match client.match_target(target).await {
+        Ok(matches) => matches,
+        Err(error) => return Ok(failed(screen, &error)),
+    };
+    for name in &matches.unknown {
+        screen.complain(escape_line(&format!("WARNING: there is no minion {name}")));
+    }
+    if !matches.unsure.is_empty() {
+        screen.complain(format!(
+            "WARNING: the master does not know the grains of {}: they get the job and decide themselves",
+            named(&matches.unsure)
+        ));
+    }
+    let ids = Value::texts(matches.minions.iter().map(MinionId::as_str));
+    let format = output.format();
+    if matches.minions.is_empty() {
+        screen.prose(format.is_for_programs(), "No minions matched the target.")?;
+    }
+    if (!matches.minions.is_empty() || format.is_for_programs())
+        && let Some(text) = format.render(&ids, output.style(screen.terminal), false)
+    {
+        screen.line(text)?;
+    }
+    Ok(match matches.minions.is_empty() {
+        true => exit::NOBODY,
+        false => exit::GOOD,
+    })
+}
+
+/// Warns of minions that got a job though the master knows no grains of them.
+pub(super) fn warn_of_unsure(screen: &mut Screen<'_>, unsure: &[MinionId]) {
+    if !unsure.is_empty() {
+        screen.complain(format!(
+            "WARNING: the master does not know the grains of {}: they got the job and decide themselves",
+            named(unsure)
+        ));
+    }
+}
+
+/// Names some minions, and how many they are.
+fn named(minions: &[MinionId]) -> String {
+    let names: Vec<&str> = minions.iter().take(NAMED).map(MinionId::as_str).collect();
+    match minions.len() {
+        1 => format!("1 minion ({})", names.join(", ")),
+        count if count > NAMED => format!("{count} minions ({}, …)", names.join(", ")),
+        count => format!("{count} minions ({})", names.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::screen::Printed;
+
+    #[test]
+    fn minions_without_grains_are_named() {
+        let warned = |count: usize| {
+            let ids: Vec<MinionId> = (0..count)
+                .map(|number| MinionId::parse(&format!("m{number}")).unwrap())
+                .collect();
+            let mut printed = Printed::default();
+            warn_of_unsure(&mut printed.screen(&[]), &ids);
+            String::from_utf8(printed.err).unwrap()
+        };
+        assert_eq!(warned(0), "");
+        insta::assert_snapshot!(warned(1), @"WARNING: the master does not know the grains of 1 minion (m0): they got the job and decide themselves");
+        insta::assert_snapshot!(warned(7), @"WARNING: the master does not know the grains of 7 minions (m0, m1, m2, m3, m4, …): they got the job and decide themselves");
+    }
+}

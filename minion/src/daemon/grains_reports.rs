@@ -1,0 +1,61 @@
+//! Reports the minion's grains to the master, which chooses the minions of a target by them.
+
+use saline_protocol::message::{Class, GrainsReport, MinionReply, MinionRequest, Packed};
+use saline_protocol::target::GRAINS_MOST;
+use saline_protocol::transport::jitter;
+
+use super::master_session::{AskError, Ended};
+use super::session_loop::{ANSWER_TIMEOUT, ActiveSession, RETRY_DELAY};
+
+impl ActiveSession {
+    /// Reports the grains when the session begins, and whenever they were collected again.
+    pub(super) async fn grains_reports(&self) {
+        let mut grains = self.parts.host.grains.subscribe();
+        loop {
+            let packed = Packed::pack(&grains.borrow_and_update());
+            let size = packed.as_bytes().len();
+            if size <= GRAINS_MOST {
+                self.report_grains(packed).await;
+            } else {
+                tracing::warn!(
+                    "the grains have {size} bytes, and the master takes {GRAINS_MOST}: it does not know them, and \
+                     targets by grains are decided by this minion alone"
+                );
+            }
+            // An error means that the minion ends.
+            if grains.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Reports the digest of these grains, and all of them if the master wants them. Repeats that until the
+    /// master has answered.
+    async fn report_grains(&self, packed: Packed) {
+        let digest = GrainsReport::digest_of(&packed);
+        let report = |grains| MinionRequest::Grains(GrainsReport { digest, grains });
+        let mut request = report(None);
+        loop {
+            let asked = self.session.ask(Class::Event, &request, ANSWER_TIMEOUT);
+            let wait = match asked.await {
+                Ok(MinionReply::Done) => return,
+                Ok(MinionReply::SendGrains) => {
+                    request = report(Some(packed.clone()));
+                    continue;
+                }
+                Ok(_) => return self.session.end(Ended::Lost),
+                Err(AskError::Ended) => return,
+                Err(AskError::Busy(after)) => after,
+                Err(error @ AskError::Refused(_)) => {
+                    tracing::warn!("the master does not take the grains: {error}");
+                    return;
+                }
+                Err(error) => {
+                    tracing::debug!("the grains were not reported: {error}");
+                    RETRY_DELAY
+                }
+            };
+            self.parts.context.clock.pause(wait + jitter(wait)).await;
+        }
+    }
+}

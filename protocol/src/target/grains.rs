@@ -1,0 +1,149 @@
+//! Where the grains of a minion come from: the minion's own, or the packed ones that a master keeps of
+//! thousands.
+
+use std::borrow::Cow;
+
+use crate::message::{Packed, UnpackError, Value, unpack_within};
+
+/// The largest size of a minion's packed grains in bytes.
+pub const GRAINS_MOST: usize = 256 * 1024;
+
+/// How deeply grains may nest, the mapping of all grains included.
+const GRAINS_DEPTH: usize = 16;
+
+/// The largest number of values in a minion's grains.
+const GRAIN_VALUES_MOST: usize = 20_000;
+
+/// The grains of a minion, as a target looks at them.
+pub trait Grains {
+    /// Returns the grain of that name.
+    fn grain(&self, name: &str) -> Option<Cow<'_, Value>>;
+
+    /// Returns all grains, a mapping.
+    fn all(&self) -> Cow<'_, Value>;
+}
+
+impl Grains for Value {
+    fn grain(&self, name: &str) -> Option<Cow<'_, Value>> {
+        self.get(name).map(Cow::Borrowed)
+    }
+
+    fn all(&self) -> Cow<'_, Value> {
+        Cow::Borrowed(self)
+    }
+}
+
+/// The grains of one minion in little memory: packed, with the place of each. A grain is unpacked when it is
+/// looked at.
+#[derive(Clone, PartialEq, Eq)]
+pub struct PackedGrains {
+    /// The names and the packed values, one after the other.
+    bytes: Box<[u8]>,
+    /// Sorted by the names.
+    places: Box<[Place]>,
+}
+
+/// Where a grain stands: its name, and behind it its value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Place {
+    name: u32,
+    value: u32,
+    end: u32,
+}
+
+/// Why the grains of a minion are not taken.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum GrainsError {
+    /// They are more than [`GRAINS_MOST`].
+    #[error("they have {0} bytes packed, and the most are {GRAINS_MOST}")]
+    TooLarge(usize),
+    /// They are no value, nest deeper than 16, or hold more than 20,000 values.
+    #[error(transparent)]
+    Unpack(#[from] UnpackError),
+    /// They are no mapping of names to values, or a name occurs twice.
+    #[error("they are no mapping in which each name occurs once")]
+    NoMapping,
+}
+
+impl PackedGrains {
+    /// Reads the packed grains that a minion sent.
+    ///
+    /// # Errors
+    /// See [`GrainsError`].
+    pub fn read(packed: &Packed) -> Result<Self, GrainsError> {
+        let size = packed.as_bytes().len();
+        if size > GRAINS_MOST {
+            return Err(GrainsError::TooLarge(size));
+        }
+        let value = unpack_within(packed.as_bytes(), GRAINS_DEPTH, GRAIN_VALUES_MOST)?;
+        let Value::Map(mut entries) = value else {
+            return Err(GrainsError::NoMapping);
+        };
+        entries.sort_by(|a, b| a.0.cmp(&b.0));
+        if entries.windows(2).any(|pair| pair[0].0 == pair[1].0) {
+            return Err(GrainsError::NoMapping);
+        }
+        let mut bytes = Vec::with_capacity(size);
+        // Packed again they are not larger than a few times the bound, so the places fit.
+        let place = |bytes: &Vec<u8>| u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+        let mut places = Vec::with_capacity(entries.len());
+        for (name, value) in &entries {
+            let name_at = place(&bytes);
+            bytes.extend_from_slice(name.as_bytes());
+            let value_at = place(&bytes);
+            bytes.extend_from_slice(Packed::pack(value).as_bytes());
+            places.push(Place {
+                name: name_at,
+                value: value_at,
+                end: place(&bytes),
+            });
+        }
+        Ok(Self {
+            bytes: bytes.into(),
+            places: places.into(),
+        })
+    }
+
+    fn name(&self, place: &Place) -> &[u8] {
+        self.bytes
+            .get(place.name as usize..place.value as usize)
+            .unwrap_or_default()
+    }
+
+    fn value(&self, place: &Place) -> Value {
+        let bytes = self.bytes.get(place.value as usize..place.end as usize);
+        // It was packed here.
+        unpack_within(bytes.unwrap_or_default(), GRAINS_DEPTH, GRAIN_VALUES_MOST)
+            .unwrap_or_default()
+    }
+
+    /// Returns the size in memory in bytes.
+    pub fn size(&self) -> usize {
+        self.bytes.len() + self.places.len() * size_of::<Place>()
+    }
+}
+
+impl Grains for PackedGrains {
+    fn grain(&self, name: &str) -> Option<Cow<'_, Value>> {
+        let found = self
+            .places
+            .binary_search_by(|place| self.name(place).cmp(name.as_bytes()));
+        let place = self.places.get(found.ok()?)?;
+        Some(Cow::Owned(self.value(place)))
+    }
+
+    fn all(&self) -> Cow<'_, Value> {
+        let entries = self.places.iter().map(|place| {
+            let name = String::from_utf8_lossy(self.name(place)).into_owned();
+            (name, self.value(place))
+        });
+        Cow::Owned(Value::Map(entries.collect()))
+    }
+}
+
+impl std::fmt::Debug for PackedGrains {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "PackedGrains({} grains)", self.places.len())
+    }
+}
