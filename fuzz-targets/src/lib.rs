@@ -13,6 +13,7 @@ mod configuration;
 mod engine;
 mod envelope;
 mod golden;
+mod grains;
 mod hostile_noise;
 mod initiator;
 mod key_files;

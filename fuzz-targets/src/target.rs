@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::measure::measure;
 use crate::{
-    configuration, engine, envelope, initiator, key_files, messages, names, publications, records,
-    responder, spool, target_expressions, values, zeromq,
+    configuration, engine, envelope, grains, initiator, key_files, messages, names, publications,
+    records, responder, spool, target_expressions, values, zeromq,
 };
 
 /// A decoder under test.
@@ -176,8 +176,11 @@ pub const TARGETS: &[Target] = &[
         target_expressions::target_expressions,
         target_expressions::seeds,
     )
-    .memory(16 * MIB, 4096)
+    .memory(32 * MIB, 4096)
     .cases(500),
+    target("grains", grains::grains, grains::seeds)
+        .memory(4 * MIB, 1024)
+        .cases(300),
     // Files, and what operators type.
     target(
         "configuration",
