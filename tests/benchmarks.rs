@@ -9,6 +9,27 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
+#[test]
+fn targets_are_resolved_and_measured() {
+    let out = bench(&["targets", "--minions", "200", "--repeat", "3"]);
+    assert!(out.status.success(), "{out:?}");
+    let said = String::from_utf8(out.stdout).unwrap();
+    // Of 200 minions a third has Debian; web and db and cache are three quarters of those.
+    assert!(said.contains("200 minions"), "{said}");
+    assert!(said.contains("50   glob: web*"), "{said}");
+    assert!(said.contains("67   grain: os:Deb*"), "{said}");
+    let out = bench(&[
+        "targets",
+        "--minions",
+        "200",
+        "--repeat",
+        "1",
+        "--limit",
+        "0",
+    ]);
+    assert!(!out.status.success(), "{out:?}");
+}
+
 fn bench(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_saline-bench"));
     command.args(arguments).output().unwrap()

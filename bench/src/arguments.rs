@@ -3,6 +3,7 @@
 use clap::{Parser, Subcommand};
 
 use crate::system::SystemArguments;
+use crate::targets::TargetsArguments;
 use crate::transports::Wanted;
 
 /// Measures Saline.
@@ -31,6 +32,11 @@ pub(crate) enum Command {
     /// are the command line's `test.ping` on all of them, jobs of one client, returns, the time until
     /// all are back after the master was killed, and memory. An object a line goes to the JSON.
     System(SystemArguments),
+    /// Target expressions over the grains of many minions, as a master resolves them
+    ///
+    /// One process and one thread: the grains are in the master's table, and each expression is parsed, and
+    /// decided for every minion.
+    Targets(TargetsArguments),
     /// The clients' process of a measurement
     #[command(hide = true)]
     ClientProcess {

@@ -6,6 +6,7 @@
 //! | `arguments` | the command line of `saline-bench` |
 //! | `transports` | each transport beside its bare library |
 //! | `system` | a master, a swarm of minions, and the command line |
+//! | `targets` | how long a master takes to find the minions of a target |
 //! | `swarm` | `saline-swarm`: many minions in one process |
 //! | `process` | CPU time, memory, descriptors, load |
 
@@ -13,6 +14,7 @@ mod arguments;
 mod process;
 mod swarm;
 mod system;
+mod targets;
 mod transports;
 
 use std::ffi::OsString;
@@ -40,6 +42,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>, registry: Registry) -
     let outcome = match Arguments::parse_from(arguments).command {
         Command::Transports(wanted) => transports::run(wanted, &registry),
         Command::System(wanted) => system::run(wanted, registry),
+        Command::Targets(wanted) => targets::run(&wanted),
         Command::ClientProcess { spec } => transports::client_process(&spec, registry),
     };
     match outcome {
