@@ -96,7 +96,8 @@ pub(crate) async fn lookups(
     let mut wanted: Vec<(u8, &String)> = Vec::new();
     for (index, (jid, job)) in jobs.iter().enumerate() {
         let open = job.states.iter().filter(|(minion, state)| {
-            matches!(state, State::Offered | State::Queued) && !job.returns.contains_key(*minion)
+            matches!(state, State::Offered | State::Queued | State::Waiting)
+                && !job.returns.contains_key(*minion)
         });
         let open: Vec<_> = open.map(|(minion, _)| minion.as_str()).collect();
         let ran = |minion: &&str| {

@@ -18,12 +18,13 @@ pub(crate) enum State {
     Withdrawn,
     ReturnedAndLost,
     NoWord,
+    Waiting,
     /// A number that is not in the table.
     Unknown(u8),
 }
 
 /// Every state with its number and its name.
-const TABLE: [(u8, State, &str); 13] = [
+const TABLE: [(u8, State, &str); 14] = [
     (0, State::Offered, "offered"),
     (1, State::NotConnected, "not connected"),
     (2, State::Queued, "queued"),
@@ -37,6 +38,7 @@ const TABLE: [(u8, State, &str); 13] = [
     (10, State::Withdrawn, "withdrawn"),
     (11, State::ReturnedAndLost, "returned and lost"),
     (12, State::NoWord, "no word"),
+    (13, State::Waiting, "waiting"),
 ];
 
 impl State {
@@ -68,7 +70,10 @@ impl State {
 
     /// Whether something is still to come.
     pub(crate) fn is_open(self) -> bool {
-        matches!(self, Self::Offered | Self::Queued | Self::Running)
+        matches!(
+            self,
+            Self::Offered | Self::Queued | Self::Running | Self::Waiting
+        )
     }
 }
 

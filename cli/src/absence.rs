@@ -34,6 +34,7 @@ fn state(absence: Absence) -> &'static str {
     match absence {
         Absence::NotConnected => "Not connected",
         Absence::Queued => "Queued",
+        Absence::Waiting => "Waiting",
         Absence::Running => "Running",
         Absence::Declined => "Declined",
         Absence::Expired => "Expired",
@@ -62,6 +63,9 @@ pub(crate) fn text(absence: Absence, expires: MasterTime, look_up: &LookUp) -> S
         Absence::NotConnected => line,
         Absence::Queued => format!(
             "{line}\nThe minion may begin the job when it connects, until {until}, and will return upon completion. {hint}"
+        ),
+        Absence::Waiting => format!(
+            "{line}\nThe job is a batch, and the minion's turn has not come. The master goes on with the batch until {until}. {hint}"
         ),
         Absence::Running => format!(
             "{line}\nThe minion is running the job, and will return upon completion. {hint}"
@@ -124,6 +128,7 @@ mod tests {
             Absence::Silent,
             Absence::Running,
             Absence::Queued,
+            Absence::Waiting,
             Absence::Declined,
             Absence::Expired,
             Absence::NoWord {
@@ -158,6 +163,11 @@ mod tests {
         ===
         Minion did not return. [Queued]
         The minion may begin the job when it connects, until 2026-11-21 09:19:44 UTC, and will return upon completion. To look up the return data for this job later, run the following command:
+
+        saline-run jobs.lookup_jid 20261121091841717259
+        ===
+        Minion did not return. [Waiting]
+        The job is a batch, and the minion's turn has not come. The master goes on with the batch until 2026-11-21 09:19:44 UTC. To look up the return data for this job later, run the following command:
 
         saline-run jobs.lookup_jid 20261121091841717259
         ===

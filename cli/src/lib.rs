@@ -17,6 +17,7 @@
 
 mod absence;
 mod arguments;
+mod batch_report;
 mod commands;
 mod dates;
 mod exit;

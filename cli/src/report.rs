@@ -4,13 +4,13 @@ use std::collections::HashSet;
 use std::io;
 
 use saline_client::{Absence, Absent, MinionReturn, Progress};
-use saline_protocol::message::{MasterTime, MinionId, Value};
+use saline_protocol::message::{Batch, MasterTime, MinionId, Value};
 use saline_protocol::printable::escape_line;
 
 use crate::absence::{self, LookUp};
-use crate::exit;
 use crate::output::{Format, Style, no_return};
 use crate::screen::Screen;
+use crate::{batch_report, exit};
 
 /// The options of a report.
 #[derive(Debug, Clone, Copy)]
@@ -31,6 +31,8 @@ pub(crate) struct Report {
     absent: Vec<Absent>,
     returned: HashSet<MinionId>,
     failed: bool,
+    /// The minion that failed first, and its retcode.
+    first_failure: Option<(MinionId, i64)>,
 }
 
 impl Report {
@@ -41,6 +43,7 @@ impl Report {
             absent: Vec::new(),
             returned: HashSet::new(),
             failed: false,
+            first_failure: None,
         }
     }
 
@@ -61,6 +64,10 @@ impl Report {
     fn returned(&mut self, screen: &mut Screen<'_>, answer: MinionReturn) -> io::Result<()> {
         self.returned.insert(answer.minion.clone());
         self.failed |= answer.failed();
+        if answer.failed() {
+            self.first_failure
+                .get_or_insert((answer.minion.clone(), answer.retcode));
+        }
         let name = answer.minion.to_string();
         // It came after it had been given up.
         self.absent.retain(|absent| absent.name != name);
@@ -96,6 +103,17 @@ impl Report {
             return Ok(exit::FAILED);
         }
         Ok(exit::GOOD)
+    }
+
+    /// Returns what is said of a batch that a failure has halted; none for another one.
+    pub(crate) fn halted(&self, batch: &Batch) -> Option<String> {
+        let left = self
+            .absent
+            .iter()
+            .filter(|absent| absent.absence == Absence::Cancelled)
+            .count();
+        (batch.failhard && left > 0)
+            .then(|| batch_report::halted(self.first_failure.as_ref(), left))
     }
 
     /// Returns those of `minions` that have neither returned nor been reported as absent, in their
@@ -180,6 +198,7 @@ impl Report {
                     | Absence::Silent
                     | Absence::Running
                     | Absence::Queued
+                    | Absence::Waiting
                     | Absence::NoWord { .. } => {
                         format!("{name}: {line} ({})", look_up.command())
                     }

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use saline_config::MasterConfig;
 use saline_protocol::message::{
-    FleetVersions, GrainsPage, Jid, KeyReply, KeyRequest, MinionId, OperatorReply, OperatorRequest,
-    Published, RequestId, ReturnsPage, StatesPage, StoreAct, StoreBackup, StoreCheck, StoredJob,
-    TargetMatches,
+    BatchProgress, FleetVersions, GrainsPage, Jid, KeyReply, KeyRequest, MinionId, OperatorReply,
+    OperatorRequest, Published, RequestId, ReturnsPage, StatesPage, StoreAct, StoreBackup,
+    StoreCheck, StoredJob, TargetMatches,
 };
 use saline_protocol::target::CompiledTarget;
 use saline_protocol::transport::{Context, Registry};
@@ -60,6 +60,7 @@ impl Client {
                 .map(|ttl| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX)),
             private: spec.private,
             subset: spec.subset,
+            batch: spec.batch,
         };
         match self.ask(&request).await? {
             OperatorReply::Published(published) => Ok(published),
@@ -206,6 +207,20 @@ impl Client {
         match self.ask(&OperatorRequest::Cancel { jid }).await? {
             OperatorReply::Cancelling => Ok(()),
             _ => Err(ClientError::WrongAnswer("Cancel")),
+        }
+    }
+
+    /// Returns how far the batches that are under way have come, the oldest first.
+    ///
+    /// # Errors
+    /// As for every request.
+    ///
+    /// # Cancel safety
+    /// The request changes nothing.
+    pub async fn batches(&self) -> Result<Vec<BatchProgress>, ClientError> {
+        match self.ask(&OperatorRequest::Batches).await? {
+            OperatorReply::Batches(batches) => Ok(batches),
+            _ => Err(ClientError::WrongAnswer("Batches")),
         }
     }
 

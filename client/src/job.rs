@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use saline_protocol::message::Arguments;
+use saline_protocol::message::{Arguments, BatchRequest};
 use saline_protocol::target::{CompiledTarget, Target, TargetError};
 
 /// The description of a job to be published.
@@ -27,6 +27,8 @@ pub struct JobSpec {
     pub private: bool,
     /// How many minions are chosen at random of those that match and are present; none for all that match.
     pub subset: Option<u32>,
+    /// Whether the job is offered to a few minions at a time.
+    pub batch: BatchRequest,
 }
 
 impl JobSpec {
@@ -41,6 +43,7 @@ impl JobSpec {
             ttl: None,
             private: false,
             subset: None,
+            batch: BatchRequest::default(),
         }
     }
 
@@ -84,6 +87,13 @@ impl JobSpec {
     #[must_use]
     pub fn with_subset(mut self, subset: Option<u32>) -> Self {
         self.subset = subset;
+        self
+    }
+
+    /// Sets whether the job is offered to a few minions at a time.
+    #[must_use]
+    pub fn in_batches(mut self, batch: BatchRequest) -> Self {
+        self.batch = batch;
         self
     }
 

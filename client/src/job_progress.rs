@@ -59,6 +59,8 @@ struct MinionProgress {
     absent: bool,
     /// The minion gave no sign of life in time. It is reported as absent when no other is waited for.
     given_up: bool,
+    /// The minion's turn in a batch has come since minions were given up last.
+    is_new: bool,
 }
 
 impl MinionProgress {
@@ -70,6 +72,7 @@ impl MinionProgress {
             returned: false,
             absent: false,
             given_up: false,
+            is_new: false,
         }
     }
 
@@ -96,12 +99,14 @@ impl MinionProgress {
     /// returned.
     fn set(&mut self, state: OfferState) {
         use OfferState::{
-            Cancelled, Expired, LostTrack, MayHaveRun, Returned, ReturnedAndLost, Running,
+            Cancelled, Expired, LostTrack, MayHaveRun, Offered, Returned, ReturnedAndLost, Running,
+            Waiting,
         };
         let is_open = !self.state.is_final();
         let is_truth = matches!(state, Running | ReturnedAndLost)
             && matches!(self.state, Expired | LostTrack | MayHaveRun | Cancelled);
         if is_open || is_truth || state == Returned {
+            self.is_new |= self.state == Waiting && state == Offered;
             self.state = state;
         }
         if state == Running {
@@ -238,11 +243,18 @@ impl JobProgress {
     }
 
     /// Gives up the minions that show no sign of life, since the time for it is over. A minion that
-    /// runs the job in a live session is still waited for.
+    /// runs the job in a live session is still waited for, and so is one whose turn in a batch has not come,
+    /// which the master settles, or has come only now.
     pub(crate) fn judge(&mut self) {
         for progress in self.minions.values_mut() {
-            progress.given_up =
-                progress.is_open() && (progress.state != OfferState::Running || progress.silent);
+            let is_new = std::mem::take(&mut progress.is_new);
+            let gives_up = match progress.state {
+                OfferState::Waiting => false,
+                OfferState::Running => progress.silent,
+                OfferState::Offered => progress.silent || !is_new,
+                _ => true,
+            };
+            progress.given_up = progress.is_open() && gives_up;
         }
         self.count();
     }
@@ -303,6 +315,33 @@ mod tests {
     }
 
     #[test]
+    fn a_batch_is_waited_for_until_the_last_turn_is_over() {
+        let mut s = progress(&[("a", Running), ("b", Waiting), ("c", Waiting)]);
+        assert!(s.returned(&id("a")));
+        s.judge();
+        assert!(
+            s.is_waiting(),
+            "nobody is offered the job, and the master goes on"
+        );
+        s.set(&id("b"), Offered);
+        s.set(&id("c"), NotConnected);
+        s.judge();
+        assert!(s.is_waiting(), "b was offered the job a moment ago");
+        s.judge();
+        assert!(!s.is_waiting(), "b has had the whole time");
+        let absent: Vec<_> = s.take_absent().into_iter().map(|a| a.absence).collect();
+        assert_eq!(absent, [Absence::NotConnected]);
+    }
+
+    #[test]
+    fn what_is_queued_at_the_end_of_a_batch_is_not_waited_for() {
+        let mut s = progress(&[("a", Waiting)]);
+        s.judge();
+        s.set(&id("a"), Queued);
+        assert!(!s.is_waiting());
+    }
+
+    #[test]
     fn a_stored_return_that_is_not_here_yet_is_waited_for() {
         let mut s = progress(&[("a", Offered)]);
         s.set(&id("a"), Returned);
@@ -321,7 +360,7 @@ mod tests {
     proptest! {
         #[test]
         fn nobody_is_told_twice_and_nobody_is_forgotten(
-            events in proptest::collection::vec((0u8..5, 0u8..15, any::<bool>()), 0..60),
+            events in proptest::collection::vec((0u8..5, 0u8..16, any::<bool>()), 0..60),
         ) {
             let names = ["a", "b", "c", "d", "e"];
             let mut s = progress(&names.map(|name| (name, Offered)));
@@ -331,7 +370,7 @@ mod tests {
                 match OfferState::from_number(state.into()) {
                     Some(Returned) => if s.returned(&who) { returned.push(who.to_string()) },
                     Some(state) => s.update(&[(who.clone(), state)], silent.then_some(&[who])),
-                    None if state == 13 => s.gone(&who),
+                    None if state == 14 => s.gone(&who),
                     None => s.judge(),
                 }
                 let counted = std::mem::take(&mut s.counted);

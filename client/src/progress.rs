@@ -81,6 +81,8 @@ pub enum Absence {
     Silent,
     /// The minion may begin when it connects, until the job expires.
     Queued,
+    /// The job is a batch, and the minion's turn has not come.
+    Waiting,
     /// The minion runs the job.
     Running,
     /// The minion reports that it does not match the target.
@@ -113,6 +115,7 @@ impl Absence {
             OfferState::Offered => Self::NoResponse,
             OfferState::NotConnected => Self::NotConnected,
             OfferState::Queued => Self::Queued,
+            OfferState::Waiting => Self::Waiting,
             OfferState::Running if silent => Self::Silent,
             OfferState::Running => Self::Running,
             OfferState::Returned => return None,
@@ -134,6 +137,7 @@ impl Absence {
             Self::NoResponse => "no response",
             Self::Silent => "silent",
             Self::Queued => "queued",
+            Self::Waiting => "waiting",
             Self::Running => "running",
             Self::Declined => "declined",
             Self::Expired => "expired",

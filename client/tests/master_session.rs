@@ -20,6 +20,7 @@ fn published() -> OperatorReply {
         minions: vec![],
         unknown: vec![],
         unsure: vec![],
+        batch: None,
     })
 }
 

@@ -46,6 +46,11 @@ pub struct MasterConfig {
     pub heartbeat_interval: Duration,
     /// `job_ttl`: how long an offered job may be begun. 60 s
     pub job_ttl: Duration,
+    /// `batch_safe_limit`: the number of matched minions from which a job is carried out in batches though nobody
+    /// asked for it; 0 for never.
+    pub batch_safe_limit: u32,
+    /// `batch_safe_size`: the size of such a batch. 8
+    pub batch_safe_size: u32,
     /// Sections named by a scheme: options of transports, not yet judged.
     pub transport_options: TransportOptions,
     /// `ssl`: what transports that can encrypt network links with, when it is set.
@@ -90,6 +95,8 @@ impl Default for MasterConfig {
             job_store_cache: 8 * 1024 * 1024,
             heartbeat_interval: Duration::from_secs(15),
             job_ttl: Duration::from_secs(60),
+            batch_safe_limit: 0,
+            batch_safe_size: 8,
             transport_options: TransportOptions::new(),
             tls: None,
             max_message_size: 64 * 1024 * 1024,

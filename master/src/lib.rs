@@ -18,11 +18,13 @@
 //! | [`publisher`] | seals and numbers the publications to minions |
 //! | [`events`] | fires the events of the local bus |
 //! | [`report_limiter`] | limits the events that unaccepted minions cause |
+//! | `batch_runner` | gives minions of batches their turns |
 //! | [`maintenance`] | expires offers, forgets silent sessions, prunes old jobs |
 
 pub mod admission;
+mod batch_runner;
 mod error;
-pub mod events;
+mod events;
 pub mod gate;
 pub mod grains;
 pub mod jobs;

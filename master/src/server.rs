@@ -142,6 +142,7 @@ impl Master {
             listeners.push(Listener { control, bound });
         }
         context.spawn(state.maintenance().run());
+        context.spawn(state.batch_runner().run());
         tracing::info!("master {} is up", identity.public().fingerprint());
         Ok(Self {
             state,

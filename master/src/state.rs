@@ -9,6 +9,7 @@ use saline_protocol::target::Nodegroups;
 use saline_protocol::transport::{Context, Counters, Publisher, ServerControl};
 
 use crate::admission::{AdmissionControl, AdmissionSettings};
+use crate::batch_runner::BatchRunner;
 use crate::error::MasterError;
 use crate::events::{Events, MinionEventFirer};
 use crate::grains::GrainsTable;
@@ -24,7 +25,8 @@ use crate::revocation::Revocation;
 use crate::sessions::Sessions;
 use crate::target_resolver::TargetResolver;
 use crate::verbs::{
-    CallerVerbs, CancelVerb, EventBudget, EventRates, JobQueries, KeyVerbs, MinionVerbs, OperatorVerbs, PublishVerb, StoreVerbs, TargetQueries,
+    CallerVerbs, CancelVerb, EventBudget, EventRates, JobQueries, KeyVerbs, MinionVerbs,
+    OperatorVerbs, PublishVerb, SafeBatch, StoreVerbs, TargetQueries,
 };
 use crate::wire_time::milliseconds;
 
@@ -213,6 +215,10 @@ impl MasterState {
                 clock: self.clock.clone(),
                 job_ttl: milliseconds(self.config.job_ttl),
                 ttl_most: milliseconds(self.config.keep_jobs),
+                safe_batch: SafeBatch {
+                    limit: self.config.batch_safe_limit,
+                    size: self.config.batch_safe_size,
+                },
                 identity: Arc::clone(&self.identity),
                 targets: self.target_resolver(),
                 sessions: Arc::clone(&self.sessions),
@@ -286,6 +292,17 @@ impl MasterState {
             presence: self.presence.clone(),
             keys: self.keys.clone(),
             revocation: self.revocation(),
+        }
+    }
+
+    /// Returns the part that goes on with batches.
+    pub(crate) fn batch_runner(&self) -> BatchRunner {
+        BatchRunner {
+            clock: self.clock.clone(),
+            jobs: Arc::clone(&self.jobs),
+            sessions: Arc::clone(&self.sessions),
+            publisher: self.publisher.clone(),
+            events: self.events.clone(),
         }
     }
 

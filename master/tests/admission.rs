@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use saline_protocol::channel::ChannelError;
 use saline_protocol::message::{
-    Admission, Arguments, Class, KeyAction, KeyState, MinionEvent, MinionEvents, MinionReply,
-    MinionRequest, OperatorRequest, Packed, RequestId, StartId,
+    Admission, Arguments, BatchRequest, Class, KeyAction, KeyState, MinionEvent, MinionEvents,
+    MinionReply, MinionRequest, OperatorRequest, Packed, RequestId, StartId,
 };
 use saline_protocol::target::Target;
 use saline_protocol::transport::{AdmissionLimits, Client, Clock, ErrorKind};
@@ -107,6 +107,7 @@ async fn who_comes_to_the_local_endpoint_is_no_stranger() {
         ttl_ms: None,
         private: false,
         subset: None,
+        batch: BatchRequest::default(),
     });
     // Whatever it says to that.
     order.await;

@@ -71,6 +71,7 @@ fn new(store: &JobStore, number: u128, minions: usize) -> NewJob {
             .map(|n| (minion(n), OfferState::Offered))
             .collect(),
         unknown: Vec::new(),
+        batch: None,
     }
 }
 

@@ -7,8 +7,8 @@
 mod support;
 
 use saline_protocol::message::{
-    Arguments, Event, MinionEvent, MinionEvents, MinionReply, MinionRequest, OperatorReply,
-    OperatorRequest, Packed, RequestId, Return, ReturnVerdict, StartId, Value,
+    Arguments, BatchRequest, Event, MinionEvent, MinionEvents, MinionReply, MinionRequest,
+    OperatorReply, OperatorRequest, Packed, RequestId, Return, ReturnVerdict, StartId, Value,
 };
 use saline_protocol::target::Target;
 use saline_protocol::transport::{Delivery, Subscriber};
@@ -101,6 +101,7 @@ async fn the_operator_is_recorded_beside_the_user_it_claims_to_be() {
         ttl_ms: None,
         private: false,
         subset: None,
+        batch: BatchRequest::default(),
     };
     let OperatorReply::Published(published) = operator.order(request).await else {
         panic!("it was not published");

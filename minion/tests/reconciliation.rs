@@ -163,6 +163,7 @@ impl World {
             request: RequestId::random().unwrap(),
             minions: vec![(minion(), state)],
             unknown: Vec::new(),
+            batch: None,
         };
         let _ = self.store.publish(new).await.unwrap();
         if state == OfferState::Offered {

@@ -9,7 +9,15 @@ use std::collections::HashMap;
 
 use saline_protocol::channel::publication::Body;
 use saline_protocol::message::{
-    Admission, Arguments, CallerReply, CallerRequest, CallerReturn, Claims, Event, ExpiryStatement, Extension, FleetVersions, GroupKeyMaterial, Heartbeat, HeartbeatReply, Introduction, Jid, Job, JobAccount, JobsPage, KeyAction, KeyEntry, KeyReply, KeyRequest, KeyState, Known, Lease, MinionEvent, MinionEvents, MinionId, MinionReply, MinionRequest, OfferState, OperatorReply, OperatorRequest, Packed, PeerVersion, PendingRequest, ProtocolVersions, PublicationAddress, Published, Reconciliation, ReconciliationReply, RefusedVerb, RequestId, Return, ReturnPart, ReturnVerdict, ReturnsPage, SignedJob, StartId, StatesPage, StoreAct, StoreBackup, StoreCheck, StoredJob, StoredReturn, TransferId, Value, Welcome, decode, encode, GrainsPage, GrainsReport, TargetMatches,
+    Admission, Arguments, Batch, BatchProgress, BatchRequest, BatchSize, BatchStop, CallerReply,
+    CallerRequest, CallerReturn, Claims, Event, ExpiryStatement, Extension, FleetVersions,
+    GrainsPage, GrainsReport, GroupKeyMaterial, Heartbeat, HeartbeatReply, Introduction, Jid, Job,
+    JobAccount, JobsPage, KeyAction, KeyEntry, KeyReply, KeyRequest, KeyState, Known, Lease,
+    MinionEvent, MinionEvents, MinionId, MinionReply, MinionRequest, OfferState, OperatorReply,
+    OperatorRequest, Packed, PeerVersion, PendingRequest, ProtocolVersions, PublicationAddress,
+    Published, Reconciliation, ReconciliationReply, RefusedVerb, RequestId, Return, ReturnPart,
+    ReturnVerdict, ReturnsPage, SignedJob, StartId, StatesPage, StoreAct, StoreBackup, StoreCheck,
+    StoredJob, StoredReturn, TargetMatches, TransferId, Value, Welcome, decode, encode,
 };
 use saline_protocol::target::{Target, TargetKind};
 use serde::Serialize;
@@ -59,6 +67,16 @@ fn stored() -> StoredJob {
     StoredJob {
         job: job(),
         operator: "ann".into(),
+        batch: Some(batch()),
+    }
+}
+
+fn batch() -> Batch {
+    Batch {
+        size: 300,
+        wait_ms: 301,
+        failhard: true,
+        queues: false,
     }
 }
 
@@ -292,6 +310,9 @@ fn minion(lines: &mut String) {
         );
     }
     line(lines, "Body.Job", &Body::Job(signed()));
+    for claims in [Claims::All, Claims::Always] {
+        line(lines, &format!("Claims.{claims:?}"), &claims);
+    }
     line(lines, "Body.GroupKey", &Body::GroupKey(group()));
     line(lines, "Body.HeartbeatRequest", &Body::HeartbeatRequest);
 }
@@ -309,6 +330,7 @@ fn operator(lines: &mut String) {
         ttl_ms: Some(300),
         private: false,
         subset: Some(300),
+        batch: BatchRequest::default(),
     };
     request(lines, "Publish", publish);
     for kind in TargetKind::ALL {
@@ -324,6 +346,17 @@ fn operator(lines: &mut String) {
         after: Some(id()),
     };
     request(lines, "Grains", grains);
+    for size in [BatchSize::Minions(300), BatchSize::Percent(10)] {
+        let batch = BatchRequest {
+            size: Some(size),
+            wait_ms: 300,
+            failhard: true,
+            safe_limit: Some(100),
+            safe_size: Some(8),
+        };
+        line(lines, &format!("BatchRequest.{size:?}"), &batch);
+    }
+    request(lines, "Batches", OperatorRequest::Batches);
     request(lines, "Cancel", OperatorRequest::Cancel { jid: jid() });
     let returns = OperatorRequest::JobReturns {
         jid: jid(),
@@ -377,6 +410,7 @@ fn operator(lines: &mut String) {
         minions: OfferState::ALL.map(|state| (id(), state)).to_vec(),
         unknown: vec!["x".into()],
         unsure: vec![id()],
+        batch: Some(batch()),
     };
     reply(lines, "Published", OperatorReply::Published(published));
     let page = ReturnsPage {
@@ -452,6 +486,17 @@ fn operator(lines: &mut String) {
         more: true,
     };
     reply(lines, "Grains", OperatorReply::Grains(page));
+    let progress = [None, Some(BatchStop::Halted), Some(BatchStop::Cancelled)];
+    let progress = progress.map(|stopped| BatchProgress {
+        jid: jid(),
+        batch: batch(),
+        minions: 300,
+        waiting: 1,
+        active: 2,
+        ended: 297,
+        stopped,
+    });
+    reply(lines, "Batches", OperatorReply::Batches(progress.to_vec()));
     reply(lines, "Cancelling", OperatorReply::Cancelling);
     reply(lines, "NoSuchJob", OperatorReply::NoSuchJob);
     reply(lines, "BadTarget", OperatorReply::BadTarget("why".into()));

@@ -121,7 +121,7 @@ impl<'e> Ledger<'e> {
             return Some(State::Returned);
         }
         let stored = *job.states.get(minion)?;
-        if !matches!(stored, State::Offered | State::Queued) {
+        if !matches!(stored, State::Offered | State::Queued | State::Waiting) {
             return Some(stored);
         }
         // An offer ends by the clock or by a word of its minion, which the state in the row may not say.

@@ -2,6 +2,7 @@
 //!
 //! Options may stand anywhere, as in Salt; `--` ends them; a negative number is an argument.
 
+mod batch;
 mod call;
 mod key;
 mod refusal;

@@ -15,13 +15,6 @@ use crate::screen::Screen;
 const SALTS: &[&str] = &[
     "-R",
     "--range",
-    "-b",
-    "--batch",
-    "--batch-size",
-    "--batch-wait",
-    "--batch-safe-limit",
-    "--batch-safe-size",
-    "--failhard",
     "--summary",
     "--hide-timeout",
     "-d",

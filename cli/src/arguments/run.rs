@@ -9,6 +9,7 @@ use super::{CommonOptions, HELP, OutputOptions, Refused, read};
 const USAGE: &str = "saline-run [options] <function> [arguments]";
 
 /// saline-run is the frontend command for functions that run on the master:
+/// batch.list_active, batch.status JID, batch.stop JID,
 /// jobs.cancel JID, jobs.lookup_jid JID, jobs.list_job JID, jobs.list_jobs, jobs.print_job JID,
 /// manage.status, manage.up, manage.down, manage.present, manage.alived, manage.not_alived,
 /// manage.versions, store.backup, store.check,

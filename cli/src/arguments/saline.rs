@@ -6,7 +6,9 @@ use std::time::Duration;
 use clap::Parser;
 use saline_protocol::target::Target;
 
+use super::batch::BatchOptions;
 use super::{CommonOptions, HELP, OutputOptions, Refused, TargetOptions, read};
+use super::{CommonOptions, HELP, OutputOptions, Refused, read};
 
 const USAGE: &str = "saline [options] '<target>' <function> [arguments]";
 
@@ -39,6 +41,9 @@ pub(crate) struct SalineArguments {
     /// Send the job to each of its minions sealed for it alone. Without this, every accepted minion can read the arguments of a job for more than 64 minions.
     #[arg(long)]
     pub(crate) private: bool,
+
+    #[command(flatten)]
+    pub(crate) batch: BatchOptions,
 
     /// Return the data from minions as a group after they all return.
     #[arg(short = 's', long = "static")]

@@ -108,6 +108,8 @@ fn bad_options_are_refused_in_two_lines() {
             "saline * cmd.run ls -x",
             "saline * test.ping -b 3",
             "saline * test.ping --failhard",
+            "saline * test.ping -b 0%",
+            "saline * test.ping -G",
             "saline * test.ping -t",
             "saline * test.ping -t five",
             "saline * test.ping --out yaml",
@@ -127,6 +129,8 @@ fn bad_options_are_refused_in_two_lines() {
     saline: error: no such option: -x
     saline: error: no such option: -b (Salt has it, Saline does not)
     saline: error: no such option: --failhard (Salt has it, Saline does not)
+    saline: error: option --batch-size: '0%' is no size of a batch; write 10 or 10%
+    saline: error: no such option: -G (Salt has it, Saline does not)
     saline: error: --timeout option requires 1 argument
     saline: error: option --timeout: invalid integer value: 'five'
     saline: error: option --out: invalid choice: 'yaml' (choose from 'nested', 'json', 'raw', 'quiet')

@@ -31,10 +31,10 @@ async fn returns(client: &Client, jid: &Jid) -> Result<Vec<StoredReturn>, Client
 }
 
 /// The state of a minion in a job, and whether the minion is silent.
-type State = (MinionId, OfferState, bool);
+pub(super) type State = (MinionId, OfferState, bool);
 
 /// Reads the states of all minions of a job, by minion.
-async fn states(client: &Client, jid: &Jid) -> Result<Vec<State>, ClientError> {
+pub(super) async fn states(client: &Client, jid: &Jid) -> Result<Vec<State>, ClientError> {
     let mut states: Vec<State> = Vec::new();
     loop {
         let after = states.last().map(|(minion, ..)| minion.clone());
@@ -321,6 +321,7 @@ mod tests {
         StoredJob {
             job,
             operator: "root".to_owned(),
+            batch: None,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The commands, one file for each program or function.
 
+mod batch;
 pub(crate) mod call;
 pub(crate) mod events;
 pub(crate) mod jobs;

@@ -9,13 +9,16 @@ use saline_protocol::message::{Jid, Value};
 use saline_protocol::transport::Registry;
 
 use super::manage::{self, Presence};
-use super::{events, failed, jobs, store};
+use super::{batch, events, failed, jobs, store};
 use crate::arguments::RunArguments;
 use crate::screen::Screen;
 use crate::{exit, settings};
 
 /// The names of the functions.
-const FUNCTIONS: [&str; 15] = [
+const FUNCTIONS: [&str; 18] = [
+    "batch.list_active",
+    "batch.status",
+    "batch.stop",
     "jobs.cancel",
     "jobs.list_job",
     "jobs.list_jobs",
@@ -43,6 +46,9 @@ enum Function {
 
 /// A function that returns something.
 enum DataFunction {
+    Batches,
+    BatchStatus(Jid),
+    StopBatch(Jid),
     Cancel(Jid),
     LookupJid(Jid),
     ListJob(Jid),
@@ -108,6 +114,9 @@ async fn data(
     timeout: Duration,
 ) -> Result<(Value, u8), ClientError> {
     let data = match function {
+        DataFunction::Batches => batch::list_active(client).await,
+        DataFunction::BatchStatus(jid) => batch::status(client, &jid).await,
+        DataFunction::StopBatch(jid) => batch::stop(client, &jid, timeout).await,
         DataFunction::Cancel(jid) => jobs::cancel(client, &jid, timeout).await,
         DataFunction::LookupJid(jid) => jobs::lookup_jid(screen, client, &jid).await,
         DataFunction::ListJob(jid) => jobs::list_job(screen, client, &jid).await,
@@ -142,6 +151,9 @@ fn understand(function: &str, words: &[String]) -> Result<Function, String> {
         Jid::parse(word).map_err(|error| error.to_string())
     };
     Ok(Function::Data(match function {
+        "batch.list_active" if words.is_empty() => DataFunction::Batches,
+        "batch.status" => DataFunction::BatchStatus(jid()?),
+        "batch.stop" => DataFunction::StopBatch(jid()?),
         "jobs.cancel" => DataFunction::Cancel(jid()?),
         "jobs.lookup_jid" => DataFunction::LookupJid(jid()?),
         "jobs.list_job" => DataFunction::ListJob(jid()?),
@@ -194,7 +206,7 @@ mod tests {
             .map(error)
             .join("\n"),
             @r#"
-        'manage.joined' is not available; known are: jobs.cancel, jobs.list_job, jobs.list_jobs, jobs.lookup_jid, jobs.print_job, manage.alived, manage.down, manage.not_alived, manage.present, manage.status, manage.up, manage.versions, state.event, store.backup, store.check
+        'manage.joined' is not available; known are: batch.list_active, batch.status, batch.stop, jobs.cancel, jobs.list_job, jobs.list_jobs, jobs.lookup_jid, jobs.print_job, manage.alived, manage.down, manage.not_alived, manage.present, manage.status, manage.up, manage.versions, state.event, store.backup, store.check
         manage.status takes no arguments
         jobs.lookup_jid needs a jid: saline-run jobs.lookup_jid JID
         jobs.lookup_jid takes one jid

@@ -18,7 +18,7 @@ use crate::interrupt::{HowFar, Interrupt, Interruption};
 use crate::output::Format;
 use crate::report::{Report, ReportOptions, nobody_matched};
 use crate::screen::Screen;
-use crate::{exit, settings, user_name};
+use crate::{batch_report, exit, settings, user_name};
 
 /// # Errors
 /// When the output cannot be written.
@@ -85,7 +85,8 @@ async fn publish(
         .with_timeout(arguments.timeout())
         .with_ttl(arguments.ttl)
         .kept_private(arguments.private)
-        .with_subset(arguments.targeting.subset);
+        .with_subset(arguments.targeting.subset)
+        .in_batches(arguments.batch.request());
     let run = tokio::select! {
         biased;
         interruption = interrupt.wait() => {
@@ -102,6 +103,11 @@ async fn publish(
         return nobody_matched(screen, format, arguments.targeting.subset.is_some());
     };
     warn_of_unsure(screen, &run.published().unsure);
+    if let Some(batch) = run.published().batch
+        && !arguments.batch.is_asked_for()
+    {
+        screen.complain(batch_report::unasked(run.published().minions.len(), &batch));
+    }
     if arguments.async_ {
         return executed(screen, format, &jid);
     }
@@ -140,7 +146,14 @@ async fn follow(
         match next {
             Ok(Some(progress)) => report.take(screen, progress)?,
             Ok(None) => {
+                let halted = run
+                    .published()
+                    .batch
+                    .and_then(|batch| report.halted(&batch));
                 let code = report.finish(screen, run.expires(), &look_up);
+                if let Some(line) = halted {
+                    screen.complain(line);
+                }
                 for id in run.duplicates() {
                     screen.complain(format!(
                         "WARNING: two machines use the id {id}: saline-key -L shows their addresses"
@@ -188,6 +201,9 @@ fn interrupted(
     };
     // Also when nothing could be printed: Ctrl-C may have ended the reader of the output too.
     let code = interruption.leave(screen, &how_far);
+    if run.published().batch.is_some() {
+        screen.complain(batch_report::goes_on(look_up));
+    }
     printed.map(|()| code)
 }
 

@@ -129,6 +129,7 @@ impl Table {
             minions: self.lock().states.clone().into_iter().collect(),
             unknown: unknown.iter().map(|name| (*name).to_owned()).collect(),
             unsure: Vec::new(),
+            batch: None,
         };
         Run::new(Arc::clone(self) as Arc<dyn Master>, published, TIMEOUT)
     }
@@ -389,6 +390,7 @@ async fn nobody_matched() {
         minions: vec![],
         unknown: vec![],
         unsure: vec![],
+        batch: None,
     };
     let mut run = Run::new(Table::new(&[]), published, TIMEOUT);
     assert_eq!(run.jid(), None);

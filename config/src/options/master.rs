@@ -191,6 +191,29 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
             Ok(())
         },
     },
+    OptionDoc {
+        name: "batch_safe_limit",
+        unit: "minions, 0 for never",
+        default: "0",
+        help: "A job that matches at least so many minions is carried out in batches, though nobody asked for \
+               it with `-b`.",
+        read: |config, given| {
+            config.batch_safe_limit =
+                given.whole(0..=i64::from(u32::MAX), "a number of minions, 0 for never")?;
+            Ok(())
+        },
+    },
+    OptionDoc {
+        name: "batch_safe_size",
+        unit: "minions, 1 or more",
+        default: "8",
+        help: "How many minions such a job is offered to at once.",
+        read: |config, given| {
+            config.batch_safe_size =
+                given.whole(1..=i64::from(u32::MAX), "a number of minions, 1 or more")?;
+            Ok(())
+        },
+    },
     common::max_message_size(),
     common::ssl(),
     OptionDoc {

@@ -6,7 +6,7 @@ use saline_protocol::channel::PublicIdentity;
 use saline_protocol::message::{EventTag, Jid, Job, JobEvent, MinionId, OfferState, Packed, Value};
 
 use super::Events;
-use crate::jobs::JobCall;
+use crate::jobs::{BatchNews, JobCall};
 
 /// What `salt/job/<jid>/ret/<id>` reports of a stored return.
 #[derive(Debug)]
@@ -139,6 +139,29 @@ impl Events {
         if let Some(payload) = report.payload {
             data.push(("return", payload.unpack_or_show()));
         }
+        self.fire(tag, data).await;
+    }
+
+    /// Fires `salt/batch/<jid>/…`: how far a batch has come.
+    pub async fn batch(&self, news: &BatchNews) {
+        let BatchNews {
+            event,
+            progress,
+            failed,
+        } = news;
+        let number = |number: u64| Value::Int(i64::try_from(number).unwrap_or(i64::MAX));
+        let mut data = vec![
+            ("active", number(progress.active)),
+            ("batch", Value::Int(progress.batch.size.into())),
+            ("ended", number(progress.ended)),
+            ("jid", Value::from(progress.jid.as_str())),
+            ("minions", number(progress.minions)),
+            ("waiting", number(progress.waiting)),
+        ];
+        if let Some(failed) = failed {
+            data.push(("failed", Value::from(failed.as_str())));
+        }
+        let tag = EventTag::Batch(progress.jid.clone(), *event);
         self.fire(tag, data).await;
     }
 

@@ -1,6 +1,6 @@
 //! What a minion may still begin, for one that comes back.
 
-use saline_protocol::message::{Jid, JobsPage, MasterTime, MinionId, OfferState, SignedJob};
+use saline_protocol::message::{Jid, JobsPage, MasterTime, MinionId, SignedJob};
 
 use super::partitions::Connections;
 use super::{JobStore, StoreError, jid, lock, rows};
@@ -31,7 +31,7 @@ struct ReadPage {
 
 impl JobStore {
     /// Returns the jobs after `after` that a minion may still begin at `now`: unexpired, and offered to it
-    /// or queued for it. Running jobs are not included: if a crash interrupted one, the minion returns
+    /// or queued for it; of a batch if the minion has its turn. Running jobs are not included: if a crash interrupted one, the minion returns
     /// it by itself.
     ///
     /// # Errors
@@ -101,10 +101,14 @@ impl JobStore {
             let mut open = lock(&self.open);
             let (mut handed, mut unwritten) = (Vec::new(), false);
             for number in jobs {
-                if open.unbegun(minion, number.saturating_sub(1), now, 1) != [number] {
+                let is_handed = match open.is_batch(number) {
+                    // It is handed over when the minion claims it.
+                    true => open.unbegun(minion, number.saturating_sub(1), now, 1) == [number],
+                    false => open.claim(number, minion, now),
+                };
+                if !is_handed {
                     continue;
                 }
-                open.set(number, minion, OfferState::Offered, now);
                 unwritten |= open.is_changed(number);
                 handed.push(number);
             }
@@ -153,7 +157,7 @@ fn read_page(
 }
 
 /// Reads a job; none if it was removed meanwhile.
-fn read_signed(
+pub(super) fn read_signed(
     connections: &mut Connections,
     number: i64,
 ) -> Result<Option<SignedJob>, StoreError> {

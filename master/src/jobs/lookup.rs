@@ -105,7 +105,7 @@ impl JobStore {
             let mut states = states::decode(&packed)?;
             if is_cancelled(connection, job)? {
                 for (_, state) in &mut states {
-                    if *state == OfferState::Queued {
+                    if matches!(state, OfferState::Queued | OfferState::Waiting) {
                         *state = OfferState::Cancelled;
                     }
                 }

@@ -9,6 +9,7 @@
 //! copies and checks.
 
 mod backup;
+mod batches;
 mod calls;
 mod cancel;
 mod catch_up;
@@ -34,6 +35,7 @@ mod states;
 #[cfg(test)]
 mod tests;
 mod thread;
+mod window;
 mod writer;
 
 use std::path::PathBuf;
@@ -44,6 +46,7 @@ use std::time::Duration;
 use rusqlite::Connection;
 use saline_protocol::message::{Jid, MasterTime, MinionId};
 
+pub use batches::{BatchNews, BatchStep};
 pub use calls::JobCall;
 pub use error::StoreError;
 pub use lookup::JobStates;
@@ -65,7 +68,7 @@ use receipts::ReceiptSource;
 use schema::Access;
 use writer::{PartitionLimits, Writer};
 
-use tokio::sync::Semaphore;
+use tokio::sync::{Notify, Semaphore};
 
 use crate::master_clock::MasterClock;
 
@@ -103,6 +106,8 @@ pub struct JobStore {
     jids: Mutex<JidSource>,
     receipts: Arc<ReceiptSource>,
     open: Arc<Mutex<OpenJobs>>,
+    /// Notified when a step of the batches may come to something.
+    batch_changed: Arc<Notify>,
     outcomes: Arc<Mutex<Outcomes>>,
     records: Arc<MinionRecords>,
     /// What the jobs call whose returns come in.
@@ -159,7 +164,9 @@ impl JobStore {
             let connection = schema::open(&path, Access::Write, settings.cache_bytes)?;
             jids.rise_above(lookup::last_job(&connection)?.unwrap_or(0));
             receipts = receipts.max(returns::last_receipt(&connection)?);
-            records.look(|records| publish::read_open(&connection, now, records, &mut open))?;
+            let grace = batches::grace(settings.heartbeat);
+            records
+                .look(|records| publish::read_open(&connection, now, grace, records, &mut open))?;
             for (at, request, effect) in outcomes::read(&connection, now)? {
                 // The first effect of a request stands.
                 let _ = outcomes.begin(request, effect, at);
@@ -191,6 +198,7 @@ impl JobStore {
             calls: Mutex::default(),
             unwritten_records: Mutex::default(),
             records_written: Mutex::default(),
+            batch_changed: open.batch_changed(),
             open: Arc::new(Mutex::new(open)),
             outcomes: Arc::new(Mutex::new(outcomes)),
             reader: ConnectionThread::start("saline-reader", connections(Access::Read))

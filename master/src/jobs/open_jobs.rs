@@ -8,12 +8,20 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::ops::Range;
+use std::sync::Arc;
 
 use saline_protocol::message::{Jid, MasterTime, MinionId, OfferState};
+use tokio::sync::Notify;
 
+mod batches;
 mod endings;
 
+use super::batches::BatchNews;
 use super::states::{States, may_become};
+
+pub(super) use batches::Recovered;
+
+use batches::OpenBatch;
 
 /// How long a job stays here after its expiry though minions have not given their word, in
 /// milliseconds. Later the disk and their word tell the same.
@@ -36,6 +44,12 @@ pub(super) struct OpenJobs {
     offers: usize,
     /// The minions whose offers were withdrawn lately, and when.
     withdrawals: VecDeque<(MasterTime, MinionId)>,
+    /// The jobs that are batches under way.
+    batches: BTreeSet<i64>,
+    /// What is to be told of batches that have left.
+    ended_batches: Vec<BatchNews>,
+    /// Notified when a step of the batches may come to something.
+    batch_changed: Arc<Notify>,
 }
 
 #[derive(Debug)]
@@ -52,6 +66,8 @@ struct OpenJob {
     changes: u64,
     /// Whether the store has it among the jobs that a start reads, since a minion ran it.
     is_written_as_running: bool,
+    /// Whose turn it is, if the job is a batch under way.
+    batch: Option<Box<OpenBatch>>,
 }
 
 /// The states of a job, to be written.
@@ -83,19 +99,30 @@ pub(super) struct Expiries {
 }
 
 impl OpenJob {
-    fn state(&mut self, minion: &MinionId) -> Option<&mut OfferState> {
-        let at = self.states.binary_search_by(|(id, _)| id.cmp(minion));
-        at.ok().map(|at| &mut self.states[at].1)
+    /// Returns the place of a minion in the states.
+    fn index(&self, minion: &MinionId) -> Option<usize> {
+        self.states.binary_search_by(|(id, _)| id.cmp(minion)).ok()
     }
 
     fn find(&self, minion: &MinionId) -> Option<OfferState> {
-        let at = self.states.binary_search_by(|(id, _)| id.cmp(minion));
-        at.ok().map(|at| self.states[at].1)
+        self.index(minion).map(|at| self.states[at].1)
     }
 
-    /// Returns the minions that are in this state.
-    fn minions_in(&self, which: OfferState) -> Vec<MinionId> {
-        let there = self.states.iter().filter(|(_, state)| *state == which);
+    /// Whether the minion may begin the job, or claim it.
+    fn may_begin(&self, minion: &MinionId) -> bool {
+        let Some(at) = self.index(minion) else {
+            return false;
+        };
+        may_begin(self.states[at].1)
+            && self
+                .batch
+                .as_ref()
+                .is_none_or(|batch| batch.window.may_claim(at))
+    }
+
+    /// Returns the minions whose state is one of these.
+    fn minions_in(&self, which: impl Fn(OfferState) -> bool) -> Vec<MinionId> {
+        let there = self.states.iter().filter(|(_, state)| which(*state));
         there.map(|(minion, _)| minion.clone()).collect()
     }
 
@@ -139,8 +166,14 @@ impl OpenJobs {
             heard,
             changes: 0,
             is_written_as_running: false,
+            batch: None,
         };
         self.jobs.insert(job, opened);
+    }
+
+    /// Returns what is notified when a step of the batches may come to something.
+    pub(super) fn batch_changed(&self) -> Arc<Notify> {
+        Arc::clone(&self.batch_changed)
     }
 
     /// Returns the number of all minions of all jobs that are here.
@@ -185,6 +218,11 @@ impl OpenJobs {
         self.change(job, minion, to, now, is_written)
     }
 
+    /// Notes that the return of a minion is stored, and whether it is one of a failure.
+    pub(super) fn returned(&mut self, job: i64, minion: &MinionId, failed: bool, now: MasterTime) {
+        self.change_to(job, minion, OfferState::Returned, failed, now, false);
+    }
+
     /// Changes a state. `is_written` says that only what is written tells it after a crash.
     fn change(
         &mut self,
@@ -194,20 +232,36 @@ impl OpenJobs {
         now: MasterTime,
         is_written: bool,
     ) -> bool {
+        self.change_to(job, minion, to, false, now, is_written)
+    }
+
+    fn change_to(
+        &mut self,
+        job: i64,
+        minion: &MinionId,
+        to: OfferState,
+        failed: bool,
+        now: MasterTime,
+        is_written: bool,
+    ) -> bool {
         let Some(opened) = self.jobs.get_mut(&job) else {
             return false;
         };
         if to == OfferState::Running {
             opened.heard = opened.heard.max(now);
         }
-        let Some(state) = opened.state(minion) else {
+        let Some(at) = opened.index(minion) else {
             return false;
         };
-        let from = *state;
+        let from = opened.states[at].1;
         if !may_become(from, to) {
             return false;
         }
-        *state = to;
+        opened.states[at].1 = to;
+        if let Some(batch) = &mut opened.batch {
+            batch.window.changed(at, to, failed, now);
+            self.batch_changed.notify_one();
+        }
         if is_written {
             opened.changes += 1;
             self.changed.insert(job);
@@ -236,11 +290,9 @@ impl OpenJobs {
         most: usize,
     ) -> Vec<i64> {
         let in_time = |job: &OpenJob| job.expires > now;
-        let unbegun = self
-            .open_jobs(minion, after)
-            .filter(|(number, job, state)| {
-                may_begin(*state) && in_time(job) && !self.cancelled.contains(number)
-            });
+        let unbegun = self.open_jobs(minion, after).filter(|(number, job, _)| {
+            job.may_begin(minion) && in_time(job) && !self.cancelled.contains(number)
+        });
         unbegun.map(|(number, _, _)| number).take(most).collect()
     }
 
@@ -398,12 +450,18 @@ impl OpenJobs {
                 }
             }
         }
+        self.batch_left(job, gone);
     }
 }
 
 /// Whether a minion in this state may still begin.
 fn may_begin(state: OfferState) -> bool {
-    matches!(state, OfferState::Offered | OfferState::Queued)
+    state == OfferState::Offered || is_to_be_offered(state)
+}
+
+/// Whether the job was not handed over to a minion in this state, and may be.
+fn is_to_be_offered(state: OfferState) -> bool {
+    matches!(state, OfferState::Queued | OfferState::Waiting)
 }
 
 #[cfg(test)]

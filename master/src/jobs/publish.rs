@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension, params};
 use saline_protocol::message::{
-    MasterTime, MinionId, OfferState, Published, RequestId, SignedJob, decode, encode,
+    Batch, MasterTime, MinionId, OfferState, Published, RequestId, SignedJob, decode, encode,
 };
 
 use super::minion_records::MinionRecord;
-use super::open_jobs::OpenJobs;
+use super::open_jobs::{OpenJobs, Recovered};
 use super::outcomes::{Committed, Effect};
 use super::states::{self, States};
 use super::writer::Place;
-use super::{JobStore, StoreError, jid, lock, returns, rows};
+use super::{JobStore, StoreError, batches, jid, lock, returns, rows};
 
 /// The number of minions of all jobs under way from which no more jobs are taken: they are held in
 /// memory, about 40 bytes each.
@@ -33,6 +33,8 @@ pub struct NewJob {
     pub minions: Vec<(MinionId, OfferState)>,
     /// The names in a list for which there is no key.
     pub unknown: Vec<String>,
+    /// How the job is carried out in batches, if it is. Its minions are `Waiting` then.
+    pub batch: Option<Batch>,
 }
 
 impl JobStore {
@@ -54,7 +56,7 @@ impl JobStore {
         }
         let now = self.now();
         let job = &new.job.job;
-        let (request, expires) = (new.request, job.expires);
+        let (request, expires, batch) = (new.request, job.expires, new.batch);
         let number = jid::to_micros(&job.jid)
             .ok_or_else(|| StoreError::corrupt("a jid that is a time", job.jid.as_str()))?;
         let mut states: States = new.minions.clone();
@@ -75,8 +77,15 @@ impl JobStore {
             Ok(None)
         };
         let open = Arc::clone(&self.open);
+        let grace = batches::grace(self.settings.heartbeat);
         let settled = move |result: &Result<Option<i64>, StoreError>| match result {
-            Ok(None) => lock(&open).insert(number, expires, states, now),
+            Ok(None) => {
+                let mut open = lock(&open);
+                open.insert(number, expires, states, now);
+                if let Some(batch) = batch {
+                    open.insert_batch(number, batch, grace, None);
+                }
+            }
             Ok(Some(_)) => {}
             Err(_) => lock(&undone).undo(request, &Effect::Job(number)),
         };
@@ -90,8 +99,9 @@ impl JobStore {
     /// Returns what was said about a job when it was published.
     async fn published(&self, job: i64) -> Result<Published, StoreError> {
         let read = self.read(job, move |connection| {
-            let mut statement = connection
-                .prepare_cached("SELECT expires, unknown, states FROM jobs WHERE jid = ?1")?;
+            let mut statement = connection.prepare_cached(
+                "SELECT expires, unknown, states, batch FROM jobs WHERE jid = ?1",
+            )?;
             let mut found = statement.query([job])?;
             let Some(row) = found.next()? else {
                 return Ok(None);
@@ -103,6 +113,7 @@ impl JobStore {
                 minions: states::decode(rows::blob(row, 2)?)?,
                 unknown: unknown.map_err(|_| StoreError::corrupt("a list of names", "others"))?,
                 unsure: Vec::new(),
+                batch: rows::batch(row, 3)?,
             }))
         });
         read.await?.ok_or(StoreError::Removed)
@@ -119,8 +130,9 @@ fn insert(
     let inserted = connection
         .prepare_cached(
             "INSERT INTO jobs (jid, created, expires, running, request_id, signature, fun, user,
-                               operator, tgt_type, tgt, arg, unknown, claims, cancelled, states)
-             VALUES (?1, ?2, ?3, 0, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, 0, ?14)
+                               operator, tgt_type, tgt, arg, unknown, claims, cancelled, states,
+                               batch)
+             VALUES (?1, ?2, ?3, 0, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, 0, ?14, ?15)
              ON CONFLICT (jid) DO NOTHING",
         )?
         .execute(params![
@@ -138,6 +150,7 @@ fn insert(
             encode(&new.unknown),
             encode(&job.claims),
             states,
+            new.batch.as_ref().map(encode),
         ])?;
     if inserted == 0 {
         return Err(StoreError::JidTaken(job.jid.clone()));
@@ -145,18 +158,20 @@ fn insert(
     Ok(())
 }
 
-/// Reads the jobs of a partition that are under way: minions may begin them, or run them.
+/// Reads the jobs of a partition that are under way: minions may begin them, or run them. Minions of a batch get
+/// `grace` milliseconds to come back.
 pub(super) fn read_open(
     connection: &Connection,
     now: MasterTime,
+    grace: MasterTime,
     records: &HashMap<MinionId, MinionRecord>,
     open: &mut OpenJobs,
 ) -> Result<(), StoreError> {
     let mut statement = connection.prepare(
-        "SELECT jid, expires, states, running, cancelled FROM jobs INDEXED BY jobs_expires
+        "SELECT jid, expires, states, running, cancelled, batch FROM jobs INDEXED BY jobs_expires
          WHERE expires > ?1
          UNION ALL
-         SELECT jid, expires, states, running, cancelled FROM jobs INDEXED BY jobs_running
+         SELECT jid, expires, states, running, cancelled, batch FROM jobs INDEXED BY jobs_running
          WHERE running > 0 AND expires <= ?1",
     )?;
     let mut found = statement.query([rows::from_time(now)])?;
@@ -172,6 +187,10 @@ pub(super) fn read_open(
         }
         returns::note_returned(connection, job, None, &mut states)?;
         open.insert(job, expires, states, now);
+        if let Some(batch) = rows::batch(row, 5)? {
+            let has_failed = returns::has_failed(connection, job)?;
+            open.insert_batch(job, batch, grace, Some((Recovered { has_failed }, now)));
+        }
         if row.get::<_, i64>(4)? > 0 {
             open.cancel(job, now);
         }

@@ -257,8 +257,8 @@ impl JobStore {
             .collect()
     }
 
-    /// Grants a minion a job that it claims, unless it is not offered to it. What was queued for it is handed
-    /// over.
+    /// Grants a minion a job that it claims, unless it is not offered to it, or is a batch and it is not the
+    /// minion's turn. What was queued for it, or waited for it, is handed over.
     ///
     /// # Errors
     /// When SQLite fails; nothing was granted.
@@ -270,8 +270,14 @@ impl JobStore {
             return Ok(false);
         };
         let now = self.now();
-        let handed = self.hand_over(minion, std::iter::once(job), now).await?;
-        Ok(handed == [job])
+        let (granted, unwritten) = {
+            let mut open = lock(&self.open);
+            (open.claim(job, minion, now), open.is_changed(job))
+        };
+        if granted && unwritten {
+            self.flush_all().await?;
+        }
+        Ok(granted)
     }
 
     /// Ends every open offer of a minion whose key was deleted, rejected or replaced. Returns the jobs. What

@@ -109,7 +109,10 @@ impl JobStore {
             r.payload.as_bytes().len() + r.fun_args.as_packed().as_bytes().len() + BESIDE
         };
         let bytes = batch.iter().map(size).sum();
-        let jobs: Vec<i64> = batch.iter().map(|(job, _)| *job).collect();
+        let jobs: Vec<(i64, bool)> = batch
+            .iter()
+            .map(|(job, returned)| (*job, returned.retcode != 0 || !returned.success))
+            .collect();
         let (open, after) = (Arc::clone(&self.open), Arc::clone(&self.open));
         let (receipts, id) = (Arc::clone(&self.receipts), minion.clone());
         let act = move |connection: &Connection| {
@@ -130,9 +133,9 @@ impl JobStore {
         let settled = move |result: &Result<Vec<ReturnVerdict>, StoreError>| {
             if let Ok(verdicts) = result {
                 let mut open = lock(&after);
-                for (job, verdict) in jobs.into_iter().zip(verdicts) {
+                for ((job, failed), verdict) in jobs.into_iter().zip(verdicts) {
                     if matches!(verdict, ReturnVerdict::Stored | ReturnVerdict::Duplicate) {
-                        open.set(job, &id, OfferState::Returned, now);
+                        open.returned(job, &id, failed, now);
                     }
                 }
             }
@@ -286,6 +289,13 @@ pub(super) fn is_stored(
     let mut statement =
         connection.prepare_cached("SELECT 1 FROM returns WHERE jid = ?1 AND minion = ?2")?;
     Ok(statement.exists(params![job, minion.as_str()])?)
+}
+
+/// Whether a return of a failure is stored.
+pub(super) fn has_failed(connection: &Connection, job: i64) -> Result<bool, StoreError> {
+    let mut statement = connection
+        .prepare_cached("SELECT 1 FROM returns WHERE jid = ?1 AND (retcode <> 0 OR NOT success)")?;
+    Ok(statement.exists([job])?)
 }
 
 /// Sets the state of the minions after `after` whose return is stored.

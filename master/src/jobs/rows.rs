@@ -3,7 +3,7 @@
 use rusqlite::Row;
 use rusqlite::types::ValueRef;
 use saline_protocol::message::{
-    Jid, Job, MasterTime, MinionId, Packed, PackedArguments, StoredJob, decode,
+    Batch, Jid, Job, MasterTime, MinionId, Packed, PackedArguments, StoredJob, decode,
 };
 use saline_protocol::target::{Target, TargetKind};
 
@@ -16,14 +16,26 @@ pub(super) const JOB: &str = "jid, fun, arg, tgt, tgt_type, user, created, expir
 /// The columns of a job with what the store knows beside it, in the order in which [`stored_job`] reads
 /// them.
 pub(super) const STORED_JOB: &str =
-    "jid, fun, arg, tgt, tgt_type, user, created, expires, claims, operator";
+    "jid, fun, arg, tgt, tgt_type, user, created, expires, claims, operator, batch";
 
 /// Reads a job from a row of [`STORED_JOB`].
 pub(super) fn stored_job(row: &Row<'_>) -> Result<StoredJob, StoreError> {
     Ok(StoredJob {
         job: job(row)?,
         operator: text(row, 9)?.to_owned(),
+        batch: batch(row, 10)?,
     })
+}
+
+/// Reads how a job is carried out in batches, if it is.
+pub(super) fn batch(row: &Row<'_>, column: usize) -> Result<Option<Batch>, StoreError> {
+    let ValueRef::Blob(bytes) = row.get_ref(column)? else {
+        return Ok(None);
+    };
+    let batch = decode(bytes);
+    batch
+        .map(Some)
+        .map_err(|_| StoreError::corrupt("how a job is carried out in batches", "other bytes"))
 }
 
 /// Reads a job from a row that begins with [`JOB`].

@@ -13,12 +13,21 @@ pub(super) type States = Vec<(MinionId, OfferState)>;
 pub fn may_become(from: OfferState, to: OfferState) -> bool {
     use OfferState::{
         Cancelled, Declined, Expired, LostTrack, MayHaveRun, NoWord, NotConnected, Offered, Queued,
-        Returned, ReturnedAndLost, Running, Withdrawn,
+        Returned, ReturnedAndLost, Running, Waiting, Withdrawn,
     };
     match from {
-        Queued => matches!(
+        Waiting if matches!(to, NotConnected | Queued) => true,
+        Queued | Waiting => matches!(
             to,
-            Offered | Running | Returned | Declined | Expired | Cancelled | Withdrawn
+            Offered
+                | Running
+                | Returned
+                | Declined
+                | Expired
+                | MayHaveRun
+                | Cancelled
+                | Withdrawn
+                | ReturnedAndLost
         ),
         Offered | NoWord => matches!(
             to,
@@ -48,7 +57,7 @@ pub(super) fn at(
     record: Option<&MinionRecord>,
 ) -> OfferState {
     match state {
-        OfferState::Queued if expires <= now => OfferState::Expired,
+        OfferState::Queued | OfferState::Waiting if expires <= now => OfferState::Expired,
         OfferState::Offered => match record.and_then(|record| record.verdict(expires)) {
             Some(verdict) => verdict,
             None if expires <= now => OfferState::NoWord,
@@ -131,7 +140,7 @@ mod tests {
     use proptest::prelude::*;
     use saline_protocol::message::StartId;
 
-    const ALL: [OfferState; 13] = OfferState::ALL;
+    const ALL: [OfferState; 14] = OfferState::ALL;
 
     #[test]
     fn the_table_of_states_is_the_one_in_the_docs() {
@@ -154,6 +163,7 @@ mod tests {
             assert_eq!(at(9, 10, state, None), state);
         }
         assert_eq!(at(10, 10, Queued, None), Expired);
+        assert_eq!(at(10, 10, OfferState::Waiting, None), Expired);
         assert_eq!(at(10, 10, Running, None), Running);
         assert_eq!(at(10, 10, Offered, None), NoWord);
         let mut record = MinionRecord::new(StartId([1; 16]), 9);
@@ -166,7 +176,7 @@ mod tests {
     proptest! {
         #[test]
         fn what_was_encoded_is_decoded_and_found(
-            minions in proptest::collection::btree_map("[a-z][a-z0-9.]{0,40}", 0..13_usize, 0..40),
+            minions in proptest::collection::btree_map("[a-z][a-z0-9.]{0,40}", 0..14_usize, 0..40),
         ) {
             let states: States = minions
                 .into_iter()

@@ -113,6 +113,10 @@ impl MinionVerbs {
             MinionRequest::Claim { jid } => {
                 let granted = self.jobs.claim(id, &jid).await?;
                 tracing::debug!("job {jid}: minion {id} claims it: {granted}");
+                if granted {
+                    // Of a batch, whose minion waited until now.
+                    self.events.job_state(&jid, id, OfferState::Offered).await;
+                }
                 Ok(MinionReply::Claimed(granted))
             }
             MinionRequest::PendingJobs { after } => self.pending_jobs(id, after).await,

@@ -1,5 +1,6 @@
 //! Carries out requests: one type for each audience, with the pieces of the master that it needs.
 
+mod batch_choice;
 mod caller;
 mod cancel;
 mod event_budget;
@@ -12,6 +13,7 @@ mod queries;
 mod store;
 mod target_queries;
 
+pub(crate) use batch_choice::SafeBatch;
 pub use caller::CallerVerbs;
 pub use cancel::CancelVerb;
 pub(crate) use event_budget::EventBudget;

@@ -29,6 +29,7 @@ impl OperatorVerbs {
                 ttl_ms,
                 private,
                 subset,
+                batch,
             } => {
                 let request = PublishRequest {
                     request_id,
@@ -39,6 +40,7 @@ impl OperatorVerbs {
                     ttl_ms,
                     private,
                     subset,
+                    batch,
                 };
                 self.publish.carry_out(name, request).await
             }
@@ -48,6 +50,7 @@ impl OperatorVerbs {
             OperatorRequest::JobLookup { jid } => self.queries.lookup(&jid).await,
             OperatorRequest::Cancel { jid } => self.cancel.carry_out(name, &jid).await,
             OperatorRequest::Keys(request) => self.keys.carry_out(name, request).await,
+            OperatorRequest::Batches => Ok(self.queries.batches()),
             OperatorRequest::Running => Ok(self.queries.running()),
             OperatorRequest::Versions => Ok(self.queries.versions()),
             OperatorRequest::MatchTarget(target) => Ok(self.targets.matches(target).await),

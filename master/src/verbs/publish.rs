@@ -5,12 +5,13 @@ use std::sync::Arc;
 use saline_protocol::channel::Identity;
 use saline_protocol::channel::publication::sign_job;
 use saline_protocol::message::{
-    Job, MasterTime, MinionId, OfferState, OperatorReply, PackedArguments, Published, RequestId,
-    SignedJob,
+    BatchRequest, Claims, Job, MasterTime, MinionId, OfferState, OperatorReply, PackedArguments,
+    Published, RequestId, SignedJob,
 };
 use saline_protocol::random::{self, NoRandomness};
 use saline_protocol::target::Target;
 
+use super::batch_choice::{self, SafeBatch};
 use crate::events::Events;
 use crate::jobs::{Committed, JobStore, NewJob, StoreError};
 use crate::master_clock::MasterClock;
@@ -26,6 +27,7 @@ pub struct PublishVerb {
     pub(crate) job_ttl: u64,
     /// The longest time that an operator may give minions, in milliseconds: jobs are not kept longer.
     pub(crate) ttl_most: u64,
+    pub(crate) safe_batch: SafeBatch,
     pub(crate) identity: Arc<Identity>,
     pub(crate) targets: TargetResolver,
     pub(crate) sessions: Arc<Sessions>,
@@ -48,6 +50,8 @@ pub(super) struct PublishRequest {
     pub(super) private: bool,
     /// How many of the minions that are present are chosen; none for all that match.
     pub(super) subset: Option<u32>,
+    /// Whether the job is offered to a few minions at a time.
+    pub(super) batch: BatchRequest,
 }
 
 impl PublishVerb {
@@ -97,12 +101,27 @@ impl PublishVerb {
                 minions,
                 unknown,
                 unsure,
+                batch: None,
             }));
         }
-        let away = minions
-            .iter()
-            .filter(|(_, state)| *state != OfferState::Offered);
-        let ttl = request.ttl_ms.unwrap_or(self.job_ttl).min(self.ttl_most);
+        let batch = batch_choice::choose(&request.batch, self.safe_batch, minions.len(), queues);
+        if batch.is_some() {
+            for (_, state) in &mut minions {
+                *state = OfferState::Waiting;
+            }
+        }
+        let claims = match batch {
+            Some(_) => Claims::Always,
+            None => {
+                let away = minions
+                    .iter()
+                    .filter(|(_, state)| *state != OfferState::Offered);
+                self.sessions.claims(created, away.map(|(id, _)| id))
+            }
+        };
+        // The turn of the last minion of a batch may come long after the first one's.
+        let usual = batch.map_or(self.job_ttl, |_| self.ttl_most);
+        let ttl = request.ttl_ms.unwrap_or(usual).min(self.ttl_most);
         let job = Job {
             jid: self.jobs.next_jid(),
             target,
@@ -111,7 +130,7 @@ impl PublishVerb {
             user: request.user,
             created,
             expires: MasterTime::saturating_add(created, ttl),
-            claims: self.sessions.claims(created, away.map(|(id, _)| id)),
+            claims,
         };
         let job = sign_job(&self.identity, job);
         let new = NewJob {
@@ -120,6 +139,7 @@ impl PublishVerb {
             request: request.request_id,
             minions: minions.clone(),
             unknown: unknown.clone(),
+            batch,
         };
         if let Committed::Before(published) = self.jobs.publish(new).await? {
             return Ok(OperatorReply::Published(published));
@@ -136,6 +156,7 @@ impl PublishVerb {
             minions: minions.clone(),
             unknown,
             unsure,
+            batch,
         };
         self.announce(job, name, minions, apart).await;
         Ok(OperatorReply::Published(published))
@@ -192,14 +213,17 @@ impl PublishVerb {
             .iter()
             .filter(|(_, state)| *state == OfferState::Offered);
         let connected: Vec<MinionId> = offered.map(|(id, _)| id.clone()).collect();
+        let who = match job.claims {
+            Claims::Always => "in batches".to_owned(),
+            _ => format!("{} of them connected", connected.len()),
+        };
         tracing::info!(
-            "job {}: {} published {} to {:?} for {} minions, {} of them connected",
+            "job {}: {} published {} to {:?} for {} minions, {who}",
             job.jid,
             describe_operator(operator, &job.user),
             job.fun,
             job.target.expression,
-            minions.len(),
-            connected.len()
+            minions.len()
         );
         self.events.job_new(job, operator, &minions).await;
         if !connected.is_empty() {

@@ -47,7 +47,8 @@ impl JobQueries {
             return Ok(OperatorReply::NoSuchJob);
         };
         let is_silent = |(id, state): &&(MinionId, OfferState)| {
-            !state.is_final() && *state != OfferState::Queued && self.sessions.alive(id).is_none()
+            let is_to_be_offered = matches!(state, OfferState::Queued | OfferState::Waiting);
+            !state.is_final() && !is_to_be_offered && self.sessions.alive(id).is_none()
         };
         let silent = page.states.iter().filter(is_silent);
         let duplicates = self.sessions.duplicates().into_iter().map(|(id, _)| id);
@@ -76,6 +77,11 @@ impl JobQueries {
     pub(super) async fn lookup(&self, jid: &Jid) -> Result<OperatorReply, StoreError> {
         let job = self.jobs.job(jid).await?;
         Ok(job.map_or(OperatorReply::NoSuchJob, OperatorReply::Job))
+    }
+
+    /// Lists the batches that are under way.
+    pub(super) fn batches(&self) -> OperatorReply {
+        OperatorReply::Batches(self.jobs.batches())
     }
 
     /// Lists the versions of the master and of the connected minions.

@@ -13,7 +13,10 @@ mod verbs;
 
 use saline_protocol::channel::{ChannelError, MasterTrust};
 use saline_protocol::message::{
-    Admission, Arguments, CallerReply, CallerRequest, Class, Event, Header, Jid, KeyAction, KeyRequest, KeyState, Kind, MinionReply, MinionRequest, OfferState, OperatorReply, OperatorRequest, Refusal, RefusedVerb, RequestId, ReturnVerdict, Role, SessionId, encode, GrainsReport, Packed, Value,
+    Admission, Arguments, BatchRequest, CallerReply, CallerRequest, Class, Event, GrainsReport,
+    Header, Jid, KeyAction, KeyRequest, KeyState, Kind, MinionReply, MinionRequest, OfferState,
+    OperatorReply, OperatorRequest, Packed, Refusal, RefusedVerb, RequestId, ReturnVerdict, Role,
+    SessionId, Value, encode,
 };
 use saline_protocol::target::{Target, TargetKind};
 use saline_protocol::transport::{Clock, Delivery};
@@ -430,6 +433,7 @@ async fn is_opened_by_another(kind: TargetKind, expression: &str, private: bool)
         ttl_ms: None,
         private,
         subset: None,
+        batch: BatchRequest::default(),
     };
     let published = operator.order(order).await;
     let OperatorReply::Published(published) = published else {

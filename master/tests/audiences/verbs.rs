@@ -2,9 +2,9 @@
 //! stands here.
 
 use saline_protocol::message::{
-    Arguments, ExpiryStatement, GrainsReport, Heartbeat, Jid, JobAccount, KeyRequest, Known,
-    MinionEvent, MinionEvents, MinionRequest, OperatorRequest, Packed, Reconciliation, RequestId,
-    Return, ReturnPart, StartId, StoreAct, TransferId, Value, encode,
+    Arguments, BatchRequest, ExpiryStatement, GrainsReport, Heartbeat, Jid, JobAccount, KeyRequest,
+    Known, MinionEvent, MinionEvents, MinionRequest, OperatorRequest, Packed, Reconciliation,
+    RequestId, Return, ReturnPart, StartId, StoreAct, TransferId, Value, encode,
 };
 use saline_protocol::target::Target;
 
@@ -115,7 +115,8 @@ fn next_of_operator(verb: &OperatorRequest, jid: &Jid) -> Option<OperatorRequest
             after: None,
         },
         OperatorRequest::Grains { .. } => OperatorRequest::Cancel { jid: jid.clone() },
-        OperatorRequest::Cancel { .. } => return None,
+        OperatorRequest::Cancel { .. } => OperatorRequest::Batches,
+        OperatorRequest::Batches => return None,
     })
 }
 
@@ -130,6 +131,7 @@ pub fn of_operators(jid: &Jid) -> Vec<OperatorRequest> {
         ttl_ms: None,
         private: false,
         subset: None,
+        batch: BatchRequest::default(),
     };
     std::iter::successors(Some(first), |verb| next_of_operator(verb, jid)).collect()
 }

@@ -19,10 +19,10 @@ use saline_protocol::channel::{
     PublicationOpener, establish,
 };
 use saline_protocol::message::{
-    Admission, Arguments, Class, ExpiryStatement, GroupKeyMaterial, Heartbeat, Job, JobAccount,
-    KeyAction, KeyRequest, KeyState, Known, MinionId, MinionReply, MinionRequest, OperatorReply,
-    OperatorRequest, Packed, ProtocolVersions, Published, Reconciliation, RequestId, Return,
-    ReturnVerdict, Role, StartId, Value,
+    Admission, Arguments, BatchRequest, Class, ExpiryStatement, GroupKeyMaterial, Heartbeat, Job,
+    JobAccount, KeyAction, KeyRequest, KeyState, Known, MinionId, MinionReply, MinionRequest,
+    OperatorReply, OperatorRequest, Packed, ProtocolVersions, Published, Reconciliation, RequestId,
+    Return, ReturnVerdict, Role, StartId, Value,
 };
 use saline_protocol::target::Target;
 use saline_protocol::transport::{
@@ -245,6 +245,7 @@ impl Peer {
             ttl_ms: None,
             private: false,
             subset: None,
+            batch: BatchRequest::default(),
         };
         match self.order(request).await {
             OperatorReply::Published(published) => published,

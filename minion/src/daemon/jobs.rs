@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use saline_protocol::message::{
-    Class, Jid, Job, JobAccount, Known, MinionId, MinionReply, MinionRequest, STARTED_MOST,
+    Claims, Class, Jid, Job, JobAccount, Known, MinionId, MinionReply, MinionRequest, STARTED_MOST,
 };
 use saline_protocol::target::{Candidate, Inclusion};
 use saline_protocol::transport::{Context, jitter};
@@ -205,7 +205,8 @@ impl JobRunner {
         tracing::info!("job {jid}: received {} from {}", job.fun, job.user);
         let this = Arc::clone(self);
         self.jobs.spawn(async move {
-            if origin != Origin::Unleased || this.claim(&job).await {
+            let must_claim = origin == Origin::Unleased || job.claims == Claims::Always;
+            if !must_claim || this.claim(&job).await {
                 this.run(job).await;
             }
             this.taken.remove(&jid);
@@ -324,7 +325,7 @@ impl JobRunner {
             let wait = match session.ask(Class::Event, &request, CLAIM_TIMEOUT).await {
                 Ok(MinionReply::Claimed(granted)) => {
                     if !granted {
-                        tracing::info!("job {jid}: not begun, the master did not offer it");
+                        tracing::info!("job {jid}: not begun, the master does not offer it now");
                     }
                     return granted;
                 }

@@ -10,6 +10,7 @@ const PRESENCE_CHANGE: &str = "salt/presence/change";
 const PRESENCE_PRESENT: &str = "salt/presence/present";
 const PRESENCE_DUPLICATE: &str = "salt/presence/duplicate";
 const JOB: &str = "salt/job";
+const BATCH: &str = "salt/batch";
 const MINION: &str = "salt/minion";
 
 /// The tag of an event that a master fires. `Display` writes Salt's text, [`parse`](Self::parse)
@@ -28,6 +29,8 @@ pub enum EventTag {
     PresenceDuplicate,
     /// `salt/job/<jid>/…`: a job made progress.
     Job(Jid, JobEvent),
+    /// `salt/batch/<jid>/…`: a batch made progress.
+    Batch(Jid, BatchEvent),
     /// `salt/minion/<id>/<rest>`: an event that a minion fired, or that tells of one minion.
     Minion(MinionId, String),
 }
@@ -49,6 +52,23 @@ pub enum JobEvent {
     State(MinionId),
     /// `gone/<id>`: this minion, which may still begin or return, is no longer present.
     Gone(MinionId),
+}
+
+/// The progress of a batch that an event reports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum BatchEvent {
+    /// `new`: the batch was published.
+    New,
+    /// `progress`: minions got their turn, or ended.
+    Progress,
+    /// `stop`: an operator cancelled the job; no further minion gets its turn.
+    Stop,
+    /// `halted`: a minion failed; no further minion gets its turn.
+    Halted,
+    /// `complete`: no minion waits for its turn, and none has it.
+    Complete,
+    /// `recover`: the master was started again and goes on with the batch.
+    Recover,
 }
 
 impl EventTag {
@@ -76,6 +96,9 @@ impl EventTag {
         if let Some((jid, rest)) = below(JOB) {
             return Some(Self::Job(Jid::parse(jid).ok()?, JobEvent::parse(rest)?));
         }
+        if let Some((jid, rest)) = below(BATCH) {
+            return Some(Self::Batch(Jid::parse(jid).ok()?, BatchEvent::parse(rest)?));
+        }
         let (id, rest) = below(MINION)?;
         Some(Self::Minion(MinionId::parse(id).ok()?, rest.to_owned()))
     }
@@ -100,6 +123,32 @@ impl JobEvent {
     }
 }
 
+impl BatchEvent {
+    const ALL: [Self; 6] = [
+        Self::New,
+        Self::Progress,
+        Self::Stop,
+        Self::Halted,
+        Self::Complete,
+        Self::Recover,
+    ];
+
+    fn parse(rest: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|event| event.name() == rest)
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::New => "new",
+            Self::Progress => "progress",
+            Self::Stop => "stop",
+            Self::Halted => "halted",
+            Self::Complete => "complete",
+            Self::Recover => "recover",
+        }
+    }
+}
+
 impl fmt::Display for EventTag {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -109,6 +158,7 @@ impl fmt::Display for EventTag {
             Self::PresencePresent => f.write_str(PRESENCE_PRESENT),
             Self::PresenceDuplicate => f.write_str(PRESENCE_DUPLICATE),
             Self::Job(jid, event) => write!(f, "{JOB}/{jid}/{event}"),
+            Self::Batch(jid, event) => write!(f, "{BATCH}/{jid}/{}", event.name()),
             Self::Minion(id, rest) => write!(f, "{MINION}/{id}/{rest}"),
         }
     }
@@ -178,6 +228,24 @@ mod tests {
             assert_eq!(tag.to_string(), text);
             assert_eq!(EventTag::parse(text), Some(tag));
         }
+    }
+
+    #[test]
+    fn the_tags_of_a_batch_are_salts() {
+        let jid = Jid::parse("20261121091409931549").unwrap();
+        for name in ["new", "progress", "stop", "halted", "complete", "recover"] {
+            let text = format!("salt/batch/20261121091409931549/{name}");
+            let tag = EventTag::parse(&text).unwrap();
+            assert!(
+                matches!(&tag, EventTag::Batch(of, _) if *of == jid),
+                "{text}"
+            );
+            assert_eq!(tag.to_string(), text);
+        }
+        assert_eq!(
+            EventTag::parse("salt/batch/20261121091409931549/other"),
+            None
+        );
     }
 
     #[test]

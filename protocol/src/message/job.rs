@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Jid, MinionId, Packed, UnpackError, Value};
+use super::{Batch, Jid, MinionId, Packed, UnpackError, Value};
 use crate::target::Target;
 
 /// The packed arguments of a function. The master passes them on unread.
@@ -114,6 +114,9 @@ pub enum Claims {
     Of(Vec<MinionId>),
     /// All minions.
     All,
+    /// All minions, however the job reached them: it is a batch, and the master grants it to a minion when
+    /// the minion's turn has come.
+    Always,
 }
 
 /// The largest number of minions that a job names in its claims. If there are more, all must claim it.
@@ -136,7 +139,7 @@ impl Claims {
     pub fn include(&self, minion: &MinionId) -> bool {
         match self {
             Self::Of(minions) => minions.contains(minion),
-            Self::All => true,
+            Self::All | Self::Always => true,
         }
     }
 }
@@ -168,6 +171,8 @@ pub struct StoredJob {
     /// The operator whose session published it, by the name of its key. [`Job::user`] is only what that
     /// operator's program said.
     pub operator: String,
+    /// How the job is carried out in batches, if it is.
+    pub batch: Option<Batch>,
 }
 
 /// A job and the master's signature over it. `channel::publication` defines the signed bytes.

@@ -6,6 +6,7 @@
 //! without looking inside.
 
 mod auth;
+mod batch;
 mod caller;
 mod envelope;
 mod event;
@@ -20,12 +21,13 @@ mod verbs;
 mod version;
 
 pub use auth::{Admission, GroupKeyMaterial, Introduction, PublicationAddress, Role, Welcome};
+pub use batch::{Batch, BatchProgress, BatchRequest, BatchSize, BatchStop};
 pub use caller::{CallerReply, CallerRequest, CallerReturn};
 pub use envelope::{
     Class, EnvelopeError, HEADER_LEN, Header, Kind, Refusal, VERSION, busy, refusal,
 };
 pub use event::Event;
-pub use event_tag::{EventTag, JobEvent};
+pub use event_tag::{BatchEvent, EventTag, JobEvent};
 pub use id::{IdError, Jid, MinionId, RequestId, SessionId, StartId};
 pub use job::{
     Arguments, CLAIMS_NAMED, Claims, Job, Lease, MasterTime, PackedArguments, RETCODE_INTERRUPTED,

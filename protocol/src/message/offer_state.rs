@@ -36,11 +36,13 @@ pub enum OfferState {
     ReturnedAndLost = 11,
     /// The job has expired, and the minion has not said yet whether it began in time.
     NoWord = 12,
+    /// The job is a batch, and the minion's turn has not come, or it has not claimed the job since.
+    Waiting = 13,
 }
 
 impl OfferState {
     /// Every state.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Offered,
         Self::NotConnected,
         Self::Queued,
@@ -54,13 +56,14 @@ impl OfferState {
         Self::Withdrawn,
         Self::ReturnedAndLost,
         Self::NoWord,
+        Self::Waiting,
     ];
 
     /// Whether the state is final.
     pub fn is_final(self) -> bool {
         !matches!(
             self,
-            Self::Offered | Self::Queued | Self::Running | Self::NoWord
+            Self::Offered | Self::Queued | Self::Running | Self::NoWord | Self::Waiting
         )
     }
 
@@ -80,6 +83,7 @@ impl OfferState {
             Self::Withdrawn => "withdrawn",
             Self::ReturnedAndLost => "returned and lost",
             Self::NoWord => "no word",
+            Self::Waiting => "waiting",
         }
     }
 

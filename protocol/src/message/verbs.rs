@@ -4,9 +4,10 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Admission, Heartbeat, HeartbeatReply, Jid, JobAccount, MasterTime, MinionId, OfferState,
-    Packed, PackedArguments, PeerVersion, ProtocolVersions, Reconciliation, ReconciliationReply,
-    RequestId, Return, ReturnPart, ReturnVerdict, SignedJob, StartId, StoredJob, StoredReturn,
+    Admission, Batch, BatchProgress, BatchRequest, Heartbeat, HeartbeatReply, Jid, JobAccount,
+    MasterTime, MinionId, OfferState, Packed, PackedArguments, PeerVersion, ProtocolVersions,
+    Reconciliation, ReconciliationReply, RequestId, Return, ReturnPart, ReturnVerdict, SignedJob,
+    StartId, StoredJob, StoredReturn,
 };
 use crate::target::Target;
 
@@ -191,6 +192,8 @@ pub enum OperatorRequest {
         private: bool,
         /// Chooses so many at random of the minions that match and are present; none for all that match.
         subset: Option<u32>,
+        /// Whether the job is offered to a few minions at a time.
+        batch: BatchRequest,
     },
     /// Asks for the returns of a job.
     JobReturns {
@@ -246,6 +249,8 @@ pub enum OperatorRequest {
         /// Returns only those of minions after this one, by id: the next page.
         after: Option<MinionId>,
     },
+    /// Asks for the batches that are under way.
+    Batches,
 }
 
 /// What is done with the whole job store.
@@ -299,6 +304,8 @@ pub enum OperatorReply {
     Matched(TargetMatches),
     /// The reply to `Grains`.
     Grains(GrainsPage),
+    /// The reply to `Batches`, the oldest first.
+    Batches(Vec<BatchProgress>),
 }
 
 /// The minions that a target includes, as far as the master knows.
@@ -359,6 +366,8 @@ pub struct Published {
     /// Those of the minions of which the master knows no grains, though the target looks at them: they decide
     /// themselves, and may decline. Empty in the reply to a request that was repeated.
     pub unsure: Vec<MinionId>,
+    /// How the job is carried out in batches, if it is.
+    pub batch: Option<Batch>,
 }
 
 /// A page of the returns of a job.

@@ -235,7 +235,10 @@ mod tests {
                 }
             }
         }
-        assert_eq!(steps, 50, "each has half of them, and then nobody gives way");
+        assert_eq!(
+            steps, 50,
+            "each has half of them, and then nobody gives way"
+        );
     }
 
     #[test]

@@ -8,7 +8,9 @@ use std::net::SocketAddr;
 
 use rustix::process::{Resource, getrlimit, setrlimit};
 use saline_protocol::transport::{AdmissionLimits, Limits};
-use support::{FULL, GREETING, REPLY, Raw, SOON, TestServer, eventually, limits, loopback, request};
+use support::{
+    FULL, GREETING, REPLY, Raw, SOON, TestServer, eventually, limits, loopback, request,
+};
 use tokio::net::TcpSocket;
 
 /// The connections that a server lets be in their handshake at once.

@@ -2,22 +2,25 @@
 
 use std::collections::BTreeSet;
 
-use saline_protocol::message::{Jid, MasterTime, MinionId, OfferState};
+use saline_protocol::message::{BatchStop, Jid, MasterTime, MinionId, OfferState};
 
-use super::{Expiries, OpenJobs, WORD_AWAITED};
+use super::{Expiries, OpenJobs, WORD_AWAITED, is_to_be_offered};
 use crate::jobs::jid;
 
 /// How long a withdrawal is remembered for jobs that are being published, in milliseconds.
 const WITHDRAWAL_KEPT: MasterTime = 600_000;
 
 impl OpenJobs {
-    /// Cancels a job: it is handed over to nobody any more. Returns the minions for which it was queued.
+    /// Cancels a job: it is handed over to nobody any more. Returns the minions to which it was not handed over yet.
     pub(in crate::jobs) fn cancel(&mut self, job: i64, now: MasterTime) -> Vec<MinionId> {
-        let Some(opened) = self.jobs.get(&job) else {
+        let Some(opened) = self.jobs.get_mut(&job) else {
             return Vec::new();
         };
         self.cancelled.insert(job);
-        let queued = opened.minions_in(OfferState::Queued);
+        if let Some(batch) = &mut opened.batch {
+            batch.window.stop(BatchStop::Cancelled);
+        }
+        let queued = opened.minions_in(is_to_be_offered);
         for minion in &queued {
             self.change(job, minion, OfferState::Cancelled, now, false);
         }
@@ -97,7 +100,7 @@ impl OpenJobs {
             let Some(opened) = self.jobs.get_mut(&job) else {
                 continue;
             };
-            for minion in opened.minions_in(OfferState::Queued) {
+            for minion in opened.minions_in(is_to_be_offered) {
                 self.change(job, &minion, OfferState::Expired, now, false);
                 found.expired.push((jid::from_micros(job), minion));
             }
@@ -113,7 +116,9 @@ impl OpenJobs {
                 opened.looked_at = Some(again);
                 self.expiries.insert((again, job));
             } else {
-                found.owing.extend(opened.minions_in(OfferState::Offered));
+                found
+                    .owing
+                    .extend(opened.minions_in(|state| state == OfferState::Offered));
                 self.remove(job);
             }
         }

@@ -9,7 +9,7 @@ use OfferState::{Cancelled, Expired, Offered, Queued, Returned, Running, Withdra
 use crate::jobs::{MinionRecord, jid};
 use saline_protocol::message::StartId;
 
-const STATES: [OfferState; 13] = OfferState::ALL;
+const STATES: [OfferState; 14] = OfferState::ALL;
 
 /// What may happen.
 #[derive(Debug, Clone)]

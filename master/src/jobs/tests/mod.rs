@@ -127,6 +127,7 @@ fn new(job: &Job, offers: &[(&str, OfferState)]) -> NewJob {
         request: RequestId(request),
         minions: offers.collect(),
         unknown: Vec::new(),
+        batch: None,
     }
 }
 

@@ -50,6 +50,7 @@ async fn a_request_that_is_made_again_acts_once() {
         minions: vec![(id("a"), Offered)],
         unknown: Vec::new(),
         unsure: Vec::new(),
+        batch: None,
     };
     assert_eq!(ask(&first).await, Committed::Now);
     assert_eq!(ask(&second).await, Committed::Before(published));

@@ -1,0 +1,102 @@
+//! The options of `saline` about batches.
+
+use std::time::Duration;
+
+use clap::Args;
+use saline_protocol::message::{BatchRequest, BatchSize};
+
+/// The options about batches.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct BatchOptions {
+    /// Offer the job to so many minions at a time, or to so many percent of those that match (10, 10%). When one has
+    /// ended, the next one is offered it. The master does it: the batch goes on without this command.
+    #[arg(
+        short = 'b',
+        long = "batch-size",
+        alias = "batch",
+        value_name = "BATCH",
+        value_parser = size
+    )]
+    size: Option<BatchSize>,
+
+    /// With a batch: leave the place of a minion that has ended empty for this time (in seconds).
+    #[arg(long, value_name = "SECONDS", value_parser = wait)]
+    batch_wait: Option<Duration>,
+
+    /// With a batch: when a minion fails, offer the job to no further one.
+    #[arg(long)]
+    failhard: bool,
+
+    /// Make the job a batch if at least so many minions match; 0 for never. Default: the master's
+    /// batch_safe_limit.
+    #[arg(long, value_name = "MINIONS")]
+    batch_safe_limit: Option<u32>,
+
+    /// The size of such a batch. Default: the master's batch_safe_size.
+    #[arg(long, value_name = "MINIONS")]
+    batch_safe_size: Option<u32>,
+}
+
+impl BatchOptions {
+    /// Returns what the master is asked for.
+    pub(crate) fn request(&self) -> BatchRequest {
+        let wait = self.batch_wait.unwrap_or_default();
+        BatchRequest {
+            size: self.size,
+            wait_ms: u64::try_from(wait.as_millis()).unwrap_or(u64::MAX),
+            failhard: self.failhard,
+            safe_limit: self.batch_safe_limit,
+            safe_size: self.batch_safe_size,
+        }
+    }
+
+    /// Whether `-b` was given.
+    pub(crate) fn is_asked_for(&self) -> bool {
+        self.size.is_some()
+    }
+}
+
+/// Reads a number of minions, or a percentage.
+fn size(text: &str) -> Result<BatchSize, String> {
+    let read = match text.strip_suffix('%') {
+        Some(percent) => percent
+            .parse()
+            .ok()
+            .filter(|percent| (1..=100).contains(percent))
+            .map(BatchSize::Percent),
+        None => text
+            .parse()
+            .ok()
+            .filter(|size| *size > 0)
+            .map(BatchSize::Minions),
+    };
+    read.ok_or_else(|| format!("'{text}' is no size of a batch; write 10 or 10%"))
+}
+
+/// Reads seconds, which may have a fraction.
+fn wait(text: &str) -> Result<Duration, String> {
+    let seconds: Option<f64> = text.parse().ok();
+    seconds
+        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+        .ok_or_else(|| format!("'{text}' is no time in seconds"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_and_waits() {
+        assert_eq!(size("10"), Ok(BatchSize::Minions(10)));
+        assert_eq!(size("10%"), Ok(BatchSize::Percent(10)));
+        assert_eq!(size("100%"), Ok(BatchSize::Percent(100)));
+        for text in ["", "0", "0%", "101%", "-1", "1.5", "%", "ten", "4294967296"] {
+            assert!(size(text).is_err(), "{text}");
+        }
+        assert_eq!(wait("1.5"), Ok(Duration::from_millis(1_500)));
+        assert_eq!(wait("0"), Ok(Duration::ZERO));
+        for text in ["", "-1", "NaN", "inf", "1s", "1e300"] {
+            assert!(wait(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! What the job store tells of batches, and what it is told of them.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use saline_protocol::message::{
+    BatchEvent, BatchProgress, Jid, MasterTime, MinionId, OfferState, SignedJob,
+};
+
+use crate::wire_time::milliseconds;
+
+use super::{JobStore, StoreError, catch_up, jid, lock};
+
+/// Returns how long a minion of a batch may be away, or take to claim the job, before others take its slot, in
+/// milliseconds: two heartbeats, after which one that is silent counts as gone.
+pub(super) fn grace(heartbeat: Duration) -> MasterTime {
+    milliseconds(heartbeat).saturating_mul(2)
+}
+
+/// What a step of all batches came to.
+#[derive(Debug, Default)]
+pub struct BatchStep {
+    /// The minions that have got their turn, by job: they are to be told.
+    pub turns: Vec<(Jid, Vec<MinionId>)>,
+    /// The minions whose turn does not come, with their states.
+    pub settled: Vec<(Jid, MinionId, OfferState)>,
+    /// What is to be told of batches, in its order.
+    pub news: Vec<BatchNews>,
+    /// When the next step is due, if nothing changes.
+    pub next: Option<MasterTime>,
+}
+
+/// An event of a batch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BatchNews {
+    /// Its kind.
+    pub event: BatchEvent,
+    /// How far the batch has come.
+    pub progress: BatchProgress,
+    /// The minion whose failure has halted the batch.
+    pub failed: Option<MinionId>,
+}
+
+impl JobStore {
+    /// Waits until a [step](Self::step_batches) may come to something.
+    ///
+    /// # Cancel safety
+    /// A wake-up is not lost when the future is dropped.
+    pub async fn batches_changed(&self) {
+        self.batch_changed.notified().await;
+    }
+
+    /// Whether batches are under way, and whether it was not looked yet which minions of one are present.
+    pub fn batches_under_way(&self) -> (bool, bool) {
+        lock(&self.open).batches_under_way()
+    }
+
+    /// Goes on with all batches. `present` are the minions that are present now, if that was looked at. The states
+    /// that it changes are on the disk after the next [`flush`](Self::flush).
+    pub fn step_batches(&self, present: Option<&BTreeSet<MinionId>>) -> BatchStep {
+        let now = self.now();
+        lock(&self.open).step_batches(now, present)
+    }
+
+    /// Returns how far the batches that are under way have come, the oldest first.
+    pub fn batches(&self) -> Vec<BatchProgress> {
+        lock(&self.open).batch_progress()
+    }
+
+    /// Returns a job with its signature, to be published again; none if there is no such job.
+    ///
+    /// # Errors
+    /// When SQLite fails.
+    ///
+    /// # Cancel safety
+    /// The call changes nothing.
+    pub async fn signed_job(&self, jid: &Jid) -> Result<Option<SignedJob>, StoreError> {
+        let Some(job) = jid::to_micros(jid) else {
+            return Ok(None);
+        };
+        self.reader
+            .call(move |connections| catch_up::read_signed(connections, job))
+            .await
+    }
+}

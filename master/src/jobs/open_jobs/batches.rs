@@ -1,0 +1,246 @@
+//! The windows of the batches that are under way, beside the states of their minions.
+
+use std::collections::BTreeSet;
+
+use saline_protocol::message::{
+    Batch, BatchEvent, BatchProgress, BatchStop, MasterTime, MinionId, OfferState,
+};
+
+use super::{OpenJob, OpenJobs};
+use crate::jobs::batches::{BatchNews, BatchStep};
+use crate::jobs::jid;
+use crate::jobs::window::{Counts, Window};
+
+/// A batch that is under way.
+#[derive(Debug)]
+pub(super) struct OpenBatch {
+    pub(super) window: Window,
+    /// Whether the store had it when the master was started.
+    is_recovered: bool,
+    /// What was told of it last; none before anything was.
+    told: Option<(Counts, bool)>,
+}
+
+/// How a batch that the store has at the start of a master goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::jobs) struct Recovered {
+    /// Whether a failed return of it is stored.
+    pub(in crate::jobs) has_failed: bool,
+}
+
+impl OpenJobs {
+    /// Makes a job that was just inserted a batch. Everybody who is away gets `grace` milliseconds to come back.
+    pub(in crate::jobs) fn insert_batch(
+        &mut self,
+        job: i64,
+        batch: Batch,
+        grace: MasterTime,
+        recovered: Option<(Recovered, MasterTime)>,
+    ) {
+        let Some(opened) = self.jobs.get_mut(&job) else {
+            return;
+        };
+        let states = opened.states.iter().map(|(_, state)| *state);
+        let mut window = Window::new(batch, grace, states);
+        if let Some((recovered, now)) = recovered {
+            window.recover(now);
+            if recovered.has_failed && batch.failhard {
+                window.stop(BatchStop::Halted);
+            }
+        }
+        opened.batch = Some(Box::new(OpenBatch {
+            window,
+            is_recovered: recovered.is_some(),
+            told: None,
+        }));
+        self.batches.insert(job);
+        self.batch_changed.notify_one();
+    }
+
+    /// Whether batches are under way, and whether it was not looked yet which minions of one are present.
+    pub(in crate::jobs) fn batches_under_way(&self) -> (bool, bool) {
+        let new = |job: &i64| {
+            let batch = self.jobs.get(job).and_then(|job| job.batch.as_ref());
+            batch.is_some_and(|batch| !batch.window.is_looked_at())
+        };
+        (!self.batches.is_empty(), self.batches.iter().any(new))
+    }
+
+    /// Whether the job is a batch that is under way.
+    pub(in crate::jobs) fn is_batch(&self, job: i64) -> bool {
+        self.batches.contains(&job)
+    }
+
+    /// Hands a job over to a minion that claims it, unless it may not begin it. Returns whether it may.
+    pub(in crate::jobs) fn claim(&mut self, job: i64, minion: &MinionId, now: MasterTime) -> bool {
+        if self.unbegun(minion, job.saturating_sub(1), now, 1) != [job] {
+            return false;
+        }
+        let Some(opened) = self.jobs.get_mut(&job) else {
+            return false;
+        };
+        let at = opened.index(minion);
+        if let (Some(batch), Some(at)) = (&mut opened.batch, at) {
+            let granted = batch.window.claim(at, now);
+            self.batch_changed.notify_one();
+            if !granted {
+                return false;
+            }
+        }
+        self.set(job, minion, OfferState::Offered, now);
+        true
+    }
+
+    /// Goes on with every batch: takes who is present, where that was looked at, settles those whose turn does not come,
+    /// and gives turns.
+    pub(in crate::jobs) fn step_batches(
+        &mut self,
+        now: MasterTime,
+        present: Option<&BTreeSet<MinionId>>,
+    ) -> BatchStep {
+        let mut step = BatchStep::default();
+        for job in self.batches.iter().copied().collect::<Vec<_>>() {
+            self.step_batch(job, now, present, &mut step);
+        }
+        step.news.append(&mut self.ended_batches);
+        step
+    }
+
+    fn step_batch(
+        &mut self,
+        job: i64,
+        now: MasterTime,
+        present: Option<&BTreeSet<MinionId>>,
+        step: &mut BatchStep,
+    ) {
+        let Some(OpenJob {
+            states,
+            batch: Some(batch),
+            ..
+        }) = self.jobs.get_mut(&job)
+        else {
+            self.batches.remove(&job);
+            return;
+        };
+        if let Some(present) = present {
+            let is_present = |at: usize| states.get(at).is_some_and(|(id, _)| present.contains(id));
+            batch.window.look(now, is_present);
+        }
+        if batch.told.is_none() {
+            let event = match batch.is_recovered {
+                true => BatchEvent::Recover,
+                false => BatchEvent::New,
+            };
+            step.news.push(batch.news(job, event, states));
+            batch.told = Some((batch.window.counts(), false));
+        }
+        let away = match batch.window.batch().queues {
+            true => OfferState::Queued,
+            false => OfferState::NotConnected,
+        };
+        let stopped = batch.window.left_by_stop();
+        let settled = stopped.into_iter().map(|at| (at, OfferState::Cancelled));
+        let behind = batch.window.left_behind(now);
+        let behind = behind.into_iter().map(|at| (at, away));
+        let settled: Vec<(MinionId, OfferState)> = settled
+            .chain(behind)
+            .filter_map(|(at, to)| Some((states.get(at)?.0.clone(), to)))
+            .collect();
+        for (minion, to) in settled {
+            if self.change(job, &minion, to, now, true) {
+                step.settled.push((jid::from_micros(job), minion, to));
+            }
+        }
+        // It is gone when nobody is left.
+        let Some(OpenJob {
+            states,
+            batch: Some(batch),
+            ..
+        }) = self.jobs.get_mut(&job)
+        else {
+            return;
+        };
+        let turns = batch.window.advance(now);
+        if !turns.is_empty() {
+            let ids = turns.iter().filter_map(|at| states.get(*at));
+            let ids = ids.map(|(id, _)| id.clone()).collect();
+            step.turns.push((jid::from_micros(job), ids));
+        }
+        batch.tell(job, states, &mut step.news);
+        if batch.window.is_complete() {
+            step.news
+                .push(batch.news(job, BatchEvent::Complete, states));
+            if let Some(opened) = self.jobs.get_mut(&job) {
+                opened.batch = None;
+            }
+            self.batches.remove(&job);
+            return;
+        }
+        step.next = match (step.next, batch.window.next_slot(now)) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        };
+    }
+
+    /// Notes the end of a batch whose job leaves.
+    pub(super) fn batch_left(&mut self, job: i64, mut gone: OpenJob) {
+        if let Some(mut batch) = gone.batch.take() {
+            batch.tell(job, &gone.states, &mut self.ended_batches);
+            let news = batch.news(job, BatchEvent::Complete, &gone.states);
+            self.ended_batches.push(news);
+            self.batches.remove(&job);
+            self.batch_changed.notify_one();
+        }
+    }
+
+    /// Returns how far the batches that are under way have come, the oldest first.
+    pub(in crate::jobs) fn batch_progress(&self) -> Vec<BatchProgress> {
+        let open = self.batches.iter().filter_map(|job| {
+            let batch = self.jobs.get(job)?.batch.as_ref()?;
+            Some(batch.progress(*job))
+        });
+        open.collect()
+    }
+}
+
+impl OpenBatch {
+    fn progress(&self, job: i64) -> BatchProgress {
+        let counts = self.window.counts();
+        let number = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
+        BatchProgress {
+            jid: jid::from_micros(job),
+            batch: self.window.batch(),
+            minions: number(counts.minions),
+            waiting: number(counts.waiting),
+            active: number(counts.active),
+            ended: number(counts.ended),
+            stopped: self.window.stopped().map(|(why, _)| why),
+        }
+    }
+
+    fn news(&self, job: i64, event: BatchEvent, states: &[(MinionId, OfferState)]) -> BatchNews {
+        let failed = self.window.stopped().and_then(|(_, failed)| failed);
+        BatchNews {
+            event,
+            progress: self.progress(job),
+            failed: failed.and_then(|at| Some(states.get(at)?.0.clone())),
+        }
+    }
+
+    /// Tells what has changed since it was told last.
+    fn tell(&mut self, job: i64, states: &[(MinionId, OfferState)], news: &mut Vec<BatchNews>) {
+        let stopped = self.window.stopped();
+        let now = (self.window.counts(), stopped.is_some());
+        let before = self.told.replace(now);
+        if let (Some((why, _)), false) = (stopped, before.is_some_and(|(_, told)| told)) {
+            let event = match why {
+                BatchStop::Halted => BatchEvent::Halted,
+                BatchStop::Cancelled => BatchEvent::Stop,
+            };
+            news.push(self.news(job, event, states));
+        }
+        if before.is_none_or(|(counts, _)| counts != now.0) {
+            news.push(self.news(job, BatchEvent::Progress, states));
+        }
+    }
+}

@@ -1,0 +1,382 @@
+//! The window that slides over the minions of a batch: who has a slot, and whose turn is next. A state machine
+//! without input or output.
+//!
+//! A minion that is present gets its *turn* when a slot is free: it is told so and takes the slot. It begins only
+//! when it claims the job and still has its turn; until then it can lose the turn, since it cannot have begun.
+//! From the grant on it holds the slot until it has ended, or has been away for the grace time.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use saline_protocol::message::{Batch, BatchStop, MasterTime, OfferState};
+
+/// The window of one batch. A minion is its index in the states of the job.
+#[derive(Debug)]
+pub(super) struct Window {
+    batch: Batch,
+    /// How long a minion may be away, or take to claim the job, before others take its slot, in milliseconds.
+    grace: MasterTime,
+    members: Vec<Member>,
+    /// The present minions that wait for their turn, by their tickets.
+    ready: BTreeSet<(i64, usize)>,
+    /// The number of slots that minions hold.
+    taken: usize,
+    /// When the slots are free again whose minions have ended, the earliest first.
+    resting: VecDeque<MasterTime>,
+    /// Until then every free slot rests.
+    opens: MasterTime,
+    /// The number of minions that wait for their turn.
+    waiting: usize,
+    /// The number of minions that have ended.
+    ended: usize,
+    stopped: Option<BatchStop>,
+    /// The minion whose failure has halted the batch.
+    failed: Option<usize>,
+    /// The lowest and the highest ticket so far.
+    tickets: (i64, i64),
+    is_looked_at: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Member {
+    place: Place,
+    /// Its place in the order of turns.
+    ticket: i64,
+    /// Since when it is away; none while it is present.
+    away: Option<MasterTime>,
+    /// Whether a claim of it was ever granted, so that it may have begun.
+    was_granted: bool,
+}
+
+/// Where a minion is in the batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// Its turn has not come.
+    Waiting,
+    /// It has its turn and a slot, and has until this time to claim the job.
+    Turn(MasterTime),
+    /// Its claim was granted, and it has a slot.
+    Holding,
+    /// Its claim was granted, and it was away for so long that it has no slot.
+    Released,
+    /// It has ended.
+    Ended,
+}
+
+/// How many minions are where.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Counts {
+    pub(super) minions: usize,
+    pub(super) waiting: usize,
+    pub(super) active: usize,
+    pub(super) ended: usize,
+}
+
+impl Window {
+    /// Creates the window of a batch whose minions are in these states. None of them counts as present until it is
+    /// [looked](Self::look) at them.
+    pub(super) fn new(
+        batch: Batch,
+        grace: MasterTime,
+        states: impl Iterator<Item = OfferState>,
+    ) -> Self {
+        let mut window = Self {
+            batch,
+            grace,
+            members: Vec::new(),
+            ready: BTreeSet::new(),
+            taken: 0,
+            resting: VecDeque::new(),
+            opens: 0,
+            waiting: 0,
+            ended: 0,
+            stopped: None,
+            failed: None,
+            tickets: (0, 0),
+            is_looked_at: false,
+        };
+        for state in states {
+            let place = match state {
+                OfferState::Waiting | OfferState::Queued => Place::Waiting,
+                state if state.is_final() => Place::Ended,
+                _ => Place::Holding,
+            };
+            window.waiting += usize::from(place == Place::Waiting);
+            window.ended += usize::from(place == Place::Ended);
+            window.taken += usize::from(place == Place::Holding);
+            window.tickets.1 += 1;
+            window.members.push(Member {
+                place,
+                ticket: window.tickets.1,
+                away: Some(0),
+                was_granted: place == Place::Holding,
+            });
+        }
+        window
+    }
+
+    /// Goes on with a batch that the store has at the start of a master, where everybody is away: minions get the
+    /// grace time to come back, and free slots rest as if their minions had just ended.
+    pub(super) fn recover(&mut self, now: MasterTime) {
+        for member in &mut self.members {
+            member.away = Some(now);
+        }
+        self.opens = now.saturating_add(self.batch.wait_ms);
+    }
+
+    /// Returns the number of slots that nobody has and that do not rest.
+    fn free_slots(&mut self, now: MasterTime) -> usize {
+        while self.resting.front().is_some_and(|until| *until <= now) {
+            self.resting.pop_front();
+        }
+        if now < self.opens {
+            return 0;
+        }
+        // A batch has at least one slot, whatever the store says.
+        let slots = self.batch.size.max(1) as usize;
+        slots.saturating_sub(self.taken.saturating_add(self.resting.len()))
+    }
+
+    /// Whether it was looked which minions are present.
+    pub(super) fn is_looked_at(&self) -> bool {
+        self.is_looked_at
+    }
+
+    /// Notes which minions are present. One that has its turn and is away loses it and its slot at once, one that is
+    /// present and does not claim the job after the grace time, and lets the others pass. One that holds a slot and
+    /// is away loses the slot after the grace time.
+    pub(super) fn look(&mut self, now: MasterTime, is_present: impl Fn(usize) -> bool) {
+        self.is_looked_at = true;
+        for at in 0..self.members.len() {
+            let member = &mut self.members[at];
+            if member.place == Place::Ended {
+                continue;
+            }
+            member.away = match (is_present(at), member.away) {
+                (true, _) => None,
+                (false, since) => Some(since.unwrap_or(now)),
+            };
+            let (ticket, away) = (member.ticket, member.away);
+            match (member.place, away) {
+                (Place::Waiting, None) => self.make_ready(at),
+                (Place::Waiting, Some(_)) => {
+                    self.ready.remove(&(ticket, at));
+                    if self.members[at].was_granted {
+                        self.move_to(at, Place::Released);
+                    }
+                }
+                (Place::Turn(_), Some(_)) => self.take_turn_back(at),
+                (Place::Turn(until), None) if until <= now => {
+                    self.tickets.1 += 1;
+                    self.members[at].ticket = self.tickets.1;
+                    self.take_turn_back(at);
+                }
+                (Place::Holding, Some(since)) if since.saturating_add(self.grace) <= now => {
+                    self.move_to(at, Place::Released);
+                    self.rest(now);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Gives turns to the minions that are next, while slots are free. Returns them.
+    pub(super) fn advance(&mut self, now: MasterTime) -> Vec<usize> {
+        let mut turns = Vec::new();
+        let mut free = self.free_slots(now);
+        while free > 0
+            && let Some((_, at)) = self.ready.pop_first()
+        {
+            self.move_to(at, Place::Turn(now.saturating_add(self.grace)));
+            turns.push(at);
+            free -= 1;
+        }
+        turns
+    }
+
+    fn take_turn_back(&mut self, at: usize) {
+        let member = self.members[at];
+        if member.away.is_some() && member.was_granted {
+            return self.move_to(at, Place::Released);
+        }
+        self.move_to(at, Place::Waiting);
+        if member.away.is_none() {
+            self.make_ready(at);
+        }
+    }
+
+    /// Puts a present minion that waits among those that are next, unless the batch was stopped.
+    fn make_ready(&mut self, at: usize) {
+        let member = self.members[at];
+        if self.stopped.is_none() || member.was_granted {
+            self.ready.insert((member.ticket, at));
+        }
+    }
+
+    /// Whether the job may be handed to the minion, which then claims it.
+    pub(super) fn may_claim(&self, at: usize) -> bool {
+        let place = self.members.get(at).map(|member| member.place);
+        matches!(
+            place,
+            Some(Place::Turn(_) | Place::Holding | Place::Released)
+        )
+    }
+
+    /// Takes the claim of a minion, which has not begun. Returns whether it is granted. One that had lost its slot
+    /// gets a free one, or is the next.
+    pub(super) fn claim(&mut self, at: usize, now: MasterTime) -> bool {
+        match self.members.get(at).map(|member| member.place) {
+            Some(Place::Holding) => true,
+            Some(Place::Turn(_)) if self.stopped.is_some() && !self.members[at].was_granted => {
+                false
+            }
+            Some(Place::Turn(_)) => {
+                self.hold(at);
+                true
+            }
+            Some(Place::Released) => {
+                if self.free_slots(now) > 0 {
+                    self.hold(at);
+                    return true;
+                }
+                self.tickets.0 -= 1;
+                let ticket = self.tickets.0;
+                let member = &mut self.members[at];
+                (member.ticket, member.away) = (ticket, None);
+                self.move_to(at, Place::Waiting);
+                self.make_ready(at);
+                false
+            }
+            _ => false,
+        }
+    }
+
+    /// Takes a change of a minion's state in the store. `failed` says that its return is one of a failure.
+    pub(super) fn changed(&mut self, at: usize, to: OfferState, failed: bool, now: MasterTime) {
+        if at >= self.members.len() {
+            return;
+        }
+        match to {
+            // Also when nobody has granted it, as far as this store knows.
+            OfferState::Running => self.hold(at),
+            to if to.is_final() => {
+                let place = self.members[at].place;
+                self.move_to(at, Place::Ended);
+                if place == Place::Holding {
+                    self.rest(now);
+                }
+                let failed = failed || matches!(to, OfferState::LostTrack | OfferState::MayHaveRun);
+                if failed && self.batch.failhard && self.stopped.is_none() {
+                    self.stop(BatchStop::Halted);
+                    self.failed = Some(at);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn hold(&mut self, at: usize) {
+        self.move_to(at, Place::Holding);
+        self.members[at].was_granted = true;
+    }
+
+    fn rest(&mut self, now: MasterTime) {
+        if self.batch.wait_ms > 0 {
+            self.resting
+                .push_back(now.saturating_add(self.batch.wait_ms));
+        }
+    }
+
+    /// Moves a minion to another place, and counts.
+    fn move_to(&mut self, at: usize, to: Place) {
+        let has_slot = |place| matches!(place, Place::Turn(_) | Place::Holding);
+        let member = &mut self.members[at];
+        let from = std::mem::replace(&mut member.place, to);
+        if from == Place::Waiting {
+            self.ready.remove(&(member.ticket, at));
+            self.waiting -= 1;
+        }
+        self.waiting += usize::from(to == Place::Waiting);
+        self.taken -= usize::from(has_slot(from));
+        self.taken += usize::from(has_slot(to));
+        self.ended -= usize::from(from == Place::Ended);
+        self.ended += usize::from(to == Place::Ended);
+    }
+
+    /// Stops the batch: no minion gets its turn any more.
+    pub(super) fn stop(&mut self, why: BatchStop) {
+        self.stopped.get_or_insert(why);
+        let members = &self.members;
+        self.ready.retain(|(_, at)| members[*at].was_granted);
+    }
+
+    /// Returns the minions that will not get their turn because the batch was stopped.
+    pub(super) fn left_by_stop(&self) -> Vec<usize> {
+        match self.stopped {
+            Some(_) => self.never_granted(),
+            None => Vec::new(),
+        }
+    }
+
+    /// Returns the minions whose turn cannot come because they are away, when all others have ended. One that was
+    /// present meanwhile gets the grace time to come back.
+    pub(super) fn left_behind(&self, now: MasterTime) -> Vec<usize> {
+        if self.taken > 0 || !self.ready.is_empty() || !self.is_looked_at {
+            return Vec::new();
+        }
+        let is_late = |member: &Member| {
+            let since = member.away.unwrap_or(now);
+            since == 0 || since.saturating_add(self.grace) <= now
+        };
+        let left = self.never_granted();
+        match left.iter().all(|at| is_late(&self.members[*at])) {
+            true => left,
+            false => Vec::new(),
+        }
+    }
+
+    fn never_granted(&self) -> Vec<usize> {
+        let waits = |member: &Member| {
+            matches!(member.place, Place::Waiting | Place::Turn(_)) && !member.was_granted
+        };
+        let members = self.members.iter().enumerate();
+        members
+            .filter(|(_, member)| waits(member))
+            .map(|(at, _)| at)
+            .collect()
+    }
+
+    /// Returns when the next slot has rested, if one does at `now`.
+    pub(super) fn next_slot(&self, now: MasterTime) -> Option<MasterTime> {
+        let rested = self.resting.front().copied();
+        let opens = (now < self.opens).then_some(self.opens);
+        opens.max(rested)
+    }
+
+    /// Returns the settings of the batch.
+    pub(super) fn batch(&self) -> Batch {
+        self.batch
+    }
+
+    /// Returns why no further minion gets its turn, and which minion's failure is the reason.
+    pub(super) fn stopped(&self) -> Option<(BatchStop, Option<usize>)> {
+        self.stopped.map(|why| (why, self.failed))
+    }
+
+    /// Whether no minion waits for its turn, and none has a slot.
+    pub(super) fn is_complete(&self) -> bool {
+        self.waiting == 0 && self.taken == 0
+    }
+
+    /// Returns how many minions are where.
+    pub(super) fn counts(&self) -> Counts {
+        Counts {
+            minions: self.members.len(),
+            waiting: self.waiting,
+            active: self.taken,
+            ended: self.ended,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,425 @@
+//! The window under thousands of schedules of minions that come, go, claim, lose the answer, end and fail, of
+//! stops and of restarts of the master, against promises that are counted apart from it.
+
+use super::*;
+use proptest::prelude::*;
+
+use OfferState::{Cancelled, NotConnected, Offered, Queued, Returned, Running, Waiting};
+
+const GRACE: MasterTime = 100;
+
+/// What may happen.
+#[derive(Debug, Clone)]
+enum Event {
+    Time(u64),
+    /// The master looks who is present.
+    Look,
+    Arrive(usize),
+    Leave(usize),
+    /// A minion that was told of its turn claims the job, and gets the answer or not.
+    Claim(usize, bool),
+    /// A minion that runs the job says so.
+    Report(usize),
+    End(usize, bool),
+    Stop,
+    Restart,
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    let claim =
+        || (0..8usize, prop::bool::weighted(0.8)).prop_map(|(at, got)| Event::Claim(at, got));
+    let end = || (0..8usize, prop::bool::weighted(0.1)).prop_map(|(at, bad)| Event::End(at, bad));
+    let arrive = || (0..8usize).prop_map(Event::Arrive);
+    prop_oneof![
+        (0..150u64).prop_map(Event::Time),
+        (0..30u64).prop_map(Event::Time),
+        Just(Event::Look),
+        Just(Event::Look),
+        arrive(),
+        arrive(),
+        (0..8usize).prop_map(Event::Leave),
+        claim(),
+        claim(),
+        claim(),
+        (0..8usize).prop_map(Event::Report),
+        end(),
+        end(),
+        prop::sample::select(vec![Event::Look, Event::Look, Event::Stop, Event::Restart]),
+    ]
+}
+
+/// A minion as it is, and what the window may conclude of it.
+#[derive(Debug, Clone)]
+struct Minion {
+    state: OfferState,
+    is_present: bool,
+    /// As of the last look.
+    away: Option<MasterTime>,
+    /// The message about its turn has come.
+    was_told: bool,
+    /// Since when it has its turn without a grant.
+    turn: Option<MasterTime>,
+    /// A claim was granted, and the slot was not lost since.
+    holds: bool,
+    was_granted: bool,
+    begun: u32,
+}
+
+impl Minion {
+    fn is_open(&self) -> bool {
+        !self.state.is_final()
+    }
+}
+
+#[derive(Debug)]
+struct World {
+    window: Window,
+    batch: Batch,
+    now: MasterTime,
+    minions: Vec<Minion>,
+    /// When slots were given back by minions that had been granted the job.
+    ends: Vec<MasterTime>,
+    /// A failure or a stop.
+    is_stopped: bool,
+    /// Until then all slots may rest, since the master was started again.
+    rests_until: MasterTime,
+}
+
+impl World {
+    fn new(batch: Batch, present: &[bool]) -> Self {
+        let states = present.iter().map(|_| Waiting);
+        let minions = present.iter().map(|is_present| Minion {
+            state: Waiting,
+            is_present: *is_present,
+            away: Some(0),
+            was_told: false,
+            turn: None,
+            holds: false,
+            was_granted: false,
+            begun: 0,
+        });
+        let mut world = Self {
+            window: Window::new(batch, GRACE, states),
+            batch,
+            now: 1_000,
+            minions: minions.collect(),
+            ends: Vec::new(),
+            is_stopped: false,
+            rests_until: 0,
+        };
+        world.look();
+        world.step();
+        world
+    }
+
+    fn busy(&self) -> usize {
+        let has_slot = |minion: &&Minion| minion.holds || minion.turn.is_some();
+        let rests = |end: &&MasterTime| **end + self.batch.wait_ms > self.now;
+        self.minions.iter().filter(has_slot).count() + self.ends.iter().filter(rests).count()
+    }
+
+    fn set(&mut self, at: usize, to: OfferState, failed: bool) {
+        let minion = &mut self.minions[at];
+        assert!(
+            crate::jobs::may_become(minion.state, to),
+            "{minion:?} {to:?}"
+        );
+        minion.state = to;
+        if to.is_final() {
+            if std::mem::take(&mut minion.holds) {
+                self.ends.push(self.now);
+            }
+            minion.turn = None;
+        }
+        self.window.changed(at, to, failed, self.now);
+    }
+
+    fn look(&mut self) {
+        let present: Vec<bool> = self.minions.iter().map(|m| m.is_present).collect();
+        self.window.look(self.now, |at| present[at]);
+        for minion in &mut self.minions {
+            if !minion.is_open() {
+                continue;
+            }
+            minion.away = match minion.is_present {
+                true => None,
+                false => Some(minion.away.unwrap_or(self.now)),
+            };
+            // Who is away loses its turn at once, who does not claim when the time for it is over, and who
+            // was granted the job its slot when the grace time is over.
+            if minion.away.is_some() || minion.turn.is_some_and(|at| at + GRACE <= self.now) {
+                minion.turn = None;
+            }
+            if minion.holds && minion.away.is_some_and(|since| since + GRACE <= self.now) {
+                minion.holds = false;
+                self.ends.push(self.now);
+            }
+        }
+    }
+
+    /// What the store does after every event.
+    fn step(&mut self) {
+        for at in self.window.left_by_stop() {
+            assert!(self.is_stopped && !self.minions[at].was_granted);
+            self.set(at, Cancelled, false);
+        }
+        for at in self.window.left_behind(self.now) {
+            let minion = &self.minions[at];
+            assert!(minion.away.is_some() && !minion.was_granted, "{minion:?}");
+            assert!(!self.minions.iter().any(|m| m.holds || m.turn.is_some()));
+            match self.batch.queues {
+                true if minion.state == Queued => {}
+                true => self.set(at, Queued, false),
+                false => self.set(at, NotConnected, false),
+            }
+        }
+        let turns = self.window.advance(self.now);
+        for at in &turns {
+            let minion = &mut self.minions[*at];
+            assert!(minion.away.is_none() && minion.is_open(), "{minion:?}");
+            assert!(!minion.holds && minion.turn.is_none(), "{minion:?}");
+            assert!(
+                !self.is_stopped || minion.was_granted,
+                "a turn after the stop"
+            );
+            minion.turn = Some(self.now);
+            minion.was_told = minion.is_present;
+        }
+        let size = self.batch.size as usize;
+        assert!(
+            turns.is_empty() || self.busy() <= size,
+            "too many have a slot"
+        );
+        // No slot is idle while somebody waits who is there.
+        let waits = |minion: &&Minion| {
+            minion.is_open()
+                && minion.away.is_none()
+                && minion.turn.is_none()
+                && !minion.was_granted
+        };
+        let rests = self.now < self.rests_until;
+        if !self.is_stopped && !rests && self.minions.iter().any(|minion| waits(&minion)) {
+            assert!(self.busy() >= size, "a slot is idle: {:?}", self.window);
+        }
+        let active = self.minions.iter().filter(|m| m.holds || m.turn.is_some());
+        assert_eq!(self.window.counts().active, active.count());
+    }
+
+    fn claim(&mut self, at: usize, gets_answer: bool) {
+        let minion = &self.minions[at];
+        // Who comes back asks what it missed, and is told of a job that was granted to it.
+        let asks = minion.was_told || (minion.was_granted && minion.is_open());
+        if !minion.is_present || minion.begun > 0 || !asks || !minion.is_open() {
+            return;
+        }
+        let (had_turn, held) = (minion.turn.is_some(), minion.holds);
+        let granted = self.window.claim(at, self.now);
+        let minion = &mut self.minions[at];
+        minion.was_told = false;
+        if had_turn && (!self.is_stopped || minion.was_granted) || held {
+            assert!(granted);
+        } else if granted {
+            assert!(minion.was_granted, "granted without a turn: {minion:?}");
+        }
+        if !granted {
+            // It is there, so it is the next one.
+            if minion.was_granted {
+                minion.away = None;
+            }
+            return;
+        }
+        (minion.turn, minion.holds, minion.was_granted) = (None, true, true);
+        minion.begun += u32::from(gets_answer);
+        if minion.state != Offered {
+            self.set(at, Offered, false);
+        }
+        assert!(had_turn || held || self.busy() <= self.batch.size as usize);
+    }
+
+    fn restart(&mut self) {
+        let states: Vec<OfferState> = self.minions.iter().map(|m| m.state).collect();
+        let mut window = Window::new(self.batch, GRACE, states.into_iter());
+        window.recover(self.now);
+        if self.is_stopped {
+            window.stop(BatchStop::Halted);
+        }
+        self.window = window;
+        let now = self.now;
+        self.rests_until = now + self.batch.wait_ms;
+        for minion in &mut self.minions {
+            (minion.is_present, minion.away) = (false, Some(now));
+            (minion.was_told, minion.turn) = (false, None);
+            minion.holds = minion.is_open() && minion.was_granted;
+        }
+    }
+
+    fn apply(&mut self, event: &Event) {
+        let count = self.minions.len();
+        match event {
+            Event::Time(passed) => self.now += passed,
+            Event::Look => self.look(),
+            Event::Arrive(at) => self.minions[at % count].is_present = true,
+            Event::Leave(at) => {
+                let minion = &mut self.minions[at % count];
+                (minion.is_present, minion.was_told) = (false, false);
+            }
+            Event::Claim(at, gets_answer) => self.claim(at % count, *gets_answer),
+            Event::Report(at) => {
+                let at = at % count;
+                let minion = &mut self.minions[at];
+                if minion.begun > 0 && minion.state == Offered && minion.is_present {
+                    minion.holds = true;
+                    self.set(at, Running, false);
+                }
+            }
+            Event::End(at, failed) => {
+                let at = at % count;
+                let minion = &self.minions[at];
+                if minion.begun > 0 && minion.is_open() && minion.is_present {
+                    self.is_stopped |= *failed && self.batch.failhard;
+                    self.set(at, Returned, *failed);
+                }
+            }
+            Event::Stop => {
+                self.is_stopped = true;
+                self.window.stop(BatchStop::Cancelled);
+            }
+            Event::Restart => self.restart(),
+        }
+        self.step();
+    }
+
+    /// Everybody comes and does what it is told, until the batch is complete.
+    fn finish(&mut self) {
+        for at in 0..self.minions.len() {
+            self.apply(&Event::Arrive(at));
+        }
+        for _ in 0..4 * self.minions.len() + 8 {
+            self.apply(&Event::Time(GRACE));
+            self.apply(&Event::Look);
+            for at in 0..self.minions.len() {
+                self.apply(&Event::Claim(at, true));
+                self.apply(&Event::End(at, false));
+            }
+        }
+    }
+}
+
+fn batch() -> impl Strategy<Value = Batch> {
+    let wait = prop_oneof![Just(0), 1..80u64];
+    (1..4u32, wait, any::<bool>(), any::<bool>()).prop_map(|(size, wait_ms, failhard, queues)| {
+        Batch {
+            size,
+            wait_ms,
+            failhard,
+            queues,
+        }
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(10_000))]
+
+    #[test]
+    fn the_window_keeps_its_promises(
+        batch in batch(),
+        present in prop::collection::vec(any::<bool>(), 1..8),
+        events in prop::collection::vec(event(), 0..120),
+    ) {
+        let mut world = World::new(batch, &present);
+        for event in &events {
+            world.apply(event);
+        }
+        world.finish();
+        prop_assert!(world.window.is_complete(), "{:?}", world);
+        for minion in &world.minions {
+            prop_assert!(minion.begun <= 1);
+            match minion.state {
+                Returned => prop_assert_eq!(minion.begun, 1),
+                Cancelled => prop_assert!(world.is_stopped && !minion.was_granted),
+                NotConnected => prop_assert!(!batch.queues && !minion.was_granted),
+                other => prop_assert!(false, "{:?} at the end", other),
+            }
+        }
+        let counts = world.window.counts();
+        prop_assert_eq!((counts.ended, counts.waiting, counts.active), (counts.minions, 0, 0));
+    }
+}
+
+const ONE: Batch = Batch {
+    size: 1,
+    wait_ms: 0,
+    failhard: false,
+    queues: false,
+};
+
+#[test]
+fn a_slot_rests_for_the_whole_wait_and_no_longer() {
+    let batch = Batch { wait_ms: 50, ..ONE };
+    let mut world = World::new(batch, &[true, true]);
+    assert!(world.minions[0].was_told && !world.minions[1].was_told);
+    world.apply(&Event::Claim(0, true));
+    world.apply(&Event::End(0, false));
+    assert_eq!(world.window.next_slot(world.now), Some(1_050));
+    world.apply(&Event::Time(49));
+    assert!(!world.minions[1].was_told);
+    world.apply(&Event::Time(1));
+    assert!(world.minions[1].was_told);
+}
+
+#[test]
+fn who_is_away_takes_no_slot_and_gets_its_turn_when_it_comes_in_time() {
+    let mut world = World::new(ONE, &[false, true, true]);
+    assert!(world.minions[1].was_told);
+    world.apply(&Event::Arrive(0));
+    world.apply(&Event::Look);
+    world.apply(&Event::Claim(1, true));
+    world.apply(&Event::End(1, false));
+    assert!(
+        world.minions[0].was_told,
+        "it is the first of those that wait"
+    );
+}
+
+#[test]
+fn a_minion_that_is_present_and_does_not_claim_lets_the_others_pass() {
+    let mut world = World::new(ONE, &[true, true]);
+    world.apply(&Event::Time(GRACE));
+    world.apply(&Event::Look);
+    assert!(world.minions[1].was_told && world.minions[0].turn.is_none());
+    // Its claim comes late.
+    world.apply(&Event::Claim(0, true));
+    assert_eq!(world.minions[0].begun, 0);
+}
+
+#[test]
+fn a_minion_that_was_there_a_moment_ago_is_not_left_behind() {
+    let mut world = World::new(ONE, &[true, true]);
+    world.apply(&Event::Claim(0, true));
+    world.apply(&Event::Leave(1));
+    world.apply(&Event::Look);
+    world.apply(&Event::End(0, false));
+    assert_eq!(world.minions[1].state, Waiting);
+    world.apply(&Event::Time(GRACE));
+    world.apply(&Event::Look);
+    assert_eq!(world.minions[1].state, NotConnected);
+}
+
+#[test]
+fn a_failure_halts_a_batch_once_and_is_named() {
+    let batch = Batch {
+        size: 2,
+        failhard: true,
+        ..ONE
+    };
+    let mut world = World::new(batch, &[true; 4]);
+    world.apply(&Event::Claim(0, true));
+    world.apply(&Event::Claim(1, true));
+    world.apply(&Event::End(1, true));
+    assert_eq!(world.window.stopped(), Some((BatchStop::Halted, Some(1))));
+    assert_eq!(world.minions[0].state, Offered, "it goes on");
+    assert_eq!(world.minions[2].state, Cancelled);
+    world.apply(&Event::End(0, true));
+    assert_eq!(world.window.stopped(), Some((BatchStop::Halted, Some(1))));
+    assert!(world.window.is_complete());
+}

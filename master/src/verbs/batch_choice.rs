@@ -1,0 +1,81 @@
+//! Decides whether a job is carried out in batches.
+
+use saline_protocol::message::{Batch, BatchRequest};
+
+/// When a job becomes a batch that nobody asked for, as the master's configuration has it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SafeBatch {
+    /// The number of matched minions from which it does; 0 for never. Salt's `batch_safe_limit`.
+    pub(crate) limit: u32,
+    /// The size of such a batch. Salt's `batch_safe_size`.
+    pub(crate) size: u32,
+}
+
+/// Returns how a job that matches so many minions is carried out in batches, if it is. `queues` says that it waits for
+/// minions that are away.
+pub(super) fn choose(
+    request: &BatchRequest,
+    safe: SafeBatch,
+    matched: usize,
+    queues: bool,
+) -> Option<Batch> {
+    let limit = request.safe_limit.unwrap_or(safe.limit);
+    let size = match request.size {
+        Some(size) => size.of(matched),
+        None if limit > 0 && matched >= limit as usize => request.safe_size.unwrap_or(safe.size),
+        None => return None,
+    };
+    Some(Batch {
+        size: size.max(1),
+        wait_ms: request.wait_ms,
+        failhard: request.failhard,
+        queues,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use saline_protocol::message::BatchSize;
+
+    const SAFE: SafeBatch = SafeBatch {
+        limit: 100,
+        size: 8,
+    };
+
+    fn size(request: &BatchRequest, safe: SafeBatch, matched: usize) -> Option<u32> {
+        choose(request, safe, matched, false).map(|batch| batch.size)
+    }
+
+    #[test]
+    fn a_job_for_many_becomes_a_batch_from_the_safe_limit_on() {
+        let unasked = BatchRequest::default();
+        assert_eq!(size(&unasked, SAFE, 99), None);
+        assert_eq!(size(&unasked, SAFE, 100), Some(8));
+        let never = SafeBatch { limit: 0, ..SAFE };
+        assert_eq!(size(&unasked, never, 1_000_000), None);
+        let lower = BatchRequest {
+            safe_limit: Some(10),
+            safe_size: Some(0),
+            ..unasked
+        };
+        assert_eq!(size(&lower, SAFE, 9), None);
+        assert_eq!(size(&lower, never, 10), Some(1));
+        let off = BatchRequest {
+            safe_limit: Some(0),
+            ..unasked
+        };
+        assert_eq!(size(&off, SAFE, 1_000), None);
+    }
+
+    #[test]
+    fn a_size_that_is_asked_for_counts_whatever_matches() {
+        let asked = BatchRequest {
+            size: Some(BatchSize::Percent(10)),
+            safe_size: Some(3),
+            ..BatchRequest::default()
+        };
+        assert_eq!(size(&asked, SAFE, 5), Some(1));
+        assert_eq!(size(&asked, SAFE, 500), Some(50));
+    }
+}
