@@ -10,12 +10,14 @@
 
 mod support;
 
-use std::io::Read;
+use std::fs::File;
+use std::io::{Read, Write};
 use std::process::{Child, ChildStdout, Stdio};
 use std::sync::Arc;
 use std::time::Instant;
 
 use rustix::process::{Pid, Signal, kill_process};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use support::{Fleet, Log, TEST_TIMEOUT};
 
 /// A command whose standard error output is followed. Dropping it kills it.
@@ -135,11 +137,22 @@ fn what_has_come_is_printed_and_the_others_are_named_in_every_format() {
             "{exiting}\n\
              This job's jid is: {jid}\n\
              Not returned yet: m2, m3\n\
+             To stop the job, run the following commands:\n\n\
+             saline-run jobs.cancel {jid} -c {config}\n\
+             saline '*' saltutil.term_job {jid} -c {config}\n\n\
              The minions may not have all finished running and any remaining minions will return upon \
              completion. To look up the return data for this job later, run the following command:\n\n\
-             {command}"
+             {command}",
+            config = config.display()
         );
-        assert!(stderr.text().ends_with(&expected), "{}", stderr.text());
+        // Which of them have reported that they began is a matter of time.
+        let text: Vec<String> = stderr.text().lines().map(str::to_owned).collect();
+        let (running, text): (Vec<_>, Vec<_>) = text
+            .into_iter()
+            .partition(|line| line.starts_with("Still running it: "));
+        assert!(running.len() <= 1, "{running:?}");
+        let text = text.join("\n");
+        assert!(text.ends_with(&expected), "{text}");
 
         fleet
             .saline(&["-L", "m2,m3", "saltutil.kill_job", &jid])
@@ -147,6 +160,44 @@ fn what_has_come_is_printed_and_the_others_are_named_in_every_format() {
         let looked_up = fleet.run("saline-run", &["jobs.lookup_jid", &jid]);
         assert!(looked_up.expect(0).stdout.contains("m1:\n    done\n"));
     }
+}
+
+#[test]
+fn whoever_types_ctrl_c_at_a_terminal_can_stop_the_job() {
+    let fleet = Fleet::with_minions("tcp", &["m1", "m2"]);
+    let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&terminal).unwrap();
+    unlockpt(&terminal).unwrap();
+    let name = ptsname(&terminal, Vec::new()).unwrap();
+    let programs_end = || {
+        let path = std::path::Path::new(name.to_str().unwrap());
+        File::options().read(true).write(true).open(path).unwrap()
+    };
+    let mut terminal = File::from(terminal);
+    let arguments = ["*", "cmd.run", "exec sleep 600", "-l", "trace"];
+    let mut running = Running {
+        child: fleet
+            .command("saline", &arguments)
+            .stdin(programs_end())
+            .stdout(Stdio::piped())
+            .stderr(programs_end())
+            .spawn()
+            .unwrap(),
+        stdout: None,
+        stderr: Log::follow(terminal.try_clone().unwrap()),
+    };
+    running.stdout = running.child.stdout.take();
+    running.stderr.wait_for("from the store", 1);
+    for minion in ["m1", "m2"] {
+        fleet.minions[minion].log.wait_for("running cmd.run", 1);
+    }
+    running.signal(Signal::INT);
+    running.stderr.wait_for("Not returned yet: m1, m2", 1);
+    terminal.write_all(b"y\n").unwrap();
+    running.stderr.wait_for("Stopping the job", 1);
+    // The minions end their commands, and return.
+    running.stderr.wait_for("2 of 2 failed: m1 (", 1);
+    running.end();
 }
 
 #[test]

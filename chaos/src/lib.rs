@@ -35,6 +35,7 @@ mod store;
 mod timeline;
 
 use std::ffi::OsString;
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -77,7 +78,9 @@ fn run_and_report(arguments: &Arguments, registry: Registry) -> Result<bool> {
         ));
     }
     let seed = arguments.seed.unwrap_or_else(drawn_seed);
-    println!(
+    // Who reads this may have seen enough, which is no reason to panic.
+    let _ = writeln!(
+        std::io::stdout(),
         "saline-chaos --transport {} --seconds {} --minions {} --seed {seed}{}",
         arguments.transport.name(),
         arguments.length().as_secs_f64(),
@@ -95,7 +98,7 @@ fn run_and_report(arguments: &Arguments, registry: Registry) -> Result<bool> {
         only: arguments.only.clone(),
     });
     if arguments.show_plan {
-        print!("{}", report::plan(&plan));
+        let _ = write!(std::io::stdout(), "{}", report::plan(&plan));
         return Ok(true);
     }
     // Before there are threads. Where it is forbidden, mounting fails too, and tells why.
@@ -118,10 +121,10 @@ fn run_and_report(arguments: &Arguments, registry: Registry) -> Result<bool> {
     ));
     runtime.shutdown_background();
     if arguments.keep {
-        println!("kept: {}", root.keep().display());
+        let _ = writeln!(std::io::stdout(), "kept: {}", root.keep().display());
     }
     let (evidence, books) = done?;
-    print!("{}", report::text(&evidence, &books));
+    let _ = write!(std::io::stdout(), "{}", report::text(&evidence, &books));
     if let Some(path) = &arguments.json {
         let json = report::json(arguments, seed, &evidence, &books);
         std::fs::write(path, format!("{json:#}\n")).map_err(ChaosError::at(path))?;

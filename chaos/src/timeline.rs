@@ -1,6 +1,7 @@
 //! What was done to the system, and when: the truth that the books are checked against.
 
 use std::fmt;
+use std::io::Write as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -109,7 +110,8 @@ impl Timeline {
     /// Prints a line with the time, and keeps it.
     pub(crate) fn note(&self, text: impl fmt::Display) {
         let line = format!("[{:8.3} s] {text}", self.now().as_secs_f64());
-        println!("{line}");
+        // Who reads this may have seen enough, which is no reason to panic.
+        let _ = writeln!(std::io::stdout(), "{line}");
         self.lock().lines.push(line);
     }
 

@@ -23,6 +23,15 @@ impl LookUp {
         )
     }
 
+    /// Returns the commands that keep minions from beginning the job, and end it where it runs.
+    pub(crate) fn commands_to_stop(&self) -> [String; 2] {
+        let Self { jid, options } = self;
+        [
+            format!("saline-run jobs.cancel {jid}{options}"),
+            format!("saline '*' saltutil.term_job {jid}{options}"),
+        ]
+    }
+
     /// Returns the command.
     pub(crate) fn command(&self) -> String {
         format!("saline-run jobs.lookup_jid {}{}", self.jid, self.options)

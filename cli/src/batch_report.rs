@@ -1,6 +1,6 @@
 //! What `saline` says of a job that is carried out in batches.
 
-use saline_protocol::message::{Batch, MinionId};
+use saline_protocol::message::Batch;
 
 use crate::absence::LookUp;
 
@@ -14,7 +14,7 @@ pub(crate) fn unasked(minions: usize, batch: &Batch) -> String {
 
 /// Returns the line about a batch that was halted because a minion failed, with the number of minions that were not
 /// asked.
-pub(crate) fn halted(failed: Option<&(MinionId, i64)>, left: usize) -> String {
+pub(crate) fn halted(failed: Option<&(String, i64)>, left: usize) -> String {
     let who = match failed {
         Some((minion, retcode)) => format!("{minion} failed with retcode {retcode}"),
         None => "a minion failed".to_owned(),
@@ -51,7 +51,7 @@ mod tests {
             jid: Jid::parse("20261121091409931549").unwrap(),
             options: " -c /tmp/x".to_owned(),
         };
-        let web7 = (MinionId::parse("web7").unwrap(), 3);
+        let web7 = ("web7".to_owned(), 3);
         let said = [
             unasked(120, &batch),
             halted(Some(&web7), 12),

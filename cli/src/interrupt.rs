@@ -5,17 +5,16 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use saline_protocol::message::MinionId;
+use saline_protocol::message::Jid;
+use saline_protocol::transport::Context;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 use tokio::signal::unix::{self, SignalKind};
 
 use crate::absence::LookUp;
 use crate::exit;
+use crate::names::listed;
 use crate::screen::Screen;
-
-/// The largest number of minions that are named.
-const MOST_NAMED: usize = 20;
 
 /// The signals that interrupt a command.
 #[derive(Debug)]
@@ -101,11 +100,54 @@ pub(crate) enum HowFar<'a> {
         /// Looks the job up later.
         look_up: &'a LookUp,
         /// The minions that have not answered.
-        unanswered: &'a [&'a MinionId],
+        unanswered: &'a [String],
+        /// Those of them that run the job, as far as is known.
+        running: &'a [String],
+        /// Whether these minions and the jid have been printed already.
+        told: bool,
     },
 }
 
+/// What whoever interrupted a command wants of its job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wish {
+    /// Nobody was asked.
+    Unknown,
+    /// That it goes on.
+    GoOn,
+    /// That it is stopped.
+    Stop,
+}
+
 impl Interruption {
+    /// Names the minions that have not returned the job, and asks at the terminal whether to stop it, if
+    /// somebody typed Ctrl-C there.
+    ///
+    /// # Errors
+    /// When the answer cannot be read.
+    ///
+    /// # Cancel safety
+    /// A partly typed answer is lost.
+    pub(crate) async fn offers_to_stop(
+        self,
+        screen: &mut Screen<'_>,
+        jid: &Jid,
+        (unanswered, running): (&[&str], &[&str]),
+        context: Option<&Context>,
+    ) -> io::Result<Wish> {
+        if self != Self::CtrlC || !screen.can_ask || unanswered.is_empty() {
+            return Ok(Wish::Unknown);
+        }
+        // The terminal shows ^C.
+        screen.complain("");
+        tell(screen, jid, unanswered, running);
+        let answer = screen
+            .ask("Stop the job on them? [N/y] ", true, context)
+            .await?;
+        let yes = answer.is_some_and(|answer| answer.trim_start().starts_with(['y', 'Y']));
+        Ok(if yes { Wish::Stop } else { Wish::GoOn })
+    }
+
     /// Prints, on the standard error output in every format, how the command ends, and returns the
     /// exit code. Most of the text is Salt's.
     pub(crate) fn leave(self, screen: &mut Screen<'_>, how_far: &HowFar<'_>) -> u8 {
@@ -122,10 +164,17 @@ impl Interruption {
             HowFar::Published {
                 look_up,
                 unanswered,
+                running,
+                told,
             } => {
-                screen.complain(format!("This job's jid is: {}", look_up.jid));
+                if !told {
+                    tell(screen, &look_up.jid, unanswered, running);
+                }
                 if !unanswered.is_empty() {
-                    screen.complain(format!("Not returned yet: {}", names(unanswered)));
+                    screen.complain(format!(
+                        "To stop the job, run the following commands:\n\n{}\n",
+                        look_up.commands_to_stop().join("\n")
+                    ));
                 }
                 screen.complain(format!(
                     "The minions may not have all finished running and any remaining minions will return upon completion. {}",
@@ -137,20 +186,19 @@ impl Interruption {
     }
 }
 
-/// Returns the names of the first minions, and the number of the others.
-fn names(minions: &[&MinionId]) -> String {
-    let named = minions.iter().take(MOST_NAMED);
-    let named: Vec<&str> = named.map(|minion| minion.as_str()).collect();
-    match minions.len() - named.len() {
-        0 => named.join(", "),
-        more => format!("{} and {more} more", named.join(", ")),
+/// Prints the jid of a job, and the minions that have not returned it.
+fn tell<N: AsRef<str>>(screen: &mut Screen<'_>, jid: &Jid, unanswered: &[N], running: &[N]) {
+    screen.complain(format!("This job's jid is: {jid}"));
+    if !unanswered.is_empty() {
+        screen.complain(format!("Not returned yet: {}", listed(unanswered)));
+    }
+    if !running.is_empty() {
+        screen.complain(format!("Still running it: {}", listed(running)));
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use saline_protocol::message::Jid;
-
     use super::*;
     use crate::screen::Printed;
 
@@ -161,16 +209,15 @@ mod tests {
     }
 
     fn published(count: usize) -> String {
-        let ids: Vec<MinionId> = (0..count)
-            .map(|n| MinionId::parse(&format!("m{n:02}")).unwrap())
-            .collect();
-        let unanswered: Vec<&MinionId> = ids.iter().collect();
+        let ids: Vec<String> = (0..count).map(|n| format!("m{n:02}")).collect();
         let how_far = HowFar::Published {
             look_up: &LookUp {
                 jid: Jid::parse("20261121091409931549").unwrap(),
                 options: " -c /tmp/x".to_owned(),
             },
-            unanswered: &unanswered,
+            unanswered: &ids,
+            running: &ids[..count.min(1)],
+            told: false,
         };
         shown(Interruption::CtrlC, &how_far)
     }
@@ -184,6 +231,12 @@ mod tests {
         Exiting gracefully on Ctrl-c
         This job's jid is: 20261121091409931549
         Not returned yet: m00, m01
+        Still running it: m00
+        To stop the job, run the following commands:
+
+        saline-run jobs.cancel 20261121091409931549 -c /tmp/x
+        saline '*' saltutil.term_job 20261121091409931549 -c /tmp/x
+
         The minions may not have all finished running and any remaining minions will return upon completion. To look up the return data for this job later, run the following command:
 
         saline-run jobs.lookup_jid 20261121091409931549 -c /tmp/x
@@ -195,6 +248,12 @@ mod tests {
         Exiting gracefully on Ctrl-c
         This job's jid is: 20261121091409931549
         Not returned yet: m00, m01, m02, m03, m04, m05, m06, m07, m08, m09, m10, m11, m12, m13, m14, m15, m16, m17, m18, m19 and 3 more
+        Still running it: m00
+        To stop the job, run the following commands:
+
+        saline-run jobs.cancel 20261121091409931549 -c /tmp/x
+        saline '*' saltutil.term_job 20261121091409931549 -c /tmp/x
+
         The minions may not have all finished running and any remaining minions will return upon completion. To look up the return data for this job later, run the following command:
 
         saline-run jobs.lookup_jid 20261121091409931549 -c /tmp/x
@@ -209,6 +268,45 @@ mod tests {
 
         saline-run jobs.lookup_jid 20261121091409931549 -c /tmp/x
         ");
+    }
+
+    #[tokio::test]
+    async fn whoever_types_ctrl_c_is_asked_whether_to_stop_the_job() {
+        let asked = async |interruption: Interruption, answers: &[&str], minions: &[&str]| {
+            let mut printed = Printed::default();
+            let mut screen = printed.screen(answers);
+            let jid = Jid::parse("20261121091409931549").unwrap();
+            let minions = (minions, &minions[..minions.len().min(1)]);
+            let wish = interruption
+                .offers_to_stop(&mut screen, &jid, minions, None)
+                .await;
+            (wish.unwrap(), printed.shown())
+        };
+        let minions = ["m1", "m2"];
+        let (wish, shown) = asked(Interruption::CtrlC, &["y\n"], &minions).await;
+        assert_eq!(wish, Wish::Stop);
+        insta::assert_snapshot!(shown, @"
+        --- stdout
+        --- stderr
+
+        This job's jid is: 20261121091409931549
+        Not returned yet: m1, m2
+        Still running it: m1
+        Stop the job on them? [N/y]
+        ");
+        for answer in ["\n", "n\n", "no\n"] {
+            let (wish, _) = asked(Interruption::CtrlC, &[answer], &minions).await;
+            assert_eq!(wish, Wish::GoOn);
+        }
+        let silent = "--- stdout\n--- stderr\n";
+        for (interruption, answers, minions) in [
+            (Interruption::Terminated, &["y\n"][..], &minions[..]),
+            (Interruption::CtrlC, &[], &minions),
+            (Interruption::CtrlC, &["y\n"], &[]),
+        ] {
+            let (wish, shown) = asked(interruption, answers, minions).await;
+            assert_eq!((wish, shown.as_str()), (Wish::Unknown, silent));
+        }
     }
 
     #[test]

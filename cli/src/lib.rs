@@ -23,11 +23,13 @@ mod dates;
 mod exit;
 mod glob;
 mod interrupt;
+mod masters_user;
+mod names;
 mod output;
 mod report;
 mod screen;
 mod settings;
-
+mod status_line;
 mod user_name;
 
 use std::ffi::OsString;

@@ -8,7 +8,8 @@ use saline_protocol::message::{Batch, MasterTime, MinionId, Value};
 use saline_protocol::printable::escape_line;
 
 use crate::absence::{self, LookUp};
-use crate::output::{Format, Style, no_return};
+use crate::names::listed;
+use crate::output::{Format, Style, docs, no_return};
 use crate::screen::Screen;
 use crate::{batch_report, exit};
 
@@ -21,6 +22,13 @@ pub(crate) struct ReportOptions {
     pub(crate) style: Style,
     /// Whether to print everything at the end, sorted.
     pub(crate) as_group: bool,
+    /// Whether the returns are documentation, which is printed at the end, once for all minions that have
+    /// the same.
+    pub(crate) documentation: bool,
+    /// Whether the minions that did not return are only counted.
+    pub(crate) hide_absent: bool,
+    /// Whether to print how many minions returned, did not return and failed.
+    pub(crate) summary: bool,
 }
 
 /// A report, printed as progress comes in.
@@ -30,9 +38,8 @@ pub(crate) struct Report {
     group: Vec<(String, Value)>,
     absent: Vec<Absent>,
     returned: HashSet<MinionId>,
-    failed: bool,
-    /// The minion that failed first, and its retcode.
-    first_failure: Option<(MinionId, i64)>,
+    /// The minions that failed, with their retcodes.
+    failed: Vec<(String, i64)>,
 }
 
 impl Report {
@@ -42,8 +49,7 @@ impl Report {
             group: Vec::new(),
             absent: Vec::new(),
             returned: HashSet::new(),
-            failed: false,
-            first_failure: None,
+            failed: Vec::new(),
         }
     }
 
@@ -63,15 +69,13 @@ impl Report {
 
     fn returned(&mut self, screen: &mut Screen<'_>, answer: MinionReturn) -> io::Result<()> {
         self.returned.insert(answer.minion.clone());
-        self.failed |= answer.failed();
-        if answer.failed() {
-            self.first_failure
-                .get_or_insert((answer.minion.clone(), answer.retcode));
-        }
         let name = answer.minion.to_string();
+        if answer.failed() {
+            self.failed.push((name.clone(), answer.retcode));
+        }
         // It came after it had been given up.
         self.absent.retain(|absent| absent.name != name);
-        if self.options.as_group {
+        if self.options.as_group || self.options.documentation {
             self.group.push((name, answer.value));
             return Ok(());
         }
@@ -97,12 +101,59 @@ impl Report {
         expires: MasterTime,
         look_up: &LookUp,
     ) -> io::Result<u8> {
-        let somebody_is_absent = self.print_rest(screen, expires, look_up)?;
-        if self.failed || somebody_is_absent {
-            screen.complain("ERROR: Minions returned with non-zero exit code");
-            return Ok(exit::FAILED);
+        let absent = self.print_rest(screen, expires, look_up)?;
+        let targeted = self.returned.len() + absent.len();
+        if self.options.summary {
+            self.print_summary(screen, absent.len())?;
         }
-        Ok(exit::GOOD)
+        if !self.failed.is_empty() {
+            self.failed.sort();
+            let failed = self.failed.iter().map(|(name, retcode)| match retcode {
+                0 => name.clone(),
+                retcode => format!("{name} ({retcode})"),
+            });
+            let failed: Vec<String> = failed.collect();
+            screen.complain(format!(
+                "ERROR: {} of {targeted} failed: {}",
+                failed.len(),
+                listed(&failed)
+            ));
+        }
+        if !absent.is_empty() {
+            let named = absent.iter().map(|Absent { name, absence }| match absence {
+                Absence::Unknown => format!("{name} (no key)"),
+                absence => format!("{name} ({})", absence.name()),
+            });
+            screen.complain(format!(
+                "ERROR: {} of {targeted} did not return: {}",
+                absent.len(),
+                listed(&named.collect::<Vec<_>>())
+            ));
+        }
+        match self.failed.is_empty() && absent.is_empty() {
+            true => Ok(exit::GOOD),
+            false => Ok(exit::FAILED),
+        }
+    }
+
+    /// Prints Salt's summary.
+    fn print_summary(&self, screen: &mut Screen<'_>, absent: usize) -> io::Result<()> {
+        let line = "-".repeat(43);
+        let returned = self.returned.len();
+        screen.prose(
+            self.options.format.is_for_programs(),
+            &format!(
+                "\n\n{line}\nSummary\n{line}\n# of minions targeted: {}\n# of minions returned: {returned}\n\
+                 # of minions that did not return: {absent}\n# of minions with errors: {}\n{line}",
+                returned + absent,
+                self.failed.len()
+            ),
+        )
+    }
+
+    /// Returns how many minions have returned, and how many of these failed.
+    pub(crate) fn counts(&self) -> (usize, usize) {
+        (self.returned.len(), self.failed.len())
     }
 
     /// Returns what is said of a batch that a failure has halted; none for another one.
@@ -112,8 +163,7 @@ impl Report {
             .iter()
             .filter(|absent| absent.absence == Absence::Cancelled)
             .count();
-        (batch.failhard && left > 0)
-            .then(|| batch_report::halted(self.first_failure.as_ref(), left))
+        (batch.failhard && left > 0).then(|| batch_report::halted(self.failed.first(), left))
     }
 
     /// Returns those of `minions` that have neither returned nor been reported as absent, in their
@@ -141,26 +191,34 @@ impl Report {
         self.print_rest(screen, expires, look_up).map(|_| ())
     }
 
-    /// Prints what was kept for the end. Returns whether a minion is absent.
+    /// Prints what was kept for the end. Returns the absent minions.
     fn print_rest(
         &mut self,
         screen: &mut Screen<'_>,
         expires: MasterTime,
         look_up: &LookUp,
-    ) -> io::Result<bool> {
+    ) -> io::Result<Vec<Absent>> {
         let nobody_returned = self.returned.is_empty();
-        if self.options.as_group && (!nobody_returned || self.options.format == Format::Json) {
-            self.group.sort_by(|a, b| a.0.cmp(&b.0));
+        let has_empty_output = self.options.format.says_nothing_as_empty_mapping();
+        self.group.sort_by(|a, b| a.0.cmp(&b.0));
+        if self.options.documentation {
+            let text = docs::render(&std::mem::take(&mut self.group), self.options.style);
+            if !text.is_empty() {
+                screen.line(text)?;
+            }
+        } else if self.options.as_group && (!nobody_returned || has_empty_output) {
             let data = Value::Map(std::mem::take(&mut self.group));
-            self.print(screen, &data, self.failed)?;
-        } else if nobody_returned && self.options.format == Format::Json {
+            self.print(screen, &data, !self.failed.is_empty())?;
+        } else if nobody_returned && has_empty_output {
             self.print(screen, &Value::Map(vec![]), false)?;
         }
         let absent = self.take_absent();
-        for Absent { name, absence } in &absent {
-            self.print_absent(screen, name, *absence, expires, look_up)?;
+        if !self.options.hide_absent {
+            for Absent { name, absence } in &absent {
+                self.print_absent(screen, name, *absence, expires, look_up)?;
+            }
         }
-        Ok(!absent.is_empty())
+        Ok(absent)
     }
 
     /// Takes the absent minions to be reported. Minions that declined were not targeted after all:
@@ -185,13 +243,13 @@ impl Report {
         look_up: &LookUp,
     ) -> io::Result<()> {
         match self.options.format {
-            Format::Nested => {
+            format if !format.is_for_programs() => {
                 let text = absence::text(absence, expires, look_up);
                 screen.line(no_return::render(name, &text, self.options.style))
             }
             Format::Quiet => Ok(()),
             // Beside the data, in one line.
-            Format::Json | Format::Raw => {
+            _ => {
                 let (name, line) = (escape_line(name), absence::line(absence));
                 screen.complain(match absence {
                     Absence::NoResponse
@@ -227,7 +285,7 @@ pub(crate) fn nobody_matched(
         format.is_for_programs(),
         &format!("{who} the target. No command was sent, no jid was assigned."),
     )?;
-    if format == Format::Json {
+    if format.says_nothing_as_empty_mapping() {
         screen.line("{}")?;
     }
     screen.complain("ERROR: No return received");

@@ -1,8 +1,9 @@
 //! The standard streams of a command.
 
-use std::io::{self, BufRead, IsTerminal, Write};
+use std::fs::File;
+use std::io::{self, BufRead, IsTerminal, Read, Write};
 
-use saline_protocol::printable::escape_lines;
+use saline_protocol::printable::{escape_line, escape_lines};
 use saline_protocol::transport::Context;
 
 /// The standard streams of a command. Every write is flushed at once, so that it can be read while
@@ -11,9 +12,20 @@ pub(crate) struct Screen<'a> {
     out: &'a mut dyn Write,
     err: &'a mut dyn Write,
     input: Input,
+    /// The file that takes the output instead of the standard output.
+    file: Option<File>,
+    /// The line that stands at the end of the terminal and changes; empty when there is none.
+    status: String,
     /// Whether the standard output is a terminal.
     pub(crate) terminal: bool,
+    /// Whether the standard error output is a terminal, so that a line on it can change.
+    pub(crate) can_show_status: bool,
+    /// Whether somebody sits at the terminal and can answer a question.
+    pub(crate) can_ask: bool,
 }
+
+/// The largest text that is read from the standard input, in bytes.
+const INPUT_MOST: u64 = 16 * 1024 * 1024;
 
 /// The source of answers.
 enum Input {
@@ -33,13 +45,50 @@ impl Screen<'_> {
         self.raw(&line)
     }
 
-    /// Prints bytes on the standard output.
+    /// Prints bytes on the standard output, or into the file that took its place.
     ///
     /// # Errors
     /// As [`line`](Self::line).
     pub(crate) fn raw(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.out.write_all(bytes)?;
-        self.out.flush()
+        if let Some(file) = &mut self.file {
+            return file.write_all(bytes);
+        }
+        self.beside_status(|screen| {
+            screen.out.write_all(bytes)?;
+            screen.out.flush()
+        })
+    }
+
+    /// Prints the output into `file` from now on. Prose then goes to the standard error output.
+    pub(crate) fn print_to(&mut self, file: File) {
+        self.file = Some(file);
+    }
+
+    /// Shows a line at the end of the terminal instead of the one before, an empty one for none. Does
+    /// nothing where no line can change.
+    pub(crate) fn show_status(&mut self, line: &str) {
+        if self.can_show_status && self.status != line {
+            self.status = escape_line(line).into_owned();
+            self.draw_status();
+        }
+    }
+
+    /// Draws the status over the last line of the terminal.
+    fn draw_status(&mut self) {
+        let _ = write!(self.err, "\r\x1b[K{}", self.status);
+        let _ = self.err.flush();
+    }
+
+    /// Takes the status away while something is printed, and draws it below.
+    fn beside_status<T>(&mut self, print: impl FnOnce(&mut Self) -> T) -> T {
+        if self.status.is_empty() {
+            return print(self);
+        }
+        let _ = self.err.write_all(b"\r\x1b[K");
+        let _ = self.err.flush();
+        let printed = print(self);
+        self.draw_status();
+        printed
     }
 
     /// Prints a line on the standard error output. `text` may hold several: a part of it that others
@@ -47,16 +96,19 @@ impl Screen<'_> {
     /// ignored, since there is no other output.
     pub(crate) fn complain(&mut self, text: impl AsRef<str>) {
         let text = escape_lines(text.as_ref());
-        let _ = self.err.write_all(format!("{text}\n").as_bytes());
-        let _ = self.err.flush();
+        self.beside_status(|screen| {
+            let _ = screen.err.write_all(format!("{text}\n").as_bytes());
+            let _ = screen.err.flush();
+        });
     }
 
-    /// Prints prose: on the standard output, or, with `beside`, on the standard error output.
+    /// Prints prose: on the standard output, or, with `beside` or when a file took its place, on the
+    /// standard error output.
     ///
     /// # Errors
     /// As [`line`](Self::line).
     pub(crate) fn prose(&mut self, beside: bool, text: &str) -> io::Result<()> {
-        if beside {
+        if beside || self.file.is_some() {
             self.complain(text);
             Ok(())
         } else {
@@ -78,7 +130,7 @@ impl Screen<'_> {
         beside: bool,
         context: Option<&Context>,
     ) -> io::Result<Option<String>> {
-        if beside {
+        if beside || self.file.is_some() {
             let _ = self.err.write_all(question.as_bytes());
             let _ = self.err.flush();
         } else {
@@ -93,6 +145,22 @@ impl Screen<'_> {
             Input::Script(lines) => Ok(lines.pop_front()),
         }
     }
+}
+
+/// Reads the whole standard input.
+///
+/// # Errors
+/// When it cannot be read, is not UTF-8, or is larger than 16 MiB.
+pub(crate) fn read_input() -> io::Result<String> {
+    let mut text = String::new();
+    let read = io::stdin()
+        .lock()
+        .take(INPUT_MOST + 1)
+        .read_to_string(&mut text)?;
+    if read as u64 > INPUT_MOST {
+        return Err(io::Error::other("it is larger than 16 MiB"));
+    }
+    Ok(text)
 }
 
 fn read_line() -> io::Result<Option<String>> {
@@ -113,7 +181,11 @@ pub(crate) async fn on_standard_streams(
         out: &mut out,
         err: &mut err,
         input: Input::Stdin,
+        file: None,
+        status: String::new(),
         terminal,
+        can_show_status: io::stderr().is_terminal(),
+        can_ask: io::stdin().is_terminal() && io::stderr().is_terminal(),
     };
     let code = match command(&mut screen).await {
         Ok(code) => code,
@@ -144,7 +216,11 @@ impl Printed {
             out: &mut self.out,
             err: &mut self.err,
             input: Input::Script(lines.iter().map(|line| (*line).to_owned()).collect()),
+            file: None,
+            status: String::new(),
             terminal: false,
+            can_show_status: false,
+            can_ask: !lines.is_empty(),
         }
     }
 

@@ -5,17 +5,19 @@ use std::path::Path;
 use saline_config::{Logging, MasterConfig, MinionConfig};
 use saline_protocol::transport::Registry;
 
-use crate::arguments::CommonOptions;
+use crate::arguments::{CommonOptions, OutputOptions};
+use crate::masters_user;
+use crate::screen::Screen;
 
 /// Reads the configuration, and starts the log on the standard error output.
 ///
 /// # Errors
 /// One line that names the mistake and its place.
-pub(crate) fn load(options: &CommonOptions, registry: &Registry) -> Result<MasterConfig, String> {
+fn load(options: &CommonOptions, registry: &Registry) -> Result<MasterConfig, String> {
     let schemes: Vec<&str> = registry.schemes().collect();
     let loaded = MasterConfig::load(&options.config_dir, &schemes)
         .map_err(|error| format!("ERROR: {error}"))?;
-    start_log(options, &loaded.warnings)?;
+    start_log(options, loaded.warnings.iter().chain(&loaded.unmet))?;
     Ok(loaded.config)
 }
 
@@ -30,11 +32,14 @@ pub(crate) fn load_minion(
     let schemes: Vec<&str> = registry.schemes().collect();
     let loaded = MinionConfig::load(&options.config_dir, &schemes)
         .map_err(|error| format!("ERROR: {error}"))?;
-    start_log(options, &loaded.warnings)?;
+    start_log(options, loaded.warnings.iter().chain(&loaded.unmet))?;
     Ok(loaded.config)
 }
 
-fn start_log(options: &CommonOptions, warnings: &[String]) -> Result<(), String> {
+fn start_log<'w>(
+    options: &CommonOptions,
+    warnings: impl Iterator<Item = &'w String>,
+) -> Result<(), String> {
     // `log_level` and `log_file` are the daemon's: what an operator reads is asked for with -l.
     let mut logging = Logging::default();
     if let Some(level) = options.log_level {
@@ -46,6 +51,28 @@ fn start_log(options: &CommonOptions, warnings: &[String]) -> Result<(), String>
         tracing::info!("{warning}");
     }
     Ok(())
+}
+
+/// Reads the configuration, opens the file that takes the output, and goes on as the master's user if root runs
+/// the command: in this order, since that user may not be able to do the others.
+///
+/// # Errors
+/// One line that says what could not be done.
+pub(crate) fn prepare(
+    screen: &mut Screen<'_>,
+    options: &CommonOptions,
+    output: &OutputOptions,
+    registry: &Registry,
+) -> Result<MasterConfig, String> {
+    let config = load(options, registry)?;
+    output.open_file(screen)?;
+    masters_user::go_on_as(&config.paths.pki_dir).map_err(|error| {
+        format!(
+            "ERROR: cannot go on as the owner of {}: {error}; run this as that user",
+            config.paths.pki_dir.display()
+        )
+    })?;
+    Ok(config)
 }
 
 /// Returns the options that a printed command needs to use the same master.

@@ -259,6 +259,12 @@ impl JobProgress {
         self.count();
     }
 
+    /// Returns the minions that are waited for, and whether each runs the job.
+    pub(crate) fn waited_for(&self) -> impl Iterator<Item = (&MinionId, bool)> {
+        let waited_for = self.minions.iter().filter(|(_, p)| p.is_waited_for());
+        waited_for.map(|(minion, p)| (minion, p.state == OfferState::Running))
+    }
+
     /// Whether a minion is still waited for.
     pub(crate) fn is_waiting(&self) -> bool {
         self.counted.waited_for > 0
@@ -373,6 +379,7 @@ mod tests {
                     None if state == 14 => s.gone(&who),
                     None => s.judge(),
                 }
+                prop_assert_eq!(s.waited_for().count(), s.counted.waited_for);
                 let counted = std::mem::take(&mut s.counted);
                 s.count();
                 prop_assert_eq!(&counted, &s.counted);

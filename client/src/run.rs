@@ -40,6 +40,8 @@ pub struct Run {
     received: u64,
     /// The ids of the job's minions that two machines use.
     duplicates: BTreeSet<MinionId>,
+    /// When the job was last heard of.
+    last_heard: Instant,
     /// The number of the master's sessions when the store was last read: if there are more now, the
     /// master may have been restarted.
     sessions: u64,
@@ -83,6 +85,7 @@ impl Run {
         });
         let mut run = Self {
             deadline: master.clock().after(timeout),
+            last_heard: master.clock().now(),
             sessions: master.sessions(),
             found: unknown.collect(),
             state: State::Subscribing,
@@ -116,6 +119,18 @@ impl Run {
     /// Returns the ids of the job's minions that two machines, or a machine and a copy of it, use.
     pub fn duplicates(&self) -> impl Iterator<Item = &MinionId> {
         self.duplicates.iter()
+    }
+
+    /// Returns the minions that are waited for, in the order of their ids, and whether each is known to run
+    /// the job.
+    pub fn waited_for(&self) -> impl Iterator<Item = (&MinionId, bool)> {
+        self.minions.waited_for()
+    }
+
+    /// Returns how long ago an event of the job, or a return from the store, was received.
+    pub fn silence(&self) -> Duration {
+        let clock = self.master.clock();
+        clock.now().saturating_duration_since(self.last_heard)
     }
 
     /// Returns the next progress; none, from then on, when no further return can come.
@@ -273,6 +288,7 @@ impl Run {
         if about != *jid {
             return State::Listening;
         }
+        self.last_heard = self.master.clock().now();
         match job_event {
             JobEvent::Returned(minion) => match MinionReturn::from_event(&minion, event.data) {
                 Some(returned) => self.returned(returned),
@@ -304,6 +320,7 @@ impl Run {
 
     fn returned(&mut self, returned: MinionReturn) {
         if self.minions.returned(&returned.minion) {
+            self.last_heard = self.master.clock().now();
             self.found.push_back(Progress::Returned(returned));
         }
     }

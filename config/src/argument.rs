@@ -61,6 +61,29 @@ pub fn parse_arguments(words: &[String]) -> Arguments {
     arguments
 }
 
+/// Parses all the words after `function` as [`parse_arguments`] does, except that the command of `cmd.*`
+/// stays the text that was typed: `cmd.run yes` runs `yes`, and not `True`. The command is the first
+/// positional argument, or `cmd=…`; of the latter, a list stays a list, which runs without a shell.
+pub fn parse_call(function: &str, words: &[String]) -> Arguments {
+    let mut arguments = parse_arguments(words);
+    if !function.starts_with("cmd.") {
+        return arguments;
+    }
+    let typed = words.iter().find(|word| split_named(word).is_none());
+    if let (Some(command), Some(typed)) = (arguments.positional.first_mut(), typed) {
+        *command = Value::Text(typed.clone());
+    }
+    let typed = words.iter().rev().filter_map(|word| split_named(word));
+    let typed = typed.into_iter().find(|(name, _)| *name == "cmd");
+    let command = arguments.named.iter_mut().find(|(name, _)| name == "cmd");
+    if let (Some((_, command)), Some((_, typed))) = (command, typed)
+        && !matches!(command, Value::List(_))
+    {
+        *command = Value::Text(typed.to_owned());
+    }
+    arguments
+}
+
 fn split_named(word: &str) -> Option<(&str, &str)> {
     let (name, value) = word.split_once('=')?;
     let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')

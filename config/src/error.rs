@@ -22,6 +22,12 @@ pub enum ConfigError {
         /// The error of the file system.
         source: std::io::Error,
     },
+    /// Options of Salt that restrict what a daemon does, and have no effect here.
+    #[error("{}", lines.join("; "))]
+    Unmet {
+        /// One line for each option, with its place, and what to do.
+        lines: Vec<String>,
+    },
     /// A file has a mistake.
     #[error("{}:{line}:{column}: {message}", path.display())]
     At {

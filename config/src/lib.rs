@@ -19,7 +19,7 @@ mod scalar;
 mod sections;
 pub mod yaml;
 
-pub use argument::{parse_argument, parse_arguments};
+pub use argument::{parse_argument, parse_arguments, parse_call};
 pub use error::ConfigError;
 pub use load::Loaded;
 pub use logging::{LogLevel, Logging, UnknownLevel};

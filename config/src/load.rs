@@ -2,11 +2,13 @@
 
 use std::path::Path;
 
+use saline_protocol::message::Value;
+
 use crate::files::{Setting, gather};
 use crate::nearest::nearest;
 use crate::options::{Given, Role};
-use crate::salt_options::is_salt_option;
-use crate::{ConfigError, sections};
+use crate::salt_options::{instead_of, is_off, is_salt_option, restricts};
+use crate::{ConfigError, sections, yaml};
 
 /// A configuration, and warnings for the operator.
 #[derive(Debug, Clone, PartialEq)]
@@ -15,6 +17,27 @@ pub struct Loaded<C> {
     pub config: C,
     /// One line each, with its place; for the log once it is started.
     pub warnings: Vec<String>,
+    /// Why a daemon must not start: options of Salt that restrict what it does, and have no effect here.
+    /// One line each, with its place.
+    pub unmet: Vec<String>,
+    /// Every option by its name: as the files have it, or its default.
+    pub options: Value,
+}
+
+impl<C> Loaded<C> {
+    /// Checks that a daemon may start with this configuration. The operator's commands need not: they
+    /// restrict nothing.
+    ///
+    /// # Errors
+    /// `Unmet` when an option of Salt restricts what the daemon does, and has no effect here.
+    pub fn check_daemon(&self) -> Result<(), ConfigError> {
+        match self.unmet.is_empty() {
+            true => Ok(()),
+            false => Err(ConfigError::Unmet {
+                lines: self.unmet.clone(),
+            }),
+        }
+    }
 }
 
 /// Reads the files of a role in `folder`.
@@ -23,7 +46,10 @@ pub(crate) fn load<C: Role>(folder: &Path, schemes: &[&str]) -> Result<Loaded<C>
     let mut loaded = Loaded {
         config: C::default(),
         warnings: gathered.warnings,
+        unmet: Vec::new(),
+        options: Value::Null,
     };
+    let mut unsupported = Vec::new();
     for setting in &gathered.settings {
         let name = setting.key.name.as_str();
         if C::OPTIONS.iter().any(|option| option.name == name) {
@@ -36,13 +62,21 @@ pub(crate) fn load<C: Role>(folder: &Path, schemes: &[&str]) -> Result<Loaded<C>
             let other = C::OTHER;
             let message = format!("option {name:?} is one of the {other}, and has no effect here");
             loaded.warnings.push(at_key(setting, message).to_string());
+        } else if restricts(name) && !is_off(name, &setting.node) {
+            let message = format!(
+                "option {name:?} of Salt restricts what the {} does, and Saline does not have it: remove it, or {}",
+                C::FILE,
+                instead_of(name)
+            );
+            loaded.unmet.push(at_key(setting, message).to_string());
         } else if is_salt_option(name) {
-            let message = format!("option {name:?} of Salt is not supported, and has no effect");
-            loaded.warnings.push(at_key(setting, message).to_string());
+            unsupported.push(setting);
         } else {
             return Err(at_key(setting, unknown::<C>(name, schemes)));
         }
     }
+    loaded.warnings.extend(without_effect(&unsupported));
+    loaded.options = options::<C>(&gathered.settings, schemes);
     for option in C::OPTIONS {
         let settings = gathered.settings.iter();
         for setting in settings.filter(|setting| setting.key.name == option.name) {
@@ -57,6 +91,44 @@ pub(crate) fn load<C: Role>(folder: &Path, schemes: &[&str]) -> Result<Loaded<C>
     }
     loaded.config.finish();
     Ok(loaded)
+}
+
+/// Returns one warning about all options of Salt that are not supported, with the place of the first.
+fn without_effect(settings: &[&Setting]) -> Option<String> {
+    let first = settings.first()?;
+    let mut names: Vec<&str> = Vec::new();
+    for setting in settings {
+        let name = setting.key.name.as_str();
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    let message = match names.as_slice() {
+        [name] => format!("option {name:?} of Salt is not supported, and has no effect"),
+        names => format!(
+            "{} options of Salt are not supported, and have no effect: {}",
+            names.len(),
+            names.join(", ")
+        ),
+    };
+    Some(at_key(first, message).to_string())
+}
+
+/// Returns every option with its value.
+fn options<C: Role>(settings: &[Setting], schemes: &[&str]) -> Value {
+    let given = |name: &str| settings.iter().rfind(|setting| setting.key.name == name);
+    let default = |text: &str| yaml::parse(text).unwrap_or_else(|_| text.into());
+    let options = C::OPTIONS.iter().map(|option| {
+        let value = match given(option.name) {
+            Some(setting) => Value::from(setting.node.clone()),
+            None => default(option.default),
+        };
+        (option.name, value)
+    });
+    let sections = schemes
+        .iter()
+        .filter_map(|scheme| Some((*scheme, Value::from(given(scheme)?.node.clone()))));
+    Value::map(options.chain(sections))
 }
 
 fn at_key(setting: &Setting, message: String) -> ConfigError {

@@ -1,13 +1,83 @@
-//! The options of Salt. One that Saline does not have causes a warning and not an error.
+//! The options of Salt. Those that Saline does not have cause one warning and no error, except those that
+//! restrict what a daemon does.
 //!
 //! One table for both roles, because Salt has one (`VALID_OPTS`) and checks the files of either
 //! against it. It holds the names of Salt 3008: `VALID_OPTS`, the defaults of master, minion and
 //! API, and those that only Salt's reference of the two files lists. It is longer than other files
 //! because it is a list of names, one a line, so that a change shows which.
 
+use saline_protocol::message::Value;
+
+use crate::yaml::{Content, Node};
+
 /// Whether Salt 3008 has an option with this name.
 pub fn is_salt_option(name: &str) -> bool {
     SALT_OPTIONS.binary_search(&name).is_ok()
+}
+
+/// Options that restrict who may do what, as whom, or whom a daemon believes. An operator who sets one relies
+/// on it, so a daemon does not start where it would have no effect.
+const RESTRICTING: &[&str] = &[
+    "always_verify_signature",
+    "autoreject_file",
+    "client_acl_verify",
+    "cmd_blacklist_glob",
+    "cmd_whitelist_glob",
+    "disable_modules",
+    "disable_returners",
+    "disabled_requisites",
+    "master_sign_pubkey",
+    "minion_sign_messages",
+    "publisher_acl",
+    "publisher_acl_blacklist",
+    "require_minion_sign_messages",
+    "user",
+    "verify_master_pubkey_sign",
+    "whitelist_modules",
+];
+
+/// Whether an option restricts what a daemon does.
+pub(crate) fn restricts(name: &str) -> bool {
+    RESTRICTING.contains(&name)
+}
+
+/// Whether a restricting option is set to a value that restricts nothing: no value, an empty one or `False`,
+/// or the user who reads this.
+pub(crate) fn is_off(name: &str, node: &Node) -> bool {
+    match &node.content {
+        Content::Scalar(Value::Text(text)) => {
+            text.is_empty() || (name == "user" && is_user_of_process(text))
+        }
+        Content::Scalar(value) => matches!(value, Value::Null | Value::Bool(false)),
+        Content::List(nodes) => nodes.is_empty(),
+        Content::Map(entries) => entries.is_empty(),
+    }
+}
+
+/// Whether this process runs as the user with this name.
+fn is_user_of_process(name: &str) -> bool {
+    let accounts = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let uid = accounts.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        (fields.next()? == name).then(|| fields.nth(1)?.parse().ok())?
+    });
+    uid == Some(rustix::process::geteuid().as_raw())
+}
+
+/// Returns what to do instead of setting a restricting option.
+pub(crate) fn instead_of(name: &str) -> &'static str {
+    match name {
+        "user" => "start the daemon as that user",
+        "autoreject_file" => "reject the keys with saline-key -r",
+        "always_verify_signature"
+        | "master_sign_pubkey"
+        | "minion_sign_messages"
+        | "require_minion_sign_messages"
+        | "verify_master_pubkey_sign" => {
+            "set it to False: every message is authenticated without it"
+        }
+        _ => "set it to an empty value if you can do without it",
+    }
 }
 
 /// The names, sorted.

@@ -2,7 +2,7 @@
 //! Saline differs, the table says why.
 
 use proptest::prelude::*;
-use saline_config::{parse_argument, parse_arguments};
+use saline_config::{parse_argument, parse_arguments, parse_call};
 use saline_protocol::message::{MAX_DEPTH, Value};
 
 fn text(text: &str) -> Value {
@@ -273,6 +273,51 @@ fn other_words_with_an_equals_sign_are_positional() {
     assert!(arguments.named.is_empty());
     assert_eq!(arguments.positional.len(), words.len());
     assert_eq!(arguments.positional[5], text("a=b"));
+}
+
+#[test]
+fn a_command_stays_the_text_that_was_typed() {
+    for command in [
+        "yes",
+        "true",
+        "no",
+        "off",
+        "null",
+        "~",
+        "None",
+        "5",
+        "0644",
+        "1.50",
+        "[ -f /etc/hosts ]",
+        "{a: 1}",
+        "'ls' ",
+        "\"ls\"",
+        "",
+        "''",
+        "!x",
+    ] {
+        let words = ["cwd=/tmp", command, "5"].map(str::to_owned);
+        for function in ["cmd.run", "cmd.run_all", "cmd.retcode"] {
+            let arguments = parse_call(function, &words);
+            assert_eq!(
+                arguments.positional,
+                [text(command), Value::Int(5)],
+                "{command:?}"
+            );
+        }
+        let words = [format!("cmd={command}"), "timeout=5".to_owned()];
+        let named = parse_call("cmd.run", &words).named;
+        let expected = match command {
+            "[ -f /etc/hosts ]" => Value::texts(["-f /etc/hosts"]),
+            _ => text(command),
+        };
+        assert_eq!(named[0], ("cmd".to_owned(), expected));
+        assert_eq!(named[1], ("timeout".to_owned(), Value::Int(5)));
+    }
+    let echo = parse_call("test.echo", &["yes".to_owned()]);
+    assert_eq!(echo.positional, [Value::Bool(true)]);
+    let last = parse_call("cmd.run", &["cmd=no".to_owned(), "cmd=yes".to_owned()]);
+    assert_eq!(last.named, [("cmd".to_owned(), text("yes"))]);
 }
 
 #[test]

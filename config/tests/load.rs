@@ -5,7 +5,7 @@ mod folder;
 use std::path::Path;
 use std::time::Duration;
 
-use folder::{SCHEMES, folder, master, master_warnings, minion, minion_warnings};
+use folder::{SCHEMES, folder, master, master_unmet, master_warnings, minion, minion_warnings};
 use insta::assert_snapshot;
 use saline_config::{LogLevel, MasterConfig, MinionConfig};
 use saline_protocol::message::{MinionId, Value};
@@ -229,7 +229,8 @@ fn sections_of_transports_are_kept() {
 
 #[test]
 fn what_has_no_effect_is_named_once() {
-    assert_snapshot!(master_warnings("user: salt\nfile_roots: {}\n"), @r#"DIR/master:1:1: option "user" of Salt is not supported, and has no effect | DIR/master:2:1: option "file_roots" of Salt is not supported, and has no effect"#);
+    assert_snapshot!(master_warnings("file_roots: {}\n"), @r#"DIR/master:1:1: option "file_roots" of Salt is not supported, and has no effect"#);
+    assert_snapshot!(master_warnings("interface: 127.0.0.1\nfile_roots: {}\npillar_roots: {}\nhash_type: md5\n"), @"DIR/master:2:1: 3 options of Salt are not supported, and have no effect: file_roots, pillar_roots, hash_type");
     assert_snapshot!(master_warnings("process_count_max: 1\n"), @r#"DIR/master:1:1: option "process_count_max" is one of the minion, and has no effect here"#);
     assert_snapshot!(minion_warnings("job_ttl: 3\nmaster_type: failover\n"), @r#"DIR/minion:1:1: option "job_ttl" is one of the master, and has no effect here | DIR/minion:2:1: option "master_type" of Salt is not supported, and has no effect"#);
     assert_snapshot!(master_warnings("include: absent.d/*\n"), @r#"DIR/master:1:10: include "absent.d/*" matches no file"#);
@@ -237,6 +238,47 @@ fn what_has_no_effect_is_named_once() {
     let warnings = MasterConfig::load(dir.path(), SCHEMES).unwrap().warnings;
     assert_eq!(warnings.len(), 1);
     assert!(warnings[0].ends_with("a.conf:1:1: default_include has no effect in an included file"));
+}
+
+#[test]
+fn an_option_that_restricts_keeps_a_daemon_from_starting() {
+    assert_snapshot!(master_unmet("user: nobody-of-this-name\n"), @r#"DIR/master:1:1: option "user" of Salt restricts what the master does, and Saline does not have it: remove it, or start the daemon as that user"#);
+    assert_snapshot!(master_unmet("timeout: 3\npublisher_acl:\n  fred: [test.*]\nautoreject_file: /x\n"), @r#"DIR/master:2:1: option "publisher_acl" of Salt restricts what the master does, and Saline does not have it: remove it, or set it to an empty value if you can do without it; DIR/master:4:1: option "autoreject_file" of Salt restricts what the master does, and Saline does not have it: remove it, or reject the keys with saline-key -r"#);
+    assert_snapshot!(master_unmet("verify_master_pubkey_sign: True\n"), @r#"DIR/master:1:1: option "verify_master_pubkey_sign" of Salt restricts what the master does, and Saline does not have it: remove it, or set it to False: every message is authenticated without it"#);
+    for off in [
+        "publisher_acl: {}\n",
+        "disable_modules: []\n",
+        "user:\n",
+        "user: ''\n",
+        "master_sign_pubkey: False\n",
+    ] {
+        assert_eq!(master_unmet(off), "", "{off}");
+        assert!(!master_warnings(off).is_empty(), "{off}");
+    }
+    let name = std::fs::read_to_string("/etc/passwd").unwrap();
+    let uid = rustix::process::geteuid().as_raw().to_string();
+    let own = name
+        .lines()
+        .find(|line| line.split(':').nth(2) == Some(&uid))
+        .unwrap();
+    let own = own.split(':').next().unwrap();
+    assert_eq!(master_unmet(&format!("user: {own}\n")), "");
+}
+
+#[test]
+fn every_option_is_told_with_its_value_or_its_default() {
+    let dir = folder(&[(
+        "master",
+        "timeout: 7\ntcp: {nodelay: False}\nfile_roots: {}\n",
+    )]);
+    let options = MasterConfig::load(dir.path(), SCHEMES).unwrap().options;
+    assert_eq!(options.get("timeout"), Some(&Value::Int(7)));
+    assert_eq!(options.get("ret_port"), Some(&Value::Int(4506)));
+    assert_eq!(options.get("pidfile"), Some(&Value::Null));
+    assert_eq!(options.get("file_roots"), None);
+    for option in MasterConfig::OPTIONS {
+        assert!(options.get(option.name).is_some(), "{}", option.name);
+    }
 }
 
 #[test]

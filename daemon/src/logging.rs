@@ -71,12 +71,17 @@ pub fn start(logging: &Logging) -> Result<(), LoggingError> {
     } else {
         let _ = tracing::subscriber::set_global_default(
             lines(logging.level)
-                .with_ansi(std::io::stderr().is_terminal())
+                .with_ansi(std::io::stderr().is_terminal() && !colours_are_unwanted())
                 .with_writer(std::io::stderr)
                 .finish(),
         );
     }
     Ok(())
+}
+
+/// Whether the environment asks programs not to print colours (`NO_COLOR`, <https://no-color.org>).
+pub fn colours_are_unwanted() -> bool {
+    std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
 }
 
 /// Opens the log file (0600), and makes the folder around it (0700) if it is missing. Returns also the

@@ -46,6 +46,7 @@ pub fn run(registry: Registry) -> ExitCode {
 fn start(registry: &Registry, arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
     let schemes: Vec<&str> = registry.schemes().collect();
     let loaded = MasterConfig::load(&arguments.config_dir, &schemes)?;
+    loaded.check_daemon()?;
     let mut config = loaded.config;
     if let Some(level) = arguments.log_level {
         config.logging.level = level;

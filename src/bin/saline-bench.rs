@@ -7,7 +7,8 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let name = std::env::args_os().next().unwrap_or_default();
     let name = Path::new(&name).file_name().unwrap_or_default();
-    let registry = saline_transports::registry();
+    // The transport that stays inside a process is measured too, and no operator can choose it.
+    let registry = saline_transports::registry().with(saline_inproc::InProc::new());
     match name.to_str() {
         Some("saline-master") => saline_master::run(registry),
         Some("saline-swarm") => saline_bench::swarm(std::env::args_os(), registry),

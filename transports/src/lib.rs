@@ -5,7 +5,8 @@
 
 use saline_protocol::transport::Registry;
 
-/// Every transport that was built in. Where the configuration names none, ZeroMQ serves networks
+/// Every transport between processes that was built in: what stays inside one process is no choice of an
+/// operator. Where the configuration names none, ZeroMQ serves networks
 /// and TCP local endpoints; without them, whichever is there.
 #[must_use]
 pub fn registry() -> Registry {
@@ -19,20 +20,12 @@ pub fn registry() -> Registry {
         .with_local_default("tcp");
     #[cfg(feature = "quic")]
     let registry = registry.with(saline_quic::Quic::new());
-    #[cfg(feature = "inproc")]
-    let registry = registry.with(saline_inproc::InProc::new());
     registry
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    #[cfg(feature = "inproc")]
-    fn what_was_built_in_is_found_by_its_scheme() {
-        assert_eq!(registry().get("inproc").unwrap().scheme(), "inproc");
-    }
 
     #[test]
     #[cfg(feature = "zeromq")]

@@ -8,6 +8,7 @@ mod functions;
 mod processes;
 
 use std::ffi::OsString;
+use std::io::Write as _;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -104,7 +105,9 @@ async fn serve(
             serving.spawn(made??.serve(stop.clone()));
         }
     }
-    println!(
+    // Who reads this may have seen enough, which is no reason to panic.
+    let _ = writeln!(
+        std::io::stdout(),
         "{} minions {} to {} run over {}, after {:.1} s",
         arguments.minions,
         arguments.id(arguments.first),

@@ -32,11 +32,12 @@ pub(crate) fn run(wanted: SystemArguments, registry: Registry) -> Result<()> {
     raise_descriptors()?;
     let mut json = wanted.json.as_ref().map(File::create).transpose()?;
     let runtime = runtime(1)?;
-    println!("{}", Row::HEAD);
+    // Who reads this may have seen enough, which is no reason to panic.
+    let _ = writeln!(std::io::stdout(), "{}", Row::HEAD);
     for transport in &wanted.transport {
         for &minions in &wanted.minions {
             let mut show = |row: Row| -> Result<()> {
-                println!("{row}");
+                let _ = writeln!(std::io::stdout(), "{row}");
                 if let Some(json) = &mut json {
                     writeln!(json, "{}", serde_json::to_string(&row)?)?;
                 }

@@ -38,13 +38,16 @@ impl Side {
 /// When something failed, or the JSON cannot be written.
 pub(crate) fn run(plan: &Plan, registry: &Registry) -> Result<()> {
     let mut json = plan.json.as_ref().map(File::create).transpose()?;
-    println!(
+    // Who reads this may have seen enough, which is no reason to panic.
+    let _ = writeln!(
+        std::io::stdout(),
         "{} pairs of {} s each; load {}; CPU is of both processes",
         plan.pairs,
         plan.seconds,
         load().map_or_else(|| "unknown".into(), |load| load.to_string()),
     );
-    println!(
+    let _ = writeln!(
+        std::io::stdout(),
         "{:<8} {:<34} {:>11} {:>11} {:>6} {:>9} {:>9} {:>11} {:>6} {:>5}",
         "backend",
         "work",
@@ -62,14 +65,18 @@ pub(crate) fn run(plan: &Plan, registry: &Registry) -> Result<()> {
         for &work in &plan.works {
             match cell(plan, backend, work, registry) {
                 Ok(line) => {
-                    println!("{}", row(&line, work));
+                    let _ = writeln!(std::io::stdout(), "{}", row(&line, work));
                     if let Some(json) = &mut json {
                         writeln!(json, "{line}")?;
                     }
                 }
                 Err(error) => {
                     failed += 1;
-                    println!("{backend:<8} {:<34} failed: {error}", work.to_string());
+                    let _ = writeln!(
+                        std::io::stdout(),
+                        "{backend:<8} {:<34} failed: {error}",
+                        work.to_string()
+                    );
                 }
             }
         }

@@ -7,7 +7,7 @@ use clap::Parser;
 use saline_config::LogLevel;
 use saline_protocol::message::{KeyAction, KeyState};
 
-use super::{CommonOptions, HELP, OutputOptions, Refused, read};
+use super::{AboutOptions, CommonOptions, HELP, OutputOptions, Refused, read};
 
 const USAGE: &str = "saline-key [options]";
 
@@ -59,6 +59,7 @@ pub(crate) struct Selection {
 #[command(
     name = "saline-key",
     version,
+    disable_version_flag = true,
     override_usage = USAGE,
     help_template = HELP,
     args_override_self = true,
@@ -154,6 +155,9 @@ pub(crate) struct KeyArguments {
 
     #[command(flatten)]
     pub(crate) output: OutputOptions,
+
+    #[command(flatten)]
+    pub(crate) about: AboutOptions,
 
     #[arg(hide = true)]
     words: Vec<String>,

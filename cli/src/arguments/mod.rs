@@ -2,6 +2,7 @@
 //!
 //! Options may stand anywhere, as in Salt; `--` ends them; a negative number is an argument.
 
+mod about;
 mod batch;
 mod call;
 mod key;
@@ -18,7 +19,9 @@ use clap::Args;
 use saline_config::LogLevel;
 
 use crate::output::{Format, Style};
+use crate::screen::Screen;
 
+pub(crate) use about::{About, AboutOptions};
 pub(crate) use call::{CallArguments, Wanted};
 pub(crate) use key::{KeyArguments, KeyListing, KeyVerb, Selection};
 pub(crate) use refusal::{Refused, read};
@@ -53,11 +56,24 @@ pub(crate) struct OutputOptions {
     #[arg(long = "out", alias = "output", value_name = "OUTPUT")]
     out: Option<Format>,
 
-    /// Disable all colored output.
+    /// Write the output to this file instead of the standard output.
+    #[arg(long = "out-file", alias = "output-file", value_name = "FILE")]
+    out_file: Option<PathBuf>,
+
+    /// Append to the file of --out-file; otherwise it is replaced.
+    #[arg(long = "out-file-append", alias = "output-file-append")]
+    out_file_append: bool,
+
+    /// Indent the output by this number of spaces; below zero it is one line. For json and yaml.
+    #[arg(long = "out-indent", alias = "output-indent", value_name = "SPACES",
+        allow_negative_numbers = true, value_parser = clap::value_parser!(i32).range(..=64))]
+    out_indent: Option<i32>,
+
+    /// Disable all colored output, as the environment variable NO_COLOR does.
     #[arg(long = "no-color", alias = "no-colour")]
     no_color: bool,
 
-    /// Force colored output.
+    /// Force colored output, also where it is no terminal.
     #[arg(long = "force-color", alias = "force-colour")]
     force_color: bool,
 }
@@ -68,11 +84,41 @@ impl OutputOptions {
         self.out.unwrap_or_default()
     }
 
-    /// Returns the style: coloured if the standard output is a terminal or colours are forced.
-    pub(crate) fn style(&self, terminal: bool) -> Style {
+    /// Returns the style for the standard output of `screen`, or for the file that was named.
+    pub(crate) fn style(&self, screen: &Screen<'_>) -> Style {
+        let unwanted = saline_daemon::logging::colours_are_unwanted();
+        self.style_of(screen.terminal && self.out_file.is_none(), unwanted)
+    }
+
+    /// Returns the style: coloured on a terminal unless the environment says that colours are
+    /// `unwanted`, or where they are forced.
+    fn style_of(&self, terminal: bool, unwanted: bool) -> Style {
         Style {
-            colour: (terminal || self.force_color) && !self.no_color,
+            colour: (self.force_color || (terminal && !unwanted)) && !self.no_color,
             terminal,
+            indent: self.out_indent,
         }
+    }
+
+    /// Makes `screen` print the output into the file that was named, if one was.
+    ///
+    /// # Errors
+    /// One line, when the file cannot be opened.
+    pub(crate) fn open_file(&self, screen: &mut Screen<'_>) -> Result<(), String> {
+        let Some(path) = &self.out_file else {
+            return match self.out_file_append {
+                true => Err("ERROR: --out-file-append needs --out-file FILE".to_owned()),
+                false => Ok(()),
+            };
+        };
+        let file = std::fs::OpenOptions::new()
+            .create(true)
+            .write(true)
+            .append(self.out_file_append)
+            .truncate(!self.out_file_append)
+            .open(path)
+            .map_err(|error| format!("ERROR: cannot write to {}: {error}", path.display()))?;
+        screen.print_to(file);
+        Ok(())
     }
 }

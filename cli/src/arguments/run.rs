@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use clap::Parser;
 
-use super::{CommonOptions, HELP, OutputOptions, Refused, read};
+use super::{AboutOptions, CommonOptions, HELP, OutputOptions, Refused, read};
 
 const USAGE: &str = "saline-run [options] <function> [arguments]";
 
@@ -20,6 +20,7 @@ const USAGE: &str = "saline-run [options] <function> [arguments]";
 #[command(
     name = "saline-run",
     version,
+    disable_version_flag = true,
     override_usage = USAGE,
     help_template = HELP,
     args_override_self = true,
@@ -32,6 +33,9 @@ pub(crate) struct RunArguments {
     #[command(flatten)]
     pub(crate) output: OutputOptions,
 
+    #[command(flatten)]
+    pub(crate) about: AboutOptions,
+
     #[arg(hide = true, allow_negative_numbers = true)]
     words: Vec<String>,
 }
@@ -43,7 +47,7 @@ impl RunArguments {
     /// The text to be printed instead, if there is nothing to carry out.
     pub(crate) fn read(words: impl IntoIterator<Item = OsString>) -> Result<Self, Refused> {
         let read: Self = read(USAGE, words)?;
-        if read.words.is_empty() {
+        if read.words.is_empty() && read.about.asked().is_none() {
             return Err(Refused::incomplete::<Self>());
         }
         Ok(read)

@@ -1,14 +1,19 @@
 //! The arguments of `saline`.
 
 use std::ffi::OsString;
+use std::io;
 use std::time::Duration;
 
 use clap::Parser;
 use saline_protocol::target::Target;
 
 use super::batch::BatchOptions;
-use super::{CommonOptions, HELP, OutputOptions, Refused, TargetOptions, read};
-use super::{CommonOptions, HELP, OutputOptions, Refused, read};
+use super::{
+    AboutOptions, CommonOptions, HELP, OutputOptions, Refused, TargetOptions, read as read_words,
+};
+
+/// The function that returns documentation.
+const DOC: &str = "sys.doc";
 
 const USAGE: &str = "saline [options] '<target>' <function> [arguments]";
 
@@ -18,6 +23,7 @@ const USAGE: &str = "saline [options] '<target>' <function> [arguments]";
 #[command(
     name = "saline",
     version,
+    disable_version_flag = true,
     override_usage = USAGE,
     help_template = HELP,
     args_override_self = true,
@@ -61,28 +67,64 @@ pub(crate) struct SalineArguments {
     #[arg(long)]
     pub(crate) show_jid: bool,
 
+    /// Print the numbers of minions that returned, did not return and failed.
+    #[arg(long)]
+    pub(crate) summary: bool,
+
+    /// Do not print the minions that did not return. The last line still counts them.
+    #[arg(long)]
+    pub(crate) hide_timeout: bool,
+
+    /// Show on the terminal how many minions have returned, and which one is waited for.
+    #[arg(short = 'p', long)]
+    pub(crate) progress: bool,
+
+    /// Print the documentation of the functions that the arguments name, all without arguments: once
+    /// for all minions that have the same.
+    #[arg(short = 'd', long = "doc", alias = "documentation")]
+    doc: bool,
+
+    /// Read additional options and arguments from the standard input, one a line.
+    #[arg(long)]
+    args_stdin: bool,
+
     #[command(flatten)]
     pub(crate) targeting: TargetOptions,
 
     #[command(flatten)]
     pub(crate) output: OutputOptions,
 
+    #[command(flatten)]
+    pub(crate) about: AboutOptions,
+
     #[arg(hide = true, allow_negative_numbers = true)]
     words: Vec<String>,
 }
 
 impl SalineArguments {
-    /// Parses the command line.
+    /// Parses the command line, with the lines of `input` after it if it asks for them.
     ///
     /// # Errors
     /// The text to be printed instead, if there is nothing to carry out.
-    pub(crate) fn read(words: impl IntoIterator<Item = OsString>) -> Result<Self, Refused> {
-        let read: Self = read(USAGE, words)?;
+    pub(crate) fn read(
+        words: impl IntoIterator<Item = OsString>,
+        input: impl FnOnce() -> io::Result<String>,
+    ) -> Result<Self, Refused> {
+        let mut words: Vec<OsString> = words.into_iter().collect();
+        let mut read: Self = read_words(USAGE, words.iter().cloned())?;
+        if read.args_stdin {
+            let lines = input().map_err(|error| {
+                Refused::usage(USAGE, &format!("cannot read the standard input: {error}"))
+            })?;
+            words.extend(lines.lines().map(OsString::from));
+            read = read_words(USAGE, words)?;
+        }
         if let Err(message) = read.targeting.check() {
             return Err(Refused::usage(USAGE, &message));
         }
-        let needed = if read.targeting.preview_target { 1 } else { 2 };
-        if read.words.len() < needed {
+        let needs_function = !read.doc && !read.targeting.preview_target;
+        let least = if needs_function { 2 } else { 1 };
+        if read.words.len() < least && read.about.asked().is_none() {
             return Err(Refused::incomplete::<Self>());
         }
         Ok(read)
@@ -96,12 +138,21 @@ impl SalineArguments {
 
     /// Returns the name of the function.
     pub(crate) fn function(&self) -> &str {
-        self.words.get(1).map_or("", String::as_str)
+        match self.doc {
+            true => DOC,
+            false => self.words.get(1).map_or("", String::as_str),
+        }
     }
 
     /// Returns the arguments of the function.
     pub(crate) fn arguments(&self) -> &[String] {
-        self.words.get(2..).unwrap_or_default()
+        let first = if self.doc { 1 } else { 2 };
+        self.words.get(first..).unwrap_or_default()
+    }
+
+    /// Whether the documentation of functions is asked for.
+    pub(crate) fn wants_documentation(&self) -> bool {
+        self.function() == DOC
     }
 
     /// Returns the given timeout. As in Salt, zero and below mean the configured one.

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::io;
 
-use saline_config::{MinionConfig, parse_arguments};
+use saline_config::{MinionConfig, parse_call};
 use saline_protocol::message::{Arguments, Value};
 use saline_protocol::printable::{escape_line, escape_lines};
 use saline_protocol::transport::{HostPort, Registry};
@@ -58,12 +58,16 @@ pub(crate) async fn call(
             return Ok(exit::FAILED);
         }
     };
+    if let Err(line) = arguments.output.open_file(screen) {
+        screen.complain(line);
+        return Ok(exit::FAILED);
+    }
     let (function, words) = arguments.function();
     let call = FunctionCall {
         config,
         asks_master: arguments.asks_master(),
         fun: function.to_owned(),
-        arguments: parse_arguments(words),
+        arguments: parse_call(function, words),
         user: user_name::current(),
     };
     let returned = match carry_out(call, &registry).await {
@@ -102,7 +106,7 @@ fn print(
     if arguments.wanted() == Wanted::Documentation && format == Format::Nested {
         return print_documentation(screen, &returned.value);
     }
-    let style = arguments.output.style(screen.terminal);
+    let style = arguments.output.style(screen);
     let data = Value::map([("local", returned.value.clone())]);
     match format.render(&data, style, returned.retcode != 0) {
         Some(text) => screen.line(text),

@@ -74,7 +74,7 @@ impl Wanted {
     fn line(&self, event: &Event) -> Vec<u8> {
         let mut line = format!("{}\t", escape_line(&event.tag)).into_bytes();
         line.extend(if self.pretty {
-            json::pretty(&json::sorted(&event.data))
+            json::pretty(&json::sorted(&event.data), None)
         } else {
             json::line(&event.data)
         });

@@ -11,8 +11,8 @@ use saline_protocol::message::{
 use saline_protocol::printable::escape_line;
 use saline_protocol::transport::Registry;
 
-use super::failed;
 use super::keystore::{KeyStore, Offline};
+use super::{about, failed};
 use crate::arguments::{KeyArguments, KeyListing, KeyVerb, Selection};
 use crate::glob::Glob;
 use crate::output::keys::{Heading, Line, render};
@@ -25,6 +25,9 @@ const PORTION: usize = 250;
 
 /// The name under which the master's own key is shown; the name of its file at minions.
 const MASTERS: &str = "master.pub";
+
+/// What stands for the key of a file without one.
+const NOT_READABLE: &str = "no readable key";
 
 /// The order of states in Salt's JSON.
 const JSON_ORDER: [KeyState; 4] = [
@@ -46,7 +49,11 @@ pub(crate) async fn key(
         Ok(arguments) => arguments,
         Err(refused) => return refused.print(screen),
     };
-    let config = match settings::load(&arguments.common(), &registry) {
+    if let Some(asked) = arguments.about.asked() {
+        return about::print(screen, asked, "saline-key", &arguments.common(), &registry);
+    }
+    let prepared = settings::prepare(screen, &arguments.common(), &arguments.output, &registry);
+    let config = match prepared {
         Ok(config) => config,
         Err(line) => {
             screen.complain(line);
@@ -64,12 +71,23 @@ pub(crate) async fn key(
     let keeper = Keeper {
         store: &store,
         format,
-        style: arguments.output.style(screen.terminal),
+        style: arguments.output.style(screen),
         yes: arguments.yes,
     };
     let code = keeper.carry_out(screen, arguments.verb()).await;
     store.close().await;
     code
+}
+
+/// The answer to the question whether keys are to be changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Answer {
+    /// Change them.
+    Yes,
+    /// Leave them alone.
+    No,
+    /// Nobody is there to answer.
+    Nobody,
 }
 
 struct Keeper<'a> {
@@ -97,7 +115,8 @@ impl Keeper<'_> {
                 self.show(screen, listing, &selection, &glob, &reply)
             }
             KeyVerb::Act(action, selection) => {
-                let keys = matching(&reply.keys, &selection, &glob);
+                let mut keys = matching(&reply.keys, &selection, &glob);
+                keys.retain(|key| key.holds_key() || action == KeyAction::Delete);
                 if keys.is_empty() {
                     return self.no_match(screen, &selection);
                 }
@@ -120,7 +139,10 @@ impl Keeper<'_> {
             KeyListing::Fingerprints => Some(PublicIdentity(*key).fingerprint()),
         };
         let keys = matching(&reply.keys, selection, glob);
-        let mut groups = group(&keys, &selection.states, |key| detail(&key.identity));
+        let mut groups = group(&keys, &selection.states, |key| match key.holds_key() {
+            true => detail(&key.identity),
+            false => (listing != KeyListing::Names).then(|| NOT_READABLE.to_owned()),
+        });
         if listing != KeyListing::Names {
             groups.retain(|(_, lines)| !lines.is_empty());
         }
@@ -142,7 +164,46 @@ impl Keeper<'_> {
                 addresses.join(" and ")
             )));
         }
+        for key in keys.iter().filter(|key| !key.holds_key()) {
+            screen.complain(format!(
+                "WARNING: the file {}/{} cannot be read by the master, or holds no key: it counts as no key. Mend it, or \
+                 delete it with saline-key -d {}",
+                key.state.folder(),
+                key.id,
+                key.id
+            ));
+        }
+        let denied = keys
+            .iter()
+            .filter(|key| key.state == KeyState::Denied && key.holds_key());
+        for denied in denied {
+            self.explain_denied(screen, denied, &reply.keys);
+        }
         Ok(exit::GOOD)
+    }
+
+    /// Says what a denied key is, and how to let its machine in.
+    fn explain_denied(&self, screen: &mut Screen<'_>, denied: &KeyEntry, keys: &[KeyEntry]) {
+        let id = &denied.id;
+        let known = keys.iter().find(|key| {
+            key.id == *id
+                && key.holds_key()
+                && matches!(key.state, KeyState::Accepted | KeyState::Pending)
+        });
+        let theirs = PublicIdentity(denied.identity).fingerprint();
+        screen.complain(match known {
+            Some(known) => format!(
+                "WARNING: a second machine uses the id {id}. Its denied key has the fingerprint {theirs}, the {} key \
+                 has {}. If the denied one is right, as after a reinstallation, let it in with saline-key -a {id} \
+                 --include-denied, which replaces the other key; otherwise give that machine another id.",
+                adjective(known.state),
+                PublicIdentity(known.identity).fingerprint()
+            ),
+            None => format!(
+                "WARNING: a denied key uses the id {id}, with the fingerprint {theirs}. To let its machine in: \
+                 saline-key -a {id} --include-denied"
+            ),
+        });
     }
 
     async fn act(
@@ -156,8 +217,15 @@ impl Keeper<'_> {
             KeyAction::Reject => "rejected",
             KeyAction::Delete => "deleted",
         };
-        if !self.is_to_be_done(screen, action, done, &keys).await? {
-            return Ok(exit::GOOD);
+        match self.ask(screen, action, done, &keys).await? {
+            Answer::Yes => {}
+            Answer::No => return Ok(exit::GOOD),
+            Answer::Nobody => {
+                screen.complain(format!(
+                    "ERROR: nobody confirmed, so no key was {done}: answer at a terminal, or give -y"
+                ));
+                return Ok(exit::FAILED);
+            }
         }
         // In portions, so that a busy master can answer other requests in between.
         let mut changed_keys = Vec::new();
@@ -192,7 +260,7 @@ impl Keeper<'_> {
                 code = exit::FAILED;
             }
         }
-        if matches!(self.format, Format::Json | Format::Raw) {
+        if self.format.is_for_programs() {
             let states: Vec<KeyState> = KeyState::ALL
                 .into_iter()
                 .filter(|state| changed_keys.iter().any(|key| key.state == *state))
@@ -203,19 +271,20 @@ impl Keeper<'_> {
         Ok(code)
     }
 
-    /// Shows the keys that will be changed, and asks for confirmation unless `-y` was given.
-    async fn is_to_be_done(
+    /// Shows the keys that will be changed with their fingerprints, and asks for confirmation unless `-y`
+    /// was given.
+    async fn ask(
         &self,
         screen: &mut Screen<'_>,
         action: KeyAction,
         done: &str,
         keys: &[&KeyEntry],
-    ) -> io::Result<bool> {
+    ) -> io::Result<Answer> {
         let states: Vec<KeyState> = KeyState::ALL
             .into_iter()
             .filter(|state| keys.iter().any(|key| key.state == *state))
             .collect();
-        let listed = render(&group(keys, &states, |_| None), self.plain_beside());
+        let listed = render(&group(keys, &states, fingerprint), self.plain_beside());
         self.say(
             screen,
             &format!(
@@ -224,7 +293,7 @@ impl Keeper<'_> {
             ),
         )?;
         if self.yes {
-            return Ok(true);
+            return Ok(Answer::Yes);
         }
         let (question, default) = match action {
             KeyAction::Delete => ("Proceed? [N/y] ", "n"),
@@ -236,12 +305,15 @@ impl Keeper<'_> {
             // The input has ended, so no answer can come.
             None => {
                 screen.prose(beside, "")?;
-                "n"
+                return Ok(Answer::Nobody);
             }
             Some("") => default,
             Some(answer) => answer,
         };
-        Ok(answer.starts_with(['y', 'Y']))
+        Ok(match answer.starts_with(['y', 'Y']) {
+            true => Answer::Yes,
+            false => Answer::No,
+        })
     }
 
     fn no_match(&self, screen: &mut Screen<'_>, selection: &Selection) -> io::Result<u8> {
@@ -287,13 +359,21 @@ impl Keeper<'_> {
 
     fn print(&self, screen: &mut Screen<'_>, groups: &Groups) -> io::Result<()> {
         match self.format {
-            Format::Nested => screen.line(render(groups, self.style)),
+            Format::Nested | Format::Key => screen.line(render(groups, self.style)),
             format => match format.render(&data(groups), self.style, false) {
                 Some(text) => screen.line(text),
                 None => Ok(()),
             },
         }
     }
+}
+
+/// Returns the fingerprint of a key.
+fn fingerprint(key: &KeyEntry) -> Option<String> {
+    Some(match key.holds_key() {
+        true => PublicIdentity(key.identity).fingerprint(),
+        false => NOT_READABLE.to_owned(),
+    })
 }
 
 fn complain(screen: &mut Screen<'_>, why: &str) -> u8 {

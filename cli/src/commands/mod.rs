@@ -1,5 +1,6 @@
 //! The commands, one file for each program or function.
 
+mod about;
 mod batch;
 pub(crate) mod call;
 pub(crate) mod events;

@@ -44,7 +44,7 @@ pub(super) async fn preview_target(
         screen.prose(format.is_for_programs(), "No minions matched the target.")?;
     }
     if (!matches.minions.is_empty() || format.is_for_programs())
-        && let Some(text) = format.render(&ids, output.style(screen.terminal), false)
+        && let Some(text) = format.render(&ids, output.style(screen), false)
     {
         screen.line(text)?;
     }

@@ -9,7 +9,7 @@ use saline_protocol::message::{Jid, Value};
 use saline_protocol::transport::Registry;
 
 use super::manage::{self, Presence};
-use super::{batch, events, failed, jobs, store};
+use super::{about, batch, events, failed, jobs, store};
 use crate::arguments::RunArguments;
 use crate::screen::Screen;
 use crate::{exit, settings};
@@ -73,6 +73,9 @@ pub(crate) async fn run(
         Ok(arguments) => arguments,
         Err(refused) => return refused.print(screen),
     };
+    if let Some(asked) = arguments.about.asked() {
+        return about::print(screen, asked, "saline-run", &arguments.common, &registry);
+    }
     let function = match understand(arguments.function(), arguments.arguments()) {
         Ok(function) => function,
         Err(line) => {
@@ -80,7 +83,8 @@ pub(crate) async fn run(
             return Ok(exit::FAILED);
         }
     };
-    let config = match settings::load(&arguments.common, &registry) {
+    let prepared = settings::prepare(screen, &arguments.common, &arguments.output, &registry);
+    let config = match prepared {
         Ok(config) => config,
         Err(line) => {
             screen.complain(line);
@@ -95,7 +99,7 @@ pub(crate) async fn run(
         Function::Event(wanted) => events::follow(screen, &client, &wanted).await,
         Function::Data(function) => match data(screen, &client, function, config.timeout).await {
             Ok((data, code)) => {
-                let style = arguments.output.style(screen.terminal);
+                let style = arguments.output.style(screen);
                 let text = arguments.output.format().render(&data, style, false);
                 print(screen, text).map(|()| code)
             }

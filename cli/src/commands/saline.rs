@@ -2,23 +2,28 @@
 
 use std::ffi::OsString;
 use std::io;
+use std::time::Duration;
 
 use saline_client::{Client, JobSpec, Run};
-use saline_config::parse_arguments;
-use saline_protocol::message::{Jid, Value};
+use saline_config::parse_call;
+use saline_protocol::message::{Arguments, Jid, MinionId, Value};
 use saline_protocol::printable::escape_line;
 use saline_protocol::target::CompiledTarget;
-use saline_protocol::transport::Registry;
+use saline_protocol::transport::{Clock, Elapsed, Registry};
 
-use super::failed;
 use super::preview_target::{preview_target, warn_of_unsure};
+use super::{about, failed};
 use crate::absence::LookUp;
 use crate::arguments::SalineArguments;
-use crate::interrupt::{HowFar, Interrupt, Interruption};
+use crate::interrupt::{HowFar, Interrupt, Interruption, Wish};
 use crate::output::Format;
 use crate::report::{Report, ReportOptions, nobody_matched};
-use crate::screen::Screen;
+use crate::screen::{Screen, read_input};
+use crate::status_line::JobStatus;
 use crate::{batch_report, exit, settings, user_name};
+
+/// The time after which the line of `--progress` is written again.
+const STATUS_INTERVAL: Duration = Duration::from_secs(1);
 
 /// # Errors
 /// When the output cannot be written.
@@ -27,10 +32,15 @@ pub(crate) async fn saline(
     words: impl IntoIterator<Item = OsString>,
     registry: Registry,
 ) -> io::Result<u8> {
-    let arguments = match SalineArguments::read(words) {
+    let arguments = match SalineArguments::read(words, read_input) {
         Ok(arguments) => arguments,
         Err(refused) => return refused.print(screen),
     };
+    if let Some(asked) = arguments.about.asked() {
+        return about::print(screen, asked, "saline", &arguments.common, &registry);
+    }
+    // Before it may go on as another one.
+    let user = user_name::current();
     // A malformed target is reported even if no master runs.
     let target = arguments.target();
     let target = match target.clone().compile() {
@@ -44,7 +54,8 @@ pub(crate) async fn saline(
             return Ok(exit::USAGE);
         }
     };
-    let config = match settings::load(&arguments.common, &registry) {
+    let prepared = settings::prepare(screen, &arguments.common, &arguments.output, &registry);
+    let config = match prepared {
         Ok(config) => config,
         Err(line) => {
             screen.complain(line);
@@ -65,7 +76,7 @@ pub(crate) async fn saline(
     };
     let code = match arguments.targeting.preview_target {
         true => preview_target(screen, &client, target, &arguments.output).await,
-        false => publish(screen, &arguments, target, &client, &mut interrupt).await,
+        false => publish(screen, &arguments, target, user, &client, &mut interrupt).await,
     };
     client.shutdown().await;
     code
@@ -75,13 +86,15 @@ async fn publish(
     screen: &mut Screen<'_>,
     arguments: &SalineArguments,
     target: CompiledTarget,
+    user: String,
     client: &Client,
     interrupt: &mut Interrupt,
 ) -> io::Result<u8> {
     let options = settings::options_to_repeat(&arguments.common);
-    let spec = JobSpec::new(target, arguments.function())
-        .with_arguments(parse_arguments(arguments.arguments()))
-        .asked_by(user_name::current())
+    let function = arguments.function();
+    let spec = JobSpec::new(target.clone(), function)
+        .with_arguments(parse_call(function, arguments.arguments()))
+        .asked_by(user.clone())
         .with_timeout(arguments.timeout())
         .with_ttl(arguments.ttl)
         .kept_private(arguments.private)
@@ -119,61 +132,192 @@ async fn publish(
     } else if arguments.show_jid {
         screen.prose(beside, &format!("jid: {jid}"))?;
     }
-    let look_up = LookUp { jid, options };
     let report = Report::new(ReportOptions {
         format,
-        style: arguments.output.style(screen.terminal),
+        style: arguments.output.style(screen),
         as_group: arguments.static_,
+        // For programs it is data as any other.
+        documentation: arguments.wants_documentation() && !format.is_for_programs(),
+        hide_absent: arguments.hide_timeout,
+        summary: arguments.summary,
     });
-    follow(screen, run, report, look_up, interrupt).await
+    let job = PublishedJob {
+        client,
+        target,
+        user,
+        look_up: LookUp { jid, options },
+        run,
+        report,
+        shows_progress: arguments.progress,
+    };
+    job.follow(screen, interrupt).await
 }
 
-async fn follow(
-    screen: &mut Screen<'_>,
-    mut run: Run,
-    mut report: Report,
+/// A published job that is followed.
+struct PublishedJob<'c> {
+    client: &'c Client,
+    target: CompiledTarget,
+    /// The user who asks.
+    user: String,
     look_up: LookUp,
-    interrupt: &mut Interrupt,
-) -> io::Result<u8> {
-    loop {
-        let next = tokio::select! {
-            biased;
-            interruption = interrupt.wait() => {
-                return interrupted(screen, &run, report, &look_up, interruption);
+    run: Run,
+    report: Report,
+    shows_progress: bool,
+}
+
+impl PublishedJob<'_> {
+    /// Prints what minions return until no return can come, or until the command is interrupted.
+    async fn follow(
+        mut self,
+        screen: &mut Screen<'_>,
+        interrupt: &mut Interrupt,
+    ) -> io::Result<u8> {
+        loop {
+            if self.shows_progress {
+                screen.show_status(&self.status());
             }
-            next = run.next() => next,
-        };
-        match next {
-            Ok(Some(progress)) => report.take(screen, progress)?,
-            Ok(None) => {
-                let halted = run
-                    .published()
-                    .batch
-                    .and_then(|batch| report.halted(&batch));
-                let code = report.finish(screen, run.expires(), &look_up);
-                if let Some(line) = halted {
-                    screen.complain(line);
+            let next = tokio::select! {
+                biased;
+                interruption = interrupt.wait() => {
+                    screen.show_status("");
+                    match self.wish(screen, interruption).await? {
+                        Wish::Stop => {
+                            self.stop(screen).await;
+                            continue;
+                        }
+                        wish => return self.interrupted(screen, interruption, wish != Wish::Unknown),
+                    }
                 }
-                for id in run.duplicates() {
-                    screen.complain(format!(
-                        "WARNING: two machines use the id {id}: saline-key -L shows their addresses"
-                    ));
+                next = Clock.deadline(Clock.after(STATUS_INTERVAL), self.run.next()) => next,
+            };
+            match next {
+                Err(Elapsed) => {}
+                Ok(Ok(Some(progress))) => self.report.take(screen, progress)?,
+                Ok(Ok(None)) => {
+                    screen.show_status("");
+                    let batch = self.run.published().batch;
+                    let halted = batch.and_then(|batch| self.report.halted(&batch));
+                    let code = self
+                        .report
+                        .finish(screen, self.run.expires(), &self.look_up);
+                    if let Some(line) = halted {
+                        screen.complain(line);
+                    }
+                    for id in self.run.duplicates() {
+                        screen.complain(format!(
+                            "WARNING: two machines use the id {id}: saline-key -L shows their addresses"
+                        ));
+                    }
+                    return code;
                 }
-                return code;
-            }
-            Err(error) => {
-                let code = failed(screen, &error);
-                screen.complain(look_up.hint());
-                return Ok(code);
+                Ok(Err(error)) => {
+                    screen.show_status("");
+                    let code = failed(screen, &error);
+                    screen.complain(self.look_up.hint());
+                    return Ok(code);
+                }
             }
         }
+    }
+
+    /// Returns the line of `--progress`.
+    fn status(&self) -> String {
+        let published = self.run.published();
+        let (returned, failed) = self.report.counts();
+        let waiting_for = self.run.waited_for().next();
+        let status = JobStatus {
+            expected: published.minions.len() + published.unknown.len(),
+            returned,
+            failed,
+            waiting_for: waiting_for.map(|(minion, _)| minion.as_str()),
+            silence: self.run.silence(),
+        };
+        status.line()
+    }
+
+    /// Returns the minions that have not answered, and those of them that run the job.
+    fn unanswered(&self) -> (Vec<&str>, Vec<&str>) {
+        let minions = self
+            .run
+            .published()
+            .minions
+            .iter()
+            .map(|(minion, _)| minion);
+        let unanswered = self.report.unanswered(minions);
+        let running = self.run.waited_for().filter(|(_, runs)| *runs);
+        (
+            unanswered.into_iter().map(MinionId::as_str).collect(),
+            running.map(|(minion, _)| minion.as_str()).collect(),
+        )
+    }
+
+    /// Asks whoever typed Ctrl-C whether to stop the job.
+    async fn wish(&self, screen: &mut Screen<'_>, interruption: Interruption) -> io::Result<Wish> {
+        let (unanswered, running) = self.unanswered();
+        let context = Some(self.client.context());
+        let minions = (&unanswered[..], &running[..]);
+        interruption
+            .offers_to_stop(screen, &self.look_up.jid, minions, context)
+            .await
+    }
+
+    /// Stops the job: minions that have not begun it will not, and the others end it.
+    async fn stop(&self, screen: &mut Screen<'_>) {
+        let jid = &self.look_up.jid;
+        let terminate = JobSpec::new(self.target.clone(), "saltutil.term_job")
+            .with_arguments(Arguments {
+                positional: vec![jid.as_str().into()],
+                named: Vec::new(),
+            })
+            .asked_by(self.user.clone());
+        let stopped = match self.client.cancel(jid).await {
+            Ok(()) => self.client.run_async(terminate).await.map(drop),
+            Err(error) => Err(error),
+        };
+        match stopped {
+            Ok(()) => screen.complain(
+                "Stopping the job: the minions were told to end it. Ctrl-C again leaves at once.",
+            ),
+            Err(error) => {
+                failed(screen, &error);
+            }
+        }
+    }
+
+    /// Prints what has come so far, and how to go on. With `told`, the missing minions have been named.
+    fn interrupted(
+        self,
+        screen: &mut Screen<'_>,
+        interruption: Interruption,
+        told: bool,
+    ) -> io::Result<u8> {
+        let (unanswered, running) = self.unanswered();
+        let named = |minions: Vec<&str>| minions.into_iter().map(str::to_owned).collect();
+        let (unanswered, running): (Vec<String>, Vec<String>) = (named(unanswered), named(running));
+        let printed = self
+            .report
+            .interrupt(screen, self.run.expires(), &self.look_up);
+        let how_far = HowFar::Published {
+            look_up: &self.look_up,
+            unanswered: &unanswered,
+            running: &running,
+            told,
+        };
+        // Also when nothing could be printed: Ctrl-C may have ended the reader of the output too.
+        let code = interruption.leave(screen, &how_far);
+        if self.run.published().batch.is_some() {
+            screen.complain(batch_report::goes_on(&self.look_up));
+        }
+        printed.map(|()| code)
     }
 }
 
 /// Prints the jid for `--async`.
 fn executed(screen: &mut Screen<'_>, format: Format, jid: &Jid) -> io::Result<u8> {
     match format {
-        Format::Nested => screen.line(format!("Executed command with job ID: {jid}"))?,
+        format if !format.is_for_programs() => {
+            screen.line(format!("Executed command with job ID: {jid}"))?;
+        }
         _ => {
             let data = Value::map([("jid", Value::from(jid.as_str()))]);
             if let Some(text) = format.render(&data, Default::default(), false) {
@@ -182,29 +326,6 @@ fn executed(screen: &mut Screen<'_>, format: Format, jid: &Jid) -> io::Result<u8
         }
     }
     Ok(exit::GOOD)
-}
-
-/// Prints what has come so far, and how to go on.
-fn interrupted(
-    screen: &mut Screen<'_>,
-    run: &Run,
-    report: Report,
-    look_up: &LookUp,
-    interruption: Interruption,
-) -> io::Result<u8> {
-    let minions = run.published().minions.iter().map(|(minion, _)| minion);
-    let unanswered = report.unanswered(minions);
-    let printed = report.interrupt(screen, run.expires(), look_up);
-    let how_far = HowFar::Published {
-        look_up,
-        unanswered: &unanswered,
-    };
-    // Also when nothing could be printed: Ctrl-C may have ended the reader of the output too.
-    let code = interruption.leave(screen, &how_far);
-    if run.published().batch.is_some() {
-        screen.complain(batch_report::goes_on(look_up));
-    }
-    printed.map(|()| code)
 }
 
 #[cfg(test)]

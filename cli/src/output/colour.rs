@@ -32,13 +32,16 @@ impl Colour {
     }
 }
 
-/// The capabilities of the standard output.
+/// The layout of an output, and the capabilities of the place where it is printed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Style {
     /// Whether to print colours.
     pub(crate) colour: bool,
     /// Whether the output is a terminal, which must not receive control bytes of a return.
     pub(crate) terminal: bool,
+    /// The indentation that was asked for, for outputs that have one to choose; below zero, everything
+    /// stands in one line.
+    pub(crate) indent: Option<i32>,
 }
 
 impl Style {

@@ -10,11 +10,26 @@ use super::{Format, Style, json, keys, no_return};
 const FILE: Style = Style {
     colour: false,
     terminal: false,
+    indent: None,
 };
 const TERMINAL: Style = Style {
     colour: false,
     terminal: true,
+    indent: None,
 };
+
+/// The formats that print a return.
+const FORMATS: [Format; 9] = [
+    Format::Nested,
+    Format::Json,
+    Format::Yaml,
+    Format::Txt,
+    Format::Raw,
+    Format::Pprint,
+    Format::Key,
+    Format::Table,
+    Format::NewlineValuesOnly,
+];
 
 /// The characters that no output may hold, said once more and not taken from the code that escapes them.
 fn commands_a_terminal(c: char) -> bool {
@@ -82,6 +97,27 @@ fn a_minion_does_not_command_the_terminal() {
         - \x1b\xff\x9b
     ");
     insta::assert_snapshot!(shown(Format::Raw, TERMINAL), @r"{'m000': ['\x1b]0;x\x07', 'a\tb\x9b2J\u202ec\x7f', b'\x1b\xff\xc2\x9b']}");
+    insta::assert_snapshot!(shown(Format::Yaml, TERMINAL), @r#"
+    m000:
+    - "\x1b]0;x\x07"
+    - "a\tb\x9b2J\u202ec\x7f"
+    - !!binary "G//Cmw=="
+    "#);
+    insta::assert_snapshot!(shown(Format::Txt, TERMINAL), @r"m000: ['\x1b]0;x\x07', 'a\tb\x9b2J\u202ec\x7f', b'\x1b\xff\xc2\x9b']");
+    insta::assert_snapshot!(shown(Format::Pprint, TERMINAL), @r"{'m000': ['\x1b]0;x\x07', 'a\tb\x9b2J\u202ec\x7f', b'\x1b\xff\xc2\x9b']}");
+    insta::assert_snapshot!(shown(Format::Table, TERMINAL), @r"
+    m000:
+        -------------------------
+        | \x1b]0;x\x07          |
+        | a\tb\x9b2J\u202ec\x7f |
+        | b'\x1b\xff\xc2\x9b'   |
+        -------------------------
+    ");
+    insta::assert_snapshot!(shown(Format::NewlineValuesOnly, TERMINAL), @r"
+    \x1b]0;x\x07
+    a	b\x9b2J\u202ec\x7f
+    \x1b\xff\x9b
+    ");
     insta::assert_snapshot!(shown(Format::Json, TERMINAL), @r#"
     {
         "m000": [
@@ -123,9 +159,13 @@ proptest! {
         for line in lines {
             prop_assert!(line.starts_with("    "), "another minion's answer: {:?}", nested);
         }
-        for format in [Format::Json, Format::Raw] {
+        for format in FORMATS {
             let shown = format.render(&data, TERMINAL, failed).map(text).unwrap_or_default();
-            prop_assert!(holds_only_data(&shown), "{shown:?}");
+            prop_assert!(holds_only_data(&shown), "{format:?}: {shown:?}");
+        }
+        let lines = Format::Txt.render(&data, TERMINAL, failed).map(text).unwrap_or_default();
+        for line in lines.split('\n').filter(|_| !lines.is_empty()) {
+            prop_assert!(line.starts_with("m000: "), "another minion's answer: {:?}", lines);
         }
         let line = text(json::line(&data));
         prop_assert!(holds_only_data(&line) && !line.contains('\n'), "{line:?}");
@@ -135,8 +175,10 @@ proptest! {
     fn nothing_but_data_and_foreign_bytes_reaches_a_file(value in values()) {
         prop_assume!(!has_bytes(&value));
         let data = Value::map([("m000", value)]);
-        let nested = Format::Nested.render(&data, FILE, false).map(text).unwrap_or_default();
-        prop_assert!(holds_only_data(&nested), "{nested:?}");
+        for format in FORMATS {
+            let shown = format.render(&data, FILE, false).map(text).unwrap_or_default();
+            prop_assert!(holds_only_data(&shown), "{format:?}: {shown:?}");
+        }
     }
 
     #[test]

@@ -9,9 +9,17 @@ use saline_protocol::printable::is_printable;
 use serde::Serialize;
 use serde_json::ser::{Formatter, PrettyFormatter, Serializer};
 
-/// Formats `data` over several lines, without the last newline.
-pub(crate) fn pretty(data: &Value) -> Vec<u8> {
-    write(&to_json(data), PrettyFormatter::with_indent(b"    "))
+/// Formats `data` over several lines, `indent` spaces deep and 4 by default, without the last newline; a
+/// negative `indent` puts everything into one line.
+pub(crate) fn pretty(data: &Value, indent: Option<i32>) -> Vec<u8> {
+    let Ok(indent) = usize::try_from(indent.unwrap_or(4)) else {
+        return line(data);
+    };
+    let spaces = " ".repeat(indent);
+    write(
+        &to_json(data),
+        PrettyFormatter::with_indent(spaces.as_bytes()),
+    )
 }
 
 /// Formats `data` in one line, with Python's spacing.
@@ -116,11 +124,11 @@ mod tests {
     proptest! {
         #[test]
         fn whatever_is_returned_the_json_is_valid(value in values()) {
-            let pretty: serde_json::Value = serde_json::from_slice(&pretty(&value)).unwrap();
+            let pretty: serde_json::Value = serde_json::from_slice(&pretty(&value, None)).unwrap();
             let line = line(&value);
             prop_assert!(!line.contains(&b'\n'));
             prop_assert_eq!(pretty, serde_json::from_slice::<serde_json::Value>(&line).unwrap());
-            let ordered = super::pretty(&sorted(&value));
+            let ordered = super::pretty(&sorted(&value), Some(0));
             prop_assert!(serde_json::from_slice::<serde_json::Value>(&ordered).is_ok());
         }
     }

@@ -1,6 +1,6 @@
 //! Salt's key outputter: keys under the names of their states.
 
-use saline_protocol::message::KeyState;
+use saline_protocol::message::{KeyState, Value};
 use saline_protocol::printable::{escape_line, escape_lines};
 
 use super::Style;
@@ -35,6 +35,11 @@ impl Heading {
         }
     }
 
+    /// Returns all headings in the order in which they are printed.
+    fn all() -> impl Iterator<Item = Self> {
+        std::iter::once(Self::Local).chain(KeyState::ALL.map(Self::State))
+    }
+
     /// Returns the heading's name in JSON: Salt's names of the folders.
     pub(crate) fn folder(self) -> &'static str {
         match self {
@@ -51,6 +56,43 @@ pub(crate) struct Line {
     pub(crate) name: String,
     /// The detail after the name: a fingerprint or the key.
     pub(crate) detail: Option<String>,
+}
+
+/// Reads the groups from what `saline-key` prints for programs: names, or names with a detail each, under
+/// Salt's names of the folders. None when `data` is something else.
+pub(crate) fn groups_of(data: &Value) -> Option<Vec<(Heading, Vec<Line>)>> {
+    let Value::Map(entries) = data else {
+        return None;
+    };
+    let is_folder = |name: &str| Heading::all().any(|heading| heading.folder() == name);
+    if entries.is_empty() || !entries.iter().all(|(name, _)| is_folder(name)) {
+        return None;
+    }
+    let mut groups = Vec::new();
+    for heading in Heading::all() {
+        if let Some((_, value)) = entries.iter().find(|(name, _)| name == heading.folder()) {
+            groups.push((heading, lines_of(value)?));
+        }
+    }
+    Some(groups)
+}
+
+fn lines_of(value: &Value) -> Option<Vec<Line>> {
+    let line = |name: &str, detail: Option<&str>| Line {
+        name: name.to_owned(),
+        detail: detail.map(str::to_owned),
+    };
+    match value {
+        Value::List(names) => names
+            .iter()
+            .map(|name| Some(line(name.as_str()?, None)))
+            .collect(),
+        Value::Map(entries) => entries
+            .iter()
+            .map(|(name, detail)| Some(line(name, Some(detail.as_str()?))))
+            .collect(),
+        _ => None,
+    }
 }
 
 /// Formats headings with their keys, without the last newline.

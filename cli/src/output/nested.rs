@@ -1,12 +1,11 @@
 //! Salt's nested outputter, the default.
 
-use std::borrow::Cow;
-
 use saline_protocol::message::Value;
-use saline_protocol::printable::{escape_line, escape_lines};
+use saline_protocol::printable::escape_line;
 
 use super::colour::{Colour, Style};
 use super::python;
+use super::text_lines::text_lines;
 
 /// `data` as Salt's nested outputter writes it, without the last newline. `failed` colours names
 /// red, as Salt does for a retcode other than 0.
@@ -60,31 +59,16 @@ impl Nested {
             Value::Int(number) => number.to_string(),
             Value::UInt(number) => number.to_string(),
             Value::Float(number) => python::repr_float(*number),
-            Value::Text(text) => return self.text(text, indent, prefix),
-            Value::Bytes(bytes) => return self.bytes(bytes, indent, prefix),
+            Value::Text(_) | Value::Bytes(_) => return self.text(value, indent, prefix),
             Value::List(values) => return self.list(values, indent),
             Value::Map(entries) => return self.map(entries, indent, prefix),
         };
         self.line(indent, Colour::LightYellow, prefix, scalar.as_bytes(), "");
     }
 
-    fn text(&mut self, text: &str, indent: usize, prefix: &str) {
-        for (number, line) in python::split_lines(text).into_iter().enumerate() {
-            // No line end is left in it.
-            let line = escape_lines(line);
-            self.text_line(number, line.as_bytes(), indent, prefix);
-        }
-    }
-
-    fn bytes(&mut self, bytes: &[u8], indent: usize, prefix: &str) {
-        if let Ok(text) = std::str::from_utf8(bytes) {
-            return self.text(text, indent, prefix);
-        }
-        for (number, line) in python::split_byte_lines(bytes).into_iter().enumerate() {
-            let line = match self.style.terminal {
-                true => Cow::Owned(escape_bytes(line).into_bytes()),
-                false => Cow::Borrowed(line),
-            };
+    fn text(&mut self, value: &Value, indent: usize, prefix: &str) {
+        let lines = text_lines(value, self.style).unwrap_or_default();
+        for (number, line) in lines.into_iter().enumerate() {
             self.text_line(number, &line, indent, prefix);
         }
     }
@@ -133,16 +117,4 @@ impl Nested {
             self.display(value, indent + 4, "");
         }
     }
-}
-
-/// Returns bytes that are almost text for a terminal: those that are not text are written `\xff`.
-fn escape_bytes(bytes: &[u8]) -> String {
-    let mut out = String::new();
-    for chunk in bytes.utf8_chunks() {
-        out.push_str(&escape_lines(chunk.valid()));
-        for byte in chunk.invalid() {
-            out.push_str(&format!("\\x{byte:02x}"));
-        }
-    }
-    out
 }

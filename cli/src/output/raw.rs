@@ -8,11 +8,28 @@ use super::python;
 /// nothing is lost.
 pub(crate) fn render(data: &Value) -> String {
     let mut out = String::new();
-    write(data, &mut out);
+    write(data, usize::MAX, &mut out);
     out
 }
 
-fn write(value: &Value, out: &mut String) {
+/// Formats `data` if that takes at most `width` characters. What is longer is not formatted to its end.
+pub(crate) fn render_within(data: &Value, width: usize) -> Option<String> {
+    let mut out = String::new();
+    // A character has at most four bytes.
+    let complete = write(data, width.saturating_mul(4), &mut out);
+    (complete && out.chars().count() <= width).then_some(out)
+}
+
+/// Writes a value, and gives up when that takes more than `most` bytes. Returns whether it was written.
+fn write(value: &Value, most: usize, out: &mut String) -> bool {
+    let written = match value {
+        Value::Text(text) => text.len(),
+        Value::Bytes(bytes) => bytes.len(),
+        _ => 0,
+    };
+    if out.len().saturating_add(written) > most {
+        return false;
+    }
     match value {
         Value::Null => out.push_str("None"),
         Value::Bool(true) => out.push_str("True"),
@@ -31,7 +48,9 @@ fn write(value: &Value, out: &mut String) {
                 if index > 0 {
                     out.push_str(", ");
                 }
-                write(value, out);
+                if !write(value, most, out) {
+                    return false;
+                }
             }
             out.push(']');
         }
@@ -43,9 +62,12 @@ fn write(value: &Value, out: &mut String) {
                 }
                 out.push_str(&python::repr_text(key));
                 out.push_str(": ");
-                write(value, out);
+                if !write(value, most, out) {
+                    return false;
+                }
             }
             out.push('}');
         }
     }
+    true
 }

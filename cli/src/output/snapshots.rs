@@ -8,10 +8,12 @@ use super::{Format, Style, keys, no_return};
 const PLAIN: Style = Style {
     colour: false,
     terminal: false,
+    indent: None,
 };
 const COLOURED: Style = Style {
     colour: true,
     terminal: true,
+    indent: None,
 };
 
 fn shown(format: Format, value: Value) -> String {
@@ -302,4 +304,279 @@ fn keys_under_their_headings() {
     Local Keys:
     master.pub:  56:20
     ");
+}
+
+/// A value of every shape that outputs lay out in their own way.
+fn services() -> Value {
+    let service = |name: &str, port: i64, up: bool| {
+        Value::map([
+            ("name", name.into()),
+            ("port", Value::Int(port)),
+            ("up", up.into()),
+        ])
+    };
+    Value::List(vec![service("ssh", 22, true), service("https", 443, false)])
+}
+
+#[test]
+fn yaml() {
+    insta::assert_snapshot!(shown(Format::Yaml, Value::Bool(true)), @"m000: true");
+    insta::assert_snapshot!(shown(Format::Yaml, everything()), @"
+    m000:
+      zero: 0
+      'none': null
+      'yes': true
+      'no': false
+      large: 18446744073709551615
+      pi: 3.0
+      empty text: ''
+      empty list: []
+      empty map: {}
+      lines: |
+        one
+
+          two ä
+      texts:
+      - a
+      - |-
+        b
+        c
+      nested:
+      - 1
+      - - 2
+        - - null
+      - k:
+        - v
+        j:
+          i: 1.5
+      - {}
+    ");
+    insta::assert_snapshot!(shown(Format::Yaml, services()), @"
+    m000:
+    - name: ssh
+      port: 22
+      up: true
+    - name: https
+      port: 443
+      up: false
+    ");
+    let indented = |indent| Style {
+        indent: Some(indent),
+        ..PLAIN
+    };
+    insta::assert_snapshot!(styled(Format::Yaml, everything(), indented(4), false), @"
+    m000:
+        zero: 0
+        'none': null
+        'yes': true
+        'no': false
+        large: 18446744073709551615
+        pi: 3.0
+        empty text: ''
+        empty list: []
+        empty map: {}
+        lines: |
+            one
+
+              two ä
+        texts:
+        - a
+        - |-
+          b
+          c
+        nested:
+        - 1
+        - - 2
+          - - null
+        - k:
+          - v
+          j:
+              i: 1.5
+        - {}
+    ");
+    insta::assert_snapshot!(styled(Format::Yaml, everything(), indented(-1), false), @r#"{m000: {zero: 0, 'none': null, 'yes': true, 'no': false, large: 18446744073709551615, pi: 3.0, empty text: '', empty list: [], empty map: {}, lines: "one\n\n  two ä\n", texts: [a, "b\nc"], nested: [1, [2, [null]], {k: [v], j: {i: 1.5}}, {}]}}"#);
+}
+
+#[test]
+fn json_with_another_indentation() {
+    let indented = |indent| Style {
+        indent: Some(indent),
+        ..PLAIN
+    };
+    insta::assert_snapshot!(styled(Format::Json, services(), indented(1), false), @r#"
+    {
+     "m000": [
+      {
+       "name": "ssh",
+       "port": 22,
+       "up": true
+      },
+      {
+       "name": "https",
+       "port": 443,
+       "up": false
+      }
+     ]
+    }
+    "#);
+    insta::assert_snapshot!(styled(Format::Json, services(), indented(-1), false), @r#"{"m000": [{"name": "ssh", "port": 22, "up": true}, {"name": "https", "port": 443, "up": false}]}"#);
+}
+
+#[test]
+fn txt() {
+    insta::assert_snapshot!(shown(Format::Txt, Value::Bool(true)), @"m000: True");
+    insta::assert_snapshot!(shown(Format::Txt, "one\n\ntwo\n".into()), @"
+    m000: one
+    m000:·
+    m000: two
+    ");
+    insta::assert_snapshot!(shown(Format::Txt, services()), @"m000: [{'name': 'ssh', 'port': 22, 'up': True}, {'name': 'https', 'port': 443, 'up': False}]");
+}
+
+#[test]
+fn newline_values_only() {
+    insta::assert_snapshot!(shown(Format::NewlineValuesOnly, Value::Bool(true)), @"True");
+    insta::assert_snapshot!(shown(Format::NewlineValuesOnly, services()), @"
+    ssh
+    22
+    True
+    https
+    443
+    False
+    ");
+}
+
+#[test]
+fn pprint() {
+    insta::assert_snapshot!(shown(Format::Pprint, Value::Bool(true)), @"{'m000': True}");
+    insta::assert_snapshot!(shown(Format::Pprint, everything()), @r"
+    {'m000': {'empty list': [],
+              'empty map': {},
+              'empty text': '',
+              'large': 18446744073709551615,
+              'lines': 'one\n\n  two ä\n',
+              'nested': [1, [2, [None]], {'j': {'i': 1.5}, 'k': ['v']}, {}],
+              'no': False,
+              'none': None,
+              'pi': 3.0,
+              'texts': ['a', 'b\nc'],
+              'yes': True,
+              'zero': 0}}
+    ");
+    insta::assert_snapshot!(shown(Format::Pprint, services()), @"
+    {'m000': [{'name': 'ssh', 'port': 22, 'up': True},
+              {'name': 'https', 'port': 443, 'up': False}]}
+    ");
+}
+
+#[test]
+fn table() {
+    insta::assert_snapshot!(shown(Format::Table, Value::Bool(true)), @"
+    ---------------
+    | m000 | True |
+    ---------------
+    ");
+    insta::assert_snapshot!(shown(Format::Table, services()), @"
+    m000:
+        ------------------------
+        | name  | port | up    |
+        ------------------------
+        | ssh   | 22   | True  |
+        | https | 443  | False |
+        ------------------------
+    ");
+    insta::assert_snapshot!(shown(Format::Table, everything()), @r"
+    m000:
+        zero:
+            0
+        none:
+            None
+        yes:
+            True
+        no:
+            False
+        large:
+            18446744073709551615
+        pi:
+            3.0
+        empty text:
+        empty list:
+        empty map:
+        lines:
+            one
+           ·
+              two ä
+        texts:
+            --------
+            | a    |
+            | b\nc |
+            --------
+        nested:
+            ------------------------------------------
+            | 1                             |
+            | 2                             | [None] |
+            | {'k': ['v'], 'j': {'i': 1.5}} |
+            | {}                            |
+            ------------------------------------------
+    ");
+    insta::assert_snapshot!(styled(Format::Table, services(), COLOURED, true), @"
+    ␛[0;31mm000␛[0;0m:
+        ------------------------
+        | name  | port | up    |
+        ------------------------
+        | ssh   | 22   | True  |
+        | https | 443  | False |
+        ------------------------
+    ");
+}
+
+#[test]
+fn a_table_is_not_much_larger_than_what_was_returned() {
+    let wide = Value::List(vec![Value::from("x".repeat(100_000)); 50]);
+    let narrow = (0..19_000).map(|_| Value::List(vec![Value::Null]));
+    let rows = Value::List(
+        narrow
+            .chain([wide.clone()])
+            .take(9_000)
+            .chain([wide])
+            .collect(),
+    );
+    let size = |value| {
+        Format::Table
+            .render(&value, PLAIN, false)
+            .unwrap_or_default()
+            .len()
+    };
+    assert!(size(rows) < 100_000_000);
+    let many = Value::List(vec![Value::Map(vec![]); 100_000]);
+    assert_eq!(
+        shown(Format::Table, many.clone()),
+        shown(Format::Nested, many)
+    );
+    let distinct = (0..1_000).map(|n| Value::Map(vec![(format!("k{n}"), Value::Null)]));
+    assert!(size(Value::List(distinct.collect())) < 100_000);
+}
+
+#[test]
+fn keys_as_data() {
+    let data = Value::map([
+        ("minions_pre", Value::texts(["web2"])),
+        ("minions", Value::map([("web1", "12:34".into())])),
+    ]);
+    let shown_keys = Format::Key.render(&data, PLAIN, false).unwrap_or_default();
+    insta::assert_snapshot!(String::from_utf8_lossy(&shown_keys), @"
+    Accepted Keys:
+    web1:  12:34
+    Unaccepted Keys:
+    web2
+    ");
+    insta::assert_snapshot!(shown(Format::Key, Value::Bool(true)), @"
+    m000:
+        True
+    ");
+}
+
+#[test]
+fn nothing_is_printed_where_only_the_absent_are_asked_for() {
+    assert_eq!(shown(Format::NoReturn, everything()), "");
 }

@@ -21,13 +21,42 @@ fn absent(name: &str, absence: Absence) -> Progress {
     })
 }
 
+fn options(format: Format) -> ReportOptions {
+    ReportOptions {
+        format,
+        style: Style::default(),
+        as_group: false,
+        documentation: false,
+        hide_absent: false,
+        summary: false,
+    }
+}
+
+/// Prints a whole report.
+fn printed(options: ReportOptions, what: &[Progress]) -> String {
+    let mut printed = Printed::default();
+    let mut screen = printed.screen(&[]);
+    let mut report = Report::new(options);
+    for progress in what {
+        report.take(&mut screen, progress.clone()).unwrap();
+    }
+    let look_up = LookUp {
+        jid: Jid::parse("20261121091841717259").unwrap(),
+        options: String::new(),
+    };
+    let code = report
+        .finish(&mut screen, 1_795_252_784_000, &look_up)
+        .unwrap();
+    format!("{}--- exit {code}", printed.shown())
+}
+
 fn report(format: Format, as_group: bool, what: &[Progress]) -> (u8, Printed) {
     let mut printed = Printed::default();
     let mut screen = printed.screen(&[]);
     let mut report = Report::new(ReportOptions {
         format,
-        style: Style::default(),
         as_group,
+        ..options(format)
     });
     for progress in what {
         report.take(&mut screen, progress.clone()).unwrap();
@@ -114,7 +143,7 @@ fn a_failure_is_told_and_exits_with_1() {
     m001:
         'nosuch.func' is not available.
     --- stderr
-    ERROR: Minions returned with non-zero exit code
+    ERROR: 1 of 2 failed: m001 (254)
     --- exit 1
     ");
 }
@@ -143,7 +172,7 @@ fn who_did_not_return_stands_at_the_end() {
         Minion did not return. [No response]
         No minion of this name is known to the master: no key has it.
     --- stderr
-    ERROR: Minions returned with non-zero exit code
+    ERROR: 3 of 4 did not return: m008 (no response), m009 (not connected), nosuch (no key)
     --- exit 1
     ");
     insta::assert_snapshot!(shown(Format::Json, true, &what), @r#"
@@ -155,7 +184,7 @@ fn who_did_not_return_stands_at_the_end() {
     m008: Minion did not return. [No response] (saline-run jobs.lookup_jid 20261121091841717259)
     m009: Minion did not return. [Not connected]
     nosuch: Minion did not return. [No response]
-    ERROR: Minions returned with non-zero exit code
+    ERROR: 3 of 4 did not return: m008 (no response), m009 (not connected), nosuch (no key)
     --- exit 1
     "#);
     insta::assert_snapshot!(shown(Format::Raw, false, &what), @"
@@ -165,13 +194,13 @@ fn who_did_not_return_stands_at_the_end() {
     m008: Minion did not return. [No response] (saline-run jobs.lookup_jid 20261121091841717259)
     m009: Minion did not return. [Not connected]
     nosuch: Minion did not return. [No response]
-    ERROR: Minions returned with non-zero exit code
+    ERROR: 3 of 4 did not return: m008 (no response), m009 (not connected), nosuch (no key)
     --- exit 1
     ");
     insta::assert_snapshot!(shown(Format::Quiet, false, &what), @"
     --- stdout
     --- stderr
-    ERROR: Minions returned with non-zero exit code
+    ERROR: 3 of 4 did not return: m008 (no response), m009 (not connected), nosuch (no key)
     --- exit 1
     ");
 }
@@ -185,7 +214,7 @@ fn who_declined_counts_when_nobody_matched() {
         Minion did not return. [Declined]
         The minion does not match the target.
     --- stderr
-    ERROR: Minions returned with non-zero exit code
+    ERROR: 1 of 1 did not return: m000 (declined)
     --- exit 1
     ");
     let (code, _) = report(Format::Nested, false, &[declined, returned("m1", 0, true)]);
@@ -262,8 +291,8 @@ fn an_interrupted_report_prints_what_has_come_and_names_the_others() {
         let mut screen = printed.screen(&[]);
         let mut report = Report::new(ReportOptions {
             format,
-            style: Style::default(),
             as_group,
+            ..options(format)
         });
         for progress in what {
             report.take(&mut screen, progress.clone()).unwrap();
@@ -327,5 +356,119 @@ fn an_interrupted_report_prints_what_has_come_and_names_the_others() {
     --- stdout
     --- stderr
     --- not answered: m000, m003
+    ");
+}
+
+#[test]
+fn the_last_lines_name_who_failed_and_who_did_not_return() {
+    let mut what: Vec<Progress> = (0..30)
+        .map(|n| returned(&format!("m{n:02}"), n, true))
+        .collect();
+    what.push(absent("db\n1", Absence::Unknown));
+    what.push(absent("web7", Absence::NotConnected));
+    let quiet = printed(options(Format::Quiet), &what);
+    insta::assert_snapshot!(quiet, @r"
+    --- stdout
+    --- stderr
+    ERROR: 29 of 32 failed: m01 (1), m02 (2), m03 (3), m04 (4), m05 (5), m06 (6), m07 (7), m08 (8), m09 (9), m10 (10), m11 (11), m12 (12), m13 (13), m14 (14), m15 (15), m16 (16), m17 (17), m18 (18), m19 (19), m20 (20) and 9 more
+    ERROR: 2 of 32 did not return: db\n1 (no key), web7 (not connected)
+    --- exit 1
+    ");
+}
+
+#[test]
+fn a_summary_counts() {
+    let what = [
+        returned("m000", 0, true),
+        returned("m001", 3, "no"),
+        absent("m002", Absence::NotConnected),
+        absent("m003", Absence::Declined),
+    ];
+    let summary = |format| ReportOptions {
+        summary: true,
+        hide_absent: true,
+        ..options(format)
+    };
+    insta::assert_snapshot!(printed(summary(Format::Nested), &what), @"
+    --- stdout
+    m000:
+        True
+    m001:
+        no
+
+
+    -------------------------------------------
+    Summary
+    -------------------------------------------
+    # of minions targeted: 3
+    # of minions returned: 2
+    # of minions that did not return: 1
+    # of minions with errors: 1
+    -------------------------------------------
+    --- stderr
+    ERROR: 1 of 3 failed: m001 (3)
+    ERROR: 1 of 3 did not return: m002 (not connected)
+    --- exit 1
+    ");
+    insta::assert_snapshot!(printed(summary(Format::Yaml), &what), @"
+    --- stdout
+    m000: true
+    m001: 'no'
+    --- stderr
+
+
+    -------------------------------------------
+    Summary
+    -------------------------------------------
+    # of minions targeted: 3
+    # of minions returned: 2
+    # of minions that did not return: 1
+    # of minions with errors: 1
+    -------------------------------------------
+    ERROR: 1 of 3 failed: m001 (3)
+    ERROR: 1 of 3 did not return: m002 (not connected)
+    --- exit 1
+    ");
+}
+
+#[test]
+fn only_the_absent_are_printed_when_only_they_are_asked_for() {
+    let what = [
+        returned("m000", 0, true),
+        absent("m002", Absence::NotConnected),
+    ];
+    insta::assert_snapshot!(printed(options(Format::NoReturn), &what), @"
+    --- stdout
+    m002:
+        Minion did not return. [Not connected]
+    --- stderr
+    ERROR: 1 of 2 did not return: m002 (not connected)
+    --- exit 1
+    ");
+}
+
+#[test]
+fn documentation_is_printed_once() {
+    let docs = || Value::map([("test.ping", Value::from("\n    Return True.\n"))]);
+    let what = [
+        returned("m001", 0, docs()),
+        returned("m000", 0, docs()),
+        absent("m002", Absence::NotConnected),
+    ];
+    let options = ReportOptions {
+        documentation: true,
+        ..options(Format::Nested)
+    };
+    insta::assert_snapshot!(printed(options, &what), @"
+    --- stdout
+    test.ping:
+
+        Return True.
+
+    m002:
+        Minion did not return. [Not connected]
+    --- stderr
+    ERROR: 1 of 3 did not return: m002 (not connected)
+    --- exit 1
     ");
 }

@@ -49,6 +49,14 @@ fn warnings<C>(dir: &TempDir, loaded: Result<Loaded<C>, ConfigError>) -> String 
     relative(dir, &warnings.join(" | "))
 }
 
+/// Why a master with this main file does not start, with `DIR` for the folder; empty when it does.
+pub fn master_unmet(text: &str) -> String {
+    let dir = folder(&[("master", text)]);
+    let loaded = MasterConfig::load(dir.path(), SCHEMES).unwrap();
+    let unmet = loaded.check_daemon().map_err(|error| error.to_string());
+    relative(&dir, &unmet.err().unwrap_or_default())
+}
+
 /// The error of a master with these files.
 pub fn master_error(files: &[(&str, &str)]) -> String {
     let dir = folder(files);

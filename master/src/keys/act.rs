@@ -109,8 +109,10 @@ impl KeyStore {
         from: KeyState,
         id: &MinionId,
     ) -> Result<Option<KeyChange>, KeyError> {
-        let Found::Key(identity) = self.folder(from).read(id)? else {
-            return Ok(None);
+        let identity = match self.folder(from).read(id)? {
+            Found::Key(identity) => identity,
+            Found::NoKey if action == KeyAction::Delete => KeyEntry::NO_KEY,
+            Found::NoKey | Found::Nothing => return Ok(None),
         };
         let to = match action {
             KeyAction::Accept => Some(KeyState::Accepted),

@@ -104,6 +104,14 @@ impl Folder {
                 tracing::warn!(file = %path.display(), "skipped: a symbolic link is no key");
                 return Ok(Found::NoKey);
             }
+            // It must not stop what is asked about other minions.
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+                tracing::warn!(
+                    file = %path.display(),
+                    "skipped: the master may not read it; chown it to the master's user, or delete it with saline-key -d {id}"
+                );
+                return Ok(Found::NoKey);
+            }
             Err(error) => return Err(io_error("read", &path, error)),
         };
         let text = read_text(file).map_err(|error| io_error("read", &path, error))?;

@@ -101,7 +101,8 @@ impl KeyStore {
         Ok(None)
     }
 
-    /// Returns every key in the order of `saline-key -L`: by state, then by id.
+    /// Returns every key in the order of `saline-key -L`: by state, then by id. Also the files that hold no
+    /// key, or that the master may not read, with [`NO_KEY`](KeyEntry::NO_KEY) for the key.
     ///
     /// # Errors
     /// When the disk fails.
@@ -112,13 +113,17 @@ impl KeyStore {
             let mut ids = folder.names()?;
             ids.sort_unstable();
             for id in ids {
-                if let Found::Key(identity) = folder.read(&id)? {
-                    entries.push(KeyEntry {
-                        id,
-                        state,
-                        identity,
-                    });
-                }
+                let identity = match folder.read(&id)? {
+                    Found::Key(identity) => identity,
+                    Found::NoKey => KeyEntry::NO_KEY,
+                    // It was removed meanwhile.
+                    Found::Nothing => continue,
+                };
+                entries.push(KeyEntry {
+                    id,
+                    state,
+                    identity,
+                });
             }
         }
         Ok(entries)

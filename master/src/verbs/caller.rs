@@ -86,6 +86,7 @@ impl CallerVerbs {
             request: called.request_id,
             minions: vec![(id.clone(), OfferState::Running)],
             unknown: Vec::new(),
+            batch: None,
         };
         if let Committed::Before(published) = self.jobs.publish(new).await? {
             match published.jid {

@@ -33,6 +33,9 @@ pub fn run(registry: Registry) -> ExitCode {
         Ok(loaded) => loaded,
         Err(error) => return fail(&error),
     };
+    if let Err(error) = loaded.check_daemon() {
+        return fail(&error);
+    }
     let mut config = loaded.config;
     if let Some(level) = arguments.log_level {
         config.logging.level = level;

@@ -67,8 +67,9 @@ impl<'a> Call<'a> {
                 .map(|(name, value)| format!("{name}={}", shown(value)))
                 .collect();
             return Err(Failure::Invocation(format!(
-                "The following keyword arguments are not valid: {}",
-                names.join(", ")
+                "The following keyword arguments are not valid: {}{}",
+                names.join(", "),
+                taken_for_named(function, &bound, &named)
             )));
         }
         let missing: Vec<&str> = parameters
@@ -194,6 +195,23 @@ impl<'a> Call<'a> {
             self.function.name,
             shown(value)
         ))
+    }
+}
+
+/// Returns how to write the first argument if it was taken for a named one, as the command `FOO=bar make` is;
+/// empty if it cannot have been.
+fn taken_for_named(
+    function: &Function,
+    bound: &[Option<Value>],
+    named: &[(String, Value)],
+) -> String {
+    match (function.parameters.first(), bound.first(), named.first()) {
+        (Some(first), Some(None), Some((name, Value::Text(text)))) if first.required => {
+            let first = first.name;
+            let text: String = text.chars().take(60).collect();
+            format!(". If this is the '{first}' itself, write {first}='{name}={text}'")
+        }
+        _ => String::new(),
     }
 }
 

@@ -435,8 +435,19 @@ pub struct KeyEntry {
     pub id: MinionId,
     /// The state of the key.
     pub state: KeyState,
-    /// The Ed25519 public key, 32 bytes.
+    /// The Ed25519 public key, 32 bytes; [`NO_KEY`](Self::NO_KEY) when the file cannot be read or holds none.
     pub identity: [u8; 32],
+}
+
+impl KeyEntry {
+    /// Stands for the key of a file without one, which can only be deleted. No key has these bytes, since
+    /// they are a point of small order.
+    pub const NO_KEY: [u8; 32] = [0; 32];
+
+    /// Whether the file holds a key.
+    pub fn holds_key(&self) -> bool {
+        self.identity != Self::NO_KEY
+    }
 }
 
 /// An action on keys.

@@ -6,6 +6,7 @@
 mod fleet;
 mod tour;
 
+use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -50,6 +51,8 @@ fn main() -> ExitCode {
             let arguments = Arguments::parse();
             match tour::run(&registry, &arguments) {
                 Ok(()) => ExitCode::SUCCESS,
+                // Whoever reads the output has seen enough.
+                Err(error) if is_broken_pipe(&*error) => ExitCode::FAILURE,
                 Err(error) => {
                     eprintln!("saline-quickstart: {error}");
                     ExitCode::FAILURE
@@ -57,6 +60,12 @@ fn main() -> ExitCode {
             }
         }
     }
+}
+
+fn is_broken_pipe(error: &(dyn std::error::Error + 'static)) -> bool {
+    error
+        .downcast_ref::<io::Error>()
+        .is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
 /// Runs a command of an operator.

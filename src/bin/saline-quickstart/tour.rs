@@ -35,39 +35,39 @@ pub fn run(registry: &Registry, arguments: &Arguments) -> Result<(), Box<dyn Err
     let ids: Vec<String> = (1..=arguments.minions).map(|n| format!("m{n}")).collect();
     let mut fleet = Fleet::new()?;
 
-    say(&format!("Starting a master over {transport} ... "));
+    say(&format!("Starting a master over {transport} ... "))?;
     let (endpoint, port) = fleet.start_master(transport)?;
-    println!("{endpoint}");
+    say(&format!("{endpoint}\n"))?;
     runtime.block_on(welcome(registry, &mut fleet, transport, port, &ids))?;
 
     for words in COMMANDS {
         show(&fleet, "saline", words)?;
     }
-    println!("\nThat was Saline. Go on from another terminal:\n");
-    println!(
-        "    cargo run --release --bin saline -- -c {} '*' test.ping\n",
-        fleet.config().display()
-    );
-    println!(
-        "The logs tell the walk of each job: {}",
+    say(&format!(
+        "\nThat was Saline. Go on from another terminal:\n\n    cargo run --release --bin saline -- -c {} '*' test.ping\n\n\
+         The logs tell the walk of each job: {}\n",
+        fleet.config().display(),
         fleet.logs().display()
-    );
+    ))?;
     if !arguments.exit {
-        println!("Ctrl-C ends the master and the minions.");
+        say("Ctrl-C ends the master and the minions.\n")?;
         runtime.block_on(tokio::signal::ctrl_c())?;
-        println!();
+        say("\n")?;
     }
-    say("Ending ... ");
+    say("Ending ... ")?;
     drop(fleet);
-    println!("done");
+    say("done\n")?;
     Ok(())
 }
 
-/// Prints a part of a line at once.
-fn say(text: &str) {
-    print!("{text}");
-    // A closed standard output shows at the next line too.
-    let _ = io::stdout().flush();
+/// Prints text at once, without a newline.
+///
+/// # Errors
+/// When the standard output is closed, as by `| head -1`.
+fn say(text: &str) -> io::Result<()> {
+    let mut out = io::stdout();
+    out.write_all(text.as_bytes())?;
+    out.flush()
 }
 
 /// Starts the minions, accepts their keys as an operator would, and waits until they are connected.
@@ -88,7 +88,7 @@ async fn welcome(
         .events(&EventFilter::Below(EventTag::below_minions().into()))
         .await?;
 
-    say(&format!("Starting {} minions ... ", ids.len()));
+    say(&format!("Starting {} minions ... ", ids.len()))?;
     for id in ids {
         fleet.start_minion(id, transport, port)?;
     }
@@ -103,10 +103,10 @@ async fn welcome(
         .deadline(deadline, arrived)
         .await
         .map_err(|_| "the minions' keys did not come")??;
-    println!("their keys wait to be accepted");
+    say("their keys wait to be accepted\n")?;
     show(fleet, "saline-key", &["-A", "-y"])?;
 
-    say("\nWaiting for the minions ...");
+    say("\nWaiting for the minions ...")?;
     let started = async {
         let mut left = ids.len();
         while left > 0 {
@@ -115,7 +115,7 @@ async fn welcome(
                 && let Some(EventTag::Minion(id, rest)) = EventTag::parse(&event.tag)
                 && rest == "start"
             {
-                say(&format!(" {id}"));
+                say(&format!(" {id}"))?;
                 left -= 1;
             }
         }
@@ -125,7 +125,7 @@ async fn welcome(
         .deadline(deadline, started)
         .await
         .map_err(|_| "the minions did not come")??;
-    println!(" are here");
+    say(" are here\n")?;
     client.shutdown().await;
     Ok(())
 }
@@ -139,7 +139,7 @@ async fn pending(client: &Client) -> Result<usize, Box<dyn Error>> {
 /// Prints a command as it would be typed, and runs it.
 fn show(fleet: &Fleet, program: &str, words: &[&str]) -> Result<(), Box<dyn Error>> {
     let typed: Vec<String> = words.iter().map(|word| quoted(word)).collect();
-    println!("\n$ {program} {}", typed.join(" "));
+    say(&format!("\n$ {program} {}\n", typed.join(" ")))?;
     let mut command: Command = fleet.command(program, &fleet.config());
     let status = command.args(words).status()?;
     if status.success() {

@@ -88,6 +88,7 @@ async fn lists() {
     Rejected Keys:
     bad
     --- stderr
+    WARNING: a second machine uses the id ok. Its denied key has the fingerprint 4b:b0:6f:8e:4e:3a:77:15:d2:01:d5:73:d0:aa:42:37:62:e5:5d:ab:d6:1a:2c:02:27:8f:a5:6c:c6:d2:94:e0, the accepted key has 4b:b0:6f:8e:4e:3a:77:15:d2:01:d5:73:d0:aa:42:37:62:e5:5d:ab:d6:1a:2c:02:27:8f:a5:6c:c6:d2:94:e0. If the denied one is right, as after a reinstallation, let it in with saline-key -a ok --include-denied, which replaces the other key; otherwise give that machine another id.
     --- exit 0
     ");
     insta::assert_snapshot!(shown("saline-key -l un", &[]).await, @"
@@ -116,11 +117,13 @@ async fn lists() {
         ]
     }
     --- stderr
+    WARNING: a second machine uses the id ok. Its denied key has the fingerprint 4b:b0:6f:8e:4e:3a:77:15:d2:01:d5:73:d0:aa:42:37:62:e5:5d:ab:d6:1a:2c:02:27:8f:a5:6c:c6:d2:94:e0, the accepted key has 4b:b0:6f:8e:4e:3a:77:15:d2:01:d5:73:d0:aa:42:37:62:e5:5d:ab:d6:1a:2c:02:27:8f:a5:6c:c6:d2:94:e0. If the denied one is right, as after a reinstallation, let it in with saline-key -a ok --include-denied, which replaces the other key; otherwise give that machine another id.
     --- exit 0
     "#);
     insta::assert_snapshot!(shown("saline-key -L -q", &[]).await, @"
     --- stdout
     --- stderr
+    WARNING: a second machine uses the id ok. Its denied key has the fingerprint 4b:b0:6f:8e:4e:3a:77:15:d2:01:d5:73:d0:aa:42:37:62:e5:5d:ab:d6:1a:2c:02:27:8f:a5:6c:c6:d2:94:e0, the accepted key has 4b:b0:6f:8e:4e:3a:77:15:d2:01:d5:73:d0:aa:42:37:62:e5:5d:ab:d6:1a:2c:02:27:8f:a5:6c:c6:d2:94:e0. If the denied one is right, as after a reinstallation, let it in with saline-key -a ok --include-denied, which replaces the other key; otherwise give that machine another id.
     --- exit 0
     ");
 }
@@ -148,6 +151,7 @@ async fn fingerprints_and_keys() {
     Rejected Keys:
     bad:  4b:b0:6f:8e:4e:3a:77:15:d2:01:d5:73:d0:aa:42:37:62:e5:5d:ab:d6:1a:2c:02:27:8f:a5:6c:c6:d2:94:e0
     --- stderr
+    WARNING: a second machine uses the id ok. Its denied key has the fingerprint 4b:b0:6f:8e:4e:3a:77:15:d2:01:d5:73:d0:aa:42:37:62:e5:5d:ab:d6:1a:2c:02:27:8f:a5:6c:c6:d2:94:e0, the accepted key has 4b:b0:6f:8e:4e:3a:77:15:d2:01:d5:73:d0:aa:42:37:62:e5:5d:ab:d6:1a:2c:02:27:8f:a5:6c:c6:d2:94:e0. If the denied one is right, as after a reinstallation, let it in with saline-key -a ok --include-denied, which replaces the other key; otherwise give that machine another id.
     --- exit 0
     ");
     insta::assert_snapshot!(shown("saline-key -p ok --out json", &[]).await, @r#"
@@ -161,6 +165,7 @@ async fn fingerprints_and_keys() {
         }
     }
     --- stderr
+    WARNING: a second machine uses the id ok. Its denied key has the fingerprint 4b:b0:6f:8e:4e:3a:77:15:d2:01:d5:73:d0:aa:42:37:62:e5:5d:ab:d6:1a:2c:02:27:8f:a5:6c:c6:d2:94:e0, the accepted key has 4b:b0:6f:8e:4e:3a:77:15:d2:01:d5:73:d0:aa:42:37:62:e5:5d:ab:d6:1a:2c:02:27:8f:a5:6c:c6:d2:94:e0. If the denied one is right, as after a reinstallation, let it in with saline-key -a ok --include-denied, which replaces the other key; otherwise give that machine another id.
     --- exit 0
     "#);
     insta::assert_snapshot!(shown("saline-key -p m1", &[]).await, @"
@@ -187,8 +192,8 @@ async fn accepting_asks_first() {
     --- stdout
     The following keys are going to be accepted:
     Unaccepted Keys:
-    m0
-    m1
+    m0:  4b:b0:6f:8e:4e:3a:77:15:d2:01:d5:73:d0:aa:42:37:62:e5:5d:ab:d6:1a:2c:02:27:8f:a5:6c:c6:d2:94:e0
+    m1:  4b:b0:6f:8e:4e:3a:77:15:d2:01:d5:73:d0:aa:42:37:62:e5:5d:ab:d6:1a:2c:02:27:8f:a5:6c:c6:d2:94:e0
     Proceed? [n/Y] Key for minion m0 accepted.
     Key for minion m1 accepted.
     --- stderr
@@ -197,16 +202,28 @@ async fn accepting_asks_first() {
     assert!(
         matches!(&asked[1], KeyRequest::Act { action: KeyAction::Accept, keys, .. } if keys.len() == 2)
     );
-    for answer in [&["n\n"][..], &["x\n"], &[]] {
+    for answer in [&["n\n"][..], &["x\n"]] {
         let (text, asked) = typed("saline-key -A", answer, "").await;
         assert_eq!(asked.len(), 1, "nothing was changed");
         assert!(text.ends_with("--- exit 0"));
     }
+    let (text, asked) = typed("saline-key -a m1", &[], "").await;
+    assert_eq!(asked.len(), 1, "nothing was changed");
+    insta::assert_snapshot!(text, @"
+    --- stdout
+    The following keys are going to be accepted:
+    Unaccepted Keys:
+    m1:  4b:b0:6f:8e:4e:3a:77:15:d2:01:d5:73:d0:aa:42:37:62:e5:5d:ab:d6:1a:2c:02:27:8f:a5:6c:c6:d2:94:e0
+    Proceed? [n/Y]·
+    --- stderr
+    ERROR: nobody confirmed, so no key was accepted: answer at a terminal, or give -y
+    --- exit 1
+    ");
     insta::assert_snapshot!(shown("saline-key -a m1 -y", &[]).await, @"
     --- stdout
     The following keys are going to be accepted:
     Unaccepted Keys:
-    m1
+    m1:  4b:b0:6f:8e:4e:3a:77:15:d2:01:d5:73:d0:aa:42:37:62:e5:5d:ab:d6:1a:2c:02:27:8f:a5:6c:c6:d2:94:e0
     Key for minion m1 accepted.
     --- stderr
     --- exit 0
@@ -221,9 +238,9 @@ async fn deleting_asks_the_other_way_round() {
     --- stdout
     The following keys are going to be deleted:
     Accepted Keys:
-    ok
+    ok:  4b:b0:6f:8e:4e:3a:77:15:d2:01:d5:73:d0:aa:42:37:62:e5:5d:ab:d6:1a:2c:02:27:8f:a5:6c:c6:d2:94:e0
     Denied Keys:
-    ok
+    ok:  4b:b0:6f:8e:4e:3a:77:15:d2:01:d5:73:d0:aa:42:37:62:e5:5d:ab:d6:1a:2c:02:27:8f:a5:6c:c6:d2:94:e0
     Proceed? [N/y] Key for minion ok deleted.
     Key for minion ok deleted.
     --- stderr
@@ -249,8 +266,8 @@ async fn what_matches_nothing_and_what_has_changed_meanwhile() {
     --- stdout
     The following keys are going to be rejected:
     Unaccepted Keys:
-    m0
-    m1
+    m0:  4b:b0:6f:8e:4e:3a:77:15:d2:01:d5:73:d0:aa:42:37:62:e5:5d:ab:d6:1a:2c:02:27:8f:a5:6c:c6:d2:94:e0
+    m1:  4b:b0:6f:8e:4e:3a:77:15:d2:01:d5:73:d0:aa:42:37:62:e5:5d:ab:d6:1a:2c:02:27:8f:a5:6c:c6:d2:94:e0
     Key for minion m1 rejected.
     --- stderr
     ERROR: Key for minion m0 was left alone: it is not unaccepted any more.
@@ -277,10 +294,86 @@ async fn json_stays_json_while_keys_are_changed() {
     --- stderr
     The following keys are going to be accepted:
     Unaccepted Keys:
-    m0
-    m1
+    m0:  4b:b0:6f:8e:4e:3a:77:15:d2:01:d5:73:d0:aa:42:37:62:e5:5d:ab:d6:1a:2c:02:27:8f:a5:6c:c6:d2:94:e0
+    m1:  4b:b0:6f:8e:4e:3a:77:15:d2:01:d5:73:d0:aa:42:37:62:e5:5d:ab:d6:1a:2c:02:27:8f:a5:6c:c6:d2:94:e0
     Proceed? [n/Y] Key for minion m0 accepted.
     Key for minion m1 accepted.
     --- exit 0
     "#);
+}
+
+#[tokio::test]
+async fn a_file_without_a_key_is_named_and_can_only_be_deleted() {
+    let run = async |line: &str| {
+        let arguments = KeyArguments::read(line.split(' ').map(OsString::from)).unwrap();
+        let act = |_: &MasterConfig, request: KeyRequest| {
+            let damaged = KeyEntry {
+                identity: KeyEntry::NO_KEY,
+                ..entry("m1", KeyState::Pending)
+            };
+            let keys = match request {
+                KeyRequest::List => vec![entry("m0", KeyState::Pending), damaged],
+                KeyRequest::Act { action, .. } => {
+                    assert_eq!(action, KeyAction::Delete);
+                    vec![damaged]
+                }
+            };
+            Ok(KeyReply {
+                keys,
+                master: [9; 32],
+                duplicates: Vec::new(),
+            })
+        };
+        let config = MasterConfig::default();
+        let store = KeyStore::Offline {
+            config: &config,
+            act: &act,
+        };
+        let mut printed = Printed::default();
+        let keeper = Keeper {
+            store: &store,
+            format: arguments.output.format(),
+            style: Style::default(),
+            yes: true,
+        };
+        let code = keeper
+            .carry_out(&mut printed.screen(&[]), arguments.verb())
+            .await;
+        format!("{}--- exit {}", printed.shown(), code.unwrap())
+    };
+    insta::assert_snapshot!(run("saline-key -L").await, @"
+    --- stdout
+    Accepted Keys:
+    Denied Keys:
+    Unaccepted Keys:
+    m0
+    m1
+    Rejected Keys:
+    --- stderr
+    WARNING: the file minions_pre/m1 cannot be read by the master, or holds no key: it counts as no key. Mend it, or delete it with saline-key -d m1
+    --- exit 0
+    ");
+    insta::assert_snapshot!(run("saline-key -f m1").await, @"
+    --- stdout
+    Unaccepted Keys:
+    m1:  no readable key
+    --- stderr
+    WARNING: the file minions_pre/m1 cannot be read by the master, or holds no key: it counts as no key. Mend it, or delete it with saline-key -d m1
+    --- exit 0
+    ");
+    insta::assert_snapshot!(run("saline-key -a m1").await, @"
+    --- stdout
+    The key glob 'm1' does not match any unaccepted keys.
+    --- stderr
+    --- exit 1
+    ");
+    insta::assert_snapshot!(run("saline-key -d m1").await, @"
+    --- stdout
+    The following keys are going to be deleted:
+    Unaccepted Keys:
+    m1:  no readable key
+    Key for minion m1 deleted.
+    --- stderr
+    --- exit 0
+    ");
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use super::*;
 use crate::keys::Policy;
 use proptest::prelude::*;
+use saline_protocol::message::KeyEntry;
 
 use KeyState::{Accepted, Denied, Pending, Rejected};
 
@@ -125,13 +126,39 @@ fn what_is_no_key_is_skipped() {
         0,
     )
     .unwrap();
-    assert_eq!(listing(&store), [(Accepted, "good".to_owned(), 1)]);
+    let (keys, others): (Vec<_>, Vec<_>) = store
+        .list()
+        .unwrap()
+        .into_iter()
+        .partition(KeyEntry::holds_key);
+    assert_eq!(keys.len(), 1);
+    assert_eq!(others.len(), 9, "{others:?}");
     assert_eq!(*store.accepted_ids().unwrap(), [id("good")]);
     for name in [
         "empty", "binary", "large", "rsa", "folder", "link", "zero", "pipe",
     ] {
         assert_eq!(store.lookup(&id(name)).unwrap(), None, "{name}");
     }
+}
+
+#[test]
+fn a_file_without_a_key_can_only_be_deleted() {
+    let place = Place::new();
+    let store = place.open();
+    place.seed(Accepted, "good", 1);
+    let damaged = [(Accepted, id("damaged"))];
+    let path = place.file(Accepted, "damaged");
+    fs::write(&path, "no key").unwrap();
+    for action in [KeyAction::Accept, KeyAction::Reject] {
+        let applied = store.apply(&act(action, damaged.to_vec()));
+        assert!(applied.changes.is_empty() && applied.error.is_none());
+        assert!(path.exists());
+    }
+    let applied = store.apply(&act(KeyAction::Delete, damaged.to_vec()));
+    assert_eq!(applied.changes.len(), 1);
+    assert!(applied.changes[0].ends_sessions());
+    assert!(!path.exists());
+    assert_eq!(listing(&store), [(Accepted, "good".to_owned(), 1)]);
 }
 
 #[test]

@@ -1,0 +1,31 @@
+//! Salt's txt outputter: each line of each minion's return after the minion's name.
+
+use saline_protocol::message::Value;
+use saline_protocol::printable::escape_line;
+
+use super::text_lines::text_lines;
+use super::{Style, raw};
+
+/// Formats `data`, without the last newline. A value that is no text is one line, as Python prints it.
+pub(crate) fn render(data: &Value, style: Style) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut line = |name: &str, text: &[u8]| {
+        for part in [name.as_bytes(), text, b"\n"] {
+            out.extend_from_slice(part);
+        }
+    };
+    let mut value_lines = |name: &str, value: &Value| match text_lines(value, style) {
+        Some(lines) => lines.iter().for_each(|text| line(name, text)),
+        None => line(name, raw::render(value).as_bytes()),
+    };
+    match data {
+        Value::Map(entries) => {
+            for (name, value) in entries {
+                value_lines(&format!("{}: ", escape_line(name)), value);
+            }
+        }
+        value => value_lines("", value),
+    }
+    out.pop();
+    out
+}

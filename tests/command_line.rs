@@ -1,0 +1,230 @@
+//! What an operator types and reads: arguments, outputs, files, exit codes.
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on says so by panicking"
+)]
+
+mod support;
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Command, Stdio};
+
+use support::{CommandOutput, Fleet};
+
+/// Runs `saline` with this text on its standard input.
+fn with_input(fleet: &Fleet, arguments: &[&str], input: &str) -> CommandOutput {
+    let mut child = fleet
+        .command("saline", arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(input.as_bytes()).unwrap();
+    drop(stdin);
+    child.wait_with_output().unwrap().into()
+}
+
+#[test]
+fn a_command_runs_as_it_was_typed() {
+    let fleet = Fleet::with_minions("tcp", &["m1"]);
+    for word in ["no", "off", "null", "None", "[ -f /nope ]"] {
+        let program = word.split(' ').next().unwrap();
+        let said = fleet.saline(&["m1", "cmd.run", word]).expect(1);
+        // A shell has `[`, which answers without a word, and none of the others.
+        let expected = match program {
+            "[" => "m1:\n".to_owned(),
+            _ => format!("{program}: not found\n"),
+        };
+        assert!(said.stdout.ends_with(&expected), "{word}: {}", said.stdout);
+    }
+    let lost = fleet
+        .saline(&["m1", "cmd.run", "FOO=bar make it"])
+        .expect(1);
+    assert_eq!(
+        lost.stdout,
+        "m1:\n    ERROR executing 'cmd.run': The following keyword arguments are not valid: \
+         FOO=\"bar make it\". If this is the 'cmd' itself, write cmd='FOO=bar make it'\n"
+    );
+    let written = "cmd=FOO=bar; echo $FOO";
+    let said = fleet.saline(&["m1", "cmd.run", written]).expect(0);
+    assert_eq!(said.stdout, "m1:\n    bar\n");
+}
+
+#[test]
+fn arguments_come_from_the_standard_input() {
+    let fleet = Fleet::with_minions("tcp", &["m1"]);
+    let input = "m1\ntest.arg\na  b\nyes\n--out=raw\nkey=[1]\n";
+    let said = with_input(&fleet, &["--args-stdin"], input).expect(0);
+    assert_eq!(
+        said.stdout,
+        "{'m1': {'args': ['a  b', True], 'kwargs': {'key': [1]}}}\n"
+    );
+}
+
+#[test]
+fn the_last_line_names_who_failed_and_who_did_not_return() {
+    let fleet = Fleet::with_minions("tcp", &["m1", "m2"]);
+    let script = "grep -q etc-m1 /proc/$PPID/cmdline || exit 7";
+    let failed = fleet.saline(&["*", "cmd.run", script]).expect(1);
+    assert_eq!(failed.stderr, "ERROR: 1 of 2 failed: m2 (7)\n");
+    let list = [
+        "-L",
+        "m1,nosuch",
+        "test.ping",
+        "--hide-timeout",
+        "--summary",
+    ];
+    let absent = fleet.saline(&list).expect(1);
+    assert_eq!(
+        absent.stderr,
+        "ERROR: 1 of 2 did not return: nosuch (no key)\n"
+    );
+    let summary = "m1:\n    True\n\n\n-------------------------------------------\nSummary\n\
+                   -------------------------------------------\n# of minions targeted: 2\n\
+                   # of minions returned: 1\n# of minions that did not return: 1\n\
+                   # of minions with errors: 0\n-------------------------------------------\n";
+    assert_eq!(absent.stdout, summary);
+}
+
+#[test]
+fn outputs_go_into_a_file() {
+    let fleet = Fleet::with_minions("tcp", &["m1"]);
+    let path = fleet.path("out");
+    let file = path.to_str().unwrap();
+    let ping = |more: &[&str]| {
+        let arguments = [
+            "m1",
+            "test.ping",
+            "--force-color",
+            "--no-color",
+            "--out-file",
+            file,
+        ];
+        fleet.saline(&[&arguments[..], more].concat()).expect(0)
+    };
+    let said = ping(&["--show-jid"]);
+    assert_eq!((said.stdout.as_str(), said.stderr.lines().count()), ("", 1));
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "m1:\n    True\n");
+    ping(&["--out=json", "--out-indent=-1"]);
+    ping(&["--out=yaml", "--out-file-append"]);
+    assert_eq!(
+        std::fs::read_to_string(&path).unwrap(),
+        "{\"m1\": true}\nm1: true\n"
+    );
+    let refused = fleet
+        .saline(&["m1", "test.ping", "--out-file", "/nonexistent/x"])
+        .expect(1);
+    assert!(
+        refused
+            .stderr
+            .starts_with("ERROR: cannot write to /nonexistent/x: ")
+    );
+    let jobs = fleet
+        .run("saline-run", &["jobs.list_jobs", "--out=json"])
+        .expect(0);
+    let jobs: serde_json::Value = serde_json::from_str(&jobs.stdout).unwrap();
+    assert_eq!(
+        jobs.as_object().unwrap().len(),
+        3,
+        "the refused one published nothing"
+    );
+}
+
+#[test]
+fn documentation_is_printed_once_for_all_minions() {
+    let fleet = Fleet::with_minions("tcp", &["m1", "m2"]);
+    for arguments in [
+        &["*", "-d", "test.ping"][..],
+        &["*", "sys.doc", "test.ping"],
+    ] {
+        let said = fleet.saline(arguments).expect(0);
+        assert_eq!(
+            said.stdout.matches("test.ping:\n").count(),
+            1,
+            "{}",
+            said.stdout
+        );
+        assert!(!said.stdout.contains("m1"), "{}", said.stdout);
+    }
+    let said = fleet
+        .saline(&["*", "sys.doc", "test.ping", "--out=json", "--static"])
+        .expect(0);
+    let data: serde_json::Value = serde_json::from_str(&said.stdout).unwrap();
+    assert!(data["m1"]["test.ping"].is_string() && data["m2"]["test.ping"].is_string());
+}
+
+#[test]
+fn a_program_describes_itself_without_a_master() {
+    let fleet = Fleet::new("tcp", "timeout: 7\n");
+    fleet.write_master_config();
+    for program in ["saline", "saline-key", "saline-run"] {
+        let report = fleet.run(program, &["-V"]).expect(0);
+        assert!(report.stdout.contains(&format!("program: {program}\n")));
+        assert!(report.stdout.contains("zeromq"), "{}", report.stdout);
+        assert!(
+            !report.stdout.contains("inproc"),
+            "no operator can choose it"
+        );
+        let dump = fleet.run(program, &["--config-dump"]).expect(0);
+        assert!(dump.stdout.contains("\ntimeout: 7\n"), "{}", dump.stdout);
+        assert!(dump.stdout.contains("\njob_ttl: 60\n"), "{}", dump.stdout);
+    }
+}
+
+#[test]
+fn nobody_who_confirms_is_told() {
+    let mut fleet = Fleet::new("tcp", "");
+    fleet.start_master();
+    fleet.start_minion("m1");
+    fleet.master().log.wait_for("minion m1: pend", 1);
+    let asked = fleet.run("saline-key", &["-a", "m1"]).expect(1);
+    assert_eq!(
+        asked.stderr,
+        "ERROR: nobody confirmed, so no key was accepted: answer at a terminal, or give -y\n"
+    );
+    let listed = fleet.run("saline-key", &["-l", "un"]).expect(0);
+    assert_eq!(listed.stdout, "Unaccepted Keys:\nm1\n");
+    let fingerprint = fleet.run("saline-key", &["-f", "m1"]).expect(0);
+    let fingerprint = fingerprint.stdout.lines().nth(1).unwrap();
+    assert!(asked.stdout.contains(fingerprint), "{}", asked.stdout);
+}
+
+#[test]
+fn a_daemon_does_not_start_with_a_restriction_that_has_no_effect() {
+    let fleet = Fleet::new("tcp", "publisher_acl:\n  fred: ['test.*']\n");
+    fleet.write_master_config();
+    let started: CommandOutput = fleet.master_command().output().unwrap().into();
+    let said = started.expect(1).stderr;
+    assert!(
+        said.contains("option \"publisher_acl\" of Salt restricts what the master does"),
+        "{said}"
+    );
+    // The operator's commands restrict nothing.
+    let keys = fleet.run("saline-key", &["-L"]).expect(0);
+    assert!(keys.stdout.starts_with("Accepted Keys:\n"));
+}
+
+#[test]
+fn the_quickstart_ends_quietly_when_its_reader_does() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_saline-quickstart"))
+        .args(["--exit", "--minions", "1", "--transport", "tcp"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let first = lines.next().unwrap().unwrap();
+    assert!(first.starts_with("Starting a master over tcp"), "{first}");
+    drop(lines);
+    let mut said = String::new();
+    child
+        .stderr
+        .take()
+        .unwrap()
+        .read_to_string(&mut said)
+        .unwrap();
+    assert_eq!((child.wait().unwrap().code(), said.as_str()), (Some(1), ""));
+}
