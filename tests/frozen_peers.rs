@@ -9,7 +9,7 @@ mod support;
 
 use std::process::{Child, Stdio};
 
-use saline_frozen_peers::v1::master::{Master, ping};
+use saline_frozen_peers::v1::master::{Master, ping, sleep};
 use saline_frozen_peers::v1::messages::{Admission, OfferState, ReturnVerdict, TRUE};
 use saline_frozen_peers::v1::minion::{Connected, Minion, poll};
 use saline_protocol::transport::Context;
@@ -153,11 +153,14 @@ fn a_master_of_version_1_is_served(transport: &'static str) {
         let said = master.wait("a minion", |said| said.asked > 0).await;
         assert_eq!((said.handshakes, said.heartbeats.1), ((1, 0), 1));
 
-        master.publish(ping(1), false).await;
+        // What takes a while is reported as begun before it returns.
+        master.publish(sleep(1), false).await;
+        let jid = sleep(1).jid;
+        let begun = master.wait("a report", |said| !said.begun.is_empty()).await;
+        assert_eq!((begun.begun, begun.returns), (vec![jid], Vec::new()));
         master.publish(ping(2), true).await;
         let said = master.wait("returns", |said| said.returns.len() > 1).await;
-        assert_eq!(said.begun.len(), 2, "{said:?}");
-        assert!(said.heartbeats.0 > 0 || said.asked > 0, "{said:?}");
+        assert!(said.heartbeats.0 > 0, "{said:?}");
 
         // The session is lost: the next one takes one round trip, and brings what was missed.
         master.forget_session();
@@ -166,7 +169,6 @@ fn a_master_of_version_1_is_served(transport: &'static str) {
         assert!(said.handshakes.1 > 0 && said.handshakes.0 == 1, "{said:?}");
         assert!(said.versions.iter().all(|version| *version == 1));
         for returned in &said.returns {
-            assert_eq!(returned.fun, "test.ping");
             assert_eq!((returned.retcode, returned.success), (0, true));
             assert_eq!(returned.payload, TRUE);
         }

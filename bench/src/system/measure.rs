@@ -96,7 +96,7 @@ pub(super) async fn all(
     )?;
     client.shutdown().await;
     let client = recovery(setting, &mut fleet, registry, show).await?;
-    latency::pings(setting, &client, show).await
+    latency::pings(setting, &Arc::new(client), show).await
 }
 
 const MIB: f64 = 1024.0 * 1024.0;
@@ -295,12 +295,12 @@ async fn recovery(
     fleet: &mut Fleet,
     registry: &Registry,
     show: &mut impl FnMut(Row) -> Result<()>,
-) -> Result<Arc<Client>> {
-    let mut last = None;
+) -> Result<Client> {
+    let mut last: Option<Client> = None;
     let (mut up, mut present, mut answered) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..setting.repeat.min(3) {
         if let Some(client) = last.take() {
-            Client::shutdown(&client).await;
+            client.shutdown().await;
         }
         let killed = Clock.now();
         fleet.kill_master().await?;
@@ -317,7 +317,7 @@ async fn recovery(
         if stored != setting.minions {
             return Err(format!("the store has {stored} minions of the job").into());
         }
-        last = Some(Arc::new(client));
+        last = Some(client);
     }
     show(setting.row("a new master answers, after kill -9", "s", up))?;
     show(setting.row("all are present, from then on", "s", present))?;

@@ -64,7 +64,11 @@ pub struct NoiseKey {
 impl NoiseKey {
     /// Creates a random key.
     pub fn generate() -> Self {
-        let private = random();
+        Self::from_private(random())
+    }
+
+    /// Creates the key with this private half.
+    pub fn from_private(private: [u8; 32]) -> Self {
         let key = agreement::PrivateKey::from_private_key(&agreement::X25519, &private).unwrap();
         let public = key.compute_public_key().unwrap().as_ref().try_into();
         Self {

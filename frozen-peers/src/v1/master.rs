@@ -403,6 +403,16 @@ impl Master {
     }
 }
 
+/// Returns a job for all minions that runs `test.sleep` for a second.
+pub fn sleep(number: u64) -> Job {
+    Job {
+        fun: "test.sleep".to_owned(),
+        // A list of a 1, as MessagePack.
+        arg: vec![0x91, 0x01],
+        ..ping(number)
+    }
+}
+
 /// Returns a job for all minions that runs `test.ping`.
 pub fn ping(number: u64) -> Job {
     Job {

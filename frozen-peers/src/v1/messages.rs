@@ -3,7 +3,7 @@
 //! MessagePack inside of it, and stays packed here.
 #![allow(
     missing_docs,
-    reason = "`saline_protocol::message` says what each field means; this holds the bytes"
+    reason = "the messages of the protocol say what each field means; this holds the bytes"
 )]
 
 use serde::de::DeserializeOwned;

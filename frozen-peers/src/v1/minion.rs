@@ -1,6 +1,6 @@
 //! A minion that runs `test.ping`.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use saline_protocol::transport::{
@@ -44,7 +44,8 @@ pub struct Connected {
     start: [u8; 16],
     group: GroupKey,
     lease: (u64, u64),
-    subscriber: Option<Box<dyn Subscriber>>,
+    /// Locked for nobody: it lets tasks share a minion.
+    subscriber: Option<Mutex<Box<dyn Subscriber>>>,
     last_all: u64,
     last_own: u64,
     /// How many jobs came for all minions, and on the minion's own topic.
@@ -206,7 +207,7 @@ impl Connected {
         let topics = [topic_all(), topic_of(&self.id)].map(TopicFilter::Exact);
         let client = &self.session.client;
         let subscribed = client.subscribe(at.as_ref(), topics.to_vec(), Clock.after(PATIENCE));
-        self.subscriber = Some(subscribed.await.unwrap());
+        self.subscriber = Some(Mutex::new(subscribed.await.unwrap()));
     }
 
     /// Returns the jobs that the minion missed.
@@ -226,6 +227,7 @@ impl Connected {
         loop {
             assert!(Clock.now() < deadline, "{}: no job came", self.id);
             let subscriber = self.subscriber.as_mut().expect("the minion has subscribed");
+            let subscriber = subscriber.get_mut().unwrap();
             let next = Clock.deadline(Clock.after(INTERVAL), subscriber.next());
             match next.await {
                 Err(_) => self.beat().await,
