@@ -29,6 +29,8 @@ pub(super) struct Fleet {
     port: u16,
     master: Option<Child>,
     swarm: Option<Child>,
+    /// Minions beside the swarm, each in a process of its own.
+    others: Vec<Child>,
     /// Removed last, when nobody writes there any more.
     root: tempfile::TempDir,
 }
@@ -67,6 +69,7 @@ impl Fleet {
             port,
             master: None,
             swarm: None,
+            others: Vec::new(),
         })
     }
 
@@ -111,9 +114,15 @@ impl Fleet {
 
     /// Starts the minions; those of an earlier swarm come again, with their keys.
     pub(super) fn start_swarm(&mut self) -> Result<()> {
+        self.swarm = Some(self.minions_program(self.minions)?.spawn()?);
+        Ok(())
+    }
+
+    /// Returns a command that runs so many minions.
+    fn minions_program(&self, minions: usize) -> Result<Command> {
         let mut command = self.program("saline-swarm")?;
         command
-            .args(["--minions", &self.minions.to_string()])
+            .args(["--minions", &minions.to_string()])
             .args(["--transport", &self.transport])
             .args(["--master", &format!("127.0.0.1:{}", self.port)])
             .arg("--root")
@@ -121,8 +130,15 @@ impl Fleet {
         if self.sync_spools {
             command.arg("--sync-spools");
         }
-        self.swarm = Some(command.spawn()?);
-        Ok(())
+        Ok(command)
+    }
+
+    /// Starts one more minion, whose id begins with `name`, in a process of its own, and waits until the master
+    /// counts it as present.
+    pub(super) async fn start_another(&mut self, client: &Client, name: &str) -> Result<()> {
+        let mut command = self.minions_program(1)?;
+        self.others.push(command.args(["--name", name]).spawn()?);
+        self.present(client, self.minions + self.others.len()).await
     }
 
     /// Kills the minions, without a goodbye.

@@ -9,72 +9,84 @@ use saline_protocol::message::{OfferState, Value};
 use saline_protocol::transport::Clock;
 use tokio::task::JoinSet;
 
-use super::measure::{JOB_TIMEOUT, ONE, Setting, ping};
+use super::fleet::Fleet;
+use super::measure::{JOB_TIMEOUT, Setting, ping};
 use super::row::Row;
 use crate::Result;
 
-/// The minion that returns much.
-const OTHER: &str = "swarm-00001";
+/// The minion that is pinged, and the one that returns much. Each has a process of its own.
+const PINGED: &str = "pinged-";
+const LARGE: &str = "large-";
 
-/// Pings that a percentile is taken of, at least, for each repetition of other measurements.
+/// Pings that a percentile is taken of, for each repetition of other measurements.
 const PINGS: usize = 100;
+
+/// How often a ping begins, also when those before have not ended: if they were waited for, one long delay would
+/// keep many from being measured.
+const EVERY: Duration = Duration::from_millis(10);
+
+/// Pings that are under way at most.
+const UNDER_WAY: usize = 1024;
 
 /// How often it is looked whether the large return has come.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// The time of a ping of one minion through a long-lived client: alone, and while another minion returns
-/// `setting.large` bytes, again and again, and all return to a job of theirs, again and again.
+/// `setting.large` bytes, again and again, and the swarm returns to a job of its own, again and again.
 pub(super) async fn pings(
     setting: &Setting<'_>,
+    fleet: &mut Fleet,
     client: &Arc<Client>,
     show: &mut impl FnMut(Row) -> Result<()>,
 ) -> Result<()> {
+    for name in [PINGED, LARGE] {
+        fleet.start_another(client, name).await?;
+    }
     let pings = PINGS * setting.repeat;
-    let mut alone = Vec::new();
-    while alone.len() < pings {
-        alone.push(timed(client).await?);
-    }
-    let (p99, row) = (percentile(&mut alone), "a ping of one minion, alone");
-    show(setting.row(row, "s", alone))?;
+    let mut alone = timed(client, pings).await?;
+    let p99 = percentile(&mut alone);
+    show(setting.row("a ping of one minion, alone", "s", alone))?;
     show(setting.row("the same, 99 of 100", "s", vec![p99]))?;
-    if setting.minions < 2 {
-        return Ok(());
-    }
     let ends = Arc::new(AtomicBool::new(false));
     let mut others = JoinSet::new();
-    others.spawn(return_much(
-        Arc::clone(client),
-        setting.large,
-        Arc::clone(&ends),
-    ));
+    let large = return_much(Arc::clone(client), setting.large, Arc::clone(&ends));
+    others.spawn(large);
     others.spawn(return_all(Arc::clone(client), Arc::clone(&ends)));
-    let mut beside = Vec::new();
-    let end = Clock.now() + setting.run();
-    let measured = async {
-        while beside.len() < pings || Clock.now() < end {
-            beside.push(timed(client).await?);
-        }
-        Ok::<_, crate::Failure>(())
-    };
-    let measured = measured.await;
+    let beside = timed(client, pings).await;
     ends.store(true, Ordering::Relaxed);
     while let Some(other) = others.join_next().await {
         other??;
     }
-    measured?;
+    let mut beside = beside?;
     let p99 = percentile(&mut beside);
     let row = "a ping of one minion, beside large returns";
     show(setting.row(row, "s", beside))?;
     show(setting.row("the same, 99 of 100", "s", vec![p99]))
 }
 
-/// Pings one minion, and returns the time of it in seconds.
-async fn timed(client: &Client) -> Result<f64> {
-    let begin = Clock.now();
-    match ping(client, ONE).await? {
-        1 => Ok((Clock.now() - begin).as_secs_f64()),
-        some => Err(format!("{some} minions answered, not one").into()),
+/// Pings one minion so many times, and returns the time of each in seconds.
+async fn timed(client: &Arc<Client>, pings: usize) -> Result<Vec<f64>> {
+    let mut interval = Clock.interval(EVERY);
+    let (mut under_way, mut samples) = (JoinSet::new(), Vec::new());
+    for _ in 0..pings {
+        let begin = interval.tick().await;
+        let client = Arc::clone(client);
+        under_way.spawn(async move {
+            match ping(&client, &format!("{PINGED}*")).await? {
+                1 => Ok::<_, crate::Failure>((Clock.now() - begin).as_secs_f64()),
+                some => Err(format!("{some} minions answered, not one").into()),
+            }
+        });
+        if under_way.len() == UNDER_WAY
+            && let Some(sample) = under_way.join_next().await
+        {
+            samples.push(sample??);
+        }
     }
+    while let Some(sample) = under_way.join_next().await {
+        samples.push(sample??);
+    }
+    Ok(samples)
 }
 
 /// Returns the time within which 99 of 100 came; sorts the samples, of which there is at least one.
@@ -84,11 +96,11 @@ fn percentile(samples: &mut [f64]) -> f64 {
     samples.get(index).copied().unwrap_or_default()
 }
 
-/// Has another minion return so many bytes, one return after the other, until `ends`. Waits for each to be
-/// stored, and does not read it.
+/// Has a minion return so many bytes, one return after the other, until `ends`. Waits for each to be stored, and
+/// does not read it.
 async fn return_much(client: Arc<Client>, bytes: u64, ends: Arc<AtomicBool>) -> Result<()> {
     while !ends.load(Ordering::Relaxed) {
-        let mut spec = JobSpec::glob(OTHER, "test.text")?;
+        let mut spec = JobSpec::glob(format!("{LARGE}*"), "test.text")?;
         spec.arg.positional.push(Value::from(bytes));
         let published = client.run_async(spec).await?;
         let jid = published.jid.ok_or("no minion returns much")?;
@@ -108,10 +120,10 @@ async fn return_much(client: Arc<Client>, bytes: u64, ends: Arc<AtomicBool>) -> 
     Ok(())
 }
 
-/// Has all minions return at once, one job after the other, until `ends`.
+/// Has the swarm return at once, one job after the other, until `ends`.
 async fn return_all(client: Arc<Client>, ends: Arc<AtomicBool>) -> Result<()> {
     while !ends.load(Ordering::Relaxed) {
-        ping(&client, "*").await?;
+        ping(&client, "swarm-*").await?;
     }
     Ok(())
 }

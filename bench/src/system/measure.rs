@@ -15,7 +15,7 @@ use super::row::Row;
 use crate::Result;
 
 /// The minion that is asked alone.
-pub(super) const ONE: &str = "swarm-00000";
+const ONE: &str = "swarm-00000";
 
 /// Events that are fired at once.
 const EVENTS: u64 = 50_000;
@@ -96,7 +96,7 @@ pub(super) async fn all(
     )?;
     client.shutdown().await;
     let client = recovery(setting, &mut fleet, registry, show).await?;
-    latency::pings(setting, &Arc::new(client), show).await
+    latency::pings(setting, &mut fleet, &Arc::new(client), show).await
 }
 
 const MIB: f64 = 1024.0 * 1024.0;
