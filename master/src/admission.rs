@@ -7,6 +7,7 @@ use saline_protocol::channel::noise::Proven;
 use saline_protocol::message::{
     Admission, MinionId, PeerVersion, ProtocolVersions, PublicationAddress, Role, SOFTWARE, Welcome,
 };
+use saline_protocol::transport::SourceNetwork;
 
 use crate::events::Events;
 use crate::keys::{KeyAccess, KeysUnreadable, LOCAL_OPERATOR, Policy, Verdict};
@@ -73,7 +74,7 @@ impl AdmissionControl {
         local: bool,
     ) -> Result<Option<Decision>, KeysUnreadable> {
         if proven.role != Role::Minion {
-            return Ok(Some(self.decide(proven, local).await));
+            return Ok(Some(self.decide(proven, local, None).await));
         }
         let Ok(id) = MinionId::parse(&proven.id) else {
             return Ok(None);
@@ -99,14 +100,19 @@ impl AdmissionControl {
     }
 
     /// Decides about a peer that has proven its keys in a handshake; `local` if it came over the
-    /// local endpoint.
-    pub async fn decide(&self, proven: &Proven, local: bool) -> Decision {
+    /// local endpoint. A key that is to wait takes a place of its `source`.
+    pub async fn decide(
+        &self,
+        proven: &Proven,
+        local: bool,
+        source: Option<SourceNetwork>,
+    ) -> Decision {
         match proven.role {
             Role::Minion => match MinionId::parse(&proven.id) {
                 Ok(id) => Decision {
                     admission: match self.refuse_version(proven) {
                         Some(refused) => refused,
-                        None => self.minion(&id, proven.identity, true).await,
+                        None => self.minion(&id, proven.identity, source, true).await,
                     },
                     principal: Principal::Minion(id),
                 },
@@ -139,7 +145,10 @@ impl AdmissionControl {
     /// Decides again about the peer of a session that polls because it was not accepted.
     pub async fn decide_again(&self, session: &Session) -> Admission<()> {
         match &session.principal {
-            Principal::Minion(id) => self.minion(id, session.identity, false).await,
+            Principal::Minion(id) => {
+                self.minion(id, session.identity, session.source(), false)
+                    .await
+            }
             Principal::Caller(_) | Principal::Operator(_) => Admission::Rejected,
         }
     }
@@ -234,7 +243,13 @@ impl AdmissionControl {
         }
     }
 
-    async fn minion(&self, id: &MinionId, identity: PublicIdentity, first: bool) -> Admission<()> {
+    async fn minion(
+        &self,
+        id: &MinionId,
+        identity: PublicIdentity,
+        source: Option<SourceNetwork>,
+        first: bool,
+    ) -> Admission<()> {
         if self.is_full(id) {
             if self.limiter.allows(id) {
                 let most = self.settings.max_minions;
@@ -246,18 +261,26 @@ impl AdmissionControl {
         let (asked, policy) = (id.clone(), self.settings.policy);
         let verdict = self
             .keys
-            .with_minions(move |keys| keys.authenticate(&asked, identity.0, policy))
+            .with_minions(move |keys| keys.authenticate(&asked, identity.0, source, policy))
             .await;
         let Some(verdict) = verdict else {
             return Admission::Full;
         };
+        if let Some(displaced) = &verdict.displaced {
+            tracing::info!(
+                "removed the pending key of minion {displaced}: there are max_pending_keys ({}), and its \
+                 source has most of them",
+                self.settings.policy.max_pending
+            );
+            self.events.key(displaced, "delete").await;
+        }
         self.report(id, identity, &verdict, first).await;
         verdict.admission
     }
 
     fn is_full(&self, id: &MinionId) -> bool {
         let most = self.settings.max_minions;
-        most > 0 && self.sessions.alive(id).is_none() && self.sessions.has_minions(most)
+        most > 0 && self.sessions.counted_minions() >= most && self.sessions.alive(id).is_none()
     }
 
     /// Reports a verdict in the log and on the bus: always when the store changed, at a limited rate

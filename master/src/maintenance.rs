@@ -219,3 +219,6 @@ impl Maintenance {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -14,7 +14,7 @@ use saline_protocol::transport::{
 };
 
 use crate::error::MasterError;
-use crate::gate::{Gate, Handlers, HandshakeLimits};
+use crate::gate::{Gate, Handlers, HandshakeLimits, PollLimits};
 use crate::state::{MasterState, Stores};
 
 /// A running master.
@@ -105,6 +105,7 @@ impl Master {
         let minion = state.minion_verbs();
         let handlers = Arc::new(Handlers {
             handshakes: HandshakeLimits::new(context.clock),
+            polls: PollLimits::default(),
             clock: context.clock,
             sessions: Arc::clone(state.sessions()),
             admission: state.admission(),

@@ -26,7 +26,7 @@ use crate::sessions::Sessions;
 use crate::target_resolver::TargetResolver;
 use crate::verbs::{
     CallerVerbs, CancelVerb, EventBudget, EventRates, JobQueries, KeyVerbs, MinionVerbs,
-    OperatorVerbs, PublishVerb, SafeBatch, StoreVerbs, TargetQueries,
+    OperatorVerbs, PublishVerb, ReconciliationBudget, SafeBatch, StoreVerbs, TargetQueries,
 };
 use crate::wire_time::milliseconds;
 
@@ -188,6 +188,7 @@ impl MasterState {
                     bytes: self.config.minion_event_bytes,
                 },
             )),
+            reconciliations: ReconciliationBudget::new(self.context.clock),
             limiter,
             presence: self.presence.clone(),
             events: self.events.clone(),
@@ -324,3 +325,6 @@ impl MasterState {
         self.jobs.close().await;
     }
 }
+
+#[cfg(test)]
+pub(crate) mod testing;

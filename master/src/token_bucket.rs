@@ -1,6 +1,11 @@
-//! A token bucket: what somebody may ask for in a second, and at once after a silence.
+//! Token buckets: what somebody may ask for in a second, and at once after a silence.
 
-use saline_protocol::transport::Instant;
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use saline_protocol::transport::{Clock, Instant};
 
 /// What one source or one minion may still ask for.
 #[derive(Debug, Clone, Copy)]
@@ -41,8 +46,122 @@ impl TokenBucket {
         self.tokens -= tokens;
     }
 
+    /// Takes one token.
+    ///
+    /// # Errors
+    /// When there is none: the delay after which there is one.
+    pub(crate) fn take_one(&mut self, rate: Rate, now: Instant) -> Result<(), Duration> {
+        let tokens = self.refill(rate, now);
+        if tokens < 1.0 {
+            return Err(Duration::from_secs_f64((1.0 - tokens) / rate.per_second));
+        }
+        self.take(1.0);
+        Ok(())
+    }
+
     /// Gives a token back.
-    pub(crate) fn give_back(&mut self, rate: Rate) {
+    fn give_back(&mut self, rate: Rate) {
         self.tokens = (self.tokens + 1.0).min(rate.burst);
+    }
+}
+
+/// A bucket for each of many keys. Full buckets are forgotten, and keys beyond the bound share one bucket.
+#[derive(Debug)]
+pub(crate) struct TokenBuckets<K> {
+    clock: Clock,
+    rate: Rate,
+    /// The largest number of keys that are told apart.
+    keys_most: usize,
+    buckets: Mutex<Buckets<K>>,
+}
+
+#[derive(Debug)]
+struct Buckets<K> {
+    by_key: HashMap<K, TokenBucket>,
+    shared: TokenBucket,
+}
+
+impl<K: Clone + Eq + Hash> TokenBuckets<K> {
+    /// Creates full buckets.
+    pub(crate) fn new(clock: Clock, rate: Rate, keys_most: usize) -> Self {
+        Self {
+            clock,
+            rate,
+            keys_most,
+            buckets: Mutex::new(Buckets {
+                by_key: HashMap::new(),
+                shared: TokenBucket::full(rate, clock.now()),
+            }),
+        }
+    }
+
+    /// Takes a token from the bucket of `key`.
+    ///
+    /// # Errors
+    /// When there is none: the delay after which there is one.
+    pub(crate) fn take(&self, key: &K) -> Result<(), Duration> {
+        let (rate, now) = (self.rate, self.clock.now());
+        let mut buckets = self.lock();
+        let Buckets { by_key, shared } = &mut *buckets;
+        if let Some(bucket) = by_key.get_mut(key) {
+            return bucket.take_one(rate, now);
+        }
+        if by_key.len() >= self.keys_most {
+            // Those that are full again are as good as none.
+            by_key.retain(|_, bucket| bucket.refill(rate, now) < rate.burst);
+        }
+        if by_key.len() >= self.keys_most {
+            return shared.take_one(rate, now);
+        }
+        let mut bucket = TokenBucket::full(rate, now);
+        let taken = bucket.take_one(rate, now);
+        by_key.insert(key.clone(), bucket);
+        taken
+    }
+
+    /// Gives a token back to the bucket of `key`.
+    pub(crate) fn give_back(&self, key: &K) {
+        let mut buckets = self.lock();
+        let Buckets { by_key, shared } = &mut *buckets;
+        by_key.get_mut(key).unwrap_or(shared).give_back(self.rate);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Buckets<K>> {
+        self.buckets.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RATE: Rate = Rate {
+        per_second: 2.0,
+        burst: 10.0,
+    };
+
+    #[tokio::test(start_paused = true)]
+    async fn who_has_to_wait_is_told_how_long() {
+        let buckets = TokenBuckets::new(Clock, RATE, 10);
+        let taken = (0..100).take_while(|_| buckets.take(&1).is_ok()).count();
+        assert_eq!(taken, 10);
+        assert_eq!(buckets.take(&2), Ok(()), "another key");
+        let delay = buckets.take(&1).unwrap_err();
+        assert_eq!(delay, Duration::from_millis(500));
+        Clock.pause(delay).await;
+        assert_eq!(buckets.take(&1), Ok(()));
+        buckets.give_back(&1);
+        assert_eq!(buckets.take(&1), Ok(()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_keys_are_bounded_and_full_buckets_are_forgotten() {
+        let buckets = TokenBuckets::new(Clock, RATE, 100);
+        let taken = (0..1_000).filter(|key| buckets.take(key).is_ok()).count();
+        assert_eq!(taken, 110, "those beyond the bound share one bucket");
+        assert_eq!(buckets.lock().by_key.len(), 100);
+        Clock.pause(Duration::from_secs(5)).await;
+        assert_eq!(buckets.take(&5_000), Ok(()));
+        assert_eq!(buckets.lock().by_key.len(), 1);
     }
 }

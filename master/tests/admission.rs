@@ -16,7 +16,7 @@ use saline_protocol::message::{
     MinionReply, MinionRequest, OperatorRequest, Packed, RequestId, StartId,
 };
 use saline_protocol::target::Target;
-use saline_protocol::transport::{AdmissionLimits, Client, Clock, ErrorKind};
+use saline_protocol::transport::{AdmissionLimits, Client, Clock, Delivery, ErrorKind};
 use support::{Deployment, Peer, TEST_TIMEOUT};
 
 /// Returns a request that is larger than a stranger may send.
@@ -67,6 +67,29 @@ async fn a_session_on_another_connection_begins_with_something_small() {
     );
     assert_eq!(large, Ok(MinionReply::Done));
     assert!(matches!(small, Ok(MinionReply::Auth(_))), "{small:?}");
+    deployment.master.shutdown(TEST_TIMEOUT).await;
+}
+
+#[tokio::test]
+async fn a_session_is_admitted_on_one_connection() {
+    let deployment = Deployment::start(true).await;
+    let minion = deployment.minion("m1").await;
+    let mut listener = minion.listen().await;
+    let operator = deployment.operator().await;
+    operator.publish("*").await;
+    listener.job().await;
+    // It speaks over another connection, as when the first was lost.
+    let other = deployment.network().await;
+    let polled = ask(&minion, &other, &MinionRequest::Poll, TEST_TIMEOUT).await;
+    assert!(matches!(polled, Ok(MinionReply::Auth(_))), "{polled:?}");
+    // The first would keep the limits of an admitted peer: it is cut.
+    let next = Clock.deadline(Clock.after(TEST_TIMEOUT), listener.subscriber.next());
+    assert_eq!(next.await.unwrap(), Some(Delivery::Disconnected));
+    // The one that it uses stands, and is admitted.
+    assert_eq!(
+        ask(&minion, &other, &large(), TEST_TIMEOUT).await,
+        Ok(MinionReply::Done)
+    );
     deployment.master.shutdown(TEST_TIMEOUT).await;
 }
 

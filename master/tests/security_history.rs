@@ -14,13 +14,13 @@ use std::sync::Arc;
 
 use saline_protocol::channel::noise::{FirstContact, Responder, Resumption};
 use saline_protocol::channel::publication::{
-    Body, PublicationError, PublicationKey, sign_job, topic_all,
+    Body, PublicationError, PublicationKey, sign_job, topic_all, topic_of,
 };
 use saline_protocol::channel::{ChannelError, Identity, MasterTrust, NoiseKey};
 use saline_protocol::message::{
     Admission, Class, Event, Header, Jid, KeyAction, KeyState, Kind, MinionEvent, MinionEvents,
-    MinionId, MinionReply, MinionRequest, OperatorReply, OperatorRequest, Packed, RefusedVerb,
-    ReturnVerdict, Role, SessionId, StartId, Value, encode,
+    MinionId, MinionReply, MinionRequest, OfferState, OperatorReply, OperatorRequest, Packed,
+    RefusedVerb, ReturnVerdict, Role, SessionId, StartId, Value, encode,
 };
 use saline_protocol::transport::{Client, Clock, Delivery};
 
@@ -64,6 +64,14 @@ async fn cve_2016_9639_an_id_that_is_used_again_inherits_nothing() {
     let operator = deployment.operator().await;
     let old = deployment.minion("m1").await;
     operator.publish("m1").await;
+    // A job that waits for it: nothing but its withdrawal keeps it from whoever comes under this id.
+    let away = deployment.minion("m2").await;
+    assert_eq!(away.ask(MinionRequest::Goodbye).await, MinionReply::Done);
+    let waits = operator.publish_within("m2", TEST_TIMEOUT).await;
+    assert_eq!(waits.minions, [(away.id(), OfferState::Queued)]);
+    let deleted = operator.act(KeyAction::Delete, KeyState::Accepted, "m2");
+    assert_eq!(deleted.await, 1);
+    assert_eq!(deployment.minion("m2").await.pending().await, []);
     let deleted = operator.act(KeyAction::Delete, KeyState::Accepted, "m1");
     assert_eq!(deleted.await, 1);
     let refused = old.ask(MinionRequest::PendingJobs { after: None }).await;
@@ -163,19 +171,33 @@ async fn cve_2022_22936_a_publication_is_not_taken_twice() {
     let operator = deployment.operator().await;
     let minion = deployment.minion("m1").await;
     let mut listener = minion.listen().await;
+    let mut publications = Vec::new();
+    // One for this minion alone, and one for so many that all get the same.
     operator.publish("m1").await;
-    let Some(Delivery::Message { topic, payload }) = listener.subscriber.next().await else {
-        panic!("the subscription ended");
-    };
-    assert!(listener.opener.open(&topic, &payload).is_ok());
-    let again = listener.opener.open(&topic, &payload);
-    assert_eq!(again, Err(PublicationError::Replayed));
-    // After the minion came back with another session it does not open at all.
+    for number in 2..=65 {
+        deployment.minion(&format!("m{number}")).await;
+    }
+    operator.publish("*").await;
+    for expected in [topic_of(&minion.id()), topic_all()] {
+        let Some(Delivery::Message { topic, payload }) = listener.subscriber.next().await else {
+            panic!("the subscription ended");
+        };
+        assert_eq!(topic, expected);
+        assert!(listener.opener.open(&topic, &payload).is_ok());
+        publications.push((topic, payload));
+    }
+    for (topic, payload) in &publications {
+        let again = listener.opener.open(topic, payload);
+        assert_eq!(again, Err(PublicationError::Replayed), "{topic}");
+    }
+    // After the minion came back with another session, neither opens.
     let trust = MasterTrust::Pinned(deployment.master_keys());
     let network = deployment.network().await;
     let back = Peer::come(network, minion.credentials.clone(), &trust).await;
     let mut listener = back.listen().await;
-    assert!(listener.opener.open(&topic, &payload).is_err());
+    for (topic, payload) in &publications {
+        assert!(listener.opener.open(topic, payload).is_err(), "{topic}");
+    }
 }
 
 #[tokio::test]

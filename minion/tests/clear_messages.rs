@@ -108,3 +108,30 @@ async fn one_forged_message_in_a_first_contact_keeps_a_minion_away_for_a_moment(
         }
     }
 }
+
+/// While its key waits, a minion only polls.
+#[tokio::test(start_paused = true)]
+async fn one_forged_message_to_a_minion_whose_key_waits_keeps_it_away_for_a_moment() {
+    for (name, forged) in forgeries() {
+        let fixture = Fixture::new().await;
+        fixture.master.set(|state| state.waits = true);
+        let minion = fixture.begin(fixture.config());
+        fixture
+            .master
+            .wait("a poll", |master| master.polls() > 0)
+            .await;
+        fixture
+            .master
+            .set(|state| state.interference = Some((Kind::Record, forged)));
+        let interfered = |master: &scripted_master::ScriptedMaster| master.has_interfered();
+        fixture.master.wait("the forged message", interfered).await;
+        let began = Clock.now();
+        // Its key is accepted at that moment.
+        fixture.master.set(|state| state.waits = false);
+        let back = |master: &scripted_master::ScriptedMaster| master.heartbeats() > 1;
+        fixture.master.wait("heartbeats", back).await;
+        let away = Clock.now() - began;
+        assert!(away < BACK_WITHIN, "{name}: {away:?}");
+        minion.stop().await;
+    }
+}

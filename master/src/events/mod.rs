@@ -119,3 +119,6 @@ impl Events {
             .unwrap_or_default()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,7 +8,6 @@ use saline_protocol::message::{
 };
 
 use super::Gate;
-use crate::keys::KeysUnreadable;
 use crate::sessions::{Principal, Session, SessionState};
 
 impl Gate {
@@ -28,9 +27,7 @@ impl Gate {
                 refuse(principal, RefusedVerb::Replaced)
             }
             (_, SessionState::Unaccepted) => match decode::<PendingRequest>(plain) {
-                Ok(PendingRequest::Poll) => {
-                    encode(&MinionReply::Auth(Box::pin(self.poll(session)).await))
-                }
+                Ok(PendingRequest::Poll) => encode(&Box::pin(self.poll(session)).await),
                 Err(_) => refuse(principal, RefusedVerb::Malformed),
             },
             (Principal::Minion(id), SessionState::Accepted) => {
@@ -82,22 +79,6 @@ impl Gate {
                 encode(&reply)
             }
         }
-    }
-
-    /// Decides again about an unaccepted session that polls.
-    async fn poll(&self, session: &Arc<Session>) -> Admission {
-        let decided = self.handlers.admission.decide_again(session).await;
-        // The welcome is made before the key is looked up again: see `add`.
-        let told = self.tell(&session.principal, decided, session.version.protocol);
-        if told.is_accepted() {
-            self.handlers.sessions.accept(session);
-            match self.still_accepted(session).await {
-                Ok(true) => {}
-                Ok(false) => return Admission::Rejected,
-                Err(KeysUnreadable) => return Admission::Full,
-            }
-        }
-        told
     }
 }
 

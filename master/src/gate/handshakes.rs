@@ -40,6 +40,12 @@ impl HandshakeLimits {
             resume_times: ResumeTimes::default(),
         }
     }
+
+    /// Gives back what the resume of a session took from the budget of its source, now that the session has
+    /// proven that it was no replay.
+    pub(super) fn give_back_resume(&self, session: &Session) {
+        self.resumes.give_back(session.source());
+    }
 }
 
 /// What became of a session that was to be added.
@@ -70,7 +76,7 @@ impl Gate {
             return Err(ChannelError::Mismatch);
         }
         let limits = &self.handlers.handshakes;
-        if !limits.first_contacts.take(peer) || !self.half_open.has_room() {
+        if !limits.first_contacts.take(peer.source()) || !self.half_open.has_room() {
             return Ok(busy(header, BUSY_DELAY_MS));
         }
         let (state, reply) = self.responder.first(message)?;
@@ -96,7 +102,7 @@ impl Gate {
         let Decision {
             principal,
             admission: decided,
-        } = admission.decide(&proven, self.local).await;
+        } = admission.decide(&proven, self.local, peer.source()).await;
         let version = admission.version_of(&proven);
         let told = self.tell(&principal, decided, version.protocol);
         let mut record = *header;
@@ -123,7 +129,8 @@ impl Gate {
         let told = match self.add(new, &keys).await {
             Added::Session(session) => {
                 if told.is_accepted() {
-                    self.handlers.handshakes.first_contacts.give_back(peer);
+                    let first_contacts = &self.handlers.handshakes.first_contacts;
+                    first_contacts.give_back(peer.source());
                     // A peer that has gone meanwhile is nobody's yet.
                     self.control.admitted(peer);
                 }
@@ -148,7 +155,7 @@ impl Gate {
         // Before it costs anything: who does not know the master takes nothing from the budget of its source.
         self.responder.check_resume(body)?;
         let has_room = self.handlers.sessions.has_room(self.origin());
-        if !has_room || !limits.resumes.take(peer) {
+        if !has_room || !limits.resumes.take(peer.source()) {
             return Ok(busy(header, BUSY_DELAY_MS));
         }
         let resuming = self.responder.resume(body)?;
@@ -187,10 +194,7 @@ impl Gate {
             state: SessionState::Accepted,
         };
         Ok(match self.add(new, &keys).await {
-            Added::Session(_) => {
-                limits.resumes.give_back(peer);
-                answer.with_body(&reply)
-            }
+            Added::Session(_) => answer.with_body(&reply),
             Added::KeyGone => refusal(Some(header), Refusal::Handshake),
             Added::NotNow => busy(header, BUSY_DELAY_MS),
         })

@@ -4,6 +4,7 @@ mod cookies;
 mod dispatch;
 mod half_open;
 mod handshakes;
+mod polls;
 mod resume_times;
 mod source_budget;
 
@@ -20,11 +21,12 @@ use saline_protocol::transport::{
 };
 
 use crate::admission::AdmissionControl;
-use crate::sessions::{PresenceChange, Principal, Session, SessionState, Sessions};
+use crate::sessions::{Principal, Session, SessionState, Sessions};
 use crate::verbs::{CallerVerbs, MinionVerbs, OperatorVerbs};
 use cookies::Cookies;
 use half_open::HalfOpenTable;
 pub use handshakes::HandshakeLimits;
+pub use polls::PollLimits;
 
 /// The largest message in bytes that is read from a peer without a session.
 const UNAUTHENTICATED_MOST: usize = 64 * 1024;
@@ -42,6 +44,7 @@ pub struct Handlers {
     pub(crate) caller: CallerVerbs,
     pub(crate) operator: OperatorVerbs,
     pub(crate) handshakes: HandshakeLimits,
+    pub(crate) polls: PollLimits,
 }
 
 /// The gate of one listener.
@@ -172,8 +175,12 @@ impl Gate {
                 return refusal(Some(header), why);
             }
         };
-        let sessions = &self.handlers.sessions;
-        if matches!(sessions.heard(&session), PresenceChange::Arrived) {
+        let heard = self.handlers.sessions.heard(&session);
+        if heard.is_first && state == SessionState::Accepted {
+            // Only now: its handshake could have been a replay.
+            self.handlers.handshakes.give_back_resume(&session);
+        }
+        if heard.is_back {
             tracing::info!("{} is back", session.principal);
         }
         let was_accepted = state == SessionState::Accepted;
@@ -208,3 +215,6 @@ impl Gate {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,13 +4,11 @@ use std::time::{Duration, SystemTime};
 
 use saline_protocol::channel::KeyError;
 use saline_protocol::message::{Admission, MinionId};
+use saline_protocol::transport::SourceNetwork;
 
 use super::folder::Found;
+use super::pending_sources::Room;
 use super::{Acting, KeyStore};
-
-/// How long the count of pending keys is cached. Keys that the master adds are counted at once; keys
-/// that an operator copies or deletes by hand are counted after this time.
-const COUNT_KEPT: Duration = Duration::from_secs(1);
 
 /// How often it is noted that a pending key is still presented.
 const TOUCHED: Duration = Duration::from_secs(3_600);
@@ -37,6 +35,8 @@ pub struct Verdict {
     pub result: bool,
     /// Whether the store was changed.
     pub changed: bool,
+    /// The minion whose pending key was removed to make room for this one.
+    pub displaced: Option<MinionId>,
 }
 
 impl Verdict {
@@ -46,6 +46,7 @@ impl Verdict {
             act,
             result,
             changed,
+            displaced: None,
         }
     }
 
@@ -67,14 +68,20 @@ impl Verdict {
 }
 
 impl KeyStore {
-    /// Decides about a key whose possession has been proven, and stores it as the table says.
-    /// Blocks on the disk when the key is new.
+    /// Decides about a key whose possession has been proven, and stores it as the table says; a key that has
+    /// to wait takes a place of its source. Blocks on the disk when the key is new.
     ///
     /// When the file of this id is not a key, or the disk fails, the act is `error` and the key is
     /// not accepted.
-    pub fn authenticate(&self, id: &MinionId, presented: [u8; 32], policy: Policy) -> Verdict {
+    pub fn authenticate(
+        &self,
+        id: &MinionId,
+        presented: [u8; 32],
+        source: Option<SourceNetwork>,
+        policy: Policy,
+    ) -> Verdict {
         let mut acting = self.acting();
-        match self.judge(&mut acting, id, presented, policy) {
+        match self.judge(&mut acting, id, presented, source, policy) {
             Ok(verdict) => verdict,
             Err(error) => {
                 tracing::error!(%id, %error, "the key store failed");
@@ -88,6 +95,7 @@ impl KeyStore {
         acting: &mut Acting,
         id: &MinionId,
         presented: [u8; 32],
+        source: Option<SourceNetwork>,
         policy: Policy,
     ) -> Result<Verdict, KeyError> {
         if policy.open_mode {
@@ -117,18 +125,22 @@ impl KeyStore {
             }
             Found::Key(_) => {
                 self.pending.touch(id, self.clock.wall(), TOUCHED)?;
+                acting.pending_sources.take(id.clone(), source);
                 return Ok(Verdict::pend(false));
             }
             Found::Nothing => {}
         }
-        if self.pending_about(acting)? >= policy.max_pending {
-            return Ok(Verdict::FULL);
-        }
+        let displaced = match self.make_room(acting, source, policy.max_pending)? {
+            Room::Full => return Ok(Verdict::FULL),
+            Room::Free => None,
+            Room::Displaced(id) => Some(id),
+        };
         self.pending.write(id, presented)?;
-        if let Some((count, _)) = &mut acting.pending {
-            *count += 1;
-        }
-        Ok(Verdict::pend(true))
+        acting.pending_sources.take(id.clone(), source);
+        Ok(Verdict {
+            displaced,
+            ..Verdict::pend(true)
+        })
     }
 
     /// Stores a key as accepted and no longer as pending.
@@ -140,7 +152,7 @@ impl KeyStore {
     ) -> Result<(), KeyError> {
         self.accepted.write(id, key)?;
         self.pending.remove(id)?;
-        acting.pending = None;
+        acting.pending_sources.release(id);
         acting.seen.note(id, Some(key));
         Ok(())
     }
@@ -170,25 +182,11 @@ impl KeyStore {
                 // It may be presented just now: then it is pending again with the next poll.
                 let mut acting = self.acting();
                 self.pending.remove(&id)?;
-                acting.pending = None;
+                acting.pending_sources.release(&id);
                 expired.push(id);
             }
         }
         Ok(expired)
-    }
-
-    /// Returns about how many keys are pending, without reading the folder each time: it can hold
-    /// ten thousand keys, and strangers decide how often this is called.
-    fn pending_about(&self, acting: &mut Acting) -> Result<usize, KeyError> {
-        let now = self.clock.now();
-        if let Some((count, counted)) = acting.pending
-            && now.saturating_duration_since(counted) < COUNT_KEPT
-        {
-            return Ok(count);
-        }
-        let count = self.pending_count()?;
-        acting.pending = Some((count, now));
-        Ok(count)
     }
 }
 

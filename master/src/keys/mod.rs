@@ -12,6 +12,7 @@ mod folder;
 mod folder_ids;
 mod offline;
 mod operators;
+mod pending_sources;
 mod root_key;
 #[cfg(test)]
 mod tests;
@@ -21,7 +22,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use saline_protocol::channel::KeyError;
 use saline_protocol::message::{KeyEntry, KeyState, MinionId};
-use saline_protocol::transport::{Clock, Instant};
+use saline_protocol::transport::{Clock, Instant, SourcePlaces};
 
 pub use access::{KeyAccess, KeysUnreadable};
 pub use act::{Applied, KeyChange};
@@ -60,8 +61,10 @@ struct Ids {
 #[derive(Debug, Default)]
 struct Acting {
     seen: SeenKeys,
-    /// The number of pending keys, and when it was counted.
-    pending: Option<(usize, Instant)>,
+    /// The sources of the pending keys; none of those that were not presented since the master started.
+    pending_sources: SourcePlaces<MinionId>,
+    /// When the pending keys were listed last.
+    pending: Option<Instant>,
 }
 
 impl KeyStore {

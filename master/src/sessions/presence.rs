@@ -69,6 +69,7 @@ impl Sessions {
                     (inner.start == Some(start.start), inner.lease, inner.lost)
                 };
                 if was_gone {
+                    table.lost -= 1;
                     table.arrived.insert(id.clone());
                 }
                 // The process of the old session may live, and use its lease: it must ask from now on.
@@ -152,18 +153,20 @@ impl Sessions {
             due = true;
         }
         match due {
-            true => self.take_lost(&table),
+            true => self.take_lost(&mut table),
             false => Vec::new(),
         }
     }
 
     /// Returns the minions that are gone and were not told as gone.
-    pub(super) fn take_lost(&self, table: &Table) -> Vec<MinionId> {
+    pub(super) fn take_lost(&self, table: &mut Table) -> Vec<MinionId> {
         let silent = table.minions.iter().filter(|(_, s)| !self.is_alive(s));
-        silent
+        let lost: Vec<_> = silent
             .filter(|(_, session)| !std::mem::replace(&mut lock(&session.inner).lost, true))
             .map(|(id, _)| id.clone())
-            .collect()
+            .collect();
+        table.lost += lost.len();
+        lost
     }
 
     /// Returns the minions that have arrived since the last call.
@@ -208,10 +211,11 @@ impl Sessions {
         here.count()
     }
 
-    /// Whether at least `most` minions are present.
-    pub fn has_minions(&self, most: usize) -> bool {
-        // They are counted only when there could be so many: each login asks.
-        lock(&self.table).minions.len() >= most && self.minions() >= most
+    /// Returns the number of minions that have reconciled and were not reported as gone: present minions, and
+    /// those that fell silent less than a second ago. Cheap, because each login asks.
+    pub fn counted_minions(&self) -> usize {
+        let table = lock(&self.table);
+        table.minions.len() - table.lost
     }
 
     /// Grants the session of a present minion a lease from `now` on, or prolongs the one that it has.

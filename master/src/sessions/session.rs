@@ -4,13 +4,23 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
 use saline_protocol::channel::record::ResponderRecords;
 use saline_protocol::channel::{ChannelError, PublicIdentity, PublicationRoot};
 use saline_protocol::message::{Header, Jid, Lease, MinionId, PeerVersion, SessionId, StartId};
+use saline_protocol::transport::{Instant, SourceNetwork};
 
 use super::unproven::Origin;
+use crate::token_bucket::{Rate, TokenBucket};
+
+/// How often a session whose key waits may poll. Minions do so every ten seconds, unless
+/// `acceptance_wait_time` is set.
+const POLLS: Rate = Rate {
+    per_second: 10.0,
+    burst: 20.0,
+};
 
 /// The peer of a session, proven by its keys. Authority comes from this alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -129,6 +139,8 @@ pub(super) struct Inner {
     pub(super) cut: Option<u64>,
     pub(super) running: Vec<Jid>,
     pub(super) own: OwnNumber,
+    /// The polls that it may make before its key is accepted; none before the first.
+    pub(super) polls: Option<TokenBucket>,
 }
 
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -177,6 +189,21 @@ impl Session {
     /// Returns the number of the connection of the last request, while it stands.
     pub fn connection(&self) -> Option<u64> {
         lock(&self.inner).connection
+    }
+
+    /// Returns the source that the session was made from; none where the transport tells no address.
+    pub fn source(&self) -> Option<SourceNetwork> {
+        self.address.map(SourceNetwork::of)
+    }
+
+    /// Takes a poll from what the session may do before its key is accepted.
+    ///
+    /// # Errors
+    /// When it polls too often: the delay after which it may poll again.
+    pub fn take_poll(&self, now: Instant) -> Result<(), Duration> {
+        let mut inner = lock(&self.inner);
+        let polls = inner.polls.get_or_insert(TokenBucket::full(POLLS, now));
+        polls.take_one(POLLS, now)
     }
 
     /// Returns the address of the peer for people.

@@ -39,6 +39,8 @@ pub(super) struct Table {
     /// Those of `all` that belong to minions, in the order in which they were made.
     by_minion: HashMap<MinionId, Vec<(PublicIdentity, SessionId)>>,
     pub(super) minions: HashMap<MinionId, Arc<Session>>,
+    /// How many of `minions` fell silent and were reported lost.
+    pub(super) lost: usize,
     /// The session whose last request came over each connection of each listener. Only of minions.
     pub(super) by_connection: HashMap<(usize, u64), SessionId>,
     /// The sessions whose connections ended a moment ago, in their order.
@@ -62,12 +64,21 @@ pub struct Sessions {
     unaccepted: usize,
 }
 
-/// How a session's request changed the presence of its minion.
+/// What a request says about its session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Heard {
+    /// It is the first record of a session whose handshake could have been a replay.
+    pub is_first: bool,
+    /// Its minion had fallen silent, and is back.
+    pub is_back: bool,
+}
+
+/// How a reconciliation changed the presence of a minion.
 #[derive(Debug, Clone)]
 pub enum PresenceChange {
     /// Not at all.
     None,
-    /// The minion was not present before, or had fallen silent.
+    /// The minion was not present before.
     Arrived,
     /// The minion was present with this session, which has ended now.
     Replaced(Arc<Session>),
@@ -77,6 +88,15 @@ impl Table {
     pub(super) fn forget_connection(&mut self, connection: (usize, u64), session: SessionId) {
         if self.by_connection.get(&connection) == Some(&session) {
             self.by_connection.remove(&connection);
+        }
+    }
+
+    /// Removes the session of a minion, which is gone with it.
+    fn unseat(&mut self, minion: &MinionId) {
+        if let Some(session) = self.minions.remove(minion)
+            && lock(&session.inner).lost
+        {
+            self.lost -= 1;
         }
     }
 }
@@ -138,6 +158,7 @@ impl Sessions {
                 cut: None,
                 running: Vec::new(),
                 own: OwnNumber::default(),
+                polls: None,
             }),
             heard: AtomicU64::new(self.time.now()),
         });
@@ -181,7 +202,7 @@ impl Sessions {
                 }
             }
             if table.minions.get(minion).is_some_and(|s| s.id == id) {
-                table.minions.remove(minion);
+                table.unseat(minion);
             }
             let connection = lock(&session.inner).connection;
             if let Some(connection) = connection {
@@ -223,24 +244,38 @@ impl Sessions {
     }
 
     /// Notes a request in `session`. A minion that was present and fell silent is back with it.
-    pub fn heard(&self, session: &Arc<Session>) -> PresenceChange {
+    pub fn heard(&self, session: &Session) -> Heard {
         session.heard.store(self.time.now(), Ordering::Relaxed);
-        self.prove(session);
-        let back = {
+        let is_first = self.prove(session);
+        let was_lost = {
             let mut inner = lock(&session.inner);
-            if inner.state != SessionState::Accepted {
-                return PresenceChange::None;
+            let is_accepted = inner.state == SessionState::Accepted;
+            if is_accepted {
+                inner.cut = None;
             }
-            inner.cut = None;
-            std::mem::take(&mut inner.lost)
+            is_accepted && inner.lost
         };
-        match (back, &session.principal) {
-            (true, Principal::Minion(id)) => {
-                lock(&self.table).arrived.insert(id.clone());
-                PresenceChange::Arrived
-            }
-            _ => PresenceChange::None,
+        Heard {
+            is_first,
+            is_back: was_lost && self.take_back(session),
         }
+    }
+
+    /// Counts the minion of a session that was lost as present again. Returns false when another session has
+    /// taken its place, or another request was first.
+    fn take_back(&self, session: &Session) -> bool {
+        let Principal::Minion(id) = &session.principal else {
+            return false;
+        };
+        let mut table = lock(&self.table);
+        // Under the table's lock, under which the lost are counted.
+        let is_seated = table.minions.get(id).is_some_and(|s| s.id == session.id);
+        if !is_seated || !std::mem::take(&mut lock(&session.inner).lost) {
+            return false;
+        }
+        table.lost -= 1;
+        table.arrived.insert(id.clone());
+        true
     }
 
     /// Accepts `session`, whose key was accepted while it polled.
@@ -267,7 +302,7 @@ impl Sessions {
         }
         let seated = table.minions.get(id);
         if seated.is_some_and(|seated| Some(seated.identity) != accepted) {
-            table.minions.remove(id);
+            table.unseat(id);
         }
     }
 
@@ -325,7 +360,7 @@ impl Sessions {
             ..
         } = &mut *table;
         by_silence.retain(|(_, id)| unaccepted.contains(id));
-        self.take_lost(&table)
+        self.take_lost(&mut table)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Carries out the requests of minions.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use saline_protocol::message::{
     ACCOUNTS_MOST, Class, DecodeError, EVENTS_MOST, EventTag, GrainsReport, Jid, JobEvent,
@@ -17,7 +18,7 @@ use crate::presence_reporter::PresenceReporter;
 use crate::publisher::MinionPublisher;
 use crate::report_limiter::ReportLimiter;
 use crate::sessions::{Session, SessionState, Sessions};
-use crate::verbs::EventBudget;
+use crate::verbs::{EventBudget, ReconciliationBudget};
 
 /// How long a minion is asked to wait after the job store failed.
 const STORE_FAILED_MS: u32 = 2000;
@@ -41,6 +42,7 @@ pub struct MinionVerbs {
     pub(crate) grains: Arc<GrainsTable>,
     pub(crate) minion_events: MinionEventFirer,
     pub(crate) event_budget: Arc<EventBudget>,
+    pub(crate) reconciliations: ReconciliationBudget,
     /// Limits what minions cause in the log.
     pub(crate) limiter: Arc<ReportLimiter>,
     pub(crate) presence: PresenceReporter,
@@ -93,7 +95,17 @@ impl MinionVerbs {
             MinionRequest::Reconcile(said) if said.accounts.len() > ACCOUNTS_MOST => {
                 Ok(MinionReply::Refused(RefusedVerb::Malformed))
             }
-            MinionRequest::Reconcile(said) => self.reconcile(session, id, said).await,
+            MinionRequest::Reconcile(said) => match self.reconciliations.take(id) {
+                Ok(()) => self.reconcile(session, id, said).await,
+                Err(delay) => {
+                    if self.limiter.allows(id) {
+                        tracing::warn!(
+                            "minion {id} reconciles again and again; it is asked to wait"
+                        );
+                    }
+                    Ok(busy(delay))
+                }
+            },
             MinionRequest::Accounts(accounts) if accounts.len() > ACCOUNTS_MOST => {
                 Ok(MinionReply::Refused(RefusedVerb::Malformed))
             }
@@ -131,20 +143,22 @@ impl MinionVerbs {
                              allow; it is asked to wait"
                         );
                     }
-                    return Ok(MinionReply::Busy {
-                        after_ms: u32::try_from(delay.as_millis()).unwrap_or(u32::MAX),
-                    });
+                    return Ok(busy(delay));
                 }
                 self.minion_events.fire(id, events).await;
                 Ok(MinionReply::Done)
             }
             MinionRequest::Grains(report) => Ok(self.take_grains(session, id, &report)),
-            MinionRequest::Goodbye => {
-                tracing::info!("minion {id} says goodbye");
-                self.sessions.remove(session);
-                self.presence.gone(std::slice::from_ref(id)).await;
-                Ok(MinionReply::Done)
-            }
+            MinionRequest::Goodbye => match self.reconciliations.take(id) {
+                Ok(()) => {
+                    tracing::info!("minion {id} says goodbye");
+                    self.sessions.remove(session);
+                    self.presence.gone(std::slice::from_ref(id)).await;
+                    Ok(MinionReply::Done)
+                }
+                // Its silence says the same later.
+                Err(delay) => Ok(busy(delay)),
+            },
         }
     }
 
@@ -169,9 +183,7 @@ impl MinionVerbs {
                         "minion {id} reports changed grains too often; it is asked to wait"
                     );
                 }
-                MinionReply::Busy {
-                    after_ms: u32::try_from(delay.as_millis()).unwrap_or(u32::MAX),
-                }
+                busy(delay)
             }
             GrainsTaken::Refused(error) => {
                 if self.limiter.allows(id) {
@@ -303,7 +315,12 @@ impl MinionVerbs {
     }
 }
 
-/// Returns what the event of a return says, once it is stored.
+fn busy(delay: Duration) -> MinionReply {
+    MinionReply::Busy {
+        after_ms: u32::try_from(delay.as_millis()).unwrap_or(u32::MAX),
+    }
+}
+
 /// Returns what the event of a return reports, but for what the job calls.
 pub(super) fn return_report(returned: &Return) -> ReturnReport {
     // A large return is not sent over the bus: clients read it from the store.

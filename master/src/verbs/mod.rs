@@ -10,6 +10,7 @@ mod minion;
 mod operator;
 mod publish;
 mod queries;
+mod reconciliation_budget;
 mod store;
 mod target_queries;
 
@@ -23,5 +24,6 @@ pub use minion::MinionVerbs;
 pub use operator::OperatorVerbs;
 pub use publish::PublishVerb;
 pub use queries::JobQueries;
+pub(crate) use reconciliation_budget::ReconciliationBudget;
 pub use store::StoreVerbs;
 pub use target_queries::TargetQueries;

@@ -83,14 +83,22 @@ pub struct Listener {
 
 impl Deployment {
     pub async fn start(auto_accept: bool) -> Self {
-        Self::start_with_versions(auto_accept, ProtocolVersions::OURS).await
+        Self::start_with(|config| config.auto_accept = auto_accept).await
+    }
+
+    pub async fn start_with(change: impl FnOnce(&mut MasterConfig)) -> Self {
+        Self::start_as(change, ProtocolVersions::OURS).await
     }
 
     pub async fn start_with_versions(auto_accept: bool, versions: ProtocolVersions) -> Self {
+        Self::start_as(|config| config.auto_accept = auto_accept, versions).await
+    }
+
+    async fn start_as(change: impl FnOnce(&mut MasterConfig), versions: ProtocolVersions) -> Self {
         let root = tempfile::tempdir().unwrap();
         let mut config = MasterConfig::default();
         config.paths = Paths::master().under(root.path());
-        config.auto_accept = auto_accept;
+        change(&mut config);
         let registry = Registry::new().with(InProc::new());
         let master = Master::start_with_versions(config.clone(), &registry, versions).await;
         Self {
@@ -236,13 +244,29 @@ impl Peer {
     }
 
     pub async fn publish_as(&self, target: &str, request_id: RequestId) -> Published {
+        self.publish_job(target, request_id, None).await
+    }
+
+    /// Publishes a job that waits as long for minions that are away.
+    pub async fn publish_within(&self, target: &str, ttl: Duration) -> Published {
+        let ttl_ms = u64::try_from(ttl.as_millis()).unwrap();
+        let request_id = RequestId::random().unwrap();
+        self.publish_job(target, request_id, Some(ttl_ms)).await
+    }
+
+    async fn publish_job(
+        &self,
+        target: &str,
+        request_id: RequestId,
+        ttl_ms: Option<u64>,
+    ) -> Published {
         let request = OperatorRequest::Publish {
             request_id,
             target: Target::glob(target),
             fun: "test.ping".into(),
             arg: Arguments::default().pack(),
             user: "root".into(),
-            ttl_ms: None,
+            ttl_ms,
             private: false,
             subset: None,
             batch: BatchRequest::default(),

@@ -26,7 +26,7 @@ use saline_protocol::message::{
 };
 use saline_protocol::target::Target;
 use saline_protocol::transport::{
-    Clock, Context, Endpoint, HostPort, Publisher, Registry, Requests, ServeAt,
+    Clock, Context, Endpoint, HostPort, Publisher, Registry, Requests, ServeAt, Transport,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -60,6 +60,10 @@ pub struct State {
     pub lease: Lease,
     /// Whether claims are granted.
     pub grants: bool,
+    /// Whether the minion's key waits to be accepted.
+    pub waits: bool,
+    /// The polls of a minion whose key waits.
+    pub polls: usize,
     /// The next message of this kind is answered by somebody on the path, in the clear.
     pub interference: Option<(Kind, Bytes)>,
     pub heartbeats: usize,
@@ -166,8 +170,14 @@ impl ScriptedMaster {
                 header.kind = Kind::Record;
                 header.counter = 0;
                 let records = &state.records.as_ref().unwrap().1;
-                records.seal_reply(&header, &encode(&welcome))
+                let told = match state.waits {
+                    true => Admission::Pending,
+                    false => welcome,
+                };
+                records.seal_reply(&header, &encode(&told))
             }
+            // Only who is accepted resumes.
+            Kind::Resume if state.waits => refusal(Some(&asked), Refusal::Handshake),
             Kind::Resume => {
                 let resuming = self.responder.resume(body).unwrap();
                 header.kind = Kind::ResumeReply;
@@ -185,7 +195,16 @@ impl ScriptedMaster {
                     return refusal(Some(&asked), Refusal::UnknownSession);
                 };
                 let plain = records.open_request(&asked, body).unwrap();
-                let reply = state.reply(decode(&plain).unwrap());
+                let reply = match decode(&plain).unwrap() {
+                    MinionRequest::Poll => {
+                        state.polls += 1;
+                        MinionReply::Auth(match state.waits {
+                            true => Admission::Pending,
+                            false => welcome,
+                        })
+                    }
+                    request => state.reply(request),
+                };
                 let records = &state.records.as_ref().unwrap().1;
                 records.seal_reply(&asked, &encode(&reply))
             }
@@ -195,6 +214,10 @@ impl ScriptedMaster {
     /// The session is not known any more.
     pub fn forget_session(&self) {
         self.state.lock().unwrap().records = None;
+    }
+
+    pub fn polls(&self) -> usize {
+        self.state.lock().unwrap().polls
     }
 
     pub fn heartbeats(&self) -> usize {
@@ -367,7 +390,12 @@ pub struct RunningMinion {
 
 impl Fixture {
     pub async fn new() -> Self {
-        let registry = Registry::new().with(InProc::new());
+        Self::over(InProc::new()).await
+    }
+
+    /// The same over another transport of the scheme `inproc`.
+    pub async fn over(transport: impl Transport + 'static) -> Self {
+        let registry = Registry::new().with(transport);
         Self {
             master: ScriptedMaster::start(&registry).await,
             root: tempfile::tempdir().unwrap(),
@@ -385,6 +413,18 @@ impl Fixture {
         config
     }
 
+    /// Starts the minion.
+    pub fn begin(&self, config: MinionConfig) -> RunningMinion {
+        let minion = Minion::new(config, &self.registry, Modules::built_in()).unwrap();
+        let stop = CancellationToken::new();
+        let serving = Context::default().spawn(Arc::clone(&minion).serve(stop.clone()));
+        RunningMinion {
+            minion,
+            stop,
+            serving,
+        }
+    }
+
     /// Starts the minion, and waits until it has asked what it missed.
     pub async fn start(&self, config: MinionConfig) -> RunningMinion {
         let asked = |master: &ScriptedMaster| {
@@ -394,17 +434,11 @@ impl Fixture {
                 .count()
         };
         let before = asked(&self.master);
-        let minion = Minion::new(config, &self.registry, Modules::built_in()).unwrap();
-        let stop = CancellationToken::new();
-        let serving = Context::default().spawn(Arc::clone(&minion).serve(stop.clone()));
+        let minion = self.begin(config);
         self.master
             .wait("a minion", |master| asked(master) > before)
             .await;
-        RunningMinion {
-            minion,
-            stop,
-            serving,
-        }
+        minion
     }
 }
 

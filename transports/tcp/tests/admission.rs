@@ -5,8 +5,8 @@ mod support;
 
 use saline_protocol::transport::{AdmissionLimits, Clock};
 use support::{
-    GREETING, PING, REPLY, SUBSCRIBED, SUBSCRIPTION_REFUSED, TestServer, frame, greeting, limits,
-    loopback, request, subscription,
+    GREETING, PING, REPLY, SOON, SUBSCRIBED, SUBSCRIPTION_REFUSED, TestServer, frame, greeting,
+    limits, loopback, request, subscription,
 };
 use tokio::io::AsyncWriteExt;
 
@@ -55,6 +55,48 @@ async fn a_client_is_told_the_limits_and_its_admission_if_it_listens() {
         assert_eq!(raw.hear_more().await.unwrap().0, REPLY);
     }
     assert_eq!(server.refused(), 0);
+}
+
+/// When strangers hold too much of unfinished requests, those that hold no more than a handshake takes are not cut
+/// for the others.
+#[tokio::test]
+async fn a_stranger_that_sends_little_is_not_cut_for_others() {
+    const KIB: usize = 1024;
+    let mut server = server(|limits| {
+        limits.partial_bytes = 32 * KIB;
+        limits.time = SOON;
+    })
+    .await;
+    // Comes with all but the last byte of a request that is as large.
+    let come = async |server: &TestServer, size: usize| {
+        let mut raw = server.raw().await;
+        raw.greet().await;
+        let mut unfinished = request(1, &vec![b'x'; size]);
+        unfinished.pop();
+        // It may be cut in the middle.
+        let _ = raw.0.write_all(&unfinished).await;
+        raw
+    };
+    let holds = come(&server, 30 * KIB).await;
+    let mut greedy = come(&server, 30 * KIB).await;
+    greedy.is_cut().await;
+    assert_eq!(server.refused(), 1);
+    // Each of these is beyond what all may hold, and is served.
+    let mut handshakes = Vec::new();
+    for _ in 0..4 {
+        handshakes.push(come(&server, 7 * KIB).await);
+    }
+    // The last is known to be there when one that came after it is cut.
+    come(&server, 9 * KIB).await.is_cut().await;
+    for handshake in &mut handshakes {
+        handshake.say(b"x").await;
+        let asked = server.next().await;
+        assert_eq!(asked.payload.len(), 7 * KIB);
+        asked.reply.send("yes".into()).unwrap();
+        assert_eq!(handshake.hear_more().await.unwrap().0, REPLY);
+    }
+    assert_eq!(server.refused(), 2);
+    drop(holds);
 }
 
 #[tokio::test]

@@ -205,7 +205,7 @@ fn the_table_of_states() {
         }
         let (answer, act, result, changed) = row.verdict.clone();
         assert_eq!(
-            store.authenticate(&id("web1"), key(SAME), row.policy),
+            store.authenticate(&id("web1"), key(SAME), None, row.policy),
             Verdict::new(answer, act, result, changed),
             "{}",
             row.name
@@ -231,7 +231,7 @@ fn anything_else_is_an_error_and_lets_nobody_in() {
             let place = Place::new();
             let store = place.open();
             std::fs::write(place.file(state, "web1"), "no key").unwrap();
-            let verdict = store.authenticate(&id("web1"), key(SAME), policy);
+            let verdict = store.authenticate(&id("web1"), key(SAME), None, policy);
             assert_eq!(verdict, Verdict::new(answer.clone(), "error", false, false));
             assert!(store.list().unwrap().iter().all(|entry| !entry.holds_key()));
         }
@@ -240,7 +240,7 @@ fn anything_else_is_an_error_and_lets_nobody_in() {
     let place = Place::new();
     let store = place.open();
     std::fs::create_dir(place.file(Accepted, "web1")).unwrap();
-    let verdict = store.authenticate(&id("web1"), key(SAME), OPEN);
+    let verdict = store.authenticate(&id("web1"), key(SAME), None, OPEN);
     assert_eq!(
         verdict,
         Verdict::new(Admission::Full, "error", false, false)
@@ -251,7 +251,11 @@ fn anything_else_is_an_error_and_lets_nobody_in() {
 fn strangers_cannot_fill_the_disk() {
     let place = Place::new();
     let store = place.open();
-    let come = |name: String| store.authenticate(&id(&name), key(SAME), PLAIN).admission;
+    let come = |name: String| {
+        store
+            .authenticate(&id(&name), key(SAME), None, PLAIN)
+            .admission
+    };
     for number in 0..10 {
         assert_eq!(come(format!("m{number}")), Admission::Pending);
     }
@@ -260,7 +264,7 @@ fn strangers_cannot_fill_the_disk() {
     assert_eq!(store.pending_count().unwrap(), 10);
     // Other keys under known ids: one is kept of each.
     for number in 3..20 {
-        let _ = store.authenticate(&id("m1"), key(number), PLAIN);
+        let _ = store.authenticate(&id("m1"), key(number), None, PLAIN);
     }
     let denied = store.list().unwrap();
     assert_eq!(
@@ -295,14 +299,14 @@ fn a_pending_key_expires_when_it_is_not_presented_any_more() {
             .unwrap();
     };
     for (number, name) in ["stranger", "waits"].into_iter().enumerate() {
-        store.authenticate(&id(name), key(number as u8), policy);
+        store.authenticate(&id(name), key(number as u8), None, policy);
         age(name);
     }
-    let full = store.authenticate(&id("new"), key(7), policy);
+    let full = store.authenticate(&id("new"), key(7), None, policy);
     assert_eq!(full.admission, Admission::Full);
     // It polls.
-    store.authenticate(&id("waits"), key(1), policy);
+    store.authenticate(&id("waits"), key(1), None, policy);
     assert_eq!(store.expire_pending(week).unwrap(), [id("stranger")]);
-    let new = store.authenticate(&id("new"), key(7), policy);
+    let new = store.authenticate(&id("new"), key(7), None, policy);
     assert_eq!(new.admission, Admission::Pending);
 }

@@ -42,6 +42,15 @@ enum Change {
     Replaced(SessionId),
 }
 
+impl From<Heard> for Change {
+    fn from(heard: Heard) -> Self {
+        match heard.is_back {
+            true => Self::Arrived,
+            false => Self::None,
+        }
+    }
+}
+
 impl From<PresenceChange> for Change {
     fn from(change: PresenceChange) -> Self {
         match change {
@@ -85,9 +94,10 @@ async fn a_minion_is_alive_for_two_heartbeats() {
     assert!(sessions.alive(&id("m1")).is_some());
     Clock.pause(Duration::from_millis(1)).await;
     assert!(sessions.alive(&id("m1")).is_none());
+    assert_eq!(sessions.counted_minions(), 1, "not swept");
     assert_eq!(sessions.sweep(), [id("m1")]);
     assert_eq!(sessions.sweep(), [], "told once");
-    assert_eq!(sessions.minions(), 0);
+    assert_eq!((sessions.minions(), sessions.counted_minions()), (0, 0));
     // It was only stopped: the same session goes on.
     assert_eq!(hear(&sessions, &session), Change::Arrived);
     assert!(sessions.alive(&id("m1")).is_some());
@@ -454,6 +464,11 @@ proptest! {
                         sessions.sweep();
                         sessions.forget_leases(master(now));
                     }
+                }
+                {
+                    let table = lock(&sessions.table);
+                    let lost = |session: &&Arc<Session>| lock(&session.inner).lost;
+                    prop_assert_eq!(table.minions.values().filter(lost).count(), table.lost);
                 }
                 for (minion, name) in names.iter().enumerate() {
                     let seated = made.iter().find(|made| made.minion == minion && made.is_seated);

@@ -1,43 +1,17 @@
 //! What a heartbeat that is under way tells a minion whose key was deleted meanwhile.
 
-use saline_config::{MasterConfig, Paths};
-use saline_inproc::InProc;
+use saline_protocol::channel::PublicIdentity;
 use saline_protocol::channel::noise::SplitKeys;
-use saline_protocol::channel::{Identity, PublicIdentity};
 use saline_protocol::message::{ExpiryStatement, PeerVersion, SessionId};
-use saline_protocol::transport::{Context, Endpoint, Registry, ServeAt};
 
 use super::*;
 use crate::sessions::{NewSession, Origin, Principal};
-use crate::state::{MasterState, Stores};
+use crate::state::testing::TestMaster;
 
 #[tokio::test]
 async fn a_deleted_minion_is_not_handed_the_new_group_key() {
-    let root = tempfile::tempdir().unwrap();
-    let mut config = MasterConfig::default();
-    config.paths = Paths::master().under(root.path());
-    let context = Context::default();
-    let stores = Stores::open(&config, &context).unwrap();
-    let registry = Registry::new().with(InProc::new());
-    let at = ServeAt {
-        requests: Endpoint::local("inproc", root.path().join("requests")),
-        publications: None,
-    };
-    let transport = registry.get("inproc").unwrap();
-    let server = transport.serve(at, context.clone()).await.unwrap();
-    let identity = Arc::new(Identity::generate().unwrap());
-    let (publishers, controls) = (vec![Arc::clone(&server.publisher)], Arc::default());
-    let state = MasterState::start(
-        config,
-        identity,
-        stores,
-        publishers,
-        controls,
-        server.publisher,
-        &context,
-    )
-    .unwrap();
-    let verbs = state.minion_verbs();
+    let master = TestMaster::start(|_| {}).await;
+    let verbs = master.state.minion_verbs();
     let id = MinionId::parse("m1").unwrap();
     let new = NewSession {
         id: SessionId([1; 16]),
@@ -75,5 +49,4 @@ async fn a_deleted_minion_is_not_handed_the_new_group_key() {
     verbs.sessions.end_minion(&id, None);
     verbs.publisher.rotate().await;
     assert_eq!(group_key().await, None);
-    context.cancel.cancel();
 }

@@ -1,0 +1,64 @@
+//! Carries out the polls of sessions whose keys wait: each reads files, one at a time over all sessions, so
+//! their number is bounded for each session and for all.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use saline_protocol::message::{Admission, MinionReply};
+use tokio::sync::Semaphore;
+
+use super::Gate;
+use crate::keys::KeysUnreadable;
+use crate::sessions::Session;
+
+/// The polls that are carried out at once. Each takes a thread, and waits there for the one before it.
+const AT_ONCE: usize = 16;
+
+/// How long a session is asked to wait when so many are carried out, in milliseconds.
+const BUSY_DELAY_MS: u32 = 1000;
+
+/// What all listeners know together of the polls that are carried out.
+#[derive(Debug)]
+pub struct PollLimits(pub(super) Semaphore);
+
+impl Default for PollLimits {
+    fn default() -> Self {
+        Self(Semaphore::new(AT_ONCE))
+    }
+}
+
+impl Gate {
+    /// Answers the poll of a session whose key was not accepted: decides again about it, unless the session
+    /// polls too often or too many do.
+    pub(super) async fn poll(&self, session: &Arc<Session>) -> MinionReply {
+        let handlers = &self.handlers;
+        if let Err(delay) = session.take_poll(handlers.clock.now()) {
+            return busy(delay);
+        }
+        let Ok(_permit) = handlers.polls.0.try_acquire() else {
+            return busy(Duration::from_millis(BUSY_DELAY_MS.into()));
+        };
+        MinionReply::Auth(self.decide_again(session).await)
+    }
+
+    async fn decide_again(&self, session: &Arc<Session>) -> Admission {
+        let decided = self.handlers.admission.decide_again(session).await;
+        // The welcome is made before the key is looked up again: see `add`.
+        let told = self.tell(&session.principal, decided, session.version.protocol);
+        if told.is_accepted() {
+            self.handlers.sessions.accept(session);
+            match self.still_accepted(session).await {
+                Ok(true) => {}
+                Ok(false) => return Admission::Rejected,
+                Err(KeysUnreadable) => return Admission::Full,
+            }
+        }
+        told
+    }
+}
+
+fn busy(delay: Duration) -> MinionReply {
+    MinionReply::Busy {
+        after_ms: u32::try_from(delay.as_millis()).unwrap_or(u32::MAX),
+    }
+}

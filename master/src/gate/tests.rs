@@ -1,0 +1,386 @@
+//! What peers of several addresses may ask of a gate: none keeps those of another source out.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use saline_protocol::channel::noise::{InitiatorKeys, Resumption};
+use saline_protocol::channel::{
+    ChannelError, Credentials, Established, Identity, MasterKeys, MasterTrust, NoiseKey, establish,
+};
+use saline_protocol::message::{
+    Class, ExpiryStatement, Heartbeat, MinionReply, MinionRequest, ProtocolVersions,
+    Reconciliation, Role, StartId,
+};
+use saline_protocol::transport::{Client, Endpoint, Instant, Result, Subscriber, TopicFilter};
+
+use super::*;
+use crate::sessions::UNPROVEN;
+use crate::state::testing::TestMaster;
+
+/// What a source may have carried out at once, and in a second.
+const BURST: usize = 384;
+const PER_SECOND: usize = 100;
+
+struct TestGate {
+    master: TestMaster,
+    gate: Arc<Gate>,
+    /// The gate of the local endpoint.
+    local: Arc<Gate>,
+    keys: MasterKeys,
+}
+
+impl TestGate {
+    async fn start(change: impl FnOnce(&mut saline_config::MasterConfig)) -> Self {
+        let master = TestMaster::start(change).await;
+        let noise = NoiseKey::generate().unwrap();
+        let keys = MasterKeys {
+            identity: master.identity.public(),
+            noise: Some(noise.public()),
+        };
+        let handlers = Handlers {
+            clock: Clock,
+            sessions: Arc::clone(master.state.sessions()),
+            admission: master.state.admission(),
+            minion: master.state.minion_verbs(),
+            operator: master.state.operator_verbs(),
+            handshakes: HandshakeLimits::new(Clock),
+            polls: PollLimits::default(),
+        };
+        let handlers = Arc::new(handlers);
+        let gate = |listener, local| {
+            Arc::new(Gate::new(
+                Arc::clone(&handlers),
+                Responder::new(Arc::clone(&master.identity), noise.clone(), None),
+                listener,
+                local,
+                PublicationAddress::SameConnection,
+                Arc::clone(&master.control),
+            ))
+        };
+        Self {
+            gate: gate(0, false),
+            local: gate(1, true),
+            master,
+            keys,
+        }
+    }
+
+    /// Returns a client at 192.0.2.`source`.
+    fn at(&self, source: u8) -> AtGate {
+        AtGate {
+            gate: Arc::clone(&self.gate),
+            peer: Peer::new(
+                source.into(),
+                Some(SocketAddr::from(([192, 0, 2, source], 1))),
+            ),
+        }
+    }
+
+    /// A minion at 192.0.2.`source` makes its first contact.
+    async fn minion(&self, source: u8, id: &str) -> Minion {
+        let trust = MasterTrust::FirstUse { finger: None };
+        let made = self.contact(source, credentials(Role::Minion, id), &trust);
+        made.await.unwrap()
+    }
+
+    async fn contact(
+        &self,
+        source: u8,
+        credentials: Credentials,
+        trust: &MasterTrust,
+    ) -> std::result::Result<Minion, ChannelError> {
+        let client = self.at(source);
+        let deadline = Clock.after(Duration::from_secs(30));
+        let established = establish(&client, &credentials, trust, deadline).await?;
+        Ok(Minion {
+            client,
+            credentials,
+            established,
+        })
+    }
+
+    /// Sends a resume that nobody goes on with, from 192.0.2.`source`. Returns the kind of the answer.
+    async fn resume(&self, source: u8, credentials: &Credentials, attempted: u64) -> Kind {
+        let peer = self.at(source).peer;
+        self.resume_at(&self.gate, peer, credentials, attempted)
+            .await
+    }
+
+    async fn resume_at(
+        &self,
+        gate: &Gate,
+        peer: Peer,
+        credentials: &Credentials,
+        attempted: u64,
+    ) -> Kind {
+        let keys = InitiatorKeys {
+            role: credentials.role,
+            id: &credentials.id,
+            identity: &credentials.identity,
+            noise: &credentials.noise,
+            certificate: None,
+            versions: ProtocolVersions::OURS,
+            attempted,
+        };
+        let (_, body) = Resumption::begin(keys, &self.keys.noise.unwrap()).unwrap();
+        let message = Header::bare(Kind::Resume, Class::Resume).with_body(&body);
+        let reply = gate.respond(peer, &message).await;
+        Header::decode(&reply).unwrap().0.kind
+    }
+}
+
+/// A peer whose requests come to the gate from an address.
+#[derive(Debug)]
+struct AtGate {
+    gate: Arc<Gate>,
+    peer: Peer,
+}
+
+#[async_trait]
+impl Client for AtGate {
+    async fn request(&self, payload: Bytes, _: Instant) -> Result<Bytes> {
+        Ok(self.gate.respond(self.peer, &payload).await)
+    }
+
+    async fn subscribe(
+        &self,
+        _: Option<&Endpoint>,
+        _: Vec<TopicFilter>,
+        _: Instant,
+    ) -> Result<Box<dyn Subscriber>> {
+        unreachable!("nobody subscribes here")
+    }
+
+    async fn shutdown(&self, _: Duration) -> Result<()> {
+        Ok(())
+    }
+}
+
+struct Minion {
+    client: AtGate,
+    credentials: Credentials,
+    established: Established,
+}
+
+impl Minion {
+    async fn ask(&self, request: &MinionRequest) -> MinionReply {
+        let deadline = Clock.after(Duration::from_secs(30));
+        let session = &self.established.session;
+        let asked = session.ask(&self.client, Class::Event, request, deadline);
+        asked.await.unwrap()
+    }
+
+    async fn reconcile(&self) -> MinionReply {
+        let said = Reconciliation {
+            start: StartId([1; 16]),
+            predecessors: Vec::new(),
+            predecessor_ended: false,
+            power_lost: false,
+            heartbeat: Heartbeat {
+                running: Vec::new(),
+                epoch: 0,
+                begun: 0,
+                expiry: ExpiryStatement::default(),
+            },
+            accounts: Vec::new(),
+        };
+        self.ask(&MinionRequest::Reconcile(said)).await
+    }
+}
+
+fn credentials(role: Role, id: &str) -> Credentials {
+    Credentials {
+        role,
+        id: id.to_owned(),
+        identity: Arc::new(Identity::generate().unwrap()),
+        noise: NoiseKey::generate().unwrap(),
+        versions: ProtocolVersions::OURS,
+    }
+}
+
+fn now() -> u64 {
+    let since = Clock.wall().duration_since(std::time::UNIX_EPOCH).unwrap();
+    since.as_nanos().try_into().unwrap()
+}
+
+fn accept_all(config: &mut saline_config::MasterConfig) {
+    config.auto_accept = true;
+}
+
+#[tokio::test]
+async fn a_resume_takes_from_its_source_until_a_record_proves_that_it_is_no_replay() {
+    let gate = TestGate::start(accept_all).await;
+    let mut minions = Vec::new();
+    for number in 0..80 {
+        minions.push(gate.minion(1, &format!("m{number}")).await);
+    }
+    // Somebody on the path held their resumes back, and sends them all from its own address.
+    let (began, mut answered) = (Clock.now(), 0);
+    for round in 0..8 {
+        for minion in &minions {
+            let kind = gate.resume(2, &minion.credentials, now() + round).await;
+            answered += usize::from(kind == Kind::ResumeReply);
+        }
+    }
+    let passed = (Clock.now() - began).as_secs_f64();
+    let most = BURST + (passed * PER_SECOND as f64).ceil() as usize;
+    assert!(answered >= BURST, "{answered}");
+    assert!(answered <= most.min(639), "{answered} in {passed} s");
+}
+
+#[tokio::test]
+async fn a_fleet_behind_one_address_resumes_at_full_speed() {
+    let gate = TestGate::start(accept_all).await;
+    let mut minion = gate.minion(1, "m1").await;
+    let trust = MasterTrust::Pinned(gate.keys);
+    let began = Clock.now();
+    let mut made = 0;
+    // More than what comes back by itself in any case.
+    while made < 2 * BURST + 2 * PER_SECOND * (Clock.now() - began).as_secs() as usize {
+        let credentials = minion.credentials;
+        minion = gate.contact(1, credentials, &trust).await.unwrap();
+        let polled = minion.ask(&MinionRequest::Poll).await;
+        assert!(matches!(polled, MinionReply::Auth(_)), "{polled:?}");
+        made += 1;
+    }
+}
+
+#[tokio::test]
+async fn unproven_sessions_of_the_network_take_no_places_of_the_local_command_line() {
+    let gate = TestGate::start(|_| {}).await;
+    let folder = gate.master.pki_dir.join("operators");
+    let operators: Vec<_> = (0..=UNPROVEN / 8)
+        .map(|number| {
+            let operator = credentials(Role::Operator, &format!("operator{number}"));
+            let key = operator.identity.public().to_pem();
+            std::fs::write(folder.join(&operator.id), key).unwrap();
+            operator
+        })
+        .collect();
+    // Eight of each key, and each from a source of its own.
+    let mut answered = 0;
+    for round in 0..8 {
+        for (number, operator) in operators.iter().enumerate() {
+            let source = u8::try_from(number).unwrap();
+            let kind = gate.resume(source, operator, now() + round).await;
+            answered += usize::from(kind == Kind::ResumeReply);
+        }
+    }
+    assert_eq!(answered, UNPROVEN);
+    let new = credentials(Role::Operator, "new");
+    std::fs::write(folder.join(&new.id), new.identity.public().to_pem()).unwrap();
+    assert_eq!(gate.resume(250, &new, now()).await, Kind::Busy);
+    let peer = Peer::new(1, None);
+    let local = gate.resume_at(&gate.local, peer, &new, now());
+    assert_eq!(local.await, Kind::ResumeReply);
+}
+
+#[tokio::test]
+async fn a_session_whose_key_waits_polls_as_often_as_it_may() {
+    let gate = TestGate::start(|_| {}).await;
+    let waits = gate.minion(1, "waits").await;
+    let pending = MinionReply::Auth(Admission::Pending);
+    let began = Clock.now();
+    let mut answered = 0;
+    let after_ms = loop {
+        match waits.ask(&MinionRequest::Poll).await {
+            MinionReply::Busy { after_ms } => break after_ms,
+            reply => assert_eq!(reply, pending),
+        }
+        answered += 1;
+        assert!(answered <= 20 + 10 * (1 + (Clock.now() - began).as_secs()));
+    };
+    assert!(answered >= 20 && after_ms <= 100, "{answered}, {after_ms}");
+    // Others may poll meanwhile, and so may it when it has waited.
+    let other = gate.minion(1, "other").await;
+    assert_eq!(other.ask(&MinionRequest::Poll).await, pending);
+    Clock.pause(Duration::from_millis(after_ms.into())).await;
+    assert_eq!(waits.ask(&MinionRequest::Poll).await, pending);
+}
+
+#[tokio::test]
+async fn polls_of_many_sessions_take_few_threads() {
+    let gate = TestGate::start(|_| {}).await;
+    let waits = gate.minion(1, "waits").await;
+    let polls = &gate.gate.handlers.polls.0;
+    // As many are carried out.
+    let carried_out = polls.try_acquire_many(16).unwrap();
+    let busy = MinionReply::Busy { after_ms: 1000 };
+    assert_eq!(waits.ask(&MinionRequest::Poll).await, busy);
+    drop(carried_out);
+    let poll = waits.ask(&MinionRequest::Poll);
+    let pending = MinionReply::Auth(Admission::Pending);
+    assert_eq!(poll.await, pending);
+    assert_eq!(polls.available_permits(), 16, "given back");
+}
+
+#[tokio::test]
+async fn one_source_does_not_keep_new_minions_of_others_out() {
+    let gate = TestGate::start(|config| config.max_pending_keys = 10).await;
+    let mut strangers = Vec::new();
+    for number in 0..10 {
+        strangers.push(gate.minion(1, &format!("stranger{number}")).await);
+    }
+    let more = gate.minion(1, "more").await;
+    assert_eq!(more.established.answer, Admission::Full);
+    // They keep their places by presenting their keys, all but one.
+    for stranger in &strangers[1..] {
+        let polled = stranger.ask(&MinionRequest::Poll).await;
+        assert_eq!(polled, MinionReply::Auth(Admission::Pending));
+    }
+    let new = gate.minion(2, "new").await;
+    assert_eq!(new.established.answer, Admission::Pending);
+    let full = MinionReply::Auth(Admission::Full);
+    assert_eq!(strangers[0].ask(&MinionRequest::Poll).await, full);
+    for waits in strangers[1..].iter().chain([&new]) {
+        let polled = waits.ask(&MinionRequest::Poll).await;
+        assert_eq!(polled, MinionReply::Auth(Admission::Pending));
+    }
+}
+
+#[tokio::test]
+async fn a_minion_that_reconciles_again_and_again_waits() {
+    let gate = TestGate::start(accept_all).await;
+    let (minion, other) = (gate.minion(1, "m1").await, gate.minion(1, "m2").await);
+    let began = Clock.now();
+    let mut done = 0;
+    while let MinionReply::Reconciled(_) = minion.reconcile().await {
+        done += 1;
+        assert!(done <= 120 + 2 * (1 + (Clock.now() - began).as_secs()));
+    }
+    assert!(done >= 120, "{done}");
+    // It does not get around that by farewells and new sessions.
+    let farewell = minion.ask(&MinionRequest::Goodbye).await;
+    assert!(matches!(farewell, MinionReply::Busy { .. }), "{farewell:?}");
+    let trust = MasterTrust::Pinned(gate.keys);
+    let again = gate.contact(1, minion.credentials, &trust).await.unwrap();
+    let reply = again.reconcile().await;
+    assert!(matches!(reply, MinionReply::Busy { .. }), "{reply:?}");
+    let reply = other.reconcile().await;
+    assert!(matches!(reply, MinionReply::Reconciled(_)), "{reply:?}");
+}
+
+/// With `max_minions`, those that are gone make room.
+#[tokio::test]
+async fn a_master_that_is_full_takes_another_minion_when_one_has_gone() {
+    let gate = TestGate::start(|config| {
+        config.auto_accept = true;
+        config.max_minions = 1;
+    })
+    .await;
+    let first = gate.minion(1, "m1").await;
+    assert!(matches!(
+        first.reconcile().await,
+        MinionReply::Reconciled(_)
+    ));
+    let second = gate.minion(1, "m2").await;
+    assert_eq!(second.established.answer, Admission::Full);
+    let trust = MasterTrust::Pinned(gate.keys);
+    let credentials = first.credentials.clone();
+    let again = gate.contact(1, credentials, &trust).await.unwrap();
+    assert!(again.established.answer.is_accepted(), "it is here already");
+    assert_eq!(first.ask(&MinionRequest::Goodbye).await, MinionReply::Done);
+    let second = gate.minion(1, "m2").await;
+    assert!(second.established.answer.is_accepted());
+}

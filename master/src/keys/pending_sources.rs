@@ -1,0 +1,78 @@
+//! Which sources the pending keys come from, so that one of them does not fill the store alone.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use saline_protocol::channel::KeyError;
+use saline_protocol::message::MinionId;
+use saline_protocol::transport::SourceNetwork;
+
+use super::{Acting, KeyStore};
+
+/// How long the list of pending keys is cached. Keys that the master adds are counted at once; keys
+/// that an operator copies or deletes by hand are counted after this time.
+const LIST_KEPT: Duration = Duration::from_secs(1);
+
+/// Whether there is room for one more pending key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Room {
+    /// There is.
+    Free,
+    /// There is, now that the key of this minion was removed.
+    Displaced(MinionId),
+    /// There is none.
+    Full,
+}
+
+impl KeyStore {
+    /// Makes room for one more pending key of this source. When there are `most`, the source that has most
+    /// pending keys loses the one that was presented least recently, unless it has no more than this one.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    pub(super) fn make_room(
+        &self,
+        acting: &mut Acting,
+        source: Option<SourceNetwork>,
+        most: usize,
+    ) -> Result<Room, KeyError> {
+        self.list_pending(acting)?;
+        if acting.pending_sources.len() < most {
+            return Ok(Room::Free);
+        }
+        let Some(id) = acting.pending_sources.gives_way(source).cloned() else {
+            return Ok(Room::Full);
+        };
+        self.pending.remove(&id)?;
+        acting.pending_sources.release(&id);
+        Ok(Room::Displaced(id))
+    }
+
+    /// Takes over what is in the folder, if that was not done a moment ago: it can hold ten thousand keys, and
+    /// strangers decide how often this is called.
+    fn list_pending(&self, acting: &mut Acting) -> Result<(), KeyError> {
+        let now = self.clock.now();
+        if let Some(listed) = acting.pending
+            && now.saturating_duration_since(listed) < LIST_KEPT
+        {
+            return Ok(());
+        }
+        let names: HashSet<_> = self.pending.names()?.into_iter().collect();
+        let sources = &mut acting.pending_sources;
+        let gone: Vec<_> = sources
+            .keys()
+            .filter(|id| !names.contains(*id))
+            .cloned()
+            .collect();
+        for id in gone {
+            sources.release(&id);
+        }
+        for id in names {
+            if !sources.contains(&id) {
+                sources.take(id, None);
+            }
+        }
+        acting.pending = Some(now);
+        Ok(())
+    }
+}

@@ -1,0 +1,69 @@
+//! The state of a master in a folder of its own, for the tests of its parts.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use saline_config::{MasterConfig, Paths};
+use saline_inproc::InProc;
+use saline_protocol::channel::Identity;
+use saline_protocol::transport::{Context, Endpoint, Registry, Requests, ServeAt, ServerControl};
+
+use super::{MasterState, Stores};
+
+/// A master without gates: its parts are asked directly.
+pub(crate) struct TestMaster {
+    pub(crate) state: MasterState,
+    pub(crate) identity: Arc<Identity>,
+    pub(crate) control: Arc<dyn ServerControl>,
+    pub(crate) context: Context,
+    pub(crate) pki_dir: PathBuf,
+    /// Without it the server of the event bus would end.
+    _requests: Box<dyn Requests>,
+    _root: tempfile::TempDir,
+}
+
+impl TestMaster {
+    /// Starts one with the default configuration and these changes.
+    pub(crate) async fn start(change: impl FnOnce(&mut MasterConfig)) -> Self {
+        let root = tempfile::tempdir().unwrap();
+        let mut config = MasterConfig::default();
+        config.paths = Paths::master().under(root.path());
+        change(&mut config);
+        let context = Context::default();
+        let pki_dir = config.paths.pki_dir.clone();
+        let stores = Stores::open(&config, &context).unwrap();
+        let registry = Registry::new().with(InProc::new());
+        let at = ServeAt {
+            requests: Endpoint::local("inproc", root.path().join("requests")),
+            publications: None,
+        };
+        let transport = registry.get("inproc").unwrap();
+        let server = transport.serve(at, context.clone()).await.unwrap();
+        let identity = Arc::new(Identity::generate().unwrap());
+        let state = MasterState::start(
+            config,
+            Arc::clone(&identity),
+            stores,
+            vec![Arc::clone(&server.publisher)],
+            Arc::from([Arc::clone(&server.control)]),
+            server.publisher,
+            &context,
+        )
+        .unwrap();
+        Self {
+            state,
+            identity,
+            control: server.control,
+            context,
+            pki_dir,
+            _requests: server.requests,
+            _root: root,
+        }
+    }
+}
+
+impl Drop for TestMaster {
+    fn drop(&mut self) {
+        self.context.cancel.cancel();
+    }
+}
