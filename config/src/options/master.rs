@@ -231,8 +231,9 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
         name: "max_pending_keys",
         unit: "keys, 1 or more",
         default: "10000",
-        help: "The largest number of pending keys; further minions are refused until there is \
-               room.",
+        help: "The largest number of pending keys. When there are so many, the address that has most of them \
+               loses one for a new minion at another address; minions without an address (ZeroMQ) count as one. \
+               Other new minions are refused until there is room.",
         read: |config, given| {
             config.max_pending_keys = given.whole(1..=i64::MAX, "a number of keys, 1 or more")?;
             Ok(())
