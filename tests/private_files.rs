@@ -52,6 +52,7 @@ fn every_file_is_private(transport: &'static str) {
         ".root_key",
         "pid",
         "minions.sqlite",
+        "grains.sqlite",
         "reserve",
         "backups",
         "commands",
