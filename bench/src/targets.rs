@@ -1,12 +1,12 @@
 //! How long a master takes to find the minions of a target in its table of grains.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use saline_master::grains::{GrainsTable, GrainsTaken};
 use saline_master::target_resolver::resolve_among;
 use saline_protocol::message::{GrainsReport, MinionId, Packed, Value};
 use saline_protocol::target::{Target, TargetKind};
-use saline_protocol::transport::Context;
+use saline_protocol::transport::{Clock, Context};
 
 use crate::Result;
 
@@ -106,14 +106,14 @@ fn measure(
             kind,
             expression: expression.to_owned(),
         };
-        let began = Instant::now();
+        let began = Clock.now();
         let target = target.compile()?;
         let known = match target.needs_grains() {
             true => table.of(ids),
             false => Vec::new(),
         };
         let resolved = resolve_among(target, ids, &known)?;
-        times.push(began.elapsed());
+        times.push(Clock.now() - began);
         included = resolved.minions.len();
     }
     times.sort();

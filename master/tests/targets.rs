@@ -8,7 +8,7 @@
 mod support;
 
 use saline_protocol::message::{
-    Arguments, GrainsReport, KeyAction, KeyState, MinionReply, MinionRequest, OperatorReply,
+    Arguments, BatchRequest, GrainsReport, KeyAction, KeyState, MinionReply, MinionRequest, OperatorReply,
     OperatorRequest, Packed, Published, RefusedVerb, RequestId, TargetMatches, Value,
 };
 use saline_protocol::target::{GRAINS_MOST, Target, TargetKind};
@@ -45,6 +45,7 @@ async fn publish(operator: &Peer, target: Target, subset: Option<u32>) -> Publis
         ttl_ms: None,
         private: false,
         subset,
+        batch: BatchRequest::default(),
     };
     match operator.order(order).await {
         OperatorReply::Published(published) => published,
