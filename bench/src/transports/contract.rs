@@ -1,4 +1,4 @@
-//! Both halves through the contract, as the registry hands the transport out: in its layers.
+//! Both halves through the contract, as the registry hands the transport out: with limits and metrics.
 
 use std::iter;
 use std::sync::Arc;

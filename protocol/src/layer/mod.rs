@@ -1,24 +1,66 @@
-//! Decorators over the contract, written once and never per backend.
+//! What every transport gets round it, written once and never per backend.
 //!
-//! [`Registry::get`](crate::transport::Registry::get) puts every transport into [`limits`] (sizes,
-//! requests in flight, what `at` may be) and [`metrics`] (counts), so that a backend gets both free.
-//! The suite judges a backend in its layers too, as a daemon meets it.
+//! [`Registry::get`](crate::transport::Registry::get) puts every transport into [`wrap`], so that a backend
+//! gets [`limits`] (sizes, requests in flight, what `at` may be) and [`metrics`] (counts) free. The suite
+//! judges a backend in it too, as a daemon meets it.
+//!
+//! It is one layer for both, because a layer costs every request a future in a box.
 //!
 //! A layer is a [`Transport`] over another one, and keeps the contract itself. One of your own goes
 //! round a backend before that goes into the registry; it passes on every method, also those with a
 //! default, or what the backend does better than the default is lost.
 
+mod client;
+mod in_flight;
 pub mod limits;
 pub mod metrics;
+mod server;
 
 use std::sync::Arc;
 
-use crate::transport::Transport;
+use async_trait::async_trait;
 
-/// `transport` in all layers, the outermost first: metrics, limits. So what the limits refuse is
-/// counted as a request that failed.
+use self::client::LayeredClient;
+use crate::transport::{
+    Capabilities, Client, Context, Endpoint, OptionSpec, Result, ServeAt, Server, Transport,
+};
+
+/// Puts `transport` into the layer. What the limits refuse is counted as a request that failed.
 pub fn wrap(transport: Arc<dyn Transport>) -> Arc<dyn Transport> {
-    Arc::new(metrics::Metered::new(Arc::new(limits::Limited::new(
-        transport,
-    ))))
+    Arc::new(Layered { inner: transport })
+}
+
+/// A transport that keeps to its [`limits`] and counts into its context's sink.
+#[derive(Debug)]
+struct Layered {
+    inner: Arc<dyn Transport>,
+}
+
+#[async_trait]
+impl Transport for Layered {
+    fn scheme(&self) -> &'static str {
+        self.inner.scheme()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.inner.capabilities()
+    }
+
+    fn options(&self) -> &'static [OptionSpec] {
+        self.inner.options()
+    }
+
+    async fn serve(&self, at: ServeAt, context: Context) -> Result<Server> {
+        limits::check_places(&*self.inner, &at, &context)?;
+        let (max_message, sink) = (context.limits.max_message, Arc::clone(&context.metrics));
+        let server = self.inner.serve(at, context).await?;
+        Ok(server::layered(server, max_message, sink))
+    }
+
+    async fn connect(&self, endpoint: &Endpoint, context: Context) -> Result<Arc<dyn Client>> {
+        limits::check_endpoint(&*self.inner, endpoint, &context)?;
+        let bounds = LayeredClient::bounds(&*self.inner, &context);
+        let inner = self.inner.connect(endpoint, context).await?;
+        Ok(Arc::new(LayeredClient::new(inner, bounds)))
+    }
 }

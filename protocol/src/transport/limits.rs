@@ -51,7 +51,7 @@ impl Default for AdmissionLimits {
 /// suite with short times, so that no backend has numbers of its own. A count of zero or a time of
 /// none asks for nothing that a backend could give; whoever makes limits leaves both out.
 ///
-/// Each end keeps to its own. The [layer](crate::layer::limits) keeps
+/// Each end keeps to its own. The [layer](crate::layer) keeps
 /// [`max_message`](Self::max_message) of what is sent, [`requests_in_flight`](Self::requests_in_flight)
 /// and the number of topics of one `subscribe`; all else is the backend's.
 ///
