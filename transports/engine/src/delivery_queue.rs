@@ -16,7 +16,7 @@ const PART: usize = 16;
 /// subscriber as one [`Delivery::Lagged`] at the place of the loss. A message larger than the whole
 /// queue fits when it is empty. For every backend: bounding, counting and waking are written once.
 ///
-/// Room is given back in steps of up to 64 messages, or when everything was read.
+/// Room is given back in steps of up to 64 messages or of a batch, or when everything was read.
 ///
 /// ```
 /// use saline_engine::delivery_queue;
@@ -141,6 +141,9 @@ impl DeliverySender {
             return 0;
         }
         let mut dropped = 0;
+        let deliveries = deliveries.into_iter();
+        let room = shared.messages.saturating_sub(state.messages);
+        state.queue.reserve(deliveries.size_hint().0.min(room));
         for delivery in deliveries {
             match delivery {
                 Delivery::Message { topic, payload } => {
@@ -228,12 +231,10 @@ impl DeliveryReceiver {
     /// # Cancel safety
     /// Nothing is lost when the future is dropped.
     pub async fn next_batch(&mut self, into: &mut Vec<Delivery>, most: usize) -> usize {
+        let (before, most) = (into.len(), most.max(1));
         loop {
-            let before = into.len();
-            while into.len() - before < most.max(1)
-                && let Some(delivery) = self.try_next()
-            {
-                into.push(delivery);
+            while into.len() - before < most && self.has_taken() {
+                self.pop_many(most - (into.len() - before), into);
             }
             if into.len() > before {
                 return into.len() - before;
@@ -246,30 +247,50 @@ impl DeliveryReceiver {
         }
     }
 
+    /// Returns whether there is something to read, and takes what is queued for that if necessary.
+    #[inline]
+    fn has_taken(&mut self) -> bool {
+        !self.taken.is_empty() || matches!(self.take(false), More::Taken)
+    }
+
     /// What comes next, if it is there already. `None` says nothing about the end: ask
     /// [`next`](Self::next).
     #[inline]
     pub fn try_next(&mut self) -> Option<Delivery> {
-        if self.taken.is_empty() {
-            self.take(false);
-        }
+        self.has_taken();
         self.pop()
     }
 
     #[inline]
     fn pop(&mut self) -> Option<Delivery> {
         let delivery = self.taken.pop_front()?;
-        if let Delivery::Message { payload, .. } = &delivery {
-            self.read.messages += 1;
-            self.read.bytes += payload.len();
-            if self.taken.is_empty() || self.read.messages >= self.shared.told_after {
-                let read = std::mem::take(&mut self.read);
-                let mut state = self.shared.lock();
-                state.messages -= read.messages;
-                state.bytes -= read.bytes;
+        self.note_read(std::slice::from_ref(&delivery));
+        Some(delivery)
+    }
+
+    /// Moves up to `most` of what it has taken into `into`.
+    fn pop_many(&mut self, most: usize, into: &mut Vec<Delivery>) {
+        let before = into.len();
+        into.extend(self.taken.drain(..most.min(self.taken.len())));
+        self.note_read(&into[before..]);
+    }
+
+    /// Takes note of what was read, and gives its room back if it is enough.
+    #[inline]
+    fn note_read(&mut self, deliveries: &[Delivery]) {
+        for delivery in deliveries {
+            if let Delivery::Message { payload, .. } = delivery {
+                self.read.messages += 1;
+                self.read.bytes += payload.len();
             }
         }
-        Some(delivery)
+        let is_enough = self.taken.is_empty() || self.read.messages >= self.shared.told_after;
+        if is_enough && self.read.messages > 0 {
+            let read = std::mem::take(&mut self.read);
+            let mut state = self.shared.lock();
+            state.messages -= read.messages;
+            state.bytes -= read.bytes;
+        }
     }
 
     /// Takes what is queued, when everything before is read.
@@ -282,6 +303,7 @@ impl DeliveryReceiver {
                 false => More::Nothing,
             };
         }
+
         std::mem::swap(&mut self.taken, &mut state.queue);
         More::Taken
     }

@@ -72,14 +72,28 @@ fn fill(reader: &mut FrameReader, arrived: &mut Arrived) -> usize {
     }
 }
 
-/// Takes the frames that are complete, as the tasks of a connection do: a client takes publications that
-/// came together at once.
+/// Takes the frames that are complete, as the tasks of a connection do: what came together of one kind is
+/// taken at once.
 fn take_frames(
     reader: &mut FrameReader,
     is_server: bool,
     frames: &mut Vec<Frame>,
 ) -> Option<&'static str> {
     loop {
+        let messages = if is_server {
+            FrameKind::Request
+        } else {
+            FrameKind::Reply
+        };
+        let message = |id, payload| {
+            frames.push(match is_server {
+                true => Frame::Request { id, payload },
+                false => Frame::Reply { id, payload },
+            });
+        };
+        if let Err(violation) = reader.messages(messages, usize::MAX, message) {
+            return Some(violation.0);
+        }
         if !is_server {
             let mut publications = Vec::new();
             let taken = reader.publications(&mut publications);

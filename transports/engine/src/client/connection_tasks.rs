@@ -82,7 +82,12 @@ fn take(
     arrived: &mut Vec<(Topic, Bytes)>,
 ) -> Result<(), Violation> {
     loop {
+        frames.messages(FrameKind::Reply, usize::MAX, |id, payload| {
+            outcomes.push((id, Some(payload)));
+        })?;
         frames.publications(arrived)?;
+        // Page by page: what is not many at once stays in the processor's cache.
+        core.deliver(arrived);
         let Some(frame) = frames.next()? else {
             return Ok(());
         };

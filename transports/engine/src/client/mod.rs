@@ -7,6 +7,7 @@ mod requests;
 mod subscriptions;
 mod supervisor;
 
+use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -106,8 +107,16 @@ struct EngineClient {
 
 #[async_trait]
 impl Client for EngineClient {
-    async fn request(&self, payload: Bytes, deadline: Instant) -> Result<Bytes> {
-        self.core.requests.ask(payload, deadline).await
+    // Written out, so that the box holds the future of `ask` and not another one around it.
+    fn request<'a, 'b>(
+        &'a self,
+        payload: Bytes,
+        deadline: Instant,
+    ) -> Pin<Box<dyn Future<Output = Result<Bytes>> + Send + 'b>>
+    where
+        'a: 'b,
+    {
+        Box::pin(self.core.requests.ask(payload, deadline))
     }
 
     async fn subscribe(

@@ -3,8 +3,10 @@
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::io;
+use std::mem;
+use std::pin::Pin;
 use std::sync::{Mutex, MutexGuard};
-use std::task::{Poll, Waker};
+use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 use saline_protocol::transport::{Clock, Error, Instant, Result};
@@ -65,52 +67,45 @@ impl<U: Unsent> ClientRequests<U> {
         lock(&self.staged)
     }
 
-    /// Makes a request and waits for its outcome.
+    /// Makes a request and waits for its outcome. It is queued when the future is first polled.
     ///
     /// # Errors
     /// Those of [`Client::request`](saline_protocol::transport::Client::request).
     ///
     /// # Cancel safety
     /// Dropping the future forgets the request.
-    pub async fn ask(&self, payload: Bytes, deadline: Instant) -> Result<Bytes> {
-        let mut caller = Caller {
+    pub fn ask(&self, payload: Bytes, deadline: Instant) -> impl Future<Output = Result<Bytes>> {
+        Caller {
             requests: self,
-            id: None,
+            stage: Stage::Unasked(payload, deadline),
+        }
+    }
+
+    /// Queues a request. Returns its number; `None` when the client is closed.
+    fn submit(&self, payload: Bytes, deadline: Instant, caller: &Waker) -> Option<u64> {
+        let mut state = self.state();
+        state.queued = state.queued.wrapping_add(REQUEST_HEADER + payload.len());
+        let submitted = state.pending.submit(payload, deadline, caller.clone());
+        let SubmitResult::Queued { id, is_earliest } = submitted else {
+            return None;
         };
-        let mut payload = Some(payload);
-        poll_fn(|cx| {
-            let mut state = self.state();
-            if let Some(id) = caller.id {
-                let outcome = state.pending.fetch(id, |waker| match waker {
-                    Some(waker) => waker.clone_from(cx.waker()),
-                    none => *none = Some(cx.waker().clone()),
-                });
-                return match outcome {
-                    None => Poll::Pending,
-                    Some(outcome) => {
-                        caller.id = None;
-                        Poll::Ready(outcome)
-                    }
-                };
-            }
-            let payload = payload.take().unwrap_or_default();
-            state.queued = state.queued.wrapping_add(REQUEST_HEADER + payload.len());
-            let submitted = state.pending.submit(payload, deadline, cx.waker().clone());
-            let SubmitResult::Queued { id, is_earliest } = submitted else {
-                return Poll::Ready(Err(Error::closed()));
-            };
-            caller.id = Some(id);
-            let wakes = state.wake.queued(1);
-            drop(state);
-            if is_earliest {
-                self.earlier.notify_one();
-            }
-            if wakes {
-                self.wake.notify_one();
-            }
-            Poll::Pending
+        let wakes = state.wake.queued(1);
+        drop(state);
+        if is_earliest {
+            self.earlier.notify_one();
+        }
+        if wakes {
+            self.wake.notify_one();
+        }
+        Some(id)
+    }
+
+    /// Fetches the outcome of a request; `None` while it has none.
+    fn fetch(&self, id: u64, caller: &Waker) -> Option<Result<Bytes>> {
+        self.state().pending.fetch(id, |waker| match waker {
+            Some(waker) => waker.clone_from(caller),
+            none => *none = Some(caller.clone()),
         })
-        .await
     }
 
     /// Takes up to `most` requests to be sent, in order. They count as sent until they are
@@ -303,15 +298,50 @@ impl Requests {
     }
 }
 
-/// A caller that waits. Dropping it forgets its request.
+/// A request as its caller awaits it. Dropping it forgets the request.
+///
+/// It is no `async` function because every request pays for what its future moves about.
 struct Caller<'a, U: Unsent> {
     requests: &'a ClientRequests<U>,
-    id: Option<u64>,
+    stage: Stage,
+}
+
+/// How far a caller is.
+enum Stage {
+    Unasked(Bytes, Instant),
+    /// It waits for the outcome of the request of this number.
+    Asked(u64),
+    Over,
+}
+
+impl<U: Unsent> Future for Caller<'_, U> {
+    type Output = Result<Bytes>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<Bytes>> {
+        let requests = self.requests;
+        if let Stage::Asked(id) = self.stage {
+            let Some(outcome) = requests.fetch(id, cx.waker()) else {
+                return Poll::Pending;
+            };
+            self.stage = Stage::Over;
+            return Poll::Ready(outcome);
+        }
+        let Stage::Unasked(payload, deadline) = mem::replace(&mut self.stage, Stage::Over) else {
+            return Poll::Ready(Err(Error::closed()));
+        };
+        match requests.submit(payload, deadline, cx.waker()) {
+            Some(id) => {
+                self.stage = Stage::Asked(id);
+                Poll::Pending
+            }
+            None => Poll::Ready(Err(Error::closed())),
+        }
+    }
 }
 
 impl<U: Unsent> Drop for Caller<'_, U> {
     fn drop(&mut self) {
-        if let Some(id) = self.id {
+        if let Stage::Asked(id) = self.stage {
             self.requests.abandon(id);
         }
     }

@@ -189,8 +189,17 @@ impl<R: ReadPipe> Reader<R> {
                             () = core.lifetime.stop.cancelled() => continue,
                         }
                     }
-                    self.permits -= 1;
                     requests.push(InboundRequest::new(&connection, id, payload));
+                    // Those that came with it, as far as there are permits.
+                    let before = requests.len();
+                    let more = |id, payload| {
+                        requests.push(InboundRequest::new(&connection, id, payload));
+                    };
+                    let taken = self
+                        .frames
+                        .messages(FrameKind::Request, self.permits - 1, more);
+                    self.permits -= 1 + requests.len() - before;
+                    taken?;
                 }
                 Frame::Subscribe { id, filters } => {
                     let most = connection.most_filters();

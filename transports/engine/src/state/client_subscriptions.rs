@@ -213,11 +213,12 @@ impl<W> ClientSubscriptions<W> {
     /// were dropped.
     pub(crate) fn deliver(&self, arrived: &mut Vec<(Topic, Bytes)>) -> u64 {
         let mut dropped = 0;
-        // Most often one topic follows itself, so those of one topic go together.
+        // Most often one topic follows itself and shares its text, so those of one text go together.
         let mut rest = arrived.drain(..);
         while let Some((topic, _)) = rest.as_slice().first() {
             let these = rest.as_slice();
-            let others = these.iter().position(|(other, _)| other != topic);
+            let is_other = |(other, _): &(Topic, _)| !std::ptr::eq(other.as_str(), topic.as_str());
+            let others = these.iter().position(is_other);
             let count = others.unwrap_or(these.len());
             let mut takers: Vec<(u64, &DeliverySender)> = Vec::new();
             for (id, queue) in self.index.takers(topic) {

@@ -105,16 +105,13 @@ impl<W> PendingRequests<W> {
     /// Gives a request that was taken its outcome: a reply, or that there is none. A reply to a request
     /// that was not sent, was answered or was given up is nobody's.
     pub fn settle(&mut self, id: u64, reply: Option<Bytes>, settled: &mut Vec<W>) {
-        if self.table.is_taken(id) {
-            self.table.settle(id, reply.ok_or_else(no_reply), settled);
-        }
+        let outcome = || reply.ok_or_else(no_reply);
+        self.table.settle_taken(id, outcome, settled);
     }
 
     /// Ends a request that was taken with `error`, as [`settle`](Self::settle) does with a reply.
     pub fn fail(&mut self, id: u64, error: Error, settled: &mut Vec<W>) {
-        if self.table.is_taken(id) {
-            self.table.settle(id, Err(error), settled);
-        }
+        self.table.settle_taken(id, || Err(error), settled);
     }
 
     /// Ends every request that is taken still, because the connection is lost: what was not sent was

@@ -147,6 +147,21 @@ impl<W> RequestTable<W> {
         self.queued -= queued;
     }
 
+    /// Gives an outcome to a request that was taken and has none.
+    pub(crate) fn settle_taken(
+        &mut self,
+        id: u64,
+        outcome: impl FnOnce() -> Result<Bytes>,
+        settled: &mut Vec<W>,
+    ) {
+        if let Some(entry) = self.get(id)
+            && matches!(entry.phase, Phase::Taken)
+        {
+            entry.phase = Phase::Done(outcome());
+            settled.extend(entry.caller.take());
+        }
+    }
+
     /// Returns how many places are in use.
     #[cfg(test)]
     pub(crate) fn in_use(&self) -> usize {

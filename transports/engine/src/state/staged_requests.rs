@@ -45,8 +45,7 @@ impl StagedRequests {
     /// Adds a request that was taken.
     pub(crate) fn push(&mut self, id: u64, payload: Bytes) {
         let start = self.buffer.end();
-        self.buffer
-            .frame(FrameKind::Request, &id.to_le_bytes(), &payload);
+        self.buffer.message(FrameKind::Request, id, &payload);
         self.unsent.push_back(UnsentRequest { id, start, payload });
     }
 

@@ -26,8 +26,10 @@ use super::greeting::Greeting;
 
 /// The bytes of length and kind.
 pub(crate) const HEADER: usize = 5;
+/// The bytes of the number of a request.
+pub(crate) const ID: usize = 8;
 /// The bytes before the payload of a request or a reply.
-pub(crate) const REQUEST_HEADER: usize = HEADER + 8;
+pub(crate) const REQUEST_HEADER: usize = HEADER + ID;
 
 /// What a frame is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 //! Cutting what arrives into frames, whoever sent it.
 
 use std::io;
+use std::ops::Range;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -10,7 +11,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
 
 use super::bounds::Bounds;
 use super::decode::{decode, publication};
-use super::frame::{Frame, FrameKind, HEADER, Violation};
+use super::frame::{Frame, FrameKind, HEADER, ID, Violation};
 use crate::pipe::ReadPipe;
 
 /// Bodies up to this size are copied out of the read buffer, so that a small message that is kept
@@ -141,16 +142,55 @@ impl FrameReader {
     /// # Errors
     /// As [`next`](Self::next); those before the violation are in `into`.
     pub(crate) fn publications(&mut self, into: &mut Vec<(Topic, Bytes)>) -> Result<(), Violation> {
+        self.run_of(FrameKind::Publication, usize::MAX, |page, body, last| {
+            let (topic, from) = publication(&page[body.clone()], last)?;
+            into.push((topic, page.slice(body.start + from..body.end)));
+            Ok(())
+        })
+    }
+
+    /// Takes up to `most` requests, or replies, that come next among frames that came together, as
+    /// [`publications`](Self::publications) does.
+    ///
+    /// # Errors
+    /// As [`next`](Self::next); those before the violation were taken.
+    pub(crate) fn messages(
+        &mut self,
+        kind: FrameKind,
+        most: usize,
+        mut take: impl FnMut(u64, Bytes),
+    ) -> Result<(), Violation> {
+        self.run_of(kind, most, |page, body, _| {
+            let id = page[body.clone()].first_chunk().copied();
+            let id = id.ok_or(Violation("a frame that is too short"))?;
+            take(
+                u64::from_le_bytes(id),
+                page.slice(body.start + ID..body.end),
+            );
+            Ok(())
+        })
+    }
+
+    /// Takes the frames of one kind, at most so many, that come next among frames that came together: by
+    /// `take`, with the page, where a body stands in it, and the topic of the last publication.
+    fn run_of(
+        &mut self,
+        wanted: FrameKind,
+        most: usize,
+        mut take: impl FnMut(&Bytes, Range<usize>, &mut Option<Topic>) -> Result<(), Violation>,
+    ) -> Result<(), Violation> {
         if self.page.is_empty() && self.large.is_none() {
             self.turn_page();
         }
-        let mut start = 0;
-        while let Some((kind @ Some(FrameKind::Publication), length)) = head(&self.page[start..]) {
+        let (mut start, mut taken) = (0, 0);
+        while taken < most
+            && let Some((kind, length)) = head(&self.page[start..])
+            && kind == Some(wanted)
+        {
             self.bounds.check(kind, length)?;
-            let (body, end) = (start + HEADER, start + HEADER + length);
-            let (topic, from) = publication(&self.page[body..end], &mut self.topic)?;
-            into.push((topic, self.page.slice(body + from..end)));
-            start = end;
+            let body = start + HEADER..start + HEADER + length;
+            (start, taken) = (body.end, taken + 1);
+            take(&self.page, body, &mut self.topic)?;
         }
         if start == self.page.len() {
             self.page = Bytes::new();

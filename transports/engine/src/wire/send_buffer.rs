@@ -5,7 +5,7 @@ use std::io::{self, IoSlice};
 use std::ops::Range;
 use std::task::{Context, Poll, ready};
 
-use super::frame::{FrameKind, header};
+use super::frame::{FrameKind, HEADER, ID, REQUEST_HEADER, header};
 use crate::pipe::WritePipe;
 use bytes::{Buf, Bytes};
 
@@ -78,6 +78,22 @@ impl SendBuffer {
         self.bytes(payload);
     }
 
+    /// Adds a frame whose body is the number of a request and `payload`.
+    pub(crate) fn message(&mut self, kind: FrameKind, id: u64, payload: &Bytes) {
+        let mut head = [0; REQUEST_HEADER];
+        head[..HEADER].copy_from_slice(&header(kind, ID + payload.len()));
+        head[HEADER..].copy_from_slice(&id.to_le_bytes());
+        if payload.len() > COPY {
+            self.copy(&head);
+            return self.bytes(payload);
+        }
+        self.small.reserve(REQUEST_HEADER + payload.len());
+        let start = self.small.len();
+        self.small.extend_from_slice(&head);
+        self.small.extend_from_slice(payload);
+        self.added(start);
+    }
+
     /// Adds bytes, copied only if they are few.
     pub(crate) fn bytes(&mut self, bytes: &Bytes) {
         if bytes.len() <= COPY {
@@ -95,7 +111,12 @@ impl SendBuffer {
         }
         let start = self.small.len();
         self.small.extend_from_slice(bytes);
-        self.end += bytes.len() as u64;
+        self.added(start);
+    }
+
+    /// Takes note of what was put behind `start` of `small`.
+    fn added(&mut self, start: usize) {
+        self.end += (self.small.len() - start) as u64;
         match self.pieces.back_mut() {
             Some(Piece::Small(range)) if range.end == start => range.end = self.small.len(),
             _ => {
@@ -243,7 +264,11 @@ mod tests {
             for (byte, size) in &payloads {
                 starts.push(buffer.end());
                 let payload = Bytes::from(vec![*byte; *size]);
-                buffer.frame(FrameKind::Request, &[1; 8], &payload);
+                // Both ways to write the same frame.
+                match byte % 2 == 0 {
+                    true => buffer.frame(FrameKind::Request, &[1; 8], &payload),
+                    false => buffer.message(FrameKind::Request, u64::from_le_bytes([1; 8]), &payload),
+                }
                 expected.extend_from_slice(&header(FrameKind::Request, 8 + size));
                 expected.extend_from_slice(&[1; 8]);
                 expected.extend_from_slice(&payload);

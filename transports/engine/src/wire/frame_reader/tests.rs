@@ -194,14 +194,16 @@ proptest! {
         }
     }
 
-    /// Publications that are taken together, among frames that are not, come as one by one.
+    /// Publications and replies that are taken together, among frames that are not, come as one by one.
     #[test]
-    fn publications_at_once_are_publications(
+    fn frames_at_once_are_those_one_by_one(
         frames in prop::collection::vec((0usize..4, "[ab](/[ab]){0,2}", 0usize..3000), 1..60),
         slice in 1usize..20_000,
+        most in 1usize..5,
     ) {
         let one = |(kind, topic, size): &(usize, String, usize)| match kind {
             0 => framed(FrameKind::Subscribed, &[7; 8]),
+            1 => framed(FrameKind::Reply, &vec![*size as u8; 8 + size]),
             _ => {
                 let length = (topic.len() as u16).to_le_bytes();
                 framed(FrameKind::Publication, &[&length, topic.as_bytes(), &vec![9; *size]].concat())
@@ -218,6 +220,10 @@ proptest! {
                 reader.publications(&mut publications).unwrap();
                 let publication = |(topic, payload)| Frame::Publication { topic, payload };
                 found.extend(publications.into_iter().map(publication));
+                let before = found.len();
+                let reply = |id, payload| found.push(Frame::Reply { id, payload });
+                reader.messages(FrameKind::Reply, most, reply).unwrap();
+                prop_assert!(found.len() - before <= most);
                 let Some(frame) = reader.next().unwrap() else {
                     break;
                 };
