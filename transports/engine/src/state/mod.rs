@@ -16,7 +16,7 @@ mod testing;
 mod writer_wake;
 
 pub(crate) use client_subscriptions::{AddError, Announcement, ClientSubscriptions};
-pub(crate) use hub::Hub;
+pub(crate) use hub::{Hub, Published};
 pub(crate) use inbox::{Inbox, PushResult};
 pub use keepalive::{IdleTimer, Keepalive, PingTimer};
 pub(crate) use outbound_queue::{Drained, EnqueueResult, Next, OutboundQueue};

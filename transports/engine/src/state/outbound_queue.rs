@@ -17,6 +17,9 @@ const OWED: usize = 1024 * 1024;
 /// The bytes that an answer, a confirmation or a loss of one subscription counts as, beside its
 /// payload: without them, a client that asks and never reads could queue them without bound.
 const OVERHEAD: usize = 64;
+/// Counts of losses that a queue holds before it takes no publication until some were written: what is small
+/// and fits between what is large and does not would otherwise put one behind every publication.
+const MOST_LOSSES: usize = 1024;
 
 /// The queue of one connection. Answers go before publications; what does not fit into the limits of
 /// publications is dropped, counted for each subscription, and told at its place.
@@ -44,6 +47,10 @@ pub(crate) struct OutboundQueue {
     /// a client may have a thousand that all lose it.
     last: u64,
     dropped_for: Vec<u64>,
+    /// The last were several, for which there was no room together.
+    last_was_refused: bool,
+    /// Counts of losses that are queued, one for each subscription of a group.
+    losses: usize,
     wake: WriterWake,
     is_closed: bool,
 }
@@ -70,6 +77,8 @@ pub(crate) enum EnqueueResult {
     HalfFull,
     /// There was no room for this subscription.
     Dropped,
+    /// There was no room for all of these publications.
+    Refused,
 }
 
 /// What a writer does next.
@@ -109,6 +118,8 @@ impl OutboundQueue {
             unanswered: 0,
             last: 0,
             dropped_for: Vec::new(),
+            last_was_refused: false,
+            losses: 0,
             wake: WriterWake::Busy,
             is_closed: false,
         };
@@ -133,7 +144,7 @@ impl OutboundQueue {
         self.is_closed = true;
         self.answers = VecDeque::new();
         self.publications = VecDeque::new();
-        self.owed = 0;
+        (self.owed, self.losses) = (0, 0);
     }
 
     /// Returns whether the writer has to be woken for what was queued, of which so many are answers.
@@ -185,7 +196,8 @@ impl OutboundQueue {
     }
 
     /// Queues the publication with this number, once for all subscriptions that take it. When there
-    /// is no room it is lost for each of them.
+    /// is no room it is lost for each of them. Several at once are queued if there is room for all of
+    /// them; if not, nothing happens, and they come again one by one.
     pub(crate) fn publish(
         &mut self,
         number: u64,
@@ -198,6 +210,9 @@ impl OutboundQueue {
         if self.last == number {
             // An overlapping filter, or another subscription of the same client.
             let dropped_for = &self.dropped_for;
+            if self.last_was_refused {
+                return EnqueueResult::Refused;
+            }
             if dropped_for.is_empty() || dropped_for.binary_search(&subscription).is_ok() {
                 return EnqueueResult::Queued;
             }
@@ -206,14 +221,22 @@ impl OutboundQueue {
         }
         self.last = number;
         self.dropped_for.clear();
-        let size = publication.size();
-        let has_room = self.messages < self.most_messages
-            && (self.messages == 0 || self.bytes + size <= self.most_bytes);
-        if !has_room || size > self.largest {
+        self.last_was_refused = false;
+        let (before, size) = (self.messages, publication.size());
+        let messages = before + publication.messages();
+        let has_room = messages <= self.most_messages
+            && (messages == 1 || self.bytes + size <= self.most_bytes)
+            && self.losses < MOST_LOSSES
+            && publication.largest() <= self.largest;
+        if !has_room && publication.messages() > 1 {
+            self.last_was_refused = true;
+            return EnqueueResult::Refused;
+        }
+        if !has_room {
             self.lose(subscription);
             return EnqueueResult::Dropped;
         }
-        self.messages += 1;
+        self.messages = messages;
         self.bytes += size;
         match publication {
             EncodedPublication::Single(frame) => {
@@ -230,7 +253,8 @@ impl OutboundQueue {
                 }
             }
         }
-        match self.messages == self.most_messages / 2 {
+        let half = self.most_messages / 2;
+        match before < half && messages >= half {
             true => EnqueueResult::HalfFull,
             false => EnqueueResult::Queued,
         }
@@ -253,6 +277,7 @@ impl OutboundQueue {
             let lost = vec![(subscription, 1)];
             self.publications.push_back(Queued::Lost(lost));
         }
+        self.losses += 1;
         self.owed += OVERHEAD;
     }
 
@@ -287,6 +312,7 @@ impl OutboundQueue {
                     (0, 0)
                 }
                 Queued::Lost(lost) => {
+                    self.losses -= lost.len();
                     self.owed -= OVERHEAD * lost.len();
                     (0, 0)
                 }
@@ -333,7 +359,7 @@ impl Drained {
         for (id, answer) in self.answers.drain(..) {
             match answer {
                 Answer::Reply(payload) if payload.len() <= largest => {
-                    buffer.frame(FrameKind::Reply, &id.to_le_bytes(), &payload);
+                    buffer.message(FrameKind::Reply, id, &payload);
                 }
                 _ => buffer.frame(FrameKind::NoReply, &id.to_le_bytes(), &nothing),
             }

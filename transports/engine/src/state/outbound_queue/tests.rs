@@ -152,6 +152,47 @@ fn losses_are_owed_as_well() {
     assert_eq!((queue.waiting(), queue.is_overdrawn()), (0, false));
 }
 
+/// What is small fits between what is large and does not, so that losses have no neighbours to join.
+#[test]
+fn losses_beside_what_fits_are_bounded() {
+    const SUBSCRIPTIONS: u64 = 10;
+    let mut limits = Limits::default();
+    (
+        limits.subscriber_queue_messages,
+        limits.subscriber_queue_bytes,
+    ) = (usize::MAX, 1000);
+    let mut queue = queue(&limits);
+    let topic = "t".parse().unwrap();
+    let [small, large] =
+        [1, 2000].map(|size| EncodedPublication::new(&topic, Bytes::from(vec![1; size])));
+    let mut lost = 0;
+    for number in 1..=900 {
+        let publication = if number % 2 == 1 { &small } else { &large };
+        let of = |subscription| queue.publish(number, publication, subscription);
+        lost += (0..SUBSCRIPTIONS)
+            .map(of)
+            .filter(|result| *result == EnqueueResult::Dropped)
+            .count();
+    }
+    assert!(lost > 2 * MOST_LOSSES);
+    assert!(queue.losses < MOST_LOSSES + SUBSCRIPTIONS as usize);
+    let groups = queue.publications.iter().filter_map(|queued| match queued {
+        Queued::Lost(lost) => Some(lost),
+        _ => None,
+    });
+    let (counts, told) = groups.flatten().fold((0, 0), |(counts, told), (_, count)| {
+        (counts + 1, told + count)
+    });
+    assert_eq!(
+        (counts, told as usize),
+        (queue.losses, lost),
+        "every loss is told"
+    );
+    encoded(&mut queue);
+    assert_eq!(queue.losses, 0);
+    assert_eq!(queue.publish(1000, &small, 1), EnqueueResult::Queued);
+}
+
 #[test]
 fn a_write_takes_about_the_boundary() {
     let mut limits = Limits::default();
