@@ -28,6 +28,17 @@ pub enum ConfigError {
         /// One line for each option, with its place, and what to do.
         lines: Vec<String>,
     },
+    /// Every user of this machine can change a file or a folder from which root is to take orders.
+    #[error(
+        "every user can change {} (mode {mode:o}), and this runs as root: look at what is in it, and chmod o-w it",
+        path.display()
+    )]
+    OpenToAll {
+        /// The file or the folder.
+        path: PathBuf,
+        /// Its mode.
+        mode: u32,
+    },
     /// A file has a mistake.
     #[error("{}:{line}:{column}: {message}", path.display())]
     At {

@@ -1,10 +1,12 @@
 //! Gathers the settings of the main file and of the files that it includes.
 
+use std::fs::Metadata;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use saline_protocol::message::Value;
+use saline_protocol::private_files::{Changeable, changeable, is_root};
 
 use crate::ConfigError;
 use crate::pattern::{PatternError, expand};
@@ -40,16 +42,16 @@ pub(crate) fn gather(
     default_include: &str,
 ) -> Result<Gathered, ConfigError> {
     let path = folder.to_owned();
+    let mut gathered = Gathered::default();
     match std::fs::metadata(folder) {
-        Ok(folder) if folder.is_dir() => {}
+        Ok(found) if found.is_dir() => gathered.check(folder, &found)?,
         Err(source) if source.kind() != io::ErrorKind::NotFound => {
             return Err(ConfigError::Read { path, source });
         }
         _ => return Err(ConfigError::NoFolder { path }),
     }
-    let mut gathered = Gathered::default();
     let path = folder.join(main);
-    let settings = match read(&path) {
+    let settings = match gathered.read(&path) {
         Ok(settings) => settings,
         Err(ConfigError::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
             Vec::new()
@@ -122,7 +124,13 @@ impl Gathered {
         if self.count > MAX_FILES {
             return Err(include.error(format!("more than {MAX_FILES} files are included")));
         }
-        let settings = read(path)?;
+        let folder = path.parent().unwrap_or(Path::new("."));
+        let found = std::fs::metadata(folder).map_err(|source| ConfigError::Read {
+            path: folder.to_owned(),
+            source,
+        })?;
+        self.check(folder, &found)?;
+        let settings = self.read(path)?;
         if let Some(setting) = settings.iter().find(|s| s.key.name == "default_include") {
             let message = "default_include has no effect in an included file";
             let warning = ConfigError::at(path, setting.key.position.error(message));
@@ -131,10 +139,52 @@ impl Gathered {
         let nested = patterns(&settings, "include");
         self.settings.extend(settings);
         self.open.push(identity);
-        let base = path.parent().unwrap_or(Path::new("."));
-        self.follow(base, &nested, true)?;
+        self.follow(folder, &nested, true)?;
         self.open.pop();
         Ok(())
+    }
+
+    /// Looks at who else can change a file or a folder: refuses it when root would obey every user, and warns
+    /// about it otherwise.
+    fn check(&mut self, path: &Path, found: &Metadata) -> Result<(), ConfigError> {
+        let shown = path.display();
+        let warning = match changeable(found) {
+            None => return Ok(()),
+            Some(Changeable::ByAll(mode)) if is_root() => {
+                let path = path.to_owned();
+                return Err(ConfigError::OpenToAll { path, mode });
+            }
+            Some(Changeable::ByAll(mode)) => {
+                format!("every user can change {shown} (mode {mode:o}): chmod o-w it")
+            }
+            Some(Changeable::ByOwner(owner)) => format!(
+                "user {owner}, to whom {shown} belongs, can change what this is told: chown it to root or to the \
+                 user that runs this"
+            ),
+        };
+        if !self.warnings.contains(&warning) {
+            self.warnings.push(warning);
+        }
+        Ok(())
+    }
+
+    fn read(&mut self, path: &Path) -> Result<Vec<Setting>, ConfigError> {
+        let (found, bytes) = read_bytes(path).map_err(|source| ConfigError::Read {
+            path: path.to_owned(),
+            source,
+        })?;
+        self.check(path, &found)?;
+        let text = match std::str::from_utf8(&bytes) {
+            Ok(text) => text,
+            Err(error) => {
+                let before = String::from_utf8_lossy(&bytes[..error.valid_up_to()]);
+                let line = before.matches('\n').count() as u64 + 1;
+                let column = before.chars().rev().take_while(|c| *c != '\n').count() as u64 + 1;
+                let error = Position { line, column }.error("this is not UTF-8 text");
+                return Err(ConfigError::at(path, error));
+            }
+        };
+        settings(path, text).map_err(|error| ConfigError::at(path, error))
     }
 }
 
@@ -167,33 +217,15 @@ fn patterns(settings: &[Setting], name: &str) -> Vec<Include> {
     found
 }
 
-fn read(path: &Path) -> Result<Vec<Setting>, ConfigError> {
-    let bytes = read_bytes(path).map_err(|source| ConfigError::Read {
-        path: path.to_owned(),
-        source,
-    })?;
-    let text = match std::str::from_utf8(&bytes) {
-        Ok(text) => text,
-        Err(error) => {
-            let before = String::from_utf8_lossy(&bytes[..error.valid_up_to()]);
-            let line = before.matches('\n').count() as u64 + 1;
-            let column = before.chars().rev().take_while(|c| *c != '\n').count() as u64 + 1;
-            let error = Position { line, column }.error("this is not UTF-8 text");
-            return Err(ConfigError::at(path, error));
-        }
-    };
-    settings(path, text).map_err(|error| ConfigError::at(path, error))
-}
-
-fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
+fn read_bytes(path: &Path) -> io::Result<(Metadata, Vec<u8>)> {
     let mut bytes = Vec::new();
-    std::fs::File::open(path)?
-        .take(MAX_FILE + 1)
-        .read_to_end(&mut bytes)?;
+    let file = std::fs::File::open(path)?;
+    let found = file.metadata()?;
+    file.take(MAX_FILE + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > MAX_FILE {
         return Err(io::Error::other("it is larger than 4 MiB"));
     }
-    Ok(bytes)
+    Ok((found, bytes))
 }
 
 fn settings(path: &Path, text: &str) -> Result<Vec<Setting>, yaml::YamlError> {

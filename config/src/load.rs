@@ -1,5 +1,6 @@
 //! Loads the configuration of a role.
 
+use std::cell::RefCell;
 use std::path::Path;
 
 use saline_protocol::message::Value;
@@ -80,13 +81,19 @@ pub(crate) fn load<C: Role>(folder: &Path, schemes: &[&str]) -> Result<Loaded<C>
     for option in C::OPTIONS {
         let settings = gathered.settings.iter();
         for setting in settings.filter(|setting| setting.key.name == option.name) {
+            let warnings = RefCell::default();
             let given = Given {
                 name: option.name,
                 node: &setting.node,
                 schemes,
+                warnings: &warnings,
             };
             (option.read)(&mut loaded.config, &given)
                 .map_err(|error| ConfigError::at(&*setting.file, error))?;
+            let warnings = warnings.into_inner().into_iter();
+            let shown =
+                warnings.map(|warning| ConfigError::at(&*setting.file, warning).to_string());
+            loaded.warnings.extend(shown);
         }
     }
     loaded.config.finish();

@@ -2,6 +2,8 @@
 
 mod folder;
 
+use std::fs::Permissions;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::time::Duration;
 
@@ -296,7 +298,23 @@ fn ssl_names_files_that_are_read_at_once() {
         file("authorities")
     );
     std::fs::write(folder.path().join("master"), &text).unwrap();
-    let config = MasterConfig::load(folder.path(), &[]).unwrap().config;
+    let key = folder.path().join("key");
+    let load = |mode| {
+        std::fs::set_permissions(&key, Permissions::from_mode(mode)).unwrap();
+        MasterConfig::load(folder.path(), &[]).unwrap()
+    };
+    for mode in [0o644, 0o640] {
+        let warnings = load(mode).warnings;
+        let warning = warnings.concat();
+        assert_eq!(warnings.len(), 1, "{warning}");
+        assert!(
+            warning.contains("master:3:12: option \"ssl:keyfile\"")
+                && warning.contains("chmod 600"),
+            "{warning}"
+        );
+    }
+    assert_eq!(load(0o400).warnings, [""; 0]);
+    let config = load(0o600).config;
     let expected = Tls::new()
         .with_certificate(b"chain", b"key")
         .with_authorities(b"authorities", VerifyPeer::Required);
@@ -321,4 +339,60 @@ fn ssl_names_files_that_are_read_at_once() {
             "{error}"
         );
     }
+}
+
+#[test]
+fn what_every_user_can_change_is_no_configuration_of_root() {
+    let dir = folder(&[
+        ("master", "ret_port: 1\n"),
+        ("master.d/a.conf", "ret_port: 2\n"),
+    ]);
+    let is_root = std::fs::metadata(dir.path()).unwrap().uid() == 0;
+    for (name, usual) in [
+        ("", 0o700),
+        ("master", 0o644),
+        ("master.d", 0o755),
+        ("master.d/a.conf", 0o644),
+    ] {
+        let path = dir.path().join(name);
+        let set_mode =
+            |mode| std::fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+        set_mode(usual | 0o022);
+        let told = match MasterConfig::load(dir.path(), SCHEMES) {
+            Ok(loaded) => {
+                assert!(!is_root, "{name:?} was obeyed");
+                loaded.warnings.concat()
+            }
+            Err(error) => error.to_string(),
+        };
+        let shown = path.display().to_string();
+        let shown = shown.trim_end_matches('/');
+        assert!(
+            told.contains(shown) && told.contains("chmod o-w") && !told.contains('\n'),
+            "{told}"
+        );
+        // A group that the operator chose may write.
+        set_mode(usual | 0o020);
+        let loaded = MasterConfig::load(dir.path(), SCHEMES).unwrap();
+        assert_eq!(loaded.warnings, [""; 0]);
+        assert_eq!(loaded.config.ret_port, 2);
+        set_mode(usual);
+    }
+}
+
+#[test]
+fn what_belongs_to_another_user_is_told() {
+    let dir = folder(&[("master", "ret_port: 1\n")]);
+    let path = dir.path().join("master");
+    if std::os::unix::fs::chown(&path, Some(12_345), None).is_err() {
+        // Only root gives files away.
+        return;
+    }
+    let warnings = MasterConfig::load(dir.path(), SCHEMES).unwrap().warnings;
+    let warning = warnings.concat();
+    assert_eq!(warnings.len(), 1, "{warning}");
+    assert!(
+        warning.contains("12345") && warning.contains("chown"),
+        "{warning}"
+    );
 }

@@ -86,10 +86,38 @@ pub fn is_open_to_others(folder: &Path) -> io::Result<bool> {
     Ok(!is_ours(found.uid()) || (found.mode() & OTHERS_WRITE != 0 && found.mode() & STICKY == 0))
 }
 
+/// How far others can change a file or a folder that was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Changeable {
+    /// Every user of this machine can: it has this mode.
+    ByAll(u32),
+    /// It belongs to this user, who is neither root nor this process's user.
+    ByOwner(u32),
+}
+
+/// Returns how far others can change a file or a folder; none when only root, this process's user and a group
+/// can. In a folder with the sticky bit nobody can rename or remove the files of others.
+pub fn changeable(found: &Metadata) -> Option<Changeable> {
+    let mode = found.mode() & 0o7777;
+    let is_guarded = found.is_dir() && mode & STICKY != 0;
+    if mode & 0o002 != 0 && !is_guarded {
+        Some(Changeable::ByAll(mode))
+    } else if !is_ours(found.uid()) {
+        Some(Changeable::ByOwner(found.uid()))
+    } else {
+        None
+    }
+}
+
 /// Returns the mode of a file, without its kind, if others may read or change it.
 pub fn mode_for_others(found: &Metadata) -> Option<u32> {
     let mode = found.mode() & 0o7777;
     (mode & OTHERS != 0).then_some(mode)
+}
+
+/// Whether this process runs as root.
+pub fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
 }
 
 fn is_ours(owner: u32) -> bool {

@@ -1,5 +1,6 @@
 //! The value that a file gives to an option, and the kinds of values that options take.
 
+use std::cell::RefCell;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -19,6 +20,8 @@ pub(crate) struct Given<'a> {
     pub node: &'a Node,
     /// The transports of this program; none when it does not know them.
     pub schemes: &'a [&'a str],
+    /// Takes what the operator is warned of.
+    pub warnings: &'a RefCell<Vec<YamlError>>,
 }
 
 impl<'a> Given<'a> {
@@ -35,6 +38,11 @@ impl<'a> Given<'a> {
     /// Returns an error about the whole value, with its own words after the option's name.
     pub fn refuse(&self, message: impl std::fmt::Display) -> YamlError {
         self.error(self.node, message)
+    }
+
+    /// Warns of the whole value.
+    pub fn warn(&self, message: impl std::fmt::Display) {
+        self.warnings.borrow_mut().push(self.refuse(message));
     }
 
     fn error(&self, node: &Node, message: impl std::fmt::Display) -> YamlError {

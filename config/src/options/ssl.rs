@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use saline_protocol::message::Value;
+use saline_protocol::private_files;
 use saline_protocol::transport::{Tls, VerifyPeer};
 
 use super::given::Given;
@@ -24,10 +25,14 @@ pub(super) fn read(given: &Given<'_>) -> Result<Option<Tls>, YamlError> {
             name: &name,
             node,
             schemes: given.schemes,
+            warnings: given.warnings,
         };
         match key.name.as_str() {
             "certfile" => tls.certificates = Some(pem(&entry)?),
-            "keyfile" => tls.key = Some(pem(&entry)?),
+            "keyfile" => {
+                tls.key = Some(pem(&entry)?);
+                warn_of_readers(&entry)?;
+            }
             "ca_certs" => tls.authorities = Some(pem(&entry)?),
             "cert_reqs" => {
                 tls.verify = entry.checked("CERT_NONE, CERT_OPTIONAL or CERT_REQUIRED", verify)?
@@ -53,6 +58,21 @@ fn pem(entry: &Given<'_>) -> Result<Arc<[u8]>, YamlError> {
     let bytes = std::fs::read(&path)
         .map_err(|error| entry.refuse(format!("names {}: {error}", path.display())))?;
     Ok(bytes.into())
+}
+
+/// Warns of a private key that others can read. It is used all the same: nothing that Saline promises rests on
+/// TLS, and other programs may share the key by a group.
+fn warn_of_readers(entry: &Given<'_>) -> Result<(), YamlError> {
+    let path = entry.path()?;
+    if let Ok(found) = std::fs::metadata(&path)
+        && let Some(mode) = private_files::mode_for_others(&found)
+    {
+        let shown = path.display();
+        entry.warn(format!(
+            "names {shown}, a private key that others can read or change (mode {mode:o}): chmod 600 it"
+        ));
+    }
+    Ok(())
 }
 
 fn verify(text: &str) -> Result<VerifyPeer, String> {

@@ -3,13 +3,16 @@
 //! of a `saline-call` that runs are left alone.
 
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use saline_protocol::private_files;
 
 const FOLDER: &str = "commands";
+
+/// The largest part of a note that is read, in bytes: an id of a boot and a number.
+const MARK_MOST: u64 = 256;
 
 /// A note of a running process group; removed when dropped.
 #[derive(Debug)]
@@ -34,22 +37,40 @@ impl Drop for Noted {
     }
 }
 
-/// Ends every noted group that is still led by the same process.
+/// Ends every noted group that is still led by the same process. Notes that somebody else could have written are
+/// left alone: they would have the minion end any process.
 pub fn end_all(cache_dir: &Path) {
-    let Ok(entries) = fs::read_dir(cache_dir.join(FOLDER)) else {
+    let folder = cache_dir.join(FOLDER);
+    if !folder.exists() {
         return;
+    }
+    let entries = private_files::create_folder(&folder).and_then(|()| fs::read_dir(&folder));
+    let entries = match entries {
+        Ok(entries) => entries,
+        Err(error) => {
+            tracing::warn!(
+                "commands that an earlier minion left behind are not ended: {}: {error}",
+                folder.display()
+            );
+            return;
+        }
     };
     for entry in entries.flatten() {
         let pid = entry
             .file_name()
             .to_str()
             .and_then(|name| name.parse().ok());
-        let noted = fs::read_to_string(entry.path()).ok();
-        let Some((command, starter)) = noted.as_deref().and_then(|text| text.split_once('\n'))
-        else {
-            let _ = fs::remove_file(entry.path());
-            continue;
+        let noted = match read(&entry.path()) {
+            Ok(noted) => noted,
+            Err(error) => {
+                tracing::warn!(
+                    "{} is no note of a command: {error}",
+                    entry.path().display()
+                );
+                String::new()
+            }
         };
+        let (command, starter) = noted.split_once('\n').unwrap_or((noted.as_str(), ""));
         if is_alive(starter) {
             continue;
         }
@@ -83,6 +104,14 @@ fn is_alive(starter: &str) -> bool {
         .is_ok_and(|pid| pid != std::process::id() && mark(pid).as_deref() == Some(marked))
 }
 
+fn read(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    private_files::open(path, private_files::options().read(true))?
+        .take(MARK_MOST)
+        .read_to_string(&mut text)?;
+    Ok(text)
+}
+
 /// Returns a mark that distinguishes a process from a later one with the same number: the boot, and
 /// the time of its start.
 fn mark(pid: u32) -> Option<String> {
@@ -95,6 +124,7 @@ fn mark(pid: u32) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
     use std::os::unix::process::{CommandExt, ExitStatusExt};
     use std::process::{Child, Command};
 
@@ -106,6 +136,32 @@ mod tests {
             .process_group(0)
             .spawn()
             .unwrap()
+    }
+
+    #[test]
+    fn what_others_could_have_noted_is_left_alone() {
+        let cache = tempfile::tempdir().unwrap();
+        let mut victim = child();
+        std::mem::forget(note(cache.path(), victim.id()).unwrap());
+        let folder = cache.path().join(FOLDER);
+        let path = folder.join(victim.id().to_string());
+        let set_mode = |path: &Path, mode| {
+            fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        };
+        set_mode(&folder, 0o777);
+        end_all(cache.path());
+        assert!(victim.try_wait().unwrap().is_none(), "a folder of others");
+        set_mode(&folder, 0o700);
+        set_mode(&path, 0o666);
+        end_all(cache.path());
+        assert!(victim.try_wait().unwrap().is_none(), "a note of others");
+        let elsewhere = cache.path().join("elsewhere");
+        fs::write(&elsewhere, mark(victim.id()).unwrap()).unwrap();
+        std::os::unix::fs::symlink(&elsewhere, &path).unwrap();
+        end_all(cache.path());
+        assert!(victim.try_wait().unwrap().is_none(), "a link");
+        victim.kill().unwrap();
+        victim.wait().unwrap();
     }
 
     #[test]

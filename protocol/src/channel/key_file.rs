@@ -11,6 +11,9 @@ use zeroize::Zeroizing;
 use super::KeyError;
 use crate::private_files;
 
+/// The largest part of a file of public keys that is read. Two keys have 226 bytes; the rest is room for comments.
+const LARGEST_FILE: u64 = 16 * 1024;
+
 fn io_error(what: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> KeyError {
     let path = path.to_owned();
     move |source| KeyError::Io { what, path, source }
@@ -46,12 +49,20 @@ pub fn write(path: &Path, text: &str, mode: u32) -> Result<(), KeyError> {
     attempt().map_err(io_error("write", path))
 }
 
-/// Reads `path`; returns none if there is no such file.
+/// Reads the public key in `path`; returns none if there is no such file. Others may read it; links are not
+/// followed.
 ///
 /// # Errors
-/// When the file cannot be read.
+/// When the file cannot be read, or others could have changed it.
 pub fn read(path: &Path) -> Result<Option<String>, KeyError> {
-    match fs::read_to_string(path) {
+    let read = || {
+        let mut text = String::new();
+        private_files::open(path, private_files::options().read(true))?
+            .take(LARGEST_FILE)
+            .read_to_string(&mut text)?;
+        std::io::Result::Ok(text)
+    };
+    match read() {
         Ok(text) => Ok(Some(text)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(io_error("read", path)(error)),
@@ -90,7 +101,7 @@ mod tests {
     use std::os::unix::fs::{PermissionsExt, symlink};
 
     use super::*;
-    use crate::channel::{Identity, NoiseKey};
+    use crate::channel::{Identity, MasterKeys, NoiseKey};
 
     fn set_mode(path: &Path, mode: u32) {
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
@@ -132,6 +143,30 @@ mod tests {
         fs::rename(inside.join("identity.key"), &moved).unwrap();
         symlink(&moved, inside.join("identity.key")).unwrap();
         let error = Identity::load_or_create(&inside).unwrap_err().to_string();
+        assert!(error.contains("symbolic link"), "{error}");
+    }
+
+    #[test]
+    fn a_masters_key_that_others_could_have_changed_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("master.pub");
+        let keys = MasterKeys {
+            identity: Identity::generate().unwrap().public(),
+            noise: None,
+        };
+        keys.write(&path).unwrap();
+        assert_eq!(MasterKeys::read(&path).unwrap(), Some(keys));
+        set_mode(&path, 0o664);
+        let error = MasterKeys::read(&path).unwrap_err().to_string();
+        assert!(
+            error.contains("master.pub") && error.contains("chmod go-w"),
+            "{error}"
+        );
+        set_mode(&path, 0o644);
+        let moved = folder.path().join("elsewhere");
+        fs::rename(&path, &moved).unwrap();
+        symlink(&moved, &path).unwrap();
+        let error = MasterKeys::read(&path).unwrap_err().to_string();
         assert!(error.contains("symbolic link"), "{error}");
     }
 
