@@ -14,6 +14,7 @@ use crate::keys::{KeyAccess, KeysUnreadable, LOCAL_OPERATOR, Policy, Verdict};
 use crate::master_clock::MasterClock;
 use crate::publisher::MinionPublisher;
 use crate::report_limiter::ReportLimiter;
+use crate::revocation::Revocation;
 use crate::sessions::{Principal, Session, Sessions};
 
 /// The configured limits of admission, and what an accepted peer is told.
@@ -39,6 +40,7 @@ pub struct AdmissionControl {
     pub(crate) keys: KeyAccess,
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) publisher: MinionPublisher,
+    pub(crate) revocation: Revocation,
     pub(crate) limiter: ReportLimiter,
     pub(crate) events: Events,
 }
@@ -53,6 +55,13 @@ pub struct Decision {
 }
 
 impl Decision {
+    fn of_operator(proven: &Proven, admission: Admission<()>) -> Self {
+        Self {
+            principal: Principal::Operator(proven.id.clone()),
+            admission,
+        }
+    }
+
     /// Rejects a peer that has no valid name. Its principal is an operator with an empty name.
     fn reject_nameless() -> Self {
         Self {
@@ -73,8 +82,13 @@ impl AdmissionControl {
         proven: &Proven,
         local: bool,
     ) -> Result<Option<Decision>, KeysUnreadable> {
-        if proven.role != Role::Minion {
-            return Ok(Some(self.decide(proven, local, None).await));
+        match proven.role {
+            Role::Minion => {}
+            Role::Operator => {
+                let admission = self.operator(proven, local).await?;
+                return Ok(Some(Decision::of_operator(proven, admission)));
+            }
+            Role::Caller => return Ok(Some(self.caller(proven).await?)),
         }
         let Ok(id) = MinionId::parse(&proven.id) else {
             return Ok(None);
@@ -91,6 +105,7 @@ impl AdmissionControl {
         let admission = if self.is_full(&id) {
             Admission::Full
         } else {
+            self.settle_key(&id, proven.identity).await;
             Admission::Accepted(())
         };
         Ok(Some(Decision {
@@ -122,22 +137,17 @@ impl AdmissionControl {
                     Decision::reject_nameless()
                 }
             },
-            Role::Operator => Decision {
-                admission: match self.refuse_version(proven) {
-                    Some(refused) => refused,
-                    None => self.operator(proven, local).await,
+            Role::Operator => {
+                let admission = self.operator(proven, local).await;
+                // The program asks again, as a minion whose key cannot be read does.
+                Decision::of_operator(proven, admission.unwrap_or(Admission::Full))
+            }
+            Role::Caller => match self.caller(proven).await {
+                Ok(decision) => decision,
+                Err(KeysUnreadable) => Decision {
+                    admission: Admission::Full,
+                    ..Decision::reject_nameless()
                 },
-                principal: Principal::Operator(proven.id.clone()),
-            },
-            Role::Caller => match MinionId::parse(&proven.id) {
-                Ok(id) => Decision {
-                    admission: match self.refuse_version(proven) {
-                        Some(refused) => refused,
-                        None => self.caller(&id, proven.identity).await,
-                    },
-                    principal: Principal::Caller(id),
-                },
-                Err(_) => Decision::reject_nameless(),
             },
         }
     }
@@ -163,7 +173,7 @@ impl AdmissionControl {
                 self.keys.is_accepted(id, session.identity).await
             }
             Principal::Operator(name) => {
-                Ok(self.keys.operator(name).await == Some(session.identity.0))
+                Ok(self.keys.operator(name).await? == Some(session.identity.0))
             }
         }
     }
@@ -217,10 +227,17 @@ impl AdmissionControl {
         })
     }
 
-    async fn operator(&self, proven: &Proven, local: bool) -> Admission<()> {
-        let known = self.keys.operator(&proven.id).await;
+    async fn operator(
+        &self,
+        proven: &Proven,
+        local: bool,
+    ) -> Result<Admission<()>, KeysUnreadable> {
+        if let Some(refused) = self.refuse_version(proven) {
+            return Ok(refused);
+        }
+        let known = self.keys.operator(&proven.id).await?;
         if known == Some(proven.identity.0) && (local || proven.id != LOCAL_OPERATOR) {
-            return Admission::Accepted(());
+            return Ok(Admission::Accepted(()));
         }
         let key = short(&proven.identity);
         match MinionId::parse(&proven.id) {
@@ -230,17 +247,27 @@ impl AdmissionControl {
             // Not a valid name, or reported a moment ago.
             _ => tracing::debug!("refused an operator: {key}"),
         }
-        Admission::Rejected
+        Ok(Admission::Rejected)
     }
 
     /// Decides about a caller, which has the key of a minion. It leaves no trace in the key store, so that
     /// only the minion itself asks for acceptance.
-    async fn caller(&self, id: &MinionId, identity: PublicIdentity) -> Admission<()> {
-        match self.keys.is_accepted(id, identity).await {
-            Ok(true) => Admission::Accepted(()),
-            Ok(false) => Admission::Rejected,
-            Err(KeysUnreadable) => Admission::Full,
-        }
+    ///
+    /// # Errors
+    /// When the keys cannot be read now.
+    async fn caller(&self, proven: &Proven) -> Result<Decision, KeysUnreadable> {
+        let Ok(id) = MinionId::parse(&proven.id) else {
+            return Ok(Decision::reject_nameless());
+        };
+        let admission = match self.refuse_version(proven) {
+            Some(refused) => refused,
+            None if self.keys.is_accepted(&id, proven.identity).await? => Admission::Accepted(()),
+            None => Admission::Rejected,
+        };
+        Ok(Decision {
+            principal: Principal::Caller(id),
+            admission,
+        })
     }
 
     async fn minion(
@@ -275,7 +302,25 @@ impl AdmissionControl {
             self.events.key(displaced, "delete").await;
         }
         self.report(id, identity, &verdict, first).await;
+        if verdict.admission.is_accepted() {
+            self.settle_key(id, identity).await;
+        }
         verdict.admission
+    }
+
+    /// Withdraws what was offered to another key under this id before the minion with the accepted key can ask
+    /// for it: the other key was replaced by `open_mode`, or by hand a moment ago.
+    async fn settle_key(&self, id: &MinionId, identity: PublicIdentity) {
+        if self.revocation.jobs.note_key(id, identity.0) {
+            return;
+        }
+        // It may be this one that has been replaced meanwhile; its session will be refused.
+        if self.keys.is_accepted(id, identity).await == Ok(true) {
+            tracing::warn!(
+                "minion {id}: another key was accepted before; its open jobs are withdrawn"
+            );
+            Box::pin(self.revocation.revoke(&[(id.clone(), Some(identity.0))])).await;
+        }
     }
 
     fn is_full(&self, id: &MinionId) -> bool {

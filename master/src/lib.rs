@@ -28,6 +28,7 @@ mod events;
 pub mod gate;
 pub mod grains;
 pub mod jobs;
+mod key_watch;
 pub mod keys;
 pub mod maintenance;
 pub mod master_clock;

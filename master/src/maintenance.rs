@@ -6,11 +6,11 @@ use std::time::Duration;
 use crate::events::Events;
 use crate::grains::GrainsTable;
 use crate::jobs::JobStore;
-use crate::keys::{ChangedByHand, KeyAccess, KeyStore};
+use crate::key_watch::KeyWatch;
+use crate::keys::{KeyAccess, KeyStore};
 use crate::master_clock::MasterClock;
 use crate::partial_returns::PartialReturns;
 use crate::presence_reporter::PresenceReporter;
-use crate::revocation::Revocation;
 use crate::sessions::Sessions;
 
 /// How often sessions are swept and expiry is checked.
@@ -40,7 +40,7 @@ pub struct Maintenance {
     pub(crate) events: Events,
     pub(crate) presence: PresenceReporter,
     pub(crate) keys: KeyAccess,
-    pub(crate) revocation: Revocation,
+    pub(crate) key_watch: KeyWatch,
 }
 
 impl Maintenance {
@@ -53,7 +53,7 @@ impl Maintenance {
             self.grains_flushes(),
             self.sweeps(),
             self.presence(),
-            self.key_watch(),
+            self.key_watch.run(),
             self.prunings()
         );
     }
@@ -110,49 +110,6 @@ impl Maintenance {
                 _ = present.tick() => self.presence.present().await,
             }
         }
-    }
-
-    /// Revokes minions whose keys were moved, replaced or removed by hand.
-    async fn key_watch(&self) {
-        self.revoke_keys_removed_offline().await;
-        let mut timer = self.clock.clock().interval(BEAT);
-        loop {
-            timer.tick().await;
-            match self.keys.with_minions(KeyStore::changed_by_hand).await {
-                Some(Ok(changed)) => {
-                    let mut revoked = Vec::new();
-                    for ChangedByHand { id, identity } in changed {
-                        let what = match identity {
-                            Some(_) => "replaced",
-                            None => "removed",
-                        };
-                        tracing::warn!("the key of minion {id} was {what} by hand");
-                        revoked.push((id, identity));
-                    }
-                    self.revocation.revoke(&revoked).await;
-                }
-                Some(Err(error)) => tracing::error!("the keys cannot be watched: {error}"),
-                // The runtime logs why.
-                None => {}
-            }
-        }
-    }
-
-    /// Revokes minions whose keys were removed while no master ran.
-    async fn revoke_keys_removed_offline(&self) {
-        let Some(Ok(accepted)) = self.keys.with_minions(KeyStore::accepted_ids).await else {
-            // The keys cannot be read, which says nothing about any of them.
-            return;
-        };
-        if accepted.is_empty() {
-            // As when their folder is not mounted.
-            return;
-        }
-        self.grains.retain(&accepted);
-        let waiting = self.jobs.minions_with_open_jobs().into_iter();
-        let unknown = waiting.filter(|id| accepted.binary_search(id).is_err());
-        let revoked: Vec<_> = unknown.map(|id| (id, None)).collect();
-        self.revocation.revoke(&revoked).await;
     }
 
     async fn prunings(&self) {

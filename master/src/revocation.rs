@@ -1,5 +1,8 @@
 //! Revokes minions whose keys are no longer accepted: ends their sessions, withdraws their open offers, and
 //! rotates the group key that they know.
+//!
+//! The job store knows to which key the offers of each minion were made, so a key that was replaced is noticed
+//! however that came about: by an operator, by hand, while no master ran, by `open_mode`, or before a crash.
 
 use std::sync::Arc;
 
@@ -13,7 +16,7 @@ use crate::publisher::MinionPublisher;
 use crate::sessions::Sessions;
 
 /// Revokes minions.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Revocation {
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) jobs: Arc<JobStore>,
@@ -37,7 +40,7 @@ impl Revocation {
         for (id, accepted) in minions {
             self.sessions.end_minion(id, accepted.map(PublicIdentity));
             self.grains.forget(id);
-            let jobs = self.jobs.withdraw(id).into_iter();
+            let jobs = self.jobs.withdraw(id, *accepted).into_iter();
             withdrawn.extend(jobs.map(|jid| (jid, id)));
         }
         self.publisher.rotate().await;

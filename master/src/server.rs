@@ -14,7 +14,7 @@ use saline_protocol::transport::{
 };
 
 use crate::error::MasterError;
-use crate::gate::{Gate, Handlers, HandshakeLimits, PollLimits};
+use crate::gate::{Gate, Handlers};
 use crate::state::{MasterState, Stores};
 
 /// A running master.
@@ -102,17 +102,9 @@ impl Master {
             &context,
         )?
         .with_versions(versions);
-        let minion = state.minion_verbs();
-        let handlers = Arc::new(Handlers {
-            handshakes: HandshakeLimits::new(context.clock),
-            polls: PollLimits::default(),
-            clock: context.clock,
-            sessions: Arc::clone(state.sessions()),
-            admission: state.admission(),
-            caller: state.caller_verbs(&minion),
-            minion,
-            operator: state.operator_verbs(),
-        });
+        // Before anybody asks for jobs: what was offered to an old key is withdrawn.
+        state.key_watch().compare_at_start().await?;
+        let handlers = Arc::new(Handlers::of(&state, context.clock));
         let mut listeners = Vec::new();
         for (number, server) in servers.into_iter().enumerate() {
             let Server {

@@ -14,6 +14,7 @@ use crate::error::MasterError;
 use crate::events::{Events, MinionEventFirer};
 use crate::grains::GrainsTable;
 use crate::jobs::{JobStore, StoreSettings};
+use crate::key_watch::KeyWatch;
 use crate::keys::{KeyAccess, KeyStore, OperatorStore, Policy, root_key};
 use crate::maintenance::Maintenance;
 use crate::master_clock::MasterClock;
@@ -44,8 +45,6 @@ impl Stores {
     /// Opens the key stores, the job store and the grains. Blocks on the disk.
     pub(crate) fn open(config: &MasterConfig, context: &Context) -> Result<Self, MasterError> {
         let keys = KeyStore::open(&config.paths.pki_dir, context.clock)?;
-        // The first look, with which later ones are compared.
-        keys.changed_by_hand()?;
         let operators = OperatorStore::open(&config.paths.pki_dir, root_key(config)?)?;
         let settings = StoreSettings {
             folder: config.job_store(),
@@ -164,6 +163,7 @@ impl MasterState {
             keys: self.keys.clone(),
             sessions: Arc::clone(&self.sessions),
             publisher: self.publisher.clone(),
+            revocation: self.revocation(),
             limiter: ReportLimiter::new(self.context.clock),
             events: self.events.clone(),
         }
@@ -291,6 +291,15 @@ impl MasterState {
             grains: Arc::clone(&self.grains),
             events: self.events.clone(),
             presence: self.presence.clone(),
+            keys: self.keys.clone(),
+            key_watch: self.key_watch(),
+        }
+    }
+
+    /// Returns the part that notices changes of the accepted keys.
+    pub(crate) fn key_watch(&self) -> KeyWatch {
+        KeyWatch {
+            clock: self.clock.clone(),
             keys: self.keys.clone(),
             revocation: self.revocation(),
         }

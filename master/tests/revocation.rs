@@ -7,12 +7,14 @@
 mod support;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
+use saline_config::MasterConfig;
 use saline_protocol::channel::publication::Content;
-use saline_protocol::channel::{Identity, MasterTrust};
+use saline_protocol::channel::{Credentials, Identity, MasterTrust};
 use saline_protocol::message::{
-    KeyAction, KeyState, MinionReply, MinionRequest, OfferState, OperatorReply, OperatorRequest,
-    RefusedVerb,
+    Jid, KeyAction, KeyState, MinionReply, MinionRequest, OfferState, OperatorReply,
+    OperatorRequest, RefusedVerb,
 };
 use saline_protocol::transport::Clock;
 
@@ -34,7 +36,39 @@ async fn refusal(minion: &Peer) -> RefusedVerb {
     }
 }
 
-async fn state_of(operator: &Peer, jid: &saline_protocol::message::Jid) -> OfferState {
+/// Has the operator accept a minion's key, which is not connected then, and publishes a job for it. Returns
+/// the minion's credentials and the job.
+async fn accepted_and_away(deployment: &Deployment, id: &str) -> (Credentials, Jid) {
+    let operator = deployment.operator().await;
+    let minion = deployment.minion(id).await;
+    let accepted = operator.act(KeyAction::Accept, KeyState::Pending, id);
+    assert_eq!(accepted.await, 1);
+    let jid = operator.publish(id).await.jid.unwrap();
+    assert_eq!(state_of(&operator, &jid).await, OfferState::Queued);
+    (minion.credentials, jid)
+}
+
+/// The same machine with another key, which an operator puts in the place of the first.
+fn replace_by_hand(config: &MasterConfig, credentials: &Credentials) -> Credentials {
+    let identity = Identity::generate().unwrap();
+    let path = config.paths.pki_dir.join("minions").join(&credentials.id);
+    std::fs::write(path, identity.public().to_pem()).unwrap();
+    Credentials {
+        identity: Arc::new(identity),
+        ..credentials.clone()
+    }
+}
+
+/// Connects a minion that the master knows.
+async fn come(deployment: &Deployment, credentials: Credentials) -> Peer {
+    let trust = MasterTrust::Pinned(deployment.master_keys());
+    let peer = Peer::come(deployment.network().await, credentials, &trust).await;
+    assert!(peer.established.answer.is_accepted());
+    peer.reconcile().await;
+    peer
+}
+
+async fn state_of(operator: &Peer, jid: &Jid) -> OfferState {
     let request = OperatorRequest::JobStates {
         jid: jid.clone(),
         after: None,
@@ -94,4 +128,122 @@ async fn a_new_key_under_the_id_of_a_deleted_one_does_not_inherit_the_jobs() {
     let new = deployment.minion("m1").await;
     assert_eq!(new.pending().await, []);
     assert_eq!(state_of(&operator, &jid).await, OfferState::Withdrawn);
+}
+
+#[tokio::test]
+async fn a_key_that_is_replaced_while_no_master_runs_does_not_inherit_the_jobs() {
+    let deployment = Deployment::start(false).await;
+    // One that was connected, and one that never was.
+    let (away, queued) = accepted_and_away(&deployment, "away").await;
+    let (there, _) = accepted_and_away(&deployment, "there").await;
+    come(&deployment, there.clone()).await;
+    let operator = deployment.operator().await;
+    let offered = operator.publish("there").await.jid.unwrap();
+    assert_eq!(state_of(&operator, &offered).await, OfferState::Offered);
+    let mut replaced = Vec::new();
+    let deployment = deployment
+        .restart(|config| {
+            replaced = [away, there]
+                .map(|known| replace_by_hand(config, &known))
+                .into();
+        })
+        .await;
+    let operator = deployment.operator().await;
+    for jid in [&queued, &offered] {
+        assert_eq!(state_of(&operator, jid).await, OfferState::Withdrawn);
+    }
+    for credentials in replaced {
+        assert_eq!(come(&deployment, credentials).await.pending().await, []);
+    }
+}
+
+#[tokio::test]
+async fn a_key_that_open_mode_replaces_does_not_inherit_the_jobs() {
+    let deployment = Deployment::start(true).await;
+    let deployment = deployment.restart(|config| config.open_mode = true).await;
+    let operator = deployment.operator().await;
+    let old = deployment.minion("m1").await;
+    let jid = operator.publish("m1").await.jid.unwrap();
+    let new = deployment.minion("m1").await;
+    assert!(new.established.answer.is_accepted());
+    assert_eq!(new.pending().await, []);
+    assert_eq!(state_of(&operator, &jid).await, OfferState::Withdrawn);
+    assert_eq!(refusal(&old).await, RefusedVerb::KeyGone);
+    let jid = operator.publish("m1").await.jid.unwrap();
+    assert_eq!(state_of(&operator, &jid).await, OfferState::Offered);
+}
+
+#[tokio::test]
+async fn keys_that_are_removed_while_no_master_runs_have_their_jobs_withdrawn() {
+    // As after a crash between the removal of a key and its revocation.
+    for stays in [true, false] {
+        let deployment = Deployment::start(false).await;
+        let (_, gone) = accepted_and_away(&deployment, "gone").await;
+        let mut left = None;
+        if stays {
+            left = Some(accepted_and_away(&deployment, "stays").await.1);
+        }
+        let deployment = deployment
+            .restart(|config| {
+                std::fs::remove_file(config.paths.pki_dir.join("minions/gone")).unwrap();
+            })
+            .await;
+        let operator = deployment.operator().await;
+        assert_eq!(state_of(&operator, &gone).await, OfferState::Withdrawn);
+        if let Some(left) = left {
+            assert_eq!(state_of(&operator, &left).await, OfferState::Queued);
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_id_whose_key_was_removed_and_accepted_anew_while_no_master_ran_begins_anew() {
+    let deployment = Deployment::start(false).await;
+    let (first, jid) = accepted_and_away(&deployment, "m1").await;
+    let mut second = None;
+    let deployment = deployment
+        .restart(|config| {
+            let path = config.paths.pki_dir.join("minions/m1");
+            std::fs::remove_file(path).unwrap();
+            second = Some(replace_by_hand(config, &first));
+        })
+        .await;
+    let minion = come(&deployment, second.unwrap()).await;
+    assert_eq!(minion.pending().await, []);
+    let operator = deployment.operator().await;
+    assert_eq!(state_of(&operator, &jid).await, OfferState::Withdrawn);
+}
+
+#[tokio::test]
+async fn an_ordinary_restart_withdraws_nothing() {
+    let deployment = Deployment::start(false).await;
+    let (credentials, jid) = accepted_and_away(&deployment, "m1").await;
+    let (_, other) = accepted_and_away(&deployment, "m2").await;
+    let mut deployment = deployment;
+    for _ in 0..2 {
+        deployment = deployment.restart(|_| {}).await;
+        let operator = deployment.operator().await;
+        for jid in [&jid, &other] {
+            assert_eq!(state_of(&operator, jid).await, OfferState::Queued);
+        }
+    }
+    // Nor do folders that are not mounted.
+    let away = |config: &mut MasterConfig, from: &str, to: &str| {
+        let pki = &config.paths.pki_dir;
+        std::fs::rename(pki.join(from), pki.join(to)).unwrap();
+    };
+    let deployment = deployment
+        .restart(|config| away(config, "minions", "elsewhere"))
+        .await;
+    let operator = deployment.operator().await;
+    assert_eq!(state_of(&operator, &jid).await, OfferState::Queued);
+    let deployment = deployment
+        .restart(|config| {
+            std::fs::remove_dir(config.paths.pki_dir.join("minions")).unwrap();
+            away(config, "elsewhere", "minions");
+        })
+        .await;
+    let pending = come(&deployment, credentials).await.pending().await;
+    assert_eq!(pending.len(), 1);
+    assert_eq!(pending[0].jid, jid);
 }

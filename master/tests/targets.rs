@@ -8,8 +8,9 @@
 mod support;
 
 use saline_protocol::message::{
-    Arguments, BatchRequest, GrainsReport, KeyAction, KeyState, MinionReply, MinionRequest, OperatorReply,
-    OperatorRequest, Packed, Published, RefusedVerb, RequestId, TargetMatches, Value,
+    Arguments, BatchRequest, GrainsReport, KeyAction, KeyState, MinionReply, MinionRequest,
+    OperatorReply, OperatorRequest, Packed, Published, RefusedVerb, RequestId, TargetMatches,
+    Value,
 };
 use saline_protocol::target::{GRAINS_MOST, Target, TargetKind};
 

@@ -8,6 +8,7 @@ use saline_protocol::message::{
 };
 
 use super::Gate;
+use crate::keys::KeysUnreadable;
 use crate::sessions::{Principal, Session, SessionState};
 
 impl Gate {
@@ -50,7 +51,7 @@ impl Gate {
                 encode(&reply)
             }
             // A caller's sessions do not end with its minion's.
-            (Principal::Operator(_) | Principal::Caller(_), SessionState::Accepted)
+            (Principal::Caller(_), SessionState::Accepted)
                 if self.still_accepted(session).await != Ok(true) =>
             {
                 refuse(principal, RefusedVerb::KeyGone)
@@ -66,17 +67,37 @@ impl Gate {
                 encode(&reply)
             }
             (Principal::Operator(name), SessionState::Accepted) => {
-                let reply = match decode::<OperatorRequest>(plain) {
-                    // Boxed as a handshake is.
-                    Ok(request) => Box::pin(self.handlers.operator.carry_out(name, request)).await,
-                    Err(error) => {
-                        tracing::warn!(
-                            "operator {name} sent no operator's request ({class:?}): {error}"
-                        );
-                        OperatorReply::Refused(RefusedVerb::Malformed)
-                    }
-                };
-                encode(&reply)
+                encode(&self.operator(session, name, class, plain).await)
+            }
+        }
+    }
+
+    /// Carries out the request of an operator, whose key is looked up once more.
+    async fn operator(
+        &self,
+        session: &Arc<Session>,
+        name: &str,
+        class: Class,
+        plain: &[u8],
+    ) -> OperatorReply {
+        match self.handlers.admission.still_accepts(session).await {
+            Ok(true) => {}
+            Ok(false) => {
+                self.handlers.sessions.remove(session);
+                return OperatorReply::Refused(RefusedVerb::KeyGone);
+            }
+            // That says nothing about the operator, whose session stays.
+            Err(KeysUnreadable) => {
+                let why = "the master cannot read the operators' keys now, and its log says why: try again";
+                return OperatorReply::Failed(why.to_owned());
+            }
+        }
+        match decode::<OperatorRequest>(plain) {
+            // Boxed as a handshake is.
+            Ok(request) => Box::pin(self.handlers.operator.carry_out(name, request)).await,
+            Err(error) => {
+                tracing::warn!("operator {name} sent no operator's request ({class:?}): {error}");
+                OperatorReply::Refused(RefusedVerb::Malformed)
             }
         }
     }

@@ -22,6 +22,7 @@ use saline_protocol::transport::{
 
 use crate::admission::AdmissionControl;
 use crate::sessions::{Principal, Session, SessionState, Sessions};
+use crate::state::MasterState;
 use crate::verbs::{CallerVerbs, MinionVerbs, OperatorVerbs};
 use cookies::Cookies;
 use half_open::HalfOpenTable;
@@ -45,6 +46,23 @@ pub struct Handlers {
     pub(crate) operator: OperatorVerbs,
     pub(crate) handshakes: HandshakeLimits,
     pub(crate) polls: PollLimits,
+}
+
+impl Handlers {
+    /// Makes the parts of a master.
+    pub(crate) fn of(state: &MasterState, clock: Clock) -> Self {
+        let minion = state.minion_verbs();
+        Self {
+            clock,
+            sessions: Arc::clone(state.sessions()),
+            admission: state.admission(),
+            caller: state.caller_verbs(&minion),
+            minion,
+            operator: state.operator_verbs(),
+            handshakes: HandshakeLimits::new(clock),
+            polls: PollLimits::default(),
+        }
+    }
 }
 
 /// The gate of one listener.

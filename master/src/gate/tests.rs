@@ -38,16 +38,7 @@ impl TestGate {
             identity: master.identity.public(),
             noise: Some(noise.public()),
         };
-        let handlers = Handlers {
-            clock: Clock,
-            sessions: Arc::clone(master.state.sessions()),
-            admission: master.state.admission(),
-            minion: master.state.minion_verbs(),
-            operator: master.state.operator_verbs(),
-            handshakes: HandshakeLimits::new(Clock),
-            polls: PollLimits::default(),
-        };
-        let handlers = Arc::new(handlers);
+        let handlers = Arc::new(Handlers::of(&master.state, Clock));
         let gate = |listener, local| {
             Arc::new(Gate::new(
                 Arc::clone(&handlers),

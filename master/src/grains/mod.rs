@@ -144,13 +144,11 @@ impl GrainsTable {
         }
     }
 
-    /// Forgets the grains of all minions but these, which are sorted.
-    pub fn retain(&self, accepted: &[MinionId]) {
+    /// Forgets the grains of all minions that are not to be kept.
+    pub fn retain(&self, is_kept: impl Fn(&MinionId) -> bool) {
         let gone: Vec<MinionId> = {
             let minions = self.minions.read().unwrap_or_else(PoisonError::into_inner);
-            let others = minions
-                .keys()
-                .filter(|id| accepted.binary_search(id).is_err());
+            let others = minions.keys().filter(|id| !is_kept(id));
             others.cloned().collect()
         };
         gone.iter().for_each(|id| self.forget(id));
@@ -280,7 +278,7 @@ mod tests {
         assert_eq!(os(&table, "m1").as_deref(), Some("Debian"));
         assert_eq!(os(&table, "m2"), None, "its key was deleted");
         assert!(matches!(table.take(&id("m1"), &digest), GrainsTaken::Known));
-        table.retain(&[id("m0"), id("m3")]);
+        table.retain(|kept| [id("m0"), id("m3")].contains(kept));
         assert_eq!(os(&table, "m1"), None);
     }
 

@@ -22,8 +22,11 @@ const GAPS: usize = 16;
 /// What the store remembers of one minion.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MinionRecord {
-    /// The last start of the minion that was reconciled.
+    /// The last start of the minion that was reconciled; zero when none was.
     pub start: StartId,
+    /// The accepted key to which the minion's offers are made; none when it was deleted or rejected, or was
+    /// never seen.
+    pub key: Option<[u8; 32]>,
     /// When a duplicate of the minion reconciled last: a copy of it, or the one of which it is a copy. 0 when
     /// none ever did.
     pub duplicate_seen: MasterTime,
@@ -41,6 +44,7 @@ impl MinionRecord {
     pub(super) fn new(start: StartId, now: MasterTime) -> Self {
         Self {
             start,
+            key: None,
             duplicate_seen: 0,
             begun: 0,
             stated_until: now,
@@ -183,6 +187,46 @@ impl MinionRecords {
         }
     }
 
+    /// Notes a minion's key, in a new record if there is none. A key that is noted already stays. Returns whether
+    /// it is this one.
+    pub(super) fn note_key(&self, minion: &MinionId, key: [u8; 32], now: MasterTime) -> bool {
+        let mut records = lock(&self.records);
+        // Looked up first: every handshake comes here.
+        if let Some(known) = records.get(minion).and_then(|record| record.key) {
+            return known == key;
+        }
+        let record = records.entry(minion.clone());
+        let record = record.or_insert_with(|| MinionRecord::new(StartId::default(), now));
+        record.key = Some(key);
+        lock(&self.unwritten).soon.insert(minion.clone());
+        true
+    }
+
+    /// Has the record of a minion go on for another machine, with the key `accepted` or without one. Returns
+    /// false, and changes nothing, when that is its key already.
+    pub(super) fn replace_key(
+        &self,
+        minion: &MinionId,
+        accepted: Option<[u8; 32]>,
+        now: MasterTime,
+    ) -> bool {
+        let mut records = lock(&self.records);
+        let known = records.get(minion).and_then(|record| record.key);
+        if accepted.is_some() && known == accepted {
+            return false;
+        }
+        if accepted.is_none() && !records.contains_key(minion) {
+            return true;
+        }
+        let record = records.entry(minion.clone());
+        let record = record.or_insert_with(|| MinionRecord::new(StartId::default(), now));
+        record.skip(now);
+        record.start = StartId::default();
+        record.key = accepted;
+        lock(&self.unwritten).soon.insert(minion.clone());
+        true
+    }
+
     /// Changes a record in memory. It is written soon, or with `later` within minutes.
     pub(super) fn change(&self, minion: &MinionId, change: impl FnOnce(&mut MinionRecord) -> bool) {
         let mut records = lock(&self.records);
@@ -271,10 +315,10 @@ fn write_all(connection: &mut Connection, batch: &[Write]) -> Result<(), StoreEr
     for (minion, record) in batch.iter().flat_map(|(records, _)| records) {
         transaction
             .prepare_cached(
-                "INSERT INTO minions (id, start, duplicate_seen, stated_until, gaps, begun)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+                "INSERT INTO minions (id, start, duplicate_seen, stated_until, gaps, begun, key)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
                  ON CONFLICT (id) DO UPDATE SET start = ?2, duplicate_seen = ?3,
-                     stated_until = ?4, gaps = ?5, begun = ?6",
+                     stated_until = ?4, gaps = ?5, begun = ?6, key = ?7",
             )?
             .execute(params![
                 minion.as_str(),
@@ -283,6 +327,7 @@ fn write_all(connection: &mut Connection, batch: &[Write]) -> Result<(), StoreEr
                 super::rows::from_time(record.stated_until),
                 encode(&record.gaps),
                 super::rows::from_time(record.begun),
+                record.key,
             ])?;
     }
     transaction.commit()?;
@@ -291,7 +336,7 @@ fn write_all(connection: &mut Connection, batch: &[Write]) -> Result<(), StoreEr
 
 fn read(connection: &Connection) -> Result<HashMap<MinionId, MinionRecord>, StoreError> {
     let mut statement = connection
-        .prepare("SELECT id, start, duplicate_seen, stated_until, gaps, begun FROM minions")?;
+        .prepare("SELECT id, start, duplicate_seen, stated_until, gaps, begun, key FROM minions")?;
     let mut found = statement.query([])?;
     let mut records = HashMap::new();
     while let Some(row) = found.next()? {
@@ -301,6 +346,7 @@ fn read(connection: &Connection) -> Result<HashMap<MinionId, MinionRecord>, Stor
             duplicate_seen: super::rows::time(row, 2)?,
             stated_until: super::rows::time(row, 3)?,
             begun: super::rows::time(row, 5)?,
+            key: row.get(6)?,
             gaps: gaps
                 .map_err(|_| StoreError::corrupt("the gaps of a minion's record", "others"))?,
         };

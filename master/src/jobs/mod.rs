@@ -18,6 +18,7 @@ mod connection_thread;
 mod error;
 mod jid;
 mod lookup;
+mod minion_keys;
 mod minion_records;
 mod offers;
 mod open_jobs;

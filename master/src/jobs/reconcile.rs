@@ -280,24 +280,6 @@ impl JobStore {
         Ok(granted)
     }
 
-    /// Ends every open offer of a minion whose key was deleted, rejected or replaced. Returns the jobs. What
-    /// was handed over and has expired without the minion's word stays without.
-    pub fn withdraw(&self, minion: &MinionId) -> Vec<Jid> {
-        let now = self.now();
-        self.records.change(minion, |record| {
-            record.skip(now);
-            // Whoever comes next under the id is another minion.
-            record.start = StartId::default();
-            true
-        });
-        lock(&self.open).withdraw(minion, now)
-    }
-
-    /// Returns the minions that have a job in a state that is not final.
-    pub fn minions_with_open_jobs(&self) -> Vec<MinionId> {
-        lock(&self.open).minions()
-    }
-
     /// Ends the offers of a job that was just published to minions whose keys have gone since `resolved`,
     /// the time at which its target was resolved. Returns the minions.
     pub fn withdraw_late(&self, jid: &Jid, resolved: MasterTime) -> Vec<MinionId> {

@@ -81,7 +81,8 @@ const MIGRATIONS: [&str; 2] = [
 const BATCH_COLUMN: &str = "ALTER TABLE jobs ADD COLUMN batch BLOB";
 
 /// Every step from an empty file of minions to its present form, as [`MIGRATIONS`] of a partition.
-const MINION_MIGRATIONS: [&str; 1] = ["
+const MINION_MIGRATIONS: [&str; 2] = [
+    "
     CREATE TABLE minions (
         id             TEXT    NOT NULL PRIMARY KEY,
         start          BLOB    NOT NULL,
@@ -90,7 +91,10 @@ const MINION_MIGRATIONS: [&str; 1] = ["
         gaps           BLOB    NOT NULL,
         begun          INTEGER NOT NULL
     );
-"];
+",
+    // The key to which the minion's offers are made.
+    "ALTER TABLE minions ADD COLUMN key BLOB;",
+];
 
 /// The cache of the connection to the file of minions, in bytes.
 const MINIONS_CACHE: usize = 512 * 1024;
@@ -390,6 +394,23 @@ mod tests {
         let all = "SELECT count(*) FROM outcomes WHERE created = 3";
         assert_eq!(count(&before, all).unwrap(), 1);
         assert!(count(&before, more).is_err(), "the copy has the old form");
+    }
+
+    #[test]
+    fn the_records_of_minions_are_migrated() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("minions.sqlite");
+        create_file(&path).unwrap();
+        let mut connection = connect(&path).unwrap();
+        migrate(&mut connection, &path, &MINION_MIGRATIONS[..1]).unwrap();
+        let insert = "INSERT INTO minions VALUES ('m1', x'01', 2, 3, x'00', 4)";
+        connection.execute(insert, []).unwrap();
+        drop(connection);
+        let connection = open_minions(&path).unwrap();
+        let kept = "SELECT count(*) FROM minions WHERE id = 'm1' AND begun = 4 AND key IS NULL";
+        let kept: i64 = connection.query_row(kept, [], |row| row.get(0)).unwrap();
+        assert_eq!(kept, 1);
+        assert!(path.with_extension("sqlite.v1").exists());
     }
 
     #[test]

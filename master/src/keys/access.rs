@@ -68,16 +68,24 @@ impl KeyAccess {
         Ok(known == Some((KeyState::Accepted, identity.0)))
     }
 
-    /// Returns the key of the operator `name`.
+    /// Returns the key of the operator `name`; none when there is no such operator.
+    ///
+    /// # Errors
+    /// As [`is_accepted`](Self::is_accepted).
     ///
     /// # Cancel safety
     /// Nothing is changed.
-    pub async fn operator(&self, name: &str) -> Option<[u8; 32]> {
+    pub async fn operator(&self, name: &str) -> Result<Option<[u8; 32]>, KeysUnreadable> {
         if name == LOCAL_OPERATOR {
-            return Some(self.operators.local());
+            return Ok(Some(self.operators.local()));
         }
-        let (operators, name) = (Arc::clone(&self.operators), name.to_owned());
-        let found = self.context.spawn_blocking(move || operators.lookup(&name));
-        found.await.ok().flatten()
+        let (operators, asked) = (Arc::clone(&self.operators), name.to_owned());
+        let found = self
+            .context
+            .spawn_blocking(move || operators.lookup(&asked));
+        found.await.map_err(|_| KeysUnreadable)?.map_err(|error| {
+            tracing::error!(operator = %name, %error, "the key of an operator cannot be read");
+            KeysUnreadable
+        })
     }
 }

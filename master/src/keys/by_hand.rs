@@ -1,6 +1,10 @@
 //! Notices accepted keys that were moved, replaced or removed by hand while a master runs.
+//!
+//! The files are looked at without the lock of those who change keys, since each look may take long on a network
+//! file system; only what seems to be changed is looked at again under it.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use saline_protocol::channel::KeyError;
@@ -12,13 +16,15 @@ use super::folder::{AT_REST, FileStamp, Found};
 /// The accepted keys as they were seen last.
 #[derive(Debug, Default)]
 pub(super) struct SeenKeys {
-    /// None before the first look.
-    keys: Option<HashMap<MinionId, SeenKey>>,
+    /// None before the first look. Shared with the look that is under way.
+    keys: Option<Arc<HashMap<MinionId, SeenKey>>>,
     /// Whether all keys were missing at the last look.
     all_missing: bool,
+    /// The keys that were accepted through this store since the last look.
+    accepted: HashMap<MinionId, [u8; 32]>,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct SeenKey {
     identity: [u8; 32],
     /// The file's stamp, if it can be trusted.
@@ -36,12 +42,36 @@ pub struct ChangedByHand {
     pub identity: Option<[u8; 32]>,
 }
 
+/// What has become of the accepted keys since the last look.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct KeyNews {
+    /// The keys that were accepted at the last look and are not now, or are others now, and were not changed
+    /// through this store.
+    pub changed: Vec<ChangedByHand>,
+    /// The keys that were accepted since, by hand or through this store; all of them at the first look.
+    pub accepted: Vec<(MinionId, [u8; 32])>,
+}
+
+/// A look at the accepted keys, taken while others may change them.
+pub(super) struct KeyScan {
+    now: SystemTime,
+    /// What had been seen before.
+    before: Arc<HashMap<MinionId, SeenKey>>,
+    /// The keys that are there.
+    found: HashMap<MinionId, SeenKey>,
+    /// Whether there are no files of accepted keys at all.
+    is_empty: bool,
+    /// The ids with a file in the folder of rejected keys, sorted.
+    rejected: Arc<Vec<MinionId>>,
+}
+
 impl SeenKeys {
     /// Notes a change that this process has made.
     pub(super) fn note(&mut self, id: &MinionId, accepted: Option<[u8; 32]>) {
         let Some(keys) = &mut self.keys else {
             return;
         };
+        let keys = Arc::make_mut(keys);
         match accepted {
             Some(identity) => {
                 let seen = SeenKey {
@@ -50,90 +80,144 @@ impl SeenKeys {
                     was_unreadable: false,
                 };
                 keys.insert(id.clone(), seen);
+                self.accepted.insert(id.clone(), identity);
             }
             None => {
                 keys.remove(id);
+                self.accepted.remove(id);
             }
         }
     }
 }
 
 impl KeyStore {
-    /// Returns the keys that were accepted at the last call and are not now, or are others now, and were not
-    /// changed through this store. The first call returns none. A key that cannot be read now is looked at
-    /// again the next time, and nothing has changed when two or more keys are all missing at once. Costs a
-    /// system call for each accepted key, and blocks on the disk.
+    /// Looks at the accepted keys, and compares them with the last look. A key that cannot be read now is looked
+    /// at again the next time, and nothing has changed when two or more keys are all missing at once. Costs a
+    /// system call for each accepted key, during which others may change keys, and blocks on the disk.
     ///
     /// # Errors
     /// When a folder cannot be read; nothing has been noted.
-    pub fn changed_by_hand(&self) -> Result<Vec<ChangedByHand>, KeyError> {
-        let now = self.clock.wall();
-        // Taken before the names are read: changes through this store note themselves under the same lock.
+    pub fn news(&self) -> Result<KeyNews, KeyError> {
+        // Not in the condition, which would hold the lock for as long as what follows it.
+        let before = self.acting().seen.keys.clone();
+        if let Some(before) = before {
+            let scan = self.scan(before)?;
+            return Ok(self.confirm(scan));
+        }
+        // Nothing can be compared yet, so nothing may change meanwhile.
         let mut acting = self.acting();
+        let found = self.scan(Arc::default())?.found;
+        let all = found.iter().map(|(id, seen)| (id.clone(), seen.identity));
+        let accepted = all.collect();
+        acting.seen.keys = Some(Arc::new(found));
+        Ok(KeyNews {
+            changed: Vec::new(),
+            accepted,
+        })
+    }
+
+    /// Takes the look with which [`news`](Self::news) begins again.
+    #[cfg(test)]
+    pub(super) fn scan_again(&self) -> KeyScan {
+        let before = self.acting().seen.keys.clone();
+        self.scan(before.unwrap_or_default())
+            .expect("the folders of a test can be read")
+    }
+
+    fn scan(&self, before: Arc<HashMap<MinionId, SeenKey>>) -> Result<KeyScan, KeyError> {
+        let now = self.clock.wall();
         let accepted = self.accepted_ids()?;
-        let rejected = self.ids().rejected.get(&self.rejected, now)?;
-        let known = acting.seen.keys.as_ref().map_or(0, HashMap::len);
-        let all_missing = accepted.is_empty() && known > 1;
-        let is_news = all_missing && !acting.seen.all_missing;
-        acting.seen.all_missing = all_missing;
-        if is_news {
+        let rejected = self.ids().rejected.get_all(&self.rejected, now)?;
+        let mut found = HashMap::with_capacity(accepted.len());
+        for id in accepted.iter() {
+            if rejected.binary_search(id).is_err()
+                && let Some(seen) = self.see(id, before.get(id).copied(), now)
+            {
+                found.insert(id.clone(), seen);
+            }
+        }
+        Ok(KeyScan {
+            now,
+            before,
+            found,
+            is_empty: accepted.is_empty(),
+            rejected,
+        })
+    }
+
+    /// Judges a look. What this store has changed since it was taken is left to the next one, and what seems to
+    /// be changed by hand is looked at again now that nobody else changes keys.
+    pub(super) fn confirm(&self, scan: KeyScan) -> KeyNews {
+        let mut acting = self.acting();
+        let current = acting.seen.keys.take().unwrap_or_default();
+        let all_missing = scan.is_empty && current.len() > 1;
+        if all_missing && !acting.seen.all_missing {
             tracing::error!(
-                "all {known} accepted keys are missing at once, as when their folder is not mounted: nothing is \
-                 revoked for it; `saline-key -D` deletes all keys"
+                "all {} accepted keys are missing at once, as when their folder is not mounted: nothing is \
+                 revoked for it; `saline-key -D` deletes all keys",
+                current.len()
             );
         }
-        let before = acting.seen.keys.take();
-        if all_missing {
-            // Those that were moved to the rejected keys are revoked all the same.
-            let (gone, kept): (HashMap<_, _>, HashMap<_, _>) = before
-                .into_iter()
-                .flatten()
-                .partition(|(id, _)| rejected.binary_search(id).is_ok());
-            acting.seen.keys = Some(kept);
-            let changed = gone.into_keys();
-            return Ok(changed
-                .map(|id| ChangedByHand { id, identity: None })
-                .collect());
-        }
-        let mut keys = HashMap::with_capacity(accepted.len());
+        acting.seen.all_missing = all_missing;
+        let mut accepted = std::mem::take(&mut acting.seen.accepted);
         let mut changed = Vec::new();
-        for id in accepted.iter() {
-            if rejected.binary_search(id).is_ok() {
-                continue;
-            }
-            let old = before.as_ref().and_then(|before| before.get(id)).copied();
-            let seen = match self.look(id, old, now) {
-                Ok(Some(seen)) => seen,
-                // It may be half written: it is judged at the next look.
-                Ok(None) => match old.filter(|old| !old.was_unreadable) {
-                    Some(old) => SeenKey {
-                        stamp: None,
-                        was_unreadable: true,
-                        ..old
-                    },
-                    None => continue,
-                },
-                Err(error) => {
-                    tracing::warn!(%id, %error, "whether a key has changed cannot be seen");
-                    let Some(old) = old else { continue };
-                    SeenKey { stamp: None, ..old }
-                }
+        let mut keys = HashMap::with_capacity(scan.found.len());
+        let gone = current.keys().filter(|id| !scan.found.contains_key(*id));
+        for id in scan.found.keys().chain(gone) {
+            let (old, found) = (current.get(id).copied(), scan.found.get(id).copied());
+            let seen = if old != scan.before.get(id).copied() {
+                old
+            } else if old.map(|old| old.identity) == found.map(|found| found.identity) {
+                found
+            } else if all_missing && scan.rejected.binary_search(id).is_err() {
+                old
+            } else {
+                self.see_again(id, old, scan.now)
             };
-            if old.is_some_and(|old| old.identity != seen.identity) {
-                changed.push(ChangedByHand {
-                    id: id.clone(),
-                    identity: Some(seen.identity),
-                });
+            match (old, seen) {
+                (None, Some(seen)) => {
+                    accepted.insert(id.clone(), seen.identity);
+                }
+                (Some(old), seen) if Some(old.identity) != seen.map(|seen| seen.identity) => {
+                    let identity = seen.map(|seen| seen.identity);
+                    let id = id.clone();
+                    changed.push(ChangedByHand { id, identity });
+                }
+                _ => {}
             }
-            keys.insert(id.clone(), seen);
-        }
-        for id in before.into_iter().flatten().map(|(id, _)| id) {
-            if !keys.contains_key(&id) {
-                changed.push(ChangedByHand { id, identity: None });
+            if let Some(seen) = seen {
+                keys.insert(id.clone(), seen);
             }
         }
-        acting.seen.keys = Some(keys);
-        Ok(changed)
+        acting.seen.keys = Some(Arc::new(keys));
+        KeyNews {
+            changed,
+            accepted: accepted.into_iter().collect(),
+        }
+    }
+
+    /// Looks at one key while nobody else changes keys. Returns none when it is not accepted.
+    fn see_again(&self, id: &MinionId, old: Option<SeenKey>, now: SystemTime) -> Option<SeenKey> {
+        let look = || Ok((self.rejected.exists(id)?, self.accepted.exists(id)?));
+        match look() {
+            Ok((false, true)) => self.see(id, old, now),
+            Ok(_) => None,
+            Err(error) => unseen(id, old, &error),
+        }
+    }
+
+    /// Looks at one key that has a file. Returns none when it holds no key, which is judged at the second look:
+    /// it may be half written.
+    fn see(&self, id: &MinionId, old: Option<SeenKey>, now: SystemTime) -> Option<SeenKey> {
+        match self.look(id, old, now) {
+            Ok(Some(seen)) => Some(seen),
+            Ok(None) => old.filter(|old| !old.was_unreadable).map(|old| SeenKey {
+                stamp: None,
+                was_unreadable: true,
+                ..old
+            }),
+            Err(error) => unseen(id, old, &error),
+        }
     }
 
     /// Looks at the file of an accepted key, and reads it if it may have changed. Returns none when it holds
@@ -162,4 +246,10 @@ impl KeyStore {
             was_unreadable: false,
         }))
     }
+}
+
+/// Returns what is assumed of a key that cannot be looked at now: it is as it was.
+fn unseen(id: &MinionId, old: Option<SeenKey>, error: &KeyError) -> Option<SeenKey> {
+    tracing::warn!(%id, %error, "whether a key has changed cannot be seen");
+    old.map(|old| SeenKey { stamp: None, ..old })
 }

@@ -3,9 +3,9 @@
 //! Operators seed and copy these files by hand while a master runs, so nothing here remembers what
 //! a file holds: it is read when it is asked for.
 
-use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions};
+use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, ErrorKind, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -64,25 +64,14 @@ pub(super) struct Folder {
 }
 
 impl Folder {
-    /// Opens the folder; creates it with mode 0700 if it does not exist.
+    /// Opens the folder; creates it with mode 0700 if it does not exist. One that others can read is closed to
+    /// them, and one to which they could write is refused: its keys may not be those that were accepted.
     pub(super) fn open(path: PathBuf) -> Result<Self, KeyError> {
         let settle = || {
-            DirBuilder::new()
-                .recursive(true)
-                .mode(0o700)
-                .create(&path)?;
-            let mode = fs::metadata(&path)?.permissions().mode();
-            if mode & 0o022 != 0 {
-                tracing::warn!(
-                    "others could write to {} until now: look whether the keys in it are those that you accepted",
-                    path.display()
-                );
-            }
-            if mode & 0o077 != 0 {
+            private_files::create_folder(&path)?;
+            if fs::metadata(&path)?.permissions().mode() & 0o077 != 0 {
                 fs::set_permissions(&path, Permissions::from_mode(0o700))?;
             }
-            // It may be somebody else's.
-            private_files::create_folder(&path)?;
             absent_is_fine(fs::remove_file(path.join(UNFINISHED)))
         };
         settle().map_err(|error| io_error("open", &path, error))?;
@@ -220,6 +209,11 @@ impl Folder {
             size: file.len(),
             changed: (file.ctime(), file.ctime_nsec()),
         }))
+    }
+
+    /// Whether there is a file for `id`, or something else with its name. It may hold no key.
+    pub(super) fn exists(&self, id: &MinionId) -> Result<bool, KeyError> {
+        Ok(self.metadata(id)?.is_some())
     }
 
     /// Returns what the file system knows of the file of `id`, or of a link in its place; none when there is

@@ -20,12 +20,31 @@ pub(super) struct FolderIds {
 }
 
 impl FolderIds {
-    /// Returns the ids, sorted. A file that held a key when its name was first seen is assumed to
-    /// hold one still.
+    /// Returns the ids whose files hold keys, sorted. A file that held a key when its name was first seen is
+    /// assumed to hold one still.
     pub(super) fn get(
         &mut self,
         folder: &Folder,
         now: SystemTime,
+    ) -> Result<Arc<Vec<MinionId>>, KeyError> {
+        let holds_key = |id: &MinionId| Ok(matches!(folder.read(id)?, Found::Key(_)));
+        self.refresh(folder, now, holds_key)
+    }
+
+    /// Returns the ids that have a file, sorted, whatever it holds.
+    pub(super) fn get_all(
+        &mut self,
+        folder: &Folder,
+        now: SystemTime,
+    ) -> Result<Arc<Vec<MinionId>>, KeyError> {
+        self.refresh(folder, now, |_| Ok(true))
+    }
+
+    fn refresh(
+        &mut self,
+        folder: &Folder,
+        now: SystemTime,
+        counts: impl Fn(&MinionId) -> Result<bool, KeyError>,
     ) -> Result<Arc<Vec<MinionId>>, KeyError> {
         // Read before the names, so that a change in between is noticed the next time.
         let changed = folder.changed()?;
@@ -35,7 +54,7 @@ impl FolderIds {
         let known: HashSet<&MinionId> = self.ids.iter().collect();
         let mut ids = Vec::new();
         for id in folder.names()? {
-            if known.contains(&id) || matches!(folder.read(&id)?, Found::Key(_)) {
+            if known.contains(&id) || counts(&id)? {
                 ids.push(id);
             }
         }

@@ -36,20 +36,20 @@ impl OperatorStore {
     }
 
     /// Returns the key of an operator. A name has the form of a minion's id, so that none is a
-    /// path; `root` is the local operator, whatever file has that name. None also when the disk
-    /// fails, which is logged. Blocks on the disk.
-    pub fn lookup(&self, name: &str) -> Option<[u8; 32]> {
+    /// path; `root` is the local operator, whatever file has that name. Blocks on the disk.
+    ///
+    /// # Errors
+    /// When the disk fails, or this process may open no more files.
+    pub fn lookup(&self, name: &str) -> Result<Option<[u8; 32]>, KeyError> {
         if name == LOCAL_OPERATOR {
-            return Some(self.root);
+            return Ok(Some(self.root));
         }
-        let name = MinionId::parse(name).ok()?;
-        match self.folder.read(&name) {
-            Ok(Found::Key(key)) => Some(key),
-            Ok(_) => None,
-            Err(error) => {
-                tracing::error!(operator = %name, %error, "the key of an operator cannot be read");
-                None
-            }
+        let Ok(name) = MinionId::parse(name) else {
+            return Ok(None);
+        };
+        match self.folder.read(&name)? {
+            Found::Key(key) => Ok(Some(key)),
+            Found::Nothing | Found::NoKey => Ok(None),
         }
     }
 }
@@ -70,9 +70,9 @@ mod tests {
         seed("root");
         seed("alice");
         seed("../outside");
-        assert_eq!(store.lookup("root"), Some([7; 32]));
-        assert_eq!(store.lookup("alice"), Some(key.0));
-        assert_eq!(store.lookup("bob"), None);
+        assert_eq!(store.lookup("root").unwrap(), Some([7; 32]));
+        assert_eq!(store.lookup("alice").unwrap(), Some(key.0));
+        assert_eq!(store.lookup("bob").unwrap(), None);
         for name in [
             "../outside",
             "operators/alice",
@@ -82,7 +82,7 @@ mod tests {
             "alice\0",
             "Älice",
         ] {
-            assert_eq!(store.lookup(name), None, "{name:?}");
+            assert_eq!(store.lookup(name).unwrap(), None, "{name:?}");
         }
     }
 }

@@ -176,13 +176,19 @@ impl Sessions {
             let seated = table.minions.get(minion).map(|seated| seated.id);
             let own = table.by_minion.entry(minion.clone()).or_default();
             own.push((identity, id));
-            let same: Vec<_> = own.iter().filter(|(key, _)| *key == identity).collect();
-            let excess = (same.len() > PER_KEY)
-                .then(|| same.iter().find(|(_, other)| Some(*other) != seated))
-                .flatten()
-                .map(|(_, other)| *other);
-            if let Some(excess) = excess {
-                self.forget(&mut table, excess);
+            let same = own.iter().filter(|(key, _)| *key == identity);
+            let same: Vec<SessionId> = same.map(|(_, session)| *session).collect();
+            if same.len() > PER_KEY {
+                // Neither this one nor the one that counts: the oldest that has proven nothing, or the oldest.
+                let mut others = same.iter().filter(|o| **o != id && Some(**o) != seated);
+                let is_unproven = |other: &&SessionId| {
+                    let other = table.all.get(*other);
+                    other.is_some_and(|other| !lock(&other.inner).proven)
+                };
+                let oldest = others.clone().next();
+                if let Some(excess) = others.find(is_unproven).or(oldest).copied() {
+                    self.forget(&mut table, excess);
+                }
             }
         }
         Some(session)

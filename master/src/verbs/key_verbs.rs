@@ -81,6 +81,9 @@ impl KeyVerbs {
             if change.ends_sessions() {
                 let accepted = (change.to == Some(KeyState::Accepted)).then_some(change.identity);
                 revoked.push((id.clone(), accepted));
+            } else if change.to == Some(KeyState::Accepted) {
+                // The watch notes it too, a moment later: jobs may be offered to it before.
+                self.jobs.note_key(id, change.identity);
             }
         }
         self.revocation.revoke(&revoked).await;

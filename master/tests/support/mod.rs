@@ -109,6 +109,25 @@ impl Deployment {
         }
     }
 
+    /// Stops the master, and starts it again after `meanwhile`.
+    pub async fn restart(self, meanwhile: impl FnOnce(&mut MasterConfig)) -> Self {
+        let Self {
+            master,
+            mut config,
+            registry,
+            _root,
+        } = self;
+        master.shutdown(TEST_TIMEOUT).await;
+        meanwhile(&mut config);
+        let master = Master::start(config.clone(), &registry).await.unwrap();
+        Self {
+            master,
+            config,
+            registry,
+            _root,
+        }
+    }
+
     pub async fn client(&self, endpoint: &Endpoint) -> Arc<dyn Client> {
         let transport = self.registry.get("inproc").unwrap();
         transport

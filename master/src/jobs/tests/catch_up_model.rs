@@ -89,7 +89,7 @@ impl Walk<'_> {
                 }
             }
             Change::Withdraw => {
-                self.store.withdraw(&self.minion);
+                self.store.withdraw(&self.minion, None);
                 for row in &mut self.rows {
                     if matches!(row.state, Offered | Queued | Running) {
                         row.state = Withdrawn;

@@ -349,7 +349,10 @@ async fn a_deleted_key_takes_its_jobs_with_it() {
     let (one, two) = (job(&store), job(&store));
     publish(&store, &one, &[("a", Offered), ("b", Offered)]).await;
     publish(&store, &two, &[("a", Queued)]).await;
-    assert_eq!(store.withdraw(&id("a")), [one.jid.clone(), two.jid.clone()]);
+    assert_eq!(
+        store.withdraw(&id("a"), None),
+        [one.jid.clone(), two.jid.clone()]
+    );
     assert_eq!(of_a(&store, &one).await, Withdrawn);
     assert_eq!(of_a(&store, &two).await, Withdrawn);
     let verdict = answer(&store, "a", &one.jid, &Value::Null).await.unwrap();

@@ -2,8 +2,10 @@
 
 use super::*;
 
-use KeyAction::Delete;
-use KeyState::{Accepted, Rejected};
+use crate::keys::{ChangedByHand, KeyNews};
+
+use KeyAction::{Accept, Delete};
+use KeyState::{Accepted, Pending, Rejected};
 
 #[test]
 fn keys_that_are_changed_by_hand_are_noticed_once_and_others_are_not() {
@@ -13,13 +15,14 @@ fn keys_that_are_changed_by_hand_are_noticed_once_and_others_are_not() {
         place.seed(Accepted, name, number as u8);
     }
     let changed = || {
-        let mut changed = store.changed_by_hand().unwrap();
+        let mut changed = store.news().unwrap().changed;
         changed.sort_by(|a, b| a.id.cmp(&b.id));
         let plain = changed.into_iter().map(|c| (c.id.to_string(), c.identity));
         plain.collect::<Vec<_>>()
     };
     assert_eq!(changed(), [], "the first look");
     assert_eq!(changed(), []);
+    assert_eq!(store.news().unwrap().accepted, [], "they are known");
     std::fs::rename(place.file(Accepted, "a"), place.file(Rejected, "a")).unwrap();
     place.seed(Accepted, "b", 9);
     place.seed(Rejected, "c", 2);
@@ -31,7 +34,11 @@ fn keys_that_are_changed_by_hand_are_noticed_once_and_others_are_not() {
     assert_eq!(changed(), [], "what this process does it has told already");
     std::fs::remove_file(place.file(Rejected, "c")).unwrap();
     place.seed(Accepted, "d", 4);
-    assert_eq!(changed(), [], "a key that comes takes nothing back");
+    let news = store.news().unwrap();
+    assert_eq!(news.changed, [], "a key that comes takes nothing back");
+    let mut came = news.accepted;
+    came.sort();
+    assert_eq!(came, [(id("c"), key(2)), (id("d"), key(4))]);
     // As when the folder is not mounted any more.
     let folder = place.pki().join(Accepted.folder());
     let aside = place.pki().join("aside");
@@ -50,11 +57,11 @@ fn all_keys_that_were_moved_to_the_rejected_ones_are_noticed() {
     for (number, name) in ["a", "b"].into_iter().enumerate() {
         place.seed(Accepted, name, number as u8);
     }
-    assert_eq!(store.changed_by_hand().unwrap(), [], "the first look");
+    assert_eq!(store.news().unwrap().changed, [], "the first look");
     for name in ["a", "b"] {
         std::fs::rename(place.file(Accepted, name), place.file(Rejected, name)).unwrap();
     }
-    assert_eq!(store.changed_by_hand().unwrap().len(), 2);
+    assert_eq!(store.news().unwrap().changed.len(), 2);
 }
 
 #[test]
@@ -63,13 +70,75 @@ fn a_key_that_is_copied_over_itself_is_not_gone() {
     let store = place.open();
     place.seed(Accepted, "a", 1);
     place.seed(Accepted, "b", 2);
-    assert_eq!(store.changed_by_hand().unwrap(), [], "the first look");
+    assert_eq!(store.news().unwrap().changed, [], "the first look");
     // Between the two writes of a copy.
     std::fs::write(place.file(Accepted, "a"), "").unwrap();
-    assert_eq!(store.changed_by_hand().unwrap(), []);
+    assert_eq!(store.news().unwrap().changed, []);
     place.seed(Accepted, "a", 1);
-    assert_eq!(store.changed_by_hand().unwrap(), []);
+    assert_eq!(store.news().unwrap().changed, []);
     std::fs::write(place.file(Accepted, "a"), "").unwrap();
-    assert_eq!(store.changed_by_hand().unwrap(), []);
-    assert_eq!(store.changed_by_hand().unwrap().len(), 1, "it stays empty");
+    assert_eq!(store.news().unwrap().changed, []);
+    assert_eq!(store.news().unwrap().changed.len(), 1, "it stays empty");
+}
+
+#[test]
+fn a_file_without_a_key_among_the_rejected_ones_rejects_as_a_key_does() {
+    let place = Place::new();
+    let store = place.open();
+    place.seed(Accepted, "a", 1);
+    place.seed(Accepted, "b", 2);
+    assert_eq!(store.news().unwrap().changed, [], "the first look");
+    std::fs::write(place.file(Rejected, "a"), "rejected by hand").unwrap();
+    let gone = ChangedByHand {
+        id: id("a"),
+        identity: None,
+    };
+    assert_eq!(store.news().unwrap().changed, [gone]);
+}
+
+#[test]
+fn keys_that_this_store_changes_during_a_look_are_not_taken_for_changed_by_hand() {
+    let place = Place::new();
+    let store = place.open();
+    for (number, name) in ["a", "b", "c", "d"].into_iter().enumerate() {
+        place.seed(Accepted, name, number as u8);
+    }
+    place.seed(Pending, "e", 4);
+    assert_eq!(store.news().unwrap().accepted.len(), 4, "the first look");
+
+    // Accepted after the names were read.
+    let scan = store.scan_again();
+    store.apply(&act(Accept, vec![(Pending, id("e"))]));
+    let news = store.confirm(scan);
+    assert_eq!(news.changed, []);
+    assert_eq!(
+        news.accepted,
+        [(id("e"), key(4))],
+        "it is news all the same"
+    );
+    assert_eq!(store.news().unwrap(), KeyNews::default());
+
+    // Deleted, and deleted and accepted again, after the files were looked at.
+    let scan = store.scan_again();
+    store.apply(&act(Delete, vec![(Accepted, id("a")), (Accepted, id("b"))]));
+    place.seed(Pending, "b", 9);
+    store.apply(&act(Accept, vec![(Pending, id("b"))]));
+    assert_eq!(store.confirm(scan).changed, []);
+    assert_eq!(store.news().unwrap().changed, []);
+
+    // The names were read while a key was not there: it was put back before the look is judged.
+    std::fs::remove_file(place.file(Accepted, "c")).unwrap();
+    let scan = store.scan_again();
+    place.seed(Accepted, "c", 2);
+    assert_eq!(store.confirm(scan).changed, []);
+    assert_eq!(store.news().unwrap().changed, []);
+
+    // And what really goes by hand during all of that is noticed.
+    std::fs::remove_file(place.file(Accepted, "d")).unwrap();
+    let scan = store.scan_again();
+    place.seed(Pending, "f", 5);
+    store.apply(&act(Accept, vec![(Pending, id("f"))]));
+    let changed = store.confirm(scan).changed;
+    assert_eq!(changed.len(), 1);
+    assert_eq!((&changed[0].id, changed[0].identity), (&id("d"), None));
 }

@@ -40,6 +40,25 @@ fn folders_and_files_are_private() {
 }
 
 #[test]
+fn a_folder_of_keys_to_which_others_could_write_is_refused() {
+    let place = Place::new();
+    drop(place.open());
+    for name in ["minions", "minions_pre", "minions_rejected"] {
+        let folder = place.pki().join(name);
+        for bits in [0o777, 0o770, 0o1777] {
+            fs::set_permissions(&folder, fs::Permissions::from_mode(bits)).unwrap();
+            let error = KeyStore::open(&place.pki(), Clock).unwrap_err().to_string();
+            assert!(
+                error.contains(name) && error.contains("chmod go-w"),
+                "{error}"
+            );
+        }
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).unwrap();
+    }
+    drop(place.open());
+}
+
+#[test]
 fn a_lookup_sees_what_the_disk_has_now() {
     let place = Place::new();
     let store = place.open();

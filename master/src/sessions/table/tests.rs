@@ -187,6 +187,28 @@ async fn one_key_holds_few_sessions_and_the_one_that_counts_stays() {
     assert!(sessions.alive(&id("m1")).is_none());
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_session_that_has_proven_nothing_goes_before_one_that_has() {
+    let sessions = Sessions::new(Clock, HEARTBEAT, 10);
+    let seated = add(&sessions, 0, "m1", SessionState::Accepted);
+    assert_eq!(seat(&sessions, &seated, 1), Change::Arrived);
+    let proven = add(&sessions, 1, "m1", SessionState::Accepted);
+    assert_eq!(hear(&sessions, &proven), Change::None);
+    let unproven = [2, 3, 4].map(|number| add(&sessions, number, "m1", SessionState::Accepted));
+    let is_there = |session: &Arc<Session>| sessions.get(session.id).is_some();
+    assert!(is_there(&seated) && is_there(&proven));
+    assert_eq!(unproven.each_ref().map(is_there), [false, true, true]);
+    for session in &unproven[1..] {
+        hear(&sessions, session);
+    }
+    let new = add(&sessions, 5, "m1", SessionState::Accepted);
+    assert!(is_there(&new) && is_there(&seated), "it is not locked out");
+    assert!(
+        !is_there(&proven),
+        "the oldest goes when all have proven themselves"
+    );
+}
+
 fn peer(connection: u64) -> Peer {
     Peer::new(connection, None)
 }

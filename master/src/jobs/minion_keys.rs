@@ -1,0 +1,38 @@
+//! The key of each minion to which the offers under its id were made. Another key under the id is another
+//! machine, which inherits nothing.
+
+use saline_protocol::message::{Jid, MinionId};
+
+use super::{JobStore, lock};
+
+impl JobStore {
+    /// Notes that `key` is the accepted key of a minion, unless another one is noted. Returns whether it is the
+    /// noted key now; if not, what was offered to the other one has to be withdrawn. The note is on the disk
+    /// after the next [`flush`](Self::flush).
+    pub fn note_key(&self, minion: &MinionId, key: [u8; 32]) -> bool {
+        self.records.note_key(minion, key, self.now())
+    }
+
+    /// Ends every open offer of a minion whose key was deleted, rejected or replaced by `accepted`, and begins a
+    /// new record of the minion. Returns the jobs: none when `accepted` is the noted key already. What was
+    /// handed over and has expired without the minion's word stays without.
+    pub fn withdraw(&self, minion: &MinionId, accepted: Option<[u8; 32]>) -> Vec<Jid> {
+        let now = self.now();
+        if !self.records.replace_key(minion, accepted, now) {
+            return Vec::new();
+        }
+        lock(&self.open).withdraw(minion, now)
+    }
+
+    /// Returns the minions of which a key is noted, and those that have a job in a state that is not final.
+    pub fn minions_with_keys_or_jobs(&self) -> Vec<MinionId> {
+        let mut minions = lock(&self.open).minions();
+        self.records.look(|records| {
+            let noted = records.iter().filter(|(_, record)| record.key.is_some());
+            minions.extend(noted.map(|(minion, _)| minion.clone()));
+        });
+        minions.sort_unstable();
+        minions.dedup();
+        minions
+    }
+}
