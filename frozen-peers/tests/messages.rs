@@ -5,8 +5,8 @@
 )]
 
 use saline_frozen_peers::v1::messages::{
-    Admission, Body, Introduction, MinionReply, MinionRequest, OperatorReply, OperatorRequest,
-    PendingRequest, decode, encode,
+    Admission, BatchRequest, Body, CallerReply, CallerRequest, Claims, Introduction, MinionReply,
+    MinionRequest, OperatorReply, OperatorRequest, PendingRequest, decode, encode,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -33,7 +33,11 @@ fn the_peer_of_version_1_reads_and_writes_every_message_of_it() {
             "MinionReply" => passes::<MinionReply>(name, &bytes),
             "OperatorRequest" => passes::<OperatorRequest>(name, &bytes),
             "OperatorReply" => passes::<OperatorReply>(name, &bytes),
+            "CallerRequest" => passes::<CallerRequest>(name, &bytes),
+            "CallerReply" => passes::<CallerReply>(name, &bytes),
             "Body" => passes::<Body>(name, &bytes),
+            "BatchRequest" => passes::<BatchRequest>(name, &bytes),
+            "Claims" => passes::<Claims>(name, &bytes),
             "Accepted" | "Pending" | "Rejected" | "Denied" | "Full" | "NoCommonVersion" => {
                 passes::<Admission>(name, &bytes);
                 // What is read is what the name says, and not a neighbour of the same shape.
@@ -47,6 +51,9 @@ fn the_peer_of_version_1_reads_and_writes_every_message_of_it() {
             "MinionReply" => format!("{:?}", decode::<MinionReply>(&bytes)),
             "OperatorRequest" => format!("{:?}", decode::<OperatorRequest>(&bytes)),
             "OperatorReply" => format!("{:?}", decode::<OperatorReply>(&bytes)),
+            "CallerRequest" => format!("{:?}", decode::<CallerRequest>(&bytes)),
+            "CallerReply" => format!("{:?}", decode::<CallerReply>(&bytes)),
+            "Claims" => format!("{:?}", decode::<Claims>(&bytes)),
             _ => continue,
         };
         for word in variant.split('.') {

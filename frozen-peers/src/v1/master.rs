@@ -339,6 +339,7 @@ impl Master {
             MinionRequest::Claim { .. } => MinionReply::Claimed(true),
             MinionRequest::FireEvents(_)
             | MinionRequest::Goodbye
+            | MinionRequest::Grains(_)
             | MinionRequest::Accounts(_)
             | MinionRequest::Declined { .. } => MinionReply::Done,
             other => panic!("nobody expects {other:?}"),

@@ -115,6 +115,13 @@ messages! {
         Glob,
         List,
         Pcre,
+        Grain,
+        GrainPcre,
+        IpCidr,
+        Nodegroup,
+        Compound,
+        Pillar,
+        PillarPcre,
     }
 
     pub struct Job {
@@ -131,6 +138,7 @@ messages! {
     pub enum Claims {
         Of(Vec<MinionId>),
         All,
+        Always,
     }
 
     pub struct SignedJob {
@@ -196,6 +204,12 @@ messages! {
         Goodbye,
         Reconcile(Reconciliation),
         Accounts(Vec<JobAccount>),
+        Grains(GrainsReport),
+    }
+
+    pub struct GrainsReport {
+        pub digest: [u8; 32],
+        pub grains: Option<Packed>,
     }
 
     pub struct Heartbeat {
@@ -257,6 +271,7 @@ messages! {
         Busy { after_ms: u32 },
         Refused(RefusedVerb),
         Reconciled(ReconciliationReply),
+        SendGrains,
     }
 
     pub struct HeartbeatReply {
@@ -301,6 +316,8 @@ messages! {
             user: String,
             ttl_ms: Option<u64>,
             private: bool,
+            subset: Option<u32>,
+            batch: BatchRequest,
         },
         JobReturns { jid: Jid, after: u64 },
         JobStates { jid: Jid, after: Option<MinionId> },
@@ -311,6 +328,23 @@ messages! {
         Versions,
         Cancel { jid: Jid },
         Store { request_id: [u8; 16], act: StoreAct },
+        MatchTarget(Target),
+        Grains { target: Target, after: Option<MinionId> },
+        Batches,
+    }
+
+    pub enum BatchSize {
+        Minions(u32),
+        Percent(u8),
+    }
+
+    #[derive(Default)]
+    pub struct BatchRequest {
+        pub size: Option<BatchSize>,
+        pub wait_ms: u64,
+        pub failhard: bool,
+        pub safe_limit: Option<u32>,
+        pub safe_size: Option<u32>,
     }
 
     pub enum StoreAct {
@@ -357,6 +391,42 @@ messages! {
         Cancelling,
         BackedUp(StoreBackup),
         Checked(StoreCheck),
+        Matched(TargetMatches),
+        Grains(GrainsPage),
+        Batches(Vec<BatchProgress>),
+    }
+
+    pub struct TargetMatches {
+        pub minions: Vec<MinionId>,
+        pub unsure: Vec<MinionId>,
+        pub unknown: Vec<String>,
+    }
+
+    pub struct GrainsPage {
+        pub minions: Vec<(MinionId, Option<Packed>)>,
+        pub more: bool,
+    }
+
+    pub struct Batch {
+        pub size: u32,
+        pub wait_ms: u64,
+        pub failhard: bool,
+        pub queues: bool,
+    }
+
+    pub struct BatchProgress {
+        pub jid: Jid,
+        pub batch: Batch,
+        pub minions: u64,
+        pub waiting: u64,
+        pub active: u64,
+        pub ended: u64,
+        pub stopped: Option<BatchStop>,
+    }
+
+    pub enum BatchStop {
+        Halted,
+        Cancelled,
     }
 
     pub struct Published {
@@ -364,6 +434,8 @@ messages! {
         pub expires: MasterTime,
         pub minions: Vec<(MinionId, OfferState)>,
         pub unknown: Vec<String>,
+        pub unsure: Vec<MinionId>,
+        pub batch: Option<Batch>,
     }
 
     pub enum OfferState {
@@ -380,6 +452,7 @@ messages! {
         Withdrawn,
         ReturnedAndLost,
         NoWord,
+        Waiting,
     }
 
     pub struct ReturnsPage {
@@ -398,6 +471,7 @@ messages! {
     pub struct StoredJob {
         pub job: Job,
         pub operator: String,
+        pub batch: Option<Batch>,
     }
 
     pub struct StatesPage {
@@ -439,5 +513,31 @@ messages! {
         pub jobs: u64,
         pub returns: u64,
         pub problems: Vec<String>,
+    }
+}
+
+// What a caller asks, and its replies.
+messages! {
+    pub enum CallerRequest {
+        Return(CallerReturn),
+        FireEvents(MinionEvents),
+    }
+
+    pub struct CallerReturn {
+        pub request_id: [u8; 16],
+        pub fun: String,
+        pub arg: Packed,
+        pub user: String,
+        pub retcode: i64,
+        pub success: bool,
+        pub payload: Packed,
+    }
+
+    pub enum CallerReply {
+        Stored(Jid),
+        Done,
+        Busy { after_ms: u32 },
+        Refused(RefusedVerb),
+        Failed(String),
     }
 }

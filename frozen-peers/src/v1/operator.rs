@@ -9,8 +9,8 @@ use super::handshake::role;
 use super::header::class;
 use super::keys::{Identity, MasterKeys};
 use super::messages::{
-    Admission, Jid, KeyAction, KeyRequest, KeyState, NO_ARGUMENTS, OfferState, OperatorReply,
-    OperatorRequest, Published, StoredReturn, Target, TargetKind,
+    Admission, BatchRequest, Jid, KeyAction, KeyRequest, KeyState, NO_ARGUMENTS, OfferState,
+    OperatorReply, OperatorRequest, Published, StoredReturn, Target, TargetKind,
 };
 use super::session::{Credentials, Session};
 use super::{PATIENCE, random};
@@ -59,6 +59,8 @@ impl Operator {
             user: "frozen".to_owned(),
             ttl_ms,
             private: false,
+            subset: None,
+            batch: BatchRequest::default(),
         };
         match self.ask(request).await {
             OperatorReply::Published(published) => published,
