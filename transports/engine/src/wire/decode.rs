@@ -56,6 +56,7 @@ pub(super) fn decode(
 }
 
 /// Returns the topic of a publication, and the position at which its payload begins.
+#[inline]
 pub(super) fn publication(
     body: &[u8],
     last: &mut Option<Topic>,
@@ -69,6 +70,7 @@ pub(super) fn publication(
 }
 
 /// Returns the text that stands behind its length, and the rest.
+#[inline]
 fn text(bytes: &[u8]) -> Result<(&[u8], &[u8]), Violation> {
     bytes
         .split_first_chunk()
