@@ -67,6 +67,7 @@
 mod bind;
 mod client;
 mod connection;
+mod connection_table;
 mod filters;
 mod frame;
 #[doc(hidden)]

@@ -1,8 +1,6 @@
 //! The task that owns the ROUTER socket.
 
 use std::collections::VecDeque;
-use std::net::SocketAddr;
-use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,12 +11,12 @@ use saline_protocol::transport::{
 };
 
 use crate::bind::BoundPath;
+use crate::connection_table::ConnectionTable;
 use crate::frame::{Frame, REQUEST_HEADER};
 use crate::joined_requests::{self, AnswerFrame};
-use crate::liveness::{LookTimer, PeerLiveness, Verdict};
+use crate::liveness::LookTimer;
 use crate::monitor::MonitoredSocket;
 use crate::native::{self, SocketId};
-use crate::number_map::NumberMap;
 use crate::request_exchange::{OpenRequestExchange, OutgoingAnswer};
 use crate::server::note;
 use crate::socket::{BATCH, MUCH, Sent};
@@ -31,12 +29,7 @@ pub(crate) struct RouterTask {
     pub(crate) path: Option<BoundPath>,
     pub(crate) context: Context,
     pub(crate) lifetime: Arc<Lifetime>,
-    /// Connections that said hello.
-    pub(crate) connections: NumberMap<u32, Connected>,
-    /// Their numbers by the descriptors of their sockets.
-    pub(crate) by_descriptor: NumberMap<RawFd, u32>,
-    /// Connections that have ended and whose last requests may not have been received.
-    pub(crate) leaving: Vec<u32>,
+    pub(crate) connections: ConnectionTable,
     /// Whether the last [`receive`](Self::receive) found the socket empty.
     pub(crate) is_drained: bool,
     /// How many requests were handed up whose answers libzmq does not have yet.
@@ -47,22 +40,6 @@ pub(crate) struct RouterTask {
     pub(crate) parked: VecDeque<(Instant, OutgoingAnswer)>,
     /// The time of the last [`sweep`](Self::sweep).
     pub(crate) swept: Option<Instant>,
-}
-
-/// A connection that said hello.
-pub(crate) struct Connected {
-    address: Option<SocketAddr>,
-    socket: Option<SocketId>,
-    /// The liveness of an admitted peer. The silence of others is left to TCP's keep-alive.
-    liveness: Option<PeerLiveness>,
-}
-
-impl Connected {
-    fn heard(&mut self) {
-        if let Some(liveness) = &mut self.liveness {
-            liveness.heard();
-        }
-    }
 }
 
 impl RouterTask {
@@ -107,7 +84,7 @@ impl RouterTask {
                 continue;
             }
             if self.is_drained {
-                self.forget_leaving();
+                self.connections.forget_leaving();
             }
             if received + answered >= MUCH {
                 tokio::task::yield_now().await;
@@ -237,95 +214,38 @@ impl RouterTask {
             .socket
             .send(Some(&routing_id(connection)), message);
         if matches!(sent, Sent::Gone) {
-            self.forget(connection);
+            self.connections.forget(connection);
         }
         sent
     }
 
-    /// Forgets a connection that has gone, and tells the departure of an admitted peer.
-    fn forget(&mut self, connection: u32) {
-        let Some(gone) = self.connections.remove(&connection) else {
-            return;
-        };
-        if let Some(SocketId { descriptor, .. }) = gone.socket
-            && self.by_descriptor.get(&descriptor) == Some(&connection)
-        {
-            self.by_descriptor.remove(&descriptor);
-        }
-        self.exchange.0.peers.remove(connection);
-    }
-
     /// Reads the events of the monitor. Returns whether a connection has ended.
     fn take_events(&mut self) -> bool {
-        let before = self.leaving.len();
+        let mut has_ended = false;
         while let Some(event) = self.monitored.monitor.event() {
-            if event.kind != zmq_sys::ZMQ_EVENT_DISCONNECTED {
+            if event.kind == zmq_sys::ZMQ_EVENT_DISCONNECTED {
+                // While it is full, nothing is received until requests are answered, which may take long.
+                has_ended |= self.connections.ended(event.value, self.is_full());
+            } else {
                 note(&self.context, event.kind);
-            } else if let Some(connection) = self.by_descriptor.remove(&event.value) {
-                if self.is_full() {
-                    // Nothing is received until requests are answered, which may take long.
-                    self.exchange.0.peers.remove(connection);
-                }
-                self.leaving.push(connection);
             }
         }
-        self.leaving.len() > before
-    }
-
-    /// Forgets the connections that have ended, once everything that they sent was received: their
-    /// departures are told after their last requests.
-    fn forget_leaving(&mut self) {
-        for connection in std::mem::take(&mut self.leaving) {
-            self.forget(connection);
-        }
+        has_ended
     }
 
     /// Asks the admitted peers that are silent for a sign of life, and cuts those that give none.
     /// This look comes `late` after its time.
     fn look(&mut self, now: Instant, late: Duration) {
+        let is_read = !self.is_full();
         let limits = &self.context.limits;
-        for connection in self.exchange.0.peers.newly_admitted() {
-            if let Some(peer) = self.connections.get_mut(&connection) {
-                // A client that hears nothing asks earlier, so that two ends with the same ping
-                // interval say no more than one.
-                let liveness = PeerLiveness::new(now, limits, limits.ping_interval);
-                peer.liveness = Some(liveness);
-            }
-        }
-        let is_full = self.is_full();
-        let (mut silent, mut dead) = (Vec::new(), Vec::new());
-        for (connection, peer) in &mut self.connections {
-            let Some(liveness) = &mut peer.liveness else {
-                continue;
-            };
-            if is_full {
-                // Nothing is read, so silence says nothing.
-                liveness.heard();
-            }
-            let descriptor = peer.socket.map(|socket| socket.descriptor);
-            match liveness.look(now, late, descriptor) {
-                Verdict::Alive => {}
-                Verdict::Ask => silent.push(*connection),
-                // Of a local connection nobody knows whether parts of a large message have come in, and
-                // its system tells at once when it ends.
-                Verdict::Dead if peer.address.is_none() => {}
-                Verdict::Dead => dead.push(*connection),
-            }
-        }
-        for connection in silent {
+        for connection in self.connections.look(now, late, limits, is_read) {
             self.send(connection, Frame::Ping.encode(&[]));
-        }
-        for connection in dead {
-            if self.exchange.0.peers.cut(connection) {
-                tracing::debug!(connection, "cut a peer that gives no sign of life");
-            }
         }
     }
 
     /// Sends a pong to every connection, and forgets those that have gone.
     fn sweep(&mut self) {
-        let connections: Vec<u32> = self.connections.keys().copied().collect();
-        for connection in connections {
+        for connection in self.connections.numbers() {
             self.send(connection, Frame::Pong.encode(&[]));
         }
         self.swept = Some(self.context.clock.now());
@@ -375,7 +295,7 @@ impl RouterTask {
     fn take(&mut self, connection: u32, mut body: zmq::Message) {
         match Frame::decode(&body) {
             Some(Frame::Hello) => {
-                let known = self.connections.contains_key(&connection);
+                let known = self.connections.contains(connection);
                 let answer = if !self.lifetime.stop.is_cancelled() && (known || self.has_room()) {
                     if !known {
                         self.welcome(connection, &mut body);
@@ -388,10 +308,10 @@ impl RouterTask {
                 self.send(connection, answer.encode(&[]));
             }
             Some(Frame::Ping) => {
-                self.heard(connection);
+                self.connections.heard(connection);
                 self.send(connection, Frame::Pong.encode(&[]));
             }
-            Some(Frame::Pong) => self.heard(connection),
+            Some(Frame::Pong) => drop(self.connections.heard(connection)),
             Some(Frame::Request(id)) => {
                 self.request(connection, id, native::into_bytes(body, REQUEST_HEADER));
             }
@@ -413,12 +333,6 @@ impl RouterTask {
         }
     }
 
-    fn heard(&mut self, connection: u32) {
-        if let Some(peer) = self.connections.get_mut(&connection) {
-            peer.heard();
-        }
-    }
-
     /// Adds a connection that says hello.
     fn welcome(&mut self, connection: u32, hello: &mut zmq::Message) {
         // The monitor has told the end of every connection that had this descriptor before. When that
@@ -431,31 +345,16 @@ impl RouterTask {
         // ended. It looks at that now, so that the answer to the hello fails and the wrong socket is
         // forgotten.
         self.monitored.socket.idle(false);
-        let peer = Connected {
-            address,
-            socket,
-            liveness: None,
-        };
-        self.connections.insert(connection, peer);
-        self.exchange.0.peers.add(connection, address, socket);
-        if let Some(SocketId { descriptor, .. }) = socket
-            && let Some(gone) = self.by_descriptor.insert(descriptor, connection)
-        {
-            // Its end was told before its hello was read.
-            self.exchange.0.peers.remove(gone);
-            self.leaving.push(gone);
-        }
+        self.connections.add(connection, address, socket);
     }
 
     /// Adds a request to those that are handed up next.
     fn request(&mut self, connection: u32, request: u64, payload: Bytes) {
         let max_message = self.context.limits.max_message;
-        let Some(peer) = self.connections.get_mut(&connection) else {
+        let Some(address) = self.connections.heard(connection) else {
             self.context.count(Metric::PeersRefused);
             return;
         };
-        peer.heard();
-        let address = peer.address;
         if payload.len() > max_message {
             self.context.count(Metric::PeersRefused);
             self.send(connection, Frame::NoReply(request).encode(&[]));

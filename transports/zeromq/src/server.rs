@@ -15,8 +15,8 @@ use tokio_util::sync::DropGuard;
 
 use crate::GRACE;
 use crate::bind::{bind, set_up_failed};
+use crate::connection_table::ConnectionTable;
 use crate::native::IntOption;
-use crate::number_map::NumberMap;
 use crate::publish_queue::{OpenPublishQueue, PublishQueue};
 use crate::published;
 use crate::request_exchange::{OpenRequestExchange, RequestExchange, ZmqRequests};
@@ -91,13 +91,11 @@ pub(crate) async fn serve(shared: &Arc<Shared>, at: ServeAt, context: Context) -
         path: requests_path,
         context: context.clone(),
         lifetime: Arc::clone(&lifetime),
-        connections: NumberMap::default(),
+        connections: ConnectionTable::new(Arc::clone(&exchange)),
         unanswered: 0,
         arrivals: VecDeque::new(),
         parked: VecDeque::new(),
         swept: None,
-        by_descriptor: NumberMap::default(),
-        leaving: Vec::new(),
         is_drained: false,
     };
     let xpub_task = XpubTask {

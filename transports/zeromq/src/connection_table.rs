@@ -1,0 +1,175 @@
+//! The connections that said hello to the ROUTER socket.
+
+use std::net::SocketAddr;
+use std::os::fd::RawFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use saline_protocol::transport::{Instant, Limits};
+
+use crate::liveness::{PeerLiveness, Verdict};
+use crate::native::SocketId;
+use crate::number_map::NumberMap;
+use crate::peer_registry::PeerRegistry;
+use crate::request_exchange::RequestExchange;
+
+/// What the task of the ROUTER socket knows of connections. It keeps the [`PeerRegistry`], which the server's
+/// handles see, in step.
+pub(crate) struct ConnectionTable {
+    exchange: Arc<RequestExchange>,
+    all: NumberMap<u32, Connected>,
+    /// Their numbers by the descriptors of their sockets.
+    by_descriptor: NumberMap<RawFd, u32>,
+    /// Connections that have ended and whose last requests may not have been received.
+    leaving: Vec<u32>,
+}
+
+/// A connection that said hello.
+struct Connected {
+    address: Option<SocketAddr>,
+    socket: Option<SocketId>,
+    /// The liveness of an admitted peer. The silence of others is left to TCP's keep-alive.
+    liveness: Option<PeerLiveness>,
+}
+
+impl ConnectionTable {
+    /// Returns a table without connections.
+    pub(crate) fn new(exchange: Arc<RequestExchange>) -> Self {
+        Self {
+            exchange,
+            all: NumberMap::default(),
+            by_descriptor: NumberMap::default(),
+            leaving: Vec::new(),
+        }
+    }
+
+    fn peers(&self) -> &PeerRegistry {
+        &self.exchange.peers
+    }
+
+    /// Returns how many connections there are.
+    pub(crate) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// Returns whether a connection said hello and has not gone.
+    pub(crate) fn contains(&self, connection: u32) -> bool {
+        self.all.contains_key(&connection)
+    }
+
+    /// Returns the numbers of all connections.
+    pub(crate) fn numbers(&self) -> Vec<u32> {
+        self.all.keys().copied().collect()
+    }
+
+    /// Adds a connection that said hello.
+    pub(crate) fn add(
+        &mut self,
+        connection: u32,
+        address: Option<SocketAddr>,
+        socket: Option<SocketId>,
+    ) {
+        let connected = Connected {
+            address,
+            socket,
+            liveness: None,
+        };
+        self.all.insert(connection, connected);
+        self.peers().add(connection, address, socket);
+        if let Some(SocketId { descriptor, .. }) = socket
+            && let Some(gone) = self.by_descriptor.insert(descriptor, connection)
+        {
+            // Its end was told before its hello was read.
+            self.peers().remove(gone);
+            self.leaving.push(gone);
+        }
+    }
+
+    /// Takes note of a sign of life. Returns the address of the connection, if it has one; `None` for a
+    /// connection that is not here.
+    pub(crate) fn heard(&mut self, connection: u32) -> Option<Option<SocketAddr>> {
+        let connected = self.all.get_mut(&connection)?;
+        if let Some(liveness) = &mut connected.liveness {
+            liveness.heard();
+        }
+        Some(connected.address)
+    }
+
+    /// Takes note that the connection with this descriptor has ended: it stays until
+    /// [`forget_leaving`](Self::forget_leaving). Its departure is told now if `is_told_now`. Returns
+    /// whether there was one.
+    pub(crate) fn ended(&mut self, descriptor: RawFd, is_told_now: bool) -> bool {
+        let Some(connection) = self.by_descriptor.remove(&descriptor) else {
+            return false;
+        };
+        if is_told_now {
+            self.peers().remove(connection);
+        }
+        self.leaving.push(connection);
+        true
+    }
+
+    /// Forgets the connections that have ended, once everything that they sent was received: their
+    /// departures are told after their last requests.
+    pub(crate) fn forget_leaving(&mut self) {
+        for connection in std::mem::take(&mut self.leaving) {
+            self.forget(connection);
+        }
+    }
+
+    /// Forgets a connection that has gone, and tells the departure of an admitted peer.
+    pub(crate) fn forget(&mut self, connection: u32) {
+        let Some(gone) = self.all.remove(&connection) else {
+            return;
+        };
+        if let Some(SocketId { descriptor, .. }) = gone.socket
+            && self.by_descriptor.get(&descriptor) == Some(&connection)
+        {
+            self.by_descriptor.remove(&descriptor);
+        }
+        self.peers().remove(connection);
+    }
+
+    /// Cuts the admitted peers that give no sign of life, and returns those that are silent: they are to be
+    /// asked for one. The look comes `late` after its time; while nothing `is_read`, silence says nothing.
+    pub(crate) fn look(
+        &mut self,
+        now: Instant,
+        late: Duration,
+        limits: &Limits,
+        is_read: bool,
+    ) -> Vec<u32> {
+        for connection in self.exchange.peers.newly_admitted() {
+            if let Some(connected) = self.all.get_mut(&connection) {
+                // A client that hears nothing asks earlier, so that two ends with the same ping
+                // interval say no more than one.
+                let liveness = PeerLiveness::new(now, limits, limits.ping_interval);
+                connected.liveness = Some(liveness);
+            }
+        }
+        let (mut silent, mut dead) = (Vec::new(), Vec::new());
+        for (connection, connected) in &mut self.all {
+            let Some(liveness) = &mut connected.liveness else {
+                continue;
+            };
+            if !is_read {
+                liveness.heard();
+            }
+            let descriptor = connected.socket.map(|socket| socket.descriptor);
+            match liveness.look(now, late, descriptor) {
+                Verdict::Alive => {}
+                Verdict::Ask => silent.push(*connection),
+                // Of a local connection nobody knows whether parts of a large message have come in, and
+                // its system tells at once when it ends.
+                Verdict::Dead if connected.address.is_none() => {}
+                Verdict::Dead => dead.push(*connection),
+            }
+        }
+        for connection in dead {
+            if self.peers().cut(connection) {
+                tracing::debug!(connection, "cut a peer that gives no sign of life");
+            }
+        }
+        silent
+    }
+}
