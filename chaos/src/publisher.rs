@@ -31,6 +31,8 @@ pub(crate) struct Publication {
     /// How it was published, for people.
     pub(crate) way: &'static str,
     pub(crate) began: Duration,
+    /// To how many minions at a time the job was offered, if it was a batch, and how long each of them takes.
+    pub(crate) batch: Option<(u32, Duration)>,
     /// None when its publisher had to be killed because it did not end.
     pub(crate) ended: Option<Duration>,
     /// The jid that was printed.
@@ -104,6 +106,7 @@ impl Publisher {
             token: Some(job.token),
             targets: job.targets.iter().map(|n| format!("m{n}")).collect(),
             way: job.way.name(),
+            batch: job.batch.map(|size| (size, job.takes)),
             began: self.timeline.now(),
             ..Publication::default()
         };
@@ -229,6 +232,7 @@ mod tests {
             way: Way::Attached,
             takes: Duration::ZERO,
             prints: 2,
+            batch: None,
         };
         let mut publication = Publication::default();
         read_output(

@@ -99,9 +99,18 @@ impl MinionProgress {
     /// returned.
     fn set(&mut self, state: OfferState) {
         use OfferState::{
-            Cancelled, Expired, LostTrack, MayHaveRun, Offered, Returned, ReturnedAndLost, Running,
-            Waiting,
+            Cancelled, Expired, LostTrack, MayHaveRun, Offered, Queued, Returned, ReturnedAndLost,
+            Running, Waiting,
         };
+        // What comes before the turn in a batch, or with it, may be heard of late.
+        let is_back = match state {
+            Offered => !matches!(self.state, Waiting | Queued),
+            Queued | Waiting => self.state != Waiting,
+            _ => false,
+        };
+        if is_back {
+            return;
+        }
         let is_open = !self.state.is_final();
         let is_truth = matches!(state, Running | ReturnedAndLost)
             && matches!(self.state, Expired | LostTrack | MayHaveRun | Cancelled);
@@ -337,6 +346,17 @@ mod tests {
         assert!(!s.is_waiting(), "b has had the whole time");
         let absent: Vec<_> = s.take_absent().into_iter().map(|a| a.absence).collect();
         assert_eq!(absent, [Absence::NotConnected]);
+    }
+
+    #[test]
+    fn an_event_that_is_late_takes_nothing_back() {
+        let mut s = progress(&[("a", Waiting)]);
+        s.set(&id("a"), Running);
+        for late in [Offered, Queued, Waiting] {
+            s.set(&id("a"), late);
+        }
+        s.judge();
+        assert!(s.is_waiting(), "it runs");
     }
 
     #[test]

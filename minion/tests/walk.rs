@@ -438,6 +438,35 @@ async fn outside_of_its_lease_a_minion_begins_only_what_it_may_claim() {
 }
 
 #[tokio::test]
+async fn a_batch_is_claimed_however_it_comes_and_may_come_again_after_a_refusal() {
+    let fixture = Fixture::new().await;
+    let master = &fixture.master;
+    let minion = fixture.start(fixture.config()).await;
+    let mut batch = job(1, "test.ping", &[]);
+    batch.claims = Claims::Always;
+    let claim = MinionRequest::Claim {
+        jid: batch.jid.clone(),
+    };
+    let claims = |master: &ScriptedMaster| {
+        let said = master.said();
+        said.iter().filter(|request| **request == claim).count()
+    };
+    let batch = master.sign(batch.clone());
+    master.to_one("m1", batch.clone()).await;
+    master
+        .wait("a claim that is refused", |master| {
+            claims(master) == 1 && minion.minion.is_idle()
+        })
+        .await;
+    assert_eq!(master.returns(), []);
+    master.set(|script| script.grants = true);
+    master.to_one("m1", batch).await;
+    master.wait_for_returns(1).await;
+    assert_eq!(claims(master), 2);
+    minion.stop().await;
+}
+
+#[tokio::test]
 async fn a_job_that_was_seen_is_answered_with_what_is_known() {
     let fixture = Fixture::new().await;
     let master = &fixture.master;

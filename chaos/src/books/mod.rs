@@ -1,6 +1,7 @@
 //! The books: what must hold after everything, and what does not.
 
 mod acknowledged;
+mod batches;
 mod presence;
 mod resources;
 mod runs;
@@ -67,6 +68,7 @@ pub(crate) fn check(evidence: &Evidence) -> Vec<Book> {
         runs::states_are_true(&ledger),
         runs::nothing_without_end(&ledger),
         runs::in_time(&ledger),
+        batches::no_more_at_once(&ledger),
         acknowledged::what_was_told(&ledger),
         acknowledged::seen_as_stored(&ledger),
         presence::is_true(evidence),

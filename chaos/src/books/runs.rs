@@ -125,6 +125,10 @@ pub(super) fn in_time(ledger: &Ledger<'_>) -> Book {
         let (Some((jid, job)), Some(ended)) = (ledger.jobs.get(token), publication.ended) else {
             continue;
         };
+        if publication.batch.is_some() {
+            // The turn of a minion may come later, and one that is away then is left out.
+            continue;
+        }
         let expires = publication.began.min(ended) + JOB_TTL;
         for minion in job.states.keys() {
             let Some(number) = minion_number(minion) else {

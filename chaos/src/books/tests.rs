@@ -266,3 +266,28 @@ fn a_jid_that_was_given_to_two_jobs_is_found() {
     evidence.publications.push(first);
     assert_eq!(broken(&evidence), ["acknowledged"]);
 }
+
+#[test]
+fn a_batch_that_more_run_at_once_than_it_allows_is_found_unless_one_was_disturbed() {
+    let mut evidence = balanced();
+    evidence.minions = 2;
+    evidence.publications[0].batch = Some((1, at(2)));
+    let job = evidence.jobs.get_mut(JID).unwrap();
+    job.states.insert("m2".to_owned(), State::Running);
+    job.returns.insert("m2".to_owned(), 1);
+    let other = |seconds| LedgerRun {
+        instance: "m2".to_owned(),
+        ..run(seconds)
+    };
+    evidence.runs.push(other(22));
+    assert!(!broken(&evidence).contains(&"batches"));
+    evidence.runs[1] = other(21);
+    assert!(broken(&evidence).contains(&"batches"));
+    evidence.history.disturbances.push(Disturbance {
+        who: Who::Minion(2),
+        condition: Condition::Disturbed,
+        from: at(19),
+        to: Some(at(20)),
+    });
+    assert!(!broken(&evidence).contains(&"batches"));
+}

@@ -13,6 +13,9 @@ const CALM: Duration = Duration::from_secs(3);
 /// The jobs that a minion misses: more than one page of them.
 const MISSED: usize = 320;
 
+/// How long a job of a batch takes at most.
+const LONGEST_IN_BATCH: Duration = Duration::from_millis(800);
+
 /// The first token of missed jobs, and how many each fault has to itself. Those of other jobs are below.
 const MISSED_TOKENS: (u32, u32) = (100_000, 1000);
 
@@ -36,9 +39,10 @@ pub(crate) fn generate(spec: &PlanSpec) -> Plan {
     // Drawn apart, so that more jobs do not mean other faults.
     let mut of_faults = Random::new(random.number(0..=u64::MAX - 1));
     let mut of_jobs = Random::new(random.number(0..=u64::MAX - 1));
+    let mut of_batches = Random::new(random.number(0..=u64::MAX - 1));
     Plan {
         faults: faults(spec, &mut of_faults),
-        jobs: jobs(spec, &mut of_jobs),
+        jobs: jobs(spec, &mut of_jobs, &mut of_batches),
     }
 }
 
@@ -152,7 +156,7 @@ fn draw(kind: FaultKind, spec: &PlanSpec, token: Token, random: &mut Random) -> 
     }
 }
 
-fn jobs(spec: &PlanSpec, random: &mut Random) -> Vec<JobPlan> {
+fn jobs(spec: &PlanSpec, random: &mut Random, of_batches: &mut Random) -> Vec<JobPlan> {
     let mut jobs = Vec::new();
     let mut at = Duration::from_millis(200);
     let mut token = 0;
@@ -164,7 +168,15 @@ fn jobs(spec: &PlanSpec, random: &mut Random) -> Vec<JobPlan> {
             56..=88 => Way::Async,
             _ => Way::Killed(random.millis(10..=1500)),
         };
-        let takes = takes(spec, random);
+        let mut takes = takes(spec, random);
+        let batch = match targets.is_empty() && of_batches.percent(25) {
+            true => Some(of_batches.number(1..=3) as u32),
+            false => None,
+        };
+        if batch.is_some() {
+            // One after the other, they take long enough.
+            takes = takes.min(LONGEST_IN_BATCH);
+        }
         let prints = prints(targets.len() == 1, random);
         jobs.push(JobPlan {
             at,
@@ -173,6 +185,7 @@ fn jobs(spec: &PlanSpec, random: &mut Random) -> Vec<JobPlan> {
             way,
             takes,
             prints,
+            batch,
         });
         at += random.millis(250..=800);
     }
@@ -292,5 +305,7 @@ mod tests {
                 .all(|fault| fault.at + fault.lasts <= end)
         );
         assert!(plan.faults.is_sorted_by_key(|fault| fault.at));
+        let batches = plan.jobs.iter().filter(|job| job.batch.is_some());
+        assert!(batches.count() > 3, "jobs for all are batches now and then");
     }
 }

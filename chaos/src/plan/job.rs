@@ -74,19 +74,25 @@ pub(crate) struct JobPlan {
     pub(crate) takes: Duration,
     /// How many bytes it prints beside its token.
     pub(crate) prints: u64,
+    /// To how many minions at a time the job is offered, if it is a batch.
+    pub(crate) batch: Option<u32>,
 }
 
 impl JobPlan {
     /// Returns the arguments of `saline` before the function.
     pub(crate) fn target(&self) -> Vec<String> {
-        match self.targets.as_slice() {
+        let mut words = match self.targets.as_slice() {
             [] => vec!["*".to_owned()],
             [one] => vec![format!("m{one}")],
             several => {
                 let names: Vec<_> = several.iter().map(|n| format!("m{n}")).collect();
                 vec!["-L".to_owned(), names.join(",")]
             }
+        };
+        if let Some(size) = self.batch {
+            words.extend(["-b".to_owned(), size.to_string()]);
         }
+        words
     }
 
     /// Returns the shell command: it appends one line to the ledger, waits, and prints.

@@ -19,6 +19,7 @@ use saline_protocol::transport::{
 
 /// The master's reaction to the next request in a session.
 #[derive(Debug, Clone)]
+#[allow(clippy::large_enum_variant, reason = "a test has a handful of them")]
 pub enum Act {
     /// Answers.
     Answer(OperatorReply),

@@ -214,6 +214,11 @@ impl Minion {
         self.state.get().to_string()
     }
 
+    /// Whether no job runs, waits for a thread or is being claimed.
+    pub fn is_idle(&self) -> bool {
+        self.jobs.is_idle()
+    }
+
     /// Returns how many returns the master has not acknowledged.
     pub fn unacknowledged(&self) -> usize {
         self.spool.unacknowledged()

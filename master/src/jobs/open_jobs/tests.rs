@@ -4,12 +4,21 @@ use super::*;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-use OfferState::{Cancelled, Expired, Offered, Queued, Returned, Running, Withdrawn};
+use OfferState::{Cancelled, Expired, Offered, Queued, Returned, Running, Waiting, Withdrawn};
 
 use crate::jobs::{MinionRecord, jid};
 use saline_protocol::message::StartId;
 
-const STATES: [OfferState; 14] = OfferState::ALL;
+/// The states that are stored.
+const STATES: [OfferState; 13] = {
+    let mut states = [Waiting; 13];
+    let mut at = 0;
+    while at < 12 {
+        states[at] = OfferState::ALL[at];
+        at += 1;
+    }
+    states
+};
 
 /// What may happen.
 #[derive(Debug, Clone)]
@@ -27,12 +36,12 @@ enum Event {
 }
 
 fn event() -> impl Strategy<Value = Event> {
-    let set = || (0..6i64, 0..4usize, 0..12usize).prop_map(|(j, m, to)| Event::Set(j, m, to));
+    let set = || (0..6i64, 0..4usize, 0..13usize).prop_map(|(j, m, to)| Event::Set(j, m, to));
     prop_oneof![
         (
             0..6i64,
             0..30u64,
-            proptest::collection::vec(0..12usize, 0..4)
+            proptest::collection::vec(0..13usize, 0..4)
         )
             .prop_map(|(job, ttl, states)| Event::Publish(job, ttl, states)),
         set(),
@@ -134,7 +143,7 @@ proptest! {
                 Event::Time(passes) => {
                     now += passes;
                     let due = model.each(|_, row, _, state| {
-                        (state == Queued && row.expires <= now).then_some(Expired)
+                        (is_to_be_offered(state) && row.expires <= now).then_some(Expired)
                     });
                     let due = due.into_iter().map(|(job, at, _)| (jid::from_micros(job), minion(at)));
                     let found = open.expire(now);
@@ -163,7 +172,7 @@ proptest! {
                 Event::Cancel(job) => {
                     let is_here = open.has(job);
                     let expected = model.each(|number, _, _, state| {
-                        (number == job && is_here && state == Queued).then_some(Cancelled)
+                        (number == job && is_here && is_to_be_offered(state)).then_some(Cancelled)
                     });
                     if let Some(row) = model.jobs.get_mut(&job).filter(|_| is_here) {
                         row.cancelled |= now < row.expires;
@@ -237,7 +246,7 @@ fn compare(open: &OpenJobs, model: &Model, now: u64) -> Result<(), TestCaseError
             .map(|(at, s)| (minion(at), *s))
             .collect();
         let may_begin_or_runs = row.states.iter().any(|state| {
-            matches!(state, Running | Queued) || (*state == Offered && row.expires > now)
+            matches!(state, Running | Queued | Waiting) || (*state == Offered && row.expires > now)
         });
         match open.states(*job) {
             Some((here, until)) => {
@@ -251,7 +260,7 @@ fn compare(open: &OpenJobs, model: &Model, now: u64) -> Result<(), TestCaseError
                 for (at, (written, is)) in both {
                     let told = match (is, written) {
                         (Returned, _) => Returned,
-                        (_, Queued) if row.cancelled => Cancelled,
+                        (_, Queued | Waiting) if row.cancelled => Cancelled,
                         _ => super::super::states::at(
                             now,
                             row.expires,

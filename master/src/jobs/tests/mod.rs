@@ -1,5 +1,6 @@
 //! What the store promises, from outside.
 
+mod batches;
 mod catch_up;
 mod catch_up_model;
 mod copies;
