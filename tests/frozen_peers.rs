@@ -8,6 +8,7 @@
 mod support;
 
 use std::process::{Child, Stdio};
+use std::sync::Arc;
 
 use saline_frozen_peers::v1::master::{Master, ping, sleep};
 use saline_frozen_peers::v1::messages::{Admission, OfferState, ReturnVerdict, TRUE};
@@ -15,6 +16,7 @@ use saline_frozen_peers::v1::minion::{Connected, Minion, poll};
 use saline_protocol::transport::Context;
 use support::frozen::{connect, network, operator, run};
 use support::{CommandOutput, Fleet};
+use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
 over_each_transport!(
@@ -116,12 +118,16 @@ fn many_minions_of_version_1_share_a_publication_and_the_next_group_key(transpor
         let endpoint = network(transport, fleet.port());
         let operator = operator(&fleet, &context).await;
         let mut minions = JoinSet::new();
+        // A minion is present before it has subscribed, and what is published in between reaches it later.
+        let subscribed = Arc::new(Barrier::new(MANY + 1));
         for number in 0..MANY {
             let (endpoint, context) = (endpoint.clone(), context.clone());
+            let subscribed = Arc::clone(&subscribed);
             minions.spawn(async move {
                 let client = connect(&endpoint, &context).await;
                 let mut minion = Minion::new(&format!("old-{number}"));
                 let mut connected = minion.connect(&client, &endpoint).await;
+                subscribed.wait().await;
                 let (_, verdict) = connected.serve_one().await;
                 assert_eq!(verdict, ReturnVerdict::Stored);
                 (connected.came, connected.rotations)
@@ -131,6 +137,7 @@ fn many_minions_of_version_1_share_a_publication_and_the_next_group_key(transpor
         let client = connect(&endpoint, &context).await;
         let _gone = Minion::new("gone").connect(&client, &endpoint).await;
         operator.wait_for_minions(MANY + 1).await;
+        subscribed.wait().await;
         operator.delete("gone").await;
         operator.wait_for_minions(MANY).await;
         let published = operator.publish("old-*", None).await;

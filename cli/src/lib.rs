@@ -35,10 +35,11 @@ mod user_name;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-pub use commands::call::{FunctionCall, FunctionReturn};
 use saline_config::MasterConfig;
 use saline_protocol::message::{KeyReply, KeyRequest};
 use saline_protocol::transport::Registry;
+
+pub use commands::call::{FunctionCall, FunctionReturn};
 
 /// `saline`: runs a function on minions and prints what they return. The first of `words` is the
 /// program's name. Catches SIGINT and SIGTERM: the first signal ends the command in order, the second

@@ -43,7 +43,8 @@ async fn accepted_and_away(deployment: &Deployment, id: &str) -> (Credentials, J
     let minion = deployment.minion(id).await;
     let accepted = operator.act(KeyAction::Accept, KeyState::Pending, id);
     assert_eq!(accepted.await, 1);
-    let jid = operator.publish(id).await.jid.unwrap();
+    let published = operator.publish_within(id, TEST_TIMEOUT).await;
+    let jid = published.jid.unwrap();
     assert_eq!(state_of(&operator, &jid).await, OfferState::Queued);
     (minion.credentials, jid)
 }

@@ -242,7 +242,7 @@ fn minion(lines: &mut String) {
         let accounts = MinionRequest::Accounts(vec![account]);
         request(lines, &format!("Accounts.{known:?}"), accounts);
     }
-    for (name, grains) in [("Digest", None), ("All", Some(packed()))] {
+    for (name, grains) in [("None", None), ("Some", Some(packed()))] {
         let digest = GrainsReport::digest_of(&packed());
         let report = MinionRequest::Grains(GrainsReport { digest, grains });
         request(lines, &format!("Grains.{name}"), report);

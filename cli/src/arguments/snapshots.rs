@@ -176,7 +176,11 @@ fn targets() {
 
 #[test]
 fn bad_options_are_refused_in_two_lines() {
-    insta::assert_snapshot!(error("saline --nosuch"), @""
+    insta::assert_snapshot!(error("saline --nosuch"), @"
+    Usage: saline [options] '<target>' <function> [arguments]
+
+    saline: error: no such option: --nosuch
+    "
     );
 }
 
@@ -198,7 +202,52 @@ fn a_target_and_a_function_must_stand_there() {
 fn help_and_version() {
     let version = refused("saline --version");
     assert_eq!((version.out.as_str(), version.code), ("saline 0.1.0\n", 0));
-    insta::assert_snapshot!(refused("saline -h").out, @"");
+    insta::assert_snapshot!(refused("saline -h").out, @r#"
+    Usage: saline [options] '<target>' <function> [arguments]
+
+    Saline allows for commands to be executed across a swath of remote systems in parallel, so they can be both controlled and queried with ease
+
+    Options:
+      -c, --config-dir <CONFIG_DIR>     Pass in an alternative configuration directory [default: /etc/saline]
+      -l, --log-level <LOG_LEVEL>       What is logged on the standard error output: quiet, error, warning, info, debug, trace
+      -t, --timeout <TIMEOUT>           How long to wait for minions without a sign of life (in seconds); a running one is waited for. Default: the configuration's, 5
+          --ttl <TIME>                  Give minions this time to begin (90, 90s, 15m, 1h, 2d; at most the master's keep_jobs_seconds), also those that are away now: they get the job when they connect. Default: the configuration's job_ttl, and only connected minions
+          --private                     Send the job to each of its minions sealed for it alone. Without this, every accepted minion can read the arguments of a job for more than 64 minions
+      -b, --batch-size <BATCH>          Offer the job to so many minions at a time, or to so many percent of those that match (10, 10%). When one has ended, the next one is offered it. The master does it: the batch goes on without this command
+          --batch-wait <SECONDS>        With a batch: leave the place of a minion that has ended empty for this time (in seconds)
+          --failhard                    With a batch: when a minion fails, offer the job to no further one
+          --batch-safe-limit <MINIONS>  Make the job a batch if at least so many minions match; 0 for never. Default: the master's batch_safe_limit
+          --batch-safe-size <MINIONS>   The size of such a batch. Default: the master's batch_safe_size
+      -s, --static                      Return the data from minions as a group after they all return
+          --async                       Run the saline command but don't wait for a reply
+      -v, --verbose                     Turn on command verbosity, display jid
+          --show-jid                    Display jid without the additional output of --verbose
+          --summary                     Print the numbers of minions that returned, did not return and failed
+          --hide-timeout                Do not print the minions that did not return. The last line still counts them
+      -p, --progress                    Show on the terminal how many minions have returned, and which one is waited for
+      -d, --doc                         Print the documentation of the functions that the arguments name, all without arguments: once for all minions that have the same
+          --args-stdin                  Read additional options and arguments from the standard input, one a line
+      -E, --pcre                        Instead of using shell globs to evaluate the target servers, use regular expressions
+      -L, --list                        Instead of using shell globs to evaluate the target servers, take a comma or whitespace delimited list of servers
+      -G, --grain                       Instead of using shell globs to evaluate the target use a grain value to identify targets, the syntax for the target is the grain key followed by a globexpression: "os:Arch*"
+      -P, --grain-pcre                  The same, with a regular expression over the value of the grain: "os:(Debian|Ubuntu)"
+      -S, --ipcidr                      Use an address or a network of minions: "10.0.0.0/8", "2001:db8::7"
+      -N, --nodegroup                   Use a nodegroup of the master's configuration
+      -C, --compound                    Combine targets with and, or, not and parentheses: "G@os:Debian and ( web* or E@db[0-9] )"
+          --delimiter <CHARACTER>       Stands between the keys of nested grains and their value, instead of a colon
+          --subset <NUMBER>             Execute the routine on a random subset of the targeted minions: so many of those that match and are connected
+          --preview-target              Show the minions expected to match a target. Does not issue any command
+          --out <OUTPUT>                Print the output using the specified outputter [possible values: nested, json, yaml, txt, raw, pprint, key, table, newline_values_only, no_return, quiet]
+          --out-file <FILE>             Write the output to this file instead of the standard output
+          --out-file-append             Append to the file of --out-file; otherwise it is replaced
+          --out-indent <SPACES>         Indent the output by this number of spaces; below zero it is one line. For json and yaml
+          --no-color                    Disable all colored output, as the environment variable NO_COLOR does
+          --force-color                 Force colored output, also where it is no terminal
+          --config-dump                 Print the master's configuration, with the defaults of what it does not set, and exit
+      -V, --versions-report             Print the versions of the program, its protocol, its transports and this system, and exit
+          --version                     Print the version and exit
+      -h, --help                        Print help (see more with '--help')
+    "#);
 }
 
 fn key(line: &str) -> KeyVerb {

@@ -14,10 +14,9 @@ mod python;
 mod raw;
 #[cfg(test)]
 mod snapshots;
+mod table;
 #[cfg(test)]
 pub(crate) mod test_values;
-
-mod table;
 mod text_lines;
 mod txt;
 mod yaml;

@@ -16,7 +16,7 @@ use saline_protocol::message::{GrainsReport, MinionId};
 use saline_protocol::target::{GrainsError, PackedGrains};
 use saline_protocol::transport::Context;
 
-use crate::token_bucket::{Rate, TokenBucket};
+use crate::token_bucket::{MINIONS_MOST, Rate, TokenBuckets};
 
 use file::{GrainsFile, Row};
 
@@ -54,7 +54,7 @@ struct KnownGrains {
 pub struct GrainsTable {
     minions: RwLock<HashMap<MinionId, KnownGrains>>,
     /// What each minion that reported may still report.
-    budgets: Mutex<HashMap<MinionId, TokenBucket>>,
+    budgets: TokenBuckets<MinionId>,
     /// The minions whose grains in the file are others, or that have none any more.
     unwritten: Mutex<HashSet<MinionId>>,
     file: Arc<Mutex<GrainsFile>>,
@@ -74,7 +74,7 @@ impl GrainsTable {
         });
         Self {
             minions: RwLock::new(minions.collect()),
-            budgets: Mutex::default(),
+            budgets: TokenBuckets::new(context.clock, REPORTS, MINIONS_MOST),
             unwritten: Mutex::default(),
             file: Arc::new(Mutex::new(file)),
             failing: AtomicBool::new(false),
@@ -92,7 +92,7 @@ impl GrainsTable {
                 false => GrainsTaken::Wanted,
             };
         };
-        if let Err(delay) = self.spend(id) {
+        if let Err(delay) = self.budgets.take(id) {
             return GrainsTaken::TooOften(delay);
         }
         let grains = match PackedGrains::read(packed) {
@@ -110,22 +110,6 @@ impl GrainsTable {
         GrainsTaken::Known
     }
 
-    /// Takes one report from the budget of a minion.
-    fn spend(&self, id: &MinionId) -> Result<(), Duration> {
-        let now = self.context.clock.now();
-        let mut budgets = lock(&self.budgets);
-        let bucket = budgets
-            .entry(id.clone())
-            .or_insert_with(|| TokenBucket::full(REPORTS, now));
-        let tokens = bucket.refill(REPORTS, now);
-        if tokens < 1.0 {
-            let delay = (1.0 - tokens) / REPORTS.per_second;
-            return Err(Duration::from_secs_f64(delay));
-        }
-        bucket.take(1.0);
-        Ok(())
-    }
-
     /// Returns the grains of each of these minions, in their order; none for those that are not known.
     pub fn of(&self, ids: &[MinionId]) -> Vec<Option<Arc<PackedGrains>>> {
         let minions = self.minions.read().unwrap_or_else(PoisonError::into_inner);
@@ -137,7 +121,6 @@ impl GrainsTable {
 
     /// Forgets the grains of a minion, whose key is accepted no more.
     pub fn forget(&self, id: &MinionId) {
-        lock(&self.budgets).remove(id);
         let mut minions = self.minions.write().unwrap_or_else(PoisonError::into_inner);
         if minions.remove(id).is_some() {
             lock(&self.unwritten).insert(id.clone());

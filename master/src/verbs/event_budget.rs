@@ -8,13 +8,10 @@ use std::time::Duration;
 use saline_protocol::message::{MinionEvent, MinionEvents, MinionId};
 use saline_protocol::transport::{Clock, Instant};
 
-use crate::token_bucket::{Rate, TokenBucket};
+use crate::token_bucket::{MINIONS_MOST, Rate, TokenBucket};
 
 /// For how many seconds a minion that was silent may fire at once.
 const BURST_SECONDS: f64 = 10.0;
-
-/// The largest number of minions whose buckets are kept. Beyond it those that are full are forgotten.
-const MINIONS_MOST: usize = 20_000;
 
 /// What one minion may fire in a second.
 #[derive(Debug, Clone, Copy)]

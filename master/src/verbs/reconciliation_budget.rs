@@ -6,7 +6,7 @@ use std::time::Duration;
 use saline_protocol::message::MinionId;
 use saline_protocol::transport::Clock;
 
-use crate::token_bucket::{Rate, TokenBuckets};
+use crate::token_bucket::{MINIONS_MOST, Rate, TokenBuckets};
 
 /// How the bucket of a minion fills. A session begins with one reconciliation for each thousand jobs that its
 /// minion has to account for.
@@ -14,9 +14,6 @@ const RATE: Rate = Rate {
     per_second: 2.0,
     burst: 120.0,
 };
-
-/// The largest number of minions that are told apart. Those beyond share one bucket.
-const MINIONS_MOST: usize = 20_000;
 
 /// What each minion may still ask for, over all of its sessions.
 #[derive(Debug)]

@@ -207,6 +207,9 @@ async fn a_minion_whose_key_goes_gives_its_slot_back() {
     let job = publish_batch(&store, ONE).await;
     step(&store, &["a", "b", "c"]);
     assert!(claims(&store, &job, "a").await);
-    assert_eq!(store.withdraw(&id("a")), std::slice::from_ref(&job.jid));
+    assert_eq!(
+        store.withdraw(&id("a"), None),
+        std::slice::from_ref(&job.jid)
+    );
     assert_eq!(turns(&step(&store, &["b", "c"])), [&id("b")]);
 }
