@@ -12,18 +12,19 @@ pub(crate) fn unasked(minions: usize, batch: &Batch) -> String {
     )
 }
 
-/// Returns the line about a batch that was halted because a minion failed, with the number of minions that were not
-/// asked.
+/// Returns the line about a batch that ended before every minion had its turn, with the number of minions that
+/// were not asked: because a minion failed, or, when none is known to have failed, because somebody stopped it.
 pub(crate) fn halted(failed: Option<&(String, i64)>, left: usize) -> String {
-    let who = match failed {
-        Some((minion, retcode)) => format!("{minion} failed with retcode {retcode}"),
-        None => "a minion failed".to_owned(),
-    };
     let left = match left {
         1 => "1 minion was".to_owned(),
         left => format!("{left} minions were"),
     };
-    format!("ERROR: the batch was halted, since {who}: {left} not asked (--failhard)")
+    match failed {
+        Some((minion, retcode)) => format!(
+            "ERROR: the batch was halted, since {minion} failed with retcode {retcode}: {left} not asked (--failhard)"
+        ),
+        None => format!("ERROR: the batch was stopped: {left} not asked"),
+    }
 }
 
 /// Returns how a batch goes on whose command was interrupted.
@@ -61,7 +62,7 @@ mod tests {
         insta::assert_snapshot!(said.join("\n"), @"
         120 minions match, so the job is offered to 8 of them at a time (batch_safe_limit, batch_safe_size)
         ERROR: the batch was halted, since web7 failed with retcode 3: 12 minions were not asked (--failhard)
-        ERROR: the batch was halted, since a minion failed: 1 minion was not asked (--failhard)
+        ERROR: the batch was stopped: 1 minion was not asked
         The batch goes on without this command. To see how far it has come, or to stop it, run one of the following commands:
 
         saline-run batch.status 20261121091409931549 -c /tmp/x

@@ -163,7 +163,10 @@ impl Report {
             .iter()
             .filter(|absent| absent.absence == Absence::Cancelled)
             .count();
-        (batch.failhard && left > 0).then(|| batch_report::halted(self.failed.first(), left))
+        (left > 0).then(|| {
+            let failed = self.failed.first().filter(|_| batch.failhard);
+            batch_report::halted(failed, left)
+        })
     }
 
     /// Returns those of `minions` that have neither returned nor been reported as absent, in their

@@ -105,7 +105,7 @@ impl AdmissionControl {
         let admission = if self.is_full(&id) {
             Admission::Full
         } else {
-            self.settle_key(&id, proven.identity).await;
+            self.settle_key(&id, proven.identity).await?;
             Admission::Accepted(())
         };
         Ok(Some(Decision {
@@ -302,25 +302,34 @@ impl AdmissionControl {
             self.events.key(displaced, "delete").await;
         }
         self.report(id, identity, &verdict, first).await;
-        if verdict.admission.is_accepted() {
-            self.settle_key(id, identity).await;
+        if verdict.admission.is_accepted() && self.settle_key(id, identity).await.is_err() {
+            // The minion asks again.
+            return Admission::Full;
         }
         verdict.admission
     }
 
     /// Withdraws what was offered to another key under this id before the minion with the accepted key can ask
     /// for it: the other key was replaced by `open_mode`, or by hand a moment ago.
-    async fn settle_key(&self, id: &MinionId, identity: PublicIdentity) {
+    ///
+    /// # Errors
+    /// When the keys cannot be read now, so that nobody knows which of the two is accepted.
+    async fn settle_key(
+        &self,
+        id: &MinionId,
+        identity: PublicIdentity,
+    ) -> Result<(), KeysUnreadable> {
         if self.revocation.jobs.note_key(id, identity.0) {
-            return;
+            return Ok(());
         }
         // It may be this one that has been replaced meanwhile; its session will be refused.
-        if self.keys.is_accepted(id, identity).await == Ok(true) {
+        if self.keys.is_accepted(id, identity).await? {
             tracing::warn!(
                 "minion {id}: another key was accepted before; its open jobs are withdrawn"
             );
             Box::pin(self.revocation.revoke(&[(id.clone(), Some(identity.0))])).await;
         }
+        Ok(())
     }
 
     fn is_full(&self, id: &MinionId) -> bool {

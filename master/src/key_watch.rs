@@ -39,7 +39,8 @@ impl KeyWatch {
         let accepted: HashMap<MinionId, [u8; 32]> = news?.accepted.into_iter().collect();
         let known = self.revocation.jobs.minions_with_keys_or_jobs();
         let mut revoked = Vec::new();
-        if accepted.is_empty() && known.len() > 1 {
+        let all_missing = known.len() > 1 && !known.iter().any(|id| accepted.contains_key(id));
+        if all_missing {
             tracing::error!(
                 "all {} accepted keys are missing, as when their folder is not mounted: nothing is revoked for it; \
                  `saline-key -D` deletes all keys",

@@ -195,7 +195,7 @@ impl MasterState {
         }
     }
 
-    /// Returns the part that carries out the requests of callers. They share the budgets of their minions.
+    /// Returns the part that carries out the requests of callers. They share the budget of events with their minions.
     pub(crate) fn caller_verbs(&self, minion: &MinionVerbs) -> CallerVerbs {
         let limiter = Arc::clone(&minion.limiter);
         CallerVerbs {
@@ -203,7 +203,8 @@ impl MasterState {
             identity: Arc::clone(&self.identity),
             jobs: Arc::clone(&self.jobs),
             minion_events: MinionEventFirer::new(self.events.clone(), Arc::clone(&limiter)),
-            budget: Arc::clone(&minion.event_budget),
+            event_budget: Arc::clone(&minion.event_budget),
+            call_budget: CallerVerbs::call_budget(self.context.clock),
             limiter,
             events: self.events.clone(),
         }

@@ -19,7 +19,7 @@ pub(crate) struct BatchOptions {
     )]
     size: Option<BatchSize>,
 
-    /// With a batch: leave the place of a minion that has ended empty for this time (in seconds).
+    /// With a batch: keep the slot of a minion that has ended free for this time (in seconds).
     #[arg(long, value_name = "SECONDS", value_parser = wait)]
     batch_wait: Option<Duration>,
 
@@ -47,6 +47,21 @@ impl BatchOptions {
             failhard: self.failhard,
             safe_limit: self.batch_safe_limit,
             safe_size: self.batch_safe_size,
+        }
+    }
+
+    /// Checks that options which guard a batch do not stand alone: without a batch they would guard nothing.
+    ///
+    /// # Errors
+    /// What to write instead.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let guards = self.failhard || self.batch_wait.is_some();
+        match guards && self.size.is_none() && self.batch_safe_limit.is_none() {
+            true => Err(
+                "--failhard and --batch-wait are for batches: give -b or --batch-safe-limit too"
+                    .to_owned(),
+            ),
+            false => Ok(()),
         }
     }
 

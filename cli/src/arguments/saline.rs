@@ -119,7 +119,7 @@ impl SalineArguments {
             words.extend(lines.lines().map(OsString::from));
             read = read_words(USAGE, words)?;
         }
-        if let Err(message) = read.targeting.check() {
+        if let Err(message) = read.targeting.check().and_then(|()| read.batch.check()) {
             return Err(Refused::usage(USAGE, &message));
         }
         let needs_function = !read.doc && !read.targeting.preview_target;

@@ -214,7 +214,7 @@ fn help_and_version() {
           --ttl <TIME>                  Give minions this time to begin (90, 90s, 15m, 1h, 2d; at most the master's keep_jobs_seconds), also those that are away now: they get the job when they connect. Default: the configuration's job_ttl, and only connected minions
           --private                     Send the job to each of its minions sealed for it alone. Without this, every accepted minion can read the arguments of a job for more than 64 minions
       -b, --batch-size <BATCH>          Offer the job to so many minions at a time, or to so many percent of those that match (10, 10%). When one has ended, the next one is offered it. The master does it: the batch goes on without this command
-          --batch-wait <SECONDS>        With a batch: leave the place of a minion that has ended empty for this time (in seconds)
+          --batch-wait <SECONDS>        With a batch: keep the slot of a minion that has ended free for this time (in seconds)
           --failhard                    With a batch: when a minion fails, offer the job to no further one
           --batch-safe-limit <MINIONS>  Make the job a batch if at least so many minions match; 0 for never. Default: the master's batch_safe_limit
           --batch-safe-size <MINIONS>   The size of such a batch. Default: the master's batch_safe_size

@@ -197,7 +197,7 @@ mod tests {
         --- stdout
         test.ping:
 
-        Answers.
+            Answers.
 
         --- stderr
         --- exit 0

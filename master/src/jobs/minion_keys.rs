@@ -18,10 +18,13 @@ impl JobStore {
     /// handed over and has expired without the minion's word stays without.
     pub fn withdraw(&self, minion: &MinionId, accepted: Option<[u8; 32]>) -> Vec<Jid> {
         let now = self.now();
-        if !self.records.replace_key(minion, accepted, now) {
+        if self.records.has_key(minion, accepted) {
             return Vec::new();
         }
-        lock(&self.open).withdraw(minion, now)
+        // Before the key is noted: a flush in between writes the states first, and then the key.
+        let jobs = lock(&self.open).withdraw(minion, now);
+        self.records.replace_key(minion, accepted, now);
+        jobs
     }
 
     /// Returns the minions of which a key is noted, and those that have a job in a state that is not final.

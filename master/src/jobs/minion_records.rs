@@ -202,21 +202,24 @@ impl MinionRecords {
         true
     }
 
-    /// Has the record of a minion go on for another machine, with the key `accepted` or without one. Returns
-    /// false, and changes nothing, when that is its key already.
+    /// Whether `accepted` is a key, and the one that is noted for the minion.
+    pub(super) fn has_key(&self, minion: &MinionId, accepted: Option<[u8; 32]>) -> bool {
+        let known = lock(&self.records)
+            .get(minion)
+            .and_then(|record| record.key);
+        accepted.is_some() && known == accepted
+    }
+
+    /// Has the record of a minion go on for another machine, with the key `accepted` or without one.
     pub(super) fn replace_key(
         &self,
         minion: &MinionId,
         accepted: Option<[u8; 32]>,
         now: MasterTime,
-    ) -> bool {
+    ) {
         let mut records = lock(&self.records);
-        let known = records.get(minion).and_then(|record| record.key);
-        if accepted.is_some() && known == accepted {
-            return false;
-        }
         if accepted.is_none() && !records.contains_key(minion) {
-            return true;
+            return;
         }
         let record = records.entry(minion.clone());
         let record = record.or_insert_with(|| MinionRecord::new(StartId::default(), now));
@@ -224,7 +227,6 @@ impl MinionRecords {
         record.start = StartId::default();
         record.key = accepted;
         lock(&self.unwritten).soon.insert(minion.clone());
-        true
     }
 
     /// Changes a record in memory. It is written soon, or with `later` within minutes.

@@ -186,9 +186,12 @@ pub(super) fn read_open(
             };
         }
         returns::note_returned(connection, job, None, &mut states)?;
+        let is_failure =
+            |(_, state): &_| matches!(state, OfferState::LostTrack | OfferState::MayHaveRun);
+        let has_lost = states.iter().any(is_failure);
         open.insert(job, expires, states, now);
         if let Some(batch) = rows::batch(row, 5)? {
-            let has_failed = returns::has_failed(connection, job)?;
+            let has_failed = has_lost || returns::has_failed(connection, job)?;
             open.insert_batch(job, batch, grace, Some((Recovered { has_failed }, now)));
         }
         if row.get::<_, i64>(4)? > 0 {

@@ -3,7 +3,7 @@
 //! The files are looked at without the lock of those who change keys, since each look may take long on a network
 //! file system; only what seems to be changed is looked at again under it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -18,8 +18,8 @@ use super::folder::{AT_REST, FileStamp, Found};
 pub(super) struct SeenKeys {
     /// None before the first look. Shared with the look that is under way.
     keys: Option<Arc<HashMap<MinionId, SeenKey>>>,
-    /// Whether all keys were missing at the last look.
-    all_missing: bool,
+    /// The keys that were missing all at once, until one of them is back.
+    missing: HashSet<MinionId>,
     /// The keys that were accepted through this store since the last look.
     accepted: HashMap<MinionId, [u8; 32]>,
 }
@@ -59,8 +59,8 @@ pub(super) struct KeyScan {
     before: Arc<HashMap<MinionId, SeenKey>>,
     /// The keys that are there.
     found: HashMap<MinionId, SeenKey>,
-    /// Whether there are no files of accepted keys at all.
-    is_empty: bool,
+    /// The ids with a file in the folder of accepted keys, sorted.
+    files: Arc<Vec<MinionId>>,
     /// The ids with a file in the folder of rejected keys, sorted.
     rejected: Arc<Vec<MinionId>>,
 }
@@ -85,6 +85,7 @@ impl SeenKeys {
             None => {
                 keys.remove(id);
                 self.accepted.remove(id);
+                self.missing.remove(id);
             }
         }
     }
@@ -140,7 +141,7 @@ impl KeyStore {
             now,
             before,
             found,
-            is_empty: accepted.is_empty(),
+            files: accepted,
             rejected,
         })
     }
@@ -150,15 +151,20 @@ impl KeyStore {
     pub(super) fn confirm(&self, scan: KeyScan) -> KeyNews {
         let mut acting = self.acting();
         let current = acting.seen.keys.take().unwrap_or_default();
-        let all_missing = scan.is_empty && current.len() > 1;
-        if all_missing && !acting.seen.all_missing {
+        let is_there = |id: &MinionId| scan.files.binary_search(id).is_ok();
+        let mut missing = std::mem::take(&mut acting.seen.missing);
+        if missing.iter().any(is_there) {
+            missing.clear();
+        }
+        // Keys that are accepted meanwhile do not count: they may lie in the place of a folder that is not mounted.
+        if missing.is_empty() && scan.before.len() > 1 && !scan.before.keys().any(is_there) {
+            missing = scan.before.keys().cloned().collect();
             tracing::error!(
                 "all {} accepted keys are missing at once, as when their folder is not mounted: nothing is \
                  revoked for it; `saline-key -D` deletes all keys",
-                current.len()
+                missing.len()
             );
         }
-        acting.seen.all_missing = all_missing;
         let mut accepted = std::mem::take(&mut acting.seen.accepted);
         let mut changed = Vec::new();
         let mut keys = HashMap::with_capacity(scan.found.len());
@@ -169,7 +175,7 @@ impl KeyStore {
                 old
             } else if old.map(|old| old.identity) == found.map(|found| found.identity) {
                 found
-            } else if all_missing && scan.rejected.binary_search(id).is_err() {
+            } else if missing.contains(id) && scan.rejected.binary_search(id).is_err() {
                 old
             } else {
                 self.see_again(id, old, scan.now)
@@ -190,6 +196,7 @@ impl KeyStore {
             }
         }
         acting.seen.keys = Some(Arc::new(keys));
+        acting.seen.missing = missing;
         KeyNews {
             changed,
             accepted: accepted.into_iter().collect(),

@@ -25,6 +25,8 @@ const IDLE_FOR: Duration = Duration::from_secs(900);
 const OPERATOR_IDLE_FOR: Duration = Duration::from_secs(60);
 /// The largest number of sessions of one id and key: the current one, replaced ones, and a new one.
 const PER_KEY: usize = 4;
+/// The largest number of sessions of callers with one key: as many programs may run beside a minion at once.
+const CALLERS_PER_KEY: usize = 16;
 /// The number of unaccepted sessions that are held beyond the number of pending keys.
 const UNACCEPTED_BESIDE_PENDING: usize = 1024;
 
@@ -36,6 +38,8 @@ pub(super) struct Table {
     /// The same in about the order of their last request: each with the time of a request that it made,
     /// which may not be its last. Others are left among them for a while.
     by_silence: VecDeque<(u64, SessionId)>,
+    /// Those of `all` that belong to callers, by the key of their minion, in the order in which they were made.
+    by_caller: HashMap<PublicIdentity, Vec<SessionId>>,
     /// Those of `all` that belong to minions, in the order in which they were made.
     by_minion: HashMap<MinionId, Vec<(PublicIdentity, SessionId)>>,
     pub(super) minions: HashMap<MinionId, Arc<Session>>,
@@ -172,6 +176,14 @@ impl Sessions {
             table.by_silence.push_back((heard, id));
         }
         table.all.insert(id, Arc::clone(&session));
+        if let Principal::Caller(_) = &session.principal {
+            let own = table.by_caller.entry(identity).or_default();
+            own.push(id);
+            if own.len() > CALLERS_PER_KEY {
+                let oldest = own[0];
+                self.forget(&mut table, oldest);
+            }
+        }
         if let Principal::Minion(minion) = &session.principal {
             let seated = table.minions.get(minion).map(|seated| seated.id);
             let own = table.by_minion.entry(minion.clone()).or_default();
@@ -200,6 +212,14 @@ impl Sessions {
         let Some(session) = table.all.remove(&id) else {
             return;
         };
+        if let Principal::Caller(_) = &session.principal
+            && let Some(own) = table.by_caller.get_mut(&session.identity)
+        {
+            own.retain(|other| *other != id);
+            if own.is_empty() {
+                table.by_caller.remove(&session.identity);
+            }
+        }
         if let Principal::Minion(minion) = &session.principal {
             if let Some(own) = table.by_minion.get_mut(minion) {
                 own.retain(|(_, other)| *other != id);

@@ -10,15 +10,26 @@ use saline_protocol::message::{
     RefusedVerb, Return, ReturnVerdict,
 };
 use saline_protocol::target::{Target, TargetKind};
+use saline_protocol::transport::Clock;
 
 use super::minion::return_report;
 use crate::events::{Events, MinionEventFirer};
 use crate::jobs::{Committed, JobCall, JobStore, NewJob, StoreError};
 use crate::master_clock::MasterClock;
 use crate::report_limiter::ReportLimiter;
-use crate::verbs::EventBudget;
+use crate::verbs::{EventBudget, EventRates};
 
-/// Carries out the requests of callers. What they cause is taken from the budget of their minion.
+/// What the calls on one minion may store in a second: each is a job and a return on the master's disk, which
+/// nobody asked for. Ten seconds of it may come at once.
+const CALL_RATES: EventRates = EventRates {
+    events: Some(10),
+    bytes: Some(1024 * 1024),
+};
+
+/// The longest name of a user that is stored with a call, in bytes.
+const USER_MOST: usize = 256;
+
+/// Carries out the requests of callers. The events that they fire are taken from the budget of their minion.
 #[derive(Debug)]
 pub struct CallerVerbs {
     pub(crate) clock: MasterClock,
@@ -26,28 +37,36 @@ pub struct CallerVerbs {
     pub(crate) jobs: Arc<JobStore>,
     /// Apart from that of the minion, since its events are numbered by another start.
     pub(crate) minion_events: MinionEventFirer,
-    pub(crate) budget: Arc<EventBudget>,
+    pub(crate) event_budget: Arc<EventBudget>,
+    pub(crate) call_budget: EventBudget,
     pub(crate) limiter: Arc<ReportLimiter>,
     pub(crate) events: Events,
 }
 
 impl CallerVerbs {
+    /// Creates the budget of calls, of which nothing was taken.
+    pub(crate) fn call_budget(clock: Clock) -> EventBudget {
+        EventBudget::new(clock, CALL_RATES)
+    }
+
     /// Carries out the request of a caller with the key of the minion `id`.
     pub async fn carry_out(&self, id: &MinionId, request: CallerRequest) -> CallerReply {
         match request {
             CallerRequest::FireEvents(events) if events.events.len() > EVENTS_MOST => {
                 CallerReply::Refused(RefusedVerb::Malformed)
             }
-            CallerRequest::FireEvents(events) => match self.budget.take(id, &events) {
+            CallerRequest::FireEvents(events) => match self.event_budget.take(id, &events) {
                 Ok(()) => {
                     self.minion_events.fire(id, events).await;
                     CallerReply::Done
                 }
                 Err(delay) => busy(delay),
             },
+            CallerRequest::Return(returned) if returned.user.len() > USER_MOST => {
+                CallerReply::Refused(RefusedVerb::Malformed)
+            }
             CallerRequest::Return(returned) => {
-                // One event: each stored call is a row, which keep_jobs_seconds removes.
-                if let Err(delay) = self.budget.take_one(id, size(&returned)) {
+                if let Err(delay) = self.call_budget.take_one(id, size(&returned)) {
                     return busy(delay);
                 }
                 match self.store(id, returned).await {

@@ -72,13 +72,12 @@ impl PublishVerb {
         let mut target = resolved.target.target().clone();
         // A minion that the master takes for another one would run a job that is not its own: the topic of all
         // minions is for targets that ids alone decide.
-        let mut apart = request.private || resolved.target.needs_grains();
+        let apart = request.private || resolved.target.needs_grains();
         if let Some(most) = request.subset {
             if let Err(error) = self.choose(&mut resolved, most, created) {
                 return Ok(OperatorReply::Failed(error.to_string()));
             }
             target = Target::list(resolved.minions.iter().map(MinionId::as_str));
-            apart = request.private;
         }
         let queues = request.ttl_ms.is_some();
         let ResolvedTarget {

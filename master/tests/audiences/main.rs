@@ -6,6 +6,7 @@
 )]
 
 mod caller_verbs;
+mod callers;
 mod replays;
 #[path = "../support/mod.rs"]
 mod support;
@@ -13,10 +14,10 @@ mod verbs;
 
 use saline_protocol::channel::{ChannelError, MasterTrust};
 use saline_protocol::message::{
-    Admission, Arguments, BatchRequest, CallerReply, CallerRequest, Class, Event, GrainsReport,
-    Header, Jid, KeyAction, KeyRequest, KeyState, Kind, MinionReply, MinionRequest, OfferState,
-    OperatorReply, OperatorRequest, Packed, Refusal, RefusedVerb, RequestId, ReturnVerdict, Role,
-    SessionId, Value, encode,
+    Admission, Arguments, BatchRequest, Class, Event, GrainsReport, Header, Jid, KeyAction,
+    KeyRequest, KeyState, Kind, MinionReply, MinionRequest, OfferState, OperatorReply,
+    OperatorRequest, Packed, Refusal, RefusedVerb, RequestId, ReturnVerdict, Role, SessionId,
+    Value, encode,
 };
 use saline_protocol::target::{Target, TargetKind};
 use saline_protocol::transport::{Clock, Delivery};
@@ -271,137 +272,13 @@ async fn a_revoked_operator_gives_no_order() {
     scene.check("a revoked operator").await;
 }
 
-/// Returns a caller with the key of this peer.
-async fn caller(scene: &Scene, beside: &Peer) -> Peer {
-    let trust = MasterTrust::Pinned(scene.deployment.master_keys());
-    let network = scene.deployment.network().await;
-    let mut credentials = beside.credentials.clone();
-    credentials.role = Role::Caller;
-    Peer::come(network, credentials, &trust).await
-}
-
-async fn ask_caller<Q: Serialize>(peer: &Peer, verb: &Q) -> Result<CallerReply, ChannelError> {
-    let deadline = Clock.after(TEST_TIMEOUT);
-    let session = &peer.established.session;
-    session
-        .ask(&*peer.client, Class::Event, verb, deadline)
-        .await
-}
-
-fn is_harmless(reply: &CallerReply) -> bool {
-    matches!(
-        reply,
-        CallerReply::Refused(RefusedVerb::Malformed) | CallerReply::Done
-    )
-}
-
-#[tokio::test]
-async fn a_caller_without_an_accepted_key_gets_no_session() {
-    let scene = Scene::new().await;
-    let trust = MasterTrust::Pinned(scene.deployment.master_keys());
-    let keys = |operator: OperatorReply| match operator {
-        OperatorReply::Keys(reply) => reply.keys,
-        other => panic!("{other:?}"),
-    };
-    let list = || OperatorRequest::Keys(KeyRequest::List);
-    let before = keys(scene.operator.order(list()).await);
-    // Another key under the id of a minion, and an id that nobody has.
-    for id in ["victim", "nobody"] {
-        let network = scene.deployment.network().await;
-        let caller = Peer::come(network, credentials(Role::Caller, id), &trust).await;
-        assert_eq!(caller.established.answer, Admission::Rejected);
-        for verb in caller_verbs::of_callers() {
-            let reply = ask_caller(&caller, &verb).await;
-            assert!(
-                matches!(reply, Err(ChannelError::Refused(Refusal::UnknownSession))),
-                "{reply:?}"
-            );
-        }
-        scene.check("a caller without a key").await;
-    }
-    let after = keys(scene.operator.order(list()).await);
-    assert_eq!(after, before, "it waits for nobody's acceptance");
-}
-
-#[tokio::test]
-async fn a_caller_acts_for_its_minion_alone_and_takes_nothing_from_it() {
-    let scene = Scene::new().await;
-    let mut bus = scene.operator.events("event/salt/minion").await;
-    let caller = caller(&scene, &scene.victim).await;
-    for verb in caller_verbs::of_callers() {
-        match (&verb, ask_caller(&caller, &verb).await.unwrap()) {
-            (CallerRequest::Return(_), CallerReply::Stored(jid)) => {
-                let again = ask_caller(&caller, &verb).await.unwrap();
-                assert_eq!(again, CallerReply::Stored(jid.clone()), "it is stored once");
-                let lookup = OperatorRequest::JobLookup { jid };
-                let OperatorReply::Job(stored) = scene.operator.order(lookup).await else {
-                    panic!("no job");
-                };
-                assert_eq!(stored.operator, "saline-call on victim");
-                assert_eq!(stored.job.fun, "test.called");
-                assert_eq!(stored.job.target.expression, "victim");
-            }
-            (CallerRequest::FireEvents(_), CallerReply::Done) => {
-                let Some(Delivery::Message { payload, .. }) = bus.next().await else {
-                    panic!("the bus ended");
-                };
-                assert_eq!(
-                    Event::decode(&payload).unwrap().tag,
-                    "salt/minion/victim/forged"
-                );
-            }
-            (verb, reply) => panic!("{verb:?}: {reply:?}"),
-        }
-        // The minion's own session goes on, and its job is not the caller's.
-        scene.check(&format!("{verb:?}")).await;
-    }
-    // Whatever the bytes of others' verbs mean as a caller's, nothing of others is told or done.
-    for verb in verbs::of_operators(&scene.jid) {
-        let reply = ask_caller(&caller, &verb).await.unwrap();
-        assert!(is_harmless(&reply), "{verb:?}: {reply:?}");
-    }
-    for verb in verbs::of_minions(&scene.jid) {
-        let reply = ask_caller(&caller, &verb).await.unwrap();
-        assert!(is_harmless(&reply), "{verb:?}: {reply:?}");
-    }
-    scene.check("a caller").await;
-}
-
-#[tokio::test]
-async fn a_caller_cannot_take_over_the_call_of_another() {
-    let scene = Scene::new().await;
-    let other = scene.deployment.minion("other").await;
-    let (first, second) = (
-        caller(&scene, &scene.victim).await,
-        caller(&scene, &other).await,
-    );
-    let returned = caller_verbs::of_callers().swap_remove(0);
-    assert!(matches!(
-        ask_caller(&first, &returned).await,
-        Ok(CallerReply::Stored(_))
-    ));
-    // The same number from another minion finds the job of the first, and changes nothing.
-    let refused = CallerReply::Refused(RefusedVerb::Malformed);
-    assert_eq!(ask_caller(&second, &returned).await.unwrap(), refused);
-}
-
-#[tokio::test]
-async fn a_caller_whose_key_was_deleted_is_told_so() {
-    let scene = Scene::new().await;
-    for verb in caller_verbs::of_callers() {
-        let minion = scene.deployment.minion("deleted").await;
-        let caller = caller(&scene, &minion).await;
-        let operator = &scene.operator;
-        let deleted = operator.act(KeyAction::Delete, KeyState::Accepted, "deleted");
-        assert_eq!(deleted.await, 1);
-        let gone = CallerReply::Refused(RefusedVerb::KeyGone);
-        assert_eq!(ask_caller(&caller, &verb).await.unwrap(), gone, "{verb:?}");
-        scene.check("a caller whose key is gone").await;
-    }
-}
-
 /// Publishes to 65 minions whose role is `web`, and returns whether another minion can open what travels.
-async fn is_opened_by_another(kind: TargetKind, expression: &str, private: bool) -> bool {
+async fn is_opened_by_another(
+    kind: TargetKind,
+    expression: &str,
+    private: bool,
+    subset: Option<u32>,
+) -> bool {
     let has_role = |role: &str| {
         let grains = Packed::pack(&Value::map([("role", Value::from(role))]));
         MinionRequest::Grains(GrainsReport {
@@ -432,7 +309,7 @@ async fn is_opened_by_another(kind: TargetKind, expression: &str, private: bool)
         user: "root".into(),
         ttl_ms: None,
         private,
-        subset: None,
+        subset,
         batch: BatchRequest::default(),
     };
     let published = operator.order(order).await;
@@ -450,14 +327,15 @@ async fn is_opened_by_another(kind: TargetKind, expression: &str, private: bool)
 #[tokio::test]
 async fn a_private_job_is_opened_by_its_minions_alone() {
     assert!(
-        is_opened_by_another(TargetKind::Glob, "web*", false).await,
+        is_opened_by_another(TargetKind::Glob, "web*", false, None).await,
         "65 minions share one sealing"
     );
-    assert!(!is_opened_by_another(TargetKind::Glob, "web*", true).await);
+    assert!(!is_opened_by_another(TargetKind::Glob, "web*", true, None).await);
 }
 
 #[tokio::test]
 async fn a_job_for_grains_is_opened_by_its_minions_alone() {
     // Another one whose grains have just changed would match it, and run what was not offered to it.
-    assert!(!is_opened_by_another(TargetKind::Grain, "role:web", false).await);
+    assert!(!is_opened_by_another(TargetKind::Grain, "role:web", false, None).await);
+    assert!(!is_opened_by_another(TargetKind::Grain, "role:web", false, Some(65)).await);
 }

@@ -99,6 +99,10 @@ impl PackedGrains {
                 end: place(&bytes),
             });
         }
+        // Names that were no text, and numbers, may have grown.
+        if bytes.len() > GRAINS_MOST {
+            return Err(GrainsError::TooLarge(bytes.len()));
+        }
         Ok(Self {
             bytes: bytes.into(),
             places: places.into(),

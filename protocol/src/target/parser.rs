@@ -128,6 +128,8 @@ fn quoted(text: &str, mark: char) -> Option<(String, usize)> {
 /// Returns a word without the parentheses at its end that it did not open: those of `E@web(1|2)` are its own,
 /// and that of `web*)` is not. An escaped parenthesis counts neither way.
 fn without_closing(word: &str) -> &str {
+    // Looked at once: a word of many parentheses would take the square of its length otherwise.
+    let closing = word.trim_end_matches(')').len();
     let (mut opened, mut escaped) = (0_usize, false);
     let mut own = word.len();
     for (at, c) in word.char_indices() {
@@ -138,7 +140,7 @@ fn without_closing(word: &str) -> &str {
             '(' => opened += 1,
             ')' if opened > 0 => opened -= 1,
             // Only such parentheses follow, or it is part of a pattern that its compiler refuses.
-            ')' if word[at..].bytes().all(|byte| byte == b')') => return &word[..at],
+            ')' if at >= closing => return &word[..at],
             _ => {}
         }
     }

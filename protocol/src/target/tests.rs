@@ -631,3 +631,13 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_word_of_parentheses_takes_no_square_of_its_length() {
+    // It took a minute when each parenthesis looked at all that follow it. What is refused is refused soon.
+    let target = Target {
+        kind: TargetKind::Compound,
+        expression: format!("a{})x", ")".repeat(500_000)),
+    };
+    assert!(target.compile().is_err());
+}
