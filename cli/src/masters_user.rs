@@ -1,4 +1,4 @@
-//! The user of the master whom root gives orders to.
+//! Gives up root's privileges for those of the master's user.
 
 use std::io;
 use std::os::unix::fs::MetadataExt;

@@ -1,4 +1,4 @@
-//! Lists of names inside a sentence.
+//! Writes a list of names inside a sentence.
 
 use saline_protocol::printable::escape_line;
 

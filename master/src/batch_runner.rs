@@ -1,4 +1,5 @@
-//! Goes on with batches: looks which minions are present, tells those that have got their turn, and reports.
+//! Drives batches: finds out which minions are present, publishes jobs to minions that have got their turn, and
+//! fires the events.
 
 use std::collections::BTreeSet;
 use std::future::pending;
@@ -13,11 +14,11 @@ use crate::master_clock::MasterClock;
 use crate::publisher::MinionPublisher;
 use crate::sessions::Sessions;
 
-/// How often it is looked which minions of the batches are present.
+/// The interval at which the runner finds out which minions are present.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Drives the batches of one master. The job store has their windows, so that a claim and a turn never disagree;
-/// a runner that is late delays turns, and no more.
+/// Drives the batches of one master. The job store holds their windows, so that a claim and a turn never disagree;
+/// a late runner delays turns and does no other harm.
 #[derive(Debug)]
 pub struct BatchRunner {
     pub(crate) clock: MasterClock,
@@ -52,7 +53,7 @@ impl BatchRunner {
         ids.cloned().collect()
     }
 
-    /// Waits until the master's time has come to this; for ever, when it is none.
+    /// Waits until the master's time has reached `time`; without one, for ever.
     async fn reached(&self, time: Option<MasterTime>) {
         match time {
             Some(time) => {
@@ -93,7 +94,7 @@ impl BatchRunner {
                 }
                 self.publisher.private_job(job, minions).await;
             }
-            // It was removed meanwhile.
+            // The job was removed meanwhile.
             Ok(None) => {}
             // The turns are given again when nobody claims them.
             Err(error) => tracing::error!("batch {jid}: the job was not read: {error}"),

@@ -1,5 +1,5 @@
-//! Watches the accepted keys: revokes what a minion had whose key was removed or replaced by hand, also while
-//! no master ran.
+//! Watches the accepted keys. When the key of a minion was removed or replaced by hand, also while no master ran,
+//! the watch revokes what the minion had.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -32,7 +32,7 @@ impl KeyWatch {
     /// # Cancel safety
     /// What was revoked before the future is dropped stays so.
     pub async fn compare_at_start(&self) -> Result<(), KeyError> {
-        // The runtime logs why there is none.
+        // The code of the key store panicked, which the runtime logs.
         let Some(news) = self.keys.with_minions(KeyStore::news).await else {
             return Ok(());
         };
@@ -75,7 +75,7 @@ impl KeyWatch {
             match self.keys.with_minions(KeyStore::news).await {
                 Some(Ok(news)) => self.follow(news).await,
                 Some(Err(error)) => tracing::error!("the keys cannot be watched: {error}"),
-                // The runtime logs why.
+                // As above.
                 None => {}
             }
         }

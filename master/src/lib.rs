@@ -8,8 +8,11 @@
 //! | [`admission`] | decides which peers are let in |
 //! | [`verbs`] | carries out requests, one type for each audience |
 //! | [`keys`] | stores the keys of minions and operators |
+//! | `key_watch` | notices keys that were removed or replaced by hand |
+//! | `revocation` | ends what a minion had whose key was removed or replaced |
 //! | [`sessions`] | keeps the table of sessions, which is presence |
 //! | [`jobs`] | stores jobs, the states of minions in them, and returns |
+//! | `batch_runner` | gives the minions of batches their turns |
 //! | [`grains`] | keeps the grains that minions reported |
 //! | [`target_resolver`] | finds the minions that a target includes |
 //! | [`partial_returns`] | holds large returns until all of their parts are there |
@@ -18,8 +21,8 @@
 //! | [`publisher`] | seals and numbers the publications to minions |
 //! | [`events`] | fires the events of the local bus |
 //! | [`report_limiter`] | limits the events that unaccepted minions cause |
-//! | `batch_runner` | gives minions of batches their turns |
-//! | [`maintenance`] | expires offers, forgets silent sessions, prunes old jobs |
+//! | `token_bucket` | counts what a source or a minion may still ask for |
+//! | [`maintenance`] | expires offers, forgets silent sessions, writes grains, prunes old jobs |
 
 pub mod admission;
 mod batch_runner;

@@ -1,4 +1,5 @@
-//! Regular upkeep: expires offers, writes what changed, forgets silent sessions, prunes old jobs.
+//! Regular upkeep: expires offers, writes what changed, forgets silent sessions, prunes old jobs, and runs the
+//! watch over the keys.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -2,7 +2,7 @@
 //! policy.
 //!
 //! - [`transport`] is the contract that a backend implements. Who writes one needs nothing else here.
-//! - [`layer`] decorates any backend with bounds and counts.
+//! - [`layer`] puts one layer round every backend, which bounds and counts what it carries.
 //! - [`channel`] makes it secret and says who speaks.
 //! - [`message`] is what is said.
 //! - [`private_files`] makes and opens the files that nobody else may read.

@@ -6,8 +6,8 @@ use super::{Book, Ledger, minion_number, seconds};
 use crate::evidence::LedgerRun;
 use crate::timeline::Who;
 
-/// No more minions than the size of a batch run it at once. One that was disturbed may be taken for gone, so that
-/// another one gets its slot.
+/// Checks that no more minions than the size of a batch run it at once. The master may take a disturbed minion for
+/// gone and give its slot to another one, so such runs do not count.
 pub(super) fn no_more_at_once(ledger: &Ledger<'_>) -> Book {
     let mut book = Book::new(
         "batches",

@@ -39,6 +39,8 @@ pub struct FunctionReturn {
     pub untold: Option<String>,
 }
 
+/// Carries out the command line of `saline-call`. Returns the exit code.
+///
 /// # Errors
 /// When the output cannot be written.
 pub(crate) async fn call(
@@ -115,7 +117,7 @@ fn print(
     }
 }
 
-/// Returns the exit code. As with Salt, a failed function is 1, unless its retcode is to be passed on.
+/// Returns the exit code. As with Salt, it is 1 for a failed function, unless the retcode is to be passed on.
 fn code(returned: &FunctionReturn, passed_through: bool) -> u8 {
     match (returned.retcode, passed_through) {
         (0, _) => exit::GOOD,

@@ -37,6 +37,8 @@ const JSON_ORDER: [KeyState; 4] = [
     KeyState::Denied,
 ];
 
+/// Carries out the command line of `saline-key`. Returns the exit code.
+///
 /// # Errors
 /// When the output cannot be written.
 pub(crate) async fn key(

@@ -1,4 +1,5 @@
-//! `--preview-target`: the minions that a target includes.
+//! `--preview-target`: the minions that a target includes, and the warning about those whose grains the master does
+//! not know.
 
 use std::io;
 

@@ -62,6 +62,8 @@ enum DataFunction {
     Check,
 }
 
+/// Carries out the command line of `saline-run`. Returns the exit code.
+///
 /// # Errors
 /// When the output cannot be written.
 pub(crate) async fn run(

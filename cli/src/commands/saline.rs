@@ -25,6 +25,8 @@ use crate::{batch_report, exit, settings, user_name};
 /// The time after which the line of `--progress` is written again.
 const STATUS_INTERVAL: Duration = Duration::from_secs(1);
 
+/// Carries out the command line of `saline`. Returns the exit code.
+///
 /// # Errors
 /// When the output cannot be written.
 pub(crate) async fn saline(
@@ -39,7 +41,7 @@ pub(crate) async fn saline(
     if let Some(asked) = arguments.about.asked() {
         return about::print(screen, asked, "saline", &arguments.common, &registry);
     }
-    // Before it may go on as another one.
+    // Read now, since `settings::prepare` may change the user of this process.
     let user = user_name::current();
     // A malformed target is reported even if no master runs.
     let target = arguments.target();

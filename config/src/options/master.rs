@@ -232,7 +232,7 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
         unit: "keys, 1 or more",
         default: "10000",
         help: "The largest number of pending keys. When there are so many, the address that has most of them \
-               loses one for a new minion at another address; minions without an address (ZeroMQ) count as one. \
+               loses one for a new minion at another address; minions whose address is not known count as one address. \
                Other new minions are refused until there is room.",
         read: |config, given| {
             config.max_pending_keys = given.whole(1..=i64::MAX, "a number of keys, 1 or more")?;

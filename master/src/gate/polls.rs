@@ -1,5 +1,5 @@
-//! Carries out the polls of sessions whose keys wait: each reads files, one at a time over all sessions, so
-//! their number is bounded for each session and for all.
+//! Carries out the polls of sessions whose keys wait. Each poll reads files, and only one at a time does so over all
+//! sessions, so the number of polls is bounded for each session and for all.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,13 +11,13 @@ use super::Gate;
 use crate::keys::KeysUnreadable;
 use crate::sessions::Session;
 
-/// The polls that are carried out at once. Each takes a thread, and waits there for the one before it.
+/// The largest number of polls that are carried out at once. Each takes a thread, and waits there for the one before it.
 const AT_ONCE: usize = 16;
 
-/// How long a session is asked to wait when so many are carried out, in milliseconds.
+/// How long a session is asked to wait when [`AT_ONCE`] polls are being carried out, in milliseconds.
 const BUSY_DELAY_MS: u32 = 1000;
 
-/// What all listeners know together of the polls that are carried out.
+/// The bound of all polls, which all listeners share.
 #[derive(Debug)]
 pub struct PollLimits(pub(super) Semaphore);
 
@@ -43,7 +43,7 @@ impl Gate {
 
     async fn decide_again(&self, session: &Arc<Session>) -> Admission {
         let decided = self.handlers.admission.decide_again(session).await;
-        // The welcome is made before the key is looked up again: see `add`.
+        // The welcome is made before the key is looked up again: see `Gate::add` in `handshakes.rs`.
         let told = self.tell(&session.principal, decided, session.version.protocol);
         if told.is_accepted() {
             self.handlers.sessions.accept(session);

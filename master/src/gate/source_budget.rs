@@ -1,5 +1,5 @@
-//! The handshakes that one source may have carried out. One that ends with an accepted session costs nothing, so
-//! that a fleet behind one address comes back at full speed.
+//! The handshakes that one source may have carried out. A handshake is given back once it has led to an accepted
+//! session, so that a fleet behind one address comes back at full speed.
 
 use saline_protocol::transport::{Clock, SourceNetwork};
 

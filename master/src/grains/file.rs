@@ -9,7 +9,7 @@ use saline_protocol::message::{MinionId, Packed};
 use saline_protocol::private_files;
 use saline_protocol::target::{Grains as _, PackedGrains};
 
-/// The form of the file. One of another form is begun anew.
+/// The version of the file's schema. A file of another version is begun anew.
 const FORM: i64 = 1;
 
 const TABLE: &str = "

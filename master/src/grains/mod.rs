@@ -1,8 +1,8 @@
 //! The grains that minions reported, by which targets choose minions: in memory, and in a file, so that also a
 //! minion that is away, or a master that was restarted, has its last known grains.
 //!
-//! Grains are what a minion says of itself. A minion that lies about them gets the jobs that are meant for
-//! others, and no others do: each matches a target itself again.
+//! Grains are what a minion says of itself. A minion that lies about them gets jobs that are meant for others. It
+//! makes no other minion run them, since each minion matches the target itself again.
 
 mod file;
 
@@ -20,7 +20,7 @@ use crate::token_bucket::{MINIONS_MOST, Rate, TokenBuckets};
 
 use file::{GrainsFile, Row};
 
-/// How often one minion may report all of its grains: ten times at once, then every ten seconds.
+/// How often one minion may report all of its grains: ten times at once, then once in ten seconds.
 const REPORTS: Rate = Rate {
     per_second: 0.1,
     burst: 10.0,
@@ -55,10 +55,10 @@ pub struct GrainsTable {
     minions: RwLock<HashMap<MinionId, KnownGrains>>,
     /// What each minion that reported may still report.
     budgets: TokenBuckets<MinionId>,
-    /// The minions whose grains in the file are others, or that have none any more.
+    /// The minions whose grains were changed or forgotten since they were written to the file.
     unwritten: Mutex<HashSet<MinionId>>,
     file: Arc<Mutex<GrainsFile>>,
-    /// Whether the last write failed, which is told once.
+    /// Whether the last write failed; only the first failure is logged.
     failing: AtomicBool,
     context: Context,
 }

@@ -1,4 +1,4 @@
-//! What the job store tells of batches, and what it is told of them.
+//! The batches in the job store, as the `BatchRunner` and the verbs use them.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -17,14 +17,14 @@ pub(super) fn grace(heartbeat: Duration) -> MasterTime {
     milliseconds(heartbeat).saturating_mul(2)
 }
 
-/// What a step of all batches came to.
+/// The outcome of a step of all batches.
 #[derive(Debug, Default)]
 pub struct BatchStep {
-    /// The minions that have got their turn, by job: they are to be told.
+    /// The minions that have got their turn, by job. The caller publishes the job to them.
     pub turns: Vec<(Jid, Vec<MinionId>)>,
     /// The minions whose turn does not come, with their states.
     pub settled: Vec<(Jid, MinionId, OfferState)>,
-    /// What is to be told of batches, in its order.
+    /// The events of batches that the caller fires, in their order.
     pub news: Vec<BatchNews>,
     /// When the next step is due, if nothing changes.
     pub next: Option<MasterTime>,
@@ -33,7 +33,7 @@ pub struct BatchStep {
 /// An event of a batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BatchNews {
-    /// Its kind.
+    /// The kind of the event.
     pub event: BatchEvent,
     /// How far the batch has come.
     pub progress: BatchProgress,
@@ -42,7 +42,7 @@ pub struct BatchNews {
 }
 
 impl JobStore {
-    /// Waits until a [step](Self::step_batches) may come to something.
+    /// Waits until a [step](Self::step_batches) may change something.
     ///
     /// # Cancel safety
     /// A wake-up is not lost when the future is dropped.
@@ -50,13 +50,13 @@ impl JobStore {
         self.batch_changed.notified().await;
     }
 
-    /// Whether batches are under way, and whether it was not looked yet which minions of one are present.
+    /// Whether batches are under way, and whether one of them has not been told yet which minions are present.
     pub fn batches_under_way(&self) -> (bool, bool) {
         lock(&self.open).batches_under_way()
     }
 
-    /// Goes on with all batches. `present` are the minions that are present now, if that was looked at. The states
-    /// that it changes are on the disk after the next [`flush`](Self::flush).
+    /// Carries out one step of all batches. `present` are the minions that are present now; none if the caller has not
+    /// found out. The changed states are on the disk after the next [`flush`](Self::flush).
     pub fn step_batches(&self, present: Option<&BTreeSet<MinionId>>) -> BatchStep {
         let now = self.now();
         lock(&self.open).step_batches(now, present)

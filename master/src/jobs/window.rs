@@ -47,7 +47,7 @@ struct Member {
     was_granted: bool,
 }
 
-/// Where a minion is in the batch.
+/// How far a minion is in the batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
     /// Its turn has not come.
@@ -62,7 +62,7 @@ enum Place {
     Ended,
 }
 
-/// How many minions are where.
+/// The numbers of minions by how far they are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Counts {
     pub(super) minions: usize,
@@ -72,8 +72,8 @@ pub(super) struct Counts {
 }
 
 impl Window {
-    /// Creates the window of a batch whose minions are in these states. None of them counts as present until it is
-    /// [looked](Self::look) at them.
+    /// Creates the window of a batch whose minions are in these states. None of them counts as present before
+    /// [`look`](Self::look) was called.
     pub(super) fn new(
         batch: Batch,
         grace: MasterTime,
@@ -136,7 +136,7 @@ impl Window {
         slots.saturating_sub(self.taken.saturating_add(self.resting.len()))
     }
 
-    /// Whether it was looked which minions are present.
+    /// Whether [`look`](Self::look) was called since the window was created.
     pub(super) fn is_looked_at(&self) -> bool {
         self.is_looked_at
     }
@@ -221,8 +221,8 @@ impl Window {
         )
     }
 
-    /// Takes the claim of a minion, which has not begun. Returns whether it is granted. One that had lost its slot
-    /// gets a free one, or is the next.
+    /// Takes the claim of a minion that has not begun. Returns whether it is granted. A minion that had lost its slot
+    /// gets a free one, or has the next turn.
     pub(super) fn claim(&mut self, at: usize, now: MasterTime) -> bool {
         match self.members.get(at).map(|member| member.place) {
             Some(Place::Holding) => true,
@@ -256,7 +256,7 @@ impl Window {
             return;
         }
         match to {
-            // Also when nobody has granted it, as far as this store knows.
+            // Even if this store knows of no grant.
             OfferState::Running => self.hold(at),
             to if to.is_final() => {
                 let place = self.members[at].place;
@@ -367,7 +367,7 @@ impl Window {
         self.waiting == 0 && self.taken == 0
     }
 
-    /// Returns how many minions are where.
+    /// Returns the numbers of minions by how far they are.
     pub(super) fn counts(&self) -> Counts {
         Counts {
             minions: self.members.len(),

@@ -1,4 +1,4 @@
-//! Which sources the pending keys come from, so that one of them does not fill the store alone.
+//! The sources of the pending keys: when the store is full, a source with many pending keys makes room for others.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -16,11 +16,11 @@ const LIST_KEPT: Duration = Duration::from_secs(1);
 /// Whether there is room for one more pending key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Room {
-    /// There is.
+    /// There is room.
     Free,
-    /// There is, now that the key of this minion was removed.
+    /// There is room, since the pending key of this minion was removed.
     Displaced(MinionId),
-    /// There is none.
+    /// There is no room.
     Full,
 }
 
@@ -48,8 +48,8 @@ impl KeyStore {
         Ok(Room::Displaced(id))
     }
 
-    /// Takes over what is in the folder, if that was not done a moment ago: it can hold ten thousand keys, and
-    /// strangers decide how often this is called.
+    /// Lists the folder of pending keys, unless it was listed less than [`LIST_KEPT`] ago: it can hold ten thousand
+    /// keys, and strangers decide how often this is called.
     fn list_pending(&self, acting: &mut Acting) -> Result<(), KeyError> {
         let now = self.clock.now();
         if let Some(listed) = acting.pending

@@ -2,10 +2,10 @@
 
 use saline_protocol::message::{Batch, BatchRequest};
 
-/// When a job becomes a batch that nobody asked for, as the master's configuration has it.
+/// When a job becomes a batch though nobody asked for one, from the master's configuration.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SafeBatch {
-    /// The number of matched minions from which it does; 0 for never. Salt's `batch_safe_limit`.
+    /// The number of matched minions from which a job becomes a batch; 0 for never. Salt's `batch_safe_limit`.
     pub(crate) limit: u32,
     /// The size of such a batch. Salt's `batch_safe_size`.
     pub(crate) size: u32,

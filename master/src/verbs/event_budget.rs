@@ -1,5 +1,5 @@
-//! The events that an accepted minion may fire in a second: two token buckets for each minion, one of events
-//! and one of bytes.
+//! What an accepted minion, and every `saline-call` beside it, may have the master fire and store in a second: two
+//! token buckets for each minion, one of events and one of bytes. A stored call counts as one event.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -79,7 +79,7 @@ impl Buckets {
 }
 
 impl EventBudget {
-    /// Every minion may fire what it saves in ten seconds.
+    /// Creates a budget in which every bucket is full.
     pub(crate) fn new(clock: Clock, rates: EventRates) -> Self {
         Self {
             clock,
@@ -98,7 +98,7 @@ impl EventBudget {
         self.take_all(id, events.events.len(), bytes)
     }
 
-    /// Takes something of so many bytes that counts as one event.
+    /// Takes one stored call of so many bytes, which counts as one event.
     ///
     /// # Errors
     /// When nothing is left: the delay after which the minion may go on.

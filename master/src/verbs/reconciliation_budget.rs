@@ -1,5 +1,5 @@
-//! The reconciliations and farewells that a minion may ask for: each is synced to the disk, or changes who is
-//! present.
+//! The reconciliations and farewells that a minion may ask for. They are bounded because a reconciliation is synced
+//! to the disk, and a farewell changes who is present.
 
 use std::time::Duration;
 

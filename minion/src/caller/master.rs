@@ -36,7 +36,7 @@ pub(super) struct MasterContact {
     clock: Clock,
 }
 
-/// The reason why the master does not have what it should be told.
+/// Why the master did not take the events or the return.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum TellError {
     /// The session or the connection failed.

@@ -1,5 +1,4 @@
-//! Calls functions on this machine without a job: what `saline-call` does, beside the running minion or
-//! without one.
+//! Calls a function on this machine without a job, for `saline-call`. A minion may be running beside it.
 
 mod error;
 mod master;
@@ -113,7 +112,7 @@ pub async fn call(
     })
 }
 
-/// Makes what the functions may use. It has no spool: that belongs to the running minion.
+/// Creates the host that the function uses. It has no spool, which belongs to the running minion.
 fn host(config: &MinionConfig, id: &MinionId) -> Result<Host, CallError> {
     let masters: Vec<&str> = config.master.iter().map(|m| m.host.as_str()).collect();
     Ok(Host::new(
@@ -137,7 +136,7 @@ fn run(host: &Host, modules: &Modules, request: CallRequest) -> Outcome {
         user: request.user,
         pid: std::process::id(),
     });
-    // Nobody knows of it, so nobody has asked it to end.
+    // No other job can know of this call, so nothing has asked it to end.
     let _ = entered.control().begin();
     modules.call(&request.fun, request.arguments, host, entered.control())
 }

@@ -1,10 +1,10 @@
-//! What every transport gets round it, written once and never per backend.
+//! The layer round every transport: what would otherwise be written again for each backend.
 //!
 //! [`Registry::get`](crate::transport::Registry::get) puts every transport into [`wrap`], so that a backend
-//! gets [`limits`] (sizes, requests in flight, what `at` may be) and [`metrics`] (counts) free. The suite
-//! judges a backend in it too, as a daemon meets it.
+//! need not implement [`limits`] (sizes, requests in flight, what `at` may be) and [`metrics`] (counts). The
+//! suite tests a backend in the layer too, as a daemon uses it.
 //!
-//! It is one layer for both, because a layer costs every request a future in a box.
+//! Limits and metrics are one layer, because each layer costs every request a boxed future.
 //!
 //! A layer is a [`Transport`] over another one, and keeps the contract itself. One of your own goes
 //! round a backend before that goes into the registry; it passes on every method, also those with a

@@ -32,7 +32,7 @@ impl BatchSize {
 pub struct BatchRequest {
     /// The size; none for all minions at once, unless the safe limit makes the job a batch.
     pub size: Option<BatchSize>,
-    /// How long the place of a minion that has ended stays empty, in milliseconds.
+    /// How long the slot of a minion that has ended stays free, in milliseconds.
     pub wait_ms: u64,
     /// Whether a failed return ends the batch for the minions whose turn has not come.
     pub failhard: bool,
@@ -43,8 +43,8 @@ pub struct BatchRequest {
     pub safe_size: Option<u32>,
 }
 
-/// How a job is carried out in batches: a window that slides over its minions. When one has ended, the next one is
-/// offered the job.
+/// How a job is carried out in batches: the master offers it to `size` minions, and to the next one whenever one of
+/// them has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Batch {
     /// The largest number of minions that have the job at once, at least 1.
@@ -66,11 +66,11 @@ pub struct BatchProgress {
     pub batch: Batch,
     /// The number of its minions.
     pub minions: u64,
-    /// Those whose turn has not come.
+    /// The number of minions whose turn has not come.
     pub waiting: u64,
-    /// Those that hold a place: it is their turn, and they have not ended.
+    /// The number of minions that hold a slot: they have got their turn, and have not ended.
     pub active: u64,
-    /// Those that have ended.
+    /// The number of minions that have ended.
     pub ended: u64,
     /// Why no further minion gets its turn; none while that is not so.
     pub stopped: Option<BatchStop>,

@@ -1,4 +1,4 @@
-//! What a backend and the layers count.
+//! What a backend and the layer count.
 
 use std::fmt;
 use std::sync::Arc;

@@ -73,9 +73,9 @@
 //!
 //! # What is done for a backend
 //!
-//! A [`Registry`] hands every transport out in the [layers](crate::layer): they check the sizes of
-//! what is sent, bound the requests in flight, refuse endpoints and limits that the backend does not
-//! declare, and count the traffic. The crate `saline-engine` holds everything else that backends would
+//! A [`Registry`] hands every transport out in the [layer](crate::layer), which checks the sizes of
+//! what is sent, bounds the requests in flight, refuses endpoints and limits that the backend does not
+//! declare, and counts the traffic. The crate `saline-engine` holds everything else that backends would
 //! otherwise write again: a backend over a connection (TCP, QUIC, WebSocket) supplies the connection
 //! alone, and a backend over a messaging system takes single parts of it, such as the tasks of one end
 //! or the queue in front of a subscriber.

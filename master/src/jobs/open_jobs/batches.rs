@@ -17,7 +17,7 @@ pub(super) struct OpenBatch {
     pub(super) window: Window,
     /// Whether the store had it when the master was started.
     is_recovered: bool,
-    /// What was told of it last; none before anything was.
+    /// The counts, and whether the batch was stopped, in the last event; none before the first event.
     told: Option<(Counts, bool)>,
 }
 
@@ -57,7 +57,7 @@ impl OpenJobs {
         self.batch_changed.notify_one();
     }
 
-    /// Whether batches are under way, and whether it was not looked yet which minions of one are present.
+    /// Whether batches are under way, and whether one of them has not been told yet which minions are present.
     pub(in crate::jobs) fn batches_under_way(&self) -> (bool, bool) {
         let new = |job: &i64| {
             let batch = self.jobs.get(job).and_then(|job| job.batch.as_ref());
@@ -91,8 +91,8 @@ impl OpenJobs {
         true
     }
 
-    /// Goes on with every batch: takes who is present, where that was looked at, settles those whose turn does not come,
-    /// and gives turns.
+    /// Carries out one step of every batch: notes which minions are `present`, if that is given, settles minions whose
+    /// turn does not come, and gives turns.
     pub(in crate::jobs) fn step_batches(
         &mut self,
         now: MasterTime,
@@ -151,7 +151,7 @@ impl OpenJobs {
                 step.settled.push((jid::from_micros(job), minion, to));
             }
         }
-        // It is gone when nobody is left.
+        // The batch was removed if no minion is left.
         let Some(OpenJob {
             states,
             batch: Some(batch),
@@ -227,7 +227,7 @@ impl OpenBatch {
         }
     }
 
-    /// Tells what has changed since it was told last.
+    /// Adds the events about what has changed since the last ones.
     fn tell(&mut self, job: i64, states: &[(MinionId, OfferState)], news: &mut Vec<BatchNews>) {
         let stopped = self.window.stopped();
         let now = (self.window.counts(), stopped.is_some());

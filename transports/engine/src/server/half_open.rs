@@ -1,4 +1,4 @@
-//! The connections that have not greeted: bounded, and no source keeps the others out.
+//! The connections that have not greeted. Their number is bounded, and no source keeps the others out.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -19,9 +19,9 @@ pub(super) struct HalfOpenTable(Mutex<Inner>);
 #[derive(Debug, Default)]
 struct Inner {
     places: SourcePlaces<u64>,
-    /// What ends each of them.
+    /// For each connection the token that ends it.
     cut: HashMap<u64, CancellationToken>,
-    /// The number of the last one.
+    /// The number of the connection that was added last.
     last: u64,
 }
 
