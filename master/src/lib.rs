@@ -19,7 +19,7 @@
 //! | `presence_reporter` | tells who came and who is gone |
 //! | [`master_clock`] | the master's time, which never goes back |
 //! | [`publisher`] | seals and numbers the publications to minions |
-//! | [`events`] | fires the events of the local bus |
+//! | `events` | fires the events of the local bus |
 //! | [`report_limiter`] | limits the events that unaccepted minions cause |
 //! | `token_bucket` | counts what a source or a minion may still ask for |
 //! | [`maintenance`] | expires offers, forgets silent sessions, writes grains, prunes old jobs |

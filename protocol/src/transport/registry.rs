@@ -9,7 +9,7 @@ use crate::layer;
 /// From scheme to transport. There are no statics and no code before `main`: whoever builds a
 /// daemon says which transports it has.
 ///
-/// What comes out of a registry is wrapped in the [layer](crate::layer), so that no backend has to
+/// What comes out of a registry is wrapped in the [layer](mod@crate::layer), so that no backend has to
 /// check sizes or count by itself, and none can forget to.
 ///
 /// ```
@@ -65,7 +65,7 @@ impl Registry {
         self
     }
 
-    /// Returns the transport of `scheme`, in the [layer](crate::layer).
+    /// Returns the transport of `scheme`, in the [layer](mod@crate::layer).
     ///
     /// # Errors
     /// `Config` for a scheme that is not registered; the error lists those that are.
