@@ -19,7 +19,7 @@ pub trait Grains {
     /// Returns the grain of that name.
     fn grain(&self, name: &str) -> Option<Cow<'_, Value>>;
 
-    /// Returns all grains, a mapping.
+    /// Returns all grains, a mapping; that of packed ones is sorted by the names.
     fn all(&self) -> Cow<'_, Value>;
 }
 
@@ -35,17 +35,21 @@ impl Grains for Value {
 
 /// The grains of one minion in little memory: packed, with the place of each. A grain is unpacked when it is
 /// looked at.
+///
+/// A target looks at the grains of thousands of minions, of which no cache of the processor holds much. So the
+/// places are sorted by a hash that they hold themselves: a name is read only where its hash is the one looked for.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PackedGrains {
     /// The names and the packed values, one after the other.
     bytes: Box<[u8]>,
-    /// Sorted by the names.
+    /// Sorted by the hashes of the names, and by the names where hashes are equal.
     places: Box<[Place]>,
 }
 
 /// Where a grain stands: its name, and behind it its value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Place {
+    hash: u32,
     name: u32,
     value: u32,
     end: u32,
@@ -80,7 +84,7 @@ impl PackedGrains {
         let Value::Map(mut entries) = value else {
             return Err(GrainsError::NoMapping);
         };
-        entries.sort_by(|a, b| a.0.cmp(&b.0));
+        entries.sort_by_cached_key(|(name, _)| (hash(name), name.clone()));
         if entries.windows(2).any(|pair| pair[0].0 == pair[1].0) {
             return Err(GrainsError::NoMapping);
         }
@@ -94,6 +98,7 @@ impl PackedGrains {
             let value_at = place(&bytes);
             bytes.extend_from_slice(Packed::pack(value).as_bytes());
             places.push(Place {
+                hash: hash(name),
                 name: name_at,
                 value: value_at,
                 end: place(&bytes),
@@ -130,9 +135,11 @@ impl PackedGrains {
 
 impl Grains for PackedGrains {
     fn grain(&self, name: &str) -> Option<Cow<'_, Value>> {
-        let found = self
-            .places
-            .binary_search_by(|place| self.name(place).cmp(name.as_bytes()));
+        let hash = hash(name);
+        let found = self.places.binary_search_by(|place| {
+            let by_hash = place.hash.cmp(&hash);
+            by_hash.then_with(|| self.name(place).cmp(name.as_bytes()))
+        });
         let place = self.places.get(found.ok()?)?;
         Some(Cow::Owned(self.value(place)))
     }
@@ -142,12 +149,59 @@ impl Grains for PackedGrains {
             let name = String::from_utf8_lossy(self.name(place)).into_owned();
             (name, self.value(place))
         });
-        Cow::Owned(Value::Map(entries.collect()))
+        let mut entries: Vec<(String, Value)> = entries.collect();
+        entries.sort_by(|a, b| a.0.cmp(&b.0));
+        Cow::Owned(Value::Map(entries))
     }
+}
+
+/// Returns the FNV-1a hash of a name. A minion that chooses names with equal hashes gains nothing: they are told apart
+/// by a search too.
+fn hash(name: &str) -> u32 {
+    name.bytes().fold(0x811c_9dc5, |hash: u32, byte| {
+        (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
+    })
 }
 
 impl std::fmt::Debug for PackedGrains {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "PackedGrains({} grains)", self.places.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_with_one_hash_are_told_apart() {
+        let (one, other) = ("costarring", "liquid");
+        assert_eq!(hash(one), hash(other));
+        let grains = Value::map([
+            ("zone", Value::from(3_i64)),
+            (other, Value::from(2_i64)),
+            ("a", Value::from(0_i64)),
+            (one, Value::from(1_i64)),
+        ]);
+        let packed = PackedGrains::read(&Packed::pack(&grains)).unwrap();
+        assert_eq!(packed.grain(one).as_deref(), Some(&Value::from(1_i64)));
+        assert_eq!(packed.grain(other).as_deref(), Some(&Value::from(2_i64)));
+        let without = Value::map([(one, Value::Null)]);
+        let without = PackedGrains::read(&Packed::pack(&without)).unwrap();
+        assert_eq!(without.grain(other), None);
+        let twice = Value::map([(one, Value::Null), (other, Value::Null), (one, Value::Null)]);
+        let twice = PackedGrains::read(&Packed::pack(&twice));
+        assert!(matches!(twice, Err(GrainsError::NoMapping)));
+    }
+
+    #[test]
+    fn all_grains_are_sorted_by_name() {
+        let names = ["zone", "os", "id", "a", "ipv4"];
+        let grains = Value::map(names.map(|name| (name, Value::from(name))));
+        let packed = PackedGrains::read(&Packed::pack(&grains)).unwrap();
+        let mut sorted = names;
+        sorted.sort_unstable();
+        let sorted = Value::map(sorted.map(|name| (name, Value::from(name))));
+        assert_eq!(*packed.all(), sorted);
     }
 }
