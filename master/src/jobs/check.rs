@@ -9,7 +9,8 @@ use super::{JobStore, StoreError, jid, rows, states};
 const PROBLEMS: usize = 20;
 
 impl JobStore {
-    /// Checks every page and index, decodes every job with its states, and looks for returns without a job.
+    /// Checks every page and index, decodes every job with its states, and looks for returns without a job
+    /// or without their payload.
     ///
     /// # Errors
     /// When a file cannot be opened.
@@ -80,6 +81,15 @@ fn check(connection: &Connection) -> (u64, u64, Vec<String>) {
         )?;
         if strays > 0 {
             problems.push(format!("{strays} returns have no job"));
+        }
+        let without: i64 = connection.query_row(
+            "SELECT count(*) FROM returns WHERE parts IS NOT NULL
+             AND NOT EXISTS (SELECT 1 FROM return_parts WHERE number = returns.parts)",
+            [],
+            |row| row.get(0),
+        )?;
+        if without > 0 {
+            problems.push(format!("{without} large returns have lost their payload"));
         }
         Ok(())
     };

@@ -17,6 +17,7 @@ mod check;
 mod connection_thread;
 mod error;
 mod jid;
+mod large_payloads;
 mod lookup;
 mod minion_keys;
 mod minion_records;
@@ -61,6 +62,7 @@ pub use states::may_become;
 use calls::RecentCalls;
 use connection_thread::ConnectionThread;
 use jid::JidSource;
+use large_payloads::LargePayloads;
 use minion_records::MinionRecords;
 use open_jobs::OpenJobs;
 use outcomes::Outcomes;
@@ -106,6 +108,7 @@ pub struct JobStore {
     settings: StoreSettings,
     jids: Mutex<JidSource>,
     receipts: Arc<ReceiptSource>,
+    large_payloads: Arc<LargePayloads>,
     open: Arc<Mutex<OpenJobs>>,
     /// Notified when a step of the batches may come to something.
     batch_changed: Arc<Notify>,
@@ -156,7 +159,7 @@ impl JobStore {
         let records = Arc::new(MinionRecords::open(&settings.folder)?);
         let now = resume(&clock, &partitions, &records, settings.cache_bytes)?;
         let mut jids = JidSource::default();
-        let mut receipts = 0;
+        let (mut receipts, mut parts) = (0, 0);
         let mut open = OpenJobs::default();
         let mut outcomes = Outcomes::default();
         for start in partitions.all() {
@@ -165,6 +168,7 @@ impl JobStore {
             let connection = schema::open(&path, Access::Write, settings.cache_bytes)?;
             jids.rise_above(lookup::last_job(&connection)?.unwrap_or(0));
             receipts = receipts.max(returns::last_receipt(&connection)?);
+            parts = parts.max(large_payloads::settle(&connection)?);
             let grace = batches::grace(settings.heartbeat);
             records
                 .look(|records| publish::read_open(&connection, now, grace, records, &mut open))?;
@@ -194,6 +198,7 @@ impl JobStore {
         Ok(Self {
             jids: Mutex::new(jids),
             receipts: Arc::new(ReceiptSource::after(receipts, clock.clone())),
+            large_payloads: Arc::new(LargePayloads::after(parts)),
             clock,
             records,
             calls: Mutex::default(),

@@ -142,6 +142,7 @@ impl JobStore {
             self.write_states(start, batch).await?;
         }
         if is_last {
+            self.remove_unreturned_parts().await?;
             let words = std::mem::take(&mut *lock(&self.unwritten_records));
             self.records.write(words).await?;
         }

@@ -8,6 +8,7 @@ use saline_protocol::message::{
     StoredReturn,
 };
 
+use super::large_payloads::{self, StoredParts};
 use super::open_jobs::MinionLookup;
 use super::publish::written_states;
 use super::receipts::ReceiptSource;
@@ -19,7 +20,15 @@ use super::{JobStore, StoreError, jid, lock, rows, schema};
 const BESIDE: usize = 256;
 
 /// The returns of one partition in one command.
-type Batch = Vec<(i64, Return)>;
+type Batch = Vec<Received>;
+
+/// A return that is to be stored.
+struct Received {
+    job: i64,
+    returned: Return,
+    /// Its payload, if that is stored already.
+    parts: Option<StoredParts>,
+}
 
 impl JobStore {
     /// Stores returns of a minion. The verdicts, in their order, come after the commit, also for
@@ -41,7 +50,7 @@ impl JobStore {
         let mut places = Vec::with_capacity(returns.len());
         let mut batch = Batch::with_capacity(returns.len());
         let mut partition = None;
-        for (place, returned) in returns.into_iter().enumerate() {
+        for (place, mut returned) in returns.into_iter().enumerate() {
             let Some(job) = jid::to_micros(&returned.jid) else {
                 continue;
             };
@@ -58,9 +67,19 @@ impl JobStore {
                     .await?;
             }
             partition = start;
-            if start.is_some() {
+            if let Some(start) = start {
+                let stored = self.store_large_payload(start, minion, job, &mut returned);
+                let parts = match stored.await {
+                    // It was pruned meanwhile: its jobs are unknown.
+                    Err(StoreError::Removed) => None,
+                    stored => stored?,
+                };
                 places.push(place);
-                batch.push((job, returned));
+                batch.push(Received {
+                    job,
+                    returned,
+                    parts,
+                });
             }
         }
         if let Some(partition) = partition {
@@ -105,35 +124,49 @@ impl JobStore {
         batch: Batch,
     ) -> impl Future<Output = Result<Vec<ReturnVerdict>, StoreError>> + Send + '_ {
         let now = self.now();
-        let size = |(_, r): &(i64, Return)| {
-            r.payload.as_bytes().len() + r.fun_args.as_packed().as_bytes().len() + BESIDE
+        let size = |received: &Received| {
+            let returned = &received.returned;
+            let arguments = returned.fun_args.as_packed().as_bytes();
+            returned.payload.as_bytes().len() + arguments.len() + BESIDE
         };
         let bytes = batch.iter().map(size).sum();
-        let jobs: Vec<(i64, bool)> = batch
-            .iter()
-            .map(|(job, returned)| (*job, returned.retcode != 0 || !returned.success))
-            .collect();
         let (open, after) = (Arc::clone(&self.open), Arc::clone(&self.open));
         let (receipts, id) = (Arc::clone(&self.receipts), minion.clone());
+        // What is inserted, and what is done about it when the transaction has ended.
+        let mut inserted = Vec::with_capacity(batch.len());
+        let mut ending = Vec::with_capacity(batch.len());
+        for Received {
+            job,
+            returned,
+            parts,
+        } in batch
+        {
+            let first = parts.as_ref().map(StoredParts::first);
+            ending.push((job, returned.retcode != 0 || !returned.success, parts));
+            inserted.push((job, returned, first));
+        }
         let act = move |connection: &Connection| {
             let lookups: Vec<MinionLookup> = {
                 let open = lock(&open);
-                let lookup = |(job, _): &(i64, Return)| open.lookup(*job, &minion);
-                batch.iter().map(lookup).collect()
+                let lookup = |(job, ..): &(i64, Return, _)| open.lookup(*job, &minion);
+                inserted.iter().map(lookup).collect()
             };
-            let all = batch.iter().zip(lookups);
-            all.map(
-                |((job, returned), lookup)| match refusal(connection, *job, &minion, lookup)? {
+            let all = inserted.iter().zip(lookups);
+            all.map(|((job, returned, parts), lookup)| {
+                match refusal(connection, *job, &minion, lookup)? {
                     Some(verdict) => Ok(verdict),
-                    None => insert(connection, *job, &minion, returned, &receipts),
-                },
-            )
+                    None => insert(connection, *job, &minion, returned, *parts, &receipts),
+                }
+            })
             .collect()
         };
         let settled = move |result: &Result<Vec<ReturnVerdict>, StoreError>| {
             if let Ok(verdicts) = result {
                 let mut open = lock(&after);
-                for ((job, failed), verdict) in jobs.into_iter().zip(verdicts) {
+                for ((job, failed, parts), verdict) in ending.into_iter().zip(verdicts) {
+                    if let (ReturnVerdict::Stored, Some(parts)) = (verdict, parts) {
+                        parts.keep();
+                    }
                     if matches!(verdict, ReturnVerdict::Stored | ReturnVerdict::Duplicate) {
                         open.returned(job, &id, failed, now);
                     }
@@ -181,7 +214,7 @@ impl JobStore {
 }
 
 /// Returns why a return is not stored; none when it is.
-fn refusal(
+pub(super) fn refusal(
     connection: &Connection,
     job: i64,
     minion: &MinionId,
@@ -209,12 +242,13 @@ fn insert(
     job: i64,
     minion: &MinionId,
     returned: &Return,
+    parts: Option<i64>,
     receipts: &ReceiptSource,
 ) -> Result<ReturnVerdict, StoreError> {
     let stored = connection
         .prepare_cached(
-            "INSERT INTO returns (receipt, jid, minion, retcode, success, payload)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (jid, minion) DO NOTHING",
+            "INSERT INTO returns (receipt, jid, minion, retcode, success, payload, parts)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT (jid, minion) DO NOTHING",
         )?
         .execute(params![
             receipts.next(),
@@ -223,6 +257,7 @@ fn insert(
             returned.retcode,
             returned.success,
             returned.payload.as_bytes(),
+            parts,
         ])?;
     Ok(match stored {
         0 => ReturnVerdict::Duplicate,
@@ -245,7 +280,7 @@ fn page(
     numbers.sort_unstable();
     // The length is read before the payload, which is not read when it does not fit.
     let mut statement = connection.prepare_cached(
-        "SELECT minion, retcode, success, length(payload), payload FROM returns
+        "SELECT minion, retcode, success, parts, length(payload), payload FROM returns
          WHERE receipt = ?1",
     )?;
     let mut returns = Vec::new();
@@ -256,7 +291,11 @@ fn page(
             continue;
         };
         let minion = rows::minion(row, 0)?;
-        let length: i64 = row.get(3)?;
+        let parts: Option<i64> = row.get(3)?;
+        let length = match parts {
+            Some(first) => large_payloads::size(connection, first)?,
+            None => row.get(4)?,
+        };
         let length = usize::try_from(length).unwrap_or(usize::MAX);
         let size = length.saturating_add(minion.as_str().len() + 48);
         if size > room && !returns.is_empty() {
@@ -271,7 +310,10 @@ fn page(
             minion,
             retcode: row.get(1)?,
             success: row.get(2)?,
-            payload: Packed::from_bytes(rows::blob(row, 4)?.to_vec()),
+            payload: Packed::from_bytes(match parts {
+                Some(first) => large_payloads::read(connection, first, length)?,
+                None => rows::blob(row, 5)?.to_vec(),
+            }),
         });
     }
     Ok(ReturnsPage {

@@ -37,7 +37,7 @@ const APPLICATION: i32 = i32::from_be_bytes(*b"SALj");
 /// of receipt is its row's number: rows are only ever appended, and no return has an index of its
 /// own beside `returns_of`. The states of a job's minions are one value, written at the publication and
 /// when a state that no return tells has changed; `running` counts the minions that run in it.
-const MIGRATIONS: [&str; 2] = [
+const MIGRATIONS: [&str; 3] = [
     "
     CREATE TABLE jobs (
         jid        INTEGER NOT NULL PRIMARY KEY,
@@ -75,10 +75,21 @@ const MIGRATIONS: [&str; 2] = [
     );
 ",
     BATCH_COLUMN,
+    LARGE_PAYLOADS,
 ];
 
 /// How a job is carried out in batches; NULL for a job that is no batch.
 const BATCH_COLUMN: &str = "ALTER TABLE jobs ADD COLUMN batch BLOB";
+
+/// The number of the first part of a payload that is stored in parts, and the parts.
+const LARGE_PAYLOADS: &str = "
+    ALTER TABLE returns ADD COLUMN parts INTEGER;
+    CREATE INDEX returns_parts ON returns (parts) WHERE parts IS NOT NULL;
+    CREATE TABLE return_parts (
+        number INTEGER NOT NULL PRIMARY KEY,
+        bytes  BLOB    NOT NULL
+    );
+";
 
 /// Every step from an empty file of minions to its present form, as [`MIGRATIONS`] of a partition.
 const MINION_MIGRATIONS: [&str; 2] = [
@@ -377,17 +388,18 @@ mod tests {
         let next = [
             MIGRATIONS[0],
             MIGRATIONS[1],
+            MIGRATIONS[2],
             "ALTER TABLE outcomes ADD COLUMN more INTEGER",
         ];
         migrate(&mut connection, &path, &next).unwrap();
-        assert_eq!(number(&connection, "user_version").unwrap(), 3);
+        assert_eq!(number(&connection, "user_version").unwrap(), 4);
         let more = "SELECT count(*) FROM outcomes WHERE more IS NULL AND created = 3";
         let count = |connection: &Connection, sql: &str| {
             connection.query_row(sql, [], |row| row.get::<_, i64>(0))
         };
         assert_eq!(count(&connection, more).unwrap(), 1);
 
-        let copy = path.with_extension("sqlite.v2");
+        let copy = path.with_extension("sqlite.v3");
         let mode = std::fs::metadata(&copy).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         let before = open(&copy, Access::Write, CACHE).unwrap();
@@ -417,12 +429,12 @@ mod tests {
     fn a_migration_that_fails_changes_nothing() {
         let (_folder, path) = place();
         let mut connection = open(&path, Access::Create, CACHE).unwrap();
-        let [first, second] = MIGRATIONS;
-        let next = [first, second, "CREATE TABLE more (a); nonsense"];
+        let [first, second, third] = MIGRATIONS;
+        let next = [first, second, third, "CREATE TABLE more (a); nonsense"];
         assert!(migrate(&mut connection, &path, &next).is_err());
-        assert_eq!(number(&connection, "user_version").unwrap(), 2);
+        assert_eq!(number(&connection, "user_version").unwrap(), 3);
         assert!(!connection.table_exists(None, "more").unwrap());
-        let next = [first, second, "CREATE TABLE more (a)"];
+        let next = [first, second, third, "CREATE TABLE more (a)"];
         migrate(&mut connection, &path, &next).unwrap();
         assert!(connection.table_exists(None, "more").unwrap());
     }

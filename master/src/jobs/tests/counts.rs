@@ -27,7 +27,7 @@ pub(in crate::jobs) fn trace(connection: &mut Connection) {
 }
 
 /// Takes the statements that the store has written since the last call.
-async fn taken(store: &JobStore) -> Vec<String> {
+pub(super) async fn taken(store: &JobStore) -> Vec<String> {
     let act = |_: &Connection| Ok(STATEMENTS.take());
     let mut taken = store.writer.call(At::Newest, 0, act, |_| {}).await.unwrap();
     // The beginning of this very transaction, and the end of the one of the last call.

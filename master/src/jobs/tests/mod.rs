@@ -6,6 +6,7 @@ mod catch_up_model;
 mod copies;
 pub(super) mod counts;
 mod kill;
+mod large_payloads;
 mod load;
 mod publishing;
 mod reconcile;
