@@ -178,7 +178,7 @@ fn nobody_who_confirms_is_told() {
     let mut fleet = Fleet::new("tcp", "");
     fleet.start_master();
     fleet.start_minion("m1");
-    fleet.master().log.wait_for("minion m1: pend", 1);
+    fleet.master().log.wait_for("the key of minion m1 ", 1);
     let asked = fleet.run("saline-key", &["-a", "m1"]).expect(1);
     assert_eq!(
         asked.stderr,

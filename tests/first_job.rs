@@ -40,7 +40,7 @@ fn a_key_is_accepted_and_the_minion_answers(transport: &'static str) {
     let mut fleet = Fleet::new(transport, "");
     fleet.start_master();
     fleet.start_minion("m1");
-    fleet.master().log.wait_for("minion m1: pend", 1);
+    fleet.master().log.wait_for("the key of minion m1 ", 1);
     let listed = fleet.run("saline-key", &["-L"]).expect(0);
     assert!(
         listed.stdout.contains("Unaccepted Keys:\nm1\n"),

@@ -24,7 +24,7 @@ fn a_rejected_key_waits_and_a_deleted_one_starts_again(transport: &'static str) 
     let mut fleet = Fleet::new(transport, "");
     fleet.start_master();
     fleet.start_minion("m1");
-    fleet.master().log.wait_for("minion m1: pend", 1);
+    fleet.master().log.wait_for("the key of minion m1 ", 1);
     key(&fleet, &["-y", "-r", "m1"]).expect(0);
     fleet.minions["m1"].log.wait_for("rejected", 1);
     let listed = key(&fleet, &["-L", "--out", "json"]).expect(0);
@@ -32,7 +32,7 @@ fn a_rejected_key_waits_and_a_deleted_one_starts_again(transport: &'static str) 
     assert_eq!(json["minions_rejected"], serde_json::json!(["m1"]));
     key(&fleet, &["-y", "-d", "m1"]).expect(0);
     // It comes back by itself, as one that nobody has decided about.
-    fleet.master().log.wait_for("minion m1: pend", 2);
+    fleet.master().log.wait_for("the key of minion m1 ", 2);
     key(&fleet, &["-y", "-A"]).expect(0);
     fleet.minions["m1"].log.wait_for("subscribed", 1);
     fleet.saline(&["m1", "test.ping"]).expect(0);
@@ -46,7 +46,7 @@ fn deleting_an_accepted_key_ends_its_session_at_once(transport: &'static str) {
         fleet
             .master()
             .log
-            .wait_for(&format!("minion {id}: pend"), 1);
+            .wait_for(&format!("the key of minion {id} "), 1);
     }
     key(&fleet, &["-y", "-A"]).expect(0);
     for id in ["gone", "stays"] {
@@ -61,6 +61,34 @@ fn deleting_an_accepted_key_ends_its_session_at_once(transport: &'static str) {
     assert_eq!(said.stdout, "stays:\n    True\n");
     // Told in band: the one that stayed did not authenticate again.
     assert_eq!(fleet.master().log.count("minion stays is connected"), 1);
+}
+
+#[test]
+fn what_is_no_key_is_no_minion_and_is_told_once() {
+    let fleet = Fleet::with_minions("tcp", &["m1"]);
+    let folder = fleet.path("master/etc/saline/pki/master/minions");
+    std::fs::create_dir(folder.join("backup")).unwrap();
+    std::fs::write(folder.join("notes"), "no key").unwrap();
+    std::fs::write(folder.join("m1.rpmsave~"), "no id").unwrap();
+    let log = &fleet.master().log;
+    for round in 0..3 {
+        let status = fleet.run("saline-run", &["manage.status", "--out", "json"]);
+        let status: serde_json::Value = serde_json::from_str(&status.expect(0).stdout).unwrap();
+        let expected = serde_json::json!({"up": ["m1"], "down": []});
+        assert_eq!(status, expected, "round {round}");
+        fleet.saline(&["*", "test.ping"]).expect(0);
+    }
+    for name in ["backup", "notes", "m1.rpmsave~"] {
+        log.wait_for(&format!("/{name} is skipped: "), 1);
+        assert_eq!(log.count(&format!("/{name} is skipped: ")), 1, "{name}");
+    }
+    let listed = key(&fleet, &["-L"]).expect(0);
+    assert!(!listed.stdout.contains("backup"), "{}", listed.stdout);
+    assert!(
+        listed.stderr.contains("saline-key -d notes"),
+        "{}",
+        listed.stderr
+    );
 }
 
 fn another_key_under_the_same_id_is_denied(transport: &'static str) {

@@ -53,7 +53,7 @@ fn root_gives_orders_to_a_master_that_runs_as_another_user() {
         fleet
             .master()
             .log
-            .wait_for(&format!("minion {id}: pend"), 1);
+            .wait_for(&format!("the key of minion {id} "), 1);
     }
 
     // Through the running master.

@@ -93,7 +93,7 @@ fn what_the_master_has_not_accepted_calls_nothing(transport: &'static str) {
     let mut fleet = Fleet::new(transport, "");
     fleet.start_master();
     fleet.start_minion("m1");
-    fleet.master().log.wait_for("minion m1: pend", 1);
+    fleet.master().log.wait_for("the key of minion m1 ", 1);
     let marker = fleet.path("called");
     let touch = format!("touch {}", marker.display());
     let said = call(&fleet, "m1", &["cmd.run", &touch]).expect(1);

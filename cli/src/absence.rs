@@ -38,7 +38,8 @@ impl LookUp {
     }
 }
 
-/// Returns Salt's word for the reason, which is printed in brackets.
+/// Returns the word for the reason, which is printed in brackets: Salt's where Salt has one, which says "No response"
+/// of most.
 fn state(absence: Absence) -> &'static str {
     match absence {
         Absence::NotConnected => "Not connected",
@@ -53,6 +54,8 @@ fn state(absence: Absence) -> &'static str {
         Absence::Cancelled => "Cancelled",
         Absence::Withdrawn => "Withdrawn",
         Absence::ReturnedAndLost => "Returned and lost",
+        Absence::NoResponse => "Offered",
+        Absence::Unknown => "No key",
         _ => "No response",
     }
 }
@@ -116,7 +119,7 @@ pub(crate) fn text(absence: Absence, expires: MasterTime, look_up: &LookUp) -> S
             format!("{line}\nNo minion of this name is known to the master: no key has it.")
         }
         _ => format!(
-            "{line}\nThe minion may still begin the job until {until}, and will return upon completion. {hint}"
+            "{line}\nThe minion was offered the job and has not said that it began. It may still begin the job until {until}, and will return upon completion. {hint}"
         ),
     }
 }
@@ -153,8 +156,8 @@ mod tests {
         .map(|absence| text(absence, 1_795_252_784_000, &look_up))
         .join("\n===\n");
         insta::assert_snapshot!(all, @"
-        Minion did not return. [No response]
-        The minion may still begin the job until 2026-11-21 09:19:44 UTC, and will return upon completion. To look up the return data for this job later, run the following command:
+        Minion did not return. [Offered]
+        The minion was offered the job and has not said that it began. It may still begin the job until 2026-11-21 09:19:44 UTC, and will return upon completion. To look up the return data for this job later, run the following command:
 
         saline-run jobs.lookup_jid 20261121091841717259
         ===
@@ -206,7 +209,7 @@ mod tests {
         Minion did not return. [Returned and lost]
         The minion returned, and the return is lost: the job store was restored from an older copy.
         ===
-        Minion did not return. [No response]
+        Minion did not return. [No key]
         No minion of this name is known to the master: no key has it.
         ");
     }

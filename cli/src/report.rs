@@ -121,6 +121,7 @@ impl Report {
         }
         if !absent.is_empty() {
             let named = absent.iter().map(|Absent { name, absence }| match absence {
+                Absence::NoResponse => format!("{name} (offered)"),
                 Absence::Unknown => format!("{name} (no key)"),
                 absence => format!("{name} ({})", absence.name()),
             });

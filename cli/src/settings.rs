@@ -45,7 +45,9 @@ fn start_log<'w>(
     if let Some(level) = options.log_level {
         logging.level = level;
     }
-    saline_daemon::logging::start(&logging).map_err(|error| format!("ERROR: {error}"))?;
+    let log = saline_daemon::logging::start(&logging).map_err(|error| format!("ERROR: {error}"))?;
+    // A command writes its few lines itself, so that none is lost however it ends.
+    drop(log);
     for warning in warnings {
         // The daemon says it aloud; every command need not say it again.
         tracing::info!("{warning}");

@@ -7,7 +7,7 @@ use saline_config::MasterConfig;
 use saline_protocol::message::{
     BatchProgress, FleetVersions, GrainsPage, Jid, KeyReply, KeyRequest, MinionId, OperatorReply,
     OperatorRequest, Published, RequestId, ReturnsPage, StatesPage, StoreAct, StoreBackup,
-    StoreCheck, StoredJob, TargetMatches,
+    StoreCheck, StoredJob, TargetMatches, TransportUse,
 };
 use saline_protocol::target::CompiledTarget;
 use saline_protocol::transport::{Context, Registry};
@@ -278,6 +278,20 @@ impl Client {
         match self.act_on_store(StoreAct::BackUp).await? {
             OperatorReply::BackedUp(backup) => Ok(backup),
             _ => Err(ClientError::WrongAnswer("Store")),
+        }
+    }
+
+    /// Returns the transports that the master serves, each with the minions that are connected over it.
+    ///
+    /// # Errors
+    /// As for every request.
+    ///
+    /// # Cancel safety
+    /// The request changes nothing.
+    pub async fn transports(&self) -> Result<Vec<TransportUse>, ClientError> {
+        match self.ask(&OperatorRequest::Transports).await? {
+            OperatorReply::Transports(transports) => Ok(transports),
+            _ => Err(ClientError::WrongAnswer("Transports")),
         }
     }
 

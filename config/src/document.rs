@@ -33,19 +33,26 @@ absent leaves every option at its default; an absent folder is an error.
   tcp:
     ret_port: 4507
   ```
+
+  `ret_port` and `publish_port` in a section are the ports of that transport alone, and so is
+  `master_port` in the section of a minion. Two transports cannot listen on one port, except one over
+  UDP (quic) and one over TCP.
+- A running daemon reads its files again on SIGHUP. Options with ↻ are taken over, on a minion also
+  `transport` and the sections of transports; the log names the others that have changed, which need a
+  restart. If a file is wrong, nothing changes.
 ";
 
 fn document() -> String {
     let mut text = INTRODUCTION.to_owned();
-    section(&mut text, "The master", <MasterConfig as Role>::OPTIONS);
-    section(&mut text, "The minion", <MinionConfig as Role>::OPTIONS);
+    section::<MasterConfig>(&mut text, "The master");
+    section::<MinionConfig>(&mut text, "The minion");
     text
 }
 
-fn section<C>(text: &mut String, title: &str, options: &[OptionDoc<C>]) {
+fn section<C: Role>(text: &mut String, title: &str) {
     let head = "| option | takes | default | what it does |\n|---|---|---|---|\n";
     let _ = write!(text, "\n## {title}\n\n{head}");
-    let mut options: Vec<_> = options.iter().collect();
+    let mut options: Vec<_> = C::OPTIONS.iter().collect();
     options.sort_by_key(|option| option.name);
     for option in options {
         let default = match option.default {
@@ -55,7 +62,12 @@ fn section<C>(text: &mut String, title: &str, options: &[OptionDoc<C>]) {
         let OptionDoc {
             name, unit, help, ..
         } = option;
-        let _ = writeln!(text, "| `{name}` | {unit} | {default} | {help} |");
+        let mark = if C::RELOADED.contains(name) {
+            " ↻"
+        } else {
+            ""
+        };
+        let _ = writeln!(text, "| `{name}`{mark} | {unit} | {default} | {help} |");
     }
 }
 

@@ -39,6 +39,17 @@ pub enum ConfigError {
         /// Its mode.
         mode: u32,
     },
+    /// The file `minion_id` holds no id.
+    #[error(
+        "cannot take the id from {}: {why}; correct or remove the file, or give the minion an `id` in its configuration",
+        path.display()
+    )]
+    IdFile {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        why: String,
+    },
     /// A file has a mistake.
     #[error("{}:{line}:{column}: {message}", path.display())]
     At {

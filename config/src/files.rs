@@ -44,7 +44,7 @@ pub(crate) fn gather(
     let path = folder.to_owned();
     let mut gathered = Gathered::default();
     match std::fs::metadata(folder) {
-        Ok(found) if found.is_dir() => gathered.check(folder, &found)?,
+        Ok(found) if found.is_dir() => check(folder, &found, &mut gathered.warnings)?,
         Err(source) if source.kind() != io::ErrorKind::NotFound => {
             return Err(ConfigError::Read { path, source });
         }
@@ -129,7 +129,7 @@ impl Gathered {
             path: folder.to_owned(),
             source,
         })?;
-        self.check(folder, &found)?;
+        check(folder, &found, &mut self.warnings)?;
         let settings = self.read(path)?;
         if let Some(setting) = settings.iter().find(|s| s.key.name == "default_include") {
             let message = "default_include has no effect in an included file";
@@ -144,36 +144,12 @@ impl Gathered {
         Ok(())
     }
 
-    /// Looks at who else can change a file or a folder: refuses it when root would obey every user, and warns
-    /// about it otherwise.
-    fn check(&mut self, path: &Path, found: &Metadata) -> Result<(), ConfigError> {
-        let shown = path.display();
-        let warning = match changeable(found) {
-            None => return Ok(()),
-            Some(Changeable::ByAll(mode)) if is_root() => {
-                let path = path.to_owned();
-                return Err(ConfigError::OpenToAll { path, mode });
-            }
-            Some(Changeable::ByAll(mode)) => {
-                format!("every user can change {shown} (mode {mode:o}): chmod o-w it")
-            }
-            Some(Changeable::ByOwner(owner)) => format!(
-                "user {owner}, to whom {shown} belongs, can change what this is told: chown it to root or to the \
-                 user that runs this"
-            ),
-        };
-        if !self.warnings.contains(&warning) {
-            self.warnings.push(warning);
-        }
-        Ok(())
-    }
-
     fn read(&mut self, path: &Path) -> Result<Vec<Setting>, ConfigError> {
         let (found, bytes) = read_bytes(path).map_err(|source| ConfigError::Read {
             path: path.to_owned(),
             source,
         })?;
-        self.check(path, &found)?;
+        check(path, &found, &mut self.warnings)?;
         let text = match std::str::from_utf8(&bytes) {
             Ok(text) => text,
             Err(error) => {
@@ -186,6 +162,34 @@ impl Gathered {
         };
         settings(path, text).map_err(|error| ConfigError::at(path, error))
     }
+}
+
+/// Looks at who else can change a file or a folder: refuses it when root would obey every user, and adds to
+/// `warnings` otherwise.
+pub(crate) fn check(
+    path: &Path,
+    found: &Metadata,
+    warnings: &mut Vec<String>,
+) -> Result<(), ConfigError> {
+    let shown = path.display();
+    let warning = match changeable(found) {
+        None => return Ok(()),
+        Some(Changeable::ByAll(mode)) if is_root() => {
+            let path = path.to_owned();
+            return Err(ConfigError::OpenToAll { path, mode });
+        }
+        Some(Changeable::ByAll(mode)) => {
+            format!("every user can change {shown} (mode {mode:o}): chmod o-w it")
+        }
+        Some(Changeable::ByOwner(owner)) => format!(
+            "user {owner}, to whom {shown} belongs, can change what this is told: chown it to root or to the \
+             user that runs this"
+        ),
+    };
+    if !warnings.contains(&warning) {
+        warnings.push(warning);
+    }
+    Ok(())
 }
 
 /// Returns the canonical path, the same for two names of one file.
@@ -217,7 +221,7 @@ fn patterns(settings: &[Setting], name: &str) -> Vec<Include> {
     found
 }
 
-fn read_bytes(path: &Path) -> io::Result<(Metadata, Vec<u8>)> {
+pub(crate) fn read_bytes(path: &Path) -> io::Result<(Metadata, Vec<u8>)> {
     let mut bytes = Vec::new();
     let file = std::fs::File::open(path)?;
     let found = file.metadata()?;

@@ -8,6 +8,7 @@ use saline_protocol::message::Value;
 use crate::files::{Setting, gather};
 use crate::nearest::nearest;
 use crate::options::{Given, Role};
+use crate::reload::GivenValues;
 use crate::salt_options::{instead_of, is_off, is_salt_option, restricts};
 use crate::{ConfigError, sections, yaml};
 
@@ -23,6 +24,7 @@ pub struct Loaded<C> {
     pub unmet: Vec<String>,
     /// Every option by its name: as the files have it, or its default.
     pub options: Value,
+    pub(crate) given: GivenValues,
 }
 
 impl<C> Loaded<C> {
@@ -49,6 +51,7 @@ pub(crate) fn load<C: Role>(folder: &Path, schemes: &[&str]) -> Result<Loaded<C>
         warnings: gathered.warnings,
         unmet: Vec::new(),
         options: Value::Null,
+        given: GivenValues::default(),
     };
     let mut unsupported = Vec::new();
     for setting in &gathered.settings {
@@ -57,7 +60,7 @@ pub(crate) fn load<C: Role>(folder: &Path, schemes: &[&str]) -> Result<Loaded<C>
             continue;
         }
         if schemes.contains(&name) {
-            sections::read(loaded.config.transport_options(), setting)
+            sections::read(&mut loaded.config, setting)
                 .map_err(|error| ConfigError::at(&*setting.file, error))?;
         } else if C::is_of_other_role(name) {
             let other = C::OTHER;
@@ -97,6 +100,8 @@ pub(crate) fn load<C: Role>(folder: &Path, schemes: &[&str]) -> Result<Loaded<C>
         }
     }
     loaded.config.finish();
+    let tls = loaded.config.tls().clone();
+    loaded.given = GivenValues::of(gathered.settings, tls, schemes);
     Ok(loaded)
 }
 

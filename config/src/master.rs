@@ -10,6 +10,15 @@ use saline_protocol::transport::Tls;
 use crate::options::Role;
 use crate::{ConfigError, Loaded, Logging, OptionDoc, Paths, TransportOptions};
 
+/// The ports of one transport, as its section gives them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ListenPorts {
+    /// `ret_port` of the section; none for the master's own.
+    pub requests: Option<u16>,
+    /// `publish_port` of the section; none for the master's own.
+    pub publications: Option<u16>,
+}
+
 /// The configuration of a master, with Salt's option names. Times are in the option's own unit in
 /// the file (seconds) and durations here.
 #[derive(Debug, Clone, PartialEq)]
@@ -53,6 +62,8 @@ pub struct MasterConfig {
     pub batch_safe_size: u32,
     /// Sections named by a scheme: options of transports, not yet judged.
     pub transport_options: TransportOptions,
+    /// `ret_port` and `publish_port` of such sections, by scheme.
+    pub transport_ports: BTreeMap<String, ListenPorts>,
     /// `ssl`: what transports that can encrypt network links with, when it is set.
     pub tls: Option<Tls>,
     /// `max_message_size`: in bytes, the same on every transport. 64 MiB
@@ -73,7 +84,7 @@ pub struct MasterConfig {
     pub nodegroups: Nodegroups,
     /// The definitions of the nodegroups, as the files read so far have them.
     pub(crate) nodegroup_definitions: BTreeMap<String, NodegroupDefinition>,
-    /// `log_level`, `log_file`.
+    /// `log_level`, `log_file` and the like.
     pub logging: Logging,
 }
 
@@ -98,6 +109,7 @@ impl Default for MasterConfig {
             batch_safe_limit: 0,
             batch_safe_size: 8,
             transport_options: TransportOptions::new(),
+            transport_ports: BTreeMap::new(),
             tls: None,
             max_message_size: 64 * 1024 * 1024,
             max_minions: 0,
@@ -113,6 +125,16 @@ impl Default for MasterConfig {
 }
 
 impl MasterConfig {
+    /// Returns the ports that `scheme` is served on: those of its section, else `ret_port` and `publish_port`.
+    pub fn ports(&self, scheme: &str) -> (u16, u16) {
+        let own = self.transport_ports.get(scheme).copied();
+        let own = own.unwrap_or_default();
+        (
+            own.requests.unwrap_or(self.ret_port),
+            own.publications.unwrap_or(self.publish_port),
+        )
+    }
+
     /// `cachedir/jobs`: the folder of the job store.
     pub fn job_store(&self) -> PathBuf {
         self.paths.cache_dir.join("jobs")

@@ -1,11 +1,13 @@
 //! The configuration of a minion.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use saline_protocol::message::MinionId;
 use saline_protocol::transport::{HostPort, Tls};
 
+use crate::minion_id;
 use crate::options::Role;
 use crate::{ConfigError, Loaded, Logging, OptionDoc, Paths, TransportOptions};
 
@@ -20,7 +22,7 @@ pub struct MinionConfig {
     pub master: Vec<HostPort>,
     /// `master_port`: where masters take requests that name no port. 4506
     pub master_port: u16,
-    /// `id`: none for the host's name.
+    /// `id`, else the one in the file `minion_id`; none for the host's name.
     pub id: Option<MinionId>,
     /// `transport`: schemes, the preferred one first; empty for the registry's default.
     pub transport: Vec<String>,
@@ -36,17 +38,21 @@ pub struct MinionConfig {
     pub reconnect_max: Duration,
     /// Sections named by a scheme: options of transports, not yet judged.
     pub transport_options: TransportOptions,
+    /// `master_port` of such sections, by scheme.
+    pub transport_ports: BTreeMap<String, u16>,
     /// `ssl`: what transports that can encrypt network links with, when it is set.
     pub tls: Option<Tls>,
     /// `max_message_size`: in bytes. 64 MiB
     pub max_message_size: usize,
     /// `process_count_max`: jobs that run at once; the others wait. 128
     pub process_count_max: usize,
+    /// `output_file_size`: how much of the output of one command is kept in a file, in bytes. 128 MiB
+    pub output_file_size: u64,
     /// `spool_sync`: `always` writes the spool through to the disk at every record.
     pub spool_sync_always: bool,
     /// `grains`: facts that the operator adds.
     pub grains: Vec<(String, saline_protocol::message::Value)>,
-    /// `log_level`, `log_file`.
+    /// `log_level`, `log_file` and the like.
     pub logging: Logging,
 }
 
@@ -64,9 +70,11 @@ impl Default for MinionConfig {
             reconnect_first: Duration::from_millis(200),
             reconnect_max: Duration::from_secs(10),
             transport_options: TransportOptions::new(),
+            transport_ports: BTreeMap::new(),
             tls: None,
             max_message_size: 64 * 1024 * 1024,
             process_count_max: 128,
+            output_file_size: 128 * 1024 * 1024,
             spool_sync_always: false,
             grains: Vec::new(),
             logging: Logging::default(),
@@ -75,6 +83,17 @@ impl Default for MinionConfig {
 }
 
 impl MinionConfig {
+    /// Returns the addresses of the master over the transport `scheme`.
+    pub fn masters(&self, scheme: &str) -> Vec<HostPort> {
+        let mut masters = self.master.clone();
+        if let Some(port) = self.transport_ports.get(scheme) {
+            for master in &mut masters {
+                master.port = *port;
+            }
+        }
+        masters
+    }
+
     /// `cachedir/spool.log`
     pub fn spool(&self) -> PathBuf {
         self.paths.cache_dir.join("spool.log")
@@ -93,7 +112,8 @@ impl MinionConfig {
     /// Every option of the file: what the loader accepts and what the documentation lists.
     pub const OPTIONS: &'static [OptionDoc<Self>] = <Self as Role>::OPTIONS;
 
-    /// Reads `folder/minion`, then `folder/minion.d/*.conf` (`default_include`) and `include`. `schemes`
+    /// Reads `folder/minion`, then `folder/minion.d/*.conf` (`default_include`) and `include`, and
+    /// `folder/minion_id` if these give no `id`. `schemes`
     /// are the transports that this program has: they may be named in `transport`, and each may
     /// have a section of options.
     ///
@@ -101,6 +121,15 @@ impl MinionConfig {
     /// When there is no such folder, a file cannot be read, or something in it is wrong; the error
     /// is one line that says where.
     pub fn load(folder: &Path, schemes: &[&str]) -> Result<Loaded<Self>, ConfigError> {
-        crate::load::load(folder, schemes)
+        let mut loaded: Loaded<Self> = crate::load::load(folder, schemes)?;
+        if loaded.config.id.is_none() {
+            loaded.config.id = minion_id::read(folder, &mut loaded.warnings)?;
+        }
+        Ok(loaded)
+    }
+
+    /// Returns the file `minion_id` in the folder of a configuration, which has the minion's id when `id` is not set.
+    pub fn id_file(folder: &Path) -> PathBuf {
+        minion_id::path(folder)
     }
 }

@@ -1,15 +1,17 @@
-//! Sections of transports: `tcp: {…}`. Their options are kept as they are, and checked when the
-//! transport is started, since only the transport knows them.
+//! Sections of transports: `tcp: {…}`. Ports are read here. The other options are kept as they are, and checked
+//! when the transport is started, since only the transport knows them.
+
+use std::cell::RefCell;
 
 use saline_protocol::message::Value;
 use saline_protocol::transport::OptionValue;
 
 use crate::files::Setting;
-use crate::options::TransportOptions;
+use crate::options::{Given, Role};
 use crate::yaml::{Content, YamlError};
 
-/// Adds a section to `sections`. A later file overrides options of an earlier one.
-pub(crate) fn read(sections: &mut TransportOptions, setting: &Setting) -> Result<(), YamlError> {
+/// Adds a section to the configuration. A later file overrides options of an earlier one.
+pub(crate) fn read<C: Role>(config: &mut C, setting: &Setting) -> Result<(), YamlError> {
     let scheme = &setting.key.name;
     let entries = match &setting.node.content {
         Content::Map(entries) => entries.as_slice(),
@@ -19,9 +21,23 @@ pub(crate) fn read(sections: &mut TransportOptions, setting: &Setting) -> Result
             return Err(setting.node.position.error(message));
         }
     };
-    let section = sections.entry(scheme.clone()).or_default();
+    config
+        .transport_options()
+        .entry(scheme.clone())
+        .or_default();
     for (key, node) in entries {
         let name = &key.name;
+        if C::TRANSPORT_PORTS.contains(&name.as_str()) {
+            let given = Given {
+                name: &format!("{scheme}:{name}"),
+                node,
+                schemes: &[],
+                // A port has no warnings.
+                warnings: &RefCell::default(),
+            };
+            config.set_transport_port(scheme, name, given.port()?);
+            continue;
+        }
         let value = match &node.content {
             Content::Scalar(Value::Bool(value)) => OptionValue::Bool(*value),
             Content::Scalar(Value::UInt(value)) => OptionValue::Integer(*value),
@@ -37,6 +53,10 @@ pub(crate) fn read(sections: &mut TransportOptions, setting: &Setting) -> Result
                 return Err(node.position.error(message));
             }
         };
+        let section = config
+            .transport_options()
+            .entry(scheme.clone())
+            .or_default();
         section.retain(|(known, _)| known != name);
         section.push((name.clone(), value));
     }

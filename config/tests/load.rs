@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use folder::{SCHEMES, folder, master, master_unmet, master_warnings, minion, minion_warnings};
 use insta::assert_snapshot;
-use saline_config::{LogLevel, MasterConfig, MinionConfig};
+use saline_config::{LogFormat, LogLevel, MasterConfig, MinionConfig};
 use saline_protocol::message::{MinionId, Value};
 use saline_protocol::transport::{HostPort, OptionValue};
 use saline_protocol::transport::{Tls, VerifyPeer};
@@ -210,14 +210,12 @@ fn sections_of_transports_are_kept() {
         ),
         ("master.d/x.conf", "tcp: {ret_port: 4508}\n"),
     ]);
-    let mut options = MasterConfig::load(dir.path(), SCHEMES)
-        .unwrap()
-        .config
-        .transport_options;
+    let config = MasterConfig::load(dir.path(), SCHEMES).unwrap().config;
+    assert_eq!(config.ports("tcp").0, 4508);
+    let mut options = config.transport_options;
     let mut tcp = options.remove("tcp").unwrap();
     tcp.sort_by(|a, b| a.0.cmp(&b.0));
     let expected = [
-        ("ret_port".to_owned(), OptionValue::Integer(4508)),
         ("tls".to_owned(), OptionValue::Bool(true)),
         ("token".to_owned(), OptionValue::Text("abc".to_owned())),
     ];
@@ -395,4 +393,37 @@ fn what_belongs_to_another_user_is_told() {
         warning.contains("12345") && warning.contains("chown"),
         "{warning}"
     );
+}
+
+#[test]
+fn each_transport_has_ports_of_its_own() {
+    let loaded = master(
+        "transport: [zeromq, tcp, quic]\nret_port: 5006\ntcp: {ret_port: 4507, backlog: 9}\nquic:\n  publish_port: '0'\n",
+    );
+    assert_eq!(loaded.ports("zeromq"), (5006, 4505));
+    assert_eq!(loaded.ports("tcp"), (4507, 4505));
+    assert_eq!(loaded.ports("quic"), (5006, 0));
+    let tcp = &loaded.transport_options["tcp"];
+    assert_eq!(tcp, &[("backlog".to_owned(), OptionValue::Integer(9))]);
+
+    let loaded = minion("master: [a, 'b:99']\nmaster_port: 4606\ntcp: {master_port: 4507}\n");
+    let at = |port_a, port_b| vec![HostPort::new("a", port_a), HostPort::new("b", port_b)];
+    assert_eq!(loaded.masters("zeromq"), at(4606, 99));
+    assert_eq!(loaded.masters("tcp"), at(4507, 4507));
+
+    let dir = folder(&[("master", "tcp: {ret_port: 70000}\n")]);
+    let error = MasterConfig::load(dir.path(), SCHEMES).unwrap_err();
+    let said = "option \"tcp:ret_port\" takes a port from 0 (any free one) to 65535, not 70000";
+    assert!(error.to_string().contains(said), "{error}");
+}
+
+#[test]
+fn the_log_has_a_level_and_a_format_of_its_own_in_a_file() {
+    let text = "log_level: error\nlog_level_logfile: debug\nlog_fmt_console: json\n";
+    let console = master(text).logging;
+    assert_eq!(console.effective_level(), LogLevel::Error);
+    assert_eq!(console.format(), &LogFormat::Json);
+    let file = master(&format!("{text}log_file: /x\n")).logging;
+    assert_eq!(file.effective_level(), LogLevel::Debug);
+    assert_eq!(file.format(), &LogFormat::Text);
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Arg, Command, value_parser};
-use saline_config::LogLevel;
+use saline_config::{LogLevel, Logging};
 
 /// The command line of a daemon, with Salt's names.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,6 +17,15 @@ pub struct Arguments {
     pub log_level: Option<LogLevel>,
     /// `--pid-file`: over the file's.
     pub pid_file: Option<PathBuf>,
+}
+
+impl Arguments {
+    /// Puts what the command line says about the log over what the files say.
+    pub fn override_logging(&self, logging: &mut Logging) {
+        if let Some(level) = self.log_level {
+            (logging.level, logging.file_level) = (level, None);
+        }
+    }
 }
 
 /// Parses `arguments`, of which the first is the program's name.

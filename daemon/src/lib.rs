@@ -7,6 +7,7 @@ mod instance_lock;
 mod large_memory;
 pub mod logging;
 mod pid_file;
+mod reload;
 mod signals;
 
 pub use arguments::{Arguments, parse};
@@ -14,4 +15,5 @@ pub use descriptors::raise_descriptors;
 pub use instance_lock::{InstanceLock, LockError};
 pub use large_memory::give_large_memory_back;
 pub use pid_file::{PidFile, PidFileError};
+pub use reload::{Reloaded, reload};
 pub use signals::{Signal, Signals};

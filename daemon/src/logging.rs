@@ -1,27 +1,109 @@
-//! Starts the log.
+//! The log: its level, its lines and where they go, all of which a running daemon can change.
 
 mod escaped_fields;
+mod line_queue;
+mod lines;
 
 use std::fs::{DirBuilder, File, OpenOptions};
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::Arc;
+use std::thread::JoinHandle;
 
 use saline_config::{LogLevel, Logging};
 use saline_protocol::private_files;
 use tracing::level_filters::LevelFilter;
-use tracing_subscriber::fmt::format::{Format, Full};
-use tracing_subscriber::fmt::{SubscriberBuilder, time::SystemTime};
+use tracing_subscriber::Registry;
+use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::reload;
 
 use escaped_fields::EscapedFields;
+use line_queue::{LineQueue, Sink};
+use lines::Lines;
 
-/// The log file cannot be opened.
+/// The log cannot be written.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot write the log to {path}: {source}; log_file names it")]
-pub struct LoggingError {
-    path: String,
-    source: std::io::Error,
+#[non_exhaustive]
+pub enum LoggingError {
+    /// The log file cannot be opened.
+    #[error("cannot write the log to {path}: {source}; log_file names it")]
+    File {
+        /// The log file.
+        path: String,
+        /// The error of the file system.
+        source: io::Error,
+    },
+    /// The thread that writes the log cannot be started.
+    #[error("cannot start the thread of the log: {0}")]
+    Thread(io::Error),
+}
+
+/// The log of this process. Its lines are written by a thread of its own. When this is dropped, those that wait
+/// are written, and later ones are written by whoever logs them.
+#[derive(Debug)]
+pub struct Log {
+    level: reload::Handle<LevelFilter, Registry>,
+    lines: Lines,
+    queue: Arc<LineQueue>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Sends the log of this process to the file in `logging`, or to the standard error output. When there is a log
+/// already, as in a program that embeds a daemon, it stays, and what is returned has no effect.
+///
+/// # Errors
+/// When the log file cannot be opened.
+pub fn start(logging: &Logging) -> Result<Log, LoggingError> {
+    let (sink, open_to_others) = sink(logging)?;
+    let lines = Lines::new(logging.format().clone(), colours(logging));
+    let shared = lines.clone();
+    let notice = Box::new(move |dropped, why: &str| shared.about_drops(dropped, why));
+    let (queue, thread) = LineQueue::start(sink, notice).map_err(LoggingError::Thread)?;
+    let (filter, level) = reload::Layer::new(filter(logging.effective_level()));
+    let written = tracing_subscriber::fmt::layer()
+        .fmt_fields(EscapedFields)
+        .event_format(lines.clone())
+        .with_writer(LineWriter(Arc::clone(&queue)));
+    let log = Registry::default().with(filter).with(written);
+    // An error means that there is a log already.
+    let _ = tracing::subscriber::set_global_default(log);
+    warn_of_folder(open_to_others);
+    Ok(Log {
+        level,
+        lines,
+        queue,
+        thread: Some(thread),
+    })
+}
+
+impl Log {
+    /// Takes over another configuration, and opens the file anew, since it may have been rotated.
+    ///
+    /// # Errors
+    /// When the log file cannot be opened; nothing changes.
+    pub fn reload(&self, logging: &Logging) -> Result<(), LoggingError> {
+        let (sink, open_to_others) = sink(logging)?;
+        self.queue.replace(sink);
+        self.lines.set(logging.format().clone(), colours(logging));
+        // An error means that the log is not this one.
+        let _ = self.level.reload(filter(logging.effective_level()));
+        warn_of_folder(open_to_others);
+        Ok(())
+    }
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        // A thread that hangs in a write ends with the process.
+        if self.queue.end()
+            && let Some(thread) = self.thread.take()
+        {
+            // An error means that it panicked, which was printed.
+            let _ = thread.join();
+        }
+    }
 }
 
 fn filter(level: LogLevel) -> LevelFilter {
@@ -35,48 +117,54 @@ fn filter(level: LogLevel) -> LevelFilter {
     }
 }
 
-fn lines(
-    level: LogLevel,
-) -> SubscriberBuilder<EscapedFields, Format<Full, SystemTime>, LevelFilter> {
-    tracing_subscriber::fmt()
-        .with_max_level(filter(level))
-        .with_target(false)
-        .fmt_fields(EscapedFields)
+fn colours(logging: &Logging) -> bool {
+    logging.file.is_none() && io::stderr().is_terminal() && !colours_are_unwanted()
 }
 
-/// Sends the log of this process to the file in `logging`, or to the standard error output. A
-/// second call changes nothing.
-///
-/// # Errors
-/// When the log file cannot be opened.
-pub fn start(logging: &Logging) -> Result<(), LoggingError> {
-    // An error means that a log stands already, as in a program that embeds a daemon.
-    if let Some(path) = &logging.file {
-        let (file, open_to_others) = open(path).map_err(|source| LoggingError {
+/// Queues each line of the log.
+#[derive(Debug, Clone)]
+struct LineWriter(Arc<LineQueue>);
+
+impl<'a> MakeWriter<'a> for LineWriter {
+    type Writer = Self;
+
+    fn make_writer(&'a self) -> Self {
+        self.clone()
+    }
+}
+
+impl Write for LineWriter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.push(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Opens what the lines go to. Returns also the folder of the log file if others can write to it.
+fn sink(logging: &Logging) -> Result<(Sink, Option<PathBuf>), LoggingError> {
+    let Some(path) = &logging.file else {
+        return Ok((Box::new(io::stderr()), None));
+    };
+    match open(path) {
+        Ok((file, open_to_others)) => Ok((Box::new(file), open_to_others)),
+        Err(source) => Err(LoggingError::File {
             path: path.display().to_string(),
             source,
-        })?;
-        let _ = tracing::subscriber::set_global_default(
-            lines(logging.level)
-                .with_ansi(false)
-                .with_writer(Mutex::new(file))
-                .finish(),
-        );
-        if let Some(folder) = open_to_others {
-            tracing::warn!(
-                "others can write to {}, so they can replace the log: chmod go-w it, or move log_file",
-                folder.display()
-            );
-        }
-    } else {
-        let _ = tracing::subscriber::set_global_default(
-            lines(logging.level)
-                .with_ansi(std::io::stderr().is_terminal() && !colours_are_unwanted())
-                .with_writer(std::io::stderr)
-                .finish(),
+        }),
+    }
+}
+
+fn warn_of_folder(open_to_others: Option<PathBuf>) {
+    if let Some(folder) = open_to_others {
+        tracing::warn!(
+            "others can write to {}, so they can replace the log: chmod go-w it, or move log_file",
+            folder.display()
         );
     }
-    Ok(())
 }
 
 /// Whether the environment asks programs not to print colours (`NO_COLOR`, <https://no-color.org>).

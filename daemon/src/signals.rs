@@ -8,6 +8,8 @@ use tokio::signal::unix::{self, SignalKind};
 pub enum Signal {
     /// SIGTERM or SIGINT: drain, and end with 0.
     Terminate,
+    /// SIGHUP: read the configuration again, and open the log file anew.
+    Reload,
     /// SIGUSR1: log what every part is doing.
     Report,
 }
@@ -17,6 +19,7 @@ pub enum Signal {
 pub struct Signals {
     terminate: unix::Signal,
     interrupt: unix::Signal,
+    hangup: unix::Signal,
     user1: unix::Signal,
 }
 
@@ -29,6 +32,7 @@ impl Signals {
         Ok(Self {
             terminate: unix::signal(SignalKind::terminate())?,
             interrupt: unix::signal(SignalKind::interrupt())?,
+            hangup: unix::signal(SignalKind::hangup())?,
             user1: unix::signal(SignalKind::user_defined1())?,
         })
     }
@@ -41,6 +45,7 @@ impl Signals {
         tokio::select! {
             _ = self.terminate.recv() => Signal::Terminate,
             _ = self.interrupt.recv() => Signal::Terminate,
+            _ = self.hangup.recv() => Signal::Reload,
             _ = self.user1.recv() => Signal::Report,
         }
     }

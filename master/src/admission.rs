@@ -7,41 +7,37 @@ use saline_protocol::channel::noise::Proven;
 use saline_protocol::message::{
     Admission, MinionId, PeerVersion, ProtocolVersions, PublicationAddress, Role, SOFTWARE, Welcome,
 };
-use saline_protocol::transport::SourceNetwork;
+use saline_protocol::transport::{Peer, SourceNetwork};
 
+use crate::denied_peers::DeniedPeers;
 use crate::events::Events;
-use crate::keys::{KeyAccess, KeysUnreadable, LOCAL_OPERATOR, Policy, Verdict};
+use crate::key_warnings::KeyWarnings;
+use crate::keys::{KeyAccess, KeysUnreadable, LOCAL_OPERATOR, Verdict};
+use crate::live_settings::LiveSettings;
 use crate::master_clock::MasterClock;
 use crate::publisher::MinionPublisher;
 use crate::report_limiter::ReportLimiter;
 use crate::revocation::Revocation;
 use crate::sessions::{Principal, Session, Sessions};
 
-/// The configured limits of admission, and what an accepted peer is told.
-#[derive(Debug, Clone, Copy)]
-pub struct AdmissionSettings {
-    /// The treatment of unknown keys.
-    pub policy: Policy,
-    /// The largest number of connected minions; 0 for no limit.
-    pub max_minions: usize,
-    /// How often a minion sends a heartbeat, in milliseconds.
-    pub heartbeat_ms: u64,
-    /// The largest message that the master takes, in bytes.
-    pub max_message: u64,
-    /// The protocol versions that the master speaks.
-    pub versions: ProtocolVersions,
-}
-
 /// Decides which peers are let in.
 #[derive(Debug)]
 pub struct AdmissionControl {
-    pub(crate) settings: AdmissionSettings,
+    pub(crate) settings: LiveSettings,
+    /// How often a minion sends a heartbeat, in milliseconds.
+    pub(crate) heartbeat_ms: u64,
+    /// The largest message that the master takes, in bytes.
+    pub(crate) max_message: u64,
+    /// The protocol versions that the master speaks.
+    pub(crate) versions: ProtocolVersions,
     pub(crate) clock: MasterClock,
     pub(crate) keys: KeyAccess,
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) publisher: MinionPublisher,
     pub(crate) revocation: Revocation,
     pub(crate) limiter: ReportLimiter,
+    pub(crate) warnings: KeyWarnings,
+    pub(crate) denied: DeniedPeers,
     pub(crate) events: Events,
 }
 
@@ -114,20 +110,18 @@ impl AdmissionControl {
         }))
     }
 
-    /// Decides about a peer that has proven its keys in a handshake; `local` if it came over the
-    /// local endpoint. A key that is to wait takes a place of its `source`.
-    pub async fn decide(
-        &self,
-        proven: &Proven,
-        local: bool,
-        source: Option<SourceNetwork>,
-    ) -> Decision {
+    /// Decides about a peer that has proven its keys in a handshake on the connection `peer`; `local` if it came
+    /// over the local endpoint. A key that is to wait takes a place of the connection's source.
+    pub async fn decide(&self, proven: &Proven, peer: Peer, local: bool) -> Decision {
         match proven.role {
             Role::Minion => match MinionId::parse(&proven.id) {
                 Ok(id) => Decision {
                     admission: match self.refuse_version(proven) {
                         Some(refused) => refused,
-                        None => self.minion(&id, proven.identity, source, true).await,
+                        None => {
+                            self.minion(&id, proven.identity, peer.source(), Some(peer))
+                                .await
+                        }
                     },
                     principal: Principal::Minion(id),
                 },
@@ -156,7 +150,7 @@ impl AdmissionControl {
     pub async fn decide_again(&self, session: &Session) -> Admission<()> {
         match &session.principal {
             Principal::Minion(id) => {
-                self.minion(id, session.identity, session.source(), false)
+                self.minion(id, session.identity, session.source(), None)
                     .await
             }
             Principal::Caller(_) | Principal::Operator(_) => Admission::Rejected,
@@ -188,8 +182,8 @@ impl AdmissionControl {
         let is_minion = matches!(principal, Principal::Minion(_));
         Welcome {
             clock: self.clock.now(),
-            heartbeat_ms: self.settings.heartbeat_ms,
-            max_message: self.settings.max_message,
+            heartbeat_ms: self.heartbeat_ms,
+            max_message: self.max_message,
             publications: publications.clone(),
             group: is_minion.then(|| self.publisher.current()),
             master: PeerVersion {
@@ -202,7 +196,7 @@ impl AdmissionControl {
 
     /// Returns the protocol version of a session with this peer, and the version of its software.
     pub fn version_of(&self, proven: &Proven) -> PeerVersion {
-        let common = self.settings.versions.common(proven.versions);
+        let common = self.versions.common(proven.versions);
         PeerVersion {
             protocol: common.unwrap_or(PeerVersion::NONE),
             software: proven.software.clone(),
@@ -211,7 +205,7 @@ impl AdmissionControl {
 
     /// Refuses a peer with which no protocol version is common.
     fn refuse_version(&self, proven: &Proven) -> Option<Admission<()>> {
-        let versions = self.settings.versions;
+        let versions = self.versions;
         if versions.common(proven.versions).is_some() {
             return None;
         }
@@ -270,22 +264,23 @@ impl AdmissionControl {
         })
     }
 
+    /// Decides about a minion: at its first contact over the connection `first`, or again.
     async fn minion(
         &self,
         id: &MinionId,
         identity: PublicIdentity,
         source: Option<SourceNetwork>,
-        first: bool,
+        first: Option<Peer>,
     ) -> Admission<()> {
         if self.is_full(id) {
             if self.limiter.allows(id) {
-                let most = self.settings.max_minions;
+                let most = self.settings.now().max_minions;
                 tracing::warn!("minion {id}: refused, there are max_minions ({most}) already");
                 self.events.auth(id, "full", false, identity).await;
             }
             return Admission::Full;
         }
-        let (asked, policy) = (id.clone(), self.settings.policy);
+        let (asked, policy) = (id.clone(), self.settings.now().policy);
         let verdict = self
             .keys
             .with_minions(move |keys| keys.authenticate(&asked, identity.0, source, policy))
@@ -297,9 +292,14 @@ impl AdmissionControl {
             tracing::info!(
                 "removed the pending key of minion {displaced}: there are max_pending_keys ({}), and its \
                  source has most of them",
-                self.settings.policy.max_pending
+                policy.max_pending
             );
             self.events.key(displaced, "delete").await;
+        }
+        if verdict.admission == Admission::Denied
+            && let Some(address) = first.and_then(|peer| peer.address)
+        {
+            self.denied.note(id, identity.0, address);
         }
         self.report(id, identity, &verdict, first).await;
         if verdict.admission.is_accepted() && self.settle_key(id, identity).await.is_err() {
@@ -333,24 +333,41 @@ impl AdmissionControl {
     }
 
     fn is_full(&self, id: &MinionId) -> bool {
-        let most = self.settings.max_minions;
+        let most = self.settings.now().max_minions;
         most > 0 && self.sessions.counted_minions() >= most && self.sessions.alive(id).is_none()
     }
 
     /// Reports a verdict in the log and on the bus: always when the store changed, at a limited rate
-    /// for a first contact, and never for a poll.
+    /// for a first contact, and never for a poll. A new key that waits, or that is denied, is a warning: an
+    /// operator has to act.
     async fn report(
         &self,
         id: &MinionId,
         identity: PublicIdentity,
         verdict: &Verdict,
-        first: bool,
+        first: Option<Peer>,
     ) {
-        if verdict.changed || (first && self.limiter.allows(id)) {
-            let (act, key) = (verdict.act, short(&identity));
-            tracing::info!("minion {id}: {act} (key {key})");
-            self.events.auth(id, act, verdict.result, identity).await;
+        let is_allowed = self.limiter.allows(id);
+        if !verdict.changed && (first.is_none() || !is_allowed) {
+            return;
         }
+        let (act, key) = (verdict.act, identity.fingerprint());
+        let from = first.map_or_else(String::new, |peer| format!(" at {peer}"));
+        let is_new = verdict.changed
+            && matches!(verdict.admission, Admission::Pending | Admission::Denied)
+            && self.warnings.take();
+        match &verdict.admission {
+            Admission::Pending if is_new => tracing::warn!(
+                "the key of minion {id}{from} waits to be accepted: its fingerprint is {key}; `saline-key -a \
+                 {id}` accepts it"
+            ),
+            Admission::Denied if is_new => tracing::warn!(
+                "minion {id}{from} is denied: its key, fingerprint {key}, is not the one that is known under \
+                 this id; `saline-key -f {id}` shows both"
+            ),
+            _ => tracing::info!("minion {id}{from}: {act} (key {})", short(&identity)),
+        }
+        self.events.auth(id, act, verdict.result, identity).await;
     }
 }
 

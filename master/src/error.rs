@@ -23,6 +23,14 @@ pub enum MasterError {
     /// A transport cannot serve.
     #[error(transparent)]
     Transport(#[from] transport::Error),
+    /// A transport cannot listen.
+    #[error("{source}{hint}")]
+    Serve {
+        /// The error of the transport.
+        source: transport::Error,
+        /// What to do, if the configuration is to blame.
+        hint: String,
+    },
     /// The system has no randomness.
     #[error(transparent)]
     Randomness(#[from] NoRandomness),

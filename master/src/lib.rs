@@ -22,17 +22,24 @@
 //! | `events` | fires the events of the local bus |
 //! | [`report_limiter`] | limits the events that unaccepted minions cause |
 //! | `token_bucket` | counts what a source or a minion may still ask for |
+//! | `denied_peers` | remembers where denied keys came from |
+//! | `key_warnings` | bounds the warnings about keys of strangers |
+//! | `waiting_polls` | holds the polls of minions whose keys wait for an operator |
+//! | `live_settings` | the settings that change when the configuration is read again |
 //! | [`maintenance`] | expires offers, forgets silent sessions, writes grains, prunes old jobs |
 
 pub mod admission;
 mod batch_runner;
+mod denied_peers;
 mod error;
 mod events;
 pub mod gate;
 pub mod grains;
 pub mod jobs;
+mod key_warnings;
 mod key_watch;
 pub mod keys;
+mod live_settings;
 pub mod maintenance;
 pub mod master_clock;
 pub mod partial_returns;
@@ -47,6 +54,7 @@ mod state;
 pub mod target_resolver;
 mod token_bucket;
 pub mod verbs;
+mod waiting_polls;
 mod wire_time;
 
 pub use error::MasterError;

@@ -9,6 +9,7 @@ use crate::grains::GrainsTable;
 use crate::jobs::JobStore;
 use crate::key_watch::KeyWatch;
 use crate::keys::{KeyAccess, KeyStore};
+use crate::live_settings::LiveSettings;
 use crate::master_clock::MasterClock;
 use crate::partial_returns::PartialReturns;
 use crate::presence_reporter::PresenceReporter;
@@ -30,10 +31,7 @@ const PRUNING: Duration = Duration::from_secs(300);
 #[derive(Debug)]
 pub struct Maintenance {
     pub(crate) clock: MasterClock,
-    /// How long jobs are kept, in milliseconds.
-    pub(crate) keep_jobs: u64,
-    /// How long a pending key is kept that its minion does not present; none for ever.
-    pub(crate) pending_key_expiry: Option<Duration>,
+    pub(crate) settings: LiveSettings,
     pub(crate) jobs: Arc<JobStore>,
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) parts: Arc<PartialReturns>,
@@ -139,7 +137,7 @@ impl Maintenance {
 
     /// Removes the pending keys that are not presented any more.
     async fn expire_pending_keys(&self) {
-        let Some(kept) = self.pending_key_expiry else {
+        let Some(kept) = self.settings.now().pending_key_expiry else {
             return;
         };
         let expire = move |keys: &KeyStore| keys.expire_pending(kept);
@@ -157,7 +155,10 @@ impl Maintenance {
     }
 
     async fn prune(&self) {
-        let oldest = self.clock.now().saturating_sub(self.keep_jobs);
+        let oldest = self
+            .clock
+            .now()
+            .saturating_sub(self.settings.now().keep_jobs);
         let pruned = match self.jobs.prune(oldest).await {
             Ok(pruned) => pruned,
             Err(error) => return tracing::error!("old jobs were not removed: {error}"),

@@ -3,7 +3,8 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use saline_config::MasterConfig;
+use saline_config::{ConfigError, Loaded, MasterConfig};
+use saline_daemon::logging::Log;
 use saline_daemon::{Arguments, PidFile, Signal, Signals};
 use saline_protocol::transport::Registry;
 
@@ -43,15 +44,18 @@ pub fn run(registry: Registry) -> ExitCode {
     }
 }
 
-fn start(registry: &Registry, arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
+/// Reads the configuration, over which the arguments of the command line go.
+fn load(registry: &Registry, arguments: &Arguments) -> Result<Loaded<MasterConfig>, ConfigError> {
     let schemes: Vec<&str> = registry.schemes().collect();
-    let loaded = MasterConfig::load(&arguments.config_dir, &schemes)?;
+    let mut loaded = MasterConfig::load(&arguments.config_dir, &schemes)?;
     loaded.check_daemon()?;
-    let mut config = loaded.config;
-    if let Some(level) = arguments.log_level {
-        config.logging.level = level;
-    }
-    saline_daemon::logging::start(&config.logging)?;
+    arguments.override_logging(&mut loaded.config.logging);
+    Ok(loaded)
+}
+
+fn start(registry: &Registry, arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
+    let loaded = load(registry, arguments)?;
+    let log = saline_daemon::logging::start(&loaded.config.logging)?;
     for warning in &loaded.warnings {
         tracing::warn!("{warning}");
     }
@@ -67,27 +71,37 @@ fn start(registry: &Registry, arguments: &Arguments) -> Result<(), Box<dyn std::
         Err(error) => tracing::warn!("the limit of open files was not raised: {error}"),
     }
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
-    if let Some(threads) = config.worker_threads {
+    if let Some(threads) = loaded.config.worker_threads {
         runtime.worker_threads(threads);
     }
     runtime
         .enable_all()
         .build()?
-        .block_on(serve(registry, arguments, config))
+        .block_on(serve(registry, arguments, loaded, &log))
 }
 
 async fn serve(
     registry: &Registry,
     arguments: &Arguments,
-    config: MasterConfig,
+    started: Loaded<MasterConfig>,
+    log: &Log,
 ) -> Result<(), Box<dyn std::error::Error>> {
     let mut signals = Signals::new()?;
-    let pid_file = arguments.pid_file.clone().or(config.paths.pid_file.clone());
-    let master = Master::start(config, registry).await?;
+    let pid_file = arguments.pid_file.clone();
+    let pid_file = pid_file.or(started.config.paths.pid_file.clone());
+    let master = Master::start(started.config.clone(), registry).await?;
+    let mut loaded = started.clone();
     let _pid_file = pid_file.as_deref().map(PidFile::write).transpose()?;
     loop {
         match signals.next().await {
             Signal::Report => master.report(),
+            Signal::Reload => {
+                let read = load(registry, arguments);
+                if let Some(new) = saline_daemon::reload(log, &started, &loaded, read) {
+                    master.reload(&new.config);
+                    loaded = new;
+                }
+            }
             Signal::Terminate => break,
             _ => {}
         }

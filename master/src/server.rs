@@ -1,5 +1,6 @@
 //! Starts and stops the parts of a master, and nothing else.
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,8 +10,8 @@ use saline_protocol::channel::noise::Responder;
 use saline_protocol::channel::{Identity, MasterKeys, NoiseKey};
 use saline_protocol::message::{ProtocolVersions, PublicationAddress};
 use saline_protocol::transport::{
-    Address, AdmissionLimits, Context, Counters, Endpoint, HostPort, Limits, Options, Registry,
-    ServeAt, Server, ServerControl,
+    self, Address, AdmissionLimits, Context, Counters, Endpoint, HostPort, Limits, Options,
+    Registry, ServeAt, Server, ServerControl,
 };
 
 use crate::error::MasterError;
@@ -86,7 +87,13 @@ impl Master {
                 // or the master's own user, who can do worse than hold memory.
                 context.limits.admission = Some(AdmissionLimits::default());
             }
-            servers.push(transport.serve(at, context).await?);
+            let taken: Vec<&ServeAt> = servers.iter().map(|s: &Server| &s.bound).collect();
+            let hint = explain_shared_port(&taken, &at, &scheme);
+            let served = transport.serve(at, context).await;
+            servers.push(served.map_err(|source| MasterError::Serve {
+                hint: hint.unwrap_or_else(|| explain_bind_error(&source)),
+                source,
+            })?);
         }
         let publishers = servers.iter().map(|s| Arc::clone(&s.publisher)).collect();
         let controls = servers.iter().map(|s| Arc::clone(&s.control)).collect();
@@ -99,6 +106,10 @@ impl Master {
             publishers,
             controls,
             Arc::clone(&servers[local].publisher),
+            servers[..local]
+                .iter()
+                .map(|s| s.bound.requests.clone())
+                .collect(),
             &context,
         )?
         .with_versions(versions);
@@ -152,6 +163,11 @@ impl Master {
         self.listeners.iter().map(|listener| &listener.bound)
     }
 
+    /// Takes over those options of `config` that can change while the master runs.
+    pub fn reload(&self, config: &MasterConfig) {
+        self.state.reload(config);
+    }
+
     /// Logs what every part is doing.
     pub fn report(&self) {
         for listener in &self.listeners {
@@ -166,6 +182,7 @@ impl Master {
     /// # Cancel safety
     /// A shutdown that was begun goes on in part when the future is dropped; do not drop it.
     pub async fn shutdown(self, deadline: Duration) {
+        self.state.polls().close();
         for listener in &self.listeners {
             if let Err(error) = listener.control.shutdown(deadline).await {
                 tracing::warn!("{}: {error}", listener.bound.requests);
@@ -206,9 +223,10 @@ fn addresses(
     for scheme in schemes {
         let apart = registry.get(&scheme)?.capabilities().publications_apart;
         let at = |port| Endpoint::network(scheme.clone(), HostPort::new(&config.interface, port));
+        let (requests, publications) = config.ports(&scheme);
         let serve = ServeAt {
-            requests: at(config.ret_port),
-            publications: apart.then(|| at(config.publish_port)),
+            requests: at(requests),
+            publications: apart.then(|| at(publications)),
         };
         addresses.push((serve, scheme));
     }
@@ -223,6 +241,45 @@ fn addresses(
     };
     addresses.push((serve, scheme));
     Ok(addresses)
+}
+
+/// Returns what to do when `at` cannot be bound because an earlier transport has the port.
+fn explain_shared_port(taken: &[&ServeAt], at: &ServeAt, scheme: &str) -> Option<String> {
+    let ports = |at: &ServeAt| {
+        let publications = at.publications.as_ref().and_then(Endpoint::port);
+        [at.requests.port(), publications]
+            .into_iter()
+            .flatten()
+            .filter(|port| *port != 0)
+            .collect::<Vec<_>>()
+    };
+    let wanted = ports(at);
+    let other = taken
+        .iter()
+        .find(|taken| ports(taken).iter().any(|port| wanted.contains(port)))?;
+    Some(format!(
+        "; {} has this port already: give {scheme} one of its own, as with `{scheme}: {{ret_port: 4507}}`",
+        other.requests.scheme
+    ))
+}
+
+/// Returns what to do about an address that cannot be bound, for the end of the line that names it.
+fn explain_bind_error(error: &transport::Error) -> String {
+    let cause = std::error::Error::source(error);
+    let kind = cause
+        .and_then(|cause| cause.downcast_ref::<io::Error>())
+        .map(io::Error::kind);
+    let remedy = match kind {
+        Some(io::ErrorKind::AddrInUse) => {
+            "; another program listens there: stop it, or choose other ports (ret_port, publish_port)"
+        }
+        Some(io::ErrorKind::AddrNotAvailable) => "; `interface` must be an address of this machine",
+        Some(io::ErrorKind::PermissionDenied) => {
+            "; ports below 1024 are for root alone: choose others (ret_port, publish_port)"
+        }
+        _ => "",
+    };
+    remedy.to_owned()
 }
 
 /// Returns the address of publications that peers of this listener are told.

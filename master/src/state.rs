@@ -5,17 +5,19 @@ use std::sync::{Arc, Mutex};
 use saline_config::MasterConfig;
 use saline_protocol::channel::Identity;
 use saline_protocol::message::ProtocolVersions;
-use saline_protocol::target::Nodegroups;
-use saline_protocol::transport::{Context, Counters, Publisher, ServerControl};
+use saline_protocol::transport::{Context, Counters, Endpoint, Publisher, ServerControl};
 
-use crate::admission::{AdmissionControl, AdmissionSettings};
+use crate::admission::AdmissionControl;
 use crate::batch_runner::BatchRunner;
+use crate::denied_peers::DeniedPeers;
 use crate::error::MasterError;
 use crate::events::{Events, MinionEventFirer};
 use crate::grains::GrainsTable;
 use crate::jobs::{JobStore, StoreSettings};
+use crate::key_warnings::KeyWarnings;
 use crate::key_watch::KeyWatch;
-use crate::keys::{KeyAccess, KeyStore, OperatorStore, Policy, root_key};
+use crate::keys::{KeyAccess, KeyStore, OperatorStore, root_key};
+use crate::live_settings::LiveSettings;
 use crate::maintenance::Maintenance;
 use crate::master_clock::MasterClock;
 use crate::partial_returns::PartialReturns;
@@ -26,9 +28,10 @@ use crate::revocation::Revocation;
 use crate::sessions::Sessions;
 use crate::target_resolver::TargetResolver;
 use crate::verbs::{
-    CallerVerbs, CancelVerb, EventBudget, EventRates, JobQueries, KeyVerbs, MinionVerbs,
-    OperatorVerbs, PublishVerb, ReconciliationBudget, SafeBatch, StoreVerbs, TargetQueries,
+    CallerVerbs, CancelVerb, EventBudget, JobQueries, KeyVerbs, MinionVerbs, OperatorVerbs,
+    PublishVerb, ReconciliationBudget, StoreVerbs, TargetQueries,
 };
+use crate::waiting_polls::WaitingPolls;
 use crate::wire_time::milliseconds;
 
 /// The stores of a master, which are opened before it serves.
@@ -71,6 +74,10 @@ impl Stores {
 #[derive(Debug)]
 pub(crate) struct MasterState {
     config: MasterConfig,
+    settings: LiveSettings,
+    polls: WaitingPolls,
+    denied: DeniedPeers,
+    listeners: Arc<[Endpoint]>,
     versions: ProtocolVersions,
     context: Context,
     clock: MasterClock,
@@ -78,7 +85,6 @@ pub(crate) struct MasterState {
     keys: KeyAccess,
     jobs: Arc<JobStore>,
     grains: Arc<GrainsTable>,
-    nodegroups: Arc<Nodegroups>,
     sessions: Arc<Sessions>,
     parts: Arc<PartialReturns>,
     publisher: MinionPublisher,
@@ -88,7 +94,11 @@ pub(crate) struct MasterState {
 
 impl MasterState {
     /// Starts the event bus over `bus` and the publication to minions over `publishers`, which are
-    /// indexed by listener.
+    /// indexed by listener. `listeners` are the endpoints of requests on the network.
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "what the parts share is made in one place"
+    )]
     pub(crate) fn start(
         config: MasterConfig,
         identity: Arc<Identity>,
@@ -96,6 +106,7 @@ impl MasterState {
         publishers: Vec<Arc<dyn Publisher>>,
         controls: Arc<[Arc<dyn ServerControl>]>,
         bus: Arc<dyn Publisher>,
+        listeners: Arc<[Endpoint]>,
         context: &Context,
     ) -> Result<Self, MasterError> {
         let sessions = Arc::new(Sessions::new(
@@ -120,16 +131,30 @@ impl MasterState {
             events,
             jobs,
             grains: Arc::new(stores.grains),
-            nodegroups: Arc::new(config.nodegroups.clone()),
             clock: stores.clock,
             keys: KeyAccess::new(stores.keys, stores.operators, context.clone()),
             parts: Arc::new(PartialReturns::new(context.clock, config.max_message_size)),
             context: context.clone(),
             sessions,
             identity,
+            settings: LiveSettings::new(&config),
+            polls: WaitingPolls::new(context.clock),
+            denied: DeniedPeers::default(),
+            listeners,
             config,
             versions: ProtocolVersions::OURS,
         })
+    }
+
+    /// Takes over what can change while the master runs.
+    pub(crate) fn reload(&self, config: &MasterConfig) {
+        self.settings.set(config);
+        self.sessions.set_max_pending_keys(config.max_pending_keys);
+    }
+
+    /// Returns the polls that wait for operators.
+    pub(crate) fn polls(&self) -> &WaitingPolls {
+        &self.polls
     }
 
     /// Has the parts that are made from now on speak other protocol versions.
@@ -146,24 +171,18 @@ impl MasterState {
 
     /// Returns the part that decides which peers are let in.
     pub(crate) fn admission(&self) -> AdmissionControl {
-        let config = &self.config;
         AdmissionControl {
-            settings: AdmissionSettings {
-                policy: Policy {
-                    auto_accept: config.auto_accept,
-                    open_mode: config.open_mode,
-                    max_pending: config.max_pending_keys,
-                },
-                max_minions: config.max_minions,
-                heartbeat_ms: milliseconds(config.heartbeat_interval),
-                max_message: config.max_message_size as u64,
-                versions: self.versions,
-            },
+            settings: self.settings.clone(),
+            heartbeat_ms: milliseconds(self.config.heartbeat_interval),
+            max_message: self.config.max_message_size as u64,
+            versions: self.versions,
             clock: self.clock.clone(),
             keys: self.keys.clone(),
             sessions: Arc::clone(&self.sessions),
             publisher: self.publisher.clone(),
             revocation: self.revocation(),
+            warnings: KeyWarnings::new(self.context.clock),
+            denied: self.denied.clone(),
             limiter: ReportLimiter::new(self.context.clock),
             events: self.events.clone(),
         }
@@ -181,13 +200,8 @@ impl MasterState {
             parts: Arc::clone(&self.parts),
             grains: Arc::clone(&self.grains),
             minion_events: MinionEventFirer::new(self.events.clone(), Arc::clone(&limiter)),
-            event_budget: Arc::new(EventBudget::new(
-                self.context.clock,
-                EventRates {
-                    events: self.config.minion_event_rate,
-                    bytes: self.config.minion_event_bytes,
-                },
-            )),
+            settings: self.settings.clone(),
+            event_budget: Arc::new(EventBudget::new(self.context.clock)),
             reconciliations: ReconciliationBudget::new(self.context.clock),
             limiter,
             presence: self.presence.clone(),
@@ -204,7 +218,8 @@ impl MasterState {
             jobs: Arc::clone(&self.jobs),
             minion_events: MinionEventFirer::new(self.events.clone(), Arc::clone(&limiter)),
             event_budget: Arc::clone(&minion.event_budget),
-            call_budget: CallerVerbs::call_budget(self.context.clock),
+            call_budget: EventBudget::new(self.context.clock),
+            settings: self.settings.clone(),
             limiter,
             events: self.events.clone(),
         }
@@ -215,12 +230,7 @@ impl MasterState {
         OperatorVerbs {
             publish: PublishVerb {
                 clock: self.clock.clone(),
-                job_ttl: milliseconds(self.config.job_ttl),
-                ttl_most: milliseconds(self.config.keep_jobs),
-                safe_batch: SafeBatch {
-                    limit: self.config.batch_safe_limit,
-                    size: self.config.batch_safe_size,
-                },
+                settings: self.settings.clone(),
                 identity: Arc::clone(&self.identity),
                 targets: self.target_resolver(),
                 sessions: Arc::clone(&self.sessions),
@@ -233,6 +243,7 @@ impl MasterState {
                 max_message: self.config.max_message_size,
                 jobs: Arc::clone(&self.jobs),
                 sessions: Arc::clone(&self.sessions),
+                listeners: Arc::clone(&self.listeners),
                 versions: self.versions,
             },
             store: StoreVerbs {
@@ -255,6 +266,9 @@ impl MasterState {
                 keys: self.keys.clone(),
                 jobs: Arc::clone(&self.jobs),
                 sessions: Arc::clone(&self.sessions),
+                clock: self.context.clock,
+                polls: self.polls.clone(),
+                denied: self.denied.clone(),
                 revocation: self.revocation(),
                 events: self.events.clone(),
             },
@@ -265,7 +279,7 @@ impl MasterState {
         TargetResolver {
             keys: self.keys.clone(),
             grains: Arc::clone(&self.grains),
-            nodegroups: Arc::clone(&self.nodegroups),
+            settings: self.settings.clone(),
             context: self.context.clone(),
         }
     }
@@ -284,8 +298,7 @@ impl MasterState {
     pub(crate) fn maintenance(&self) -> Maintenance {
         Maintenance {
             clock: self.clock.clone(),
-            keep_jobs: milliseconds(self.config.keep_jobs),
-            pending_key_expiry: self.config.pending_key_expiry,
+            settings: self.settings.clone(),
             jobs: Arc::clone(&self.jobs),
             sessions: Arc::clone(&self.sessions),
             parts: Arc::clone(&self.parts),
@@ -320,10 +333,10 @@ impl MasterState {
     /// Logs how much the master holds, for SIGUSR1.
     pub(crate) fn report(&self, counters: &Counters) {
         tracing::warn!(
-            "report: {} minions, {} sessions, epoch {:?}, {} tasks",
+            "report: {} minions, {} sessions, epoch {:016x}, {} tasks",
             self.sessions.minions(),
             self.sessions.len(),
-            self.publisher.current(),
+            self.publisher.current().epoch,
             self.context.tracker.len()
         );
         tracing::warn!("report: transports: {counters}");

@@ -5,19 +5,20 @@ use std::sync::Arc;
 
 use saline_protocol::message::MinionId;
 use saline_protocol::target::{
-    Candidate, CompiledTarget, Grains, Inclusion, Nodegroups, PackedGrains, Target, TooManySteps,
+    Candidate, CompiledTarget, Grains, Inclusion, PackedGrains, Target, TooManySteps,
 };
 use saline_protocol::transport::Context;
 
 use crate::grains::GrainsTable;
 use crate::keys::{KeyAccess, KeyStore};
+use crate::live_settings::LiveSettings;
 
 /// Finds the minions that targets include.
 #[derive(Debug, Clone)]
 pub struct TargetResolver {
     pub(crate) keys: KeyAccess,
     pub(crate) grains: Arc<GrainsTable>,
-    pub(crate) nodegroups: Arc<Nodegroups>,
+    pub(crate) settings: LiveSettings,
     pub(crate) context: Context,
 }
 
@@ -57,7 +58,7 @@ impl TargetResolver {
     /// Nothing is changed.
     pub async fn resolve(&self, target: Target) -> Result<ResolvedTarget, ResolveError> {
         let compiled = target
-            .expand(&self.nodegroups)
+            .expand(&self.settings.now().nodegroups)
             .and_then(Target::compile)
             .map_err(|error| ResolveError::Target(error.to_string()))?;
         let accepted = match self.keys.with_minions(KeyStore::accepted_ids).await {

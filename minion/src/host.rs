@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use saline_config::MinionConfig;
 
 use crate::event_queue::EventQueue;
 use crate::executor::{Running, Stop};
@@ -26,6 +28,7 @@ pub struct Host {
     /// `cachedir`, where outputs that are too large to be sent are stored.
     pub cache_dir: PathBuf,
     limit: AtomicUsize,
+    output_file_size: AtomicU64,
 }
 
 /// An upper bound of the bytes of a return beside its payload and its arguments.
@@ -49,6 +52,7 @@ impl Host {
             stop,
             cache_dir,
             limit: AtomicUsize::new(max_message),
+            output_file_size: AtomicU64::new(MinionConfig::default().output_file_size),
         }
     }
 
@@ -60,6 +64,16 @@ impl Host {
     /// Sets the largest message, in bytes.
     pub fn set_max_message(&self, bytes: usize) {
         self.limit.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Returns the largest file of the output of a command, in bytes.
+    pub fn output_file_size(&self) -> u64 {
+        self.output_file_size.load(Ordering::Relaxed)
+    }
+
+    /// Sets the largest file of the output of a command, in bytes.
+    pub fn set_output_file_size(&self, bytes: u64) {
+        self.output_file_size.store(bytes, Ordering::Relaxed);
     }
 
     /// Returns the largest payload of a return, in bytes.

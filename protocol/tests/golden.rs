@@ -17,7 +17,8 @@ use saline_protocol::message::{
     OperatorRequest, Packed, PeerVersion, PendingRequest, ProtocolVersions, PublicationAddress,
     Published, Reconciliation, ReconciliationReply, RefusedVerb, RequestId, Return, ReturnPart,
     ReturnVerdict, ReturnsPage, SignedJob, StartId, StatesPage, StoreAct, StoreBackup, StoreCheck,
-    StoredJob, StoredReturn, TargetMatches, TransferId, Value, Welcome, decode, encode,
+    StoredJob, StoredReturn, TargetMatches, TransferId, TransportUse, Value, Welcome, decode,
+    encode,
 };
 use saline_protocol::target::{Target, TargetKind};
 use serde::Serialize;
@@ -393,6 +394,7 @@ fn operator(lines: &mut String) {
     }
     request(lines, "Running", OperatorRequest::Running);
     request(lines, "Versions", OperatorRequest::Versions);
+    request(lines, "Transports", OperatorRequest::Transports);
     for act in [StoreAct::BackUp, StoreAct::Check] {
         let store = OperatorRequest::Store {
             request_id: request_id(),
@@ -497,6 +499,12 @@ fn operator(lines: &mut String) {
         stopped,
     });
     reply(lines, "Batches", OperatorReply::Batches(progress.to_vec()));
+    let transports = vec![TransportUse {
+        transport: "tcp".to_owned(),
+        endpoint: "tcp://192.0.2.1:4507".to_owned(),
+        minions: vec![id()],
+    }];
+    reply(lines, "Transports", OperatorReply::Transports(transports));
     reply(lines, "Cancelling", OperatorReply::Cancelling);
     reply(lines, "NoSuchJob", OperatorReply::NoSuchJob);
     reply(lines, "BadTarget", OperatorReply::BadTarget("why".into()));

@@ -58,7 +58,7 @@ fn run(arguments: SwarmArguments, registry: Registry) -> Result<()> {
             (Some(temporary), root)
         }
     };
-    logging::start(&Logging {
+    let _log = logging::start(&Logging {
         level: LogLevel::Error,
         ..Logging::default()
     })?;

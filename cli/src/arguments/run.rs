@@ -12,7 +12,7 @@ const USAGE: &str = "saline-run [options] <function> [arguments]";
 /// batch.list_active, batch.status JID, batch.stop JID,
 /// jobs.cancel JID, jobs.lookup_jid JID, jobs.list_job JID, jobs.list_jobs, jobs.print_job JID,
 /// manage.status, manage.up, manage.down, manage.present, manage.alived, manage.not_alived,
-/// manage.versions, store.backup, store.check,
+/// manage.transports, manage.versions, store.backup, store.check,
 /// state.event TAGMATCH COUNT pretty=True.
 /// To manage.*, a minion is up while it has a session that spoke within two heartbeats; nothing
 /// is sent to minions.

@@ -95,6 +95,10 @@ fn configuration(arguments: &CallArguments, registry: &Registry) -> Result<Minio
     if let Some(master) = &arguments.master {
         let parsed = HostPort::parse(master, config.master_port);
         config.master = vec![parsed.map_err(|error| format!("ERROR: --master: {error}"))?];
+        // A port in the command line is more than one in a transport's section.
+        if HostPort::parse(master, 0).is_ok_and(|given| given.port != 0) {
+            config.transport_ports.clear();
+        }
     }
     Ok(config)
 }

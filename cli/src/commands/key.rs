@@ -159,7 +159,12 @@ impl Keeper<'_> {
             return self.no_match(screen, selection);
         }
         self.print(screen, &groups)?;
-        for (id, addresses) in &reply.duplicates {
+        let is_denied = |key: &KeyEntry| key.state == KeyState::Denied && key.holds_key();
+        // What is to be done about a denied key is said below.
+        let has_denied =
+            |id: &MinionId| reply.keys.iter().any(|key| key.id == *id && is_denied(key));
+        let same_key = reply.duplicates.iter().filter(|(id, _)| !has_denied(id));
+        for (id, addresses) in same_key {
             screen.complain(escape_line(&format!(
                 "WARNING: two machines use the id {id}: {}. Give one of them another id, and delete its pki_dir \
                  and cachedir.",
@@ -175,19 +180,20 @@ impl Keeper<'_> {
                 key.id
             ));
         }
-        let denied = keys
-            .iter()
-            .filter(|key| key.state == KeyState::Denied && key.holds_key());
-        for denied in denied {
-            self.explain_denied(screen, denied, &reply.keys);
+        for denied in keys.iter().filter(|key| is_denied(key)) {
+            self.explain_denied(screen, denied, reply);
         }
         Ok(exit::GOOD)
     }
 
     /// Says what a denied key is, and how to let its machine in.
-    fn explain_denied(&self, screen: &mut Screen<'_>, denied: &KeyEntry, keys: &[KeyEntry]) {
+    fn explain_denied(&self, screen: &mut Screen<'_>, denied: &KeyEntry, reply: &KeyReply) {
         let id = &denied.id;
-        let known = keys.iter().find(|key| {
+        let places = reply.duplicates.iter().find(|(other, _)| other == id);
+        let places = places.map_or_else(String::new, |(_, addresses)| {
+            escape_line(&format!(" The two are at {}.", addresses.join(" and "))).into_owned()
+        });
+        let known = reply.keys.iter().find(|key| {
             key.id == *id
                 && key.holds_key()
                 && matches!(key.state, KeyState::Accepted | KeyState::Pending)
@@ -196,7 +202,7 @@ impl Keeper<'_> {
         screen.complain(match known {
             Some(known) => format!(
                 "WARNING: a second machine uses the id {id}. Its denied key has the fingerprint {theirs}, the {} key \
-                 has {}. If the denied one is right, as after a reinstallation, let it in with saline-key -a {id} \
+                 has {}.{places} If the denied one is right, as after a reinstallation, let it in with saline-key -a {id} \
                  --include-denied, which replaces the other key; otherwise give that machine another id.",
                 adjective(known.state),
                 PublicIdentity(known.identity).fingerprint()

@@ -4,7 +4,9 @@ use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
 use saline_client::{Client, ClientError};
-use saline_protocol::message::{FleetVersions, KeyRequest, KeyState, MinionId, Value};
+use saline_protocol::message::{
+    FleetVersions, KeyRequest, KeyState, MinionId, TransportUse, Value,
+};
 
 /// The accepted minions that are present, and those that are not.
 ///
@@ -23,7 +25,8 @@ impl Presence {
         let keys = client.keys(KeyRequest::List).await?.keys;
         let accepted = keys
             .into_iter()
-            .filter(|key| key.state == KeyState::Accepted);
+            // A file without a key is no minion.
+            .filter(|key| key.state == KeyState::Accepted && key.holds_key());
         let accepted = accepted.map(|key| key.id);
         let present = client.versions().await?.minions;
         Ok(Self::of(accepted, present.into_iter().map(|(id, _)| id)))
@@ -62,6 +65,20 @@ fn list(minions: &BTreeSet<MinionId>) -> Value {
 /// groups them.
 pub(crate) async fn versions(client: &Client) -> Result<Value, ClientError> {
     Ok(grouped(client.versions().await?))
+}
+
+/// Returns the transports that the master serves, each with the minions that are connected over it, so that an
+/// operator who moves a fleet sees who is left.
+pub(crate) async fn transports(client: &Client) -> Result<Value, ClientError> {
+    Ok(by_transport(&client.transports().await?))
+}
+
+fn by_transport(transports: &[TransportUse]) -> Value {
+    let entry = |used: &TransportUse| {
+        let minions = used.minions.iter().map(MinionId::as_str);
+        (used.transport.clone(), Value::texts(minions))
+    };
+    Value::Map(transports.iter().map(entry).collect())
 }
 
 fn grouped(fleet: FleetVersions) -> Value {
@@ -148,6 +165,30 @@ mod tests {
         up:
             - a
         ");
+    }
+
+    #[test]
+    fn a_transport_that_nobody_uses_is_listed_too() {
+        let used = |transport: &str, minions: &[&str]| TransportUse {
+            transport: transport.to_owned(),
+            endpoint: format!("{transport}://192.0.2.1:4506"),
+            minions: minions
+                .iter()
+                .map(|id| MinionId::parse(id).unwrap())
+                .collect(),
+        };
+        let value = by_transport(&[used("zeromq", &[]), used("tcp", &["a", "b"])]);
+        let shown = |format: Format| {
+            let text = format.render(&value, Style::default(), false);
+            String::from_utf8(text.unwrap()).unwrap()
+        };
+        insta::assert_snapshot!(shown(Format::Nested), @"
+        zeromq:
+        tcp:
+            - a
+            - b
+        ");
+        insta::assert_snapshot!(shown(Format::Raw), @"{'zeromq': [], 'tcp': ['a', 'b']}");
     }
 
     #[test]

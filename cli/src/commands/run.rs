@@ -15,7 +15,7 @@ use crate::screen::Screen;
 use crate::{exit, settings};
 
 /// The names of the functions.
-const FUNCTIONS: [&str; 18] = [
+const FUNCTIONS: [&str; 19] = [
     "batch.list_active",
     "batch.status",
     "batch.stop",
@@ -30,6 +30,7 @@ const FUNCTIONS: [&str; 18] = [
     "manage.present",
     "manage.status",
     "manage.up",
+    "manage.transports",
     "manage.versions",
     "state.event",
     "store.backup",
@@ -57,6 +58,7 @@ enum DataFunction {
     Status,
     Up,
     Down,
+    Transports,
     Versions,
     BackUp,
     Check,
@@ -131,6 +133,7 @@ async fn data(
         DataFunction::Status => Presence::ask(client).await.map(|minions| minions.status()),
         DataFunction::Up => Presence::ask(client).await.map(|minions| minions.up()),
         DataFunction::Down => Presence::ask(client).await.map(|minions| minions.down()),
+        DataFunction::Transports => manage::transports(client).await,
         DataFunction::Versions => manage::versions(client).await,
         DataFunction::BackUp => store::back_up(client).await,
         DataFunction::Check => return store::check(screen, client).await,
@@ -170,6 +173,7 @@ fn understand(function: &str, words: &[String]) -> Result<Function, String> {
         // all of them tell the latter.
         "manage.up" | "manage.present" | "manage.alived" if words.is_empty() => DataFunction::Up,
         "manage.down" | "manage.not_alived" if words.is_empty() => DataFunction::Down,
+        "manage.transports" if words.is_empty() => DataFunction::Transports,
         "manage.versions" if words.is_empty() => DataFunction::Versions,
         "store.backup" if words.is_empty() => DataFunction::BackUp,
         "store.check" if words.is_empty() => DataFunction::Check,
@@ -212,7 +216,7 @@ mod tests {
             .map(error)
             .join("\n"),
             @r#"
-        'manage.joined' is not available; known are: batch.list_active, batch.status, batch.stop, jobs.cancel, jobs.list_job, jobs.list_jobs, jobs.lookup_jid, jobs.print_job, manage.alived, manage.down, manage.not_alived, manage.present, manage.status, manage.up, manage.versions, state.event, store.backup, store.check
+        'manage.joined' is not available; known are: batch.list_active, batch.status, batch.stop, jobs.cancel, jobs.list_job, jobs.list_jobs, jobs.lookup_jid, jobs.print_job, manage.alived, manage.down, manage.not_alived, manage.present, manage.status, manage.transports, manage.up, manage.versions, state.event, store.backup, store.check
         manage.status takes no arguments
         jobs.lookup_jid needs a jid: saline-run jobs.lookup_jid JID
         jobs.lookup_jid takes one jid

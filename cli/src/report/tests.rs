@@ -162,17 +162,17 @@ fn who_did_not_return_stands_at_the_end() {
     m000:
         True
     m008:
-        Minion did not return. [No response]
-        The minion may still begin the job until 2026-11-21 09:19:44 UTC, and will return upon completion. To look up the return data for this job later, run the following command:
+        Minion did not return. [Offered]
+        The minion was offered the job and has not said that it began. It may still begin the job until 2026-11-21 09:19:44 UTC, and will return upon completion. To look up the return data for this job later, run the following command:
        ·
         saline-run jobs.lookup_jid 20261121091841717259
     m009:
         Minion did not return. [Not connected]
     nosuch:
-        Minion did not return. [No response]
+        Minion did not return. [No key]
         No minion of this name is known to the master: no key has it.
     --- stderr
-    ERROR: 3 of 4 did not return: m008 (no response), m009 (not connected), nosuch (no key)
+    ERROR: 3 of 4 did not return: m008 (offered), m009 (not connected), nosuch (no key)
     --- exit 1
     ");
     insta::assert_snapshot!(shown(Format::Json, true, &what), @r#"
@@ -181,26 +181,26 @@ fn who_did_not_return_stands_at_the_end() {
         "m000": true
     }
     --- stderr
-    m008: Minion did not return. [No response] (saline-run jobs.lookup_jid 20261121091841717259)
+    m008: Minion did not return. [Offered] (saline-run jobs.lookup_jid 20261121091841717259)
     m009: Minion did not return. [Not connected]
-    nosuch: Minion did not return. [No response]
-    ERROR: 3 of 4 did not return: m008 (no response), m009 (not connected), nosuch (no key)
+    nosuch: Minion did not return. [No key]
+    ERROR: 3 of 4 did not return: m008 (offered), m009 (not connected), nosuch (no key)
     --- exit 1
     "#);
     insta::assert_snapshot!(shown(Format::Raw, false, &what), @"
     --- stdout
     {'m000': True}
     --- stderr
-    m008: Minion did not return. [No response] (saline-run jobs.lookup_jid 20261121091841717259)
+    m008: Minion did not return. [Offered] (saline-run jobs.lookup_jid 20261121091841717259)
     m009: Minion did not return. [Not connected]
-    nosuch: Minion did not return. [No response]
-    ERROR: 3 of 4 did not return: m008 (no response), m009 (not connected), nosuch (no key)
+    nosuch: Minion did not return. [No key]
+    ERROR: 3 of 4 did not return: m008 (offered), m009 (not connected), nosuch (no key)
     --- exit 1
     ");
     insta::assert_snapshot!(shown(Format::Quiet, false, &what), @"
     --- stdout
     --- stderr
-    ERROR: 3 of 4 did not return: m008 (no response), m009 (not connected), nosuch (no key)
+    ERROR: 3 of 4 did not return: m008 (offered), m009 (not connected), nosuch (no key)
     --- exit 1
     ");
 }

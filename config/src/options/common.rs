@@ -1,6 +1,7 @@
 //! The options that master and minion share.
 
 use super::{OptionDoc, Role};
+use crate::{LogFormat, LogLevel};
 
 pub(super) const fn root_dir<C: Role>() -> OptionDoc<C> {
     OptionDoc {
@@ -92,13 +93,62 @@ pub(super) const fn log_level<C: Role>() -> OptionDoc<C> {
         help: "The level of the log: `quiet`, `critical`, `error`, `warning`, `info` (every \
                step of every job), `profile`, `debug`, `trace`, `garbage` or `all`.",
         read: |config, given| {
-            config.logging().level = given.checked("the name of a level", |text| {
-                text.parse()
-                    .map_err(|error| format!("takes a level: {error}"))
-            })?;
+            config.logging().level = given.checked("the name of a level", level)?;
             Ok(())
         },
     }
+}
+
+pub(super) const fn log_level_logfile<C: Role>() -> OptionDoc<C> {
+    OptionDoc {
+        name: "log_level_logfile",
+        unit: "level",
+        default: "",
+        help: "The level of the log if it is written to `log_file`. Not set: `log_level`.",
+        read: |config, given| {
+            config.logging().file_level =
+                given.optional(|given| given.checked("the name of a level", level))?;
+            Ok(())
+        },
+    }
+}
+
+fn level(text: &str) -> Result<LogLevel, String> {
+    text.parse()
+        .map_err(|error| format!("takes a level: {error}"))
+}
+
+pub(super) const fn log_fmt_console<C: Role>() -> OptionDoc<C> {
+    OptionDoc {
+        name: "log_fmt_console",
+        unit: "text, json, or a format",
+        default: "text",
+        help: "The lines of the log on the standard error output: `text`, `json` (an object a line), or a \
+               format as Salt has it, with `%(asctime)s`, `%(msecs)03d`, `%(levelname)s`, `%(name)s`, \
+               `%(process)d`, `%(threadName)s` and `%(message)s`.",
+        read: |config, given| {
+            config.logging().console_format = given.checked("a format", format)?;
+            Ok(())
+        },
+    }
+}
+
+pub(super) const fn log_fmt_logfile<C: Role>() -> OptionDoc<C> {
+    OptionDoc {
+        name: "log_fmt_logfile",
+        unit: "text, json, or a format",
+        default: "text",
+        help: "The same for the lines in `log_file`.",
+        read: |config, given| {
+            config.logging().file_format = given.checked("a format", format)?;
+            Ok(())
+        },
+    }
+}
+
+fn format(text: &str) -> Result<LogFormat, String> {
+    text.parse()
+        .map_err(|error| format!("takes text, json or a format: {error}"))
 }
 
 pub(super) const fn transport<C: Role>(help: &'static str) -> OptionDoc<C> {

@@ -13,6 +13,30 @@ impl Role for MasterConfig {
     const DEFAULT_INCLUDE: &'static str = "master.d/*.conf";
     const OPTIONS: &'static [OptionDoc<Self>] = OPTIONS;
     const OTHER: &'static str = "minion";
+    const RELOADED: &'static [&'static str] = &[
+        "auto_accept",
+        "batch_safe_limit",
+        "batch_safe_size",
+        "default_include",
+        "include",
+        "job_ttl",
+        "keep_jobs_seconds",
+        "log_file",
+        "log_fmt_console",
+        "log_fmt_logfile",
+        "log_level",
+        "log_level_logfile",
+        "max_minions",
+        "max_pending_keys",
+        "minion_event_bytes",
+        "minion_event_rate",
+        "nodegroups",
+        "open_mode",
+        "pending_key_days",
+        "timeout",
+    ];
+    const RELOADS_TRANSPORTS: bool = false;
+    const TRANSPORT_PORTS: &'static [&'static str] = &["publish_port", "ret_port"];
 
     fn is_of_other_role(name: &str) -> bool {
         MinionConfig::OPTIONS
@@ -36,6 +60,13 @@ impl Role for MasterConfig {
     }
     fn transport_options(&mut self) -> &mut TransportOptions {
         &mut self.transport_options
+    }
+    fn set_transport_port(&mut self, scheme: &str, name: &str, port: u16) {
+        let ports = self.transport_ports.entry(scheme.to_owned()).or_default();
+        match name {
+            "publish_port" => ports.publications = Some(port),
+            _ => ports.requests = Some(port),
+        }
     }
 }
 
@@ -78,7 +109,8 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
     },
     common::transport(
         "The transports to serve, all at once. Not set: the default of this build. Transport options \
-         go in a section named after the transport.",
+         go in a section named after the transport, and so do `ret_port` and `publish_port` of each \
+         transport beside the first.",
     ),
     OptionDoc {
         name: "ipc_transport",
@@ -296,6 +328,9 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
     common::sock_dir("/run/saline/master"),
     common::pidfile(),
     common::log_level(),
+    common::log_level_logfile(),
+    common::log_fmt_console(),
+    common::log_fmt_logfile(),
     common::log_file(
         "The file of the log, usually `/var/log/saline/master`. Not set: the standard error output.",
     ),

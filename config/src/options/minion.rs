@@ -12,6 +12,26 @@ impl Role for MinionConfig {
     const DEFAULT_INCLUDE: &'static str = "minion.d/*.conf";
     const OPTIONS: &'static [OptionDoc<Self>] = OPTIONS;
     const OTHER: &'static str = "master";
+    const RELOADED: &'static [&'static str] = &[
+        "acceptance_wait_time",
+        "acceptance_wait_time_max",
+        "default_include",
+        "include",
+        "log_file",
+        "log_fmt_console",
+        "log_fmt_logfile",
+        "log_level",
+        "log_level_logfile",
+        "master",
+        "master_finger",
+        "master_port",
+        "output_file_size",
+        "recon_default",
+        "recon_max",
+        "transport",
+    ];
+    const RELOADS_TRANSPORTS: bool = true;
+    const TRANSPORT_PORTS: &'static [&'static str] = &["master_port"];
 
     fn is_of_other_role(name: &str) -> bool {
         MasterConfig::OPTIONS
@@ -36,6 +56,9 @@ impl Role for MinionConfig {
     fn transport_options(&mut self) -> &mut TransportOptions {
         &mut self.transport_options
     }
+    fn set_transport_port(&mut self, scheme: &str, _name: &str, port: u16) {
+        self.transport_ports.insert(scheme.to_owned(), port);
+    }
     fn finish(&mut self) {
         self.place_paths();
         self.reconnect_max = self.reconnect_max.max(self.reconnect_first);
@@ -47,7 +70,8 @@ const OPTIONS: &[OptionDoc<MinionConfig>] = &[
         name: "master_port",
         unit: "port",
         default: "4506",
-        help: "The master's port for requests, if `master` contains no port.",
+        help: "The master's port for requests, if `master` contains no port. In a transport's section: the port \
+               for that transport, whatever `master` contains.",
         read: |config, given| {
             config.master_port = given.whole(1..=65_535, "a port from 1 to 65535")?;
             for master in &mut config.master {
@@ -78,7 +102,9 @@ const OPTIONS: &[OptionDoc<MinionConfig>] = &[
         name: "id",
         unit: "1 to 255 of A-Z a-z 0-9 . _ -",
         default: "",
-        help: "The minion's id. Not set: the host's name.",
+        help: "The minion's id. Not set: the one in the file `minion_id` beside this file; if there is none, \
+               the host's name, which is written to it, so that a changed name of the host does not change \
+               the id.",
         read: |config, given| {
             config.id = given.optional(|given| {
                 given.checked("an id", |text| {
@@ -117,7 +143,8 @@ const OPTIONS: &[OptionDoc<MinionConfig>] = &[
         name: "acceptance_wait_time",
         unit: "seconds",
         default: "10",
-        help: "How often a minion asks again whether its key was accepted.",
+        help: "How often a minion asks again whether its key was accepted, if the master has no room to \
+               hold the question until an operator has decided.",
         read: |config, given| {
             config.acceptance_wait = given.seconds(false)?;
             Ok(())
@@ -174,6 +201,17 @@ const OPTIONS: &[OptionDoc<MinionConfig>] = &[
         },
     },
     OptionDoc {
+        name: "output_file_size",
+        unit: "bytes, 0 for no file",
+        default: "134217728",
+        help: "How much of the output of a command is kept in a file below `cachedir/output` when it is above \
+               `max_message_size`; what comes beyond it is counted and not kept. The return names the file.",
+        read: |config, given| {
+            config.output_file_size = given.whole(0..=i64::MAX, "bytes, 0 for no file")?;
+            Ok(())
+        },
+    },
+    OptionDoc {
         name: "spool_sync",
         unit: "crash or always",
         default: "crash",
@@ -214,6 +252,9 @@ const OPTIONS: &[OptionDoc<MinionConfig>] = &[
     common::sock_dir("/run/saline/minion"),
     common::pidfile(),
     common::log_level(),
+    common::log_level_logfile(),
+    common::log_fmt_console(),
+    common::log_fmt_logfile(),
     common::log_file(
         "The file of the log, usually `/var/log/saline/minion`. Not set: the standard error output.",
     ),

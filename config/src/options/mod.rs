@@ -49,6 +49,12 @@ pub(crate) trait Role: Default + 'static {
     fn is_of_other_role(name: &str) -> bool;
     /// The name of the other role.
     const OTHER: &'static str;
+    /// The options that a running daemon takes over when it reads its configuration again.
+    const RELOADED: &'static [&'static str];
+    /// Whether a running daemon takes over the sections of transports too.
+    const RELOADS_TRANSPORTS: bool;
+    /// The options of a transport's section that are the role's own, and not the transport's.
+    const TRANSPORT_PORTS: &'static [&'static str];
 
     fn paths(&mut self) -> &mut Paths;
     fn logging(&mut self) -> &mut Logging;
@@ -56,6 +62,10 @@ pub(crate) trait Role: Default + 'static {
     fn max_message_size(&mut self) -> &mut usize;
     fn tls(&mut self) -> &mut Option<saline_protocol::transport::Tls>;
     fn transport_options(&mut self) -> &mut TransportOptions;
+
+    /// Reads a port that the section of `scheme` gives: one of [`TRANSPORT_PORTS`](Self::TRANSPORT_PORTS), by
+    /// its name.
+    fn set_transport_port(&mut self, scheme: &str, name: &str, port: u16);
 
     /// Completes the configuration with values that depend on several options.
     fn finish(&mut self) {

@@ -26,8 +26,12 @@ mod tests {
     use std::sync::{Arc, Mutex, PoisonError};
 
     use proptest::prelude::*;
-    use saline_config::LogLevel;
+    use saline_config::LogFormat;
     use tracing_subscriber::fmt::MakeWriter;
+    use tracing_subscriber::layer::SubscriberExt;
+
+    use super::super::lines::Lines;
+    use super::EscapedFields;
 
     #[derive(Debug, Clone, Default)]
     struct Memory(Arc<Mutex<Vec<u8>>>);
@@ -52,13 +56,14 @@ mod tests {
         }
     }
 
-    /// Returns the log of `act`, in colours or not.
-    fn logged(colours: bool, act: impl FnOnce()) -> String {
+    /// Returns the log of `act` in a format, in colours or not.
+    fn logged(format: &str, colours: bool, act: impl FnOnce()) -> String {
         let memory = Memory::default();
-        let log = super::super::lines(LogLevel::Info)
-            .with_ansi(colours)
-            .with_writer(memory.clone())
-            .finish();
+        let layer = tracing_subscriber::fmt::layer()
+            .fmt_fields(EscapedFields)
+            .event_format(Lines::new(format.parse::<LogFormat>().unwrap(), colours))
+            .with_writer(memory.clone());
+        let log = tracing_subscriber::registry().with(layer);
         tracing::subscriber::with_default(log, act);
         let bytes = memory.0.lock().unwrap_or_else(PoisonError::into_inner);
         String::from_utf8(bytes.clone()).unwrap()
@@ -68,8 +73,14 @@ mod tests {
 
     #[test]
     fn a_peers_text_does_not_forge_a_log_line() {
-        for colours in [false, true] {
-            let log = logged(colours, || {
+        const PATTERN: &str = "%(asctime)s,%(msecs)03d [%(name)-17s][%(levelname)-8s] %(message)s";
+        for (format, colours) in [
+            ("text", false),
+            ("text", true),
+            ("json", false),
+            (PATTERN, false),
+        ] {
+            let log = logged(format, colours, || {
                 tracing::warn!("minion {FORGED} said {FORGED:?}");
                 tracing::error!(minion = FORGED, error = %FORGED, "it failed");
                 let _span = tracing::info_span!("job", name = FORGED).entered();
@@ -79,6 +90,11 @@ mod tests {
             assert_eq!(log.matches('\n').count(), 3, "{log}");
             assert!(
                 !log.contains("\x1b[2J") && !log.contains(['\u{9b}', '\u{202e}']),
+                "{log}"
+            );
+            assert_eq!(
+                log.lines().filter(|line| line.contains("INFO")).count(),
+                1,
                 "{log}"
             );
             assert!(
@@ -92,9 +108,16 @@ mod tests {
         #[test]
         fn an_event_is_a_line(characters in proptest::collection::vec(any::<char>(), 0..40)) {
             let text = String::from_iter(characters);
-            let log = logged(false, || tracing::warn!("{text}{text:?}"));
-            let line = log.strip_suffix('\n').unwrap();
-            prop_assert!(line.chars().all(saline_protocol::printable::is_printable), "{log:?}");
+            for format in ["text", "json", "%(message)5s"] {
+                let log = logged(format, false, || tracing::warn!("{text}{text:?}"));
+                let line = log.strip_suffix('\n').unwrap();
+                prop_assert!(line.chars().all(saline_protocol::printable::is_printable), "{log:?}");
+            }
+            let log = logged("json", false, || tracing::warn!(field = %text, "{text}"));
+            let read: serde_json::Value = serde_json::from_str(&log).unwrap();
+            prop_assert_eq!(&read["message"], &text, "nothing is lost");
+            prop_assert_eq!(&read["fields"]["field"], &text);
+            prop_assert_eq!(&read["level"], "WARNING");
         }
     }
 }

@@ -42,7 +42,16 @@ impl Gate {
                             _ => MinionReply::Refused(RefusedVerb::KeyGone),
                         }
                     }
-                    Ok(request) => self.handlers.minion.carry_out(session, id, request).await,
+                    Ok(request) => {
+                        match request {
+                            // Each minion sends one all the time.
+                            MinionRequest::Heartbeat(_) => {
+                                tracing::trace!("{principal}: Heartbeat, {class}");
+                            }
+                            _ => tracing::debug!("{principal}: {}, {class}", request.name()),
+                        }
+                        self.handlers.minion.carry_out(session, id, request).await
+                    }
                     Err(error) => {
                         self.handlers.minion.report_malformed(id, class, &error);
                         MinionReply::Refused(RefusedVerb::Malformed)
@@ -94,9 +103,12 @@ impl Gate {
         }
         match decode::<OperatorRequest>(plain) {
             // Boxed as a handshake is.
-            Ok(request) => Box::pin(self.handlers.operator.carry_out(name, request)).await,
+            Ok(request) => {
+                tracing::debug!("operator {name}: {}, {class}", request.name());
+                Box::pin(self.handlers.operator.carry_out(name, request)).await
+            }
             Err(error) => {
-                tracing::warn!("operator {name} sent no operator's request ({class:?}): {error}");
+                tracing::warn!("operator {name} sent no operator's request ({class}): {error}");
                 OperatorReply::Refused(RefusedVerb::Malformed)
             }
         }

@@ -98,11 +98,12 @@ impl Gate {
             return Ok(refusal(Some(header), Refusal::UnknownSession));
         };
         let (proven, keys) = state.finish(body)?;
+        tracing::debug!("{peer}: first contact of {:?} {:?}", proven.role, proven.id);
         let admission = &self.handlers.admission;
         let Decision {
             principal,
             admission: decided,
-        } = admission.decide(&proven, self.local, peer.source()).await;
+        } = admission.decide(&proven, peer, self.local).await;
         let version = admission.version_of(&proven);
         let told = self.tell(&principal, decided, version.protocol);
         let mut record = *header;
@@ -160,6 +161,7 @@ impl Gate {
         }
         let resuming = self.responder.resume(body)?;
         let proven = resuming.proven.clone();
+        tracing::debug!("{peer}: resume of {:?} {:?}", proven.role, proven.id);
         let recognised = self.handlers.admission.recognise(&proven, self.local).await;
         let Ok(recognised) = recognised else {
             return Ok(busy(header, BUSY_DELAY_MS));

@@ -24,6 +24,7 @@ use crate::admission::AdmissionControl;
 use crate::sessions::{Principal, Session, SessionState, Sessions};
 use crate::state::MasterState;
 use crate::verbs::{CallerVerbs, MinionVerbs, OperatorVerbs};
+use crate::waiting_polls::WaitingPolls;
 use cookies::Cookies;
 use half_open::HalfOpenTable;
 pub use handshakes::HandshakeLimits;
@@ -45,6 +46,7 @@ pub struct Handlers {
     pub(crate) caller: CallerVerbs,
     pub(crate) operator: OperatorVerbs,
     pub(crate) handshakes: HandshakeLimits,
+    pub(crate) waiting: WaitingPolls,
     pub(crate) polls: PollLimits,
 }
 
@@ -60,6 +62,7 @@ impl Handlers {
             minion,
             operator: state.operator_verbs(),
             handshakes: HandshakeLimits::new(clock),
+            waiting: state.polls().clone(),
             polls: PollLimits::default(),
         }
     }
@@ -120,7 +123,10 @@ impl Gate {
     pub async fn follow_departures(self: Arc<Self>, mut departures: Box<dyn Departures>) {
         while let Some(departure) = departures.next().await {
             match departure {
-                Departure::Gone(peer) => self.handlers.sessions.departed(self.listener, peer),
+                Departure::Gone(peer) => {
+                    tracing::debug!("{peer}: the connection has ended");
+                    self.handlers.sessions.departed(self.listener, peer);
+                }
                 // Those are noticed by their silence.
                 other => tracing::debug!("departures were missed: {other:?}"),
             }
@@ -152,6 +158,7 @@ impl Gate {
                 return refusal(None, why);
             }
         };
+        tracing::trace!("{peer}: {:?} of {} bytes", header.kind, payload.len());
         if header.kind == Kind::Record {
             return self.record(peer, &header, body).await;
         }

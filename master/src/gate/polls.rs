@@ -1,5 +1,6 @@
 //! Carries out the polls of sessions whose keys wait. Each poll reads files, and only one at a time does so over all
-//! sessions, so the number of polls is bounded for each session and for all.
+//! sessions, so the number of polls is bounded for each session and for all. Between its two looks at the keys a poll
+//! waits for an operator, without a place among those that read.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,14 +29,32 @@ impl Default for PollLimits {
 }
 
 impl Gate {
-    /// Answers the poll of a session whose key was not accepted: decides again about it, unless the session
-    /// polls too often or too many do.
+    /// Answers the poll of a session whose key was not accepted: when an operator has decided about the key, or
+    /// after a few seconds, unless the session polls too often or too many do.
     pub(super) async fn poll(&self, session: &Arc<Session>) -> MinionReply {
         let handlers = &self.handlers;
         if let Err(delay) = session.take_poll(handlers.clock.now()) {
             return busy(delay);
         }
-        let Ok(_permit) = handlers.polls.0.try_acquire() else {
+        let id = session.principal.minion();
+        // Taken first, so that no decision after the lookup is missed.
+        let place = id.and_then(|id| {
+            handlers
+                .waiting
+                .take_place(id, session.identity.0, session.source())
+        });
+        let told = self.decide_if_possible(session).await;
+        let Some(place) = place.filter(|_| told == MinionReply::Auth(Admission::Pending)) else {
+            return told;
+        };
+        tracing::debug!("{} waits for an operator", session.principal);
+        place.decided().await;
+        self.decide_if_possible(session).await
+    }
+
+    /// Decides again about a session, unless too many polls read the keys now.
+    async fn decide_if_possible(&self, session: &Arc<Session>) -> MinionReply {
+        let Ok(_permit) = self.handlers.polls.0.try_acquire() else {
             return busy(Duration::from_millis(BUSY_DELAY_MS.into()));
         };
         MinionReply::Auth(self.decide_again(session).await)

@@ -57,6 +57,11 @@ impl TestGate {
         }
     }
 
+    /// Has each poll answered at once, so that what it answers is seen.
+    fn hold_no_polls(&self) {
+        self.gate.handlers.waiting.close();
+    }
+
     /// Returns a client at 192.0.2.`source`.
     fn at(&self, source: u8) -> AtGate {
         AtGate {
@@ -270,6 +275,7 @@ async fn unproven_sessions_of_the_network_take_no_places_of_the_local_command_li
 #[tokio::test]
 async fn a_session_whose_key_waits_polls_as_often_as_it_may() {
     let gate = TestGate::start(|_| {}).await;
+    gate.hold_no_polls();
     let waits = gate.minion(1, "waits").await;
     let pending = MinionReply::Auth(Admission::Pending);
     let began = Clock.now();
@@ -293,6 +299,7 @@ async fn a_session_whose_key_waits_polls_as_often_as_it_may() {
 #[tokio::test]
 async fn polls_of_many_sessions_take_few_threads() {
     let gate = TestGate::start(|_| {}).await;
+    gate.hold_no_polls();
     let waits = gate.minion(1, "waits").await;
     let polls = &gate.gate.handlers.polls.0;
     // As many are carried out.
@@ -309,6 +316,7 @@ async fn polls_of_many_sessions_take_few_threads() {
 #[tokio::test]
 async fn one_source_does_not_keep_new_minions_of_others_out() {
     let gate = TestGate::start(|config| config.max_pending_keys = 10).await;
+    gate.hold_no_polls();
     let mut strangers = Vec::new();
     for number in 0..10 {
         strangers.push(gate.minion(1, &format!("stranger{number}")).await);

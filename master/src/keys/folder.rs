@@ -3,10 +3,14 @@
 //! Operators seed and copy these files by hand while a master runs, so nothing here remembers what
 //! a file holds: it is read when it is asked for.
 
+use std::collections::HashSet;
+use std::ffi::{OsStr, OsString};
+use std::fmt;
 use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use rustix::fs::OFlags;
@@ -57,10 +61,16 @@ impl FileStamp {
     }
 }
 
+/// The largest number of names in a folder that are remembered as warned of.
+const MOST_TOLD: usize = 1000;
+
 /// A folder of keys.
 #[derive(Debug)]
 pub(super) struct Folder {
     path: PathBuf,
+    /// The names of what is no key, as far as an operator was warned of them: once each, since the folder is looked
+    /// at all the time.
+    told: Mutex<HashSet<OsString>>,
 }
 
 impl Folder {
@@ -75,7 +85,10 @@ impl Folder {
             absent_is_fine(fs::remove_file(path.join(UNFINISHED)))
         };
         settle().map_err(|error| io_error("open", &path, error))?;
-        Ok(Self { path })
+        Ok(Self {
+            path,
+            told: Mutex::default(),
+        })
     }
 
     /// Reads the key of `id`. Symbolic links are not followed, and only regular files are read.
@@ -90,27 +103,45 @@ impl Folder {
             Ok(file) => file,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Found::Nothing),
             Err(error) if is_link(&error) => {
-                tracing::warn!(file = %path.display(), "skipped: a symbolic link is no key");
+                self.skip(&path, "a symbolic link is no key");
                 return Ok(Found::NoKey);
             }
             // It must not stop what is asked about other minions.
             Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-                tracing::warn!(
-                    file = %path.display(),
-                    "skipped: the master may not read it; chown it to the master's user, or delete it with saline-key -d {id}"
-                );
+                let why =
+                    "the master may not read it; chown it to the master's user, or delete it with";
+                self.skip(&path, format_args!("{why} saline-key -d {id}"));
                 return Ok(Found::NoKey);
             }
             Err(error) => return Err(io_error("read", &path, error)),
         };
         let text = read_text(file).map_err(|error| io_error("read", &path, error))?;
         match text.as_deref().map(PublicIdentity::from_pem) {
-            Some(Ok(key)) => Ok(Found::Key(key.0)),
+            Some(Ok(key)) => {
+                self.told().remove(OsStr::new(id.as_str()));
+                Ok(Found::Key(key.0))
+            }
             _ => {
-                tracing::warn!(file = %path.display(), "skipped: it holds no Ed25519 public key in PEM");
+                self.skip(&path, "it holds no Ed25519 public key in PEM");
                 Ok(Found::NoKey)
             }
         }
+    }
+
+    /// Says in the log why something in the folder is no key: as a warning once.
+    fn skip(&self, path: &Path, why: impl fmt::Display) {
+        let shown = path.display();
+        let name = path.file_name().unwrap_or_default().to_owned();
+        let mut told = self.told();
+        if told.len() < MOST_TOLD && told.insert(name) {
+            tracing::warn!("{shown} is skipped: {why}");
+        } else {
+            tracing::debug!("{shown} is skipped: {why}");
+        }
+    }
+
+    fn told(&self) -> MutexGuard<'_, HashSet<OsString>> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Replaces the key of `id`. The content is on the disk when this returns, and the name after
@@ -145,19 +176,23 @@ impl Folder {
             .map_err(|error| io_error("write", &self.path, error))
     }
 
-    /// Returns the file names that are ids, in no order. A file may hold no key.
+    /// Returns the file names that are ids, in no order. A file may hold no key; folders are left out.
     pub(super) fn names(&self) -> Result<Vec<MinionId>, KeyError> {
         let read = || {
             let mut ids = Vec::new();
             for entry in fs::read_dir(&self.path)? {
-                let name = entry?.file_name();
+                let entry = entry?;
+                let name = entry.file_name();
                 let text = name.to_string_lossy();
                 match MinionId::parse(&text) {
-                    Ok(id) => ids.push(id),
                     // A file that is being written, or a file of the operator's.
-                    Err(_) if text.starts_with('.') => {}
+                    _ if text.starts_with('.') => {}
+                    _ if entry.file_type().is_ok_and(|kind| kind.is_dir()) => {
+                        self.skip(&entry.path(), "a folder is no key");
+                    }
+                    Ok(id) => ids.push(id),
                     Err(error) => {
-                        tracing::warn!(folder = %self.path.display(), %error, "skipped: a key's file is named by an id");
+                        self.skip(&entry.path(), format_args!("its name is no id: {error}"))
                     }
                 }
             }

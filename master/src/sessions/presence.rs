@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use saline_protocol::message::{Claims, Lease, MasterTime, MinionId, StartId};
-use saline_protocol::transport::Peer;
+use saline_protocol::transport::{Clock, Instant, Peer};
 
 use super::session::{Principal, Session, SessionState, lock};
 use super::table::{PresenceChange, Sessions, Table};
@@ -50,6 +50,28 @@ pub struct Moved {
 impl Sessions {
     /// Makes `session` the session of its minion, which has reconciled.
     pub fn seat(&self, session: &Arc<Session>, start: MinionStart) -> PresenceChange {
+        let change = self.change_seat(session, start);
+        self.arrival.notify_waiters();
+        change
+    }
+
+    /// Waits until these minions are present, at most until `deadline`.
+    ///
+    /// # Cancel safety
+    /// Nothing is changed.
+    pub async fn wait_for(&self, mut minions: Vec<MinionId>, clock: Clock, deadline: Instant) {
+        loop {
+            let mut arrival = std::pin::pin!(self.arrival.notified());
+            // From here on no arrival is missed.
+            arrival.as_mut().enable();
+            minions.retain(|id| self.alive(id).is_none());
+            if minions.is_empty() || clock.deadline(deadline, arrival).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    fn change_seat(&self, session: &Arc<Session>, start: MinionStart) -> PresenceChange {
         let Principal::Minion(id) = &session.principal else {
             return PresenceChange::None;
         };

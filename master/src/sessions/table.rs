@@ -1,7 +1,7 @@
 //! The table of sessions, and its bounds.
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -10,6 +10,7 @@ use saline_protocol::channel::noise::SplitKeys;
 use saline_protocol::channel::record::ResponderRecords;
 use saline_protocol::message::{Lease, MasterTime, MinionId, SessionId};
 use saline_protocol::transport::Clock;
+use tokio::sync::Notify;
 
 use super::presence::Duplicate;
 use super::running_time::RunningTime;
@@ -65,7 +66,9 @@ pub struct Sessions {
     pub(super) time: RunningTime,
     pub(super) heartbeat: Duration,
     /// The largest number of unaccepted sessions.
-    unaccepted: usize,
+    unaccepted: AtomicUsize,
+    /// Notified when a minion becomes present.
+    pub(super) arrival: Notify,
 }
 
 /// What a request says about its session.
@@ -105,6 +108,10 @@ impl Table {
     }
 }
 
+fn unaccepted_most(max_pending_keys: usize) -> usize {
+    max_pending_keys.saturating_add(UNACCEPTED_BESIDE_PENDING)
+}
+
 impl Sessions {
     /// Creates an empty table. A minion is present for two heartbeats after its last request, and
     /// about as many unaccepted sessions are held as there may be pending keys.
@@ -114,8 +121,15 @@ impl Sessions {
             unproven: UnprovenCount::default(),
             time: RunningTime::start(clock, heartbeat),
             heartbeat,
-            unaccepted: max_pending_keys.saturating_add(UNACCEPTED_BESIDE_PENDING),
+            unaccepted: AtomicUsize::new(unaccepted_most(max_pending_keys)),
+            arrival: Notify::new(),
         }
+    }
+
+    /// Sets the largest number of pending keys.
+    pub fn set_max_pending_keys(&self, most: usize) {
+        self.unaccepted
+            .store(unaccepted_most(most), Ordering::Relaxed);
     }
 
     /// Whether one more session of this origin that has proven nothing can be held.
@@ -168,7 +182,7 @@ impl Sessions {
         });
         let mut table = lock(&self.table);
         if state == SessionState::Unaccepted {
-            if table.unaccepted.len() >= self.unaccepted {
+            if table.unaccepted.len() >= self.unaccepted.load(Ordering::Relaxed) {
                 self.forget_most_silent(&mut table);
             }
             table.unaccepted.insert(id);

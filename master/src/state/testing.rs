@@ -47,6 +47,7 @@ impl TestMaster {
             vec![Arc::clone(&server.publisher)],
             Arc::from([Arc::clone(&server.control)]),
             server.publisher,
+            Arc::from([]),
             &context,
         )
         .unwrap();

@@ -10,11 +10,11 @@ use saline_protocol::message::{
     RefusedVerb, Return, ReturnVerdict,
 };
 use saline_protocol::target::{Target, TargetKind};
-use saline_protocol::transport::Clock;
 
 use super::minion::return_report;
 use crate::events::{Events, MinionEventFirer};
 use crate::jobs::{Committed, JobCall, JobStore, NewJob, StoreError};
+use crate::live_settings::LiveSettings;
 use crate::master_clock::MasterClock;
 use crate::report_limiter::ReportLimiter;
 use crate::verbs::{EventBudget, EventRates};
@@ -37,6 +37,7 @@ pub struct CallerVerbs {
     pub(crate) jobs: Arc<JobStore>,
     /// Apart from that of the minion, since its events are numbered by another start.
     pub(crate) minion_events: MinionEventFirer,
+    pub(crate) settings: LiveSettings,
     pub(crate) event_budget: Arc<EventBudget>,
     pub(crate) call_budget: EventBudget,
     pub(crate) limiter: Arc<ReportLimiter>,
@@ -44,29 +45,25 @@ pub struct CallerVerbs {
 }
 
 impl CallerVerbs {
-    /// Creates the budget of calls, of which nothing was taken.
-    pub(crate) fn call_budget(clock: Clock) -> EventBudget {
-        EventBudget::new(clock, CALL_RATES)
-    }
-
     /// Carries out the request of a caller with the key of the minion `id`.
     pub async fn carry_out(&self, id: &MinionId, request: CallerRequest) -> CallerReply {
         match request {
             CallerRequest::FireEvents(events) if events.events.len() > EVENTS_MOST => {
                 CallerReply::Refused(RefusedVerb::Malformed)
             }
-            CallerRequest::FireEvents(events) => match self.event_budget.take(id, &events) {
-                Ok(()) => {
-                    self.minion_events.fire(id, events).await;
-                    CallerReply::Done
+            CallerRequest::FireEvents(events) => {
+                let rates = self.settings.now().event_rates;
+                if let Err(delay) = self.event_budget.take(rates, id, &events) {
+                    return busy(delay);
                 }
-                Err(delay) => busy(delay),
-            },
+                self.minion_events.fire(id, events).await;
+                CallerReply::Done
+            }
             CallerRequest::Return(returned) if returned.user.len() > USER_MOST => {
                 CallerReply::Refused(RefusedVerb::Malformed)
             }
             CallerRequest::Return(returned) => {
-                if let Err(delay) = self.call_budget.take_one(id, size(&returned)) {
+                if let Err(delay) = self.call_budget.take_one(CALL_RATES, id, size(&returned)) {
                     return busy(delay);
                 }
                 match self.store(id, returned).await {

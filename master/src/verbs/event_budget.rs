@@ -14,7 +14,7 @@ use crate::token_bucket::{MINIONS_MOST, Rate, TokenBucket};
 const BURST_SECONDS: f64 = 10.0;
 
 /// What one minion may fire in a second.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EventRates {
     /// The number of events; none for no bound.
     pub events: Option<u64>,
@@ -26,7 +26,6 @@ pub struct EventRates {
 #[derive(Debug)]
 pub(crate) struct EventBudget {
     clock: Clock,
-    rates: EventRates,
     buckets: Mutex<HashMap<MinionId, Buckets>>,
 }
 
@@ -48,11 +47,14 @@ fn rate(per_second: u64) -> Rate {
 
 /// Refills a bucket, and returns the delay in seconds until it has a token; 0 where there is no bound.
 fn delay(bucket: &mut Option<TokenBucket>, per_second: Option<u64>, now: Instant) -> f64 {
-    match (bucket, per_second.map(rate)) {
-        (Some(bucket), Some(rate)) => match bucket.refill(rate, now) {
-            tokens if tokens <= 0.0 => (1.0 - tokens) / rate.per_second,
-            _ => 0.0,
-        },
+    let Some(rate) = per_second.map(rate) else {
+        *bucket = None;
+        return 0.0;
+    };
+    // Made now if there was no bound before.
+    let bucket = bucket.get_or_insert_with(|| TokenBucket::full(rate, now));
+    match bucket.refill(rate, now) {
+        tokens if tokens <= 0.0 => (1.0 - tokens) / rate.per_second,
         _ => 0.0,
     }
 }
@@ -80,34 +82,48 @@ impl Buckets {
 
 impl EventBudget {
     /// Creates a budget in which every bucket is full.
-    pub(crate) fn new(clock: Clock, rates: EventRates) -> Self {
+    pub(crate) fn new(clock: Clock) -> Self {
         Self {
             clock,
-            rates,
             buckets: Mutex::default(),
         }
     }
 
-    /// Takes these events from the budget of the minion.
+    /// Takes these events from the budget of the minion, which fills at `rates` now.
     ///
     /// # Errors
     /// When nothing is left: the delay after which the minion may fire again.
-    pub(crate) fn take(&self, id: &MinionId, events: &MinionEvents) -> Result<(), Duration> {
+    pub(crate) fn take(
+        &self,
+        rates: EventRates,
+        id: &MinionId,
+        events: &MinionEvents,
+    ) -> Result<(), Duration> {
         let size = |event: &MinionEvent| event.tag.len() + event.data.as_bytes().len();
         let bytes = events.events.iter().map(size).sum();
-        self.take_all(id, events.events.len(), bytes)
+        self.take_all(rates, id, events.events.len(), bytes)
     }
 
     /// Takes one stored call of so many bytes, which counts as one event.
     ///
     /// # Errors
     /// When nothing is left: the delay after which the minion may go on.
-    pub(crate) fn take_one(&self, id: &MinionId, bytes: usize) -> Result<(), Duration> {
-        self.take_all(id, 1, bytes)
+    pub(crate) fn take_one(
+        &self,
+        rates: EventRates,
+        id: &MinionId,
+        bytes: usize,
+    ) -> Result<(), Duration> {
+        self.take_all(rates, id, 1, bytes)
     }
 
-    fn take_all(&self, id: &MinionId, count: usize, bytes: usize) -> Result<(), Duration> {
-        let rates = self.rates;
+    fn take_all(
+        &self,
+        rates: EventRates,
+        id: &MinionId,
+        count: usize,
+        bytes: usize,
+    ) -> Result<(), Duration> {
         let now = self.clock.now();
         let mut all = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
         if all.len() >= MINIONS_MOST && !all.contains_key(id) {
@@ -159,14 +175,15 @@ mod tests {
             events: Some(100),
             bytes: None,
         };
-        let budget = EventBudget::new(Clock, rates);
+        let budget = EventBudget::new(Clock);
         let fired = |name: &str| {
-            let taken = (0..100).take_while(|_| budget.take(&id(name), &events(100, 0)).is_ok());
+            let taken =
+                (0..100).take_while(|_| budget.take(rates, &id(name), &events(100, 0)).is_ok());
             taken.count()
         };
         assert_eq!(fired("a"), 10, "what was saved");
         assert_eq!(fired("b"), 10);
-        let delay = budget.take(&id("a"), &events(1, 0)).unwrap_err();
+        let delay = budget.take(rates, &id("a"), &events(1, 0)).unwrap_err();
         Clock.pause(delay).await;
         assert_eq!(fired("a"), 1);
     }
@@ -177,9 +194,12 @@ mod tests {
             events: None,
             bytes: Some(1_000),
         };
-        let budget = EventBudget::new(Clock, rates);
-        assert!(budget.take(&id("a"), &events(3, 20_000)).is_ok(), "once");
-        let delay = budget.take(&id("a"), &events(1, 0)).unwrap_err();
+        let budget = EventBudget::new(Clock);
+        assert!(
+            budget.take(rates, &id("a"), &events(3, 20_000)).is_ok(),
+            "once"
+        );
+        let delay = budget.take(rates, &id("a"), &events(1, 0)).unwrap_err();
         assert!(delay > Duration::from_secs(50), "{delay:?}");
     }
 
@@ -189,10 +209,10 @@ mod tests {
             events: Some(10),
             bytes: Some(10),
         };
-        let budget = EventBudget::new(Clock, rates);
+        let budget = EventBudget::new(Clock);
         for number in 0..MINIONS_MOST + 10 {
             Clock.pause(Duration::from_millis(1)).await;
-            let _ = budget.take(&id(&format!("m{number}")), &events(0, 0));
+            let _ = budget.take(rates, &id(&format!("m{number}")), &events(0, 0));
         }
         assert!(budget.buckets.lock().unwrap().len() < MINIONS_MOST);
     }

@@ -1,15 +1,25 @@
 //! The verbs that list and change the keys of minions.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use saline_protocol::channel::PublicIdentity;
-use saline_protocol::message::{KeyReply, KeyRequest, KeyState, OperatorReply, decode, encode};
+use saline_protocol::message::{
+    KeyEntry, KeyReply, KeyRequest, KeyState, MinionId, OperatorReply, decode, encode,
+};
+use saline_protocol::transport::Clock;
 
+use crate::denied_peers::DeniedPeers;
 use crate::events::Events;
 use crate::jobs::{Committed, JobStore, StoreError};
 use crate::keys::{KeyAccess, KeyChange};
 use crate::revocation::Revocation;
 use crate::sessions::Sessions;
+use crate::waiting_polls::WaitingPolls;
+
+/// How long the reply to an acceptance waits for the minions that asked for it to be present, so that the next order
+/// finds them.
+const ARRIVAL_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Lists and changes the keys of minions.
 #[derive(Debug)]
@@ -20,6 +30,9 @@ pub struct KeyVerbs {
     /// Keeps the outcomes of requests, so that a repeated request acts once.
     pub(crate) jobs: Arc<JobStore>,
     pub(crate) sessions: Arc<Sessions>,
+    pub(crate) clock: Clock,
+    pub(crate) polls: WaitingPolls,
+    pub(crate) denied: DeniedPeers,
     pub(crate) revocation: Revocation,
     pub(crate) events: Events,
 }
@@ -51,10 +64,12 @@ impl KeyVerbs {
         if let Some(error) = applied.error {
             return Ok(OperatorReply::Failed(error.to_string()));
         }
+        let mut duplicates = self.sessions.duplicates();
+        duplicates.extend(self.denied_beside_accepted(&applied.keys));
         let reply = OperatorReply::Keys(KeyReply {
             keys: applied.keys,
             master: self.master.0,
-            duplicates: self.sessions.duplicates(),
+            duplicates,
         });
         let Some(request_id) = request_id else {
             return Ok(reply);
@@ -71,12 +86,26 @@ impl KeyVerbs {
         }
     }
 
+    /// Returns the addresses of those who presented the denied keys, after those of the minions with these ids.
+    fn denied_beside_accepted(&self, keys: &[KeyEntry]) -> Vec<(MinionId, Vec<String>)> {
+        let denied = keys.iter().filter(|key| key.state == KeyState::Denied);
+        let addresses = denied.filter_map(|key| {
+            let denied = self.denied.address(&key.id, key.identity)?;
+            let accepted = self.sessions.alive(&key.id)?.address?;
+            let addresses = [accepted, denied].map(|address| address.to_string());
+            Some((key.id.clone(), addresses.to_vec()))
+        });
+        addresses.collect()
+    }
+
     /// Fires an event for each change, and revokes what minions had that are no longer accepted.
     async fn follow(&self, name: &str, changes: &[KeyChange]) {
         let mut revoked = Vec::new();
+        let mut arriving = Vec::new();
         for change in changes {
             let (act, id) = (change.act(), &change.id);
             tracing::info!("operator {name}: {act} key of minion {id}");
+            self.denied.forget(id);
             self.events.key(id, act).await;
             if change.ends_sessions() {
                 let accepted = (change.to == Some(KeyState::Accepted)).then_some(change.identity);
@@ -87,5 +116,14 @@ impl KeyVerbs {
             }
         }
         self.revocation.revoke(&revoked).await;
+        for change in changes {
+            if self.polls.decided(&change.id, change.identity)
+                && change.to == Some(KeyState::Accepted)
+            {
+                arriving.push(change.id.clone());
+            }
+        }
+        let deadline = self.clock.after(ARRIVAL_TIMEOUT);
+        self.sessions.wait_for(arriving, self.clock, deadline).await;
     }
 }

@@ -12,6 +12,7 @@ use saline_protocol::message::{
 use crate::events::{Events, MinionEventFirer, ReturnReport};
 use crate::grains::{GrainsTable, GrainsTaken};
 use crate::jobs::{JobStore, StoreError};
+use crate::live_settings::LiveSettings;
 use crate::master_clock::MasterClock;
 use crate::partial_returns::{PartOutcome, PartialReturns};
 use crate::presence_reporter::PresenceReporter;
@@ -41,6 +42,7 @@ pub struct MinionVerbs {
     pub(crate) parts: Arc<PartialReturns>,
     pub(crate) grains: Arc<GrainsTable>,
     pub(crate) minion_events: MinionEventFirer,
+    pub(crate) settings: LiveSettings,
     pub(crate) event_budget: Arc<EventBudget>,
     pub(crate) reconciliations: ReconciliationBudget,
     /// Limits what minions cause in the log.
@@ -53,7 +55,7 @@ impl MinionVerbs {
     /// Says in the log that a minion sent what is no request, if it was not said a moment ago.
     pub fn report_malformed(&self, id: &MinionId, class: Class, error: &DecodeError) {
         if self.limiter.allows(id) {
-            tracing::warn!("minion {id} sent no minion's request ({class:?}): {error}");
+            tracing::warn!("minion {id} sent no minion's request ({class}): {error}");
         }
     }
 
@@ -136,7 +138,8 @@ impl MinionVerbs {
                 Ok(MinionReply::Refused(RefusedVerb::Malformed))
             }
             MinionRequest::FireEvents(events) => {
-                if let Err(delay) = self.event_budget.take(id, &events) {
+                let rates = self.settings.now().event_rates;
+                if let Err(delay) = self.event_budget.take(rates, id, &events) {
                     if self.limiter.allows(id) {
                         tracing::warn!(
                             "minion {id} fires more events than minion_event_rate or minion_event_bytes \
@@ -235,9 +238,7 @@ impl MinionVerbs {
                 }
                 ReturnVerdict::UnknownJob | ReturnVerdict::NotOffered | ReturnVerdict::Disputed => {
                     if self.limiter.allows(id) {
-                        tracing::warn!(
-                            "job {jid}: a return of minion {id} was refused: {verdict:?}"
-                        );
+                        tracing::warn!("job {jid}: a return of minion {id} was refused: {verdict}");
                     }
                 }
             }

@@ -57,6 +57,7 @@ impl OperatorVerbs {
             OperatorRequest::Grains { target, after } => {
                 Ok(self.targets.grains(target, after.as_ref()).await)
             }
+            OperatorRequest::Transports => Ok(self.queries.transports()),
             OperatorRequest::Store { request_id, act } => {
                 Ok(self.store.carry_out(name, request_id, act).await)
             }

@@ -11,9 +11,10 @@ use saline_protocol::message::{
 use saline_protocol::random::{self, NoRandomness};
 use saline_protocol::target::Target;
 
-use super::batch_choice::{self, SafeBatch};
+use super::batch_choice;
 use crate::events::Events;
 use crate::jobs::{Committed, JobStore, NewJob, StoreError};
+use crate::live_settings::LiveSettings;
 use crate::master_clock::MasterClock;
 use crate::publisher::MinionPublisher;
 use crate::sessions::Sessions;
@@ -23,11 +24,7 @@ use crate::target_resolver::{ResolveError, ResolvedTarget, TargetResolver};
 #[derive(Debug)]
 pub struct PublishVerb {
     pub(crate) clock: MasterClock,
-    /// How long minions may take to begin a job, in milliseconds.
-    pub(crate) job_ttl: u64,
-    /// The longest time that an operator may give minions, in milliseconds: jobs are not kept longer.
-    pub(crate) ttl_most: u64,
-    pub(crate) safe_batch: SafeBatch,
+    pub(crate) settings: LiveSettings,
     pub(crate) identity: Arc<Identity>,
     pub(crate) targets: TargetResolver,
     pub(crate) sessions: Arc<Sessions>,
@@ -103,7 +100,9 @@ impl PublishVerb {
                 batch: None,
             }));
         }
-        let batch = batch_choice::choose(&request.batch, self.safe_batch, minions.len(), queues);
+        let settings = self.settings.now();
+        let batch =
+            batch_choice::choose(&request.batch, settings.safe_batch, minions.len(), queues);
         if batch.is_some() {
             for (_, state) in &mut minions {
                 *state = OfferState::Waiting;
@@ -119,8 +118,9 @@ impl PublishVerb {
             }
         };
         // The turn of the last minion of a batch may come long after the first one's.
-        let usual = batch.map_or(self.job_ttl, |_| self.ttl_most);
-        let ttl = request.ttl_ms.unwrap_or(usual).min(self.ttl_most);
+        let usual = batch.map_or(settings.job_ttl, |_| settings.keep_jobs);
+        // Jobs are not kept longer.
+        let ttl = request.ttl_ms.unwrap_or(usual).min(settings.keep_jobs);
         let job = Job {
             jid: self.jobs.next_jid(),
             target,

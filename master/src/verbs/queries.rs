@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use saline_protocol::channel::record::OVERHEAD;
 use saline_protocol::message::{
-    FleetVersions, Jid, MinionId, OfferState, OperatorReply, ProtocolVersions, SOFTWARE, StatesPage,
+    FleetVersions, Jid, MinionId, OfferState, OperatorReply, ProtocolVersions, SOFTWARE,
+    StatesPage, TransportUse,
 };
+use saline_protocol::transport::Endpoint;
 
 use crate::jobs::{JobStore, StoreError};
 use crate::master_clock::MasterClock;
@@ -26,6 +28,8 @@ pub struct JobQueries {
     pub(crate) max_message: usize,
     pub(crate) jobs: Arc<JobStore>,
     pub(crate) sessions: Arc<Sessions>,
+    /// The endpoints of requests on the network: a session's listener number is its index.
+    pub(crate) listeners: Arc<[Endpoint]>,
     /// The protocol versions that the master speaks.
     pub(crate) versions: ProtocolVersions,
 }
@@ -99,6 +103,27 @@ impl JobQueries {
             versions: self.versions,
             minions,
         })
+    }
+
+    /// Lists the transports, each with the minions that are connected over it.
+    pub(super) fn transports(&self) -> OperatorReply {
+        let describe = |endpoint: &Endpoint| TransportUse {
+            transport: endpoint.scheme.clone(),
+            endpoint: endpoint.to_string(),
+            minions: Vec::new(),
+        };
+        let mut transports: Vec<_> = self.listeners.iter().map(describe).collect();
+        for session in self.sessions.all_alive() {
+            if let Some(id) = session.principal.minion()
+                && let Some(used) = transports.get_mut(session.listener)
+            {
+                used.minions.push(id.clone());
+            }
+        }
+        for used in &mut transports {
+            used.minions.sort_unstable();
+        }
+        OperatorReply::Transports(transports)
     }
 
     /// Lists the jobs that each connected minion runs, by its last heartbeat.

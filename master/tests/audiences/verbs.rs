@@ -105,7 +105,8 @@ fn next_of_operator(verb: &OperatorRequest, jid: &Jid) -> Option<OperatorRequest
         OperatorRequest::JobLookup { .. } => OperatorRequest::Keys(KeyRequest::List),
         OperatorRequest::Keys(_) => OperatorRequest::Running,
         OperatorRequest::Running => OperatorRequest::Versions,
-        OperatorRequest::Versions => OperatorRequest::Store {
+        OperatorRequest::Versions => OperatorRequest::Transports,
+        OperatorRequest::Transports => OperatorRequest::Store {
             request_id,
             act: StoreAct::Check,
         },

@@ -134,7 +134,7 @@ impl MasterContact {
                 Ok(CallerReply::Stored(_) | CallerReply::Done) => return Ok(()),
                 Ok(CallerReply::Busy { after_ms }) => Duration::from_millis(after_ms.into()),
                 Ok(CallerReply::Refused(why)) => {
-                    return Err(TellError::Refused(format!("it refused it ({why:?})")));
+                    return Err(TellError::Refused(why.to_string()));
                 }
                 Ok(CallerReply::Failed(why)) => return Err(TellError::Refused(why)),
                 Err(ChannelError::Busy { after }) => after,

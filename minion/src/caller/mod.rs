@@ -115,14 +115,16 @@ pub async fn call(
 /// Creates the host that the function uses. It has no spool, which belongs to the running minion.
 fn host(config: &MinionConfig, id: &MinionId) -> Result<Host, CallError> {
     let masters: Vec<&str> = config.master.iter().map(|m| m.host.as_str()).collect();
-    Ok(Host::new(
+    let host = Host::new(
         GrainStore::collect(id.clone(), masters.join(","), config.grains.clone()),
         EventQueue::new(id.clone(), StartId::random()?),
         None,
         Stop::new().map_err(CallError::Eventfd)?,
         config.paths.cache_dir.clone(),
         config.max_message_size,
-    ))
+    );
+    host.set_output_file_size(config.output_file_size);
+    Ok(host)
 }
 
 /// Runs the function on this thread.

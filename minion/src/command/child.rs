@@ -77,7 +77,7 @@ impl Command {
         // Closes this process's copies of the program's pipe ends; otherwise the streams would
         // never end.
         drop(command);
-        let output = || Output::new(host.max_payload(), &host.cache_dir);
+        let output = || Output::new(host.max_payload(), host.output_file_size(), &host.cache_dir);
         let running = Running {
             group: Group::of(child, process, host),
             stdin,

@@ -1,18 +1,22 @@
 //! Connects to a master: tries the configured transports in order, each with all its addresses.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use saline_config::MinionConfig;
 use saline_protocol::transport::{
-    Address, Backoff, Client, Context, Endpoint, Error, ErrorKind, Options, Registry, Result,
-    Transport,
+    Address, Client, Context, Endpoint, Error, ErrorKind, Options, Registry, Result, Transport,
 };
 
+use super::connection_settings::{Changes, LiveConnectionSettings};
 use super::connection_state::{ConnectionState, CurrentState};
 
 /// The largest number of different errors that are remembered as logged.
 const MOST_LOGGED: usize = 32;
+
+/// How long a connection may take to end in order.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A transport and the endpoint at which it may reach the master.
 #[derive(Debug, Clone)]
@@ -23,6 +27,11 @@ pub struct Candidate {
 }
 
 impl Candidate {
+    /// Whether this is the place of a connection to `endpoint`.
+    pub fn is_at(&self, endpoint: &Endpoint) -> bool {
+        self.endpoint == *endpoint
+    }
+
     /// Connects, in a part of `context`.
     ///
     /// # Errors
@@ -64,11 +73,11 @@ pub fn candidates(config: &MinionConfig, registry: &Registry) -> Result<Vec<Cand
         Ok(Candidate {
             transport,
             endpoint: Endpoint {
-                scheme,
                 address: Address::Network {
-                    addresses: config.master.clone(),
+                    addresses: config.masters(&scheme),
                     path: None,
                 },
+                scheme,
                 options,
             },
         })
@@ -76,8 +85,8 @@ pub fn candidates(config: &MinionConfig, registry: &Registry) -> Result<Vec<Cand
     schemes.into_iter().map(candidate).collect()
 }
 
-/// A connection to a master, without a session yet.
-#[derive(Debug)]
+/// A connection to a master, without a session yet. Clones share it.
+#[derive(Debug, Clone)]
 pub struct Connected {
     /// The transport's client.
     pub client: Arc<dyn Client>,
@@ -87,65 +96,137 @@ pub struct Connected {
     pub context: Context,
 }
 
+impl Connected {
+    /// Ends the connection.
+    ///
+    /// # Cancel safety
+    /// A connection that was not ended in order ends when it is dropped.
+    pub async fn close(self) {
+        // An error means that requests were cut; the minion does not need their answers.
+        let _ = self.client.shutdown(CLOSE_TIMEOUT).await;
+        self.context.cancel.cancel();
+    }
+}
+
 /// Connects to the first candidate that answers.
 #[derive(Debug)]
 pub struct Connector {
-    candidates: Vec<Candidate>,
-    /// The delays between rounds, at their beginning.
-    backoff: Backoff,
+    settings: LiveConnectionSettings,
     state: CurrentState,
     context: Context,
+    /// The errors that were logged since the last connection.
+    logged: Mutex<BTreeSet<String>>,
 }
 
 impl Connector {
     /// Creates a connector whose clients belong to `context`.
-    pub fn new(
-        candidates: Vec<Candidate>,
-        backoff: Backoff,
-        state: CurrentState,
-        context: Context,
-    ) -> Self {
+    pub fn new(settings: LiveConnectionSettings, state: CurrentState, context: Context) -> Self {
         Self {
-            candidates,
-            backoff,
+            settings,
             state,
             context,
+            logged: Mutex::default(),
         }
     }
 
-    /// Connects to the first candidate that answers; retries indefinitely.
+    /// Connects to the first candidate that answers; retries indefinitely, with the settings of each moment. If
+    /// there are several candidates, the one at `failed`, which was connected and of no use, is tried last. The
+    /// settings that were used are seen by `changes` then.
     ///
     /// # Cancel safety
     /// When the future is dropped nothing stays connected.
-    pub async fn connect(&self) -> Connected {
-        let mut backoff = self.backoff.clone();
-        let mut logged = BTreeSet::new();
+    pub async fn connect(&self, failed: Option<&Endpoint>, changes: &mut Changes) -> Connected {
+        let is_failed = |candidate: &&Candidate| failed.is_some_and(|at| candidate.is_at(at));
+        let mut settings = Arc::clone(&changes.borrow_and_update());
+        let mut backoff = settings.delays.reconnect.clone();
         loop {
-            if logged.len() > MOST_LOGGED {
-                logged.clear();
+            let (last, first): (Vec<_>, Vec<_>) = settings.candidates.iter().partition(is_failed);
+            for candidate in first.into_iter().chain(last) {
+                self.state
+                    .set(ConnectionState::Connecting(candidate.endpoint.to_string()));
+                if let Some(connected) = self.try_one(candidate).await {
+                    return connected;
+                }
             }
-            for candidate in &self.candidates {
-                let endpoint = &candidate.endpoint;
-                tracing::debug!("connecting to {endpoint}");
-                let to = endpoint.to_string();
-                self.state.set(ConnectionState::Connecting(to));
-                match candidate.connect(&self.context).await {
-                    Ok(connected) => {
-                        tracing::info!("connected to {endpoint}");
-                        return connected;
+            tokio::select! {
+                () = self.context.clock.pause(backoff.next_delay()) => {}
+                // An error is impossible: the connector has the sender.
+                _ = changes.changed() => {
+                    settings = Arc::clone(&changes.borrow_and_update());
+                    backoff = settings.delays.reconnect.clone();
+                }
+            }
+        }
+    }
+
+    /// Connects to the first candidate that answers in place of the connection to `current`, which goes on
+    /// meanwhile. Returns none when that is the best: if it `may_stay`, no candidate before it answers. Otherwise
+    /// retries indefinitely.
+    ///
+    /// # Cancel safety
+    /// When the future is dropped nothing new stays connected.
+    pub async fn connect_instead_of(
+        &self,
+        current: &Endpoint,
+        may_stay: bool,
+    ) -> Option<Connected> {
+        let settings = self.settings.now();
+        let mut backoff = settings.delays.reconnect.clone();
+        loop {
+            for candidate in &settings.candidates {
+                if !candidate.is_at(current) {
+                    if let Some(connected) = self.try_one(candidate).await {
+                        return Some(connected);
                     }
-                    Err(error) => {
-                        let text = format!("no master at {endpoint}: {error}");
-                        // A warning once, not at every attempt: the master may be away for days.
-                        if logged.insert(text.clone()) {
-                            tracing::warn!("{text}; the minion keeps trying");
-                        } else {
-                            tracing::debug!("{text}");
-                        }
-                    }
+                } else if may_stay {
+                    return None;
                 }
             }
             self.context.clock.pause(backoff.next_delay()).await;
         }
+    }
+
+    /// Whether there is another candidate than the one at `endpoint`.
+    pub fn has_alternative(&self, endpoint: &Endpoint) -> bool {
+        let settings = self.settings.now();
+        settings
+            .candidates
+            .iter()
+            .any(|candidate| !candidate.is_at(endpoint))
+    }
+
+    async fn try_one(&self, candidate: &Candidate) -> Option<Connected> {
+        let endpoint = &candidate.endpoint;
+        tracing::debug!("connecting to {endpoint}");
+        let backoff = self.settings.now().delays.reconnect.clone();
+        let context = self.context.clone().with_backoff(backoff);
+        match candidate.connect(&context).await {
+            Ok(connected) => {
+                match std::mem::take(&mut *self.logged()).is_empty() {
+                    true => tracing::info!("connected to {endpoint}"),
+                    // At the level at which the failures before it were logged.
+                    false => tracing::warn!("connected to {endpoint}"),
+                }
+                Some(connected)
+            }
+            Err(error) => {
+                let text = format!("no master at {endpoint}: {error}");
+                let mut logged = self.logged();
+                if logged.len() > MOST_LOGGED {
+                    logged.clear();
+                }
+                // A warning once, not at every attempt: the master may be away for days.
+                if logged.insert(text.clone()) {
+                    tracing::warn!("{text}; the minion keeps trying");
+                } else {
+                    tracing::debug!("{text}");
+                }
+                None
+            }
+        }
+    }
+
+    fn logged(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.logged.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -15,15 +15,20 @@ impl ActiveSession {
             match delivery {
                 Delivery::Message { topic, payload } => self.publication(&topic, &payload),
                 Delivery::Lagged(lost) => {
-                    tracing::warn!("publications were lost on the way: {lost:?}");
+                    tracing::warn!(
+                        "publications were lost on the way: {lost}; the master is asked for the jobs"
+                    );
                     self.catch_up.notify_one();
                 }
                 Delivery::Connected => {
-                    tracing::info!("the connection to the master is back");
+                    // At the level at which its end was logged.
+                    tracing::warn!("the connection to the master is back");
+                    self.session.set_up(true);
                     self.catch_up.notify_one();
                 }
                 Delivery::Disconnected => {
                     tracing::warn!("the connection to the master is down");
+                    self.session.set_up(false);
                     // A heartbeat waits for the next connection and goes first there. The master admits it
                     // with that, so that larger requests need not wait; and it may have been restarted:
                     // its answer shows whether it knows the session.
@@ -59,9 +64,13 @@ impl ActiveSession {
                 match opened.content {
                     Content::Job(job) => {
                         let origin = self.origin(topic, &job);
+                        tracing::debug!("job {}: published on {topic}, {origin:?}", job.jid);
                         self.parts.jobs.take(job, origin);
                     }
-                    Content::HeartbeatRequest => self.beat.notify_one(),
+                    Content::HeartbeatRequest => {
+                        tracing::trace!("the master asks for a heartbeat");
+                        self.beat.notify_one();
+                    }
                     Content::NewEpoch(epoch) => {
                         tracing::debug!("the group key was rotated, epoch {epoch:016x}");
                     }

@@ -1,15 +1,17 @@
 //! Authenticates at a master: makes sessions until one is accepted.
 
-use std::sync::Arc;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use saline_config::MinionConfig;
 use saline_protocol::channel::{ChannelError, Credentials, Established, Session, establish};
 use saline_protocol::message::{Admission, Class, MinionReply, PendingRequest, SOFTWARE, Welcome};
-use saline_protocol::transport::{Backoff, Clock, ErrorKind, jitter};
+use saline_protocol::transport::{Clock, ErrorKind, jitter};
 
 use super::connect::Connected;
+use super::connection_settings::{Delays, LiveConnectionSettings};
 use super::connection_state::{ConnectionState, CurrentState};
 use super::master_session::MasterSession;
 use super::trust::{Distrust, PinnedMaster};
@@ -17,46 +19,27 @@ use super::trust::{Distrust, PinnedMaster};
 /// How long a handshake, or a poll, may take.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// The same when the master may be at other places too.
+const HANDSHAKE_TIMEOUT_BESIDE_OTHERS: Duration = Duration::from_secs(5);
+
 /// After this many failures in a row to reach the master, the minion connects anew.
 const MOST_UNREACHED: u32 = 5;
 
-/// The longest delay of a refused minion, unless `acceptance_wait_time_max` is set.
-const REFUSED_MAX: Duration = Duration::from_secs(300);
-
-/// The shortest delay after a master with another key.
-const WRONG_MASTER_FIRST: Duration = Duration::from_secs(5);
-
-/// The delays between attempts, each at its beginning.
-#[derive(Debug, Clone)]
-struct Delays {
-    reconnect: Backoff,
-    refused: Backoff,
-    wrong_master: Backoff,
-    /// Between polls of a pending key, at first and at most.
-    poll: (Duration, Duration),
-}
-
-impl Delays {
-    fn of(config: &MinionConfig) -> Self {
-        let (first, most) = (config.acceptance_wait, config.acceptance_wait_max);
-        Self {
-            reconnect: Backoff::new(config.reconnect_first, config.reconnect_max),
-            refused: Backoff::new(first, if most.is_zero() { REFUSED_MAX } else { most }),
-            wrong_master: Backoff::new(WRONG_MASTER_FIRST.min(first), REFUSED_MAX),
-            poll: (first, most.max(first)),
-        }
-    }
-}
+/// A poll that was answered after this time was held by the master until it had an answer.
+const HELD: Duration = Duration::from_secs(1);
 
 /// Makes accepted sessions with the master.
 #[derive(Debug)]
 pub struct Authenticator {
     credentials: Credentials,
-    master: PinnedMaster,
-    delays: Delays,
+    /// The file of the master's pinned keys.
+    pinned: PathBuf,
+    settings: LiveConnectionSettings,
     state: CurrentState,
     /// The number of the sessions that were accepted.
     accepted: AtomicU64,
+    /// The failure that was logged last, since the last session.
+    failure: Mutex<Option<String>>,
     clock: Clock,
 }
 
@@ -77,16 +60,17 @@ impl Authenticator {
     pub fn new(
         config: &MinionConfig,
         credentials: Credentials,
+        settings: LiveConnectionSettings,
         state: CurrentState,
         clock: Clock,
     ) -> Self {
-        let finger = config.master_finger.clone();
         Self {
             credentials,
-            master: PinnedMaster::new(config.master_identity(), finger),
-            delays: Delays::of(config),
+            pinned: config.master_identity(),
+            settings,
             state,
             accepted: AtomicU64::new(0),
+            failure: Mutex::default(),
             clock,
         }
     }
@@ -107,7 +91,12 @@ impl Authenticator {
             mut refused,
             mut wrong_master,
             ..
-        } = self.delays.clone();
+        } = self.settings.now().delays.clone();
+        let (timeout, most_unreached) = match self.settings.now().candidates.len() {
+            0 | 1 => (HANDSHAKE_TIMEOUT, MOST_UNREACHED),
+            // Another one may answer.
+            _ => (HANDSHAKE_TIMEOUT_BESIDE_OTHERS, 1),
+        };
         let mut unreached = 0;
         loop {
             // A refused minion stays visible as refused while it tries again.
@@ -118,7 +107,8 @@ impl Authenticator {
                 let to = connected.endpoint.to_string();
                 self.state.set(ConnectionState::Authenticating(to));
             }
-            let delay = match self.handshake(connected).await {
+            tracing::debug!("authenticating at {}", connected.endpoint);
+            let delay = match self.handshake(connected, timeout).await {
                 Ok((session, Admission::Accepted(welcome))) => {
                     return Some(self.accepted(connected, session, welcome));
                 }
@@ -141,13 +131,16 @@ impl Authenticator {
                     after + jitter(after)
                 }
                 Err(HandshakeError::Channel(error)) => {
-                    tracing::warn!("cannot authenticate at {}: {error}", connected.endpoint);
+                    self.log_failure(format!(
+                        "cannot authenticate at {}: {error}",
+                        connected.endpoint
+                    ));
                     match error {
                         ChannelError::Transport(e) if e.kind() == ErrorKind::Closed => return None,
                         ChannelError::Transport(_) => unreached += 1,
                         _ => {}
                     }
-                    if unreached >= MOST_UNREACHED {
+                    if unreached >= most_unreached {
                         return None;
                     }
                     reconnect.next_delay()
@@ -158,9 +151,15 @@ impl Authenticator {
     }
 
     /// Makes a session, and pins the master at the first contact.
-    async fn handshake(&self, at: &Connected) -> Result<(Session, Admission), HandshakeError> {
-        let trust = self.master.trust()?;
-        let deadline = self.clock.after(HANDSHAKE_TIMEOUT);
+    async fn handshake(
+        &self,
+        at: &Connected,
+        timeout: Duration,
+    ) -> Result<(Session, Admission), HandshakeError> {
+        let finger = self.settings.now().finger.clone();
+        let pinned = PinnedMaster::new(self.pinned.clone(), finger);
+        let trust = pinned.trust()?;
+        let deadline = self.clock.after(timeout);
         let made = establish(at.client.as_ref(), &self.credentials, &trust, deadline).await;
         let Established {
             session,
@@ -168,16 +167,17 @@ impl Authenticator {
             master,
         } = made.map_err(|error| match error {
             ChannelError::WrongMaster { expected, found } => {
-                self.master.explain_other_key(&expected, &found).into()
+                pinned.explain_other_key(&expected, &found).into()
             }
             error => HandshakeError::Channel(error),
         })?;
-        self.master.pin(&trust, &master);
+        pinned.pin(&trust, &master);
         Ok((session, answer))
     }
 
-    /// Polls until the key is accepted. Returns none when the session is gone or the key is refused:
-    /// a new handshake shows which.
+    /// Polls until the key is accepted. The master holds a poll for some seconds, until an operator has decided, and
+    /// is then asked again at once; when it has no room for that, after a delay. Returns none when the session is
+    /// gone or the key is refused: a new handshake shows which.
     async fn await_acceptance(&self, at: &Connected, session: &Session) -> Option<Welcome> {
         if self.state.set(ConnectionState::Pending) {
             tracing::warn!(
@@ -187,36 +187,49 @@ impl Authenticator {
                 self.fingerprint()
             );
         }
-        let (mut delay, most) = self.delays.poll;
+        let Delays {
+            mut reconnect,
+            poll: (mut delay, most),
+            ..
+        } = self.settings.now().delays.clone();
         loop {
-            self.clock.pause(delay).await;
-            delay = (delay * 2).min(most);
+            let asked = self.clock.now();
             let deadline = self.clock.after(HANDSHAKE_TIMEOUT);
             let (client, poll) = (at.client.as_ref(), &PendingRequest::Poll);
             let answer = session
                 .ask::<_, MinionReply>(client, Class::Event, poll, deadline)
                 .await;
-            match answer {
+            let was_held = self.clock.now() - asked >= HELD;
+            let pause = match answer {
                 Ok(MinionReply::Auth(Admission::Accepted(welcome))) => return Some(welcome),
                 Ok(MinionReply::Auth(Admission::Pending)) => {
                     tracing::debug!("the key is not accepted yet");
+                    reconnect.reset();
+                    if was_held {
+                        Duration::ZERO
+                    } else {
+                        let pause = delay;
+                        delay = (delay * 2).min(most);
+                        pause
+                    }
                 }
-                Ok(MinionReply::Busy { after_ms }) => {
-                    let after = Duration::from_millis(u64::from(after_ms));
-                    self.clock.pause(after).await;
-                }
+                Ok(MinionReply::Busy { after_ms }) => Duration::from_millis(after_ms.into()),
+                Err(ChannelError::Busy { after }) => after,
+                // Masters end the connections of strangers after a few seconds, whether a poll waits on them or not.
                 Err(ChannelError::Transport(error)) if error.kind() != ErrorKind::Closed => {
                     tracing::debug!("the master does not answer: {error}");
+                    reconnect.next_delay()
                 }
-                Err(ChannelError::Busy { after }) => self.clock.pause(after).await,
                 Ok(_) | Err(_) => return None,
-            }
+            };
+            self.clock.pause(pause).await;
         }
     }
 
     fn accepted(&self, at: &Connected, session: Session, welcome: Welcome) -> Arc<MasterSession> {
         let text = format!("session {} over {}", session.id(), at.endpoint);
         tracing::info!("accepted by the master, {text}");
+        *self.failure() = None;
         self.state.set(ConnectionState::Connected(text));
         let client = Arc::clone(&at.client);
         Arc::new(MasterSession::new(
@@ -226,6 +239,20 @@ impl Authenticator {
             welcome,
             self.accepted.fetch_add(1, Ordering::Relaxed) + 1,
         ))
+    }
+
+    /// Logs why there is no session: a warning once, not at every attempt.
+    fn log_failure(&self, text: String) {
+        let mut failure = self.failure();
+        if failure.as_ref() == Some(&text) {
+            return tracing::debug!("{text}");
+        }
+        tracing::warn!("{text}; the minion keeps trying");
+        *failure = Some(text);
+    }
+
+    fn failure(&self) -> MutexGuard<'_, Option<String>> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn log_refusal(&self, refusal: &Admission) {

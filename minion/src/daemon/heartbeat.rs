@@ -196,6 +196,10 @@ impl ActiveSession {
 
     /// Sends a request. Returns none when there is no answer.
     async fn ask(&self, request: &MinionRequest) -> Option<MinionReply> {
+        match request {
+            MinionRequest::Heartbeat(_) => tracing::trace!("sending a heartbeat"),
+            _ => tracing::debug!("asking the master: {}", request.name()),
+        }
         let asked = self.session.ask(Class::Event, request, ANSWER_TIMEOUT);
         match asked.await {
             Ok(reply) => Some(reply),

@@ -171,6 +171,7 @@ impl JobRunner {
             return;
         }
         if self.spool.is_seen(&jid) {
+            tracing::debug!("job {jid}: seen before");
             if origin == Origin::Own {
                 // The master offers it, so it does not know what became of it.
                 let known = match self.spool.known(&jid) {
@@ -187,6 +188,8 @@ impl JobRunner {
             if origin == Origin::Own {
                 tracing::info!("job {jid}: declined {}, it is for other minions", job.fun);
                 self.tell(MinionRequest::Declined { jid });
+            } else {
+                tracing::debug!("job {jid}: {} is for other minions", job.fun);
             }
             return;
         }

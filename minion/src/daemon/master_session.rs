@@ -8,7 +8,7 @@ use saline_protocol::message::{
     Class, DecodeError, MinionReply, MinionRequest, RefusedVerb, Welcome,
 };
 use saline_protocol::transport::{self, Client, Clock, Endpoint};
-use tokio::sync::OnceCell;
+use tokio::sync::{OnceCell, watch};
 use tokio_util::sync::CancellationToken;
 
 /// The reason why a session ended.
@@ -20,6 +20,8 @@ pub enum Ended {
     Replaced,
     /// The minion's key was deleted or rejected.
     KeyGone,
+    /// The minion has another session, in place of this one.
+    Succeeded,
 }
 
 /// The reason why a request has no answer.
@@ -41,7 +43,7 @@ pub enum AskError {
     #[error("the answer is not the master's: {0}")]
     NotAuthentic(ChannelError),
     /// The master refused the request for good.
-    #[error("the master refused the request: {0:?}")]
+    #[error("the master refused the request: {0}")]
     Refused(RefusedVerb),
 }
 
@@ -58,6 +60,8 @@ pub struct MasterSession {
     pub welcome: Welcome,
     /// The number of the session, counted from 1 since the minion started.
     pub number: u64,
+    /// Whether the connection stands, as the subscription tells.
+    is_up: watch::Sender<bool>,
     end: CancellationToken,
     why: OnceCell<Ended>,
 }
@@ -77,6 +81,7 @@ impl MasterSession {
             endpoint,
             session,
             welcome,
+            is_up: watch::Sender::new(true),
             end: CancellationToken::new(),
             why: OnceCell::new(),
         }
@@ -87,6 +92,34 @@ impl MasterSession {
         // An error means that the session had ended already.
         let _ = self.why.set(why);
         self.end.cancel();
+    }
+
+    /// Notes whether the connection stands.
+    pub fn set_up(&self, is_up: bool) {
+        self.is_up.send_replace(is_up);
+    }
+
+    /// Waits until the connection stands.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when the future is dropped.
+    pub async fn up(&self) {
+        // The sender lives as long as `self`.
+        let _ = self.is_up.subscribe().wait_for(|is_up| *is_up).await;
+    }
+
+    /// Waits until the connection has been down for this time.
+    ///
+    /// # Cancel safety
+    /// When the future is dropped the time begins anew.
+    pub async fn down_for(&self, time: Duration) {
+        loop {
+            // The sender lives as long as `self`.
+            let _ = self.is_up.subscribe().wait_for(|is_up| !is_up).await;
+            if Clock.deadline(Clock.after(time), self.up()).await.is_err() {
+                return;
+            }
+        }
     }
 
     /// Whether the session has ended.

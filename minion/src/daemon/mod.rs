@@ -3,6 +3,7 @@
 mod announce;
 mod catch_up;
 pub(crate) mod connect;
+mod connection_settings;
 mod connection_state;
 mod current_session;
 mod deliveries;
@@ -10,6 +11,7 @@ mod event_sender;
 mod grains_reports;
 mod handshake;
 mod heartbeat;
+mod id_file;
 mod jobs;
 mod master_session;
 mod master_time;
@@ -19,6 +21,7 @@ mod run_job;
 mod session_loop;
 mod start;
 mod start_error;
+mod succession;
 pub(crate) mod trust;
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -28,7 +31,7 @@ use saline_config::MinionConfig;
 use saline_daemon::InstanceLock;
 use saline_protocol::channel::{Credentials, Identity, NoiseKey};
 use saline_protocol::message::{MinionId, ProtocolVersions, Role};
-use saline_protocol::transport::{Backoff, Context, Counters, Limits, Registry};
+use saline_protocol::transport::{self, Backoff, Context, Counters, Instant, Limits, Registry};
 use tokio_util::sync::CancellationToken;
 
 use crate::command::orphans;
@@ -44,7 +47,8 @@ pub use start::run;
 pub use start_error::StartError;
 
 use announce::announce_start;
-use connect::Connector;
+use connect::{Connected, Connector};
+use connection_settings::{ConnectionSettings, LiveConnectionSettings};
 use connection_state::{ConnectionState, CurrentState};
 use current_session::CurrentSession;
 use event_sender::EventSender;
@@ -54,6 +58,7 @@ use master_session::Ended;
 use master_time::MasterTimeEstimate;
 use return_sender::ReturnSender;
 use session_loop::SessionLoop;
+use succession::{Authenticated, Successor};
 
 /// The first and the longest delay of a minion whose place another one with its id has taken.
 const REPLACED_FIRST: Duration = Duration::from_secs(5);
@@ -78,8 +83,7 @@ pub struct Minion {
     session_loop: Arc<SessionLoop>,
     jobs: Arc<JobRunner>,
     returns: Arc<ReturnSender>,
-    /// The delays between lost sessions, at their beginning.
-    reconnect: Backoff,
+    settings: LiveConnectionSettings,
     context: Context,
     counters: Arc<Counters>,
     /// Released when nothing writes to the minion's files any more.
@@ -115,7 +119,8 @@ impl Minion {
             Some(id) => id.clone(),
             None => MinionId::parse(&host_name())?,
         };
-        let candidates = connect::candidates(&config, registry)?;
+        let settings = ConnectionSettings::of(&config, registry)?;
+        let settings = LiveConnectionSettings::new(settings);
         let credentials = Credentials {
             role: Role::Minion,
             id: id.to_string(),
@@ -145,6 +150,7 @@ impl Minion {
             config.paths.cache_dir.clone(),
             config.max_message_size,
         ));
+        host.set_output_file_size(config.output_file_size);
         let state = CurrentState::default();
         let session = CurrentSession::none();
         let clock = Arc::new(MasterTimeEstimate::default());
@@ -166,13 +172,15 @@ impl Minion {
             &context,
         ));
         Ok(Arc::new(Self {
-            connector: Connector::new(
-                candidates,
-                reconnect.clone(),
+            connector: Connector::new(settings.clone(), state.clone(), context.clone()),
+            authenticator: Authenticator::new(
+                &config,
+                credentials,
+                settings.clone(),
                 state.clone(),
-                context.clone(),
+                context.clock,
             ),
-            authenticator: Authenticator::new(&config, credentials, state.clone(), context.clock),
+            settings,
             session_loop: Arc::new(SessionLoop {
                 max_message: config.max_message_size,
                 host: Arc::clone(&host),
@@ -197,7 +205,6 @@ impl Minion {
             state,
             session,
             jobs,
-            reconnect,
             context,
             counters,
             lock: Mutex::new(Some(lock)),
@@ -242,66 +249,129 @@ impl Minion {
             self.context.clock,
         );
         self.context.spawn(events.run());
+        let mut last = None;
         tokio::select! {
             biased;
             () = stop.cancelled() => {}
-            () = self.serve_sessions() => {}
+            () = self.serve_sessions(&mut last) => {}
         }
-        self.drain().await;
+        self.drain(last).await;
     }
 
-    /// Connects, authenticates and serves sessions, again and again.
-    async fn serve_sessions(&self) {
-        let clock = self.context.clock;
-        let mut replaced = Backoff::new(REPLACED_FIRST, REPLACED_MAX);
-        let mut last_replaced = None;
+    /// Takes over those options of `config` that can change while the minion runs.
+    ///
+    /// # Errors
+    /// As for [`ConnectionSettings::of`]; nothing has changed.
+    pub fn reload(&self, config: &MinionConfig, registry: &Registry) -> transport::Result<()> {
+        let settings = ConnectionSettings::of(config, registry)?;
+        self.host.set_output_file_size(config.output_file_size);
+        self.settings.set(settings);
+        Ok(())
+    }
+
+    /// Connects, authenticates and serves sessions, again and again. Notes the last connection in `last`.
+    async fn serve_sessions(&self, last: &mut Option<Connected>) {
+        let mut replaced = Replacements::default();
+        let mut successor: Option<Successor> = None;
+        let mut failed = None;
+        let mut changes = self.settings.subscribe();
         loop {
-            let connected = self.connector.connect().await;
-            let mut lost = self.reconnect.clone();
-            while let Some(session) = self.authenticator.authenticate(&connected).await {
-                let began = clock.now();
-                let ended = self.session_loop.run(session).await;
-                let (now, lasted) = (clock.now(), clock.now() - began > REPLACED_MAX);
-                if lasted && ended != Ended::Replaced {
-                    lost.reset();
-                    replaced.reset();
+            let (connected, mut first, mut before) = match successor.take() {
+                Some(Successor {
+                    connected,
+                    session,
+                    before,
+                }) => (connected, Some(session), before),
+                None => {
+                    let failed = failed.take();
+                    let connected = self.connector.connect(failed.as_ref(), &mut changes).await;
+                    (connected, None, None)
                 }
-                let delay = match ended {
-                    Ended::Lost => lost.next_delay(),
-                    Ended::KeyGone => {
-                        tracing::warn!("the master has deleted or rejected this minion's key");
-                        lost.next_delay()
-                    }
-                    // A handshake that this minion had given up, and the master carried out late,
-                    // takes the place of its session too: once. Another machine does it again.
-                    Ended::Replaced
-                        if last_replaced
-                            .replace(now)
-                            .is_none_or(|before| now - before > REPLACED_KNOWN) =>
-                    {
-                        tracing::info!("the session was replaced by another one of this id");
-                        lost.next_delay()
-                    }
-                    Ended::Replaced => {
-                        tracing::error!(
-                            "another minion with the id {} has taken this one's place: two machines \
-                             share an id, or a key",
-                            self.id
-                        );
-                        replaced.next_delay()
-                    }
+            };
+            *last = Some(connected.clone());
+            let mut lost = self.settings.now().delays.reconnect.clone();
+            let next = loop {
+                let session = match first.take() {
+                    Some(session) => session,
+                    None => match self.authenticate(&connected, &mut changes).await {
+                        Authenticated::Session(session) => session,
+                        Authenticated::Unreachable => {
+                            failed = Some(connected.endpoint.clone());
+                            break None;
+                        }
+                        Authenticated::SettingsChanged => break None,
+                    },
                 };
-                clock.pause(delay).await;
+                let began = self.context.clock.now();
+                let (ended, next) = self
+                    .serve_session(session, before.take(), &mut changes)
+                    .await;
+                if next.is_some() {
+                    break next;
+                }
+                self.pause_after(ended, began, &mut lost, &mut replaced)
+                    .await;
+            };
+            match next {
+                // The old connection stands until the new session is the minion's.
+                Some((new, session)) => {
+                    successor = Some(Successor {
+                        connected: new,
+                        session,
+                        before: Some(connected),
+                    });
+                }
+                None => connected.close().await,
             }
-            // An error means that requests were cut; the minion connects anew in any case.
-            let _ = connected.client.shutdown(Duration::from_secs(1)).await;
-            connected.context.cancel.cancel();
         }
     }
 
-    /// Stops: takes no more jobs, gives running ones a short time, and sends the returns that are
-    /// there. Takes a few seconds at most.
-    async fn drain(&self) {
+    /// Waits after the end of a session that had no successor.
+    async fn pause_after(
+        &self,
+        ended: Ended,
+        began: Instant,
+        lost: &mut Backoff,
+        replaced: &mut Replacements,
+    ) {
+        let clock = self.context.clock;
+        let now = clock.now();
+        if now - began > REPLACED_MAX && ended != Ended::Replaced {
+            lost.reset();
+            replaced.backoff.reset();
+        }
+        let delay = match ended {
+            Ended::Lost | Ended::Succeeded => lost.next_delay(),
+            Ended::KeyGone => {
+                tracing::warn!("the master has deleted or rejected this minion's key");
+                lost.next_delay()
+            }
+            // A handshake that this minion had given up, and the master carried out late,
+            // takes the place of its session too: once. Another machine does it again.
+            Ended::Replaced
+                if replaced
+                    .last
+                    .replace(now)
+                    .is_none_or(|before| now - before > REPLACED_KNOWN) =>
+            {
+                tracing::info!("the session was replaced by another one of this id");
+                lost.next_delay()
+            }
+            Ended::Replaced => {
+                tracing::error!(
+                    "another minion with the id {} has taken this one's place: two machines \
+                     share an id, or a key",
+                    self.id
+                );
+                replaced.backoff.next_delay()
+            }
+        };
+        clock.pause(delay).await;
+    }
+
+    /// Stops: takes no more jobs, gives running ones a short time, sends the returns that are there, and ends the
+    /// last connection, so that the master need not wait for a sign of it. Takes a few seconds at most.
+    async fn drain(&self, last: Option<Connected>) {
         let running = self.host.running.list().len();
         tracing::info!("the minion stops: {running} jobs run");
         self.state.set(ConnectionState::Draining);
@@ -309,6 +379,8 @@ impl Minion {
         if let Some(session) = self.session.get() {
             self.returns.flush(&session).await;
             session.leave(LEAVE_TIMEOUT).await;
+        } else if let Some(last) = last {
+            last.close().await;
         }
         let left = self.spool.unacknowledged();
         if left > 0 {
@@ -341,6 +413,23 @@ impl Minion {
         tracing::warn!("report: transport: {}", self.counters);
         for job in running {
             tracing::warn!("report: job {} runs {} for {}", job.jid, job.fun, job.user);
+        }
+    }
+}
+
+/// The sessions that another one of this id has replaced.
+#[derive(Debug)]
+struct Replacements {
+    backoff: Backoff,
+    /// When it happened last.
+    last: Option<Instant>,
+}
+
+impl Default for Replacements {
+    fn default() -> Self {
+        Self {
+            backoff: Backoff::new(REPLACED_FIRST, REPLACED_MAX),
+            last: None,
         }
     }
 }

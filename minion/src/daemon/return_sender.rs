@@ -291,7 +291,7 @@ impl ReturnSender {
                         | ReturnVerdict::NotOffered
                         | ReturnVerdict::Disputed => {
                             tracing::warn!(
-                                "job {jid}: the master refused its return ({verdict:?}); it stays in the \
+                                "job {jid}: the master refused its return: {verdict}; it stays in the \
                                  spool, and saltutil.refused_returns shows it"
                             );
                             refused.push(jid);

@@ -10,6 +10,7 @@ use saline_protocol::message::{Lease, MasterTime, MinionId, PublicationAddress};
 use saline_protocol::transport::{Context, Endpoint, Subscriber, TopicFilter};
 use tokio::sync::Notify;
 
+use super::connect::Connected;
 use super::current_session::CurrentSession;
 use super::jobs::JobRunner;
 use super::master_session::{Ended, MasterSession};
@@ -62,11 +63,16 @@ pub(super) struct Promised {
 }
 
 impl SessionLoop {
-    /// Serves one session until it ends.
+    /// Serves one session until it ends. The connection of the session `before` it is closed when this one is the
+    /// minion's.
     ///
     /// # Cancel safety
     /// When the future is dropped, the session's tasks end with the minion's context.
-    pub async fn run(self: &Arc<Self>, session: Arc<MasterSession>) -> Ended {
+    pub async fn run(
+        self: &Arc<Self>,
+        session: Arc<MasterSession>,
+        before: Option<Connected>,
+    ) -> Ended {
         let welcome = &session.welcome;
         let accepted = usize::try_from(welcome.max_message).unwrap_or(usize::MAX);
         self.host.set_max_message(self.max_message.min(accepted));
@@ -87,7 +93,12 @@ impl SessionLoop {
         let ended = tokio::select! {
             ended = session.ended() => ended,
             subscriber = active.begin() => match subscriber {
-                Some(subscriber) => self.serve(&active, subscriber).await,
+                Some(subscriber) => {
+                    if let Some(before) = before {
+                        self.context.spawn(before.close());
+                    }
+                    self.serve(&active, subscriber).await
+                }
                 None => Ended::Lost,
             },
         };

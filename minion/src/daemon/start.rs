@@ -3,12 +3,15 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use saline_config::MinionConfig;
-use saline_daemon::{PidFile, Signal, Signals, logging, parse};
+use saline_config::{ConfigError, Loaded, MinionConfig};
+use saline_daemon::logging::{self, Log};
+use saline_daemon::{Arguments, PidFile, Signal, Signals, parse};
 use saline_protocol::transport::Registry;
 use tokio_util::sync::CancellationToken;
 
 use super::Minion;
+use super::connection_settings::ConnectionSettings;
+use super::id_file::keep_host_name;
 use crate::modules::Modules;
 
 /// How long threads of the runtime that still run at the end may take.
@@ -28,29 +31,23 @@ pub fn run(registry: Registry) -> ExitCode {
         Ok(arguments) => arguments,
         Err(code) => return code,
     };
-    let schemes: Vec<&str> = registry.schemes().collect();
-    let loaded = match MinionConfig::load(&arguments.config_dir, &schemes) {
+    let loaded = match load(&arguments, &registry) {
         Ok(loaded) => loaded,
         Err(error) => return fail(&error),
     };
-    if let Err(error) = loaded.check_daemon() {
-        return fail(&error);
-    }
-    let mut config = loaded.config;
-    if let Some(level) = arguments.log_level {
-        config.logging.level = level;
-    }
-    if arguments.pid_file.is_some() {
-        config.paths.pid_file = arguments.pid_file;
-    }
-    if let Err(error) = logging::start(&config.logging) {
-        return fail(&error);
-    }
+    // Until the end, so that everything is written.
+    let log = match logging::start(&loaded.config.logging) {
+        Ok(log) => log,
+        Err(error) => return fail(&error),
+    };
     for warning in &loaded.warnings {
         tracing::warn!("{warning}");
     }
     saline_daemon::give_large_memory_back();
-    let threads = config.process_count_max.saturating_add(OTHER_THREADS);
+    let threads = loaded
+        .config
+        .process_count_max
+        .saturating_add(OTHER_THREADS);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .max_blocking_threads(threads)
@@ -60,17 +57,41 @@ pub fn run(registry: Registry) -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return fail(&error),
     };
-    let code = runtime.block_on(daemon(config, &registry));
+    let code = runtime.block_on(daemon(&arguments, loaded, &registry, &log));
     runtime.shutdown_timeout(LAST);
     code
 }
 
-async fn daemon(config: MinionConfig, registry: &Registry) -> ExitCode {
+/// Reads the configuration, over which the arguments of the command line go.
+fn load(arguments: &Arguments, registry: &Registry) -> Result<Loaded<MinionConfig>, ConfigError> {
+    let schemes: Vec<&str> = registry.schemes().collect();
+    let mut loaded = MinionConfig::load(&arguments.config_dir, &schemes)?;
+    loaded.check_daemon()?;
+    arguments.override_logging(&mut loaded.config.logging);
+    if let Some(path) = &arguments.pid_file {
+        loaded.config.paths.pid_file = Some(path.clone());
+    }
+    Ok(loaded)
+}
+
+async fn daemon(
+    arguments: &Arguments,
+    started: Loaded<MinionConfig>,
+    registry: &Registry,
+    log: &Log,
+) -> ExitCode {
     // Before anything else, so that no signal kills the minion.
     let mut signals = match Signals::new() {
         Ok(signals) => signals,
         Err(error) => return fail(&error),
     };
+    let mut config = started.config.clone();
+    if config.id.is_none() {
+        match keep_host_name(&arguments.config_dir) {
+            Ok(id) => config.id = Some(id),
+            Err(error) => return fail(&error),
+        }
+    }
     let pid_file = config.paths.pid_file.clone();
     let minion = match Minion::new(config, registry, Modules::built_in()) {
         Ok(minion) => minion,
@@ -81,6 +102,7 @@ async fn daemon(config: MinionConfig, registry: &Registry) -> ExitCode {
         Ok(pid_file) => pid_file,
         Err(error) => return fail(&error),
     };
+    let mut loaded = started.clone();
     let stop = CancellationToken::new();
     let mut serving = std::pin::pin!(std::sync::Arc::clone(&minion).serve(stop.clone()));
     loop {
@@ -88,6 +110,20 @@ async fn daemon(config: MinionConfig, registry: &Registry) -> ExitCode {
             () = &mut serving => return ExitCode::SUCCESS,
             signal = signals.next() => match signal {
                 Signal::Report => minion.report(),
+                Signal::Reload => {
+                    let read = load(arguments, registry).map_err(|error| error.to_string());
+                    // Before anything is taken over: options of transports are judged here.
+                    let read = read.and_then(|new| match ConnectionSettings::of(&new.config, registry) {
+                        Ok(_) => Ok(new),
+                        Err(error) => Err(error.to_string()),
+                    });
+                    if let Some(new) = saline_daemon::reload(log, &started, &loaded, read) {
+                        if let Err(error) = minion.reload(&new.config, registry) {
+                            tracing::error!("the connection stays as it was: {error}");
+                        }
+                        loaded = new;
+                    }
+                }
                 _ => stop.cancel(),
             }
         }

@@ -98,6 +98,20 @@ pub enum SignalEffect {
     Refused(u32, Errno),
 }
 
+impl fmt::Display for SignalEffect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Sent(pid) => write!(f, "sent to the process group of pid {pid}"),
+            Self::SentAtStart => f.write_str("its command receives it at its start"),
+            Self::NotBegun => f.write_str("the job will not begin"),
+            Self::Interrupted => f.write_str("its wait was interrupted"),
+            Self::Noted => f.write_str("noted, its function is computing"),
+            Self::NoProcess => f.write_str("it has no process"),
+            Self::Refused(pid, error) => write!(f, "not sent to pid {pid}: {error}"),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

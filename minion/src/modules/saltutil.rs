@@ -150,7 +150,7 @@ fn send(call: &Call<'_>, signal: Signal) -> Result<Outcome, Failure> {
     let target = job.description();
     let (number, jid, fun) = (signal.as_raw(), &target.jid, &target.fun);
     tracing::info!(
-        "job {jid}: signal {number} from {}: {effect:?}",
+        "job {jid}: signal {number} from {}: {effect}",
         call.job.description().jid
     );
     match effect {

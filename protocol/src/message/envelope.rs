@@ -55,6 +55,18 @@ pub enum Class {
     Bulk = 5,
 }
 
+impl fmt::Display for Class {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::First => "first contact",
+            Self::Resume => "resume",
+            Self::Return => "return",
+            Self::Event => "event",
+            Self::Bulk => "bulk",
+        })
+    }
+}
+
 /// The reason why a message was refused in the clear. It is not authenticated, so it is a hint: the
 /// peer makes a new session, with backoff, and concludes nothing else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

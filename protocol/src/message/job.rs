@@ -1,6 +1,7 @@
 //! A job: its function, its target and its time; and the returns of minions.
 
 use std::collections::HashSet;
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
@@ -219,6 +220,18 @@ pub enum ReturnVerdict {
     /// The minion says that a run was interrupted, and another copy of the minion may run the job. The
     /// master asks for the job again when no such copy is left.
     Disputed,
+}
+
+impl fmt::Display for ReturnVerdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Stored => "it is stored",
+            Self::Duplicate => "the master has one already",
+            Self::UnknownJob => "the master knows no such job",
+            Self::NotOffered => "the job was not offered to the minion",
+            Self::Disputed => "another copy of the minion may run the job",
+        })
+    }
 }
 
 /// A return as the store keeps it.

@@ -46,7 +46,7 @@ pub use verbs::{
     KeyEntry, KeyReply, KeyRequest, KeyState, MinionEvent, MinionEvents, MinionReply,
     MinionRequest, OperatorReply, OperatorRequest, PendingRequest, Published, RETURNS_MOST,
     RefusedVerb, ReturnsPage, STARTED_MOST, StatesPage, StoreAct, StoreBackup, StoreCheck,
-    TargetMatches,
+    TargetMatches, TransportUse,
 };
 pub use version::{
     Extension, PeerVersion, ProtocolVersions, SOFTWARE, SOFTWARE_MOST, is_presentable,

@@ -1,6 +1,8 @@
 //! The requests that a master takes: one closed enum for each audience, so that a new verb is
 //! refused until it is listed.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -87,6 +89,27 @@ impl GrainsReport {
     }
 }
 
+impl MinionRequest {
+    /// Returns the name of the verb, for the log.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Poll => "Poll",
+            Self::Heartbeat(_) => "Heartbeat",
+            Self::Started(_) => "Started",
+            Self::Returns(_) => "Returns",
+            Self::ReturnPart(_) => "ReturnPart",
+            Self::Declined { .. } => "Declined",
+            Self::Claim { .. } => "Claim",
+            Self::PendingJobs { .. } => "PendingJobs",
+            Self::FireEvents(_) => "FireEvents",
+            Self::Goodbye => "Goodbye",
+            Self::Reconcile(_) => "Reconcile",
+            Self::Accounts(_) => "Accounts",
+            Self::Grains(_) => "Grains",
+        }
+    }
+}
+
 /// The largest number of events in one request.
 pub const EVENTS_MOST: usize = 256;
 
@@ -167,6 +190,17 @@ pub enum RefusedVerb {
     KeyGone,
     /// The master stops.
     ShuttingDown,
+}
+
+impl fmt::Display for RefusedVerb {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Malformed => "the master cannot read it",
+            Self::Replaced => "another session has taken the place of this one",
+            Self::KeyGone => "the key was deleted or rejected",
+            Self::ShuttingDown => "the master stops",
+        })
+    }
 }
 
 /// A request of an operator.
@@ -251,6 +285,30 @@ pub enum OperatorRequest {
     },
     /// Asks for the batches that are under way.
     Batches,
+    /// Asks over which transport each present minion is connected.
+    Transports,
+}
+
+impl OperatorRequest {
+    /// Returns the name of the verb, for the log.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Publish { .. } => "Publish",
+            Self::JobReturns { .. } => "JobReturns",
+            Self::JobStates { .. } => "JobStates",
+            Self::JobList { .. } => "JobList",
+            Self::JobLookup { .. } => "JobLookup",
+            Self::Keys(_) => "Keys",
+            Self::Running => "Running",
+            Self::Versions => "Versions",
+            Self::Cancel { .. } => "Cancel",
+            Self::Store { .. } => "Store",
+            Self::MatchTarget(_) => "MatchTarget",
+            Self::Grains { .. } => "Grains",
+            Self::Batches => "Batches",
+            Self::Transports => "Transports",
+        }
+    }
 }
 
 /// What is done with the whole job store.
@@ -306,6 +364,8 @@ pub enum OperatorReply {
     Grains(GrainsPage),
     /// The reply to `Batches`, the oldest first.
     Batches(Vec<BatchProgress>),
+    /// The reply to `Transports`: every transport that the master serves on the network.
+    Transports(Vec<TransportUse>),
 }
 
 /// The minions that a target includes, as far as the master knows.
@@ -326,6 +386,17 @@ pub struct GrainsPage {
     pub minions: Vec<(MinionId, Option<Packed>)>,
     /// Whether more minions follow the last of these.
     pub more: bool,
+}
+
+/// A transport that the master serves, and the minions that are connected over it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TransportUse {
+    /// The name of the transport, as the configuration has it.
+    pub transport: String,
+    /// Where the master takes requests.
+    pub endpoint: String,
+    /// The minions that are present, in the order of their ids.
+    pub minions: Vec<MinionId>,
 }
 
 /// A copy of the job store.

@@ -16,6 +16,16 @@ pub enum Lost {
     Unknown,
 }
 
+impl fmt::Display for Lost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Messages(1) => f.write_str("one message"),
+            Self::Messages(count) => write!(f, "{count} messages"),
+            Self::Unknown => f.write_str("an unknown number of messages"),
+        }
+    }
+}
+
 /// What a subscriber yields.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]

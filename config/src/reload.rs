@@ -1,0 +1,149 @@
+//! What has changed when a running daemon reads its configuration again.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use saline_protocol::message::Value;
+use saline_protocol::transport::Tls;
+
+use crate::Loaded;
+use crate::files::Setting;
+use crate::options::Role;
+
+/// The values that the files give, by option, in the order of the files.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct GivenValues {
+    values: BTreeMap<String, Vec<Value>>,
+    /// The contents of the files that `ssl` names.
+    tls: Option<Tls>,
+    /// The transports of this program.
+    schemes: Vec<String>,
+}
+
+impl GivenValues {
+    pub(crate) fn of(settings: Vec<Setting>, tls: Option<Tls>, schemes: &[&str]) -> Self {
+        let mut values: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+        for setting in settings {
+            let of_option = values.entry(setting.key.name).or_default();
+            of_option.push(Value::from(setting.node));
+        }
+        let schemes = schemes.iter().map(|scheme| (*scheme).to_owned()).collect();
+        Self {
+            values,
+            tls,
+            schemes,
+        }
+    }
+}
+
+/// An option whose value has changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChangedOption {
+    /// The option, or a transport with a section.
+    pub name: String,
+    /// Whether a running daemon takes the new value over; otherwise the next start does.
+    pub is_taken_over: bool,
+}
+
+#[allow(
+    private_bounds,
+    reason = "the two roles of this crate are the only ones"
+)]
+impl<C: Role> Loaded<C> {
+    /// Returns the options whose values are others than in `before`, by name.
+    pub fn changed_since(&self, before: &Self) -> Vec<ChangedOption> {
+        let (old, new) = (&before.given.values, &self.given.values);
+        let names: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
+        let mut changed: BTreeSet<&str> = names
+            .into_iter()
+            .filter(|name| old.get(*name) != new.get(*name))
+            .map(String::as_str)
+            .collect();
+        if before.given.tls != self.given.tls {
+            changed.insert("ssl");
+        }
+        let is_option = |name: &str| C::OPTIONS.iter().any(|option| option.name == name);
+        let is_transport = |name: &str| self.given.schemes.iter().any(|scheme| scheme == name);
+        changed
+            .into_iter()
+            .map(|name| ChangedOption {
+                name: name.to_owned(),
+                is_taken_over: match is_option(name) {
+                    true => C::RELOADED.contains(&name),
+                    // The rest are sections of transports, and options without effect.
+                    false => C::RELOADS_TRANSPORTS || !is_transport(name),
+                },
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{MasterConfig, MinionConfig};
+
+    fn changed<C: Role>(before: &str, after: &str) -> String {
+        let load = |text: &str| {
+            let folder = tempfile::tempdir().unwrap();
+            std::fs::write(folder.path().join(C::FILE), text).unwrap();
+            crate::load::load::<C>(folder.path(), &["tcp", "zeromq"]).unwrap()
+        };
+        let changed = load(after).changed_since(&load(before));
+        let shown = changed.iter().map(|option| match option.is_taken_over {
+            true => option.name.clone(),
+            false => format!("({})", option.name),
+        });
+        shown.collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn what_has_changed_is_told_apart() {
+        let before = "auto_accept: True\nret_port: 4506\ntransport: zeromq\nlog_level: info\n";
+        assert_eq!(changed::<MasterConfig>(before, before), "");
+        let reordered =
+            "log_level: info\ntransport: zeromq # a comment\nret_port: 4506\n\nauto_accept: True\n";
+        assert_eq!(changed::<MasterConfig>(before, reordered), "");
+        let after = "ret_port: 4507\ntransport: [zeromq, tcp]\nlog_level: debug\ntcp: {ret_port: 4508}\nmine_interval: 5\n";
+        assert_eq!(
+            changed::<MasterConfig>(before, after),
+            "auto_accept log_level mine_interval (ret_port) (tcp) (transport)"
+        );
+        let minion = "transport: zeromq\nid: a\nlog_level: info\n";
+        let after = "transport: [tcp, zeromq]\nid: b\ntcp: {master_port: 4507}\nlog_level: info\n";
+        assert_eq!(changed::<MinionConfig>(minion, after), "(id) tcp transport");
+    }
+
+    #[test]
+    fn a_renewed_certificate_is_a_change_of_ssl() {
+        let folder = tempfile::tempdir().unwrap();
+        let authority = folder.path().join("ca.pem");
+        let text = format!("ssl: {{ca_certs: {}}}\n", authority.display());
+        std::fs::write(folder.path().join("master"), text).unwrap();
+        let load = |pem: &str| {
+            std::fs::write(&authority, pem).unwrap();
+            MasterConfig::load(folder.path(), &[]).unwrap()
+        };
+        let (before, after) = (load("one"), load("two"));
+        let changed = after.changed_since(&before);
+        assert_eq!(changed.len(), 1);
+        assert_eq!(
+            (changed[0].name.as_str(), changed[0].is_taken_over),
+            ("ssl", false)
+        );
+    }
+
+    #[test]
+    fn what_is_taken_over_are_options() {
+        fn check<C: Role>() {
+            for name in C::RELOADED {
+                assert!(
+                    C::OPTIONS.iter().any(|option| option.name == *name),
+                    "{name}"
+                );
+            }
+            assert!(C::RELOADED.is_sorted());
+        }
+        check::<MasterConfig>();
+        check::<MinionConfig>();
+    }
+}

@@ -1,0 +1,68 @@
+//! Where the peers are whose keys were denied: operators look for the second machine of an id.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use saline_protocol::message::MinionId;
+
+/// The largest number of ids whose denied peers are remembered.
+const MOST: usize = 1000;
+
+/// The last addresses from which denied keys were presented. Clones share them.
+#[derive(Debug, Clone, Default)]
+pub struct DeniedPeers(Arc<Mutex<HashMap<MinionId, ([u8; 32], SocketAddr)>>>);
+
+impl DeniedPeers {
+    /// Notes that a denied key was presented from `address`. Further ids than can be remembered are left out.
+    pub fn note(&self, id: &MinionId, identity: [u8; 32], address: SocketAddr) {
+        let mut peers = self.lock();
+        if peers.len() < MOST || peers.contains_key(id) {
+            peers.insert(id.clone(), (identity, address));
+        }
+    }
+
+    /// Returns the address from which this key was presented last.
+    pub fn address(&self, id: &MinionId, identity: [u8; 32]) -> Option<SocketAddr> {
+        let peers = self.lock();
+        let (known, address) = peers.get(id)?;
+        (*known == identity).then_some(*address)
+    }
+
+    /// Forgets the peers of an id, whose keys an operator has decided about.
+    pub fn forget(&self, id: &MinionId) {
+        self.lock().remove(id);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<MinionId, ([u8; 32], SocketAddr)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_address_of_a_denied_key_is_known() {
+        let peers = DeniedPeers::default();
+        let id = |name: &str| MinionId::parse(name).unwrap();
+        let at = |last| SocketAddr::from(([192, 0, 2, last], 1));
+        peers.note(&id("a"), [1; 32], at(1));
+        peers.note(&id("a"), [1; 32], at(2));
+        assert_eq!(peers.address(&id("a"), [1; 32]), Some(at(2)));
+        assert_eq!(peers.address(&id("a"), [2; 32]), None);
+        peers.forget(&id("a"));
+        assert_eq!(peers.address(&id("a"), [1; 32]), None);
+    }
+
+    #[test]
+    fn strangers_do_not_fill_the_memory() {
+        let peers = DeniedPeers::default();
+        for number in 0..2 * MOST {
+            let id = MinionId::parse(&format!("m{number}")).unwrap();
+            peers.note(&id, [1; 32], SocketAddr::from(([192, 0, 2, 1], 1)));
+        }
+        assert_eq!(peers.lock().len(), MOST);
+    }
+}

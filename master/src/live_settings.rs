@@ -1,0 +1,80 @@
+//! The settings that can change while a master runs.
+
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use saline_config::MasterConfig;
+use saline_protocol::target::Nodegroups;
+
+use crate::keys::Policy;
+use crate::verbs::{EventRates, SafeBatch};
+use crate::wire_time::milliseconds;
+
+/// The values of the settings at one moment.
+#[derive(Debug, Clone)]
+pub struct SettingsValues {
+    /// The treatment of unknown keys.
+    pub policy: Policy,
+    /// The largest number of connected minions; 0 for no limit.
+    pub max_minions: usize,
+    /// How long an offered job may be begun, in milliseconds.
+    pub job_ttl: u64,
+    /// How long jobs are kept, in milliseconds.
+    pub keep_jobs: u64,
+    /// How long a pending key is kept that its minion does not present; none for ever.
+    pub pending_key_expiry: Option<Duration>,
+    /// What one minion may fire in a second.
+    pub event_rates: EventRates,
+    /// When a job becomes a batch though nobody asked for one.
+    pub(crate) safe_batch: SafeBatch,
+    /// The names for targets.
+    pub nodegroups: Arc<Nodegroups>,
+}
+
+impl SettingsValues {
+    fn of(config: &MasterConfig) -> Self {
+        Self {
+            policy: Policy {
+                auto_accept: config.auto_accept,
+                open_mode: config.open_mode,
+                max_pending: config.max_pending_keys,
+            },
+            max_minions: config.max_minions,
+            job_ttl: milliseconds(config.job_ttl),
+            keep_jobs: milliseconds(config.keep_jobs),
+            pending_key_expiry: config.pending_key_expiry,
+            event_rates: EventRates {
+                events: config.minion_event_rate,
+                bytes: config.minion_event_bytes,
+            },
+            safe_batch: SafeBatch {
+                limit: config.batch_safe_limit,
+                size: config.batch_safe_size,
+            },
+            nodegroups: Arc::new(config.nodegroups.clone()),
+        }
+    }
+}
+
+/// The settings that can change while a master runs. Clones share them.
+#[derive(Debug, Clone)]
+pub struct LiveSettings(Arc<RwLock<SettingsValues>>);
+
+impl LiveSettings {
+    /// Takes the settings from `config`.
+    pub fn new(config: &MasterConfig) -> Self {
+        Self(Arc::new(RwLock::new(SettingsValues::of(config))))
+    }
+
+    /// Returns the values of now.
+    pub fn now(&self) -> SettingsValues {
+        let values = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        values.clone()
+    }
+
+    /// Takes other values over.
+    pub fn set(&self, config: &MasterConfig) {
+        let mut values = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        *values = SettingsValues::of(config);
+    }
+}

@@ -1,0 +1,137 @@
+//! A session in place of one that stands: when the configuration names another place for the master, or the
+//! connection is down and the master may be elsewhere. The old one serves until the new one stands.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Minion;
+use super::connect::Connected;
+use super::connection_settings::Changes;
+use super::master_session::{Ended, MasterSession};
+
+/// How long a connection may be down before the other places are tried.
+const DOWN: Duration = Duration::from_secs(3);
+
+/// A session that takes the place of another one.
+#[derive(Debug)]
+pub struct Successor {
+    /// The connection of the session.
+    pub connected: Connected,
+    /// The session.
+    pub session: Arc<MasterSession>,
+    /// The connection of the one before.
+    pub before: Option<Connected>,
+}
+
+/// What came of an attempt to authenticate.
+#[derive(Debug)]
+pub enum Authenticated {
+    /// The master has accepted the minion.
+    Session(Arc<MasterSession>),
+    /// The master cannot be reached over this connection.
+    Unreachable,
+    /// The minion was told of other places meanwhile.
+    SettingsChanged,
+}
+
+/// Why a session is to have a successor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reason {
+    SettingsChanged,
+    Down,
+}
+
+impl Minion {
+    /// Authenticates over a connection, until the settings change.
+    pub(super) async fn authenticate(
+        &self,
+        connected: &Connected,
+        changes: &mut Changes,
+    ) -> Authenticated {
+        tokio::select! {
+            biased;
+            session = self.authenticator.authenticate(connected) => {
+                session.map_or(Authenticated::Unreachable, Authenticated::Session)
+            }
+            // An error is impossible: this minion has the sender.
+            _ = changes.changed() => Authenticated::SettingsChanged,
+        }
+    }
+
+    /// Serves a session until it ends. Returns why, and the session that takes its place if that stands already.
+    pub(super) async fn serve_session(
+        &self,
+        session: Arc<MasterSession>,
+        before: Option<Connected>,
+        changes: &mut Changes,
+    ) -> (Ended, Option<(Connected, Arc<MasterSession>)>) {
+        let served = self.session_loop.run(Arc::clone(&session), before);
+        let mut served = std::pin::pin!(served);
+        let successor = tokio::select! {
+            biased;
+            ended = &mut served => return (ended, None),
+            successor = self.successor(&session, changes) => successor,
+        };
+        session.end(Ended::Succeeded);
+        (served.await, Some(successor))
+    }
+
+    /// Waits until another session stands that is to take the place of `session`.
+    async fn successor(
+        &self,
+        session: &MasterSession,
+        changes: &mut Changes,
+    ) -> (Connected, Arc<MasterSession>) {
+        let mut reason = None;
+        loop {
+            let state = self.state.get();
+            let why = match reason.take() {
+                Some(reason) => reason,
+                None => tokio::select! {
+                    _ = changes.changed() => Reason::SettingsChanged,
+                    () = session.down_for(DOWN) => Reason::Down,
+                },
+            };
+            if !self.connector.has_alternative(&session.endpoint) {
+                if why == Reason::Down {
+                    session.up().await;
+                }
+                continue;
+            }
+            if why == Reason::Down {
+                tracing::warn!(
+                    "{} does not answer: trying the other places at which the master may be",
+                    session.endpoint
+                );
+            }
+            tokio::select! {
+                biased;
+                _ = changes.changed() => reason = Some(Reason::SettingsChanged),
+                () = session.up(), if why == Reason::Down => {}
+                found = self.find(session, why) => match found {
+                    Some(found) => return found,
+                    None => tracing::info!("the minion stays at {}", session.endpoint),
+                },
+            }
+            self.state.set(state);
+        }
+    }
+
+    /// Connects and authenticates elsewhere. Returns none when the session is where it should be.
+    async fn find(
+        &self,
+        session: &MasterSession,
+        why: Reason,
+    ) -> Option<(Connected, Arc<MasterSession>)> {
+        let may_stay = why == Reason::SettingsChanged;
+        loop {
+            let current = &session.endpoint;
+            let connected = self.connector.connect_instead_of(current, may_stay).await?;
+            if let Some(found) = self.authenticator.authenticate(&connected).await {
+                tracing::warn!("moving from {current} to {}", connected.endpoint);
+                return Some((connected, found));
+            }
+            connected.close().await;
+        }
+    }
+}
