@@ -33,6 +33,9 @@ pub struct ResolvedTarget {
     pub unsure: Vec<MinionId>,
     /// The names in a list for which there is no key.
     pub unknown: Vec<String>,
+    /// Those that are not among the minions because a regular expression took too many steps with what they say of
+    /// themselves, or with their ids.
+    pub given_up: Vec<MinionId>,
 }
 
 /// Why a target was not resolved.
@@ -67,7 +70,7 @@ impl TargetResolver {
             None => return Err(ResolveError::Keys("the key store failed".to_owned())),
         };
         if !compiled.needs_grains() {
-            return resolve_among(compiled, &accepted, &[]);
+            return resolve_among(compiled, &accepted, &[]).inspect(warn_of_given_up);
         }
         let grains = Arc::clone(&self.grains);
         // Thousands of grains are looked at, and a regular expression may take its time with each.
@@ -76,22 +79,40 @@ impl TargetResolver {
             resolve_among(compiled, &accepted, &known)
         });
         match resolving.await {
-            Ok(resolved) => resolved,
+            Ok(resolved) => resolved.inspect(warn_of_given_up),
             Err(_) => Err(ResolveError::Keys("the target was not resolved".to_owned())),
         }
     }
 }
 
-/// Finds the minions that a target includes among these, whose grains are `known` in the same order.
+/// Names the minions at which a target was given up.
+fn warn_of_given_up(resolved: &ResolvedTarget) {
+    const SHOWN: usize = 20;
+    let given_up = &resolved.given_up;
+    if given_up.is_empty() {
+        return;
+    }
+    let names: Vec<&str> = given_up.iter().take(SHOWN).map(MinionId::as_str).collect();
+    tracing::warn!(
+        "the target {:?} was given up at {} minions, which do not get the job: {TooManySteps}; the first are {}",
+        resolved.target.target().expression,
+        given_up.len(),
+        names.join(", ")
+    );
+}
+
+/// Finds the minions that a target includes among these, whose grains are `known` in the same order. It does not
+/// include one with which a regular expression takes too many steps, whatever the rest of the target says: that
+/// hangs on the grains, and no minion decides by them about the others.
 ///
 /// # Errors
-/// When a regular expression takes too many steps.
+/// When a regular expression takes too many steps with some minions, and the target includes no other.
 pub fn resolve_among(
     target: CompiledTarget,
     ids: &[MinionId],
     known: &[Option<Arc<PackedGrains>>],
 ) -> Result<ResolvedTarget, ResolveError> {
-    let (mut minions, mut unsure) = (Vec::new(), Vec::new());
+    let (mut minions, mut unsure, mut given_up) = (Vec::new(), Vec::new(), Vec::new());
     for (number, id) in ids.iter().enumerate() {
         let grains = known.get(number).and_then(Option::as_deref);
         let grains = grains.map(|grains| grains as &dyn Grains);
@@ -102,12 +123,15 @@ pub fn resolve_among(
                 unsure.push(id.clone());
             }
             Ok(Inclusion::Excluded) => {}
-            Err(error @ TooManySteps) => {
-                return Err(ResolveError::Target(format!(
-                    "the target was given up at minion {id}: {error}"
-                )));
-            }
+            Err(TooManySteps) => given_up.push(id.clone()),
         }
+    }
+    if minions.is_empty()
+        && let Some(id) = given_up.first()
+    {
+        return Err(ResolveError::Target(format!(
+            "the target was given up at minion {id}: {TooManySteps}"
+        )));
     }
     // A list has all that is in it, so what is not among the minions has no key.
     let has_no_key = |name: &&String| {
@@ -120,5 +144,6 @@ pub fn resolve_among(
         target,
         minions,
         unsure,
+        given_up,
     })
 }

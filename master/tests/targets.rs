@@ -144,3 +144,80 @@ async fn grains_are_bounded_and_go_with_the_key() {
         "another machine inherits nothing"
     );
 }
+
+/// Returns the expression with which a text of many `a` takes too many steps.
+fn hard(kind: TargetKind, before: &str) -> Target {
+    Target {
+        kind,
+        expression: format!("{before}web$|(?:a|aa)+(?!b)c"),
+    }
+}
+
+#[tokio::test]
+async fn a_minion_whose_grains_take_too_many_steps_decides_about_itself_alone() {
+    let deployment = Deployment::start(true).await;
+    let operator = deployment.operator().await;
+    let (honest, liar) = (deployment.minion("a").await, deployment.minion("b").await);
+    assert_eq!(report(&honest, role("web")).await, MinionReply::Done);
+    let long = "a".repeat(200);
+    assert_eq!(report(&liar, role(&long)).await, MinionReply::Done);
+    let target = hard(TargetKind::GrainPcre, "role:");
+    let published = publish(&operator, target.clone(), None).await;
+    assert_eq!(names(&published), ["a"]);
+    assert_eq!(
+        matches(&operator, target.clone()).await.minions,
+        [honest.id()]
+    );
+    // What it is not counted for is not counted for the opposite either.
+    let not = Target {
+        kind: TargetKind::Compound,
+        expression: format!("* and not P@{}", target.expression),
+    };
+    let refused = operator.order(OperatorRequest::MatchTarget(not)).await;
+    let OperatorReply::BadTarget(why) = refused else {
+        panic!("{refused:?}");
+    };
+    // Nobody else matches: the operator is told why.
+    assert!(why.contains("given up at minion b"), "{why}");
+}
+
+#[tokio::test]
+async fn an_id_that_takes_too_many_steps_decides_about_itself_alone() {
+    let deployment = Deployment::start(true).await;
+    let operator = deployment.operator().await;
+    let (honest, _) = (
+        deployment.minion("web").await,
+        deployment.minion(&"a".repeat(200)).await,
+    );
+    let matched = matches(&operator, hard(TargetKind::Pcre, "")).await;
+    assert_eq!(matched.minions, [honest.id()]);
+}
+
+#[tokio::test]
+async fn grains_that_the_master_does_not_get_are_not_known_any_more() {
+    let deployment = Deployment::start(true).await;
+    let operator = deployment.operator().await;
+    let a = deployment.minion("a").await;
+    assert_eq!(report(&a, role("web")).await, MinionReply::Done);
+    let is_known = async || {
+        let matched = matches(&operator, grain("role:web")).await;
+        assert_eq!(matched.minions, [a.id()], "it gets the job in any case");
+        matched.unsure.is_empty()
+    };
+    assert!(is_known().await);
+    // They have grown above the bound, so that the minion tells their digest alone.
+    let large = Value::map([("role", Value::from("x".repeat(GRAINS_MOST)))]);
+    let grown = GrainsReport {
+        digest: GrainsReport::digest_of(&Packed::pack(&large)),
+        grains: None,
+    };
+    let told = a.ask(MinionRequest::Grains(grown.clone())).await;
+    assert_eq!(told, MinionReply::SendGrains);
+    assert!(!is_known().await);
+    // One that sends them all the same.
+    assert_eq!(report(&a, role("web")).await, MinionReply::Done);
+    assert!(is_known().await);
+    let refused = MinionReply::Refused(RefusedVerb::Malformed);
+    assert_eq!(report(&a, Packed::pack(&large)).await, refused);
+    assert!(!is_known().await);
+}

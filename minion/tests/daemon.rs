@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use deployment::{Deployment, wait};
 use saline_protocol::message::{KeyAction, KeyState, RETCODE_INTERRUPTED, Value};
+use saline_protocol::target::{GRAINS_MOST, Target, TargetKind};
 use saline_protocol::transport::Clock;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -233,4 +234,40 @@ async fn a_deleted_key_rotates_the_group_key_and_the_others_notice_nothing() {
     }
     one.stop().await;
     two.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn grains_that_grow_above_what_the_master_takes_are_not_known_any_more() {
+    let deployment = Deployment::new().await;
+    let mut config = deployment.minion_config("m1");
+    config.grains = vec![("role".to_owned(), Value::from("web"))];
+    let minion = deployment.start(config);
+    let client = deployment.client().await;
+    let target = || {
+        let target = Target {
+            kind: TargetKind::Grain,
+            expression: "role:web".to_owned(),
+        };
+        target.compile().unwrap()
+    };
+    let is_known = async |known: bool| {
+        wait("its grains", async || {
+            let matched = client.match_target(target()).await.unwrap();
+            matched.minions.len() == 1 && matched.unsure.is_empty() == known
+        })
+        .await;
+    };
+    is_known(true).await;
+    let mut config = minion.stop().await;
+    let large = Value::from("x".repeat(GRAINS_MOST));
+    config.grains.push(("large".to_owned(), large));
+    let minion = deployment.start(config);
+    is_known(false).await;
+    deployment.wait_until_it_answers("m1").await;
+    let mut config = minion.stop().await;
+    config.grains.pop();
+    let minion = deployment.start(config);
+    is_known(true).await;
+    minion.stop().await;
+    client.shutdown().await;
 }

@@ -82,22 +82,25 @@ impl GrainsTable {
         }
     }
 
-    /// Takes the report of a minion.
+    /// Takes the report of a minion. What was known before is forgotten when the minion has other grains now, also
+    /// if those cannot be taken: a minion without known grains is better than one with wrong ones.
     pub fn take(&self, id: &MinionId, report: &GrainsReport) -> GrainsTaken {
         let Some(packed) = &report.grains else {
-            let minions = self.minions.read().unwrap_or_else(PoisonError::into_inner);
-            let known = minions.get(id).map(|known| known.digest);
-            return match known == Some(report.digest) {
-                true => GrainsTaken::Known,
-                false => GrainsTaken::Wanted,
-            };
+            if self.digest_of(id) == Some(report.digest) {
+                return GrainsTaken::Known;
+            }
+            self.forget(id);
+            return GrainsTaken::Wanted;
         };
         if let Err(delay) = self.budgets.take(id) {
             return GrainsTaken::TooOften(delay);
         }
         let grains = match PackedGrains::read(packed) {
             Ok(grains) => Arc::new(grains),
-            Err(error) => return GrainsTaken::Refused(error),
+            Err(error) => {
+                self.forget(id);
+                return GrainsTaken::Refused(error);
+            }
         };
         // The digest in the report is only what the minion says.
         let digest = GrainsReport::digest_of(packed);
@@ -108,6 +111,11 @@ impl GrainsTable {
             .insert(id.clone(), known);
         lock(&self.unwritten).insert(id.clone());
         GrainsTaken::Known
+    }
+
+    fn digest_of(&self, id: &MinionId) -> Option<[u8; 32]> {
+        let minions = self.minions.read().unwrap_or_else(PoisonError::into_inner);
+        minions.get(id).map(|known| known.digest)
     }
 
     /// Returns the grains of each of these minions, in their order; none for those that are not known.

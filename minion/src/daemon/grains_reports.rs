@@ -13,15 +13,7 @@ impl ActiveSession {
         let mut grains = self.parts.host.grains.subscribe();
         loop {
             let packed = Packed::pack(&grains.borrow_and_update());
-            let size = packed.as_bytes().len();
-            if size <= GRAINS_MOST {
-                self.report_grains(packed).await;
-            } else {
-                tracing::warn!(
-                    "the grains have {size} bytes, and the master takes {GRAINS_MOST}: it does not know them, and \
-                     targets by grains are decided by this minion alone"
-                );
-            }
+            self.report_grains(packed).await;
             // An error means that the minion ends.
             if grains.changed().await.is_err() {
                 return;
@@ -29,8 +21,8 @@ impl ActiveSession {
         }
     }
 
-    /// Reports the digest of these grains, and all of them if the master wants them. Repeats that until the
-    /// master has answered.
+    /// Reports the digest of these grains, so that the master forgets others, and all of them if the master wants
+    /// them and they are not too large. Repeats that until the master has answered.
     async fn report_grains(&self, packed: Packed) {
         let digest = GrainsReport::digest_of(&packed);
         let report = |grains| MinionRequest::Grains(GrainsReport { digest, grains });
@@ -39,6 +31,14 @@ impl ActiveSession {
             let asked = self.session.ask(Class::Event, &request, ANSWER_TIMEOUT);
             let wait = match asked.await {
                 Ok(MinionReply::Done) => return,
+                Ok(MinionReply::SendGrains) if packed.as_bytes().len() > GRAINS_MOST => {
+                    tracing::warn!(
+                        "the grains have {} bytes, and the master takes {GRAINS_MOST}: it does not know them, and \
+                         offers each job for grains to this minion, which decides alone",
+                        packed.as_bytes().len()
+                    );
+                    return;
+                }
                 Ok(MinionReply::SendGrains) => {
                     request = report(Some(packed.clone()));
                     continue;

@@ -3,12 +3,28 @@
 //! begin.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 
 use super::error::{TargetError, TargetProblem, TooManySteps};
 use super::expression::Term;
 use super::pattern::{Pattern, PatternOptions};
 use super::{Grains, MAX_PARTS, TargetKind};
 use crate::message::Value;
+
+/// The number of values of one minion that are matched against expressions that go back. Each match has a limit of
+/// steps of its own, and a minion decides how many values its grains have.
+const BACKTRACKED_MOST: usize = 1_000;
+
+/// How many more values may be matched against expressions that go back.
+struct ValuesLeft(Cell<usize>);
+
+impl ValuesLeft {
+    fn take(&self) -> Result<(), TooManySteps> {
+        let left = self.0.get().checked_sub(1).ok_or(TooManySteps)?;
+        self.0.set(left);
+        Ok(())
+    }
+}
 
 /// A compiled grain's term.
 #[derive(Debug, Clone)]
@@ -70,28 +86,34 @@ impl GrainMatcher {
 
     /// Whether the term matches the grains.
     pub(super) fn matches(&self, grains: &dyn Grains) -> Result<bool, TooManySteps> {
+        let left = &ValuesLeft(Cell::new(BACKTRACKED_MOST));
         if self.parts[0] == "*" {
             return match grains.all().as_ref() {
-                Value::Map(entries) => self.map_matches(entries, 0),
+                Value::Map(entries) => self.map_matches(entries, 0, left),
                 _ => Ok(false),
             };
         }
         match grains.grain(&self.parts[0]) {
-            Some(value) => self.value_matches(&value, 1),
+            Some(value) => self.value_matches(&value, 1, left),
             None => Ok(false),
         }
     }
 
     /// Whether the parts from `from` on match a value. They go forward with each level of it but one, so the
     /// depth of the calls is bounded by their number.
-    fn value_matches(&self, value: &Value, from: usize) -> Result<bool, TooManySteps> {
+    fn value_matches(
+        &self,
+        value: &Value,
+        from: usize,
+        left: &ValuesLeft,
+    ) -> Result<bool, TooManySteps> {
         match value {
-            Value::Map(entries) => self.map_matches(entries, from),
+            Value::Map(entries) => self.map_matches(entries, from, left),
             Value::List(members) => {
                 for member in members {
                     let matches = match member {
-                        Value::Map(entries) => self.map_matches(entries, from)?,
-                        member => self.scalar_matches(member, from)?,
+                        Value::Map(entries) => self.map_matches(entries, from, left)?,
+                        member => self.scalar_matches(member, from, left)?,
                     };
                     if matches {
                         return Ok(true);
@@ -104,16 +126,21 @@ impl GrainMatcher {
                     .and_then(|n: usize| members.get(n));
                 match member {
                     Some(member) if from + 1 < self.parts.len() => {
-                        self.value_matches(member, from + 1)
+                        self.value_matches(member, from + 1, left)
                     }
                     _ => Ok(false),
                 }
             }
-            scalar => self.scalar_matches(scalar, from),
+            scalar => self.scalar_matches(scalar, from, left),
         }
     }
 
-    fn map_matches(&self, entries: &[(String, Value)], from: usize) -> Result<bool, TooManySteps> {
+    fn map_matches(
+        &self,
+        entries: &[(String, Value)],
+        from: usize,
+        left: &ValuesLeft,
+    ) -> Result<bool, TooManySteps> {
         let rest = self.rests[from].as_str();
         let has_more = from + 1 < self.parts.len();
         if !entries.is_empty() && rest == "*" {
@@ -126,12 +153,12 @@ impl GrainMatcher {
             }
             let matches = if is_wildcard {
                 match value {
-                    Value::Map(entries) => self.map_matches(entries, from + 1)?,
-                    Value::List(members) => self.any_scalar_matches(members, from + 1)?,
-                    scalar => self.scalar_matches(scalar, from + 1)?,
+                    Value::Map(entries) => self.map_matches(entries, from + 1, left)?,
+                    Value::List(members) => self.any_scalar_matches(members, from + 1, left)?,
+                    scalar => self.scalar_matches(scalar, from + 1, left)?,
                 }
             } else {
-                has_more && *key == self.parts[from] && self.value_matches(value, from + 1)?
+                has_more && *key == self.parts[from] && self.value_matches(value, from + 1, left)?
             };
             if matches {
                 return Ok(true);
@@ -140,18 +167,33 @@ impl GrainMatcher {
         Ok(false)
     }
 
-    fn any_scalar_matches(&self, members: &[Value], from: usize) -> Result<bool, TooManySteps> {
+    fn any_scalar_matches(
+        &self,
+        members: &[Value],
+        from: usize,
+        left: &ValuesLeft,
+    ) -> Result<bool, TooManySteps> {
         for member in members {
-            if self.scalar_matches(member, from)? {
+            if self.scalar_matches(member, from, left)? {
                 return Ok(true);
             }
         }
         Ok(false)
     }
 
-    fn scalar_matches(&self, value: &Value, from: usize) -> Result<bool, TooManySteps> {
+    fn scalar_matches(
+        &self,
+        value: &Value,
+        from: usize,
+        left: &ValuesLeft,
+    ) -> Result<bool, TooManySteps> {
         match (&self.patterns[from], as_text(value)) {
-            (Some(pattern), Some(text)) => pattern.matches(&text),
+            (Some(pattern), Some(text)) => {
+                if pattern.goes_back() {
+                    left.take()?;
+                }
+                pattern.matches(&text)
+            }
             _ => Ok(false),
         }
     }

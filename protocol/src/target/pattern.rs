@@ -101,6 +101,11 @@ impl Pattern {
         }
     }
 
+    /// Whether matching may take more than linear time, up to a limit.
+    pub(super) fn goes_back(&self) -> bool {
+        matches!(self, Self::LookAround(_))
+    }
+
     /// Whether the pattern matches the text.
     pub(super) fn matches(&self, text: &str) -> Result<bool, TooManySteps> {
         Ok(match self {

@@ -108,6 +108,24 @@ fn an_expression_that_goes_back_too_often_decides_nothing() {
 }
 
 #[test]
+fn values_that_are_matched_by_going_back_are_bounded() {
+    let many = |count| {
+        let value = Value::Map(vec![("l".to_owned(), Value::List(vec!["a".into(); count]))]);
+        PackedGrains::read(&Packed::pack(&value)).unwrap()
+    };
+    let decide = |expression: &str, count| {
+        let compiled = target(TargetKind::GrainPcre, expression).compile().unwrap();
+        let grains = many(count);
+        let grains = Some(&grains as &dyn Grains);
+        let id = &id("m1");
+        compiled.decide(Candidate { id, grains })
+    };
+    assert_eq!(decide("l:(?!a)b", 1_000), Ok(Inclusion::Excluded));
+    assert_eq!(decide("l:(?!a)b", 1_001), Err(TooManySteps));
+    assert_eq!(decide("l:b", 10_000), Ok(Inclusion::Excluded));
+}
+
+#[test]
 fn lists_take_commas_and_spaces() {
     use TargetKind::List;
     assert!(matches(List, "a,b c", "c"));
