@@ -16,6 +16,7 @@ over_each_transport!(
     a_call_is_printed_and_stored_beside_the_running_minion,
     without_a_master_only_local_calls_work,
     what_the_master_has_not_accepted_calls_nothing,
+    a_call_that_takes_long_or_returns_much_is_stored,
 );
 
 /// Calls with the configuration of the minion `id`.
@@ -62,6 +63,28 @@ fn a_call_is_printed_and_stored_beside_the_running_minion(transport: &'static st
     let looked_up = fleet.run("saline-run", &["jobs.lookup_jid", jid, "--out", "json"]);
     let returns: serde_json::Value = serde_json::from_str(&looked_up.expect(0).stdout).unwrap();
     assert_eq!(returns, serde_json::json!({"m1": "here"}));
+}
+
+fn a_call_that_takes_long_or_returns_much_is_stored(transport: &'static str) {
+    let fleet = Fleet::with_minions(transport, &["m1"]);
+    // Longer than the master keeps a session that was not used, and a connection over which nothing came.
+    let slow = "sleep 12; head -c 300000 /dev/zero | tr '\\0' x";
+    let said = call(&fleet, "m1", &["cmd.run", slow]).expect(0);
+    assert_eq!(
+        said.stderr, "",
+        "it says nothing of a master that was not told"
+    );
+    let listed = fleet.run("saline-run", &["jobs.list_jobs", "--out", "json"]);
+    let jobs: serde_json::Value = serde_json::from_str(&listed.expect(0).stdout).unwrap();
+    let (jid, _) = jobs
+        .as_object()
+        .unwrap()
+        .iter()
+        .find(|(_, job)| job["Operator"] == "saline-call on m1")
+        .unwrap();
+    let looked_up = fleet.run("saline-run", &["jobs.lookup_jid", jid, "--out", "json"]);
+    let returns: serde_json::Value = serde_json::from_str(&looked_up.expect(0).stdout).unwrap();
+    assert_eq!(returns["m1"].as_str().unwrap().len(), 300_000);
 }
 
 fn without_a_master_only_local_calls_work(transport: &'static str) {

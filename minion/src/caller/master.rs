@@ -10,7 +10,7 @@ use saline_protocol::channel::{
 };
 use saline_protocol::message::{
     Admission, CallerReply, CallerRequest, CallerReturn, Class, MinionEvents, MinionId,
-    ProtocolVersions, Role,
+    ProtocolVersions, Refusal, Role,
 };
 use saline_protocol::transport::{Clock, Context, Limits, Registry};
 
@@ -32,6 +32,8 @@ const LEAVE_TIMEOUT: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) struct MasterContact {
     connected: Connected,
+    credentials: Credentials,
+    trusted: PinnedMaster,
     session: Session,
     clock: Clock,
 }
@@ -95,6 +97,8 @@ impl MasterContact {
         match answer {
             Admission::Accepted(_) => Ok(Self {
                 connected,
+                credentials,
+                trusted,
                 session,
                 clock,
             }),
@@ -111,7 +115,12 @@ impl MasterContact {
     }
 
     /// Sends the events that the function fired, and what it returned.
-    pub(super) async fn tell(&self, host: &Host, returned: CallerReturn) -> Result<(), TellError> {
+    pub(super) async fn tell(
+        &mut self,
+        host: &Host,
+        returned: CallerReturn,
+    ) -> Result<(), TellError> {
+        self.resume(host).await?;
         while let Some((first, events)) = host.events.try_next_batch(host.max_payload()) {
             let events = MinionEvents {
                 start: host.events.start_id(),
@@ -121,6 +130,32 @@ impl MasterContact {
             self.ask(&CallerRequest::FireEvents(events)).await?;
         }
         self.ask(&CallerRequest::Return(returned)).await
+    }
+
+    /// Makes sure that the session stands: the master forgets one that was not used for a minute, or that has not been
+    /// used yet for a few seconds, and the function may have taken longer. What this sends is small, so that the
+    /// master admits the connection before anything large follows.
+    async fn resume(&mut self, host: &Host) -> Result<(), TellError> {
+        let nothing = CallerRequest::FireEvents(MinionEvents {
+            start: host.events.start_id(),
+            first: 1,
+            events: Vec::new(),
+        });
+        match self.ask(&nothing).await {
+            Err(TellError::Channel(ChannelError::Refused(Refusal::UnknownSession))) => {}
+            told => return told,
+        }
+        let trust = self.trusted.trust();
+        let trust = trust.map_err(|why| TellError::Refused(why.0))?;
+        let deadline = self.clock.after(ANSWER_TIMEOUT);
+        let client = self.connected.client.as_ref();
+        let made = establish(client, &self.credentials, &trust, deadline).await?;
+        if !made.answer.is_accepted() {
+            let why = "it does not accept the key of the minion any more";
+            return Err(TellError::Refused(why.to_owned()));
+        }
+        self.session = made.session;
+        self.ask(&nothing).await
     }
 
     /// Sends a request until it is carried out, refused, or the master was busy for too long.

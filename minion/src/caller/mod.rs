@@ -90,7 +90,7 @@ pub async fn call(
         }
     };
     let untold = match master {
-        Some(master) if !interrupted => {
+        Some(mut master) if !interrupted => {
             let returned = returned(&request, &outcome)?;
             let told = master.tell(&host, returned).await;
             master.leave().await;
