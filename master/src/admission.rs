@@ -319,17 +319,15 @@ impl AdmissionControl {
         id: &MinionId,
         identity: PublicIdentity,
     ) -> Result<(), KeysUnreadable> {
-        if self.revocation.jobs.note_key(id, identity.0) {
+        if self.revocation.jobs.has_key(id, identity.0) {
             return Ok(());
         }
         // It may be this one that has been replaced meanwhile; its session will be refused.
-        if self.keys.is_accepted(id, identity).await? {
-            tracing::warn!(
-                "minion {id}: another key was accepted before; its open jobs are withdrawn"
-            );
-            Box::pin(self.revocation.revoke(&[(id.clone(), Some(identity.0))])).await;
+        let unreadable = Box::pin(self.revocation.settle(vec![id.clone()])).await;
+        match unreadable.is_empty() {
+            true => Ok(()),
+            false => Err(KeysUnreadable),
         }
-        Ok(())
     }
 
     fn is_full(&self, id: &MinionId) -> bool {

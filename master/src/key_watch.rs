@@ -1,7 +1,8 @@
 //! Watches the accepted keys. When the key of a minion was removed or replaced by hand, also while no master ran,
 //! the watch revokes what the minion had.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use saline_protocol::channel::KeyError;
@@ -17,14 +18,28 @@ const BEAT: Duration = Duration::from_secs(1);
 /// The watch over the accepted keys.
 #[derive(Debug)]
 pub struct KeyWatch {
-    pub(crate) clock: MasterClock,
-    pub(crate) keys: KeyAccess,
-    pub(crate) revocation: Revocation,
+    clock: MasterClock,
+    keys: KeyAccess,
+    revocation: Revocation,
+    /// The minions whose files held no key, or could not be read, at the last look: the next one looks what has
+    /// become of them.
+    unreadable: Mutex<HashSet<MinionId>>,
 }
 
 impl KeyWatch {
+    /// Creates a watch that has seen nothing.
+    pub(crate) fn new(clock: MasterClock, keys: KeyAccess, revocation: Revocation) -> Self {
+        Self {
+            clock,
+            keys,
+            revocation,
+            unreadable: Mutex::default(),
+        }
+    }
+
     /// Compares the keys with those that the job store has noted, and revokes minions whose keys were removed or
-    /// replaced while no master ran. To be called once, before minions are served.
+    /// replaced while no master ran. A key whose file cannot be read now was not removed: the watch looks at it
+    /// again. To be called once, before minions are served.
     ///
     /// # Errors
     /// When the keys cannot be read.
@@ -36,34 +51,36 @@ impl KeyWatch {
         let Some(news) = self.keys.with_minions(KeyStore::news).await else {
             return Ok(());
         };
-        let accepted: HashMap<MinionId, [u8; 32]> = news?.accepted.into_iter().collect();
-        let known = self.revocation.jobs.minions_with_keys_or_jobs();
-        let mut revoked = Vec::new();
-        let all_missing = known.len() > 1 && !known.iter().any(|id| accepted.contains_key(id));
-        if all_missing {
+        let news = news?;
+        let accepted: HashMap<MinionId, [u8; 32]> = news.accepted.into_iter().collect();
+        let unreadable: HashSet<MinionId> = news.unreadable.into_iter().collect();
+        let jobs = &self.revocation.jobs;
+        let known = jobs.minions_with_keys_or_jobs();
+        for id in known.iter().filter(|id| unreadable.contains(*id)) {
+            tracing::warn!(
+                "the file of the accepted key of minion {id} holds no key, or cannot be read: the minion is refused \
+                 until it can be; delete the key with saline-key -d {id} to withdraw its open jobs"
+            );
+        }
+        let has_file = |id: &MinionId| accepted.contains_key(id) || unreadable.contains(id);
+        let new = accepted.iter().filter(|(id, key)| !jobs.has_key(id, **key));
+        let mut changed: Vec<MinionId> = new.map(|(id, _)| id.clone()).collect();
+        if known.len() > 1 && !known.iter().any(has_file) {
             tracing::error!(
                 "all {} accepted keys are missing, as when their folder is not mounted: nothing is revoked for it; \
                  `saline-key -D` deletes all keys",
                 known.len()
             );
         } else {
-            self.revocation
-                .grains
-                .retain(|id| accepted.contains_key(id));
-            let gone = known.into_iter().filter(|id| !accepted.contains_key(id));
-            revoked.extend(gone.map(|id| (id, None)));
+            self.revocation.grains.retain(has_file);
+            for id in known.into_iter().filter(|id| !has_file(id)) {
+                tracing::warn!("the key of minion {id} was removed while no master ran");
+                changed.push(id);
+            }
         }
-        for (id, _) in &revoked {
-            tracing::warn!("the key of minion {id} was removed while no master ran");
-        }
-        let replaced = accepted
-            .into_iter()
-            .filter(|(id, key)| !self.revocation.jobs.note_key(id, *key));
-        for (id, key) in replaced {
-            tracing::warn!("the key of minion {id} was replaced while no master ran");
-            revoked.push((id, Some(key)));
-        }
-        self.revocation.revoke(&revoked).await;
+        self.unreadable().extend(unreadable);
+        let unreadable = self.revocation.settle(changed).await;
+        self.unreadable().extend(unreadable);
         Ok(())
     }
 
@@ -81,21 +98,34 @@ impl KeyWatch {
         }
     }
 
+    /// Has what the news are about settled. Operators may have changed the same keys since they were read.
     async fn follow(&self, news: KeyNews) {
-        let mut revoked = Vec::new();
-        for (id, key) in news.accepted {
-            if !self.revocation.jobs.note_key(&id, key) {
-                revoked.push((id, Some(key)));
-            }
-        }
+        let mut changed: Vec<MinionId> = news.accepted.into_iter().map(|(id, _)| id).collect();
+        let unreadable: HashSet<MinionId> = news.unreadable.into_iter().collect();
+        let before = std::mem::replace(&mut *self.unreadable(), unreadable.clone());
+        changed.extend(before.into_iter().filter(|id| !unreadable.contains(id)));
+        let mut gone = Vec::new();
         for ChangedByHand { id, identity } in news.changed {
-            let what = match identity {
-                Some(_) => "replaced",
-                None => "removed",
+            let (what, list) = match identity {
+                Some(_) => ("replaced", &mut changed),
+                None => ("removed", &mut gone),
             };
             tracing::warn!("the key of minion {id} was {what} by hand");
-            revoked.push((id, identity));
+            list.push(id);
         }
-        self.revocation.revoke(&revoked).await;
+        let unreadable = self.revocation.settle(changed).await;
+        self.unreadable().extend(unreadable);
+        // A file that held a key, and none at two looks, holds none any more.
+        let gone = self.revocation.settle(gone).await;
+        self.revocation.revoke(gone).await;
+    }
+
+    fn unreadable(&self) -> MutexGuard<'_, HashSet<MinionId>> {
+        self.unreadable
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests;

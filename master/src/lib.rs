@@ -5,6 +5,7 @@
 //! | [`server`] | starts and stops the other parts |
 //! | `state` | holds what the parts share, and gives each part the pieces that it needs |
 //! | [`gate`] | decrypts requests and dispatches them |
+//! | `ended_connections` | cuts the connections whose sessions have ended |
 //! | [`admission`] | decides which peers are let in |
 //! | [`verbs`] | carries out requests, one type for each audience |
 //! | [`keys`] | stores the keys of minions and operators |
@@ -31,6 +32,7 @@
 pub mod admission;
 mod batch_runner;
 mod denied_peers;
+mod ended_connections;
 mod error;
 mod events;
 pub mod gate;

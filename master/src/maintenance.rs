@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::ended_connections::EndedConnections;
 use crate::events::Events;
 use crate::grains::GrainsTable;
 use crate::jobs::JobStore;
@@ -38,6 +39,7 @@ pub struct Maintenance {
     pub(crate) grains: Arc<GrainsTable>,
     pub(crate) events: Events,
     pub(crate) presence: PresenceReporter,
+    pub(crate) ended_connections: EndedConnections,
     pub(crate) keys: KeyAccess,
     pub(crate) key_watch: KeyWatch,
 }
@@ -99,13 +101,17 @@ impl Maintenance {
         }
     }
 
-    /// Looks often for minions whose connections have ended, and lists those that are present now and then.
+    /// Looks often for minions whose connections have ended, and for connections whose sessions have; lists the
+    /// minions that are present now and then.
     async fn presence(&self) {
         let mut cuts = self.clock.clock().interval(CUTS);
         let mut present = self.clock.clock().interval(PRESENT);
         loop {
             tokio::select! {
-                _ = cuts.tick() => self.presence.gone(&self.sessions.take_cut()).await,
+                _ = cuts.tick() => {
+                    self.ended_connections.cut();
+                    self.presence.gone(&self.sessions.take_cut()).await;
+                }
                 _ = present.tick() => self.presence.present().await,
             }
         }

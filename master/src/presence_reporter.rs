@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use saline_protocol::message::MinionId;
-use saline_protocol::transport::{Clock, Instant, Peer, ServerControl};
+use saline_protocol::transport::{Clock, Instant};
 
 use crate::events::Events;
 use crate::jobs::JobStore;
@@ -22,8 +22,6 @@ pub struct PresenceReporter {
     pub(crate) jobs: Arc<JobStore>,
     pub(crate) publisher: MinionPublisher,
     pub(crate) events: Events,
-    /// The controls of all listeners, by number.
-    pub(crate) controls: Arc<[Arc<dyn ServerControl>]>,
     /// When the group key was rotated last because of two machines with one id.
     pub(crate) rotated: Arc<Mutex<Option<Instant>>>,
 }
@@ -77,14 +75,8 @@ impl PresenceReporter {
         }
     }
 
-    /// Cuts the connection of a session whose minion may live on, and takes the key of publications to all
-    /// from it.
-    pub async fn cut(&self, old: &Session) {
-        if let (Some(connection), Some(control)) =
-            (old.connection(), self.controls.get(old.listener))
-        {
-            control.disconnect(Peer::new(connection, None));
-        }
+    /// Takes the key of publications to all from a session that was replaced and whose minion may live on.
+    pub async fn rotate_for_duplicate(&self) {
         let now = self.clock.now();
         let due = {
             let mut rotated = self.rotated.lock().unwrap_or_else(PoisonError::into_inner);

@@ -2,16 +2,20 @@
 //! rotates the group key that they know.
 //!
 //! The job store knows to which key the offers of each minion were made, so a key that was replaced is noticed
-//! however that came about: by an operator, by hand, while no master ran, by `open_mode`, or before a crash.
+//! however that came about: by an operator, by hand, while no master ran, by `open_mode`, or before a crash. Whoever
+//! hears of a change has it settled here: several hear of one change, each may be late, and what counts is the key
+//! that is accepted when it is settled.
 
 use std::sync::Arc;
 
 use saline_protocol::channel::PublicIdentity;
-use saline_protocol::message::{MinionId, OfferState};
+use saline_protocol::message::{Jid, MinionId, OfferState};
+use tokio::sync::Semaphore;
 
 use crate::events::Events;
 use crate::grains::GrainsTable;
 use crate::jobs::JobStore;
+use crate::keys::{KeyAccess, KeyStanding};
 use crate::publisher::MinionPublisher;
 use crate::sessions::Sessions;
 
@@ -21,27 +25,90 @@ pub struct Revocation {
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) jobs: Arc<JobStore>,
     pub(crate) grains: Arc<GrainsTable>,
+    pub(crate) keys: KeyAccess,
     pub(crate) publisher: MinionPublisher,
     pub(crate) events: Events,
+    /// Has one permit, for whoever compares accepted keys with noted ones.
+    pub(crate) turn: Arc<Semaphore>,
 }
 
+/// A minion, and the key that is accepted under its id now.
+type Revoked = (MinionId, Option<[u8; 32]>);
+
 impl Revocation {
+    /// Compares the noted keys of these minions with those that are accepted now. A key that is new is noted, and a
+    /// minion is revoked whose key was replaced or is not accepted any more. Returns the minions whose keys cannot
+    /// be read now; nothing has changed for them.
+    ///
+    /// # Cancel safety
+    /// As [`revoke`](Self::revoke).
+    pub async fn settle(&self, minions: Vec<MinionId>) -> Vec<MinionId> {
+        if minions.is_empty() {
+            return minions;
+        }
+        let mut unreadable = Vec::new();
+        let withdrawn = {
+            let _turn = self.turn.acquire().await;
+            let mut revoked = Vec::new();
+            for (id, standing) in self.keys.standings(minions).await {
+                match standing {
+                    KeyStanding::Accepted(key) => {
+                        if !self.jobs.note_key(&id, key) {
+                            tracing::warn!(
+                                "minion {id}: another key was accepted before; its open jobs are withdrawn"
+                            );
+                            revoked.push((id, Some(key)));
+                        }
+                    }
+                    KeyStanding::NotAccepted => {
+                        if self.jobs.has_key_or_jobs(&id) {
+                            revoked.push((id, None));
+                        }
+                    }
+                    KeyStanding::Unreadable => unreadable.push(id),
+                }
+            }
+            self.end(&revoked).await
+        };
+        self.report(withdrawn).await;
+        unreadable
+    }
+
     /// Ends the sessions of these minions, except those with the key that is accepted now, and withdraws their
-    /// open offers and forgets their grains, so that another machine does not inherit them with the id. Then rotates the group key: a
-    /// minion without a session may know it all the same.
+    /// open offers and forgets their grains, so that another machine does not inherit them with the id. Then rotates
+    /// the group key: a minion without a session may know it all the same. A key that cannot be read is not
+    /// accepted.
     ///
     /// # Cancel safety
     /// When the future is dropped the sessions may have ended without a rotation.
-    pub async fn revoke(&self, minions: &[(MinionId, Option<[u8; 32]>)]) {
+    pub async fn revoke(&self, minions: Vec<MinionId>) {
         if minions.is_empty() {
             return;
+        }
+        let withdrawn = {
+            let _turn = self.turn.acquire().await;
+            let standings = self.keys.standings(minions).await.into_iter();
+            let revoked: Vec<Revoked> = standings
+                .map(|(id, standing)| match standing {
+                    KeyStanding::Accepted(key) => (id, Some(key)),
+                    KeyStanding::NotAccepted | KeyStanding::Unreadable => (id, None),
+                })
+                .collect();
+            self.end(&revoked).await
+        };
+        self.report(withdrawn).await;
+    }
+
+    async fn end(&self, minions: &[Revoked]) -> Vec<(Jid, MinionId)> {
+        if minions.is_empty() {
+            return Vec::new();
         }
         let mut withdrawn = Vec::new();
         for (id, accepted) in minions {
             self.sessions.end_minion(id, accepted.map(PublicIdentity));
             self.grains.forget(id);
             let jobs = self.jobs.withdraw(id, *accepted).into_iter();
-            withdrawn.extend(jobs.map(|jid| (jid, id)));
+            withdrawn.extend(jobs.map(|jid| (jid, id.clone())));
         }
         self.publisher.rotate().await;
         if let Err(error) = self.jobs.flush_all().await {
@@ -49,10 +116,15 @@ impl Revocation {
                 "the withdrawn offers are not on the disk yet, and would be open again after a crash: {error}"
             );
         }
-        // Listeners may be slow: they are told when nothing is left to be done.
+        withdrawn
+    }
+
+    /// Tells listeners, who may be slow, when nothing else is left to be done.
+    async fn report(&self, withdrawn: Vec<(Jid, MinionId)>) {
         for (jid, id) in withdrawn {
             tracing::info!("job {jid}: withdrawn from minion {id}");
-            self.events.job_state(&jid, id, OfferState::Withdrawn).await;
+            let withdrawn = OfferState::Withdrawn;
+            self.events.job_state(&jid, &id, withdrawn).await;
         }
     }
 }

@@ -114,7 +114,8 @@ impl Master {
         )?
         .with_versions(versions);
         // Before anybody asks for jobs: what was offered to an old key is withdrawn.
-        state.key_watch().compare_at_start().await?;
+        let key_watch = state.key_watch();
+        key_watch.compare_at_start().await?;
         let handlers = Arc::new(Handlers::of(&state, context.clock));
         let mut listeners = Vec::new();
         for (number, server) in servers.into_iter().enumerate() {
@@ -145,7 +146,7 @@ impl Master {
             context.spawn(gate.serve(requests, context.clone()));
             listeners.push(Listener { control, bound });
         }
-        context.spawn(state.maintenance().run());
+        context.spawn(state.maintenance(key_watch).run());
         context.spawn(state.batch_runner().run());
         tracing::info!("master {} is up", identity.public().fingerprint());
         Ok(Self {

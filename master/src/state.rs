@@ -6,10 +6,12 @@ use saline_config::MasterConfig;
 use saline_protocol::channel::Identity;
 use saline_protocol::message::ProtocolVersions;
 use saline_protocol::transport::{Context, Counters, Endpoint, Publisher, ServerControl};
+use tokio::sync::Semaphore;
 
 use crate::admission::AdmissionControl;
 use crate::batch_runner::BatchRunner;
 use crate::denied_peers::DeniedPeers;
+use crate::ended_connections::EndedConnections;
 use crate::error::MasterError;
 use crate::events::{Events, MinionEventFirer};
 use crate::grains::GrainsTable;
@@ -89,6 +91,9 @@ pub(crate) struct MasterState {
     parts: Arc<PartialReturns>,
     publisher: MinionPublisher,
     presence: PresenceReporter,
+    ended_connections: EndedConnections,
+    /// Has one permit, for whoever revokes minions.
+    revoking: Arc<Semaphore>,
     events: Events,
 }
 
@@ -124,8 +129,12 @@ impl MasterState {
                 jobs: Arc::clone(&jobs),
                 publisher: publisher.clone(),
                 events: events.clone(),
-                controls,
                 rotated: Arc::default(),
+            },
+            revoking: Arc::new(Semaphore::new(1)),
+            ended_connections: EndedConnections {
+                sessions: Arc::clone(&sessions),
+                controls,
             },
             publisher,
             events,
@@ -167,6 +176,11 @@ impl MasterState {
     /// Returns the sessions of all peers.
     pub(crate) fn sessions(&self) -> &Arc<Sessions> {
         &self.sessions
+    }
+
+    /// Returns the part that cuts the connections of sessions that have ended.
+    pub(crate) fn ended_connections(&self) -> EndedConnections {
+        self.ended_connections.clone()
     }
 
     /// Returns the part that decides which peers are let in.
@@ -236,6 +250,7 @@ impl MasterState {
                 sessions: Arc::clone(&self.sessions),
                 jobs: Arc::clone(&self.jobs),
                 publisher: self.publisher.clone(),
+                revocation: self.revocation(),
                 events: self.events.clone(),
             },
             queries: JobQueries {
@@ -289,13 +304,15 @@ impl MasterState {
             grains: Arc::clone(&self.grains),
             sessions: Arc::clone(&self.sessions),
             jobs: Arc::clone(&self.jobs),
+            keys: self.keys.clone(),
             publisher: self.publisher.clone(),
             events: self.events.clone(),
+            turn: Arc::clone(&self.revoking),
         }
     }
 
-    /// Returns the part that expires offers, forgets silent sessions and prunes old jobs.
-    pub(crate) fn maintenance(&self) -> Maintenance {
+    /// Returns the part that expires offers, forgets silent sessions and prunes old jobs, and runs the watch.
+    pub(crate) fn maintenance(&self, key_watch: KeyWatch) -> Maintenance {
         Maintenance {
             clock: self.clock.clone(),
             settings: self.settings.clone(),
@@ -305,18 +322,15 @@ impl MasterState {
             grains: Arc::clone(&self.grains),
             events: self.events.clone(),
             presence: self.presence.clone(),
+            ended_connections: self.ended_connections(),
             keys: self.keys.clone(),
-            key_watch: self.key_watch(),
+            key_watch,
         }
     }
 
     /// Returns the part that notices changes of the accepted keys.
     pub(crate) fn key_watch(&self) -> KeyWatch {
-        KeyWatch {
-            clock: self.clock.clone(),
-            keys: self.keys.clone(),
-            revocation: self.revocation(),
-        }
+        KeyWatch::new(self.clock.clone(), self.keys.clone(), self.revocation())
     }
 
     /// Returns the part that goes on with batches.

@@ -72,6 +72,7 @@ fn new(store: &JobStore, number: u128, minions: usize) -> NewJob {
             .collect(),
         unknown: Vec::new(),
         batch: None,
+        resolved: None,
     }
 }
 

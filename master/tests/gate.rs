@@ -104,7 +104,8 @@ async fn a_deleted_key_ends_its_session_at_once_and_the_others_get_a_new_group_k
     assert_eq!(deleted.await, 1);
     assert_eq!(listener.next().await, Content::NewEpoch(before + 1));
     assert_eq!(
-        gone.ask(MinionRequest::PendingJobs { after: None }).await,
+        gone.ask_in_ended_session(&MinionRequest::PendingJobs { after: None })
+            .await,
         MinionReply::Refused(RefusedVerb::KeyGone)
     );
     // And nobody had to authenticate again.
@@ -204,7 +205,8 @@ async fn a_new_session_takes_the_place_of_the_old_one_which_is_told() {
     assert_eq!(old.pending().await, []);
     new.reconcile().await;
     assert_eq!(
-        old.ask(MinionRequest::PendingJobs { after: None }).await,
+        old.ask_in_ended_session(&MinionRequest::PendingJobs { after: None })
+            .await,
         MinionReply::Refused(RefusedVerb::Replaced)
     );
 }

@@ -14,7 +14,7 @@ use saline_protocol::channel::publication::Content;
 use saline_protocol::channel::{Credentials, Identity, MasterTrust};
 use saline_protocol::message::{
     Jid, KeyAction, KeyState, MinionReply, MinionRequest, OfferState, OperatorReply,
-    OperatorRequest, RefusedVerb,
+    OperatorRequest, RefusedVerb, Role,
 };
 use saline_protocol::transport::Clock;
 
@@ -28,10 +28,11 @@ fn key_file(deployment: &Deployment, folder: &str, id: &str) -> PathBuf {
 async fn refusal(minion: &Peer) -> RefusedVerb {
     let deadline = Clock.after(TEST_TIMEOUT);
     loop {
-        match minion.ask(MinionRequest::PendingJobs { after: None }).await {
-            MinionReply::Refused(why) => return why,
-            _ => assert!(Clock.now() < deadline, "the session still stands"),
+        let request = MinionRequest::PendingJobs { after: None };
+        if let MinionReply::Refused(why) = minion.ask_in_ended_session(&request).await {
+            return why;
         }
+        assert!(Clock.now() < deadline, "the session still stands");
         Clock.pause(std::time::Duration::from_millis(20)).await;
     }
 }
@@ -247,4 +248,67 @@ async fn an_ordinary_restart_withdraws_nothing() {
     let pending = come(&deployment, credentials).await.pending().await;
     assert_eq!(pending.len(), 1);
     assert_eq!(pending[0].jid, jid);
+}
+
+#[tokio::test]
+async fn a_key_whose_file_cannot_be_read_at_a_start_was_not_removed() {
+    let deployment = Deployment::start(false).await;
+    let (credentials, jid) = accepted_and_away(&deployment, "m1").await;
+    let (_, other) = accepted_and_away(&deployment, "m2").await;
+    let path = |config: &MasterConfig| config.paths.pki_dir.join("minions/m1");
+    let whole = std::fs::read(path(&deployment.config)).unwrap();
+    let deployment = deployment
+        .restart(|config| std::fs::write(path(config), &whole[..40]).unwrap())
+        .await;
+    let operator = deployment.operator().await;
+    for jid in [&jid, &other] {
+        assert_eq!(state_of(&operator, jid).await, OfferState::Queued);
+    }
+    // The other half is written.
+    std::fs::write(path(&deployment.config), &whole).unwrap();
+    let minion = come(&deployment, credentials.clone()).await;
+    assert_eq!(minion.pending().await[0].jid, jid);
+    assert_eq!(names_of(&operator, "m1").await, ["m1"]);
+    // It is a folder at the next start, and another key after it.
+    let deployment = deployment
+        .restart(|config| {
+            std::fs::remove_file(path(config)).unwrap();
+            std::fs::create_dir(path(config)).unwrap();
+        })
+        .await;
+    let operator = deployment.operator().await;
+    let state = state_of(&operator, &jid).await;
+    assert!(state != OfferState::Withdrawn, "{state:?}");
+    std::fs::remove_dir(path(&deployment.config)).unwrap();
+    let replaced = replace_by_hand(&deployment.config, &credentials);
+    let minion = come(&deployment, replaced).await;
+    assert_eq!(minion.pending().await, []);
+    assert_eq!(state_of(&operator, &jid).await, OfferState::Withdrawn);
+}
+
+/// Returns the minions that get a job.
+async fn names_of(operator: &Peer, target: &str) -> Vec<String> {
+    let published = operator.publish(target).await;
+    let ids = published.minions.into_iter();
+    ids.map(|(id, _)| id.to_string()).collect()
+}
+
+#[tokio::test]
+async fn a_key_that_is_replaced_a_moment_after_a_job_was_queued_for_it_does_not_inherit_it() {
+    let deployment = Deployment::start(false).await;
+    let operator = deployment.operator().await;
+    let folder = deployment.config.paths.pki_dir.join("minions");
+    // Between two looks of the watch, again and again.
+    for number in 0..20 {
+        let id = format!("m{number}");
+        let key = Identity::generate().unwrap().public().to_pem();
+        std::fs::write(folder.join(&id), key).unwrap();
+        let published = operator.publish_within(&id, TEST_TIMEOUT).await;
+        let jid = published.jid.unwrap();
+        let mut credentials = support::credentials(Role::Minion, &id);
+        credentials = replace_by_hand(&deployment.config, &credentials);
+        let minion = come(&deployment, credentials).await;
+        assert_eq!(minion.pending().await, []);
+        assert_eq!(state_of(&operator, &jid).await, OfferState::Withdrawn);
+    }
 }

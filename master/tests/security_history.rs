@@ -74,7 +74,8 @@ async fn cve_2016_9639_an_id_that_is_used_again_inherits_nothing() {
     assert_eq!(deployment.minion("m2").await.pending().await, []);
     let deleted = operator.act(KeyAction::Delete, KeyState::Accepted, "m1");
     assert_eq!(deleted.await, 1);
-    let refused = old.ask(MinionRequest::PendingJobs { after: None }).await;
+    let request = MinionRequest::PendingJobs { after: None };
+    let refused = old.ask_in_ended_session(&request).await;
     assert_eq!(refused, MinionReply::Refused(RefusedVerb::KeyGone));
     let new = deployment.minion("m1").await;
     assert_eq!(new.pending().await, []);
@@ -174,8 +175,9 @@ async fn cve_2022_22936_a_publication_is_not_taken_twice() {
     let mut publications = Vec::new();
     // One for this minion alone, and one for so many that all get the same.
     operator.publish("m1").await;
+    let mut others = Vec::new();
     for number in 2..=65 {
-        deployment.minion(&format!("m{number}")).await;
+        others.push(deployment.minion(&format!("m{number}")).await);
     }
     operator.publish("*").await;
     for expected in [topic_of(&minion.id()), topic_all()] {

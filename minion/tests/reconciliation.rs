@@ -164,6 +164,7 @@ impl World {
             minions: vec![(minion(), state)],
             unknown: Vec::new(),
             batch: None,
+            resolved: None,
         };
         let _ = self.store.publish(new).await.unwrap();
         if state == OfferState::Offered {

@@ -132,8 +132,6 @@ impl Gate {
                 if told.is_accepted() {
                     let first_contacts = &self.handlers.handshakes.first_contacts;
                     first_contacts.give_back(peer.source());
-                    // A peer that has gone meanwhile is nobody's yet.
-                    self.control.admitted(peer);
                 }
                 return Ok(session.seal(&record, &encode(&told)));
             }
@@ -211,6 +209,8 @@ impl Gate {
         let Some(session) = self.handlers.sessions.add(new, keys) else {
             return Added::NotNow;
         };
+        // The key may have lost an older one by it.
+        self.handlers.ended_connections.bound();
         if !is_accepted {
             return Added::Session(session);
         }

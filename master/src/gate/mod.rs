@@ -4,6 +4,7 @@ mod cookies;
 mod dispatch;
 mod half_open;
 mod handshakes;
+mod poll_turns;
 mod polls;
 mod resume_times;
 mod source_budget;
@@ -21,6 +22,7 @@ use saline_protocol::transport::{
 };
 
 use crate::admission::AdmissionControl;
+use crate::ended_connections::EndedConnections;
 use crate::sessions::{Principal, Session, SessionState, Sessions};
 use crate::state::MasterState;
 use crate::verbs::{CallerVerbs, MinionVerbs, OperatorVerbs};
@@ -28,7 +30,7 @@ use crate::waiting_polls::WaitingPolls;
 use cookies::Cookies;
 use half_open::HalfOpenTable;
 pub use handshakes::HandshakeLimits;
-pub use polls::PollLimits;
+pub use poll_turns::PollTurns;
 
 /// The largest message in bytes that is read from a peer without a session.
 const UNAUTHENTICATED_MOST: usize = 64 * 1024;
@@ -41,13 +43,14 @@ const BATCH: usize = 64;
 pub struct Handlers {
     pub(crate) clock: Clock,
     pub(crate) sessions: Arc<Sessions>,
+    pub(crate) ended_connections: EndedConnections,
     pub(crate) admission: AdmissionControl,
     pub(crate) minion: MinionVerbs,
     pub(crate) caller: CallerVerbs,
     pub(crate) operator: OperatorVerbs,
     pub(crate) handshakes: HandshakeLimits,
     pub(crate) waiting: WaitingPolls,
-    pub(crate) polls: PollLimits,
+    pub(crate) polls: PollTurns,
 }
 
 impl Handlers {
@@ -57,13 +60,14 @@ impl Handlers {
         Self {
             clock,
             sessions: Arc::clone(state.sessions()),
+            ended_connections: state.ended_connections(),
             admission: state.admission(),
             caller: state.caller_verbs(&minion),
             minion,
             operator: state.operator_verbs(),
             handshakes: HandshakeLimits::new(clock),
             waiting: state.polls().clone(),
-            polls: PollLimits::default(),
+            polls: PollTurns::default(),
         }
     }
 }
@@ -221,20 +225,13 @@ impl Gate {
     }
 
     /// Tells the transport that an accepted session stands on a connection. Those of other sessions stay
-    /// under the limits for strangers.
+    /// under the limits for strangers, and the one that the session leaves is cut.
     fn admit_connection(&self, session: &Arc<Session>, peer: Peer) {
         let sessions = &self.handlers.sessions;
-        if session.principal.minion().is_some() {
-            let Some(moved) = sessions.note_connection(session, peer) else {
-                return;
-            };
-            if let Some(before) = moved.before
-                && session.listener == self.listener
-            {
-                // A session has one connection: others would keep the limits of an admitted peer.
-                self.control.disconnect(Peer::new(before, None));
-            }
+        if !sessions.note_connection(session, self.listener, peer) {
+            return;
         }
+        self.handlers.ended_connections.bound();
         if !self.control.admitted(peer) {
             sessions.departed(self.listener, peer);
         }

@@ -6,27 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use saline_protocol::message::{Admission, MinionReply};
-use tokio::sync::Semaphore;
 
 use super::Gate;
 use crate::keys::KeysUnreadable;
 use crate::sessions::Session;
 
-/// The largest number of polls that are carried out at once. Each takes a thread, and waits there for the one before it.
-const AT_ONCE: usize = 16;
-
-/// How long a session is asked to wait when [`AT_ONCE`] polls are being carried out, in milliseconds.
+/// How long a session is asked to wait when too many polls wait for their turn, in milliseconds.
 const BUSY_DELAY_MS: u32 = 1000;
-
-/// The bound of all polls, which all listeners share.
-#[derive(Debug)]
-pub struct PollLimits(pub(super) Semaphore);
-
-impl Default for PollLimits {
-    fn default() -> Self {
-        Self(Semaphore::new(AT_ONCE))
-    }
-}
 
 impl Gate {
     /// Answers the poll of a session whose key was not accepted: when an operator has decided about the key, or
@@ -52,9 +38,9 @@ impl Gate {
         self.decide_if_possible(session).await
     }
 
-    /// Decides again about a session, unless too many polls read the keys now.
+    /// Decides again about a session, unless too many polls wait for their turn to read the keys.
     async fn decide_if_possible(&self, session: &Arc<Session>) -> MinionReply {
-        let Ok(_permit) = self.handlers.polls.0.try_acquire() else {
+        let Some(_turn) = self.handlers.polls.take(session.source()).await else {
             return busy(Duration::from_millis(BUSY_DELAY_MS.into()));
         };
         MinionReply::Auth(self.decide_again(session).await)

@@ -8,7 +8,7 @@ use super::{JobStore, lock};
 impl JobStore {
     /// Notes that `key` is the accepted key of a minion, unless another one is noted. Returns whether it is the
     /// noted key now; if not, what was offered to the other one has to be withdrawn. The note is on the disk
-    /// after the next [`flush`](Self::flush).
+    /// before any offer to the minion that is published from now on.
     pub fn note_key(&self, minion: &MinionId, key: [u8; 32]) -> bool {
         self.records.note_key(minion, key, self.now())
     }
@@ -25,6 +25,28 @@ impl JobStore {
         let jobs = lock(&self.open).withdraw(minion, now);
         self.records.replace_key(minion, accepted, now);
         jobs
+    }
+
+    /// Whether `key` is the noted key of a minion.
+    pub fn has_key(&self, minion: &MinionId, key: [u8; 32]) -> bool {
+        self.records.has_key(minion, Some(key))
+    }
+
+    /// Whether a key of the minion is noted, or it has a job in a state that is not final.
+    pub fn has_key_or_jobs(&self, minion: &MinionId) -> bool {
+        let record = self.records.get(minion);
+        record.is_some_and(|record| record.key.is_some()) || lock(&self.open).has_minion(minion)
+    }
+
+    /// Returns those of the minions of which no key is noted.
+    pub fn without_key<'a>(&self, minions: impl Iterator<Item = &'a MinionId>) -> Vec<MinionId> {
+        self.records.look(|records| {
+            let has_key = |minion: &&MinionId| {
+                let record = records.get(*minion);
+                record.is_some_and(|record| record.key.is_some())
+            };
+            minions.filter(|minion| !has_key(minion)).cloned().collect()
+        })
     }
 
     /// Returns the minions of which a key is noted, and those that have a job in a state that is not final.

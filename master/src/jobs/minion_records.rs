@@ -104,13 +104,15 @@ impl MinionRecord {
     }
 }
 
-/// A write for the thread: the records, and who waits for the commit.
-type Write = (
-    Vec<(MinionId, MinionRecord)>,
-    oneshot::Sender<Result<(), StoreError>>,
-);
+/// Records that are to be written.
+pub(super) type RecordCopies = HashMap<MinionId, MinionRecord>;
 
-/// The records of all minions.
+/// A write for the thread: the records, and who waits for the commit.
+type Write = (RecordCopies, oneshot::Sender<Result<(), StoreError>>);
+
+/// The records of all minions. Only a flush writes them, as they were when it began, after the states of jobs that had
+/// changed by then: so no word, no start and no key is on the disk before what follows from it, and no older record
+/// is written over a newer one.
 pub(super) struct MinionRecords {
     records: Mutex<HashMap<MinionId, MinionRecord>>,
     /// Those whose word has to be on the disk soon, and those for which that has time.
@@ -125,6 +127,15 @@ struct Unwritten {
     later: HashSet<MinionId>,
     /// Those that have not given their word on a job that only the disk holds.
     owing: HashSet<MinionId>,
+    /// Those whose key was noted or taken away since it was written.
+    keys: HashSet<MinionId>,
+}
+
+impl Unwritten {
+    fn change_key(&mut self, minion: &MinionId) {
+        self.soon.insert(minion.clone());
+        self.keys.insert(minion.clone());
+    }
 }
 
 impl MinionRecords {
@@ -168,23 +179,16 @@ impl MinionRecords {
             .unwrap_or(0)
     }
 
-    /// Changes a record in memory, which is `first` if there is none. Returns it when it has changed, to be
-    /// written.
+    /// Changes a record in memory, which is `first` if there is none. It is written soon.
     pub(super) fn put(
         &self,
         minion: &MinionId,
         first: MinionRecord,
         change: impl FnOnce(&mut MinionRecord),
-    ) -> Vec<(MinionId, MinionRecord)> {
+    ) {
         let mut records = lock(&self.records);
-        let is_new = !records.contains_key(minion);
-        let record = records.entry(minion.clone()).or_insert(first);
-        let before = record.clone();
-        change(record);
-        match is_new || *record != before {
-            true => vec![(minion.clone(), record.clone())],
-            false => Vec::new(),
-        }
+        change(records.entry(minion.clone()).or_insert(first));
+        lock(&self.unwritten).soon.insert(minion.clone());
     }
 
     /// Notes a minion's key, in a new record if there is none. A key that is noted already stays. Returns whether
@@ -198,7 +202,7 @@ impl MinionRecords {
         let record = records.entry(minion.clone());
         let record = record.or_insert_with(|| MinionRecord::new(StartId::default(), now));
         record.key = Some(key);
-        lock(&self.unwritten).soon.insert(minion.clone());
+        lock(&self.unwritten).change_key(minion);
         true
     }
 
@@ -226,7 +230,21 @@ impl MinionRecords {
         record.skip(now);
         record.start = StartId::default();
         record.key = accepted;
-        lock(&self.unwritten).soon.insert(minion.clone());
+        lock(&self.unwritten).change_key(minion);
+    }
+
+    /// Whether the key of any minion was changed and is not written yet.
+    pub(super) fn has_unwritten_keys(&self) -> bool {
+        !lock(&self.unwritten).keys.is_empty()
+    }
+
+    /// Whether the key of any of these minions was changed and is not written yet.
+    pub(super) fn has_unwritten_key_of<'a>(
+        &self,
+        mut minions: impl Iterator<Item = &'a MinionId>,
+    ) -> bool {
+        let unwritten = lock(&self.unwritten);
+        !unwritten.keys.is_empty() && minions.any(|minion| unwritten.keys.contains(minion))
     }
 
     /// Changes a record in memory. It is written soon, or with `later` within minutes.
@@ -250,8 +268,8 @@ impl MinionRecords {
         lock(&self.unwritten).owing.extend(minions);
     }
 
-    /// Takes the records that have to be written soon, and with `all` also the others.
-    pub(super) fn take_unwritten(&self, all: bool) -> Vec<(MinionId, MinionRecord)> {
+    /// Takes copies of the records that have to be written soon, and with `all` also of the others.
+    pub(super) fn take_unwritten(&self, all: bool) -> RecordCopies {
         let minions = {
             let mut unwritten = lock(&self.unwritten);
             let mut minions = std::mem::take(&mut unwritten.soon);
@@ -268,22 +286,26 @@ impl MinionRecords {
         found.collect()
     }
 
-    /// Writes records and waits for the commit.
-    pub(super) async fn write(
-        &self,
-        records: Vec<(MinionId, MinionRecord)>,
-    ) -> Result<(), StoreError> {
-        if records.is_empty() {
+    /// Writes records and waits for the commit. For the flush alone, which knows what comes before them.
+    pub(super) async fn write(&self, copies: RecordCopies) -> Result<(), StoreError> {
+        if copies.is_empty() {
             return Ok(());
         }
+        let keys = copies
+            .iter()
+            .map(|(minion, copy)| (minion.clone(), copy.key));
+        let keys: Vec<_> = keys.collect();
         let (done, written) = oneshot::channel();
-        let again: Vec<MinionId> = records.iter().map(|(minion, _)| minion.clone()).collect();
-        self.thread.send((records, done)).await?;
-        let written = written.await.map_err(|_| StoreError::Closed)?;
-        if written.is_err() {
-            lock(&self.unwritten).soon.extend(again);
+        self.thread.send((copies, done)).await?;
+        written.await.map_err(|_| StoreError::Closed)??;
+        let records = lock(&self.records);
+        let mut unwritten = lock(&self.unwritten);
+        for (minion, key) in keys {
+            if records.get(&minion).is_some_and(|record| record.key == key) {
+                unwritten.keys.remove(&minion);
+            }
         }
-        written
+        Ok(())
     }
 
     /// Waits until the thread has done what is queued, and has ended.

@@ -46,7 +46,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rusqlite::Connection;
-use saline_protocol::message::{Jid, MasterTime, MinionId};
+use saline_protocol::message::{Jid, MasterTime};
 
 pub use batches::{BatchNews, BatchStep};
 pub use calls::JobCall;
@@ -63,7 +63,7 @@ use calls::RecentCalls;
 use connection_thread::ConnectionThread;
 use jid::JidSource;
 use large_payloads::LargePayloads;
-use minion_records::MinionRecords;
+use minion_records::{MinionRecords, RecordCopies};
 use open_jobs::OpenJobs;
 use outcomes::Outcomes;
 use partitions::{Connections, Partitions};
@@ -121,8 +121,9 @@ pub struct JobStore {
     flushed: AtomicI64,
     /// Has one permit, for the flush that is under way.
     flushing: Semaphore,
+    passes: Mutex<offers::Passes>,
     /// The records that are written after all states that changed before them.
-    unwritten_records: Mutex<Vec<(MinionId, MinionRecord)>>,
+    unwritten_records: Mutex<RecordCopies>,
     /// When all records were written last.
     records_written: Mutex<MasterTime>,
     /// The partitions that were pruned and could not be deleted.
@@ -202,6 +203,7 @@ impl JobStore {
             clock,
             records,
             calls: Mutex::default(),
+            passes: Mutex::default(),
             unwritten_records: Mutex::default(),
             records_written: Mutex::default(),
             batch_changed: open.batch_changed(),

@@ -20,6 +20,23 @@ const RECORDS_WRITTEN: MasterTime = 60_000;
 /// The number of jobs whose states are written in one call.
 const FLUSHED: usize = 256;
 
+/// The passes over all states that have changed, each of which ends with the records of minions.
+#[derive(Debug, Default)]
+pub(super) struct Passes {
+    /// The number of the last one that has begun.
+    begun: u64,
+    /// The number of the last one that has ended well.
+    ended: u64,
+}
+
+#[cfg(test)]
+impl Passes {
+    /// Returns the number of the last one that has ended well.
+    pub(super) fn ended(&self) -> u64 {
+        self.ended
+    }
+}
+
 impl JobStore {
     /// Changes the state of a minion in a job if the change is [allowed](may_become). Returns whether it
     /// was. Only [`store_returns`](Self::store_returns) sets `Returned`, so that every minion in that
@@ -84,7 +101,8 @@ impl JobStore {
         found.expired
     }
 
-    /// Writes all states that have changed until now.
+    /// Writes all states that have changed until now, and then the records of minions. Many callers at once share
+    /// one pass.
     ///
     /// # Errors
     /// When SQLite fails. A later call writes what this one did not.
@@ -92,7 +110,11 @@ impl JobStore {
     /// # Cancel safety
     /// A later call writes the states that this one did not.
     pub async fn flush_all(&self) -> Result<(), StoreError> {
+        let asked = lock(&self.passes).begun;
         let _turn = self.flushing.acquire().await;
+        if lock(&self.passes).ended > asked {
+            return Ok(());
+        }
         self.flushed.store(i64::MIN, Ordering::Relaxed);
         while !self.flush_some().await? {}
         Ok(())
@@ -123,7 +145,15 @@ impl JobStore {
     async fn flush_batch(&self) -> Result<bool, StoreError> {
         let after = self.flushed.load(Ordering::Relaxed);
         if after == i64::MIN {
+            lock(&self.passes).begun += 1;
             self.gather_records();
+            if self.records.has_unwritten_keys() {
+                // A job may be on its way whose target was resolved before a key went: what is withdrawn of it then
+                // is among the states that follow.
+                let nothing = |_: &Result<(), StoreError>| {};
+                let passed = self.writer.call(Place::Newest, 0, |_| Ok(()), nothing);
+                passed.await?;
+            }
         }
         let changed = lock(&self.open).changed(after, FLUSHED);
         let is_last = changed.len() < FLUSHED;
@@ -143,8 +173,12 @@ impl JobStore {
         }
         if is_last {
             self.remove_unreturned_parts().await?;
-            let words = std::mem::take(&mut *lock(&self.unwritten_records));
-            self.records.write(words).await?;
+            // Kept until they are written: the future may be dropped meanwhile.
+            let copies = lock(&self.unwritten_records).clone();
+            self.records.write(copies).await?;
+            lock(&self.unwritten_records).clear();
+            let passes = &mut lock(&self.passes);
+            passes.ended = passes.begun;
         }
         Ok(is_last)
     }
@@ -161,11 +195,7 @@ impl JobStore {
             }
             all
         };
-        let mut words = lock(&self.unwritten_records);
-        for (minion, record) in self.records.take_unwritten(all) {
-            words.retain(|(other, _)| *other != minion);
-            words.push((minion, record));
-        }
+        lock(&self.unwritten_records).extend(self.records.take_unwritten(all));
     }
 
     async fn write_states(&self, start: i64, batch: Vec<ChangedJob>) -> Result<(), StoreError> {

@@ -186,6 +186,11 @@ impl OpenJobs {
         self.open.keys().cloned().collect()
     }
 
+    /// Whether the minion has a job here in a state that is not final.
+    pub(super) fn has_minion(&self, minion: &MinionId) -> bool {
+        self.open.contains_key(minion)
+    }
+
     /// Whether the job is here.
     pub(super) fn has(&self, job: i64) -> bool {
         self.jobs.contains_key(&job)

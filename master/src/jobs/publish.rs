@@ -1,6 +1,6 @@
 //! Stores jobs with the states of their minions, and reads those that are under way at the start.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension, params};
@@ -13,7 +13,7 @@ use super::open_jobs::{OpenJobs, Recovered};
 use super::outcomes::{Committed, Effect};
 use super::states::{self, States};
 use super::writer::Place;
-use super::{JobStore, StoreError, batches, jid, lock, returns, rows};
+use super::{JobStore, StoreError, batches, jid, lock, may_become, returns, rows};
 
 /// The number of minions of all jobs under way from which no more jobs are taken: they are held in
 /// memory, about 40 bytes each.
@@ -35,6 +35,9 @@ pub struct NewJob {
     pub unknown: Vec<String>,
     /// How the job is carried out in batches, if it is. Its minions are `Waiting` then.
     pub batch: Option<Batch>,
+    /// When the minions were chosen by their accepted keys, if they were: the job is withdrawn from those whose keys
+    /// have gone since.
+    pub resolved: Option<MasterTime>,
 }
 
 impl JobStore {
@@ -54,9 +57,17 @@ impl JobStore {
         if under_way >= OFFERS_MOST && !is_known() {
             return Err(StoreError::TooManyOpen(under_way));
         }
+        if self
+            .records
+            .has_unwritten_key_of(new.minions.iter().map(|(minion, _)| minion))
+        {
+            // The disk must know to which keys the offers were made before it has the offers.
+            self.flush_all().await?;
+        }
         let now = self.now();
         let job = &new.job.job;
         let (request, expires, batch) = (new.request, job.expires, new.batch);
+        let resolved = new.resolved;
         let number = jid::to_micros(&job.jid)
             .ok_or_else(|| StoreError::corrupt("a jid that is a time", job.jid.as_str()))?;
         let mut states: States = new.minions.clone();
@@ -65,6 +76,7 @@ impl JobStore {
         let packed = states::encode(&states);
         let bytes = rows::job_size(job) + packed.len();
         let (began, undone) = (Arc::clone(&self.outcomes), Arc::clone(&self.outcomes));
+        let known = Arc::clone(&self.open);
         let act = move |connection: &Connection| {
             match lock(&began).begin(request, Effect::Job(number), now) {
                 Some(Effect::Job(before)) => return Ok(Some(before)),
@@ -73,7 +85,14 @@ impl JobStore {
                 }
                 None => {}
             }
-            insert(connection, number, &new, &packed)?;
+            let gone = resolved.map(|resolved| lock(&known).gone_since(resolved));
+            match gone.filter(|gone| !gone.is_empty()) {
+                None => insert(connection, number, &new, &packed)?,
+                Some(gone) => {
+                    let left = withdrawn_from(states::decode(&packed)?, &gone);
+                    insert(connection, number, &new, &states::encode(&left))?;
+                }
+            }
             Ok(None)
         };
         let open = Arc::clone(&self.open);
@@ -84,6 +103,9 @@ impl JobStore {
                 open.insert(number, expires, states, now);
                 if let Some(batch) = batch {
                     open.insert_batch(number, batch, grace, None);
+                }
+                if let Some(resolved) = resolved {
+                    open.withdraw_late(number, resolved, now);
                 }
             }
             Ok(Some(_)) => {}
@@ -118,6 +140,16 @@ impl JobStore {
         });
         read.await?.ok_or(StoreError::Removed)
     }
+}
+
+/// Withdraws the offers to these minions.
+fn withdrawn_from(mut states: States, gone: &BTreeSet<MinionId>) -> States {
+    for (minion, state) in &mut states {
+        if gone.contains(minion) && may_become(*state, OfferState::Withdrawn) {
+            *state = OfferState::Withdrawn;
+        }
+    }
+    states
 }
 
 fn insert(

@@ -1,5 +1,7 @@
 //! Takes what minions say of their jobs: at the start of a session, and with every heartbeat.
 
+use std::collections::BTreeSet;
+
 use saline_protocol::message::{
     ACCOUNTS_MOST, ExpiryStatement, Jid, JobAccount, Known, MasterTime, MinionId, OfferState,
     StartId,
@@ -152,7 +154,7 @@ impl JobStore {
     }
 
     /// Ends a reconciliation: from now on the minion's word counts. What was changed is on the disk
-    /// before the start is.
+    /// before the start is: what the minion said it does not know must not be handed over to it after a crash.
     ///
     /// # Errors
     /// When SQLite fails; the minion should reconcile again.
@@ -167,14 +169,10 @@ impl JobStore {
         let now = self.now();
         let lineage = self.lineage(minion, start);
         let forgetful = self.is_forgetful(minion, start);
-        if forgetful {
-            // What the minion said it does not know must not be handed over to it after a crash.
-            self.flush_all().await?;
-        }
         let duplicates_before = self.duplicates_before();
         let first = MinionRecord::new(start.start, now);
         // In one step: its key may be deleted meanwhile.
-        let changed = self.records.put(minion, first, |record| {
+        self.records.put(minion, first, |record| {
             if lineage == Lineage::Other {
                 record.duplicate_seen = now;
             } else if record.has_no_duplicate_since(duplicates_before) {
@@ -186,7 +184,7 @@ impl JobStore {
             record.start = start.start;
             record.begun = start.begun;
         });
-        self.records.write(changed).await
+        self.flush_all().await
     }
 
     /// Takes a minion's word on expiries. Returns the states that have changed.
@@ -280,13 +278,20 @@ impl JobStore {
         Ok(granted)
     }
 
-    /// Ends the offers of a job that was just published to minions whose keys have gone since `resolved`,
-    /// the time at which its target was resolved. Returns the minions.
-    pub fn withdraw_late(&self, jid: &Jid, resolved: MasterTime) -> Vec<MinionId> {
-        let now = self.now();
-        match jid::to_micros(jid) {
-            Some(job) => lock(&self.open).withdraw_late(job, resolved, now),
-            None => Vec::new(),
+    /// Returns the minions to which a job was not offered when it was published, since their keys have gone
+    /// after `resolved`, the time at which its target was resolved.
+    pub fn withdrawn_late(&self, jid: &Jid, resolved: MasterTime) -> BTreeSet<MinionId> {
+        let open = lock(&self.open);
+        let mut gone = open.gone_since(resolved);
+        let states = jid::to_micros(jid).and_then(|job| open.states(job));
+        // Without states there is nobody left who may run it.
+        if let Some((states, _)) = states.filter(|_| !gone.is_empty()) {
+            let is_withdrawn = |minion: &MinionId| {
+                let found = states.binary_search_by(|(id, _)| id.cmp(minion));
+                found.is_ok_and(|at| states[at].1 == OfferState::Withdrawn)
+            };
+            gone.retain(is_withdrawn);
         }
+        gone
     }
 }

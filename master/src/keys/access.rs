@@ -6,7 +6,7 @@ use saline_protocol::channel::PublicIdentity;
 use saline_protocol::message::{KeyState, MinionId};
 use saline_protocol::transport::Context;
 
-use super::{KeyStore, LOCAL_OPERATOR, OperatorStore};
+use super::{KeyStanding, KeyStore, LOCAL_OPERATOR, OperatorStore};
 
 /// The keys cannot be read now, which is logged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,6 +66,24 @@ impl KeyAccess {
             KeysUnreadable
         })?;
         Ok(known == Some((KeyState::Accepted, identity.0)))
+    }
+
+    /// Returns what the disk says now about the accepted keys of these minions.
+    ///
+    /// # Cancel safety
+    /// Nothing is changed.
+    pub async fn standings(&self, ids: Vec<MinionId>) -> Vec<(MinionId, KeyStanding)> {
+        let asked = ids.clone();
+        let look = move |keys: &KeyStore| {
+            let standings = asked.iter().map(|id| keys.standing(id));
+            standings.collect::<Vec<_>>()
+        };
+        // None when the code of the key store panicked, which the runtime logs.
+        let found = self.with_minions(look).await.unwrap_or_default();
+        let unknown = std::iter::repeat(KeyStanding::Unreadable);
+        ids.into_iter()
+            .zip(found.into_iter().chain(unknown))
+            .collect()
     }
 
     /// Returns the key of the operator `name`; none when there is no such operator.

@@ -135,7 +135,7 @@ impl KeyStore {
             Room::Free => None,
             Room::Displaced(id) => Some(id),
         };
-        self.pending.write(id, presented)?;
+        self.pending.write_from(id, presented, source)?;
         acting.pending_sources.take(id.clone(), source);
         Ok(Verdict {
             displaced,

@@ -50,6 +50,9 @@ pub struct KeyNews {
     pub changed: Vec<ChangedByHand>,
     /// The keys that were accepted since, by hand or through this store; all of them at the first look.
     pub accepted: Vec<(MinionId, [u8; 32])>,
+    /// The ids with a file among the accepted keys that has not held a key while this store is open, so that
+    /// nobody knows which key is accepted: the file may be half written.
+    pub unreadable: Vec<MinionId>,
 }
 
 /// A look at the accepted keys, taken while others may change them.
@@ -63,6 +66,8 @@ pub(super) struct KeyScan {
     files: Arc<Vec<MinionId>>,
     /// The ids with a file in the folder of rejected keys, sorted.
     rejected: Arc<Vec<MinionId>>,
+    /// As in the news.
+    unreadable: Vec<MinionId>,
 }
 
 impl SeenKeys {
@@ -107,13 +112,16 @@ impl KeyStore {
         }
         // Nothing can be compared yet, so nothing may change meanwhile.
         let mut acting = self.acting();
-        let found = self.scan(Arc::default())?.found;
+        let KeyScan {
+            found, unreadable, ..
+        } = self.scan(Arc::default())?;
         let all = found.iter().map(|(id, seen)| (id.clone(), seen.identity));
         let accepted = all.collect();
         acting.seen.keys = Some(Arc::new(found));
         Ok(KeyNews {
             changed: Vec::new(),
             accepted,
+            unreadable,
         })
     }
 
@@ -129,6 +137,8 @@ impl KeyStore {
         let now = self.clock.wall();
         let accepted = self.accepted_ids()?;
         let rejected = self.ids().rejected.get_all(&self.rejected, now)?;
+        let mut unreadable = self.ids().accepted.without_key();
+        unreadable.retain(|id| rejected.binary_search(id).is_err());
         let mut found = HashMap::with_capacity(accepted.len());
         for id in accepted.iter() {
             if rejected.binary_search(id).is_err()
@@ -143,6 +153,7 @@ impl KeyStore {
             found,
             files: accepted,
             rejected,
+            unreadable,
         })
     }
 
@@ -200,6 +211,7 @@ impl KeyStore {
         KeyNews {
             changed,
             accepted: accepted.into_iter().collect(),
+            unreadable: scan.unreadable,
         }
     }
 

@@ -17,6 +17,7 @@ use rustix::fs::OFlags;
 use saline_protocol::channel::{KeyError, PublicIdentity};
 use saline_protocol::message::MinionId;
 use saline_protocol::private_files;
+use saline_protocol::transport::SourceNetwork;
 
 /// The largest part of a file that is read. A key in PEM has 113 bytes; the rest is room for
 /// comments.
@@ -24,6 +25,9 @@ const LARGEST_FILE: u64 = 16 * 1024;
 
 /// The name of a file that is being written. It begins with a dot, so that it is no id.
 const UNFINISHED: &str = ".unfinished";
+
+/// What stands before the source that presented a pending key, in a line of the key's file outside of the key.
+const SOURCE: &str = "Presented-From: ";
 
 /// The content of a file for an id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -147,6 +151,36 @@ impl Folder {
     /// Replaces the key of `id`. The content is on the disk when this returns, and the name after
     /// [`sync`](Self::sync). Not for concurrent use.
     pub(super) fn write(&self, id: &MinionId, key: [u8; 32]) -> Result<(), KeyError> {
+        self.write_text(id, &PublicIdentity(key).to_pem())
+    }
+
+    /// The same, with a line before the key that names the source that presented it.
+    pub(super) fn write_from(
+        &self,
+        id: &MinionId,
+        key: [u8; 32],
+        source: Option<SourceNetwork>,
+    ) -> Result<(), KeyError> {
+        let key = PublicIdentity(key).to_pem();
+        match source {
+            Some(source) => self.write_text(id, &format!("{SOURCE}{source}\n{key}")),
+            None => self.write_text(id, &key),
+        }
+    }
+
+    /// Returns the source that the file of `id` names; none when it names none, or cannot be read.
+    pub(super) fn source(&self, id: &MinionId) -> Option<SourceNetwork> {
+        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        let file = OpenOptions::new()
+            .read(true)
+            .custom_flags(flags.bits().cast_signed())
+            .open(self.path.join(id.as_str()));
+        let text = read_text(file.ok()?).ok()??;
+        text.lines()
+            .find_map(|line| line.strip_prefix(SOURCE)?.parse().ok())
+    }
+
+    fn write_text(&self, id: &MinionId, text: &str) -> Result<(), KeyError> {
         let path = self.path.join(id.as_str());
         let unfinished = self.path.join(UNFINISHED);
         let write = || {
@@ -156,7 +190,7 @@ impl Folder {
                 .create_new(true)
                 .mode(0o600)
                 .open(&unfinished)?;
-            file.write_all(PublicIdentity(key).to_pem().as_bytes())?;
+            file.write_all(text.as_bytes())?;
             file.sync_all()?;
             fs::rename(&unfinished, &path)
         };

@@ -50,6 +50,17 @@ pub struct KeyStore {
     acting: Mutex<Acting>,
 }
 
+/// What the disk says about the accepted key of an id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyStanding {
+    /// The key is accepted.
+    Accepted([u8; 32]),
+    /// No key is accepted.
+    NotAccepted,
+    /// There is a file for an accepted key, which cannot be read or holds no key: it may be half written.
+    Unreadable,
+}
+
 /// The ids of the keys in two of the folders.
 #[derive(Debug, Default)]
 struct Ids {
@@ -61,7 +72,7 @@ struct Ids {
 #[derive(Debug, Default)]
 struct Acting {
     seen: SeenKeys,
-    /// The sources of the pending keys; none of those that were not presented since the master started.
+    /// The sources of the pending keys, by their files if they were not presented since the master started.
     pending_sources: SourcePlaces<MinionId>,
     /// When the pending keys were listed last.
     pending: Option<Instant>,
@@ -148,6 +159,25 @@ impl KeyStore {
     /// When the disk fails.
     pub fn pending_count(&self) -> Result<usize, KeyError> {
         Ok(self.pending.names()?.len())
+    }
+
+    /// Returns what the disk says now about the accepted key of an id.
+    pub fn standing(&self, id: &MinionId) -> KeyStanding {
+        let look = || -> Result<KeyStanding, KeyError> {
+            // Whatever it holds, it rejects the id.
+            if self.rejected.exists(id)? {
+                return Ok(KeyStanding::NotAccepted);
+            }
+            Ok(match self.accepted.read(id)? {
+                Found::Key(key) => KeyStanding::Accepted(key),
+                Found::Nothing => KeyStanding::NotAccepted,
+                Found::NoKey => KeyStanding::Unreadable,
+            })
+        };
+        look().unwrap_or_else(|error| {
+            tracing::warn!(%id, %error, "whether a key is accepted cannot be seen");
+            KeyStanding::Unreadable
+        })
     }
 
     fn folder(&self, state: KeyState) -> &Folder {

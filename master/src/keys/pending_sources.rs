@@ -67,10 +67,17 @@ impl KeyStore {
         for id in gone {
             sources.release(&id);
         }
+        let mut unknown = Vec::new();
         for id in names {
             if !sources.contains(&id) {
-                sources.take(id, None);
+                unknown.push((self.pending.modified(&id)?, id));
             }
+        }
+        // Those that were presented before this start, or that an operator copied: the oldest first.
+        unknown.sort();
+        for (_, id) in unknown {
+            let source = self.pending.source(&id);
+            sources.take(id, source);
         }
         acting.pending = Some(now);
         Ok(())

@@ -23,9 +23,10 @@ async fn present(keys: &KeyAccess, id: &str) {
 #[tokio::test(start_paused = true)]
 async fn pending_keys_expire_within_five_minutes_of_their_time() {
     let master = TestMaster::start(|config| config.pending_key_expiry = Some(7 * DAY)).await;
-    let keys = master.state.maintenance().keys;
+    let maintenance = master.state.maintenance(master.state.key_watch());
+    let keys = maintenance.keys.clone();
     let clock = master.context.clock;
-    let upkeep = master.context.spawn(master.state.maintenance().run());
+    let upkeep = master.context.spawn(maintenance.run());
     // What is done at the start has been done.
     clock.pause(Duration::from_secs(10)).await;
     for id in ["forgotten", "waits"] {

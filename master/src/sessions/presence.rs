@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use saline_protocol::message::{Claims, Lease, MasterTime, MinionId, StartId};
-use saline_protocol::transport::{Clock, Instant, Peer};
+use saline_protocol::transport::{Clock, Instant};
 
 use super::session::{Principal, Session, SessionState, lock};
 use super::table::{PresenceChange, Sessions, Table};
@@ -38,13 +38,6 @@ pub struct MinionStart {
     pub start: StartId,
     /// Whether the start before it ended surely: it ran in the same place.
     pub predecessor_ended: bool,
-}
-
-/// The session of a minion is used over another connection than before.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Moved {
-    /// The number of the connection that it was used over before.
-    pub before: Option<u64>,
 }
 
 impl Sessions {
@@ -101,6 +94,7 @@ impl Sessions {
                 if old.state() == SessionState::Accepted {
                     old.end(SessionState::Replaced);
                 }
+                table.leave_connection(&old);
                 PresenceChange::Replaced(old)
             }
             Some(_) => PresenceChange::None,
@@ -117,47 +111,6 @@ impl Sessions {
             && self
                 .alive(id)
                 .is_some_and(|session| session.start() != Some(start.start))
-    }
-
-    /// Notes the connection of a request in the session of a minion. Returns none when it is the one of the
-    /// request before. Otherwise the transport must be told that a session stands on it, and no longer on the
-    /// earlier one that is returned.
-    pub fn note_connection(&self, session: &Arc<Session>, peer: Peer) -> Option<Moved> {
-        let before = {
-            let mut inner = lock(&session.inner);
-            if inner.connection == Some(peer.connection) {
-                return None;
-            }
-            inner.connection.replace(peer.connection)
-        };
-        let mut table = lock(&self.table);
-        if let Some(before) = before {
-            table.forget_connection((session.listener, before), session.id);
-        }
-        let connection = (session.listener, peer.connection);
-        table.by_connection.insert(connection, session.id);
-        Some(Moved { before })
-    }
-
-    /// Notes that a connection has ended. Its minion is gone unless it speaks within a second.
-    pub fn departed(&self, listener: usize, peer: Peer) {
-        let now = self.time.now();
-        let mut table = lock(&self.table);
-        let Some(id) = table.by_connection.remove(&(listener, peer.connection)) else {
-            return;
-        };
-        let Some(session) = table.all.get(&id) else {
-            return;
-        };
-        {
-            let mut inner = lock(&session.inner);
-            // It speaks over another connection already.
-            if inner.connection != Some(peer.connection) {
-                return;
-            }
-            (inner.connection, inner.cut) = (None, Some(now));
-        }
-        table.cut.push_back((now, id));
     }
 
     /// Returns the minions whose connections ended a second ago, and that have not come back. Each is told

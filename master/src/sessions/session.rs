@@ -12,6 +12,7 @@ use saline_protocol::channel::{ChannelError, PublicIdentity, PublicationRoot};
 use saline_protocol::message::{Header, Jid, Lease, MinionId, PeerVersion, SessionId, StartId};
 use saline_protocol::transport::{Instant, SourceNetwork};
 
+use super::connections::ConnectionId;
 use super::unproven::Origin;
 use crate::token_bucket::{Rate, TokenBucket};
 
@@ -133,8 +134,8 @@ pub(super) struct Inner {
     pub(super) start: Option<StartId>,
     /// The jobs that the minion may begin without a claim.
     pub(super) lease: Lease,
-    /// The number of the connection of its last request.
-    pub(super) connection: Option<u64>,
+    /// The connection of its last request.
+    pub(super) connection: Option<ConnectionId>,
     /// When that connection ended, in milliseconds of the table's time.
     pub(super) cut: Option<u64>,
     pub(super) running: Vec<Jid>,
@@ -184,11 +185,6 @@ impl Session {
     /// Returns the start of the minion; none before its reconciliation is complete.
     pub fn start(&self) -> Option<StartId> {
         lock(&self.inner).start
-    }
-
-    /// Returns the number of the connection of the last request, while it stands.
-    pub fn connection(&self) -> Option<u64> {
-        lock(&self.inner).connection
     }
 
     /// Returns the source that the session was made from; none where the transport tells no address.

@@ -12,6 +12,7 @@ use saline_protocol::message::{Lease, MasterTime, MinionId, SessionId};
 use saline_protocol::transport::Clock;
 use tokio::sync::Notify;
 
+use super::connections::Connections;
 use super::presence::Duplicate;
 use super::running_time::RunningTime;
 use super::session::{Inner, NewSession, OwnNumber, Principal, Session, SessionState, lock};
@@ -46,8 +47,7 @@ pub(super) struct Table {
     pub(super) minions: HashMap<MinionId, Arc<Session>>,
     /// How many of `minions` fell silent and were reported lost.
     pub(super) lost: usize,
-    /// The session whose last request came over each connection of each listener. Only of minions.
-    pub(super) by_connection: HashMap<(usize, u64), SessionId>,
+    pub(super) connections: Connections,
     /// The sessions whose connections ended a moment ago, in their order.
     pub(super) cut: VecDeque<(u64, SessionId)>,
     /// The end of the last lease of sessions that ended before it.
@@ -92,12 +92,6 @@ pub enum PresenceChange {
 }
 
 impl Table {
-    pub(super) fn forget_connection(&mut self, connection: (usize, u64), session: SessionId) {
-        if self.by_connection.get(&connection) == Some(&session) {
-            self.by_connection.remove(&connection);
-        }
-    }
-
     /// Removes the session of a minion, which is gone with it.
     fn unseat(&mut self, minion: &MinionId) {
         if let Some(session) = self.minions.remove(minion)
@@ -244,11 +238,8 @@ impl Sessions {
             if table.minions.get(minion).is_some_and(|s| s.id == id) {
                 table.unseat(minion);
             }
-            let connection = lock(&session.inner).connection;
-            if let Some(connection) = connection {
-                table.forget_connection((session.listener, connection), id);
-            }
         }
+        table.leave_connection(&session);
         self.prove(&session);
     }
 
@@ -333,11 +324,12 @@ impl Sessions {
     /// Ends every session of `id` that has another key than `accepted`. Their next requests are refused.
     pub fn end_minion(&self, id: &MinionId, accepted: Option<PublicIdentity>) {
         let mut table = lock(&self.table);
-        for (identity, session) in table.by_minion.get(id).into_iter().flatten() {
-            if let Some(session) = table.all.get(session)
-                && Some(*identity) != accepted
+        for (identity, session) in table.by_minion.get(id).cloned().unwrap_or_default() {
+            if let Some(session) = table.all.get(&session).cloned()
+                && Some(identity) != accepted
             {
                 session.end(SessionState::KeyGone);
+                table.leave_connection(&session);
             }
         }
         let seated = table.minions.get(id);

@@ -9,6 +9,7 @@ use saline_protocol::channel::Identity;
 use saline_protocol::transport::{Context, Endpoint, Registry, Requests, ServeAt, ServerControl};
 
 use super::{MasterState, Stores};
+use crate::keys::{KeyAccess, KeyStore, OperatorStore};
 
 /// A master without gates: its parts are asked directly.
 pub(crate) struct TestMaster {
@@ -60,6 +61,13 @@ impl TestMaster {
             _requests: server.requests,
             _root: root,
         }
+    }
+
+    /// Opens its keys once more, as at a start: nothing has been seen of them.
+    pub(crate) fn open_keys(&self) -> KeyAccess {
+        let minions = KeyStore::open(&self.pki_dir, self.context.clock).unwrap();
+        let operators = OperatorStore::open(&self.pki_dir, [0; 32]).unwrap();
+        KeyAccess::new(minions, operators, self.context.clone())
     }
 }
 

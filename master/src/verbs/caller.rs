@@ -103,6 +103,7 @@ impl CallerVerbs {
             minions: vec![(id.clone(), OfferState::Running)],
             unknown: Vec::new(),
             batch: None,
+            resolved: None,
         };
         if let Committed::Before(published) = self.jobs.publish(new).await? {
             match published.jid {

@@ -140,7 +140,7 @@ impl MinionVerbs {
                 tracing::info!("minion {id} is connected with a new session");
                 if beside && old.start() != session.start() {
                     self.presence.report_duplicate(id, &old, session).await;
-                    self.presence.cut(&old).await;
+                    self.presence.rotate_for_duplicate().await;
                 }
             }
         }

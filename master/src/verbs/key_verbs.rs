@@ -100,7 +100,7 @@ impl KeyVerbs {
 
     /// Fires an event for each change, and revokes what minions had that are no longer accepted.
     async fn follow(&self, name: &str, changes: &[KeyChange]) {
-        let mut revoked = Vec::new();
+        let (mut revoked, mut accepted) = (Vec::new(), Vec::new());
         let mut arriving = Vec::new();
         for change in changes {
             let (act, id) = (change.act(), &change.id);
@@ -108,14 +108,14 @@ impl KeyVerbs {
             self.denied.forget(id);
             self.events.key(id, act).await;
             if change.ends_sessions() {
-                let accepted = (change.to == Some(KeyState::Accepted)).then_some(change.identity);
-                revoked.push((id.clone(), accepted));
+                revoked.push(id.clone());
             } else if change.to == Some(KeyState::Accepted) {
-                // The watch notes it too, a moment later: jobs may be offered to it before.
-                self.jobs.note_key(id, change.identity);
+                accepted.push(id.clone());
             }
         }
-        self.revocation.revoke(&revoked).await;
+        self.revocation.revoke(revoked).await;
+        // The watch does so too, a moment later: jobs may be offered before.
+        let _ = self.revocation.settle(accepted).await;
         for change in changes {
             if self.polls.decided(&change.id, change.identity)
                 && change.to == Some(KeyState::Accepted)

@@ -13,10 +13,11 @@ use saline_protocol::target::Target;
 
 use super::batch_choice;
 use crate::events::Events;
-use crate::jobs::{Committed, JobStore, NewJob, StoreError};
+use crate::jobs::{Committed, JobStore, NewJob, StoreError, may_become};
 use crate::live_settings::LiveSettings;
 use crate::master_clock::MasterClock;
 use crate::publisher::MinionPublisher;
+use crate::revocation::Revocation;
 use crate::sessions::Sessions;
 use crate::target_resolver::{ResolveError, ResolvedTarget, TargetResolver};
 
@@ -30,6 +31,7 @@ pub struct PublishVerb {
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) jobs: Arc<JobStore>,
     pub(crate) publisher: MinionPublisher,
+    pub(crate) revocation: Revocation,
     pub(crate) events: Events,
 }
 
@@ -139,13 +141,15 @@ impl PublishVerb {
             minions: minions.clone(),
             unknown: unknown.clone(),
             batch,
+            resolved: Some(resolved_at),
         };
+        self.note_keys(&new.minions).await;
         if let Committed::Before(published) = self.jobs.publish(new).await? {
             return Ok(OperatorReply::Published(published));
         }
-        let withdrawn = self.jobs.withdraw_late(&job.job.jid, resolved_at);
+        let withdrawn = self.jobs.withdrawn_late(&job.job.jid, resolved_at);
         for (id, state) in &mut minions {
-            if withdrawn.contains(id) {
+            if withdrawn.contains(id) && may_become(*state, OfferState::Withdrawn) {
                 *state = OfferState::Withdrawn;
             }
         }
@@ -159,6 +163,18 @@ impl PublishVerb {
         };
         self.announce(job, name, minions, apart).await;
         Ok(OperatorReply::Published(published))
+    }
+
+    /// Has the job store note the keys of those that the job waits for: one that was accepted by hand a moment
+    /// ago is not noted yet, and the key that is accepted next under its id must not inherit the job.
+    async fn note_keys(&self, minions: &[(MinionId, OfferState)]) {
+        // Of those that are connected it was noted before they were let in.
+        let waits = minions
+            .iter()
+            .filter(|(_, state)| matches!(state, OfferState::Queued | OfferState::Waiting));
+        let unknown = self.jobs.without_key(waits.map(|(id, _)| id));
+        // The watch looks again at those that cannot be read.
+        let _ = Box::pin(self.revocation.settle(unknown)).await;
     }
 
     /// Returns the state in which the job is offered to each of these minions.

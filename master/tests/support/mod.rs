@@ -26,7 +26,8 @@ use saline_protocol::message::{
 };
 use saline_protocol::target::Target;
 use saline_protocol::transport::{
-    Client, Clock, Context, Delivery, Endpoint, HostPort, Registry, Subscriber, Topic, TopicFilter,
+    Client, Clock, Context, Delivery, Endpoint, ErrorKind, HostPort, Registry, Subscriber, Topic,
+    TopicFilter,
 };
 
 /// Keys that were made for a peer of this name.
@@ -156,7 +157,10 @@ impl Deployment {
             versions: ProtocolVersions::OURS,
         };
         let trust = MasterTrust::Pinned(self.master_keys());
-        Peer::come(self.client(&endpoint).await, credentials, &trust).await
+        let operator = Peer::come(self.client(&endpoint).await, credentials, &trust).await;
+        // The master forgets a session that is not used within a few seconds.
+        operator.order(OperatorRequest::Running).await;
+        operator
     }
 
     pub async fn minion(&self, id: &str) -> Peer {
@@ -205,6 +209,18 @@ impl Peer {
 
     pub async fn ask(&self, request: MinionRequest) -> MinionReply {
         self.try_ask(&request).await.unwrap()
+    }
+
+    /// Asks in a session that has ended. Its connection is cut a moment later: what is under way then is lost, and
+    /// asked again over the next one.
+    pub async fn ask_in_ended_session(&self, request: &MinionRequest) -> MinionReply {
+        loop {
+            match self.try_ask(request).await {
+                Err(ChannelError::Transport(error))
+                    if error.kind() == ErrorKind::ConnectionLost => {}
+                asked => return asked.unwrap(),
+            }
+        }
     }
 
     /// Reconciles as a minion that knows nothing of what the master asks for, and is present then.

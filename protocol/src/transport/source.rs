@@ -3,10 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::hash::Hash;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::{AddrParseError, IpAddr, Ipv6Addr, SocketAddr};
+use std::str::FromStr;
 
 /// The source that a peer counts as where sources have budgets: its IPv4 address, or the network of 64 bits
-/// that its IPv6 address belongs to, because whoever has one address of such a network has all of them.
+/// that its IPv6 address belongs to, because whoever has one address of such a network has all of them. It is the
+/// same everywhere. A site often has a network of 48 or 56 bits, and so many sources; but providers also give each
+/// of their customers 64 bits of one such network, and customers must not keep each other out.
 ///
 /// ```
 /// use saline_protocol::transport::SourceNetwork;
@@ -15,6 +18,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 /// assert_eq!(source("192.0.2.1:1"), source("[::ffff:192.0.2.1]:2"));
 /// assert_ne!(source("192.0.2.1:1"), source("192.0.2.2:1"));
 /// assert_eq!(source("[2001:db8::1]:1").to_string(), "2001:db8::/64");
+/// assert_eq!("2001:db8::/64".parse(), Ok(source("[2001:db8::2]:1")));
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SourceNetwork(IpAddr);
@@ -39,6 +43,16 @@ impl fmt::Display for SourceNetwork {
             IpAddr::V4(address) => write!(f, "{address}"),
             IpAddr::V6(network) => write!(f, "{network}/64"),
         }
+    }
+}
+
+impl FromStr for SourceNetwork {
+    type Err = AddrParseError;
+
+    /// Reads a source as it is displayed.
+    fn from_str(text: &str) -> Result<Self, AddrParseError> {
+        let address = text.strip_suffix("/64").unwrap_or(text);
+        Ok(Self::of(SocketAddr::new(address.parse()?, 0)))
     }
 }
 

@@ -41,21 +41,24 @@ impl OpenJobs {
         withdrawn.map(jid::from_micros).collect()
     }
 
+    /// Returns the minions whose keys have gone since `resolved`.
+    pub(in crate::jobs) fn gone_since(&self, resolved: MasterTime) -> BTreeSet<MinionId> {
+        let since = self.withdrawals.iter().rev();
+        let since = since.take_while(|(at, _)| *at >= resolved);
+        since.map(|(_, minion)| minion.clone()).collect()
+    }
+
     /// Ends the offers of a job to minions whose keys have gone since `resolved`, when the job's target was
-    /// compared with the keys: the withdrawal did not find the job yet. Returns the minions.
+    /// compared with the keys: the withdrawal did not find the job yet.
     pub(in crate::jobs) fn withdraw_late(
         &mut self,
         job: i64,
         resolved: MasterTime,
         now: MasterTime,
-    ) -> Vec<MinionId> {
-        let since = self.withdrawals.iter().rev();
-        let since = since.take_while(|(at, _)| *at >= resolved);
-        let gone: BTreeSet<MinionId> = since.map(|(_, minion)| minion.clone()).collect();
-        let withdrawn = gone
-            .into_iter()
-            .filter(|minion| self.change(job, minion, OfferState::Withdrawn, now, true));
-        withdrawn.collect()
+    ) {
+        for minion in self.gone_since(resolved) {
+            self.change(job, &minion, OfferState::Withdrawn, now, true);
+        }
     }
 
     /// Takes the word of a minion on jobs that expire until `until`: what it has not begun is over, in the

@@ -8,6 +8,7 @@ pub(super) mod counts;
 mod kill;
 mod large_payloads;
 mod load;
+mod minion_keys;
 mod publishing;
 mod reconcile;
 mod retention;
@@ -130,6 +131,7 @@ fn new(job: &Job, offers: &[(&str, OfferState)]) -> NewJob {
         minions: offers.collect(),
         unknown: Vec::new(),
         batch: None,
+        resolved: None,
     }
 }
 

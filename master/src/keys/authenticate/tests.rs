@@ -310,3 +310,35 @@ fn a_pending_key_expires_when_it_is_not_presented_any_more() {
     let new = store.authenticate(&id("new"), key(7), None, policy);
     assert_eq!(new.admission, Admission::Pending);
 }
+
+#[test]
+fn pending_keys_keep_their_sources_over_a_restart() {
+    let place = Place::new();
+    let policy = Policy {
+        max_pending: 4,
+        ..PLAIN
+    };
+    let source = |number: u8| {
+        let address = std::net::SocketAddr::from(([192, 0, 2, number], 1));
+        Some(SourceNetwork::of(address))
+    };
+    let presented = [("a", 1), ("stranger1", 9), ("b", 2), ("stranger2", 9)];
+    let store = place.open();
+    for (name, from) in presented {
+        let verdict = store.authenticate(&id(name), key(from), source(from), policy);
+        assert_eq!(verdict.act, "pend");
+    }
+    drop(store);
+    let store = place.open();
+    let more = store.authenticate(&id("stranger3"), key(9), source(9), policy);
+    assert_eq!(more.act, "full", "it has most of them already");
+    let new = store.authenticate(&id("c"), key(3), source(3), policy);
+    assert_eq!(new.displaced, Some(id("stranger1")));
+    // What the file says beside the key changes nothing about the key.
+    assert_eq!(
+        store.lookup(&id("a")).unwrap(),
+        Some((KeyState::Pending, key(1)))
+    );
+    let text = std::fs::read_to_string(place.file(Pending, "a")).unwrap();
+    assert!(text.starts_with("Presented-From: 192.0.2.1\n"), "{text}");
+}

@@ -2,7 +2,7 @@
 
 use super::*;
 
-use crate::keys::{ChangedByHand, KeyNews};
+use crate::keys::{ChangedByHand, KeyNews, KeyStanding};
 
 use KeyAction::{Accept, Delete};
 use KeyState::{Accepted, Pending, Rejected};
@@ -146,4 +146,36 @@ fn keys_that_this_store_changes_during_a_look_are_not_taken_for_changed_by_hand(
     let changed = store.confirm(scan).changed;
     assert_eq!(changed.len(), 1);
     assert_eq!((&changed[0].id, changed[0].identity), (&id("d"), None));
+}
+
+/// Has the folder look as if it was changed long ago.
+fn let_rest(place: &Place) {
+    let folder = std::fs::File::open(place.pki().join(Accepted.folder())).unwrap();
+    let long_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(60);
+    folder.set_modified(long_ago).unwrap();
+}
+
+#[test]
+fn a_file_that_is_half_written_at_the_first_look_is_read_again() {
+    let place = Place::new();
+    let store = place.open();
+    place.seed(Accepted, "a", 1);
+    std::fs::write(place.file(Accepted, "b"), "-----BEGIN").unwrap();
+    std::fs::write(place.file(Accepted, "c"), "").unwrap();
+    std::fs::write(place.file(Rejected, "c"), "").unwrap();
+    let_rest(&place);
+    let first = store.news().unwrap();
+    assert_eq!(first.accepted, [(id("a"), key(1))]);
+    assert_eq!(first.unreadable, [id("b")], "the other one is rejected");
+    assert_eq!(store.news().unwrap().unreadable, [id("b")]);
+    assert_eq!(*store.accepted_ids().unwrap(), [id("a")]);
+    assert_eq!(store.standing(&id("b")), KeyStanding::Unreadable);
+    assert_eq!(store.standing(&id("c")), KeyStanding::NotAccepted);
+    // Written in place: the folder does not change.
+    place.seed(Accepted, "b", 2);
+    assert_eq!(*store.accepted_ids().unwrap(), [id("a"), id("b")]);
+    let news = store.news().unwrap();
+    assert_eq!(news.accepted, [(id("b"), key(2))]);
+    assert_eq!(news.unreadable, []);
+    assert_eq!(store.standing(&id("b")), KeyStanding::Accepted(key(2)));
 }

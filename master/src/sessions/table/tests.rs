@@ -1,5 +1,5 @@
 use super::*;
-use crate::sessions::{MinionStart, UNPROVEN};
+use crate::sessions::{ConnectionId, MinionStart, UNPROVEN};
 use proptest::prelude::*;
 use saline_protocol::message::{Claims, PeerVersion, StartId};
 use saline_protocol::transport::Peer;
@@ -218,8 +218,8 @@ async fn a_minion_whose_connection_ended_is_gone_after_a_second() {
     let sessions = Sessions::new(Clock, HEARTBEAT, 10);
     let session = add(&sessions, 1, "m1", SessionState::Accepted);
     seat(&sessions, &session, 1);
-    assert!(sessions.note_connection(&session, peer(7)).is_some());
-    assert!(sessions.note_connection(&session, peer(7)).is_none());
+    assert!(sessions.note_connection(&session, 0, peer(7)));
+    assert!(!sessions.note_connection(&session, 0, peer(7)));
     sessions.departed(0, peer(8));
     sessions.departed(1, peer(7));
     sessions.departed(0, peer(7));
@@ -232,8 +232,8 @@ async fn a_minion_whose_connection_ended_is_gone_after_a_second() {
     assert_eq!(hear(&sessions, &session), Change::Arrived);
     assert!(sessions.alive(&id("m1")).is_some());
     // It came back over another connection before the end of the first one was known.
-    assert!(sessions.note_connection(&session, peer(9)).is_some());
-    assert!(sessions.note_connection(&session, peer(10)).is_some());
+    assert!(sessions.note_connection(&session, 0, peer(9)));
+    assert!(sessions.note_connection(&session, 0, peer(10)));
     sessions.departed(0, peer(9));
     Clock.pause(Duration::from_secs(2)).await;
     assert!(sessions.take_cut().is_empty());
@@ -304,7 +304,7 @@ async fn whose_session_ended_before_its_lease_must_claim() {
     sessions.forget_leases(31_001);
     // A connection was cut, and the job is not offered.
     sessions.grant_lease(&other, 40_000);
-    sessions.note_connection(&other, peer(1));
+    sessions.note_connection(&other, 0, peer(1));
     sessions.departed(0, peer(1));
     Clock.pause(Duration::from_secs(1)).await;
     assert!(!sessions.is_offered(&id("m1"), 41_000));
@@ -345,6 +345,82 @@ async fn two_machines_of_one_id_are_reported_once_a_minute_and_known_for_a_while
     assert_eq!(sessions.duplicates(), [(id("m1"), known)]);
     Clock.pause(Duration::from_secs(15 * 60)).await;
     assert_eq!(sessions.duplicates(), []);
+}
+
+fn connection(listener: usize, number: u64) -> ConnectionId {
+    ConnectionId { listener, number }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_is_to_be_cut_when_its_session_ends_however_that_is() {
+    let sessions = Sessions::new(Clock, HEARTBEAT, 10);
+    let cut = || sessions.take_ended_connections(0);
+    let on = |number: u16, id: &str| {
+        let session = add(&sessions, number, id, SessionState::Accepted);
+        hear(&sessions, &session);
+        assert!(sessions.note_connection(&session, 0, peer(number.into())));
+        session
+    };
+    let removed = on(1, "m1");
+    assert_eq!(cut(), []);
+    sessions.remove(&removed);
+    assert_eq!(cut(), [connection(0, 1)]);
+    assert_eq!(cut(), [], "once");
+    // A request that was opened before, and is judged after.
+    assert!(!sessions.note_connection(&removed, 0, peer(1)));
+    assert!(!sessions.note_connection(&removed, 0, peer(99)));
+    let replaced = on(2, "m1");
+    seat(&sessions, &replaced, 1);
+    let current = on(3, "m1");
+    seat(&sessions, &current, 2);
+    assert_eq!(cut(), [connection(0, 2)]);
+    assert!(!sessions.note_connection(&replaced, 0, peer(2)));
+    sessions.end_minion(&id("m1"), None);
+    assert_eq!(cut(), [connection(0, 3)]);
+    on(4, "m2");
+    Clock.pause(Duration::from_secs(1_000)).await;
+    sessions.sweep();
+    assert_eq!(cut(), [connection(0, 4)]);
+    // The one that it leaves, and none that has departed.
+    let moves = on(5, "m3");
+    assert!(sessions.note_connection(&moves, 1, peer(5)));
+    assert_eq!(cut(), [connection(0, 5)]);
+    sessions.departed(1, peer(5));
+    sessions.remove(&moves);
+    assert_eq!(cut(), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_has_the_connections_of_others_cut() {
+    let sessions = Sessions::new(Clock, HEARTBEAT, 10);
+    let honest = add(&sessions, 1, "m1", SessionState::Accepted);
+    assert!(sessions.note_connection(&honest, 0, peer(7)));
+    // Its session was made over the other listener, and it is used over this one, whose connections have the same
+    // numbers.
+    let other = add(&sessions, 2, "m2", SessionState::Accepted);
+    assert!(sessions.note_connection(&other, 1, peer(7)));
+    sessions.remove(&other);
+    assert_eq!(sessions.take_ended_connections(0), [connection(1, 7)]);
+    // Two sessions over one connection: it stands as long as the one that spoke last.
+    let second = add(&sessions, 3, "m1", SessionState::Accepted);
+    assert!(sessions.note_connection(&second, 0, peer(7)));
+    sessions.remove(&honest);
+    assert_eq!(sessions.take_ended_connections(0), []);
+    sessions.remove(&second);
+    assert_eq!(sessions.take_ended_connections(0), [connection(0, 7)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_stands_on_few_connections() {
+    let sessions = Sessions::new(Clock, HEARTBEAT, 10);
+    for number in 0..100 {
+        let session = add(&sessions, number, "m1", SessionState::Accepted);
+        hear(&sessions, &session);
+        assert!(sessions.note_connection(&session, 0, peer(number.into())));
+    }
+    assert_eq!(sessions.connections().len(), PER_KEY);
+    assert_eq!(sessions.take_ended_connections(96), [], "they may wait");
+    assert_eq!(sessions.take_ended_connections(95).len(), 96);
 }
 
 /// What may happen to the sessions of three minions.
@@ -422,6 +498,8 @@ proptest! {
             let names = ["m0", "m1", "m2"].map(id);
             let mut made: Vec<Made> = Vec::new();
             let (mut now, mut processes) = (0, [0u8; 3]);
+            // The connections that have ended by themselves, and those that were cut.
+            let (mut departed, mut cut) = (HashSet::new(), HashSet::new());
             // What was not offered to a minion.
             let mut published: Vec<(u64, usize, Claims)> = Vec::new();
             // The master's time is at another place than the table's.
@@ -436,7 +514,7 @@ proptest! {
                         let name = names[minion].as_str();
                         let session = add(&sessions, number, name, SessionState::Accepted);
                         sessions.heard(&session);
-                        sessions.note_connection(&session, peer(made.len() as u64));
+                        sessions.note_connection(&session, 0, peer(made.len() as u64));
                         let ended = process == Process::Next;
                         sessions.seat(&session, start(processes[minion], ended));
                         for other in made.iter_mut().filter(|other| other.minion == minion) {
@@ -460,7 +538,8 @@ proptest! {
                             continue;
                         };
                         sessions.heard(&made.session);
-                        sessions.note_connection(&made.session, peer(at as u64));
+                        sessions.note_connection(&made.session, 0, peer(at as u64));
+                        departed.remove(&at);
                         (made.heard, made.cut) = (now, None);
                         if matches!(event, Event::Beat(_)) {
                             made.lease = sessions.grant_lease(&made.session, master(now));
@@ -469,6 +548,7 @@ proptest! {
                     Event::Depart(at) => {
                         if let Some(made) = made.get_mut(at) {
                             sessions.departed(0, peer(at as u64));
+                            departed.insert(at);
                             made.cut.get_or_insert(now);
                         }
                     }
@@ -491,6 +571,18 @@ proptest! {
                     let table = lock(&sessions.table);
                     let lost = |session: &&Arc<Session>| lock(&session.inner).lost;
                     prop_assert_eq!(table.minions.values().filter(lost).count(), table.lost);
+                }
+                // Each connection of a session that has ended is cut, and no other.
+                let ended = sessions.take_ended_connections(0);
+                cut.extend(ended.iter().map(|ended| ended.number as usize));
+                let standing: HashMap<_, _> = sessions.connections().into_iter().collect();
+                for (at, made) in made.iter().enumerate() {
+                    let stands = standing.get(&connection(0, at as u64)) == Some(&made.session.id);
+                    prop_assert_eq!(stands, !departed.contains(&at) && !cut.contains(&at));
+                    let is_alive = made.session.state() == SessionState::Accepted
+                        && sessions.get(made.session.id).is_some();
+                    prop_assert!(is_alive || !stands);
+                    prop_assert!(stands || departed.contains(&at) || !is_alive);
                 }
                 for (minion, name) in names.iter().enumerate() {
                     let seated = made.iter().find(|made| made.minion == minion && made.is_seated);

@@ -1,0 +1,96 @@
+use saline_protocol::channel::PublicIdentity;
+
+use super::*;
+use crate::state::testing::TestMaster;
+
+fn id(text: &str) -> MinionId {
+    MinionId::parse(text).unwrap()
+}
+
+/// Copies a key there as an operator does.
+fn seed(master: &TestMaster, id: &str, number: u8) -> [u8; 32] {
+    let path = master.pki_dir.join("minions").join(id);
+    std::fs::write(path, PublicIdentity([number; 32]).to_pem()).unwrap();
+    [number; 32]
+}
+
+fn changed(id: MinionId, identity: Option<[u8; 32]>) -> KeyNews {
+    KeyNews {
+        changed: vec![ChangedByHand { id, identity }],
+        ..KeyNews::default()
+    }
+}
+
+#[tokio::test]
+async fn late_news_undo_nothing() {
+    let master = TestMaster::start(|_| {}).await;
+    let (old, minion) = (seed(&master, "m1", 1), id("m1"));
+    let watch = master.state.key_watch();
+    watch.compare_at_start().await.unwrap();
+    let jobs = &watch.revocation.jobs;
+    assert!(jobs.has_key(&minion, old));
+    // It was removed by hand, and accepted again before the news arrive.
+    watch.follow(changed(minion.clone(), None)).await;
+    assert!(jobs.has_key(&minion, old), "its jobs stay its own");
+    // It was replaced, which somebody else has settled before the news of the first key arrive.
+    let new = seed(&master, "m1", 2);
+    watch.revocation.settle(vec![minion.clone()]).await;
+    let accepted = KeyNews {
+        accepted: vec![(minion.clone(), old)],
+        ..KeyNews::default()
+    };
+    watch.follow(accepted).await;
+    watch.follow(changed(minion.clone(), Some(old))).await;
+    assert!(jobs.has_key(&minion, new));
+    // What is true is followed.
+    std::fs::remove_file(master.pki_dir.join("minions/m1")).unwrap();
+    watch.follow(changed(minion.clone(), None)).await;
+    assert!(!jobs.has_key_or_jobs(&minion));
+}
+
+#[tokio::test]
+async fn a_file_that_lost_its_key_while_the_master_runs_is_no_key() {
+    let master = TestMaster::start(|_| {}).await;
+    let (key, minion) = (seed(&master, "m1", 1), id("m1"));
+    let watch = master.state.key_watch();
+    watch.compare_at_start().await.unwrap();
+    assert!(watch.revocation.jobs.has_key(&minion, key));
+    std::fs::write(master.pki_dir.join("minions/m1"), "").unwrap();
+    // The store has seen that at two looks.
+    watch.follow(changed(minion.clone(), None)).await;
+    assert!(!watch.revocation.jobs.has_key(&minion, key));
+}
+
+#[tokio::test]
+async fn what_cannot_be_read_at_the_start_is_settled_when_it_can_be_or_is_gone() {
+    let master = TestMaster::start(|_| {}).await;
+    let ids = ["back", "replaced", "gone", "stays"].map(id);
+    for (number, id) in ids.iter().enumerate() {
+        seed(&master, id.as_str(), number as u8);
+    }
+    let watch = master.state.key_watch();
+    watch.compare_at_start().await.unwrap();
+    let key = |number: u8| [number; 32];
+    for id in &ids {
+        std::fs::write(master.pki_dir.join("minions").join(id.as_str()), "").unwrap();
+    }
+    // As at the next start: a store that has seen nothing.
+    let keys = master.open_keys();
+    let again = KeyWatch::new(watch.clock.clone(), keys.clone(), watch.revocation.clone());
+    again.compare_at_start().await.unwrap();
+    let jobs = &again.revocation.jobs;
+    let noted = || [0, 1, 2, 3].map(|n| jobs.has_key(&ids[n], key(n as u8)));
+    assert_eq!(noted(), [true; 4], "none was removed");
+    let look = async || {
+        let news = keys.with_minions(KeyStore::news).await.unwrap().unwrap();
+        again.follow(news).await;
+    };
+    look().await;
+    assert_eq!(noted(), [true; 4]);
+    seed(&master, "back", 0);
+    seed(&master, "replaced", 9);
+    std::fs::remove_file(master.pki_dir.join("minions/gone")).unwrap();
+    look().await;
+    assert_eq!(noted(), [true, false, false, true]);
+    assert!(jobs.has_key(&ids[1], key(9)));
+}
