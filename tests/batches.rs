@@ -133,8 +133,30 @@ fn a_batch_goes_on_after_its_master_was_killed() {
 fn a_failure_halts_a_batch_when_it_is_asked_to() {
     let fleet = Fleet::with_minions("tcp", &SIX);
     let said = fleet
-        .saline(&["-b", "1", "--failhard", "*", "cmd.run", "exit 3"])
+        .saline(&[
+            "-b",
+            "1",
+            "--failhard",
+            "*",
+            "cmd.run",
+            "exit 3",
+            "--show-jid",
+        ])
         .expect(1);
+    let jid = said
+        .stdout
+        .lines()
+        .next()
+        .unwrap()
+        .rsplit(' ')
+        .next()
+        .unwrap();
+    let status = look(&fleet, "batch.status", jid);
+    assert_eq!(
+        (&status["status"], &status["halted_by"], &status["ended"]),
+        (&"halted".into(), &serde_json::json!(["m1"]), &6.into()),
+        "{status}"
+    );
     assert!(
         said.stderr
             .contains("m1 failed with retcode 3: 5 minions were not asked"),
@@ -180,6 +202,17 @@ fn a_batch_is_followed_and_stopped() {
     assert_eq!(ran(&fleet), (2, 2));
     let active = fleet.run("saline-run", &["batch.list_active"]).expect(0);
     assert!(!active.stdout.contains(&jid), "{}", active.stdout);
+    let ended = look(&fleet, "batch.status", &jid);
+    assert_eq!(ended["status"], "stopped", "{ended}");
+    let names = |status: &Value| {
+        status
+            .as_object()
+            .unwrap()
+            .keys()
+            .cloned()
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(names(&ended), names(&status));
     let no_batch = publish(&fleet, &["*", "test.ping"]);
     let said = fleet
         .run("saline-run", &["batch.stop", &no_batch])

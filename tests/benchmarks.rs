@@ -30,6 +30,36 @@ fn targets_are_resolved_and_measured() {
     assert!(!out.status.success(), "{out:?}");
 }
 
+#[test]
+fn searches_of_the_job_store_are_measured() {
+    let small = [
+        "runners",
+        "--returns",
+        "400",
+        "--minions",
+        "2",
+        "--repeat",
+        "2",
+    ];
+    let out = bench(&small);
+    assert!(out.status.success(), "{out:?}");
+    let said = String::from_utf8(out.stdout).unwrap();
+    assert!(said.contains("200 jobs with 400 returns"), "{said}");
+    // Every tenth job calls it, and one of twenty has a ticket of its own.
+    for line in [
+        "20   jobs.list_jobs search_function=test.version",
+        "0   jobs.list_jobs search_function=*.nothing",
+        "1   jobs.list_jobs search_metadata='{ticket: 100}'",
+        "1   jobs.list_jobs start_time=",
+        "1   jobs.last_run function=grains.items",
+        "2   jobs.exit_success jid=",
+    ] {
+        assert!(said.contains(&format!(" {line}")), "{line}: {said}");
+    }
+    let out = bench(&[&small[..], &["--limit", "0"]].concat());
+    assert!(!out.status.success(), "{out:?}");
+}
+
 fn bench(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_saline-bench"));
     command.args(arguments).output().unwrap()

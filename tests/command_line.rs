@@ -149,6 +149,25 @@ fn documentation_is_printed_once_for_all_minions() {
         assert!(!said.stdout.contains("m1"), "{}", said.stdout);
     }
     let said = fleet
+        .saline(&["*", "-d", "test.ping", "--out=json"])
+        .expect(0);
+    let data: serde_json::Value = serde_json::from_str(&said.stdout).unwrap();
+    assert!(data["test.ping"].is_string(), "{data}");
+    let said = fleet.saline(&["*", "-d", "nope"]).expect(1);
+    assert_eq!(said.stdout, "");
+    assert!(
+        said.stderr
+            .starts_with("ERROR: no function has such a name"),
+        "{}",
+        said.stderr
+    );
+    let said = fleet.saline(&["m1", "-d", "cmd.run"]).expect(0);
+    assert!(
+        said.stdout.contains(r"awk '/foo/{print \$2}'"),
+        "{}",
+        said.stdout
+    );
+    let said = fleet
         .saline(&["*", "sys.doc", "test.ping", "--out=json", "--static"])
         .expect(0);
     let data: serde_json::Value = serde_json::from_str(&said.stdout).unwrap();
@@ -170,6 +189,29 @@ fn a_program_describes_itself_without_a_master() {
         let dump = fleet.run(program, &["--config-dump"]).expect(0);
         assert!(dump.stdout.contains("\ntimeout: 7\n"), "{}", dump.stdout);
         assert!(dump.stdout.contains("\njob_ttl: 60\n"), "{}", dump.stdout);
+    }
+    for (program, path) in [
+        ("saline-call", env!("CARGO_BIN_EXE_saline-call")),
+        ("saline-master", env!("CARGO_BIN_EXE_saline-master")),
+        ("saline-minion", env!("CARGO_BIN_EXE_saline-minion")),
+    ] {
+        let report: CommandOutput = Command::new(path).arg("-V").output().unwrap().into();
+        let report = report.expect(0).stdout;
+        assert!(
+            report.contains(&format!("program: {program}\n")),
+            "{report}"
+        );
+        let version: CommandOutput = Command::new(path).arg("--version").output().unwrap().into();
+        assert_eq!(version.expect(0).stdout, format!("{program} 0.1.0\n"));
+    }
+    for (program, path) in [
+        ("saline-quickstart", env!("CARGO_BIN_EXE_saline-quickstart")),
+        ("saline-bench", env!("CARGO_BIN_EXE_saline-bench")),
+        ("saline-swarm", env!("CARGO_BIN_EXE_saline-swarm")),
+        ("saline-chaos", env!("CARGO_BIN_EXE_saline-chaos")),
+    ] {
+        let version: CommandOutput = Command::new(path).arg("-V").output().unwrap().into();
+        assert_eq!(version.expect(0).stdout, format!("{program} 0.1.0\n"));
     }
 }
 

@@ -50,6 +50,10 @@ impl Running {
 
     /// Waits for the end with exit code 1.
     fn wait(&mut self) {
+        self.wait_with_code(1);
+    }
+
+    fn wait_with_code(&mut self, code: i32) {
         let deadline = Instant::now() + TEST_TIMEOUT;
         let status = loop {
             if let Some(status) = self.child.try_wait().unwrap() {
@@ -58,7 +62,7 @@ impl Running {
             assert!(Instant::now() < deadline, "the command goes on");
             std::thread::yield_now();
         };
-        assert_eq!(status.code(), Some(1));
+        assert_eq!(status.code(), Some(code));
     }
 
     /// Waits for the end with exit code 1, and returns the rest of the standard output, which must fit
@@ -162,9 +166,8 @@ fn what_has_come_is_printed_and_the_others_are_named_in_every_format() {
     }
 }
 
-#[test]
-fn whoever_types_ctrl_c_at_a_terminal_can_stop_the_job() {
-    let fleet = Fleet::with_minions("tcp", &["m1", "m2"]);
+/// Starts a command at a terminal, and returns the end of the terminal at which somebody types.
+fn at_a_terminal(fleet: &Fleet, arguments: &[&str]) -> (Running, File) {
     let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     grantpt(&terminal).unwrap();
     unlockpt(&terminal).unwrap();
@@ -173,11 +176,10 @@ fn whoever_types_ctrl_c_at_a_terminal_can_stop_the_job() {
         let path = std::path::Path::new(name.to_str().unwrap());
         File::options().read(true).write(true).open(path).unwrap()
     };
-    let mut terminal = File::from(terminal);
-    let arguments = ["*", "cmd.run", "exec sleep 600", "-l", "trace"];
+    let terminal = File::from(terminal);
     let mut running = Running {
         child: fleet
-            .command("saline", &arguments)
+            .command("saline", arguments)
             .stdin(programs_end())
             .stdout(Stdio::piped())
             .stderr(programs_end())
@@ -187,6 +189,46 @@ fn whoever_types_ctrl_c_at_a_terminal_can_stop_the_job() {
         stderr: Log::follow(terminal.try_clone().unwrap()),
     };
     running.stdout = running.child.stdout.take();
+    (running, terminal)
+}
+
+#[test]
+fn a_job_that_has_ended_while_the_question_stood_is_not_stopped() {
+    let fleet = Fleet::with_minions("tcp", &["m1"]);
+    let script = script(&fleet);
+    let (mut running, mut terminal) =
+        at_a_terminal(&fleet, &["m1", "cmd.run", &script, "-l", "trace"]);
+    running.stderr.wait_for("from the store", 1);
+    fleet.minions["m1"].log.wait_for("running cmd.run", 1);
+    running.signal(Signal::INT);
+    let line = running.stderr.wait_for("This job's jid is: ", 1);
+    let jid = line.trim_end().rsplit(' ').next().unwrap().to_owned();
+    running.stderr.wait_for("Not returned yet: m1", 1);
+    std::fs::write(fleet.path("go"), "").unwrap();
+    let deadline = Instant::now() + TEST_TIMEOUT;
+    let returned = || {
+        fleet
+            .run("saline-run", &["jobs.lookup_jid", &jid])
+            .expect(0)
+            .stdout
+    };
+    while !returned().contains("done") {
+        assert!(Instant::now() < deadline, "the job goes on");
+    }
+    terminal.write_all(b"y\n").unwrap();
+    running
+        .stderr
+        .wait_for("The job has ended meanwhile: there was nothing to stop.", 1);
+    running.wait_with_code(0);
+    let jobs = fleet.run("saline-run", &["jobs.list_jobs"]).expect(0);
+    assert!(!jobs.stdout.contains("term_job"), "{}", jobs.stdout);
+}
+
+#[test]
+fn whoever_types_ctrl_c_at_a_terminal_can_stop_the_job() {
+    let fleet = Fleet::with_minions("tcp", &["m1", "m2"]);
+    let arguments = ["*", "cmd.run", "exec sleep 600", "-l", "trace"];
+    let (running, mut terminal) = at_a_terminal(&fleet, &arguments);
     running.stderr.wait_for("from the store", 1);
     for minion in ["m1", "m2"] {
         fleet.minions[minion].log.wait_for("running cmd.run", 1);

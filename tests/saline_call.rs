@@ -105,11 +105,20 @@ fn without_a_master_only_local_calls_work(transport: &'static str) {
     assert_eq!(said.stderr.lines().count(), 1);
     let said = call(&fleet, "m1", &["--local", "test.ping", "--out", "json"]).expect(0);
     assert_eq!(said.stdout, "{\n    \"local\": true\n}\n");
+    let said = call(&fleet, "m1", &["--local", "event.send", "myco/tag"]).expect(1);
+    assert_eq!(
+        said.stdout,
+        "local:\n    ERROR: no master takes part in this call (--local), so nobody would get the event\n"
+    );
     let said = call(&fleet, "m1", &["-g", "--out", "json"]).expect(0);
     let grains: serde_json::Value = serde_json::from_str(&said.stdout).unwrap();
     assert_eq!(grains["local"]["id"], "m1");
     let said = call(&fleet, "m1", &["-d", "test.ping"]).expect(0);
     assert!(said.stdout.starts_with("test.ping:\n"), "{}", said.stdout);
+    let said = call(&fleet, "m1", &["-d", "nope"]).expect(1);
+    assert_eq!((said.stdout.as_str(), said.stderr.lines().count()), ("", 1));
+    let said = call(&fleet, "m1", &["--config-dump"]).expect(0);
+    assert!(said.stdout.contains("\nid: m1\n"), "{}", said.stdout);
 }
 
 fn what_the_master_has_not_accepted_calls_nothing(transport: &'static str) {

@@ -10,7 +10,7 @@ mod support;
 use std::sync::Arc;
 
 use saline_frozen_peers::v1::header::class;
-use saline_frozen_peers::v1::master::{Master, Speaks, ping};
+use saline_frozen_peers::v1::master::{Master, MasterProtocol, ping};
 use saline_frozen_peers::v1::messages::{Admission, Extension, ReturnVerdict, TRUE, Versions};
 use saline_frozen_peers::v1::minion::{Connected, Minion};
 use saline_protocol::transport::{Context, Endpoint};
@@ -49,13 +49,13 @@ fn answer(plain: &[u8]) -> Option<Vec<u8>> {
 
 /// Starts a master that speaks these versions.
 async fn master(versions: Versions, context: &Context) -> Arc<Master> {
-    let speaks = Speaks {
+    let protocol = MasterProtocol {
         versions,
         extensions: vec![extension("a master of version 2")],
         later: Some(answer),
     };
     let tcp = saline_transports::registry().get("tcp").unwrap();
-    Master::start_speaking(speaks, &*tcp, context).await
+    Master::start_with(protocol, &*tcp, context).await
 }
 
 /// What a minion of version 2 does in a session: what its version says in one of that version, and nothing of it

@@ -21,8 +21,9 @@ nodegroups:
 fn fleet(transport: &'static str) -> Fleet {
     let mut fleet = Fleet::new(transport, MASTER);
     fleet.start_master();
+    let long = format!("grains: {{role: web, long: {}}}\n", "a".repeat(200));
     for (id, grains) in [
-        ("m1", "grains: {role: web}\n"),
+        ("m1", long.as_str()),
         ("m2", "grains: {role: [db, cache]}\n"),
         ("m3", "grains: {role: Web, tier: {front: 'fe80::1'}}\n"),
     ] {
@@ -94,6 +95,13 @@ fn minions_are_chosen_by_their_grains(transport: &'static str) {
     );
     let said = fleet.saline(&["-N", "nosuch", "test.ping"]).expect(2);
     assert!(said.stderr.contains("no nodegroup \"nosuch\""), "{said:?}");
+    let said = fleet
+        .saline(&["-P", "long:(?:a|aa)+(?!b)c", "test.ping"])
+        .expect(2);
+    assert_eq!(
+        said.stderr,
+        "ERROR: the target was given up at minion m1: the regular expression takes too many steps: make it simpler\n"
+    );
     let said = fleet
         .saline(&["-C", "G@os:Debian and", "test.ping"])
         .expect(64);

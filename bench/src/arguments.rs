@@ -2,6 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
+use crate::runners::RunnersArguments;
 use crate::system::SystemArguments;
 use crate::targets::TargetsArguments;
 use crate::transports::Wanted;
@@ -37,6 +38,12 @@ pub(crate) enum Command {
     /// One process and one thread: the grains are in the master's table, and each expression is parsed, and
     /// decided for every minion.
     Targets(TargetsArguments),
+    /// Runners that search a job store with many returns
+    ///
+    /// A store is filled under the folder for temporary files (about 200 MB for a million returns, and removed
+    /// again). Then a master and an operator's client in this process run `jobs.list_jobs` with its filters, and
+    /// others: the times are those of the client, for the whole run.
+    Runners(RunnersArguments),
     /// The clients' process of a measurement
     #[command(hide = true)]
     ClientProcess {

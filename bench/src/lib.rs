@@ -7,11 +7,13 @@
 //! | `transports` | each transport beside its bare library |
 //! | `system` | a master, a swarm of minions, and the command line |
 //! | `targets` | how long a master takes to find the minions of a target |
+//! | `runners` | how long a master takes to find jobs in its store |
 //! | `swarm` | `saline-swarm`: many minions in one process |
 //! | `process` | CPU time, memory, descriptors, load |
 
 mod arguments;
 mod process;
+mod runners;
 mod swarm;
 mod system;
 mod targets;
@@ -43,6 +45,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>, registry: Registry) -
         Command::Transports(wanted) => transports::run(wanted, &registry),
         Command::System(wanted) => system::run(wanted, registry),
         Command::Targets(wanted) => targets::run(&wanted),
+        Command::Runners(wanted) => runners::run(&wanted, &registry),
         Command::ClientProcess { spec } => transports::client_process(&spec, registry),
     };
     match outcome {

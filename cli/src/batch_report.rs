@@ -31,7 +31,8 @@ pub(crate) fn halted(failed: Option<&(String, i64)>, left: usize) -> String {
 pub(crate) fn goes_on(look_up: &LookUp) -> String {
     let LookUp { jid, options } = look_up;
     format!(
-        "The batch goes on without this command. To see how far it has come, or to stop it, run one of the following commands:\n\nsaline-run batch.status {jid}{options}\nsaline-run batch.stop {jid}{options}"
+        "The batch goes on without this command. To see how far it has come, to stop it, or to look up what was returned, run one of the following commands:\n\nsaline-run batch.status {jid}{options}\nsaline-run batch.stop {jid}{options}\n{}",
+        look_up.command()
     )
 }
 
@@ -63,10 +64,11 @@ mod tests {
         120 minions match, so the job is offered to 8 of them at a time (batch_safe_limit, batch_safe_size)
         ERROR: the batch was halted, since web7 failed with retcode 3: 12 minions were not asked (--failhard)
         ERROR: the batch was stopped: 1 minion was not asked
-        The batch goes on without this command. To see how far it has come, or to stop it, run one of the following commands:
+        The batch goes on without this command. To see how far it has come, to stop it, or to look up what was returned, run one of the following commands:
 
         saline-run batch.status 20261121091409931549 -c /tmp/x
         saline-run batch.stop 20261121091409931549 -c /tmp/x
+        saline-run jobs.lookup_jid 20261121091409931549 -c /tmp/x
         ");
     }
 }

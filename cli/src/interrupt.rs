@@ -12,9 +12,9 @@ use signal_hook::flag;
 use tokio::signal::unix::{self, SignalKind};
 
 use crate::absence::LookUp;
-use crate::exit;
 use crate::names::listed;
 use crate::screen::Screen;
+use crate::{batch_report, exit};
 
 /// The signals that interrupt a command.
 #[derive(Debug)]
@@ -105,16 +105,18 @@ pub(crate) enum HowFar<'a> {
         running: &'a [String],
         /// Whether these minions and the jid have been printed already.
         told: bool,
+        /// Whether the job is carried out in batches, so that the master goes on to offer it.
+        in_batches: bool,
     },
 }
 
-/// What whoever interrupted a command wants of its job.
+/// What an operator who interrupted a command has chosen for its job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Wish {
+pub(crate) enum InterruptChoice {
     /// Nobody was asked.
-    Unknown,
+    NotAsked,
     /// That it goes on.
-    GoOn,
+    Continue,
     /// That it is stopped.
     Stop,
 }
@@ -134,9 +136,9 @@ impl Interruption {
         jid: &Jid,
         (unanswered, running): (&[&str], &[&str]),
         context: Option<&Context>,
-    ) -> io::Result<Wish> {
+    ) -> io::Result<InterruptChoice> {
         if self != Self::CtrlC || !screen.can_ask || unanswered.is_empty() {
-            return Ok(Wish::Unknown);
+            return Ok(InterruptChoice::NotAsked);
         }
         // The terminal shows ^C.
         screen.complain("");
@@ -145,7 +147,11 @@ impl Interruption {
             .ask("Stop the job on them? [N/y] ", true, context)
             .await?;
         let yes = answer.is_some_and(|answer| answer.trim_start().starts_with(['y', 'Y']));
-        Ok(if yes { Wish::Stop } else { Wish::GoOn })
+        Ok(if yes {
+            InterruptChoice::Stop
+        } else {
+            InterruptChoice::Continue
+        })
     }
 
     /// Prints, on the standard error output in every format, how the command ends, and returns the
@@ -166,9 +172,14 @@ impl Interruption {
                 unanswered,
                 running,
                 told,
+                in_batches,
             } => {
                 if !told {
                     tell(screen, &look_up.jid, unanswered, running);
+                }
+                if *in_batches && !unanswered.is_empty() {
+                    screen.complain(batch_report::goes_on(look_up));
+                    return exit::FAILED;
                 }
                 if !unanswered.is_empty() {
                     screen.complain(format!(
@@ -187,7 +198,7 @@ impl Interruption {
 }
 
 /// Prints the jid of a job, and the minions that have not returned it.
-fn tell<N: AsRef<str>>(screen: &mut Screen<'_>, jid: &Jid, unanswered: &[N], running: &[N]) {
+fn tell<N: std::fmt::Display>(screen: &mut Screen<'_>, jid: &Jid, unanswered: &[N], running: &[N]) {
     screen.complain(format!("This job's jid is: {jid}"));
     if !unanswered.is_empty() {
         screen.complain(format!("Not returned yet: {}", listed(unanswered)));
@@ -208,7 +219,7 @@ mod tests {
         printed.shown()
     }
 
-    fn published(count: usize) -> String {
+    fn published(count: usize, in_batches: bool) -> String {
         let ids: Vec<String> = (0..count).map(|n| format!("m{n:02}")).collect();
         let how_far = HowFar::Published {
             look_up: &LookUp {
@@ -218,13 +229,14 @@ mod tests {
             unanswered: &ids,
             running: &ids[..count.min(1)],
             told: false,
+            in_batches,
         };
         shown(Interruption::CtrlC, &how_far)
     }
 
     #[test]
     fn a_published_job_is_told_with_the_minions_that_are_missing() {
-        insta::assert_snapshot!(published(2), @"
+        insta::assert_snapshot!(published(2, false), @"
         --- stdout
         --- stderr
 
@@ -241,7 +253,7 @@ mod tests {
 
         saline-run jobs.lookup_jid 20261121091409931549 -c /tmp/x
         ");
-        insta::assert_snapshot!(published(23), @"
+        insta::assert_snapshot!(published(23, false), @"
         --- stdout
         --- stderr
 
@@ -258,7 +270,7 @@ mod tests {
 
         saline-run jobs.lookup_jid 20261121091409931549 -c /tmp/x
         ");
-        insta::assert_snapshot!(published(0), @"
+        insta::assert_snapshot!(published(0, false), @"
         --- stdout
         --- stderr
 
@@ -270,6 +282,25 @@ mod tests {
         ");
     }
 
+    #[test]
+    fn a_batch_goes_on_and_is_told_once() {
+        insta::assert_snapshot!(published(2, true), @"
+        --- stdout
+        --- stderr
+
+        Exiting gracefully on Ctrl-c
+        This job's jid is: 20261121091409931549
+        Not returned yet: m00, m01
+        Still running it: m00
+        The batch goes on without this command. To see how far it has come, to stop it, or to look up what was returned, run one of the following commands:
+
+        saline-run batch.status 20261121091409931549 -c /tmp/x
+        saline-run batch.stop 20261121091409931549 -c /tmp/x
+        saline-run jobs.lookup_jid 20261121091409931549 -c /tmp/x
+        ");
+        assert_eq!(published(0, true), published(0, false));
+    }
+
     #[tokio::test]
     async fn whoever_types_ctrl_c_is_asked_whether_to_stop_the_job() {
         let asked = async |interruption: Interruption, answers: &[&str], minions: &[&str]| {
@@ -277,14 +308,14 @@ mod tests {
             let mut screen = printed.screen(answers);
             let jid = Jid::parse("20261121091409931549").unwrap();
             let minions = (minions, &minions[..minions.len().min(1)]);
-            let wish = interruption
+            let choice = interruption
                 .offers_to_stop(&mut screen, &jid, minions, None)
                 .await;
-            (wish.unwrap(), printed.shown())
+            (choice.unwrap(), printed.shown())
         };
         let minions = ["m1", "m2"];
-        let (wish, shown) = asked(Interruption::CtrlC, &["y\n"], &minions).await;
-        assert_eq!(wish, Wish::Stop);
+        let (choice, shown) = asked(Interruption::CtrlC, &["y\n"], &minions).await;
+        assert_eq!(choice, InterruptChoice::Stop);
         insta::assert_snapshot!(shown, @"
         --- stdout
         --- stderr
@@ -295,8 +326,8 @@ mod tests {
         Stop the job on them? [N/y]
         ");
         for answer in ["\n", "n\n", "no\n"] {
-            let (wish, _) = asked(Interruption::CtrlC, &[answer], &minions).await;
-            assert_eq!(wish, Wish::GoOn);
+            let (choice, _) = asked(Interruption::CtrlC, &[answer], &minions).await;
+            assert_eq!(choice, InterruptChoice::Continue);
         }
         let silent = "--- stdout\n--- stderr\n";
         for (interruption, answers, minions) in [
@@ -304,8 +335,11 @@ mod tests {
             (Interruption::CtrlC, &[], &minions),
             (Interruption::CtrlC, &["y\n"], &[]),
         ] {
-            let (wish, shown) = asked(interruption, answers, minions).await;
-            assert_eq!((wish, shown.as_str()), (Wish::Unknown, silent));
+            let (choice, shown) = asked(interruption, answers, minions).await;
+            assert_eq!(
+                (choice, shown.as_str()),
+                (InterruptChoice::NotAsked, silent)
+            );
         }
     }
 

@@ -12,8 +12,8 @@
 //!
 //! With an output format for programs, the standard output holds only data; every other text goes to
 //! the standard error output, one line each. Exit codes: 0 for success, 1 when a minion failed or did
-//! not answer, 2 when no minion matched, the master refused the target, or no master answers, 42 when
-//! the function is missing, 64 for an unknown option or a malformed target.
+//! not answer, 2 when no minion matched, the master cannot resolve the target, or no master answers, 42 when
+//! the function is missing, 64 for an unknown option, a malformed value of one or a malformed target.
 
 mod absence;
 mod arguments;

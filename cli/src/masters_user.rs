@@ -12,7 +12,7 @@ use nix::unistd::{Gid, Uid, setgid, setgroups, setuid};
 ///
 /// # Errors
 /// When the system refuses.
-pub(crate) fn go_on_as(pki_dir: &Path) -> io::Result<()> {
+pub(crate) fn drop_privileges(pki_dir: &Path) -> io::Result<()> {
     let Ok(folder) = std::fs::metadata(pki_dir) else {
         return Ok(());
     };

@@ -23,7 +23,7 @@ pub(crate) struct ReportOptions {
     /// Whether to print everything at the end, sorted.
     pub(crate) as_group: bool,
     /// Whether the returns are documentation, which is printed at the end, once for all minions that have
-    /// the same.
+    /// the same; to programs as one mapping.
     pub(crate) documentation: bool,
     /// Whether the minions that did not return are only counted.
     pub(crate) hide_absent: bool,
@@ -40,6 +40,8 @@ pub(crate) struct Report {
     returned: HashSet<MinionId>,
     /// The minions that failed, with their retcodes.
     failed: Vec<(String, i64)>,
+    /// Whether documentation was asked for, and no function has the name.
+    knows_nothing: bool,
 }
 
 impl Report {
@@ -50,6 +52,7 @@ impl Report {
             absent: Vec::new(),
             returned: HashSet::new(),
             failed: Vec::new(),
+            knows_nothing: false,
         }
     }
 
@@ -131,7 +134,7 @@ impl Report {
                 listed(&named.collect::<Vec<_>>())
             ));
         }
-        match self.failed.is_empty() && absent.is_empty() {
+        match self.failed.is_empty() && absent.is_empty() && !self.knows_nothing {
             true => Ok(exit::GOOD),
             false => Ok(exit::FAILED),
         }
@@ -206,10 +209,7 @@ impl Report {
         let has_empty_output = self.options.format.says_nothing_as_empty_mapping();
         self.group.sort_by(|a, b| a.0.cmp(&b.0));
         if self.options.documentation {
-            let text = docs::render(&std::mem::take(&mut self.group), self.options.style);
-            if !text.is_empty() {
-                screen.line(text)?;
-            }
+            self.print_documentation(screen)?;
         } else if self.options.as_group && (!nobody_returned || has_empty_output) {
             let data = Value::Map(std::mem::take(&mut self.group));
             self.print(screen, &data, !self.failed.is_empty())?;
@@ -223,6 +223,27 @@ impl Report {
             }
         }
         Ok(absent)
+    }
+
+    /// Prints the documentation that minions returned, once for all that have the same.
+    fn print_documentation(&mut self, screen: &mut Screen<'_>) -> io::Result<()> {
+        let returns = std::mem::take(&mut self.group);
+        let is_empty = |(_, value): &(String, Value)| *value == Value::Map(Vec::new());
+        self.knows_nothing = !returns.is_empty() && returns.iter().all(is_empty);
+        if self.knows_nothing {
+            screen.complain(docs::NOTHING);
+        }
+        if self.options.format.is_for_programs() {
+            let (data, lines) = docs::merged(&returns);
+            for line in lines {
+                screen.complain(line);
+            }
+            return self.print(screen, &data, false);
+        }
+        match docs::render(&returns, self.options.style) {
+            text if text.is_empty() => Ok(()),
+            text => screen.line(text),
+        }
     }
 
     /// Takes the absent minions to be reported. Minions that declined were not targeted after all:

@@ -17,7 +17,13 @@ fn load(options: &CommonOptions, registry: &Registry) -> Result<MasterConfig, St
     let schemes: Vec<&str> = registry.schemes().collect();
     let loaded = MasterConfig::load(&options.config_dir, &schemes)
         .map_err(|error| format!("ERROR: {error}"))?;
-    start_log(options, loaded.warnings.iter().chain(&loaded.unmet))?;
+    start_log(
+        options,
+        loaded
+            .warnings
+            .iter()
+            .chain(&loaded.unsupported_restrictions),
+    )?;
     Ok(loaded.config)
 }
 
@@ -32,7 +38,13 @@ pub(crate) fn load_minion(
     let schemes: Vec<&str> = registry.schemes().collect();
     let loaded = MinionConfig::load(&options.config_dir, &schemes)
         .map_err(|error| format!("ERROR: {error}"))?;
-    start_log(options, loaded.warnings.iter().chain(&loaded.unmet))?;
+    start_log(
+        options,
+        loaded
+            .warnings
+            .iter()
+            .chain(&loaded.unsupported_restrictions),
+    )?;
     Ok(loaded.config)
 }
 
@@ -68,7 +80,7 @@ pub(crate) fn prepare(
 ) -> Result<MasterConfig, String> {
     let config = load(options, registry)?;
     output.open_file(screen)?;
-    masters_user::go_on_as(&config.paths.pki_dir).map_err(|error| {
+    masters_user::drop_privileges(&config.paths.pki_dir).map_err(|error| {
         format!(
             "ERROR: cannot go on as the owner of {}: {error}; run this as that user",
             config.paths.pki_dir.display()

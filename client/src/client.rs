@@ -7,14 +7,14 @@ use saline_config::MasterConfig;
 use saline_protocol::message::{
     BatchProgress, FleetVersions, GrainsPage, Jid, KeyReply, KeyRequest, MinionId, OperatorReply,
     OperatorRequest, Published, RequestId, ReturnsPage, StatesPage, StoreAct, StoreBackup,
-    StoreCheck, StoredJob, TargetMatches, TransportUse,
+    StoreCheck, StoredJob, TargetMatches,
 };
 use saline_protocol::target::CompiledTarget;
 use saline_protocol::transport::{Context, Registry};
 
 use crate::master::Master;
 use crate::master_session::MasterSession;
-use crate::{ClientError, EventFilter, Events, JobSpec, Run};
+use crate::{ClientError, EventFilter, Events, JobSpec, Run, RunnerRun, RunnerSpec};
 
 /// A connection to the master on this machine, with the rights of its local operator. Takes any
 /// number of requests at once, and reconnects by itself when the master restarts.
@@ -49,19 +49,8 @@ impl Client {
     /// # Cancel safety
     /// The job may be published all the same.
     pub async fn run_async(&self, spec: JobSpec) -> Result<Published, ClientError> {
-        let request = OperatorRequest::Publish {
-            request_id: RequestId::random().map_err(|_| ClientError::Randomness)?,
-            target: spec.target.into_target(),
-            fun: spec.fun,
-            arg: spec.arg.pack(),
-            user: spec.user,
-            ttl_ms: spec
-                .ttl
-                .map(|ttl| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX)),
-            private: spec.private,
-            subset: spec.subset,
-            batch: spec.batch,
-        };
+        let request_id = RequestId::random().map_err(|_| ClientError::Randomness)?;
+        let request = spec.into_request(request_id);
         match self.ask(&request).await? {
             OperatorReply::Published(published) => Ok(published),
             _ => Err(ClientError::WrongAnswer("Publish")),
@@ -83,6 +72,14 @@ impl Client {
             published,
             timeout,
         ))
+    }
+
+    /// Describes a run of a function on the master, which begins with the first request about it.
+    ///
+    /// # Errors
+    /// `Randomness` when the system has none.
+    pub fn runner(&self, spec: RunnerSpec) -> Result<RunnerRun, ClientError> {
+        RunnerRun::new(Arc::clone(&self.session) as Arc<dyn Master>, spec)
     }
 
     /// Returns the minions that a target includes, as far as the master knows.
@@ -278,20 +275,6 @@ impl Client {
         match self.act_on_store(StoreAct::BackUp).await? {
             OperatorReply::BackedUp(backup) => Ok(backup),
             _ => Err(ClientError::WrongAnswer("Store")),
-        }
-    }
-
-    /// Returns the transports that the master serves, each with the minions that are connected over it.
-    ///
-    /// # Errors
-    /// As for every request.
-    ///
-    /// # Cancel safety
-    /// The request changes nothing.
-    pub async fn transports(&self) -> Result<Vec<TransportUse>, ClientError> {
-        match self.ask(&OperatorRequest::Transports).await? {
-            OperatorReply::Transports(transports) => Ok(transports),
-            _ => Err(ClientError::WrongAnswer("Transports")),
         }
     }
 

@@ -115,9 +115,9 @@ pub enum ClientError {
         "job {0} is unknown: it was never published by this master, is older than keep_jobs_seconds, or went when the store reached job_store_size"
     )]
     NoSuchJob(Jid),
-    /// The job is not carried out in batches.
-    #[error("job {0} is no batch: it was offered to all of its minions at once")]
-    NoBatch(Jid),
+    /// The master does not begin the runner, for this reason.
+    #[error("{0}")]
+    RunnerRefused(String),
     /// The request is larger than a message may be.
     #[error("the request is too large: {0}; raise max_message_size or send less")]
     TooLarge(#[source] transport::Error),

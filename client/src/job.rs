@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use saline_protocol::message::{Arguments, BatchRequest};
+use saline_protocol::message::{
+    Arguments, BatchRequest, OperatorRequest, Packed, PublicationWithMetadata, RequestId, Value,
+};
 use saline_protocol::target::{CompiledTarget, Target, TargetError};
 
 /// The description of a job to be published.
@@ -29,6 +31,9 @@ pub struct JobSpec {
     pub subset: Option<u32>,
     /// Whether the job is offered to a few minions at a time.
     pub batch: BatchRequest,
+    /// What is noted with the job, to find it by: entries of a mapping. The master stores them; minions do not
+    /// get them.
+    pub metadata: Option<Vec<(String, Value)>>,
 }
 
 impl JobSpec {
@@ -44,6 +49,7 @@ impl JobSpec {
             private: false,
             subset: None,
             batch: BatchRequest::default(),
+            metadata: None,
         }
     }
 
@@ -95,6 +101,48 @@ impl JobSpec {
     pub fn in_batches(mut self, batch: BatchRequest) -> Self {
         self.batch = batch;
         self
+    }
+
+    /// Sets what is noted with the job.
+    #[must_use]
+    pub fn with_metadata(mut self, metadata: Option<Vec<(String, Value)>>) -> Self {
+        self.metadata = metadata;
+        self
+    }
+
+    /// Returns the request that publishes the job.
+    pub(crate) fn into_request(self, request_id: RequestId) -> OperatorRequest {
+        let ttl_ms = |ttl: Duration| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
+        let (target, arg) = (self.target.into_target(), self.arg.pack());
+        let (fun, user, ttl_ms) = (self.fun, self.user, self.ttl.map(ttl_ms));
+        let (private, subset, batch) = (self.private, self.subset, self.batch);
+        match self.metadata {
+            None => OperatorRequest::Publish {
+                request_id,
+                target,
+                fun,
+                arg,
+                user,
+                ttl_ms,
+                private,
+                subset,
+                batch,
+            },
+            Some(metadata) => {
+                OperatorRequest::PublishWithMetadata(Box::new(PublicationWithMetadata {
+                    request_id,
+                    target,
+                    fun,
+                    arg,
+                    user,
+                    ttl_ms,
+                    private,
+                    subset,
+                    batch,
+                    metadata: Packed::pack(&Value::Map(metadata)),
+                }))
+            }
+        }
     }
 
     /// Sets how long to wait for minions without a sign of life.

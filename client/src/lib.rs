@@ -29,6 +29,7 @@ mod master;
 mod master_session;
 mod progress;
 mod run;
+mod runner;
 
 pub use client::Client;
 pub use error::ClientError;
@@ -36,3 +37,4 @@ pub use events::{BusEvent, EventFilter, Events};
 pub use job::JobSpec;
 pub use progress::{Absence, Absent, MinionReturn, Progress};
 pub use run::Run;
+pub use runner::{RunnerRun, RunnerSpec};

@@ -11,8 +11,8 @@ use saline_protocol::message::{
     Admission, Class, OperatorReply, OperatorRequest, Refusal, RefusedVerb,
 };
 use saline_protocol::transport::{
-    self, Backoff, Clock, Context, Endpoint, ErrorKind, Instant, Limits, Registry, Subscriber,
-    TopicFilter,
+    self, Address, Backoff, Clock, Context, Endpoint, ErrorKind, Instant, Limits, Registry,
+    Subscriber, TopicFilter,
 };
 use tokio::sync::Mutex;
 
@@ -84,7 +84,7 @@ impl MasterSession {
             .publications_apart
             .then(|| Endpoint::local(scheme, config.local_publications()));
         let keys = KeyFiles::of(config)?;
-        keys.read(&endpoint.to_string())?;
+        keys.read(&shown(&endpoint))?;
 
         let mut limits = Limits::default();
         limits.max_message = config.max_message_size;
@@ -95,7 +95,7 @@ impl MasterSession {
             .map_err(|error| match error.kind() {
                 ErrorKind::Unreachable | ErrorKind::ConnectionLost | ErrorKind::TimedOut => {
                     ClientError::MasterDown {
-                        endpoint: endpoint.to_string(),
+                        endpoint: shown(&endpoint),
                         source: Some(error),
                     }
                 }
@@ -335,10 +335,19 @@ impl Master for MasterSession {
     }
 
     fn endpoint(&self) -> String {
-        self.endpoint.to_string()
+        shown(&self.endpoint)
     }
 
     fn clock(&self) -> Clock {
         self.context.clock
+    }
+}
+
+/// Returns an endpoint as an operator knows it: the socket of the master on this machine by its path, which no
+/// configuration writes as a URL.
+fn shown(endpoint: &Endpoint) -> String {
+    match &endpoint.address {
+        Address::Local(path) => path.display().to_string(),
+        Address::Network { .. } => endpoint.to_string(),
     }
 }

@@ -21,7 +21,7 @@ pub struct Loaded<C> {
     pub warnings: Vec<String>,
     /// Why a daemon must not start: options of Salt that restrict what it does, and have no effect here.
     /// One line each, with its place.
-    pub unmet: Vec<String>,
+    pub unsupported_restrictions: Vec<String>,
     /// Every option by its name: as the files have it, or its default.
     pub options: Value,
     pub(crate) given: GivenValues,
@@ -34,10 +34,10 @@ impl<C> Loaded<C> {
     /// # Errors
     /// `Unmet` when an option of Salt restricts what the daemon does, and has no effect here.
     pub fn check_daemon(&self) -> Result<(), ConfigError> {
-        match self.unmet.is_empty() {
+        match self.unsupported_restrictions.is_empty() {
             true => Ok(()),
             false => Err(ConfigError::Unmet {
-                lines: self.unmet.clone(),
+                lines: self.unsupported_restrictions.clone(),
             }),
         }
     }
@@ -49,7 +49,7 @@ pub(crate) fn load<C: Role>(folder: &Path, schemes: &[&str]) -> Result<Loaded<C>
     let mut loaded = Loaded {
         config: C::default(),
         warnings: gathered.warnings,
-        unmet: Vec::new(),
+        unsupported_restrictions: Vec::new(),
         options: Value::Null,
         given: GivenValues::default(),
     };
@@ -72,7 +72,9 @@ pub(crate) fn load<C: Role>(folder: &Path, schemes: &[&str]) -> Result<Loaded<C>
                 C::FILE,
                 instead_of(name)
             );
-            loaded.unmet.push(at_key(setting, message).to_string());
+            loaded
+                .unsupported_restrictions
+                .push(at_key(setting, message).to_string());
         } else if is_salt_option(name) {
             unsupported.push(setting);
         } else {

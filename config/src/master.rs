@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use saline_protocol::message::Value;
 use saline_protocol::target::{NodegroupDefinition, Nodegroups};
 use saline_protocol::transport::Tls;
 
@@ -86,6 +87,9 @@ pub struct MasterConfig {
     pub(crate) nodegroup_definitions: BTreeMap<String, NodegroupDefinition>,
     /// `log_level`, `log_file` and the like.
     pub logging: Logging,
+    /// Every option by its name, for runners that show them: a daemon puts [`Loaded::options`] here. Null
+    /// otherwise.
+    pub options: Value,
 }
 
 impl Default for MasterConfig {
@@ -120,6 +124,7 @@ impl Default for MasterConfig {
             nodegroups: Nodegroups::default(),
             nodegroup_definitions: BTreeMap::new(),
             logging: Logging::default(),
+            options: Value::Null,
         }
     }
 }

@@ -98,7 +98,7 @@ fn nodegroups() {
     };
     assert_snapshot!(refused("web: 'web* and'"), @r#"DIR/master:2:3: option "nodegroups" has a wrong definition of "web": the target is malformed: expected a term after `and`"#);
     assert_snapshot!(refused("a: N@b\nb: N@a"), @r#"DIR/master:2:3: option "nodegroups" has groups that name each other in a circle: a → b → a"#);
-    assert_snapshot!(refused("a: N@b"), @r#"DIR/master:2:3: option "nodegroups" has a wrong definition of "a": the target is malformed: the master's configuration has no nodegroup "b""#);
+    assert_snapshot!(refused("a: N@b"), @r#"DIR/master:2:3: option "nodegroups" has a wrong definition of "a": the master's configuration has no nodegroup "b""#);
     assert_snapshot!(refused("a: {b: c}"), @r#"DIR/master:2:3: option "nodegroups" takes a mapping of names to compound expressions, or to lists of their words; that of "a" is neither"#);
     assert_snapshot!(error("nodegroups: 3\n"), @r#"DIR/master:1:13: option "nodegroups" takes a mapping of names to compound expressions, or to lists of their words, not 3"#);
 }

@@ -7,7 +7,9 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::time::Duration;
 
-use folder::{SCHEMES, folder, master, master_unmet, master_warnings, minion, minion_warnings};
+use folder::{
+    SCHEMES, folder, master, master_restrictions, master_warnings, minion, minion_warnings,
+};
 use insta::assert_snapshot;
 use saline_config::{LogFormat, LogLevel, MasterConfig, MinionConfig};
 use saline_protocol::message::{MinionId, Value};
@@ -242,9 +244,9 @@ fn what_has_no_effect_is_named_once() {
 
 #[test]
 fn an_option_that_restricts_keeps_a_daemon_from_starting() {
-    assert_snapshot!(master_unmet("user: nobody-of-this-name\n"), @r#"DIR/master:1:1: option "user" of Salt restricts what the master does, and Saline does not have it: remove it, or start the daemon as that user"#);
-    assert_snapshot!(master_unmet("timeout: 3\npublisher_acl:\n  fred: [test.*]\nautoreject_file: /x\n"), @r#"DIR/master:2:1: option "publisher_acl" of Salt restricts what the master does, and Saline does not have it: remove it, or set it to an empty value if you can do without it; DIR/master:4:1: option "autoreject_file" of Salt restricts what the master does, and Saline does not have it: remove it, or reject the keys with saline-key -r"#);
-    assert_snapshot!(master_unmet("verify_master_pubkey_sign: True\n"), @r#"DIR/master:1:1: option "verify_master_pubkey_sign" of Salt restricts what the master does, and Saline does not have it: remove it, or set it to False: every message is authenticated without it"#);
+    assert_snapshot!(master_restrictions("user: nobody-of-this-name\n"), @r#"DIR/master:1:1: option "user" of Salt restricts what the master does, and Saline does not have it: remove it, or start the daemon as that user"#);
+    assert_snapshot!(master_restrictions("timeout: 3\npublisher_acl:\n  fred: [test.*]\nautoreject_file: /x\n"), @r#"DIR/master:2:1: option "publisher_acl" of Salt restricts what the master does, and Saline does not have it: remove it, or set it to an empty value if you can do without it; DIR/master:4:1: option "autoreject_file" of Salt restricts what the master does, and Saline does not have it: remove it, or reject the keys with saline-key -r"#);
+    assert_snapshot!(master_restrictions("verify_master_pubkey_sign: True\n"), @r#"DIR/master:1:1: option "verify_master_pubkey_sign" of Salt restricts what the master does, and Saline does not have it: remove it, or set it to False: every message is authenticated without it"#);
     for off in [
         "publisher_acl: {}\n",
         "disable_modules: []\n",
@@ -252,7 +254,7 @@ fn an_option_that_restricts_keeps_a_daemon_from_starting() {
         "user: ''\n",
         "master_sign_pubkey: False\n",
     ] {
-        assert_eq!(master_unmet(off), "", "{off}");
+        assert_eq!(master_restrictions(off), "", "{off}");
         assert!(!master_warnings(off).is_empty(), "{off}");
     }
     let name = std::fs::read_to_string("/etc/passwd").unwrap();
@@ -262,7 +264,7 @@ fn an_option_that_restricts_keeps_a_daemon_from_starting() {
         .find(|line| line.split(':').nth(2) == Some(&uid))
         .unwrap();
     let own = own.split(':').next().unwrap();
-    assert_eq!(master_unmet(&format!("user: {own}\n")), "");
+    assert_eq!(master_restrictions(&format!("user: {own}\n")), "");
 }
 
 #[test]

@@ -1,11 +1,15 @@
 //! The command line of a daemon.
 
 use std::ffi::OsString;
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Arg, Command, value_parser};
+use clap::{Arg, ArgAction, Command, value_parser};
 use saline_config::{LogLevel, Logging};
+use saline_protocol::transport::Registry;
+
+use crate::versions_report;
 
 /// The command line of a daemon, with Salt's names.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,16 +35,18 @@ impl Arguments {
 /// Parses `arguments`, of which the first is the program's name.
 ///
 /// # Errors
-/// The exit code to end with: 0 after `--help` or `--version`, whose text has been printed, and
+/// The exit code to end with: 0 after `--help`, `--version` or `--versions-report`, whose text has been printed, and
 /// Salt's 64 for an unknown option, which has been reported on the standard error output.
 pub fn parse(
     program: &'static str,
     about: &'static str,
+    registry: &Registry,
     arguments: impl IntoIterator<Item = OsString>,
 ) -> Result<Arguments, ExitCode> {
     let command = Command::new(program)
         .about(about)
         .version(env!("CARGO_PKG_VERSION"))
+        .disable_version_flag(true)
         .arg(
             Arg::new("config-dir")
                 .short('c')
@@ -64,8 +70,26 @@ pub fn parse(
                 .value_name("FILE")
                 .value_parser(value_parser!(PathBuf))
                 .help("Where to write the process id"),
+        )
+        .arg(
+            Arg::new("versions-report")
+                .short('V')
+                .long("versions-report")
+                .action(ArgAction::SetTrue)
+                .help("Print the versions of the program, its protocol, its transports and this system, and exit"),
+        )
+        .arg(
+            Arg::new("version")
+                .long("version")
+                .action(ArgAction::Version)
+                .help("Print the version and exit"),
         );
     match command.try_get_matches_from(arguments) {
+        Ok(matches) if matches.get_flag("versions-report") => {
+            // As below.
+            let _ = writeln!(io::stdout(), "{}", versions_report(program, registry));
+            Err(ExitCode::SUCCESS)
+        }
         Ok(matches) => Ok(Arguments {
             config_dir: matches
                 .get_one::<PathBuf>("config-dir")
@@ -91,7 +115,12 @@ mod tests {
     use super::*;
 
     fn parsed(words: &[&str]) -> Result<Arguments, ExitCode> {
-        parse("saline-test", "", words.iter().map(OsString::from))
+        parse(
+            "saline-test",
+            "",
+            &Registry::new(),
+            words.iter().map(OsString::from),
+        )
     }
 
     #[test]

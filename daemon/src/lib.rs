@@ -1,5 +1,6 @@
-//! The parts that every Saline daemon shares: arguments, logging, pid file, signals, the limit of open
-//! descriptors, the allocator's settings, and the lock that keeps a second instance from running.
+//! The parts that every Saline daemon shares: arguments, logging, pid file, signals, the limit of open descriptors,
+//! the allocator's settings, the lock that keeps a second instance from running, and the report of versions,
+//! which every other program prints too.
 
 mod arguments;
 mod descriptors;
@@ -9,6 +10,7 @@ pub mod logging;
 mod pid_file;
 mod reload;
 mod signals;
+mod versions;
 
 pub use arguments::{Arguments, parse};
 pub use descriptors::raise_descriptors;
@@ -17,3 +19,4 @@ pub use large_memory::give_large_memory_back;
 pub use pid_file::{PidFile, PidFileError};
 pub use reload::{Reloaded, reload};
 pub use signals::{Signal, Signals};
+pub use versions::versions_report;

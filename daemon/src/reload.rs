@@ -102,7 +102,7 @@ mod tests {
         let (a, b, c) = (option("a", true), option("b", false), option("c", true));
         insta::assert_snapshot!(describe(&[]), @"the configuration was read again; nothing has changed");
         insta::assert_snapshot!(describe(&[a.clone(), c.clone()]), @"the configuration was read again; changed: a, c");
-        insta::assert_snapshot!(describe(&[b.clone()]), @"the configuration was read again; needs a restart to take effect: b");
+        insta::assert_snapshot!(describe(std::slice::from_ref(&b)), @"the configuration was read again; needs a restart to take effect: b");
         insta::assert_snapshot!(describe(&[a, b, c]), @"the configuration was read again; changed: a, c; needs a restart to take effect: b");
     }
 }

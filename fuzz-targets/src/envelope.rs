@@ -1,5 +1,7 @@
 //! The clear header of every message.
 
+use std::time::Duration;
+
 use saline_protocol::message::{
     Class, HEADER_LEN, Header, Kind, Refusal, SessionId, busy, refusal,
 };
@@ -17,7 +19,7 @@ pub(crate) fn envelope(bytes: &[u8]) {
     };
     assert_eq!(header.with_body(body), bytes, "encoded again");
     assert_eq!(body.len() + HEADER_LEN, bytes.len());
-    let busy = busy(&header, 7);
+    let busy = busy(&header, Duration::from_millis(7));
     let (answer, _) = Header::decode(&busy).expect("a busy is a message");
     assert_eq!(
         (answer.session, answer.counter),

@@ -6,7 +6,7 @@ use saline_protocol::channel::publication::Body;
 use saline_protocol::message::{
     Admission, CallerReply, CallerRequest, Event, Introduction, MinionEvents, MinionReply,
     MinionRequest, OperatorReply, OperatorRequest, PackedArguments, PendingRequest, Return,
-    SignedJob, Value, decode, encode,
+    RunnerEnd, RunnerReply, RunnerRequest, SignedJob, Value, decode, encode,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -123,9 +123,18 @@ pub(crate) fn caller_reply_seeds() -> Vec<Vec<u8>> {
 }
 
 pub(crate) fn operator_requests(bytes: &[u8]) {
-    if let Some(OperatorRequest::Publish { target, arg, .. }) = decoded(bytes) {
-        read_arguments(&arg);
-        let _ = target.compile();
+    match decoded(bytes) {
+        Some(OperatorRequest::Publish { target, arg, .. }) => {
+            read_arguments(&arg);
+            let _ = target.compile();
+        }
+        Some(OperatorRequest::PublishWithMetadata(publication)) => {
+            read_arguments(&publication.arg);
+            let _ = publication.target.compile();
+            let _ = publication.metadata.unpack_or_show();
+        }
+        Some(OperatorRequest::Runner(RunnerRequest::Run(call))) => read_arguments(&call.arg),
+        _ => {}
     }
 }
 
@@ -142,6 +151,11 @@ pub(crate) fn operator_replies(bytes: &[u8]) {
         }
         Some(OperatorReply::Jobs(jobs)) => jobs.iter().for_each(|job| read_arguments(&job.job.arg)),
         Some(OperatorReply::Job(job)) => read_arguments(&job.job.arg),
+        Some(OperatorReply::Runner(RunnerReply::Ended(ended))) => {
+            if let Some(end) = decoded::<RunnerEnd>(&ended.part) {
+                let _ = end.value();
+            }
+        }
         _ => {}
     }
 }

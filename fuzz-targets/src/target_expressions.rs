@@ -32,7 +32,10 @@ pub(crate) fn target_expressions(bytes: &[u8]) {
         Ok(compiled) => compiled,
         Err(error) => {
             assert_eq!(error.to_string().lines().count(), 1, "{error:?}");
-            assert_eq!(error.picture(expression).lines().count(), 2, "{error:?}");
+            let lines = error
+                .picture(expression)
+                .map(|picture| picture.lines().count());
+            assert!(matches!(lines, None | Some(2)), "{error:?}");
             assert!(error.at <= expression.len(), "{error:?}");
             return;
         }

@@ -9,13 +9,13 @@ use std::time::Duration;
 use saline_protocol::message::{BatchEvent, Jid, MasterTime, MinionId};
 
 use crate::events::Events;
-use crate::jobs::{BatchNews, BatchStep, JobStore};
+use crate::jobs::{BatchReport, BatchStep, JobStore};
 use crate::master_clock::MasterClock;
 use crate::publisher::MinionPublisher;
 use crate::sessions::Sessions;
 
 /// The interval at which the runner finds out which minions are present.
-const LOOK: Duration = Duration::from_secs(1);
+const PRESENCE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Drives the batches of one master. The job store holds their windows, so that a claim and a turn never disagree;
 /// a late runner delays turns and does no other harm.
@@ -31,7 +31,7 @@ pub struct BatchRunner {
 impl BatchRunner {
     /// Runs until the future is dropped.
     pub async fn run(self) {
-        let mut looks = self.clock.clock().interval(LOOK);
+        let mut looks = self.clock.clock().interval(PRESENCE_INTERVAL);
         let mut is_look_due = true;
         loop {
             let (any, is_new) = self.jobs.batches_under_way();
@@ -79,9 +79,9 @@ impl BatchRunner {
             tracing::info!("job {jid}: minion {id}: {}", state.name());
             self.events.job_state(&jid, &id, state).await;
         }
-        for news in step.news {
-            log(&news);
-            self.events.batch(&news).await;
+        for report in step.reports {
+            log(&report);
+            self.events.batch(&report).await;
         }
     }
 
@@ -102,10 +102,10 @@ impl BatchRunner {
     }
 }
 
-fn log(news: &BatchNews) {
-    let progress = &news.progress;
+fn log(report: &BatchReport) {
+    let progress = &report.progress;
     let jid = &progress.jid;
-    match news.event {
+    match report.event {
         BatchEvent::New => tracing::info!(
             "batch {jid}: {} minions, {} at a time",
             progress.minions,
@@ -118,7 +118,8 @@ fn log(news: &BatchNews) {
         ),
         BatchEvent::Halted => tracing::warn!(
             "batch {jid}: halted, since {} failed; no further minion gets its turn",
-            news.failed
+            report
+                .failed
                 .as_ref()
                 .map_or("a minion".to_owned(), |id| format!("minion {id}"))
         ),

@@ -9,9 +9,12 @@ use saline_protocol::message::MinionId;
 /// The largest number of ids whose denied peers are remembered.
 const MOST: usize = 1000;
 
+/// The key that was presented last under each id, and where it came from.
+type Presented = HashMap<MinionId, ([u8; 32], SocketAddr)>;
+
 /// The last addresses from which denied keys were presented. Clones share them.
 #[derive(Debug, Clone, Default)]
-pub struct DeniedPeers(Arc<Mutex<HashMap<MinionId, ([u8; 32], SocketAddr)>>>);
+pub struct DeniedPeers(Arc<Mutex<Presented>>);
 
 impl DeniedPeers {
     /// Notes that a denied key was presented from `address`. Further ids than can be remembered are left out.
@@ -34,7 +37,7 @@ impl DeniedPeers {
         self.lock().remove(id);
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<MinionId, ([u8; 32], SocketAddr)>> {
+    fn lock(&self) -> MutexGuard<'_, Presented> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

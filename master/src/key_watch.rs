@@ -8,12 +8,12 @@ use std::time::Duration;
 use saline_protocol::channel::KeyError;
 use saline_protocol::message::MinionId;
 
-use crate::keys::{ChangedByHand, KeyAccess, KeyNews, KeyStore};
+use crate::keys::{ChangedByHand, KeyAccess, KeyChanges, KeyStore};
 use crate::master_clock::MasterClock;
 use crate::revocation::Revocation;
 
 /// How often the keys are looked at.
-const BEAT: Duration = Duration::from_secs(1);
+const SCAN_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The watch over the accepted keys.
 #[derive(Debug)]
@@ -48,12 +48,12 @@ impl KeyWatch {
     /// What was revoked before the future is dropped stays so.
     pub async fn compare_at_start(&self) -> Result<(), KeyError> {
         // The code of the key store panicked, which the runtime logs.
-        let Some(news) = self.keys.with_minions(KeyStore::news).await else {
+        let Some(changes) = self.keys.with_minions(KeyStore::changes_by_hand).await else {
             return Ok(());
         };
-        let news = news?;
-        let accepted: HashMap<MinionId, [u8; 32]> = news.accepted.into_iter().collect();
-        let unreadable: HashSet<MinionId> = news.unreadable.into_iter().collect();
+        let changes = changes?;
+        let accepted: HashMap<MinionId, [u8; 32]> = changes.accepted.into_iter().collect();
+        let unreadable: HashSet<MinionId> = changes.unreadable.into_iter().collect();
         let jobs = &self.revocation.jobs;
         let known = jobs.minions_with_keys_or_jobs();
         for id in known.iter().filter(|id| unreadable.contains(*id)) {
@@ -86,11 +86,11 @@ impl KeyWatch {
 
     /// Looks at the keys every second until the future is dropped.
     pub async fn run(&self) {
-        let mut timer = self.clock.clock().interval(BEAT);
+        let mut timer = self.clock.clock().interval(SCAN_INTERVAL);
         loop {
             timer.tick().await;
-            match self.keys.with_minions(KeyStore::news).await {
-                Some(Ok(news)) => self.follow(news).await,
+            match self.keys.with_minions(KeyStore::changes_by_hand).await {
+                Some(Ok(changes)) => self.follow(changes).await,
                 Some(Err(error)) => tracing::error!("the keys cannot be watched: {error}"),
                 // As above.
                 None => {}
@@ -98,14 +98,14 @@ impl KeyWatch {
         }
     }
 
-    /// Has what the news are about settled. Operators may have changed the same keys since they were read.
-    async fn follow(&self, news: KeyNews) {
-        let mut changed: Vec<MinionId> = news.accepted.into_iter().map(|(id, _)| id).collect();
-        let unreadable: HashSet<MinionId> = news.unreadable.into_iter().collect();
+    /// Has what has changed settled. Operators may have changed the same keys since they were read.
+    async fn follow(&self, changes: KeyChanges) {
+        let mut changed: Vec<MinionId> = changes.accepted.into_iter().map(|(id, _)| id).collect();
+        let unreadable: HashSet<MinionId> = changes.unreadable.into_iter().collect();
         let before = std::mem::replace(&mut *self.unreadable(), unreadable.clone());
         changed.extend(before.into_iter().filter(|id| !unreadable.contains(id)));
         let mut gone = Vec::new();
-        for ChangedByHand { id, identity } in news.changed {
+        for ChangedByHand { id, identity } in changes.changed {
             let (what, list) = match identity {
                 Some(_) => ("replaced", &mut changed),
                 None => ("removed", &mut gone),

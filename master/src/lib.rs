@@ -13,6 +13,7 @@
 //! | `revocation` | ends what a minion had whose key was removed or replaced |
 //! | [`sessions`] | keeps the table of sessions, which is presence |
 //! | [`jobs`] | stores jobs, the states of minions in them, and returns |
+//! | [`runners`] | carries out the functions that run on the master |
 //! | `batch_runner` | gives the minions of batches their turns |
 //! | [`grains`] | keeps the grains that minions reported |
 //! | [`target_resolver`] | finds the minions that a target includes |
@@ -50,6 +51,7 @@ pub mod publisher;
 pub mod report_limiter;
 mod revocation;
 mod run;
+pub mod runners;
 pub mod server;
 pub mod sessions;
 mod state;

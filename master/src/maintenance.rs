@@ -17,7 +17,7 @@ use crate::presence_reporter::PresenceReporter;
 use crate::sessions::Sessions;
 
 /// How often sessions are swept and expiry is checked.
-const BEAT: Duration = Duration::from_secs(1);
+const MAINTENANCE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How often it is looked for minions whose connections have ended.
 const CUTS: Duration = Duration::from_millis(250);
@@ -60,7 +60,7 @@ impl Maintenance {
     }
 
     async fn expiries(&self) {
-        let mut timer = self.clock.clock().interval(BEAT);
+        let mut timer = self.clock.clock().interval(MAINTENANCE_INTERVAL);
         loop {
             timer.tick().await;
             self.expire().await;
@@ -68,7 +68,7 @@ impl Maintenance {
     }
 
     async fn flushes(&self) {
-        let mut timer = self.clock.clock().interval(BEAT);
+        let mut timer = self.clock.clock().interval(MAINTENANCE_INTERVAL);
         loop {
             timer.tick().await;
             self.flush().await;
@@ -77,7 +77,7 @@ impl Maintenance {
 
     /// Writes the grains that minions reported.
     async fn grains_flushes(&self) {
-        let mut timer = self.clock.clock().interval(BEAT);
+        let mut timer = self.clock.clock().interval(MAINTENANCE_INTERVAL);
         loop {
             timer.tick().await;
             self.grains.flush().await;
@@ -85,7 +85,7 @@ impl Maintenance {
     }
 
     async fn sweeps(&self) {
-        let mut timer = self.clock.clock().interval(BEAT);
+        let mut timer = self.clock.clock().interval(MAINTENANCE_INTERVAL);
         loop {
             timer.tick().await;
             if let Some(stood) = self.sessions.tick() {

@@ -14,7 +14,7 @@ use saline_protocol::transport::Clock;
 const SLEW: i64 = 2_000;
 
 /// How long the time goes on from one look at the wall clock, in microseconds.
-const LOOK: i64 = 1_000_000;
+const WALL_CLOCK_INTERVAL: i64 = 1_000_000;
 
 /// A jump of the wall clock that is noticed, in microseconds.
 const JUMP: i64 = 2_000_000;
@@ -116,7 +116,7 @@ impl Timeline {
         let passed = boot.saturating_sub(self.at).max(0);
         let slew = passed / SLEW;
         let now = self.time.saturating_add(passed) + self.ahead.clamp(-slew, slew);
-        if passed < LOOK {
+        if passed < WALL_CLOCK_INTERVAL {
             return (now, None);
         }
         let ahead = wall.saturating_sub(now);

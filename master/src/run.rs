@@ -30,6 +30,7 @@ pub fn run(registry: Registry) -> ExitCode {
     let arguments = match saline_daemon::parse(
         "saline-master",
         "Sends jobs to minions and stores their returns",
+        &registry,
         std::env::args_os(),
     ) {
         Ok(arguments) => arguments,
@@ -49,6 +50,7 @@ fn load(registry: &Registry, arguments: &Arguments) -> Result<Loaded<MasterConfi
     let schemes: Vec<&str> = registry.schemes().collect();
     let mut loaded = MasterConfig::load(&arguments.config_dir, &schemes)?;
     loaded.check_daemon()?;
+    loaded.config.options = loaded.options.clone();
     arguments.override_logging(&mut loaded.config.logging);
     Ok(loaded)
 }

@@ -27,11 +27,12 @@ use crate::presence_reporter::PresenceReporter;
 use crate::publisher::MinionPublisher;
 use crate::report_limiter::ReportLimiter;
 use crate::revocation::Revocation;
+use crate::runners::{RunnerParts, Runners};
 use crate::sessions::Sessions;
 use crate::target_resolver::TargetResolver;
 use crate::verbs::{
     CallerVerbs, CancelVerb, EventBudget, JobQueries, KeyVerbs, MinionVerbs, OperatorVerbs,
-    PublishVerb, ReconciliationBudget, StoreVerbs, TargetQueries,
+    PublishVerb, ReconciliationBudget, RunnerVerb, StoreVerbs, TargetQueries,
 };
 use crate::waiting_polls::WaitingPolls;
 use crate::wire_time::milliseconds;
@@ -242,23 +243,17 @@ impl MasterState {
     /// Returns the part that carries out the requests of operators.
     pub(crate) fn operator_verbs(&self) -> OperatorVerbs {
         OperatorVerbs {
-            publish: PublishVerb {
-                clock: self.clock.clone(),
-                settings: self.settings.clone(),
-                identity: Arc::clone(&self.identity),
-                targets: self.target_resolver(),
-                sessions: Arc::clone(&self.sessions),
-                jobs: Arc::clone(&self.jobs),
-                publisher: self.publisher.clone(),
-                revocation: self.revocation(),
-                events: self.events.clone(),
+            publish: self.publish_verb(),
+            runners: RunnerVerb {
+                context: self.context.clone(),
+                max_message: self.config.max_message_size,
+                runners: Runners::new(self.runner_parts()),
             },
             queries: JobQueries {
                 clock: self.clock.clone(),
                 max_message: self.config.max_message_size,
                 jobs: Arc::clone(&self.jobs),
                 sessions: Arc::clone(&self.sessions),
-                listeners: Arc::clone(&self.listeners),
                 versions: self.versions,
             },
             store: StoreVerbs {
@@ -271,11 +266,7 @@ impl MasterState {
                 targets: self.target_resolver(),
                 grains: Arc::clone(&self.grains),
             },
-            cancel: CancelVerb {
-                jobs: Arc::clone(&self.jobs),
-                publisher: self.publisher.clone(),
-                events: self.events.clone(),
-            },
+            cancel: self.cancel_verb(),
             keys: KeyVerbs {
                 master: self.identity.public(),
                 keys: self.keys.clone(),
@@ -287,6 +278,46 @@ impl MasterState {
                 revocation: self.revocation(),
                 events: self.events.clone(),
             },
+        }
+    }
+
+    fn publish_verb(&self) -> PublishVerb {
+        PublishVerb {
+            clock: self.clock.clone(),
+            settings: self.settings.clone(),
+            identity: Arc::clone(&self.identity),
+            targets: self.target_resolver(),
+            sessions: Arc::clone(&self.sessions),
+            jobs: Arc::clone(&self.jobs),
+            publisher: self.publisher.clone(),
+            revocation: self.revocation(),
+            events: self.events.clone(),
+        }
+    }
+
+    fn cancel_verb(&self) -> CancelVerb {
+        CancelVerb {
+            jobs: Arc::clone(&self.jobs),
+            publisher: self.publisher.clone(),
+            events: self.events.clone(),
+        }
+    }
+
+    fn runner_parts(&self) -> RunnerParts {
+        RunnerParts {
+            context: self.context.clone(),
+            jobs: Arc::clone(&self.jobs),
+            sessions: Arc::clone(&self.sessions),
+            keys: self.keys.clone(),
+            grains: Arc::clone(&self.grains),
+            targets: self.target_resolver(),
+            events: self.events.clone(),
+            publish: self.publish_verb(),
+            cancel: self.cancel_verb(),
+            listeners: Arc::clone(&self.listeners),
+            versions: self.versions,
+            timeout: self.config.timeout,
+            options: self.config.options.clone(),
         }
     }
 

@@ -54,7 +54,7 @@ impl Shared {
         if self.waiting.len() < MOST {
             return true;
         }
-        let Some(oldest) = sources.gives_way(source).cloned() else {
+        let Some(oldest) = sources.eviction_candidate(source).cloned() else {
             return false;
         };
         sources.release(&oldest);

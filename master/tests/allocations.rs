@@ -73,6 +73,7 @@ fn new(store: &JobStore, number: u128, minions: usize) -> NewJob {
         unknown: Vec::new(),
         batch: None,
         resolved: None,
+        metadata: None,
     }
 }
 

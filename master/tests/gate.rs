@@ -32,10 +32,6 @@ async fn a_key_waits_is_accepted_and_a_job_walks() {
     assert_eq!(minion.established.answer, Admission::Pending);
     // It may poll, and nothing else.
     assert_eq!(
-        minion.ask(MinionRequest::Poll).await,
-        MinionReply::Auth(Admission::Pending)
-    );
-    assert_eq!(
         minion.ask(MinionRequest::PendingJobs { after: None }).await,
         MinionReply::Refused(RefusedVerb::Malformed)
     );

@@ -27,6 +27,9 @@ pub enum EventError {
     /// The data are too large.
     #[error("the data of an event have at most {EVENT_DATA_MOST} bytes, these have {0}")]
     TooLarge(usize),
+    /// No master takes part in the call of the function.
+    #[error("no master takes part in this call (--local), so nobody would get the event")]
+    NoMaster,
     /// Too many events wait for the master.
     #[error("{0} events wait for the master already")]
     Full(usize),
@@ -40,6 +43,8 @@ pub struct EventQueue {
     start: StartId,
     waiting: Mutex<Waiting>,
     grown: Notify,
+    /// Whether a master will take the events.
+    has_master: bool,
 }
 
 #[derive(Debug, Default)]
@@ -58,6 +63,15 @@ impl EventQueue {
             start,
             waiting: Mutex::default(),
             grown: Notify::new(),
+            has_master: true,
+        }
+    }
+
+    /// Creates a queue that takes no events, for a call of a function in which no master takes part.
+    pub fn without_master(id: MinionId, start: StartId) -> Self {
+        Self {
+            has_master: false,
+            ..Self::new(id, start)
         }
     }
 
@@ -77,6 +91,9 @@ impl EventQueue {
         let size = data.as_bytes().len();
         if size > EVENT_DATA_MOST {
             return Err(EventError::TooLarge(size));
+        }
+        if !self.has_master {
+            return Err(EventError::NoMaster);
         }
         let event = MinionEvent {
             tag: tag.to_owned(),

@@ -22,7 +22,10 @@ fn forgeries() -> Vec<(&'static str, Bytes)> {
     let header = Header::bare(Kind::Record, Class::Event);
     let bare = |kind| Header::bare(kind, Class::Event).with_body(&[0; 64]);
     let mut all = vec![
-        ("Busy for 49 days", busy(&header, u32::MAX)),
+        (
+            "Busy for 49 days",
+            busy(&header, Duration::from_millis(u32::MAX.into())),
+        ),
         ("Cookie", bare(Kind::Cookie)),
         ("nothing", Bytes::new()),
         ("First", bare(Kind::First)),

@@ -165,6 +165,7 @@ impl World {
             unknown: Vec::new(),
             batch: None,
             resolved: None,
+            metadata: None,
         };
         let _ = self.store.publish(new).await.unwrap();
         if state == OfferState::Offered {

@@ -10,15 +10,16 @@ use std::collections::HashMap;
 use saline_protocol::channel::publication::Body;
 use saline_protocol::message::{
     Admission, Arguments, Batch, BatchProgress, BatchRequest, BatchSize, BatchStop, CallerReply,
-    CallerRequest, CallerReturn, Claims, Event, ExpiryStatement, Extension, FleetVersions,
-    GrainsPage, GrainsReport, GroupKeyMaterial, Heartbeat, HeartbeatReply, Introduction, Jid, Job,
-    JobAccount, JobsPage, KeyAction, KeyEntry, KeyReply, KeyRequest, KeyState, Known, Lease,
-    MinionEvent, MinionEvents, MinionId, MinionReply, MinionRequest, OfferState, OperatorReply,
-    OperatorRequest, Packed, PeerVersion, PendingRequest, ProtocolVersions, PublicationAddress,
-    Published, Reconciliation, ReconciliationReply, RefusedVerb, RequestId, Return, ReturnPart,
-    ReturnVerdict, ReturnsPage, SignedJob, StartId, StatesPage, StoreAct, StoreBackup, StoreCheck,
-    StoredJob, StoredReturn, TargetMatches, TransferId, TransportUse, Value, Welcome, decode,
-    encode,
+    CallerRequest, CallerReturn, Claims, EndedRun, Event, ExpiryStatement, Extension,
+    FleetVersions, GrainsPage, GrainsReport, GroupKeyMaterial, Heartbeat, HeartbeatReply,
+    Introduction, Jid, Job, JobAccount, JobsPage, KeyAction, KeyEntry, KeyReply, KeyRequest,
+    KeyState, Known, Lease, MinionEvent, MinionEvents, MinionId, MinionReply, MinionRequest,
+    OfferState, OperatorReply, OperatorRequest, Packed, PeerVersion, PendingRequest,
+    ProtocolVersions, PublicationAddress, PublicationWithMetadata, Published, Reconciliation,
+    ReconciliationReply, RefusedVerb, RequestId, Return, ReturnPart, ReturnVerdict, ReturnsPage,
+    RunnerCall, RunnerEnd, RunnerReply, RunnerRequest, SignedJob, StartId, StatesPage, StoreAct,
+    StoreBackup, StoreCheck, StoredJob, StoredReturn, TargetMatches, TransferId, Value, Welcome,
+    decode, encode,
 };
 use saline_protocol::target::{Target, TargetKind};
 use serde::Serialize;
@@ -394,7 +395,6 @@ fn operator(lines: &mut String) {
     }
     request(lines, "Running", OperatorRequest::Running);
     request(lines, "Versions", OperatorRequest::Versions);
-    request(lines, "Transports", OperatorRequest::Transports);
     for act in [StoreAct::BackUp, StoreAct::Check] {
         let store = OperatorRequest::Store {
             request_id: request_id(),
@@ -403,9 +403,29 @@ fn operator(lines: &mut String) {
         request(lines, &format!("Store.{act:?}"), store);
     }
 
+    runner_requests(lines);
+    let publication = PublicationWithMetadata {
+        request_id: request_id(),
+        target: job().target,
+        fun: "test.arg".into(),
+        arg: arguments().pack(),
+        user: "root".into(),
+        ttl_ms: Some(300),
+        private: true,
+        subset: Some(301),
+        batch: BatchRequest::default(),
+        metadata: packed(),
+    };
+    request(
+        lines,
+        "PublishWithMetadata",
+        OperatorRequest::PublishWithMetadata(Box::new(publication)),
+    );
+
     let reply = |lines: &mut String, name: &str, reply: OperatorReply| {
         line(lines, &format!("OperatorReply.{name}"), &reply);
     };
+    runner_replies(lines);
     let published = Published {
         jid: Some(jid()),
         expires: 300,
@@ -499,12 +519,6 @@ fn operator(lines: &mut String) {
         stopped,
     });
     reply(lines, "Batches", OperatorReply::Batches(progress.to_vec()));
-    let transports = vec![TransportUse {
-        transport: "tcp".to_owned(),
-        endpoint: "tcp://192.0.2.1:4507".to_owned(),
-        minions: vec![id()],
-    }];
-    reply(lines, "Transports", OperatorReply::Transports(transports));
     reply(lines, "Cancelling", OperatorReply::Cancelling);
     reply(lines, "NoSuchJob", OperatorReply::NoSuchJob);
     reply(lines, "BadTarget", OperatorReply::BadTarget("why".into()));
@@ -515,6 +529,53 @@ fn operator(lines: &mut String) {
         OperatorReply::Refused(RefusedVerb::Malformed),
     );
     reply(lines, "Failed", OperatorReply::Failed("why".into()));
+}
+
+fn runner_requests(lines: &mut String) {
+    let (request_id, offset) = (request_id(), 300);
+    let call = RunnerCall {
+        request_id,
+        fun: "jobs.active".into(),
+        arg: arguments().pack(),
+        user: "root".into(),
+        timeout_ms: Some(300),
+        is_async: true,
+    };
+    for (name, request) in [
+        ("Run", RunnerRequest::Run(call)),
+        ("Part", RunnerRequest::Part { request_id, offset }),
+        ("Kill", RunnerRequest::Kill { request_id }),
+        ("Keep", RunnerRequest::Keep { request_id }),
+    ] {
+        let name = format!("OperatorRequest.Runner.{name}");
+        line(lines, &name, &OperatorRequest::Runner(request));
+    }
+}
+
+fn runner_replies(lines: &mut String) {
+    let ended = EndedRun {
+        jid: jid(),
+        total: 300,
+        part: vec![1, 2],
+    };
+    for (name, reply) in [
+        ("Begun", RunnerReply::Begun(jid())),
+        ("Ended", RunnerReply::Ended(ended)),
+        ("Part", RunnerReply::Part(vec![3])),
+        ("Done", RunnerReply::Done(jid())),
+        ("NoSuchRun", RunnerReply::NoSuchRun),
+        ("Refused", RunnerReply::Refused("why".into())),
+    ] {
+        let name = format!("OperatorReply.Runner.{name}");
+        line(lines, &name, &OperatorReply::Runner(reply));
+    }
+    let end = RunnerEnd {
+        success: true,
+        error: Some("why".into()),
+        notes: vec!["x".into()],
+        payload: packed(),
+    };
+    line(lines, "RunnerEnd", &end);
 }
 
 fn caller(lines: &mut String) {

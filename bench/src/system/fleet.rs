@@ -16,10 +16,10 @@ use crate::Result;
 use crate::process::{ProcessUsage, children, is_running};
 
 /// Far beyond what anything here takes.
-const PATIENCE: Duration = Duration::from_secs(300);
+const TIMEOUT: Duration = Duration::from_secs(300);
 
 /// How often it is looked whether something has become so, where nothing tells.
-const LOOK: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// A master and its swarm. Dropping it kills both.
 pub(super) struct Fleet {
@@ -94,12 +94,12 @@ impl Fleet {
         self.master = Some(command.arg("-c").arg(self.config()).spawn()?);
         let schemes: Vec<&str> = registry.schemes().collect();
         let config = MasterConfig::load(&self.config(), &schemes)?.config;
-        let deadline = Clock.after(PATIENCE);
+        let deadline = Clock.after(TIMEOUT);
         loop {
             match Client::connect(&config, registry).await {
                 Ok(client) => return Ok(client),
                 Err(error) if Clock.now() > deadline => return Err(error.into()),
-                Err(_) => Clock.pause(LOOK).await,
+                Err(_) => Clock.pause(POLL_INTERVAL).await,
             }
         }
     }
@@ -153,12 +153,12 @@ impl Fleet {
             // It may have ended with the swarm.
             let _ = kill_process(pid, Signal::KILL);
             // Its locks are released when it has ended. Its parent is gone, so it cannot be waited for here.
-            let deadline = Clock.after(PATIENCE);
+            let deadline = Clock.after(TIMEOUT);
             while is_running(share) {
                 if Clock.now() > deadline {
                     return Err(format!("process {share} does not end").into());
                 }
-                Clock.pause(LOOK).await;
+                Clock.pause(POLL_INTERVAL).await;
             }
         }
         Ok(())
@@ -175,7 +175,7 @@ impl Fleet {
     }
 
     async fn present(&self, client: &Client, wanted: usize) -> Result<()> {
-        let deadline = Clock.after(PATIENCE);
+        let deadline = Clock.after(TIMEOUT);
         loop {
             let present = client.running().await?.len();
             if present == wanted {
@@ -184,7 +184,7 @@ impl Fleet {
             if Clock.now() > deadline {
                 return Err(format!("{present} minions are present, not {wanted}").into());
             }
-            Clock.pause(LOOK * 4).await;
+            Clock.pause(POLL_INTERVAL * 4).await;
         }
     }
 

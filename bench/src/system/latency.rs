@@ -29,7 +29,7 @@ const EVERY: Duration = Duration::from_millis(10);
 const UNDER_WAY: usize = 1024;
 
 /// How often it is looked whether the large return has come.
-const LOOK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The time of a ping of one minion through a long-lived client: alone, and while another minion returns
 /// `setting.large` bytes, again and again, and the swarm returns to a job of its own, again and again.
@@ -113,7 +113,7 @@ async fn return_much(client: Arc<Client>, bytes: u64, ends: Arc<AtomicBool>) -> 
                     return Err(format!("the large return is {}", state.name()).into());
                 }
                 _ if Clock.now() > deadline => return Err("no large return came".into()),
-                _ => Clock.pause(LOOK).await,
+                _ => Clock.pause(POLL_INTERVAL).await,
             }
         }
     }

@@ -19,7 +19,7 @@ use crate::transports::pace::{Pace, Paced};
 use crate::transports::side::{ClientSide, ServerSide};
 
 /// Far beyond what anything here takes.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Clients that connect at once.
 const CONNECTING: usize = 32;
@@ -144,7 +144,7 @@ impl ClientSide for Clients {
         let stop = Arc::new(AtomicBool::new(false));
         let mut callers: JoinSet<Result<u64>> = JoinSet::new();
         // Far beyond what a run takes: one for all of its requests.
-        let deadline = Clock.after(run + PATIENCE);
+        let deadline = Clock.after(run + TIMEOUT);
         for client in iter::repeat_n(&self.connected[0], outstanding) {
             let (client, payload) = (Arc::clone(client), payload.clone());
             let stop = Arc::clone(&stop);
@@ -184,8 +184,7 @@ impl ClientSide for Clients {
             connecting.spawn(async move {
                 let _turn = turns.acquire().await?;
                 let client = transport.connect(&requests, Context::default()).await?;
-                let (topics, deadline) =
-                    (vec![TopicFilter::Exact(topic()?)], Clock.after(PATIENCE));
+                let (topics, deadline) = (vec![TopicFilter::Exact(topic()?)], Clock.after(TIMEOUT));
                 let at = publications.as_ref();
                 let subscriber = client.subscribe(at, topics, deadline).await?;
                 Ok((client, subscriber))

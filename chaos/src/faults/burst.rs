@@ -18,7 +18,7 @@ use crate::timeline::{Condition, Who};
 const PRESENCE: Duration = Duration::from_secs(10);
 
 /// How often it is looked whether it is there.
-const LOOK: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// How long a burst may take.
 const BURST: Duration = Duration::from_secs(20);
@@ -70,7 +70,7 @@ impl Injector<'_> {
             if present.is_some_and(|present| present.contains(&name)) {
                 return true;
             }
-            Clock.pause(LOOK).await;
+            Clock.pause(POLL_INTERVAL).await;
         }
         false
     }

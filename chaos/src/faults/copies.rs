@@ -16,7 +16,7 @@ use crate::timeline::{Condition, Loss, Who};
 const STOP: Duration = Duration::from_secs(15);
 
 /// How often it is looked whether it has.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 impl Injector<'_> {
     /// Copies the master's store, and puts the copy in its place later.
@@ -32,7 +32,7 @@ impl Injector<'_> {
         daemon.signal(Signal::TERM);
         let deadline = Clock.after(STOP);
         while daemon.ended().is_none() && Clock.now() < deadline {
-            Clock.pause(LOOK).await;
+            Clock.pause(POLL_INTERVAL).await;
         }
         daemon.kill();
         let place = store(self.fleet.root());

@@ -29,7 +29,7 @@ pub(crate) use processes::kill_instance;
 const START: Duration = Duration::from_secs(60);
 
 /// How often it is looked whether something has become so, where nothing tells.
-const LOOK: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A minion of the fleet: its process, and its link to the master.
 #[derive(Debug)]
@@ -117,7 +117,7 @@ impl Fleet {
                 logs: config::logs(&self.root),
             });
         }
-        Clock.pause(LOOK).await;
+        Clock.pause(POLL_INTERVAL).await;
         Ok(())
     }
 

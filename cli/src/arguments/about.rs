@@ -5,7 +5,7 @@ use clap::{ArgAction, Args};
 /// The options that describe the program.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct AboutOptions {
-    /// Print the master's configuration, with the defaults of what it does not set, and exit.
+    /// Print the configuration, with the defaults of what it does not set, and exit.
     #[arg(long)]
     config_dump: bool,
 

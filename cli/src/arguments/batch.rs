@@ -5,6 +5,8 @@ use std::time::Duration;
 use clap::Args;
 use saline_protocol::message::{BatchRequest, BatchSize};
 
+use super::target::minions;
+
 /// The options about batches.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct BatchOptions {
@@ -29,11 +31,11 @@ pub(crate) struct BatchOptions {
 
     /// Make the job a batch if at least so many minions match; 0 for never. Default: the master's
     /// batch_safe_limit.
-    #[arg(long, value_name = "MINIONS")]
+    #[arg(long, value_name = "MINIONS", value_parser = limit)]
     batch_safe_limit: Option<u32>,
 
     /// The size of such a batch. Default: the master's batch_safe_size.
-    #[arg(long, value_name = "MINIONS")]
+    #[arg(long, value_name = "MINIONS", value_parser = minions)]
     batch_safe_size: Option<u32>,
 }
 
@@ -88,12 +90,18 @@ fn size(text: &str) -> Result<BatchSize, String> {
     read.ok_or_else(|| format!("'{text}' is no size of a batch; write 10 or 10%"))
 }
 
+/// Reads a number of minions, or 0 for never.
+fn limit(text: &str) -> Result<u32, String> {
+    text.parse()
+        .map_err(|_| format!("'{text}' is no number of minions, and not 0 for never"))
+}
+
 /// Reads seconds, which may have a fraction.
 fn wait(text: &str) -> Result<Duration, String> {
     let seconds: Option<f64> = text.parse().ok();
     seconds
         .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
-        .ok_or_else(|| format!("'{text}' is no time in seconds"))
+        .ok_or_else(|| format!("'{text}' is no time in seconds; write 5 or 0.5"))
 }
 
 #[cfg(test)]

@@ -4,8 +4,9 @@ use std::ffi::OsString;
 
 use clap::Parser;
 use saline_protocol::message::MinionId;
+use saline_protocol::transport::HostPort;
 
-use super::{CommonOptions, HELP, OutputOptions, Refused, read};
+use super::{AboutOptions, CommonOptions, HELP, OutputOptions, Refused, read};
 
 const USAGE: &str = "saline-call [options] <function> [arguments]";
 
@@ -14,6 +15,7 @@ const USAGE: &str = "saline-call [options] <function> [arguments]";
 #[command(
     name = "saline-call",
     version,
+    disable_version_flag = true,
     override_usage = USAGE,
     help_template = HELP,
     args_override_self = true,
@@ -28,7 +30,7 @@ pub(crate) struct CallArguments {
     local: bool,
 
     /// Specify the master to use, HOST or HOST:PORT. The minion's configured master is used otherwise.
-    #[arg(long, value_name = "MASTER")]
+    #[arg(long, value_name = "MASTER", value_parser = master)]
     pub(crate) master: Option<String>,
 
     /// Specify the minion id to use. The minion's configured id is used otherwise.
@@ -49,6 +51,9 @@ pub(crate) struct CallArguments {
 
     #[command(flatten)]
     pub(crate) output: OutputOptions,
+
+    #[command(flatten)]
+    pub(crate) about: AboutOptions,
 
     #[arg(hide = true, allow_negative_numbers = true)]
     words: Vec<String>,
@@ -72,8 +77,14 @@ impl CallArguments {
     /// The text to be printed instead, if there is nothing to carry out.
     pub(crate) fn read(words: impl IntoIterator<Item = OsString>) -> Result<Self, Refused> {
         let read: Self = read(USAGE, words)?;
-        if read.words.is_empty() && read.wanted() == Wanted::Function {
+        if read.words.is_empty()
+            && read.wanted() == Wanted::Function
+            && read.about.asked().is_none()
+        {
             return Err(Refused::incomplete::<Self>());
+        }
+        if read.wanted() == Wanted::Function && read.words.first().is_some_and(String::is_empty) {
+            return Err(Refused::usage(USAGE, "the name of the function is empty"));
         }
         Ok(read)
     }
@@ -101,5 +112,15 @@ impl CallArguments {
             // `read` refuses that.
             (Wanted::Function, None) => ("", &[]),
         }
+    }
+}
+
+/// Checks an address of a master; the port that it does not name is the configuration's.
+fn master(text: &str) -> Result<String, String> {
+    match HostPort::parse(text, 0) {
+        Ok(_) => Ok(text.to_owned()),
+        Err(_) => Err(format!(
+            "'{text}' is no master; write HOST, HOST:PORT or [IPv6]:PORT"
+        )),
     }
 }

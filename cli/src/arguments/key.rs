@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Parser;
+use clap::builder::PossibleValuesParser;
 use saline_config::LogLevel;
 use saline_protocol::message::{KeyAction, KeyState};
 
@@ -11,18 +12,18 @@ use super::{AboutOptions, CommonOptions, HELP, OutputOptions, Refused, read};
 
 const USAGE: &str = "saline-key [options]";
 
-/// The values of `-l`.
-const LISTS: [&str; 10] = [
-    "acc",
-    "accepted",
-    "pre",
-    "un",
-    "unaccepted",
-    "den",
-    "denied",
-    "rej",
-    "rejected",
-    "all",
+/// The values of `-l`, and the keys that each lists.
+const LISTS: [(&str, &[KeyState]); 10] = [
+    ("acc", &[KeyState::Accepted]),
+    ("accepted", &[KeyState::Accepted]),
+    ("pre", &[KeyState::Pending]),
+    ("un", &[KeyState::Pending]),
+    ("unaccepted", &[KeyState::Pending]),
+    ("den", &[KeyState::Denied]),
+    ("denied", &[KeyState::Denied]),
+    ("rej", &[KeyState::Rejected]),
+    ("rejected", &[KeyState::Rejected]),
+    ("all", &KeyState::ALL),
 ];
 
 /// The action of the command.
@@ -82,7 +83,7 @@ pub(crate) struct KeyArguments {
     /// List the public keys: "pre", "un" and "unaccepted" list unaccepted keys, "acc" and
     /// "accepted" accepted ones, "rej" and "rejected" rejected ones, "den" and "denied" denied
     /// ones, "all" all of them.
-    #[arg(short = 'l', long = "list", value_name = "ARG", value_parser = LISTS)]
+    #[arg(short = 'l', long = "list", value_name = "ARG", value_parser = PossibleValuesParser::new(LISTS.map(|(name, _)| name)))]
     list: Option<String>,
 
     /// List all public keys.
@@ -236,13 +237,9 @@ impl KeyArguments {
         if let Some(glob) = one_or_all(&self.finger, self.finger_all) {
             return KeyVerb::Show(KeyListing::Fingerprints, everywhere(glob));
         }
-        let states = match self.list.as_deref() {
-            Some("acc" | "accepted") => vec![KeyState::Accepted],
-            Some("pre" | "un" | "unaccepted") => vec![KeyState::Pending],
-            Some("den" | "denied") => vec![KeyState::Denied],
-            Some("rej" | "rejected") => vec![KeyState::Rejected],
-            _ => KeyState::ALL.to_vec(),
-        };
+        let list = self.list.as_deref().unwrap_or("all");
+        let listed = LISTS.iter().find(|(name, _)| *name == list);
+        let states = listed.map_or_else(Vec::new, |(_, states)| states.to_vec());
         KeyVerb::Show(
             KeyListing::Names,
             Selection {

@@ -32,6 +32,9 @@ pub(crate) use target::TargetOptions;
 /// The layout of every help text.
 const HELP: &str = "Usage: {usage}\n\n{about}\n\nOptions:\n{options}\n";
 
+/// The largest indentation of an output, in spaces.
+const MAX_INDENT: i32 = 64;
+
 /// The options that every command takes.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct CommonOptions {
@@ -66,7 +69,7 @@ pub(crate) struct OutputOptions {
 
     /// Indent the output by this number of spaces; below zero it is one line. For json and yaml.
     #[arg(long = "out-indent", alias = "output-indent", value_name = "SPACES",
-        allow_negative_numbers = true, value_parser = clap::value_parser!(i32).range(..=64))]
+        allow_negative_numbers = true, value_parser = spaces)]
     out_indent: Option<i32>,
 
     /// Disable all colored output, as the environment variable NO_COLOR does.
@@ -121,4 +124,14 @@ impl OutputOptions {
         screen.print_to(file);
         Ok(())
     }
+}
+
+/// Reads an indentation.
+fn spaces(text: &str) -> Result<i32, String> {
+    let spaces = text.parse().ok().filter(|spaces| *spaces <= MAX_INDENT);
+    spaces.ok_or_else(|| {
+        format!(
+            "'{text}' is no number of spaces, at most {MAX_INDENT}; a negative one prints one line"
+        )
+    })
 }

@@ -4,8 +4,8 @@ use std::error::Error as _;
 use std::ffi::OsString;
 use std::io;
 
-use clap::Parser;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Command, Parser};
 
 use crate::exit;
 use crate::screen::Screen;
@@ -15,6 +15,11 @@ use crate::screen::Screen;
 const SALTS: &[&str] = &[
     "-R",
     "--range",
+    "--jid",
+    "--output-diff",
+    "--args-separator",
+    "--module-executors",
+    "--executor-opts",
     "--return",
     "--return_config",
     "--return_kwargs",
@@ -38,7 +43,19 @@ const SALTS: &[&str] = &[
     "--user",
     "--rotate-aes-key",
     "--gen-keys",
+    "--gen-keys-dir",
+    "--keysize",
+    "--gen-signature",
+    "--priv",
+    "--pub",
+    "--signature-path",
+    "--auto-create",
     "--preserve-minions",
+    "--file-root",
+    "--pillar-root",
+    "--states-dir",
+    "--module-dirs",
+    "--refresh-grains-cache",
 ];
 
 /// The text to be printed instead of carrying out a command.
@@ -101,14 +118,17 @@ pub(crate) fn read<A: Parser>(
             err: String::new(),
             code: exit::GOOD,
         },
-        _ => Refused::usage(usage, &message(&error)),
+        _ => Refused::usage(usage, &message(&error, &A::command())),
     })
 }
 
-fn message(error: &clap::Error) -> String {
+fn message(error: &clap::Error, command: &Command) -> String {
     let option = match error.get(ContextKind::InvalidArg) {
         // The option without the placeholder of its value.
-        Some(ContextValue::String(text)) => text.split([' ', '=', '[']).next().unwrap_or(text),
+        Some(ContextValue::String(text)) if text.starts_with("--") => {
+            text.split([' ', '=', '[']).next().unwrap_or(text)
+        }
+        Some(ContextValue::String(text)) => text.split(' ').next().unwrap_or(text),
         Some(ContextValue::Strings(texts)) => texts.first().map_or("", String::as_str),
         _ => "",
     };
@@ -120,7 +140,10 @@ fn message(error: &clap::Error) -> String {
         ErrorKind::UnknownArgument if SALTS.contains(&option) => {
             format!("no such option: {option} (Salt has it, Saline does not)")
         }
-        ErrorKind::UnknownArgument => format!("no such option: {option}"),
+        ErrorKind::UnknownArgument => match begun_by(option, command).as_slice() {
+            [] | [_] => format!("no such option: {option}"),
+            several => format!("ambiguous option: {option} ({}?)", several.join(", ")),
+        },
         ErrorKind::InvalidValue if value.is_empty() => {
             format!("{option} option requires 1 argument")
         }
@@ -148,4 +171,21 @@ fn message(error: &clap::Error) -> String {
             .trim_start_matches("error: ")
             .to_owned(),
     }
+}
+
+/// Returns the long options that begin with `option`, which may be cut as long as it means one of them.
+fn begun_by(option: &str, command: &Command) -> Vec<String> {
+    let Some(beginning) = option.strip_prefix("--").filter(|name| !name.is_empty()) else {
+        return Vec::new();
+    };
+    let names = command
+        .get_arguments()
+        .filter(|option| !option.is_hide_set());
+    let mut names: Vec<String> = names
+        .filter_map(clap::Arg::get_long)
+        .filter(|name| name.starts_with(beginning))
+        .map(|name| format!("--{name}"))
+        .collect();
+    names.sort_unstable();
+    names
 }

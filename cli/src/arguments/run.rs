@@ -1,6 +1,7 @@
 //! The arguments of `saline-run`.
 
 use std::ffi::OsString;
+use std::time::Duration;
 
 use clap::Parser;
 
@@ -8,14 +9,12 @@ use super::{AboutOptions, CommonOptions, HELP, OutputOptions, Refused, read};
 
 const USAGE: &str = "saline-run [options] <function> [arguments]";
 
+/// The function that returns the documentation of runners.
+const DOC: &str = "doc.runner";
+
 /// saline-run is the frontend command for functions that run on the master:
-/// batch.list_active, batch.status JID, batch.stop JID,
-/// jobs.cancel JID, jobs.lookup_jid JID, jobs.list_job JID, jobs.list_jobs, jobs.print_job JID,
-/// manage.status, manage.up, manage.down, manage.present, manage.alived, manage.not_alived,
-/// manage.transports, manage.versions, store.backup, store.check,
-/// state.event TAGMATCH COUNT pretty=True.
-/// To manage.*, a minion is up while it has a session that spoke within two heartbeats; nothing
-/// is sent to minions.
+/// batch.*, cache.*, config.get, doc.*, event.send, jobs.*, manage.*, state.event, store.*.
+/// -d prints what they do, and -d FUNCTION how one is used.
 #[derive(Debug, Parser)]
 #[command(
     name = "saline-run",
@@ -29,6 +28,19 @@ const USAGE: &str = "saline-run [options] <function> [arguments]";
 pub(crate) struct RunArguments {
     #[command(flatten)]
     pub(crate) common: CommonOptions,
+
+    /// How long the function may take (in seconds); the master ends it then. Default: 60, and a day for
+    /// store.*.
+    #[arg(short = 't', long, value_name = "TIMEOUT", value_parser = clap::value_parser!(u64).range(1..))]
+    timeout: Option<u64>,
+
+    /// Begin the function, print its jid and do not wait for it: the master stores what it returns.
+    #[arg(long = "async")]
+    pub(crate) async_: bool,
+
+    /// Print the documentation of the functions that the arguments name, of all without arguments.
+    #[arg(short = 'd', long = "doc", alias = "documentation")]
+    pub(crate) doc: bool,
 
     #[command(flatten)]
     pub(crate) output: OutputOptions,
@@ -47,7 +59,7 @@ impl RunArguments {
     /// The text to be printed instead, if there is nothing to carry out.
     pub(crate) fn read(words: impl IntoIterator<Item = OsString>) -> Result<Self, Refused> {
         let read: Self = read(USAGE, words)?;
-        if read.words.is_empty() && read.about.asked().is_none() {
+        if read.words.is_empty() && !read.doc && read.about.asked().is_none() {
             return Err(Refused::incomplete::<Self>());
         }
         Ok(read)
@@ -55,11 +67,20 @@ impl RunArguments {
 
     /// Returns the name of the function.
     pub(crate) fn function(&self) -> &str {
-        self.words.first().map_or("", String::as_str)
+        match self.doc {
+            true => DOC,
+            false => self.words.first().map_or("", String::as_str),
+        }
     }
 
     /// Returns the arguments of the function.
     pub(crate) fn arguments(&self) -> &[String] {
-        self.words.get(1..).unwrap_or_default()
+        let first = if self.doc { 0 } else { 1 };
+        self.words.get(first..).unwrap_or_default()
+    }
+
+    /// Returns how long the function may take.
+    pub(crate) fn timeout(&self) -> Option<Duration> {
+        self.timeout.map(Duration::from_secs)
     }
 }

@@ -5,12 +5,15 @@ use std::io;
 use std::time::Duration;
 
 use clap::Parser;
+use saline_config::parse_argument;
+use saline_protocol::message::{METADATA_MOST, Packed, Value};
 use saline_protocol::target::Target;
 
 use super::batch::BatchOptions;
 use super::{
     AboutOptions, CommonOptions, HELP, OutputOptions, Refused, TargetOptions, read as read_words,
 };
+use crate::output::Format;
 
 /// The function that returns documentation.
 const DOC: &str = "sys.doc";
@@ -79,6 +82,11 @@ pub(crate) struct SalineArguments {
     #[arg(short = 'p', long)]
     pub(crate) progress: bool,
 
+    /// Note this with the job: a mapping in YAML or JSON, such as '{ticket: 4711}'. Minions do not get it;
+    /// saline-run jobs.list_jobs search_metadata='{ticket: 4711}' finds the job by it.
+    #[arg(long, value_name = "METADATA", value_parser = metadata)]
+    metadata: Option<Metadata>,
+
     /// Print the documentation of the functions that the arguments name, all without arguments: once
     /// for all minions that have the same.
     #[arg(short = 'd', long = "doc", alias = "documentation")]
@@ -127,6 +135,9 @@ impl SalineArguments {
         if read.words.len() < least && read.about.asked().is_none() {
             return Err(Refused::incomplete::<Self>());
         }
+        if needs_function && read.words.get(1).is_some_and(String::is_empty) {
+            return Err(Refused::usage(USAGE, "the name of the function is empty"));
+        }
         Ok(read)
     }
 
@@ -150,15 +161,37 @@ impl SalineArguments {
         self.words.get(first..).unwrap_or_default()
     }
 
-    /// Whether the documentation of functions is asked for.
-    pub(crate) fn wants_documentation(&self) -> bool {
-        self.function() == DOC
+    /// Returns what is noted with the job.
+    pub(crate) fn metadata(&self) -> Option<Vec<(String, Value)>> {
+        self.metadata.as_ref().map(|metadata| metadata.0.clone())
+    }
+
+    /// Whether the documentation of functions is printed once for all minions. To programs, what `sys.doc` returns
+    /// is data as any other, but for `-d`.
+    pub(crate) fn wants_documentation(&self, format: Format) -> bool {
+        self.doc || (self.function() == DOC && !format.is_for_programs())
     }
 
     /// Returns the given timeout. As in Salt, zero and below mean the configured one.
     pub(crate) fn timeout(&self) -> Option<Duration> {
         let seconds = u64::try_from(self.timeout?).ok()?;
         (seconds > 0).then(|| Duration::from_secs(seconds))
+    }
+}
+
+/// What is noted with a job.
+#[derive(Debug, Clone)]
+struct Metadata(Vec<(String, Value)>);
+
+fn metadata(text: &str) -> Result<Metadata, String> {
+    let value = parse_argument(text);
+    let bytes = Packed::pack(&value).as_bytes().len();
+    match value {
+        Value::Map(_) if bytes > METADATA_MOST => Err(format!(
+            "the metadata take {bytes} bytes, and at most {METADATA_MOST} are stored with a job"
+        )),
+        Value::Map(entries) => Ok(Metadata(entries)),
+        _ => Err(format!("'{text}' is no mapping; write '{{ticket: 4711}}'")),
     }
 }
 
@@ -182,12 +215,28 @@ fn span(text: &str) -> Result<Duration, String> {
 
 fn seconds(text: &str) -> Result<i64, String> {
     text.parse()
-        .map_err(|_| format!("invalid integer value: '{text}'"))
+        .map_err(|_| format!("'{text}' is no whole number of seconds, such as 5"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn metadata_are_a_mapping_that_fits() {
+        let read = |text: &str| metadata(text).map(|metadata| metadata.0);
+        let expected = vec![
+            ("ticket".to_owned(), Value::Int(4711)),
+            ("team".to_owned(), "ops".into()),
+        ];
+        assert_eq!(read("{ticket: 4711, team: ops}"), Ok(expected.clone()));
+        assert_eq!(read(r#"{"ticket": 4711, "team": "ops"}"#), Ok(expected));
+        for none in ["", "ticket", "ticket: 4711", "[1]", "{"] {
+            assert!(read(none).is_err(), "{none:?}");
+        }
+        let long = format!("{{x: {}}}", "y".repeat(METADATA_MOST));
+        assert!(read(&long).unwrap_err().starts_with("the metadata take "));
+    }
 
     #[test]
     fn spans_of_time() {

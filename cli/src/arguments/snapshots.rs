@@ -10,7 +10,8 @@ use saline_protocol::message::{KeyAction, KeyState};
 use saline_protocol::target::TargetKind;
 
 use super::{
-    About, KeyArguments, KeyListing, KeyVerb, Refused, RunArguments, SalineArguments, Selection,
+    About, CallArguments, KeyArguments, KeyListing, KeyVerb, Refused, RunArguments,
+    SalineArguments, Selection,
 };
 use crate::output::Format;
 
@@ -110,7 +111,12 @@ fn documentation_needs_no_function() {
         (read.function(), read.arguments()),
         ("sys.doc", &["cmd.run".to_owned(), "test".to_owned()][..])
     );
-    assert!(read.wants_documentation() && saline("saline * sys.doc").wants_documentation());
+    let once = |line: &str| {
+        let read = saline(line);
+        read.wants_documentation(read.output.format())
+    };
+    assert!(once("saline * -d") && once("saline * sys.doc") && once("saline * -d --out=json"));
+    assert!(!once("saline * sys.doc --out=json") && !once("saline * test.ping"));
     assert_eq!(refused("saline -d").code, 42);
 }
 
@@ -182,10 +188,66 @@ fn bad_options_are_refused_in_two_lines() {
     saline: error: no such option: --nosuch
     "
     );
+    let last = |line: &str| {
+        let said = error(line);
+        said.lines().last().unwrap_or_default().to_owned()
+    };
+    let lines = [
+        "saline --ver * test.ping",
+        "saline --batch-s 3 * test.ping",
+        "saline --return mysql * test.ping",
+        "saline * test.ping -t soon",
+        "saline * test.ping -t",
+        "saline * test.ping -v=3",
+        "saline * test.ping --ttl 1w",
+        "saline * test.ping -b 0",
+        "saline * test.ping -b 1 --batch-wait 1s",
+        "saline * test.ping --batch-safe-limit many",
+        "saline * test.ping --batch-safe-size 0",
+        "saline * test.ping --failhard",
+        "saline * test.ping --subset x",
+        "saline * test.ping --delimiter ::",
+        "saline * test.ping --out xml",
+        "saline * test.ping --out json --out-indent two",
+        "saline * test.ping --out json --out-indent 65",
+        "saline * test.ping -l loud",
+        "saline -E -L a test.ping",
+        "saline -L a test.ping --delimiter /",
+        "saline * --preview-target --subset 1",
+    ];
+    insta::assert_snapshot!(lines.map(last).join("\n"), @r#"
+    saline: error: ambiguous option: --ver (--verbose, --version, --versions-report?)
+    saline: error: ambiguous option: --batch-s (--batch-safe-limit, --batch-safe-size, --batch-size?)
+    saline: error: no such option: --return (Salt has it, Saline does not)
+    saline: error: option --timeout: 'soon' is no whole number of seconds, such as 5
+    saline: error: --timeout option requires 1 argument
+    saline: error: no such option: -=
+    saline: error: option --ttl: '1w' is no duration; write 90, 90s, 15m, 1h or 2d
+    saline: error: option --batch-size: '0' is no size of a batch; write 10 or 10%
+    saline: error: option --batch-wait: '1s' is no time in seconds; write 5 or 0.5
+    saline: error: option --batch-safe-limit: 'many' is no number of minions, and not 0 for never
+    saline: error: option --batch-safe-size: '0' is no number of minions, 1 or more
+    saline: error: --failhard and --batch-wait are for batches: give -b or --batch-safe-limit too
+    saline: error: option --subset: 'x' is no number of minions, 1 or more
+    saline: error: option --delimiter: '::' is not one character
+    saline: error: option --out: invalid choice: 'xml' (choose from 'nested', 'json', 'yaml', 'txt', 'raw', 'pprint', 'key', 'table', 'newline_values_only', 'no_return', 'quiet')
+    saline: error: option --out-indent: 'two' is no number of spaces, at most 64; a negative one prints one line
+    saline: error: option --out-indent: '65' is no number of spaces, at most 64; a negative one prints one line
+    saline: error: option --log-level: unknown log level "loud"; known are: quiet, critical, error, warning, info, profile, debug, trace, garbage, all
+    saline: error: The options -E/--pcre, -L/--list are mutually exclusive. Please only choose one of them
+    saline: error: option --delimiter goes with -G or -P; in a compound expression write it behind the letter: G|@key|value
+    saline: error: option --preview-target shows all that match; --subset chooses anew for each job
+    "#);
 }
 
 #[test]
 fn a_target_and_a_function_must_stand_there() {
+    let empty = SalineArguments::read(["saline", "*", ""].map(OsString::from), no_input);
+    insta::assert_snapshot!(empty.expect_err("no function").err, @"
+    Usage: saline [options] '<target>' <function> [arguments]
+
+    saline: error: the name of the function is empty
+    ");
     for line in ["saline", "saline *", "saline -v * --static"] {
         let refused = refused(line);
         assert_eq!(refused.code, 42);
@@ -225,6 +287,7 @@ fn help_and_version() {
           --summary                     Print the numbers of minions that returned, did not return and failed
           --hide-timeout                Do not print the minions that did not return. The last line still counts them
       -p, --progress                    Show on the terminal how many minions have returned, and which one is waited for
+          --metadata <METADATA>         Note this with the job: a mapping in YAML or JSON, such as '{ticket: 4711}'. Minions do not get it; saline-run jobs.list_jobs search_metadata='{ticket: 4711}' finds the job by it
       -d, --doc                         Print the documentation of the functions that the arguments name, all without arguments: once for all minions that have the same
           --args-stdin                  Read additional options and arguments from the standard input, one a line
       -E, --pcre                        Instead of using shell globs to evaluate the target servers, use regular expressions
@@ -243,7 +306,7 @@ fn help_and_version() {
           --out-indent <SPACES>         Indent the output by this number of spaces; below zero it is one line. For json and yaml
           --no-color                    Disable all colored output, as the environment variable NO_COLOR does
           --force-color                 Force colored output, also where it is no terminal
-          --config-dump                 Print the master's configuration, with the defaults of what it does not set, and exit
+          --config-dump                 Print the configuration, with the defaults of what it does not set, and exit
       -V, --versions-report             Print the versions of the program, its protocol, its transports and this system, and exit
           --version                     Print the version and exit
       -h, --help                        Print help (see more with '--help')
@@ -360,6 +423,144 @@ fn runs() {
     );
 }
 
+/// The options that operators know from Salt, by program: each is taken with Salt's name, or refused as one of
+/// Salt's.
+#[test]
+fn options_of_salt_are_taken_or_named() {
+    let taken = [
+        "saline * f -t 5 --timeout 5 --async -b 2 --batch-size 2 --batch 2 --batch-wait 1 --batch-safe-limit 5 \
+         --batch-safe-size 2 --failhard -s --static -p --progress -v --verbose --show-jid --hide-timeout --summary -c /x \
+         --config-dir /x -l debug --log-level debug --out json --output json --out-indent 2 --output-indent 2 --out-file x \
+         --output-file x --out-file-append --output-file-append --no-color --no-colour --force-color --force-colour",
+        "saline * -d",
+        "saline * --doc",
+        "saline * --documentation",
+        "saline * f --args-stdin",
+        "saline --config-dump",
+        "saline -V",
+        "saline --versions-report",
+        "saline -E x f",
+        "saline --pcre x f",
+        "saline -L x f",
+        "saline --list x f",
+        "saline -G a:b f --delimiter ;",
+        "saline --grain a:b f",
+        "saline -P a:b f",
+        "saline --grain-pcre a:b f",
+        "saline -S ::1 f",
+        "saline --ipcidr ::1 f",
+        "saline -N x f",
+        "saline --nodegroup x f",
+        "saline -C x f",
+        "saline --compound x f",
+        "saline -I a:b f",
+        "saline --pillar a:b f",
+        "saline -J a:b f",
+        "saline --pillar-pcre a:b f",
+        "saline * f --subset 3",
+        "saline * f --metadata {\"ticket\":4711}",
+        "saline * --preview-target",
+    ];
+    for line in taken {
+        saline(line);
+    }
+    for option in [
+        "-R",
+        "--range",
+        "--jid",
+        "--return",
+        "--return_config",
+        "--return_kwargs",
+        "--args-separator",
+        "--start-event",
+        "--output-diff",
+        "-a",
+        "--auth",
+        "--eauth",
+        "--username",
+        "--password",
+        "-T",
+        "--make-token",
+        "--module-executors",
+        "--executor-opts",
+        "--log-file",
+        "--log-file-level",
+        "--state-output",
+        "--state-verbose",
+        "-u",
+        "--user",
+        "--hard-crash",
+        "--no-parse",
+        "--saltfile",
+    ] {
+        let said = error(&format!("saline {option} x * f"));
+        let expected = format!("no such option: {option} (Salt has it, Saline does not)\n");
+        assert!(said.ends_with(&expected), "{said}");
+    }
+    for line in [
+        "-l acc",
+        "--list acc",
+        "-L",
+        "--list-all",
+        "-a x",
+        "--accept x",
+        "-A",
+        "--accept-all",
+        "-r x",
+        "--reject x",
+        "-R",
+        "--reject-all",
+        "-d x",
+        "--delete x",
+        "-D",
+        "--delete-all",
+        "-p x",
+        "--print x",
+        "-P",
+        "--print-all",
+        "-f x",
+        "--finger x",
+        "-F",
+        "--finger-all",
+        "-A --include-all --include-accepted --include-rejected --include-denied",
+        "-A -y -q --yes --quiet --out json --no-color -c /x --log-level info",
+    ] {
+        key(&format!("saline-key {line}"));
+    }
+    for option in [
+        "--rotate-aes-key",
+        "--gen-keys",
+        "--gen-keys-dir",
+        "--keysize",
+        "--user",
+        "-u",
+        "--gen-signature",
+        "--priv",
+        "--pub",
+        "--signature-path",
+        "--auto-create",
+        "--preserve-minions",
+    ] {
+        let refused =
+            KeyArguments::read(words(&format!("saline-key {option} x"))).expect_err(option);
+        assert!(
+            refused.err.contains("(Salt has it, Saline does not)"),
+            "{}",
+            refused.err
+        );
+        assert_eq!(refused.code, 64);
+    }
+    for line in [
+        "--local test.ping --retcode-passthrough --master x --id m1 --out json -l info -c /x",
+        "-g",
+        "--grains",
+        "-d",
+        "--doc test",
+    ] {
+        CallArguments::read(words(&format!("saline-call {line}"))).expect("arguments");
+    }
+}
+
 #[test]
 fn the_definitions_are_sound() {
     use clap::CommandFactory;
@@ -367,6 +568,7 @@ fn the_definitions_are_sound() {
         SalineArguments::command(),
         RunArguments::command(),
         KeyArguments::command(),
+        CallArguments::command(),
     ] {
         command.debug_assert();
     }
@@ -381,6 +583,7 @@ proptest! {
             SalineArguments::read(typed(), no_input).err(),
             RunArguments::read(typed()).err(),
             KeyArguments::read(typed()).err(),
+            CallArguments::read(typed()).err(),
         ].into_iter().flatten() {
             prop_assert!(matches!(refused.code, 0 | 42 | 64));
         }

@@ -50,7 +50,7 @@ pub(crate) struct TargetOptions {
 
     /// Execute the routine on a random subset of the targeted minions: so many of those that match and are
     /// connected.
-    #[arg(long, value_name = "NUMBER", value_parser = number)]
+    #[arg(long, value_name = "NUMBER", value_parser = minions)]
     pub(crate) subset: Option<u32>,
 
     /// Show the minions expected to match a target. Does not issue any command.
@@ -124,7 +124,8 @@ fn character(text: &str) -> Result<char, String> {
     }
 }
 
-fn number(text: &str) -> Result<u32, String> {
+/// Reads a number of minions, at least one.
+pub(super) fn minions(text: &str) -> Result<u32, String> {
     match text.parse() {
         Ok(number) if number > 0 => Ok(number),
         _ => Err(format!("'{text}' is no number of minions, 1 or more")),

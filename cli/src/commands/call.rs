@@ -8,6 +8,7 @@ use saline_protocol::message::{Arguments, Value};
 use saline_protocol::printable::escape_line;
 use saline_protocol::transport::{HostPort, Registry};
 
+use super::about::{self, Role};
 use crate::arguments::{CallArguments, Wanted};
 use crate::output::docs;
 use crate::screen::Screen;
@@ -53,6 +54,10 @@ pub(crate) async fn call(
         Ok(arguments) => arguments,
         Err(refused) => return refused.print(screen),
     };
+    if let Some(asked) = arguments.about.asked() {
+        let program = ("saline-call", Role::Minion);
+        return about::print(screen, asked, program, &arguments.common, &registry);
+    }
     let config = match configuration(&arguments, &registry) {
         Ok(config) => config,
         Err(line) => {
@@ -84,6 +89,11 @@ pub(crate) async fn call(
         screen.complain(escape_line(&format!("WARNING: {why}")));
     }
     print(screen, &arguments, &returned)?;
+    let is_documentation = arguments.wanted() == Wanted::Documentation;
+    if is_documentation && returned.value == Value::Map(Vec::new()) {
+        screen.complain(docs::NOTHING);
+        return Ok(exit::FAILED);
+    }
     Ok(code(&returned, arguments.retcode_passthrough))
 }
 
@@ -94,7 +104,7 @@ fn configuration(arguments: &CallArguments, registry: &Registry) -> Result<Minio
     }
     if let Some(master) = &arguments.master {
         let parsed = HostPort::parse(master, config.master_port);
-        config.master = vec![parsed.map_err(|error| format!("ERROR: --master: {error}"))?];
+        config.master = vec![parsed.map_err(|error| format!("ERROR: {error}"))?];
         // A port in the command line is more than one in a transport's section.
         if HostPort::parse(master, 0).is_ok_and(|given| given.port != 0) {
             config.transport_ports.clear();
@@ -112,7 +122,10 @@ fn print(
     let style = arguments.output.style(screen);
     if arguments.wanted() == Wanted::Documentation && !format.is_for_programs() {
         let documentation = docs::render(&[("local".to_owned(), returned.value.clone())], style);
-        return screen.line(documentation);
+        return match documentation.is_empty() {
+            true => Ok(()),
+            false => screen.line(documentation),
+        };
     }
     let data = Value::map([("local", returned.value.clone())]);
     match format.render(&data, style, returned.retcode != 0) {
@@ -233,20 +246,24 @@ mod tests {
               --out-indent <SPACES>      Indent the output by this number of spaces; below zero it is one line. For json and yaml
               --no-color                 Disable all colored output, as the environment variable NO_COLOR does
               --force-color              Force colored output, also where it is no terminal
+              --config-dump              Print the configuration, with the defaults of what it does not set, and exit
+          -V, --versions-report          Print the versions of the program, its protocol, its transports and this system, and exit
+              --version                  Print the version and exit
           -h, --help                     Print help (see more with '--help')
-          -V, --version                  Print version
         --- stderr
 
         Incomplete options passed.
 
         --- exit 42
         ");
-        insta::assert_snapshot!(run("saline-call --master :x test.ping", Value::Null, 0).await, @r#"
+        insta::assert_snapshot!(run("saline-call --master :x test.ping", Value::Null, 0).await, @"
         --- stdout
         --- stderr
-        ERROR: --master: configuration: address ":x": not a host
-        --- exit 1
-        "#);
+        Usage: saline-call [options] <function> [arguments]
+
+        saline-call: error: option --master: ':x' is no master; write HOST, HOST:PORT or [IPv6]:PORT
+        --- exit 64
+        ");
         insta::assert_snapshot!(run("saline-call --id a/b test.ping", Value::Null, 0).await, @r#"
         --- stdout
         --- stderr

@@ -11,8 +11,9 @@ use saline_protocol::message::{
 use saline_protocol::printable::escape_line;
 use saline_protocol::transport::Registry;
 
+use super::about::{self, Role};
+use super::failed;
 use super::keystore::{KeyStore, Offline};
-use super::{about, failed};
 use crate::arguments::{KeyArguments, KeyListing, KeyVerb, Selection};
 use crate::glob::Glob;
 use crate::output::keys::{Heading, Line, render};
@@ -52,7 +53,13 @@ pub(crate) async fn key(
         Err(refused) => return refused.print(screen),
     };
     if let Some(asked) = arguments.about.asked() {
-        return about::print(screen, asked, "saline-key", &arguments.common(), &registry);
+        return about::print(
+            screen,
+            asked,
+            ("saline-key", Role::Master),
+            &arguments.common(),
+            &registry,
+        );
     }
     let prepared = settings::prepare(screen, &arguments.common(), &arguments.output, &registry);
     let config = match prepared {
@@ -106,7 +113,10 @@ impl Keeper<'_> {
         let (KeyVerb::Show(_, selection) | KeyVerb::Act(_, selection)) = &verb;
         let glob = match Glob::list(&selection.glob) {
             Ok(glob) => glob,
-            Err(why) => return Ok(complain(screen, &why)),
+            Err(why) => {
+                complain(screen, &why);
+                return Ok(exit::USAGE);
+            }
         };
         let reply = match self.store.ask(KeyRequest::List).await {
             Ok(reply) => reply,

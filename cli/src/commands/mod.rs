@@ -1,17 +1,15 @@
 //! The commands, one file for each program or function.
 
 mod about;
-mod batch;
 pub(crate) mod call;
 pub(crate) mod events;
-pub(crate) mod jobs;
+mod follow;
+mod jobs;
 pub(crate) mod key;
 mod keystore;
-mod manage;
 mod preview_target;
 pub(crate) mod run;
 pub(crate) mod saline;
-mod store;
 
 use saline_client::ClientError;
 use saline_protocol::printable::escape_line;

@@ -11,10 +11,8 @@ use saline_protocol::target::CompiledTarget;
 use super::failed;
 use crate::arguments::OutputOptions;
 use crate::exit;
+use crate::names::counted;
 use crate::screen::Screen;
-
-/// How many ids a warning names.
-const NAMED: usize = 5;
 
 /// Prints the minions that a target includes, as a list. Returns the exit code.
 ///
@@ -36,7 +34,7 @@ pub(super) async fn preview_target(
     if !matches.unsure.is_empty() {
         screen.complain(format!(
             "WARNING: the master does not know the grains of {}: they get the job and decide themselves",
-            named(&matches.unsure)
+            counted(&matches.unsure)
         ));
     }
     let ids = Value::texts(matches.minions.iter().map(MinionId::as_str));
@@ -60,18 +58,8 @@ pub(super) fn warn_of_unsure(screen: &mut Screen<'_>, unsure: &[MinionId]) {
     if !unsure.is_empty() {
         screen.complain(format!(
             "WARNING: the master does not know the grains of {}: they got the job and decide themselves",
-            named(unsure)
+            counted(unsure)
         ));
-    }
-}
-
-/// Names some minions, and how many they are.
-fn named(minions: &[MinionId]) -> String {
-    let names: Vec<&str> = minions.iter().take(NAMED).map(MinionId::as_str).collect();
-    match minions.len() {
-        1 => format!("1 minion ({})", names.join(", ")),
-        count if count > NAMED => format!("{count} minions ({}, …)", names.join(", ")),
-        count => format!("{count} minions ({})", names.join(", ")),
     }
 }
 
@@ -92,6 +80,6 @@ mod tests {
         };
         assert_eq!(warned(0), "");
         insta::assert_snapshot!(warned(1), @"WARNING: the master does not know the grains of 1 minion (m0): they got the job and decide themselves");
-        insta::assert_snapshot!(warned(7), @"WARNING: the master does not know the grains of 7 minions (m0, m1, m2, m3, m4, …): they got the job and decide themselves");
+        insta::assert_snapshot!(warned(7), @"WARNING: the master does not know the grains of 7 minions (m0, m1, m2, m3, m4, m5, m6): they got the job and decide themselves");
     }
 }

@@ -2,67 +2,26 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::time::Duration;
 
-use saline_client::{Client, ClientError};
-use saline_protocol::message::{Jid, Value};
+use saline_client::{Client, RunnerRun, RunnerSpec};
+use saline_config::parse_arguments;
+use saline_protocol::message::{RunnerEnd, Value};
+use saline_protocol::printable::escape_line;
 use saline_protocol::transport::Registry;
 
-use super::manage::{self, Presence};
-use super::{about, batch, events, failed, jobs, store};
-use crate::arguments::RunArguments;
+use super::about::{self, Role};
+use super::jobs::LookedUpStates;
+use super::saline::executed;
+use super::{events, failed};
+use crate::absence::LookUp;
+use crate::arguments::{OutputOptions, RunArguments};
+use crate::interrupt::{Interrupt, Interruption};
+use crate::output::docs;
 use crate::screen::Screen;
-use crate::{exit, settings};
+use crate::{exit, settings, user_name};
 
-/// The names of the functions.
-const FUNCTIONS: [&str; 19] = [
-    "batch.list_active",
-    "batch.status",
-    "batch.stop",
-    "jobs.cancel",
-    "jobs.list_job",
-    "jobs.list_jobs",
-    "jobs.lookup_jid",
-    "jobs.print_job",
-    "manage.alived",
-    "manage.down",
-    "manage.not_alived",
-    "manage.present",
-    "manage.status",
-    "manage.up",
-    "manage.transports",
-    "manage.versions",
-    "state.event",
-    "store.backup",
-    "store.check",
-];
-
-/// A function with its parsed arguments.
-enum Function {
-    /// Prints events as they come.
-    Event(events::Wanted),
-    /// Prints what it returns.
-    Data(DataFunction),
-}
-
-/// A function that returns something.
-enum DataFunction {
-    Batches,
-    BatchStatus(Jid),
-    StopBatch(Jid),
-    Cancel(Jid),
-    LookupJid(Jid),
-    ListJob(Jid),
-    PrintJob(Jid),
-    ListJobs,
-    Status,
-    Up,
-    Down,
-    Transports,
-    Versions,
-    BackUp,
-    Check,
-}
+/// The function that prints events for as long as it runs, and is no runner of the master.
+const STATE_EVENT: &str = "state.event";
 
 /// Carries out the command line of `saline-run`. Returns the exit code.
 ///
@@ -78,14 +37,25 @@ pub(crate) async fn run(
         Err(refused) => return refused.print(screen),
     };
     if let Some(asked) = arguments.about.asked() {
-        return about::print(screen, asked, "saline-run", &arguments.common, &registry);
+        return about::print(
+            screen,
+            asked,
+            ("saline-run", Role::Master),
+            &arguments.common,
+            &registry,
+        );
     }
-    let function = match understand(arguments.function(), arguments.arguments()) {
-        Ok(function) => function,
-        Err(line) => {
-            screen.complain(format!("ERROR: {line}"));
-            return Ok(exit::FAILED);
-        }
+    // Read now, since `settings::prepare` may change the user of this process.
+    let user = user_name::current();
+    let events = match arguments.function() {
+        STATE_EVENT => match events::Wanted::read(arguments.arguments()) {
+            Ok(wanted) => Some(wanted),
+            Err(line) => {
+                screen.complain(format!("ERROR: {line}"));
+                return Ok(exit::FAILED);
+            }
+        },
+        _ => None,
     };
     let prepared = settings::prepare(screen, &arguments.common, &arguments.output, &registry);
     let config = match prepared {
@@ -99,144 +69,324 @@ pub(crate) async fn run(
         Ok(client) => client,
         Err(error) => return Ok(failed(screen, &error)),
     };
-    let code = match function {
-        Function::Event(wanted) => events::follow(screen, &client, &wanted).await,
-        Function::Data(function) => match data(screen, &client, function, config.timeout).await {
-            Ok((data, code)) => {
-                let style = arguments.output.style(screen);
-                let text = arguments.output.format().render(&data, style, false);
-                print(screen, text).map(|()| code)
-            }
-            Err(error) => Ok(failed(screen, &error)),
-        },
+    let code = match events {
+        Some(wanted) => events::follow(screen, &client, &wanted).await,
+        None => carry_out(screen, &client, &arguments, user).await,
     };
     client.shutdown().await;
     code
 }
 
-/// Returns what a function returns, and the exit code.
-async fn data(
+/// Has the master carry out a function, and prints what it returns.
+async fn carry_out(
     screen: &mut Screen<'_>,
     client: &Client,
-    function: DataFunction,
-    timeout: Duration,
-) -> Result<(Value, u8), ClientError> {
-    let data = match function {
-        DataFunction::Batches => batch::list_active(client).await,
-        DataFunction::BatchStatus(jid) => batch::status(client, &jid).await,
-        DataFunction::StopBatch(jid) => batch::stop(client, &jid, timeout).await,
-        DataFunction::Cancel(jid) => jobs::cancel(client, &jid, timeout).await,
-        DataFunction::LookupJid(jid) => jobs::lookup_jid(screen, client, &jid).await,
-        DataFunction::ListJob(jid) => jobs::list_job(screen, client, &jid).await,
-        DataFunction::PrintJob(jid) => jobs::print_job(screen, client, &jid).await,
-        DataFunction::ListJobs => jobs::list_jobs(client).await,
-        DataFunction::Status => Presence::ask(client).await.map(|minions| minions.status()),
-        DataFunction::Up => Presence::ask(client).await.map(|minions| minions.up()),
-        DataFunction::Down => Presence::ask(client).await.map(|minions| minions.down()),
-        DataFunction::Transports => manage::transports(client).await,
-        DataFunction::Versions => manage::versions(client).await,
-        DataFunction::BackUp => store::back_up(client).await,
-        DataFunction::Check => return store::check(screen, client).await,
+    arguments: &RunArguments,
+    user: String,
+) -> io::Result<u8> {
+    let words = parse_arguments(arguments.arguments());
+    let states = LookedUpStates::read(client, arguments.function(), &words).await;
+    let spec = RunnerSpec::new(arguments.function())
+        .with_arguments(words)
+        .asked_by(user)
+        .with_timeout(arguments.timeout());
+    let (states, run) = match (states, client.runner(spec)) {
+        (Ok(states), Ok(run)) => (states, run),
+        (Err(error), _) | (_, Err(error)) => return Ok(failed(screen, &error)),
     };
-    data.map(|data| (data, exit::GOOD))
+    if arguments.async_ {
+        let format = arguments.output.format();
+        return match run.begin_async().await {
+            Ok(jid) => executed(screen, format, &jid),
+            Err(error) => Ok(failed(screen, &error)),
+        };
+    }
+    let mut interrupt = Interrupt::catch();
+    let end = loop {
+        tokio::select! {
+            biased;
+            interruption = interrupt.wait() => {
+                if !ends_it(screen, client, interruption).await? {
+                    return leave(screen, &run, interruption, arguments).await;
+                }
+                if let Err(error) = run.kill().await {
+                    return Ok(failed(screen, &error));
+                }
+            }
+            end = run.end() => break end,
+        }
+    };
+    match end {
+        Ok(end) => print(screen, &end, states.as_ref(), arguments),
+        Err(error) => Ok(failed(screen, &error)),
+    }
 }
 
-fn print(screen: &mut Screen<'_>, text: Option<Vec<u8>>) -> io::Result<()> {
+/// Prints how a run has ended, and returns the exit code.
+fn print(
+    screen: &mut Screen<'_>,
+    end: &RunnerEnd,
+    states: Option<&LookedUpStates>,
+    arguments: &RunArguments,
+) -> io::Result<u8> {
+    // What is told may be the words of others.
+    for note in &end.notes {
+        screen.complain(escape_line(note));
+    }
+    if let Some(error) = &end.error {
+        screen.complain(escape_line(&format!("ERROR: {error}")));
+        return Ok(exit::FAILED);
+    }
+    let value = match end.value() {
+        Ok(value) => value,
+        Err(error) => {
+            screen.complain(format!("ERROR: the master's return: {error}"));
+            return Ok(exit::FAILED);
+        }
+    };
+    if let Some(states) = states {
+        states.tell_absent(screen, &value);
+    }
+    let text = rendered(&arguments.output, arguments.doc, screen, value);
     // Like Salt, prints nothing, not an empty line, for an empty text.
     match text {
         Some(text) if !text.is_empty() => screen.line(text)?,
         _ => {}
     }
-    Ok(())
+    Ok(if end.success {
+        exit::GOOD
+    } else {
+        exit::FAILED
+    })
 }
 
-fn understand(function: &str, words: &[String]) -> Result<Function, String> {
-    let jid = || {
-        let word = match words {
-            [word] => word.strip_prefix("jid=").unwrap_or(word),
-            [] => return Err(format!("{function} needs a jid: saline-run {function} JID")),
-            _ => return Err(format!("{function} takes one jid")),
-        };
-        Jid::parse(word).map_err(|error| error.to_string())
-    };
-    Ok(Function::Data(match function {
-        "batch.list_active" if words.is_empty() => DataFunction::Batches,
-        "batch.status" => DataFunction::BatchStatus(jid()?),
-        "batch.stop" => DataFunction::StopBatch(jid()?),
-        "jobs.cancel" => DataFunction::Cancel(jid()?),
-        "jobs.lookup_jid" => DataFunction::LookupJid(jid()?),
-        "jobs.list_job" => DataFunction::ListJob(jid()?),
-        "jobs.print_job" => DataFunction::PrintJob(jid()?),
-        "jobs.list_jobs" if words.is_empty() => DataFunction::ListJobs,
-        "manage.status" if words.is_empty() => DataFunction::Status,
-        // Salt's `up` and `down` ask the minions, the others the presence that the master knows. Here
-        // all of them tell the latter.
-        "manage.up" | "manage.present" | "manage.alived" if words.is_empty() => DataFunction::Up,
-        "manage.down" | "manage.not_alived" if words.is_empty() => DataFunction::Down,
-        "manage.transports" if words.is_empty() => DataFunction::Transports,
-        "manage.versions" if words.is_empty() => DataFunction::Versions,
-        "store.backup" if words.is_empty() => DataFunction::BackUp,
-        "store.check" if words.is_empty() => DataFunction::Check,
-        "state.event" => return Ok(Function::Event(events::Wanted::read(words)?)),
-        _ if FUNCTIONS.contains(&function) => {
-            return Err(format!("{function} takes no arguments"));
+fn rendered(
+    output: &OutputOptions,
+    is_documentation: bool,
+    screen: &Screen<'_>,
+    value: Value,
+) -> Option<Vec<u8>> {
+    let (format, style) = (output.format(), output.style(screen));
+    match is_documentation && !format.is_for_programs() {
+        true => Some(docs::render(&[("master".to_owned(), value)], style)),
+        false => format.render(&value, style, false),
+    }
+}
+
+/// Asks whoever typed Ctrl-C at the terminal whether the run is to end.
+async fn ends_it(
+    screen: &mut Screen<'_>,
+    client: &Client,
+    interruption: Interruption,
+) -> io::Result<bool> {
+    if interruption != Interruption::CtrlC || !screen.can_ask {
+        return Ok(false);
+    }
+    // The terminal shows ^C.
+    screen.complain("");
+    let context = Some(client.context());
+    let answer = screen.ask("Stop the runner? [N/y] ", true, context).await?;
+    Ok(answer.is_some_and(|answer| answer.trim_start().starts_with(['y', 'Y'])))
+}
+
+/// Leaves a run that goes on, and says how to find it.
+async fn leave(
+    screen: &mut Screen<'_>,
+    run: &RunnerRun,
+    interruption: Interruption,
+    arguments: &RunArguments,
+) -> io::Result<u8> {
+    screen.complain(match interruption {
+        // Salt's too begins with an empty line, because the terminal shows ^C.
+        Interruption::CtrlC => "\nExiting gracefully on Ctrl-c",
+        Interruption::Terminated => "Exiting gracefully on SIGTERM",
+    });
+    match run.keep().await {
+        Ok(Some(jid)) => {
+            let options = settings::options_to_repeat(&arguments.common);
+            screen.complain(goes_on(&LookUp { jid, options }));
         }
-        _ => {
-            return Err(format!(
-                "'{function}' is not available; known are: {}",
-                FUNCTIONS.join(", ")
-            ));
-        }
-    }))
+        Ok(None) => screen.complain("No runner was begun."),
+        Err(error) => return Ok(failed(screen, &error)),
+    }
+    Ok(exit::FAILED)
+}
+
+fn goes_on(look_up: &LookUp) -> String {
+    let LookUp { jid, options } = look_up;
+    format!(
+        "The runner goes on, and the master stores what it returns. To end it, or to look its return up, run one of the following commands:\n\nsaline-run jobs.kill {jid}{options}\nsaline-run jobs.lookup_jid {jid}{options}"
+    )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::screen::Printed;
+    use saline_protocol::message::{Jid, Packed};
+
+    fn shown(end: &RunnerEnd, line: &str) -> String {
+        let words = line.split(' ').map(OsString::from);
+        let arguments = RunArguments::read(words).expect("arguments");
+        let mut printed = Printed::default();
+        let code = print(&mut printed.screen(&[]), end, None, &arguments).unwrap();
+        format!("{}--- exit {code}", printed.shown())
+    }
+
+    fn end(value: &Value) -> RunnerEnd {
+        RunnerEnd {
+            success: true,
+            error: None,
+            notes: Vec::new(),
+            payload: Packed::pack(value),
+        }
+    }
 
     #[test]
-    fn what_cannot_be_run_is_told_in_one_line() {
-        let error = |line: &str| {
-            let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
-            understand(&words[0], &words[1..]).err().unwrap_or_default()
-        };
-        insta::assert_snapshot!(
-            [
-                "manage.joined",
-                "manage.status *",
-                "jobs.lookup_jid",
-                "jobs.lookup_jid 1 2",
-                "jobs.lookup_jid 123",
-                "jobs.list_jobs all",
-                "state.event pretty=maybe",
-                "state.event a b c",
-                "state.event node=x",
-                "state.event [",
+    fn what_a_runner_returns_is_printed_as_salt_prints_it() {
+        let arguments = Value::List(vec![
+            "ls".into(),
+            Value::map([("__kwarg__", Value::Bool(true)), ("cwd", "/".into())]),
+        ]);
+        let job = Value::map([
+            ("Function", "cmd.run".into()),
+            ("Arguments", arguments),
+            ("Target", "*".into()),
+            ("Target-type", "glob".into()),
+            ("User", "root".into()),
+            ("StartTime", "2026, Nov 21 09:14:09.931549".into()),
+        ]);
+        let jobs = end(&Value::map([("20261121091409931549", job)]));
+        insta::assert_snapshot!(shown(&jobs, "saline-run jobs.list_jobs"), @"
+        --- stdout
+        20261121091409931549:
+            ----------
+            Arguments:
+                - ls
+                |_
+                  ----------
+                  __kwarg__:
+                      True
+                  cwd:
+                      /
+            Function:
+                cmd.run
+            StartTime:
+                2026, Nov 21 09:14:09.931549
+            Target:
+                *
+            Target-type:
+                glob
+            User:
+                root
+        --- stderr
+        --- exit 0
+        ");
+        let status = Value::map([
+            ("up", Value::texts(["a", "c"])),
+            ("down", Value::texts(["b"])),
+        ]);
+        let status = end(&status);
+        insta::assert_snapshot!(shown(&status, "saline-run manage.status"), @"
+        --- stdout
+        down:
+            - b
+        up:
+            - a
+            - c
+        --- stderr
+        --- exit 0
+        ");
+        insta::assert_snapshot!(shown(&status, "saline-run manage.status --out json"), @r#"
+        --- stdout
+        {
+            "up": [
+                "a",
+                "c"
+            ],
+            "down": [
+                "b"
             ]
-            .map(error)
-            .join("\n"),
-            @r#"
-        'manage.joined' is not available; known are: batch.list_active, batch.status, batch.stop, jobs.cancel, jobs.list_job, jobs.list_jobs, jobs.lookup_jid, jobs.print_job, manage.alived, manage.down, manage.not_alived, manage.present, manage.status, manage.transports, manage.up, manage.versions, state.event, store.backup, store.check
-        manage.status takes no arguments
-        jobs.lookup_jid needs a jid: saline-run jobs.lookup_jid JID
-        jobs.lookup_jid takes one jid
-        jid "123": a jid has twenty digits
-        jobs.list_jobs takes no arguments
-        state.event: pretty must be True or False
-        state.event takes a glob over tags and a count
-        state.event: no argument is called node; there are tagmatch, count and pretty
-        not a glob: unclosed character class; missing ']'
-        "#
-        );
-        for good in [
-            "jobs.lookup_jid jid=20261121091409931549",
-            "jobs.print_job 20261121091409931549",
-            "jobs.list_jobs",
-            "manage.not_alived",
-            "state.event",
-            "state.event salt/job/* pretty=True count=3",
-        ] {
-            assert_eq!(error(good), "");
         }
+        --- stderr
+        --- exit 0
+        "#);
+        insta::assert_snapshot!(shown(&end(&"".into()), "saline-run config.get x"), @"
+        --- stdout
+        --- stderr
+        --- exit 0
+        ");
+    }
+
+    #[test]
+    fn notes_and_errors_go_to_the_standard_error_output() {
+        let checked = RunnerEnd {
+            success: false,
+            notes: vec!["ERROR: a page is damaged\u{1b}[2J".to_owned()],
+            ..end(&Value::map([("problems", Value::Int(1))]))
+        };
+        insta::assert_snapshot!(shown(&checked, "saline-run store.check"), @r"
+        --- stdout
+        problems:
+            1
+        --- stderr
+        ERROR: a page is damaged\x1b[2J
+        --- exit 1
+        ");
+        let failed = RunnerEnd {
+            success: false,
+            error: Some("job 1 is unknown".to_owned()),
+            ..end(&Value::Null)
+        };
+        insta::assert_snapshot!(shown(&failed, "saline-run jobs.print_job 1 --out json"), @"
+        --- stdout
+        --- stderr
+        ERROR: job 1 is unknown
+        --- exit 1
+        ");
+        let unreadable = RunnerEnd {
+            payload: Packed::from_bytes(vec![0xc1]),
+            ..end(&Value::Null)
+        };
+        insta::assert_snapshot!(shown(&unreadable, "saline-run jobs.print_job 1"), @"
+        --- stdout
+        --- stderr
+        ERROR: the master's return: not a packed value: wrong msgpack marker Reserved
+        --- exit 1
+        ");
+    }
+
+    #[test]
+    fn documentation_is_printed_as_that_of_minions() {
+        let docs = Value::map([("jobs.active", "\n    Return the jobs.\n".into())]);
+        insta::assert_snapshot!(shown(&end(&docs), "saline-run -d jobs.active"), @"
+        --- stdout
+        jobs.active:
+
+            Return the jobs.
+
+        --- stderr
+        --- exit 0
+        ");
+        insta::assert_snapshot!(shown(&end(&docs), "saline-run -d jobs.active --out raw"), @r"
+        --- stdout
+        {'jobs.active': '\n    Return the jobs.\n'}
+        --- stderr
+        --- exit 0
+        ");
+    }
+
+    #[test]
+    fn a_run_that_is_left_can_be_found() {
+        let look_up = LookUp {
+            jid: Jid::parse("20261121091409931549").unwrap(),
+            options: " -c /tmp/x".to_owned(),
+        };
+        insta::assert_snapshot!(goes_on(&look_up), @"
+        The runner goes on, and the master stores what it returns. To end it, or to look its return up, run one of the following commands:
+
+        saline-run jobs.kill 20261121091409931549 -c /tmp/x
+        saline-run jobs.lookup_jid 20261121091409931549 -c /tmp/x
+        ");
     }
 }

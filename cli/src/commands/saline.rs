@@ -2,28 +2,25 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::time::Duration;
 
-use saline_client::{Client, JobSpec, Run};
+use saline_client::{Client, JobSpec};
 use saline_config::parse_call;
-use saline_protocol::message::{Arguments, Jid, MinionId, Value};
+use saline_protocol::message::{Jid, Value};
 use saline_protocol::printable::escape_line;
 use saline_protocol::target::CompiledTarget;
-use saline_protocol::transport::{Clock, Elapsed, Registry};
+use saline_protocol::transport::Registry;
 
+use super::about::{self, Role};
+use super::failed;
+use super::follow::PublishedJob;
 use super::preview_target::{preview_target, warn_of_unsure};
-use super::{about, failed};
 use crate::absence::LookUp;
 use crate::arguments::SalineArguments;
-use crate::interrupt::{HowFar, Interrupt, Interruption, Wish};
+use crate::interrupt::{HowFar, Interrupt};
 use crate::output::Format;
 use crate::report::{Report, ReportOptions, nobody_matched};
 use crate::screen::{Screen, read_input};
-use crate::status_line::JobStatus;
 use crate::{batch_report, exit, settings, user_name};
-
-/// The time after which the line of `--progress` is written again.
-const STATUS_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Carries out the command line of `saline`. Returns the exit code.
 ///
@@ -39,7 +36,13 @@ pub(crate) async fn saline(
         Err(refused) => return refused.print(screen),
     };
     if let Some(asked) = arguments.about.asked() {
-        return about::print(screen, asked, "saline", &arguments.common, &registry);
+        return about::print(
+            screen,
+            asked,
+            ("saline", Role::Master),
+            &arguments.common,
+            &registry,
+        );
     }
     // Read now, since `settings::prepare` may change the user of this process.
     let user = user_name::current();
@@ -48,11 +51,13 @@ pub(crate) async fn saline(
     let target = match target.clone().compile() {
         Ok(target) => target,
         Err(error) => {
-            let picture = error.picture(&target.expression);
             screen.complain(format!(
-                "saline: error: {}\n{picture}",
+                "saline: error: {}",
                 escape_line(&error.to_string())
             ));
+            if let Some(picture) = error.picture(&target.expression) {
+                screen.complain(picture);
+            }
             return Ok(exit::USAGE);
         }
     };
@@ -101,7 +106,8 @@ async fn publish(
         .with_ttl(arguments.ttl)
         .kept_private(arguments.private)
         .with_subset(arguments.targeting.subset)
-        .in_batches(arguments.batch.request());
+        .in_batches(arguments.batch.request())
+        .with_metadata(arguments.metadata());
     let run = tokio::select! {
         biased;
         interruption = interrupt.wait() => {
@@ -138,8 +144,7 @@ async fn publish(
         format,
         style: arguments.output.style(screen),
         as_group: arguments.static_,
-        // For programs it is data as any other.
-        documentation: arguments.wants_documentation() && !format.is_for_programs(),
+        documentation: arguments.wants_documentation(format),
         hide_absent: arguments.hide_timeout,
         summary: arguments.summary,
     });
@@ -155,167 +160,11 @@ async fn publish(
     job.follow(screen, interrupt).await
 }
 
-/// A published job that is followed.
-struct PublishedJob<'c> {
-    client: &'c Client,
-    target: CompiledTarget,
-    /// The user who asks.
-    user: String,
-    look_up: LookUp,
-    run: Run,
-    report: Report,
-    shows_progress: bool,
-}
-
-impl PublishedJob<'_> {
-    /// Prints what minions return until no return can come, or until the command is interrupted.
-    async fn follow(
-        mut self,
-        screen: &mut Screen<'_>,
-        interrupt: &mut Interrupt,
-    ) -> io::Result<u8> {
-        loop {
-            if self.shows_progress {
-                screen.show_status(&self.status());
-            }
-            let next = tokio::select! {
-                biased;
-                interruption = interrupt.wait() => {
-                    screen.show_status("");
-                    match self.wish(screen, interruption).await? {
-                        Wish::Stop => {
-                            self.stop(screen).await;
-                            continue;
-                        }
-                        wish => return self.interrupted(screen, interruption, wish != Wish::Unknown),
-                    }
-                }
-                next = Clock.deadline(Clock.after(STATUS_INTERVAL), self.run.next()) => next,
-            };
-            match next {
-                Err(Elapsed) => {}
-                Ok(Ok(Some(progress))) => self.report.take(screen, progress)?,
-                Ok(Ok(None)) => {
-                    screen.show_status("");
-                    let batch = self.run.published().batch;
-                    let halted = batch.and_then(|batch| self.report.halted(&batch));
-                    let code = self
-                        .report
-                        .finish(screen, self.run.expires(), &self.look_up);
-                    if let Some(line) = halted {
-                        screen.complain(line);
-                    }
-                    for id in self.run.duplicates() {
-                        screen.complain(format!(
-                            "WARNING: two machines use the id {id}: saline-key -L shows their addresses"
-                        ));
-                    }
-                    return code;
-                }
-                Ok(Err(error)) => {
-                    screen.show_status("");
-                    let code = failed(screen, &error);
-                    screen.complain(self.look_up.hint());
-                    return Ok(code);
-                }
-            }
-        }
-    }
-
-    /// Returns the line of `--progress`.
-    fn status(&self) -> String {
-        let published = self.run.published();
-        let (returned, failed) = self.report.counts();
-        let waiting_for = self.run.waited_for().next();
-        let status = JobStatus {
-            expected: published.minions.len() + published.unknown.len(),
-            returned,
-            failed,
-            waiting_for: waiting_for.map(|(minion, _)| minion.as_str()),
-            silence: self.run.silence(),
-        };
-        status.line()
-    }
-
-    /// Returns the minions that have not answered, and those of them that run the job.
-    fn unanswered(&self) -> (Vec<&str>, Vec<&str>) {
-        let minions = self
-            .run
-            .published()
-            .minions
-            .iter()
-            .map(|(minion, _)| minion);
-        let unanswered = self.report.unanswered(minions);
-        let running = self.run.waited_for().filter(|(_, runs)| *runs);
-        (
-            unanswered.into_iter().map(MinionId::as_str).collect(),
-            running.map(|(minion, _)| minion.as_str()).collect(),
-        )
-    }
-
-    /// Asks whoever typed Ctrl-C whether to stop the job.
-    async fn wish(&self, screen: &mut Screen<'_>, interruption: Interruption) -> io::Result<Wish> {
-        let (unanswered, running) = self.unanswered();
-        let context = Some(self.client.context());
-        let minions = (&unanswered[..], &running[..]);
-        interruption
-            .offers_to_stop(screen, &self.look_up.jid, minions, context)
-            .await
-    }
-
-    /// Stops the job: minions that have not begun it will not, and the others end it.
-    async fn stop(&self, screen: &mut Screen<'_>) {
-        let jid = &self.look_up.jid;
-        let terminate = JobSpec::new(self.target.clone(), "saltutil.term_job")
-            .with_arguments(Arguments {
-                positional: vec![jid.as_str().into()],
-                named: Vec::new(),
-            })
-            .asked_by(self.user.clone());
-        let stopped = match self.client.cancel(jid).await {
-            Ok(()) => self.client.run_async(terminate).await.map(drop),
-            Err(error) => Err(error),
-        };
-        match stopped {
-            Ok(()) => screen.complain(
-                "Stopping the job: the minions were told to end it. Ctrl-C again leaves at once.",
-            ),
-            Err(error) => {
-                failed(screen, &error);
-            }
-        }
-    }
-
-    /// Prints what has come so far, and how to go on. With `told`, the missing minions have been named.
-    fn interrupted(
-        self,
-        screen: &mut Screen<'_>,
-        interruption: Interruption,
-        told: bool,
-    ) -> io::Result<u8> {
-        let (unanswered, running) = self.unanswered();
-        let named = |minions: Vec<&str>| minions.into_iter().map(str::to_owned).collect();
-        let (unanswered, running): (Vec<String>, Vec<String>) = (named(unanswered), named(running));
-        let printed = self
-            .report
-            .interrupt(screen, self.run.expires(), &self.look_up);
-        let how_far = HowFar::Published {
-            look_up: &self.look_up,
-            unanswered: &unanswered,
-            running: &running,
-            told,
-        };
-        // Also when nothing could be printed: Ctrl-C may have ended the reader of the output too.
-        let code = interruption.leave(screen, &how_far);
-        if self.run.published().batch.is_some() {
-            screen.complain(batch_report::goes_on(&self.look_up));
-        }
-        printed.map(|()| code)
-    }
-}
-
 /// Prints the jid for `--async`.
-fn executed(screen: &mut Screen<'_>, format: Format, jid: &Jid) -> io::Result<u8> {
+///
+/// # Errors
+/// When the output cannot be written.
+pub(super) fn executed(screen: &mut Screen<'_>, format: Format, jid: &Jid) -> io::Result<u8> {
     match format {
         format if !format.is_for_programs() => {
             screen.line(format!("Executed command with job ID: {jid}"))?;
@@ -379,9 +228,7 @@ mod tests {
         insta::assert_snapshot!(run("saline -I role:web test.ping").await, @"
         --- stdout
         --- stderr
-        saline: error: the target is malformed: Saline has no pillar yet, so minions cannot be chosen by it (-I, -J, I@, J@)
-          role:web
-          ^
+        saline: error: pillar targets (-I, -J, I@, J@) are not there yet: Saline has no pillar
         --- exit 64
         ");
         insta::assert_snapshot!(run("saline -G os|Debian test.ping --delimiter=/").await, @"

@@ -6,31 +6,49 @@ use saline_protocol::message::Value;
 use saline_protocol::printable::{escape_line, escape_lines};
 
 use super::colour::Colour;
-use super::{Style, nested};
+use super::{Style, nested, raw};
 use crate::names::listed;
 
 /// The documentation of a function, and the minions that have it.
 type Variant<'a> = (&'a str, Vec<&'a str>);
 
+/// What is said when no function is documented.
+pub(crate) const NOTHING: &str = "ERROR: no function has such a name: give a module, a function or a glob over functions, as in -d test, -d test.ping \
+     or -d '*.ping'";
+
+/// What minions returned for `sys.doc`, by function.
+#[derive(Debug, Default)]
+struct Documented<'a> {
+    /// The functions, each with its different texts.
+    functions: BTreeMap<&'a str, Vec<Variant<'a>>>,
+    /// What is no documentation, by minion.
+    others: Vec<(String, Value)>,
+}
+
+impl<'a> Documented<'a> {
+    fn of(returns: &'a [(String, Value)]) -> Self {
+        let mut all = Self::default();
+        for (minion, value) in returns {
+            let Some(docs) = documentation(value) else {
+                all.others.push((minion.clone(), value.clone()));
+                continue;
+            };
+            for (function, text) in docs {
+                let variants = all.functions.entry(function).or_default();
+                match variants.iter_mut().find(|(known, _)| *known == text) {
+                    Some((_, minions)) => minions.push(minion),
+                    None => variants.push((text, vec![minion])),
+                }
+            }
+        }
+        all
+    }
+}
+
 /// Formats what minions returned for `sys.doc`, without the last newline. Where they differ, each text
 /// names its minions. What is no documentation stands under the name of its minion at the end.
 pub(crate) fn render(returns: &[(String, Value)], style: Style) -> Vec<u8> {
-    let mut functions: BTreeMap<&str, Vec<Variant<'_>>> = BTreeMap::new();
-    let mut others = Vec::new();
-    for (minion, value) in returns {
-        match documentation(value) {
-            Some(docs) => {
-                for (function, text) in docs {
-                    let variants = functions.entry(function).or_default();
-                    match variants.iter_mut().find(|(known, _)| *known == text) {
-                        Some((_, minions)) => minions.push(minion),
-                        None => variants.push((text, vec![minion])),
-                    }
-                }
-            }
-            None => others.push((minion.clone(), value.clone())),
-        }
-    }
+    let Documented { functions, others } = Documented::of(returns);
     let (begin, end) = (style.begin(Colour::Cyan), style.end());
     let mut blocks = Vec::new();
     for (function, variants) in functions {
@@ -50,6 +68,36 @@ pub(crate) fn render(returns: &[(String, Value)], style: Style) -> Vec<u8> {
         blocks.push(nested::render(&Value::Map(others), style, true));
     }
     blocks.join(&b'\n')
+}
+
+/// Returns the same as data for programs: one mapping of functions to their texts. Where minions differ, it has the
+/// text of the first one; a line for each difference, and for what is no documentation, comes with it.
+pub(crate) fn merged(returns: &[(String, Value)]) -> (Value, Vec<String>) {
+    let Documented { functions, others } = Documented::of(returns);
+    let mut lines = Vec::new();
+    let mut entries = Vec::new();
+    for (function, variants) in functions {
+        let mut variants = variants.into_iter();
+        let Some((text, minions)) = variants.next() else {
+            continue;
+        };
+        entries.push((function.to_owned(), Value::from(text)));
+        for (_, differing) in variants {
+            lines.push(format!(
+                "WARNING: the documentation of {} is that of {}, and another one on {}: without -d, sys.doc prints that of each minion",
+                escape_line(function),
+                listed(&minions),
+                listed(&differing)
+            ));
+        }
+    }
+    for (minion, value) in others {
+        let text = value
+            .as_str()
+            .map_or_else(|| raw::render(&value), str::to_owned);
+        lines.push(format!("{minion}: {}", escape_line(&text)));
+    }
+    (Value::Map(entries), lines)
 }
 
 /// Returns a text without blank lines around it, each line indented, so that none looks like the name of a
@@ -141,5 +189,22 @@ mod tests {
             'sys.doc' is not available.
         ");
         assert_eq!(shown(&[("m1", Value::Map(vec![]))]), "");
+    }
+
+    #[test]
+    fn programs_get_one_mapping_for_all_minions() {
+        let docs = |text: &str| Value::map([("test.ping", Value::from(text))]);
+        let returns = [
+            ("m1".to_owned(), docs("Return True.")),
+            ("m2".to_owned(), docs("Return True.")),
+            ("m3".to_owned(), docs("Return true.")),
+            ("m4".to_owned(), "'sys.doc' is not available.".into()),
+        ];
+        let (data, lines) = merged(&returns);
+        assert_eq!(data, docs("Return True."));
+        insta::assert_snapshot!(lines.join("\n"), @"
+        WARNING: the documentation of test.ping is that of m1, m2, and another one on m3: without -d, sys.doc prints that of each minion
+        m4: 'sys.doc' is not available.
+        ");
     }
 }

@@ -501,7 +501,9 @@ fn table() {
             3.0
         empty text:
         empty list:
+            []
         empty map:
+            {}
         lines:
             one
            ·
@@ -513,11 +515,28 @@ fn table() {
             --------
         nested:
             ------------------------------------------
-            | 1                             |
+            | 1                             |        |
             | 2                             | [None] |
-            | {'k': ['v'], 'j': {'i': 1.5}} |
-            | {}                            |
+            | {'k': ['v'], 'j': {'i': 1.5}} |        |
+            | {}                            |        |
             ------------------------------------------
+    ");
+    let rows = |rows: Vec<Vec<Value>>| {
+        let rows = rows.into_iter().map(Value::List).collect();
+        shown(Format::Table, Value::map([("rows", Value::List(rows))]))
+    };
+    insta::assert_snapshot!(rows(vec![vec![], vec![1_i64.into(), "b".into()]]), @"
+    m000:
+        rows:
+            ---------
+            |   |   |
+            | 1 | b |
+            ---------
+    ");
+    insta::assert_snapshot!(rows(vec![vec![], vec![]]), @"
+    m000:
+        rows:
+            [[], []]
     ");
     insta::assert_snapshot!(styled(Format::Table, services(), COLOURED, true), @"
     ␛[0;31mm000␛[0;0m:

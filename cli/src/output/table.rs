@@ -43,6 +43,8 @@ struct Table {
 impl Table {
     fn display(&mut self, value: &Value, indent: usize) {
         match value {
+            // Nothing to lay out.
+            value if is_empty(value) => self.line(indent, raw::render(value).as_bytes()),
             Value::Map(entries) if entries.iter().all(|(_, value)| is_cell(value)) => {
                 let row = |(key, value): &(String, Value)| {
                     vec![escape_line(key).into_owned(), cell(value)]
@@ -106,12 +108,11 @@ impl Table {
                 *width = cell.chars().count().min(WIDTH_MOST).max(*width);
             }
         }
-        if widths.is_empty() {
-            return;
-        }
         let border = "-".repeat(widths.iter().map(|width| width + 3).sum::<usize>() + 1);
         let line = |row: &Vec<String>| {
-            let cells = row.iter().zip(&widths);
+            // A row may have fewer cells than the others.
+            let texts = row.iter().map(String::as_str).chain(std::iter::repeat(""));
+            let cells = texts.zip(&widths);
             let cells = cells.map(|(text, width)| format!("| {text:<width$} "));
             cells.collect::<String>() + "|"
         };
@@ -158,6 +159,16 @@ fn column_names<'v>(maps: &[&'v [(String, Value)]]) -> Vec<&'v str> {
         }
     }
     names
+}
+
+/// Whether a table of the value would have no cells.
+fn is_empty(value: &Value) -> bool {
+    let is_empty_list = |value: &Value| matches!(value, Value::List(values) if values.is_empty());
+    match value {
+        Value::Map(entries) => entries.is_empty(),
+        Value::List(values) => values.iter().all(is_empty_list),
+        _ => false,
+    }
 }
 
 /// Whether a value is one line of text, and so a cell.

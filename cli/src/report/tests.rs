@@ -472,3 +472,39 @@ fn documentation_is_printed_once() {
     --- exit 1
     ");
 }
+
+#[test]
+fn documentation_is_one_mapping_to_programs_and_nobody_knows_a_wrong_name() {
+    let docs = || Value::map([("test.ping", Value::from("\n    Return True.\n"))]);
+    let as_json = ReportOptions {
+        documentation: true,
+        ..options(Format::Json)
+    };
+    let both = [returned("m001", 0, docs()), returned("m000", 0, docs())];
+    insta::assert_snapshot!(printed(as_json, &both), @r#"
+    --- stdout
+    {
+        "test.ping": "\n    Return True.\n"
+    }
+    --- stderr
+    --- exit 0
+    "#);
+    let nothing = || returned("m000", 0, Value::Map(Vec::new()));
+    insta::assert_snapshot!(printed(as_json, &[nothing()]), @"
+    --- stdout
+    {}
+    --- stderr
+    ERROR: no function has such a name: give a module, a function or a glob over functions, as in -d test, -d test.ping or -d '*.ping'
+    --- exit 1
+    ");
+    let as_text = ReportOptions {
+        documentation: true,
+        ..options(Format::Nested)
+    };
+    insta::assert_snapshot!(printed(as_text, &[nothing()]), @"
+    --- stdout
+    --- stderr
+    ERROR: no function has such a name: give a module, a function or a glob over functions, as in -d test, -d test.ping or -d '*.ping'
+    --- exit 1
+    ");
+}

@@ -50,11 +50,11 @@ fn warnings<C>(dir: &TempDir, loaded: Result<Loaded<C>, ConfigError>) -> String 
 }
 
 /// Why a master with this main file does not start, with `DIR` for the folder; empty when it does.
-pub fn master_unmet(text: &str) -> String {
+pub fn master_restrictions(text: &str) -> String {
     let dir = folder(&[("master", text)]);
     let loaded = MasterConfig::load(dir.path(), SCHEMES).unwrap();
-    let unmet = loaded.check_daemon().map_err(|error| error.to_string());
-    relative(&dir, &unmet.err().unwrap_or_default())
+    let unsupported_restrictions = loaded.check_daemon().map_err(|error| error.to_string());
+    relative(&dir, &unsupported_restrictions.err().unwrap_or_default())
 }
 
 /// The error of a master with these files.

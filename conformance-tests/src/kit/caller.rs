@@ -8,7 +8,7 @@ use saline_protocol::transport::{
     Client, Clock, Context, Counters, Delivery, Endpoint, Result, Subscriber, Topic, TopicFilter,
 };
 
-use super::PATIENCE;
+use super::TEST_TIMEOUT;
 use crate::{Expecting, Failure, Outcome};
 
 /// A client that is connected, with what it was given. Clones share it.
@@ -25,12 +25,12 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// Asks, with the suite's patience.
+    /// Asks, with [`TEST_TIMEOUT`].
     ///
     /// # Errors
     /// The backend's.
     pub async fn ask(&self, payload: impl Into<Bytes>) -> Result<Bytes> {
-        self.ask_within(payload, PATIENCE).await
+        self.ask_within(payload, TEST_TIMEOUT).await
     }
 
     /// Asks, with a deadline that long from now.
@@ -48,7 +48,7 @@ impl Caller {
     /// # Errors
     /// When it is not confirmed.
     pub async fn subscribe(&self, filters: &[TopicFilter]) -> Outcome<Listener> {
-        let subscriber = self.try_subscribe(filters, PATIENCE).await;
+        let subscriber = self.try_subscribe(filters, TEST_TIMEOUT).await;
         subscriber.expecting("subscribing at a server that is up")
     }
 
@@ -72,9 +72,9 @@ impl Caller {
     /// # Errors
     /// When it does not end, or says that it had to cut something.
     pub async fn shut_down(&self) -> Outcome {
-        let down = self.client.shutdown(PATIENCE);
+        let down = self.client.shutdown(TEST_TIMEOUT);
         Clock
-            .deadline(Clock.after(PATIENCE * 2), down)
+            .deadline(Clock.after(TEST_TIMEOUT * 2), down)
             .await
             .expecting("shutting a client down")?
             .expecting("shutting a client down")
@@ -86,12 +86,12 @@ impl Caller {
 pub struct Listener(pub Box<dyn Subscriber>);
 
 impl Listener {
-    /// What comes next, within the suite's patience; `None` at the end.
+    /// What comes next, within [`TEST_TIMEOUT`]; `None` at the end.
     ///
     /// # Errors
     /// When nothing comes.
     pub async fn next(&mut self) -> Outcome<Option<Delivery>> {
-        self.within(PATIENCE, "waiting for a subscriber").await
+        self.within(TEST_TIMEOUT, "waiting for a subscriber").await
     }
 
     /// What comes next, within `limit`; `None` at the end.
@@ -106,12 +106,12 @@ impl Listener {
             .expecting(what)
     }
 
-    /// A batch of at most `most` deliveries, within the suite's patience. Returns how many were added.
+    /// A batch of at most `most` deliveries, within [`TEST_TIMEOUT`]. Returns how many were added.
     ///
     /// # Errors
     /// When none comes.
     pub async fn batch(&mut self, into: &mut Vec<Delivery>, most: usize) -> Outcome<usize> {
-        let deadline = Clock.after(PATIENCE);
+        let deadline = Clock.after(TEST_TIMEOUT);
         let taken = Clock
             .deadline(deadline, self.0.next_batch(into, most))
             .await
@@ -127,7 +127,10 @@ impl Listener {
     /// # Errors
     /// When it is not, or does not come.
     pub async fn message(&mut self) -> Outcome<(Topic, Bytes)> {
-        match self.within(PATIENCE, "waiting for a publication").await? {
+        match self
+            .within(TEST_TIMEOUT, "waiting for a publication")
+            .await?
+        {
             Some(Delivery::Message { topic, payload }) => Ok((topic, payload)),
             other => Err(Failure::new(format!(
                 "expected a publication, the subscriber yielded {other:?}"
@@ -141,7 +144,7 @@ impl Listener {
     /// When it is not, or does not come.
     pub async fn link(&mut self, link: &Delivery) -> Outcome {
         match self
-            .within(PATIENCE, &format!("waiting for {link:?}"))
+            .within(TEST_TIMEOUT, &format!("waiting for {link:?}"))
             .await?
         {
             Some(got) if got == *link => Ok(()),

@@ -11,7 +11,7 @@ use saline_protocol::transport::{
 
 use tokio::sync::Mutex;
 
-use super::{Caller, PATIENCE, World};
+use super::{Caller, TEST_TIMEOUT, World};
 use crate::{Expecting, Failure, Outcome};
 
 /// A server that runs, with what it was given.
@@ -77,7 +77,7 @@ impl Host {
     pub async fn publish(&self, topic: &Topic, payload: impl Into<Bytes>) -> Outcome {
         let taken = self.publisher.publish(topic, payload.into());
         Clock
-            .deadline(Clock.after(PATIENCE), taken)
+            .deadline(Clock.after(TEST_TIMEOUT), taken)
             .await
             .expecting("publishing")?
             .expecting("publishing")
@@ -92,7 +92,7 @@ impl Host {
         deadline: Duration,
     ) -> Outcome<saline_protocol::transport::Result<()>> {
         let down = self.control.shutdown(deadline);
-        let latest = Clock.after(deadline + PATIENCE);
+        let latest = Clock.after(deadline + TEST_TIMEOUT);
         Clock
             .deadline(latest, down)
             .await
@@ -122,12 +122,12 @@ pub fn echo(request: Request) {
 pub struct Inbox(Option<Mutex<Box<dyn Requests>>>);
 
 impl Inbox {
-    /// The next request, within the suite's patience.
+    /// The next request, within [`TEST_TIMEOUT`].
     ///
     /// # Errors
     /// When none comes.
     pub async fn next(&mut self) -> Outcome<Request> {
-        self.within(PATIENCE)
+        self.within(TEST_TIMEOUT)
             .await?
             .expecting("waiting for a request to arrive at the server")
     }
@@ -144,12 +144,12 @@ impl Inbox {
             .expecting("waiting for a request to arrive at the server")
     }
 
-    /// A batch of at most `most` requests, within the suite's patience. Returns how many were added.
+    /// A batch of at most `most` requests, within [`TEST_TIMEOUT`]. Returns how many were added.
     ///
     /// # Errors
     /// When none comes.
     pub async fn batch(&mut self, into: &mut Vec<Request>, most: usize) -> Outcome<usize> {
-        let deadline = Clock.after(PATIENCE);
+        let deadline = Clock.after(TEST_TIMEOUT);
         let taken = Clock
             .deadline(deadline, self.stream()?.next_batch(into, most))
             .await
@@ -177,12 +177,12 @@ impl Inbox {
 pub struct Departed(Mutex<Box<dyn Departures>>);
 
 impl Departed {
-    /// The next departure, within the suite's patience; `None` at the end.
+    /// The next departure, within [`TEST_TIMEOUT`]; `None` at the end.
     ///
     /// # Errors
     /// When neither comes.
     pub async fn next(&mut self) -> Outcome<Option<Departure>> {
-        self.within(PATIENCE).await
+        self.within(TEST_TIMEOUT).await
     }
 
     /// The next departure within `limit`; `None` at the end.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use saline_protocol::transport::Clock;
 
-use super::PATIENCE;
+use super::TEST_TIMEOUT;
 use crate::{Expecting, Failure, Outcome};
 
 /// Bytes of a mebibyte.
@@ -51,9 +51,9 @@ impl Usage {
     /// what a backend closes, it may close a little later.
     ///
     /// # Errors
-    /// When it does not become so within the suite's patience.
+    /// When it does not become so within [`TEST_TIMEOUT`].
     pub async fn back_to(self, spare: usize, what: &str) -> Outcome<Self> {
-        let deadline = Clock.after(PATIENCE);
+        let deadline = Clock.after(TEST_TIMEOUT);
         loop {
             let now = Self::now()?;
             if now.descriptors <= self.descriptors + spare && now.threads <= self.threads + spare {

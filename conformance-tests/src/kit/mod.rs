@@ -27,4 +27,4 @@ pub(crate) use script::{Script, recorded};
 pub use seed::{Dice, seed};
 pub(crate) use seed::{SEED, digest};
 pub use topics::{exact, prefix, topic};
-pub use world::{PATIENCE, PING, World};
+pub use world::{PING, TEST_TIMEOUT, World};

@@ -19,7 +19,7 @@ use crate::{Backend, Expecting, Failure, Outcome};
 pub const PING: Duration = Duration::from_millis(200);
 
 /// How long the suite waits for what must happen and has no time promised.
-pub const PATIENCE: Duration = Duration::from_secs(15);
+pub const TEST_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// A backend of its own, a host of its own, a folder of its own.
 #[derive(Debug)]
@@ -180,9 +180,9 @@ impl World {
     /// Starts a server where another was given up, whose end nobody could wait for.
     ///
     /// # Errors
-    /// When the place does not become free within the suite's patience.
+    /// When the place does not become free within [`TEST_TIMEOUT`].
     pub async fn serve_soon(&self, at: &ServeAt) -> Outcome<Host> {
-        let deadline = self.clock().after(PATIENCE);
+        let deadline = self.clock().after(TEST_TIMEOUT);
         loop {
             match self.try_serve(at.clone(), self.limits()).await {
                 Err(error)
@@ -243,12 +243,12 @@ impl World {
     /// Waits until `condition` holds, where the contract has nothing to await.
     ///
     /// # Errors
-    /// When it does not within the suite's patience.
+    /// When it does not within [`TEST_TIMEOUT`].
     pub async fn eventually(&self, what: &str, condition: impl Fn() -> bool) -> Outcome {
-        let deadline = self.clock().after(PATIENCE);
+        let deadline = self.clock().after(TEST_TIMEOUT);
         while !condition() {
             if self.clock().now() >= deadline {
-                return Err(Failure::new(format!("{what}: not within {PATIENCE:?}")));
+                return Err(Failure::new(format!("{what}: not within {TEST_TIMEOUT:?}")));
             }
             self.clock().pause(Duration::from_millis(5)).await;
         }

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use saline_protocol::transport::{Address, Endpoint, ErrorKind, ServeAt};
 
 use crate::failure::{ensure, ensure_eq, is_error};
-use crate::kit::{PATIENCE, Place, Raw, RawListener, World, exact, topic};
+use crate::kit::{Place, Raw, RawListener, TEST_TIMEOUT, World, exact, topic};
 use crate::{Expecting, Failure, Level, Need, Outcome, Requirement, UnixSocket, Wire};
 
 /// The requirements of this area.
@@ -149,7 +149,9 @@ async fn works(world: &World, at: ServeAt) -> Outcome {
     let (_, payload) = listener.message().await?;
     ensure_eq!(payload, Bytes::from("news"), "the publication");
     caller.shut_down().await?;
-    host.shut_down(PATIENCE).await?.expecting("shutting down")
+    host.shut_down(TEST_TIMEOUT)
+        .await?
+        .expecting("shutting down")
 }
 
 async fn closed_to_others(world: Arc<World>) -> Outcome {
@@ -276,7 +278,9 @@ async fn nothing_stays(world: Arc<World>) -> Outcome {
         file(std::fs::remove_file(path))?;
         file(std::fs::write(path, "somebody's work"))?;
     }
-    host.shut_down(PATIENCE).await?.expecting("shutting down")?;
+    host.shut_down(TEST_TIMEOUT)
+        .await?
+        .expecting("shutting down")?;
     for path in paths(&at) {
         ensure!(
             std::fs::read(path).is_ok(),

@@ -358,7 +358,7 @@ async fn place_of_publications(world: Arc<World>) -> Outcome {
     )?;
     caller.publications = opposite(&caller.publications);
     let outcome = caller
-        .try_subscribe(&[exact("t")?], crate::kit::PATIENCE)
+        .try_subscribe(&[exact("t")?], crate::kit::TEST_TIMEOUT)
         .await;
     is_error(
         &outcome,

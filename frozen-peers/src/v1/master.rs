@@ -21,23 +21,23 @@ use super::messages::{
 };
 use super::publication::{own_key, sign, topic_all, topic_of};
 use super::session::VERSION_1;
-use super::{PATIENCE, random};
+use super::{TEST_TIMEOUT, random};
 
 /// How often it is looked whether the minion has said something.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Answers a request that version 1 does not have, in a session of a later one.
-pub type Later = fn(&[u8]) -> Option<Vec<u8>>;
+pub type SuccessorHandler = fn(&[u8]) -> Option<Vec<u8>>;
 
 /// What a master speaks. What it speaks beside version 1 is for a successor that is built on it.
 #[derive(Debug)]
-pub struct Speaks {
+pub struct MasterProtocol {
     /// The versions: [`VERSION_1`].
     pub versions: Versions,
     /// What it says to minions in sessions of version 2 and later: nothing.
     pub extensions: Vec<Extension>,
     /// Answers requests in sessions of version 2 and later before version 1 does.
-    pub later: Option<Later>,
+    pub later: Option<SuccessorHandler>,
 }
 
 /// A running master.
@@ -47,7 +47,7 @@ pub struct Master {
     pub at: Endpoint,
     identity: Identity,
     noise: NoiseKey,
-    speaks: Speaks,
+    protocol: MasterProtocol,
     publications: PublicationAddress,
     publisher: Arc<dyn Publisher>,
     control: Arc<dyn ServerControl>,
@@ -59,7 +59,7 @@ pub struct Master {
 struct State {
     half_open: HashMap<[u8; 16], HalfOpen>,
     session: Option<Opened>,
-    said: Said,
+    observed: Observed,
     pending: Vec<SignedJob>,
     counter: u64,
     last_all: u64,
@@ -76,7 +76,7 @@ struct Opened {
 
 /// What the minion has said.
 #[derive(Debug, Default, Clone)]
-pub struct Said {
+pub struct Observed {
     /// How many first contacts there were, and how many resumptions.
     pub handshakes: (usize, usize),
     /// The versions of the sessions.
@@ -103,17 +103,17 @@ fn now() -> u64 {
 impl Master {
     /// Starts a master of version 1 on a free port of this machine. Its tasks are those of `context`.
     pub async fn start(transport: &dyn Transport, context: &Context) -> Arc<Self> {
-        let speaks = Speaks {
+        let protocol = MasterProtocol {
             versions: VERSION_1,
             extensions: Vec::new(),
             later: None,
         };
-        Self::start_speaking(speaks, transport, context).await
+        Self::start_with(protocol, transport, context).await
     }
 
     /// Starts a master that speaks something else.
-    pub async fn start_speaking(
-        speaks: Speaks,
+    pub async fn start_with(
+        protocol: MasterProtocol,
         transport: &dyn Transport,
         context: &Context,
     ) -> Arc<Self> {
@@ -132,7 +132,7 @@ impl Master {
             at: server.bound.requests,
             identity: Identity::generate(),
             noise: NoiseKey::generate(),
-            speaks,
+            protocol,
             publications,
             publisher: server.publisher,
             control: server.control,
@@ -166,7 +166,7 @@ impl Master {
             id: "",
             identity: &self.identity,
             noise: &self.noise,
-            versions: self.speaks.versions,
+            versions: self.protocol.versions,
             extensions: Vec::new(),
         }
     }
@@ -187,7 +187,7 @@ impl Master {
                 let (peer, split) = half.finish(body);
                 header.kind = kind::RECORD;
                 header.counter = 0;
-                self.state().said.handshakes.0 += 1;
+                self.state().observed.handshakes.0 += 1;
                 let admission = self.admit(header.session, &peer, split.clone());
                 Key::new(&split.responder).seal(&header, &[], &[], &encode(&admission))
             }
@@ -199,7 +199,7 @@ impl Master {
                 let peer = resuming.peer.introduction.clone();
                 let noise = resuming.peer.noise;
                 let (reply, split) = resuming.reply(&encode(&admission));
-                self.state().said.handshakes.1 += 1;
+                self.state().observed.handshakes.1 += 1;
                 let peer = Proven {
                     introduction: peer,
                     noise,
@@ -226,10 +226,10 @@ impl Master {
         let (split, is_later) = (split.clone(), *version > 1);
         let plain = Key::new(&split.initiator).open(header, &[], &[], body);
         let plain = plain.expect("a request opens");
-        let later = self.speaks.later.filter(|_| is_later);
+        let later = self.protocol.later.filter(|_| is_later);
         let reply = match later.and_then(|later| later(&plain)) {
             Some(reply) => {
-                state.said.later += 1;
+                state.observed.later += 1;
                 reply
             }
             None => encode(&self.reply(&mut state, decode(&plain))),
@@ -238,7 +238,7 @@ impl Master {
     }
 
     fn decide(&self, peer: &Proven) -> Admission {
-        let (ours, theirs) = (self.speaks.versions, peer.introduction.versions);
+        let (ours, theirs) = (self.protocol.versions, peer.introduction.versions);
         let version = ours.highest.min(theirs.highest);
         if version < ours.lowest.max(theirs.lowest) {
             return Admission::NoCommonVersion {
@@ -248,7 +248,7 @@ impl Master {
         }
         let extensions = match version {
             1 => Vec::new(),
-            _ => self.speaks.extensions.clone(),
+            _ => self.protocol.extensions.clone(),
         };
         Admission::Accepted(Welcome {
             clock: now(),
@@ -273,10 +273,10 @@ impl Master {
         let mut state = self.state();
         let mut extensions = peer.introduction.extensions.clone();
         extensions.retain(|extension| extension.number != super::handshake::ATTEMPT_TIME);
-        state.said.extensions = extensions;
+        state.observed.extensions = extensions;
         if let Admission::Accepted(welcome) = &admission {
             let version = welcome.master.protocol;
-            state.said.versions.push(version);
+            state.observed.versions.push(version);
             state.session = Some(Opened {
                 id,
                 split,
@@ -310,27 +310,27 @@ impl Master {
         match request {
             MinionRequest::Heartbeat(heartbeat) => {
                 assert_eq!(heartbeat.epoch, self.group.epoch);
-                state.said.heartbeats.0 += 1;
+                state.observed.heartbeats.0 += 1;
                 MinionReply::Heartbeat(self.heartbeat(state))
             }
             MinionRequest::Reconcile(_) => {
-                state.said.heartbeats.1 += 1;
+                state.observed.heartbeats.1 += 1;
                 MinionReply::Reconciled(ReconciliationReply {
                     heartbeat: self.heartbeat(state),
                     asked: Vec::new(),
                 })
             }
             MinionRequest::Started(jids) => {
-                state.said.begun.extend(jids);
+                state.observed.begun.extend(jids);
                 MinionReply::Done
             }
             MinionRequest::Returns(returns) => {
                 let verdicts = returns.iter().map(|_| ReturnVerdict::Stored).collect();
-                state.said.returns.extend(returns);
+                state.observed.returns.extend(returns);
                 MinionReply::Verdicts(verdicts)
             }
             MinionRequest::PendingJobs { after: None } => {
-                state.said.asked += 1;
+                state.observed.asked += 1;
                 MinionReply::Jobs(JobsPage {
                     jobs: std::mem::take(&mut state.pending),
                     more: false,
@@ -388,10 +388,10 @@ impl Master {
     }
 
     /// Returns what the minion has said, when that is so.
-    pub async fn wait(&self, what: &str, is_so: impl Fn(&Said) -> bool) -> Said {
-        let deadline = Clock.after(PATIENCE);
+    pub async fn wait(&self, what: &str, is_so: impl Fn(&Observed) -> bool) -> Observed {
+        let deadline = Clock.after(TEST_TIMEOUT);
         loop {
-            let said = self.state().said.clone();
+            let said = self.state().observed.clone();
             if is_so(&said) {
                 return said;
             }
@@ -399,7 +399,7 @@ impl Master {
                 Clock.now() < deadline,
                 "waited in vain for {what}: {said:?}"
             );
-            Clock.pause(LOOK).await;
+            Clock.pause(POLL_INTERVAL).await;
         }
     }
 }

@@ -18,7 +18,7 @@ use super::messages::{
 };
 use super::publication::{own_key, topic_all, topic_of, verified};
 use super::session::{Credentials, Failure, Session};
-use super::{PATIENCE, random};
+use super::{TEST_TIMEOUT, random};
 
 /// How often a minion polls and sends a heartbeat.
 const INTERVAL: Duration = Duration::from_millis(300);
@@ -119,7 +119,7 @@ impl Minion {
 
 /// Polls until the key is accepted.
 pub async fn poll(session: &Session) -> Welcome {
-    let deadline = Clock.after(PATIENCE);
+    let deadline = Clock.after(TEST_TIMEOUT);
     loop {
         match session.ask(class::EVENT, &PendingRequest::Poll).await {
             MinionReply::Auth(Admission::Accepted(welcome)) => return welcome,
@@ -206,7 +206,7 @@ impl Connected {
         };
         let topics = [topic_all(), topic_of(&self.id)].map(TopicFilter::Exact);
         let client = &self.session.client;
-        let subscribed = client.subscribe(at.as_ref(), topics.to_vec(), Clock.after(PATIENCE));
+        let subscribed = client.subscribe(at.as_ref(), topics.to_vec(), Clock.after(TEST_TIMEOUT));
         self.subscriber = Some(Mutex::new(subscribed.await.unwrap()));
     }
 
@@ -223,7 +223,7 @@ impl Connected {
 
     /// Waits for the next job, sending heartbeats meanwhile. The job is signed by the master.
     pub async fn next_job(&mut self) -> Job {
-        let deadline = Clock.after(PATIENCE);
+        let deadline = Clock.after(TEST_TIMEOUT);
         loop {
             assert!(Clock.now() < deadline, "{}: no job came", self.id);
             let subscriber = self.subscriber.as_mut().expect("the minion has subscribed");

@@ -34,7 +34,7 @@ pub mod session;
 use std::time::Duration;
 
 /// How long a peer waits for anything; far more than anything takes on a busy machine.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Returns random bytes.
 pub(crate) fn random<const N: usize>() -> [u8; N] {

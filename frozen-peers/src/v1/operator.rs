@@ -13,10 +13,10 @@ use super::messages::{
     OperatorReply, OperatorRequest, Published, StoredReturn, Target, TargetKind,
 };
 use super::session::{Credentials, Session};
-use super::{PATIENCE, random};
+use super::{TEST_TIMEOUT, random};
 
 /// How often an operator asks for what has not come yet.
-const LOOK: std::time::Duration = std::time::Duration::from_millis(50);
+const POLL_INTERVAL: std::time::Duration = std::time::Duration::from_millis(50);
 
 /// An operator with a session.
 #[derive(Debug)]
@@ -70,7 +70,7 @@ impl Operator {
 
     /// Waits until the job has so many returns, and returns them.
     pub async fn returns(&self, jid: &Jid, count: usize) -> Vec<StoredReturn> {
-        let deadline = Clock.after(PATIENCE);
+        let deadline = Clock.after(TEST_TIMEOUT);
         let (mut returns, mut after) = (Vec::new(), 0);
         while returns.len() < count {
             let jid = jid.clone();
@@ -82,7 +82,7 @@ impl Operator {
             after = returns.last().map_or(0, |last: &StoredReturn| last.receipt);
             assert!(Clock.now() < deadline, "waited in vain: {returns:?}");
             if !page.more {
-                Clock.pause(LOOK).await;
+                Clock.pause(POLL_INTERVAL).await;
             }
         }
         returns
@@ -90,7 +90,7 @@ impl Operator {
 
     /// Waits until so many minions are present.
     pub async fn wait_for_minions(&self, count: usize) {
-        let deadline = Clock.after(PATIENCE);
+        let deadline = Clock.after(TEST_TIMEOUT);
         loop {
             let present = match self.ask(OperatorRequest::Running).await {
                 OperatorReply::Running(present) => present.len(),
@@ -100,7 +100,7 @@ impl Operator {
                 return;
             }
             assert!(Clock.now() < deadline, "{present} minions are present");
-            Clock.pause(LOOK).await;
+            Clock.pause(POLL_INTERVAL).await;
         }
     }
 

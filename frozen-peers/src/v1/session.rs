@@ -8,7 +8,7 @@ use saline_protocol::transport::{Client, Clock, Error};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::PATIENCE;
+use super::TEST_TIMEOUT;
 use super::cipher::Key;
 use super::handshake::{ATTEMPT_TIME, FirstContact, Oneself, Resumption, Split};
 use super::header::{Header, class, kind};
@@ -101,13 +101,19 @@ impl Credentials {
         let oneself = self.oneself();
         let (contact, body) = FirstContact::begin(&oneself, client.peer_certificate());
         let first = Header::bare(kind::FIRST, class::FIRST).with_body(&body);
-        let reply = client.request(first, Clock.after(PATIENCE)).await.unwrap();
+        let reply = client
+            .request(first, Clock.after(TEST_TIMEOUT))
+            .await
+            .unwrap();
         let (mut header, body) = Header::decode(&reply);
         assert_eq!(header.kind, kind::FIRST_REPLY, "{body:x?}");
         let (master, finish, split) = contact.finish(&oneself, body);
         header.kind = kind::FIRST_FINISH;
         let finish = header.with_body(&finish);
-        let reply = client.request(finish, Clock.after(PATIENCE)).await.unwrap();
+        let reply = client
+            .request(finish, Clock.after(TEST_TIMEOUT))
+            .await
+            .unwrap();
         let keys = MasterKeys {
             identity: master.introduction.identity,
             noise: master.noise,
@@ -132,7 +138,7 @@ impl Credentials {
         let certificate = client.peer_certificate();
         let (resumption, body) = Resumption::begin(&oneself, certificate, &master.noise);
         let resume = Header::bare(kind::RESUME, class::RESUME).with_body(&body);
-        let reply = client.request(resume, Clock.after(PATIENCE)).await;
+        let reply = client.request(resume, Clock.after(TEST_TIMEOUT)).await;
         let reply = reply.map_err(Failure::Transport)?;
         let (header, body) = Header::decode(&reply);
         if header.kind == kind::REFUSED {
@@ -172,7 +178,7 @@ impl Session {
             counter: self.counter.fetch_add(1, Ordering::Relaxed),
         };
         let sealed = self.seal.seal(&header, &[], &[], &encode(request));
-        let reply = self.client.request(sealed, Clock.after(PATIENCE)).await;
+        let reply = self.client.request(sealed, Clock.after(TEST_TIMEOUT)).await;
         let plain = self.read(&header, &reply.map_err(Failure::Transport)?)?;
         Ok(decode(&plain))
     }

@@ -7,7 +7,7 @@ use saline_protocol::message::{
     EVENT_DATA_MOST, Event, EventTag, MinionEvent, MinionEvents, MinionId, StartId, Value,
 };
 
-use super::{Events, STAMP};
+use super::Events;
 use crate::report_limiter::ReportLimiter;
 
 /// The number of minions whose last event is remembered. Beyond it all are forgotten, and an event that is
@@ -83,7 +83,7 @@ impl MinionEventFirer {
             return;
         };
         // Who fired it and when is not the minion's to say.
-        entries.retain(|(key, _)| key != "id" && key != STAMP);
+        entries.retain(|(key, _)| key != "id");
         entries.push(("id".to_owned(), Value::from(id.as_str())));
         self.events.fire(whole, entries).await;
     }

@@ -16,6 +16,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 pub use minion_events::MinionEventFirer;
 pub use reports::ReturnReport;
 
+/// The largest return in an event, in bytes. Larger ones are left out.
+pub(crate) const EVENT_RETURN_MOST: usize = 1024 * 1024;
+
 /// The largest number of events that wait to be published.
 const QUEUE: usize = 4096;
 
@@ -68,7 +71,11 @@ impl Events {
 
     /// Whether anybody listens to this tag, so that costly data are made only for a listener.
     pub fn wanted(&self, tag: &EventTag) -> bool {
-        Event::topic(&tag.to_string()).is_ok_and(|topic| self.publisher.subscriptions(&topic) > 0)
+        self.wanted_tag(&tag.to_string())
+    }
+
+    fn wanted_tag(&self, tag: &str) -> bool {
+        Event::topic(tag).is_ok_and(|topic| self.publisher.subscriptions(&topic) > 0)
     }
 
     /// Fires an event with these data and a `_stamp`.
@@ -80,14 +87,25 @@ impl Events {
         tag: EventTag,
         data: impl IntoIterator<Item = (K, Value)>,
     ) {
-        if !self.wanted(&tag) {
+        self.fire_tag(tag.to_string(), data).await;
+    }
+
+    /// Fires an event with any tag.
+    async fn fire_tag<K: Into<String>>(
+        &self,
+        tag: String,
+        data: impl IntoIterator<Item = (K, Value)>,
+    ) {
+        if !self.wanted_tag(&tag) {
             return;
         }
         let mut entries: Vec<(String, Value)> =
             data.into_iter().map(|(k, v)| (k.into(), v)).collect();
+        // An operator's data may have one.
+        entries.retain(|(name, _)| name != STAMP);
         entries.push((STAMP.to_owned(), Value::from(self.stamp())));
         let event = Event {
-            tag: tag.to_string(),
+            tag,
             data: Value::Map(entries),
         };
         let topic = match Event::topic(&event.tag) {

@@ -3,10 +3,13 @@
 use std::sync::Arc;
 
 use saline_protocol::channel::PublicIdentity;
-use saline_protocol::message::{EventTag, Jid, Job, JobEvent, MinionId, OfferState, Packed, Value};
+use saline_protocol::message::{
+    EventTag, Jid, Job, JobEvent, MinionId, OfferState, Packed, RunEvent, RunnerEnd, Value,
+};
 
-use super::Events;
-use crate::jobs::{BatchNews, JobCall};
+use super::{EVENT_RETURN_MOST, Events};
+use crate::jobs::{BatchReport, JobCall};
+use crate::runners::RunState;
 
 /// What `salt/job/<jid>/ret/<id>` reports of a stored return.
 #[derive(Debug)]
@@ -143,12 +146,12 @@ impl Events {
     }
 
     /// Fires `salt/batch/<jid>/…`: how far a batch has come.
-    pub async fn batch(&self, news: &BatchNews) {
-        let BatchNews {
+    pub async fn batch(&self, report: &BatchReport) {
+        let BatchReport {
             event,
             progress,
             failed,
-        } = news;
+        } = report;
         let number = |number: u64| Value::Int(i64::try_from(number).unwrap_or(i64::MAX));
         let mut data = vec![
             ("active", number(progress.active)),
@@ -165,6 +168,41 @@ impl Events {
         self.fire(tag, data).await;
     }
 
+    /// Fires `salt/run/<jid>/new`: a runner was begun.
+    pub(crate) async fn run_new(&self, run: &RunState) {
+        let tag = EventTag::Run(run.jid.clone(), RunEvent::New);
+        self.fire(tag, run_data(run)).await;
+    }
+
+    /// Fires `salt/run/<jid>/progress`: a runner says what it does.
+    pub(crate) async fn run_progress(&self, jid: &Jid, message: &str) {
+        let tag = EventTag::Run(jid.clone(), RunEvent::Progress);
+        self.fire(tag, [("message", Value::from(message))]).await;
+    }
+
+    /// Fires `salt/run/<jid>/ret`: a runner has ended.
+    pub(crate) async fn run_returned(&self, run: &RunState, end: &RunnerEnd) {
+        let tag = EventTag::Run(run.jid.clone(), RunEvent::Returned);
+        if !self.wanted(&tag) {
+            return;
+        }
+        let mut data = run_data(run).to_vec();
+        let payload = match &end.error {
+            Some(error) => Some(Value::from(error.as_str())),
+            // What nests too deeply for the bus is left out, as what is too large.
+            None if end.payload.as_bytes().len() <= EVENT_RETURN_MOST => end.payload.unpack().ok(),
+            None => None,
+        };
+        data.extend(payload.map(|payload| ("return", payload)));
+        data.push(("success", Value::Bool(end.success)));
+        self.fire(tag, data).await;
+    }
+
+    /// Fires an event that an operator sends.
+    pub(crate) async fn sent_by_operator(&self, tag: &str, data: Vec<(String, Value)>) {
+        self.fire_tag(tag.to_owned(), data).await;
+    }
+
     async fn job_event(&self, jid: &Jid, id: &MinionId, event: fn(MinionId) -> JobEvent) {
         let data = [
             ("id", Value::from(id.as_str())),
@@ -177,6 +215,15 @@ impl Events {
 
 fn names(ids: &[MinionId]) -> Value {
     Value::texts(ids.iter().map(MinionId::as_str))
+}
+
+fn run_data(run: &RunState) -> [(&'static str, Value); 4] {
+    [
+        ("fun", Value::from(format!("runner.{}", run.fun))),
+        ("fun_args", run.arg.as_packed().unpack_or_show()),
+        ("jid", Value::from(run.jid.as_str())),
+        ("user", Value::from(run.user.as_str())),
+    ]
 }
 
 fn key_data(id: &MinionId, act: &str, result: bool) -> [(&'static str, Value); 3] {

@@ -12,15 +12,12 @@ use saline_protocol::message::{
 };
 use saline_protocol::transport::{Clock, Peer};
 
-use super::Gate;
 use super::resume_times::ResumeTimes;
 use super::source_budget::SourceBudget;
+use super::{BUSY_DELAY, Gate};
 use crate::admission::Decision;
 use crate::keys::KeysUnreadable;
 use crate::sessions::{NewSession, Origin, Session, SessionState};
-
-/// How long a peer is asked to wait when there is no room for its handshake.
-const BUSY_DELAY_MS: u32 = 1000;
 
 /// What all listeners know together of the handshakes so far.
 #[derive(Debug)]
@@ -77,7 +74,7 @@ impl Gate {
         }
         let limits = &self.handlers.handshakes;
         if !limits.first_contacts.take(peer.source()) || !self.half_open.has_room() {
-            return Ok(busy(header, BUSY_DELAY_MS));
+            return Ok(busy(header, BUSY_DELAY));
         }
         let (state, reply) = self.responder.first(message)?;
         let mut answer = *header;
@@ -155,14 +152,14 @@ impl Gate {
         self.responder.check_resume(body)?;
         let has_room = self.handlers.sessions.has_room(self.origin());
         if !has_room || !limits.resumes.take(peer.source()) {
-            return Ok(busy(header, BUSY_DELAY_MS));
+            return Ok(busy(header, BUSY_DELAY));
         }
         let resuming = self.responder.resume(body)?;
         let proven = resuming.proven.clone();
         tracing::debug!("{peer}: resume of {:?} {:?}", proven.role, proven.id);
         let recognised = self.handlers.admission.recognise(&proven, self.local).await;
         let Ok(recognised) = recognised else {
-            return Ok(busy(header, BUSY_DELAY_MS));
+            return Ok(busy(header, BUSY_DELAY));
         };
         let Some(decision) = recognised else {
             return Ok(refusal(Some(header), Refusal::Handshake));
@@ -196,7 +193,7 @@ impl Gate {
         Ok(match self.add(new, &keys).await {
             Added::Session(_) => answer.with_body(&reply),
             Added::KeyGone => refusal(Some(header), Refusal::Handshake),
-            Added::NotNow => busy(header, BUSY_DELAY_MS),
+            Added::NotNow => busy(header, BUSY_DELAY),
         })
     }
 

@@ -10,6 +10,7 @@ mod resume_times;
 mod source_budget;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use saline_protocol::channel::ChannelError;
@@ -34,6 +35,9 @@ pub use poll_turns::PollTurns;
 
 /// The largest message in bytes that is read from a peer without a session.
 const UNAUTHENTICATED_MOST: usize = 64 * 1024;
+
+/// How long a peer is asked to wait when there is no room for what it asks.
+const BUSY_DELAY: Duration = Duration::from_secs(1);
 
 /// Requests that are taken at once.
 const BATCH: usize = 64;

@@ -65,7 +65,7 @@ impl PollTurns {
     fn take_place(&self, source: Option<SourceNetwork>) -> Option<Place<'_>> {
         let mut waiting = self.lock();
         if waiting.sources.len() >= WAITING {
-            let oldest = *waiting.sources.gives_way(source)?;
+            let oldest = *waiting.sources.eviction_candidate(source)?;
             waiting.sources.release(&oldest);
             if let Some(given_up) = waiting.given_up.remove(&oldest) {
                 given_up.notify_one();

@@ -3,16 +3,12 @@
 //! waits for an operator, without a place among those that read.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use saline_protocol::message::{Admission, MinionReply};
 
-use super::Gate;
+use super::{BUSY_DELAY, Gate};
 use crate::keys::KeysUnreadable;
 use crate::sessions::Session;
-
-/// How long a session is asked to wait when too many polls wait for their turn, in milliseconds.
-const BUSY_DELAY_MS: u32 = 1000;
 
 impl Gate {
     /// Answers the poll of a session whose key was not accepted: when an operator has decided about the key, or
@@ -20,7 +16,7 @@ impl Gate {
     pub(super) async fn poll(&self, session: &Arc<Session>) -> MinionReply {
         let handlers = &self.handlers;
         if let Err(delay) = session.take_poll(handlers.clock.now()) {
-            return busy(delay);
+            return MinionReply::busy(delay);
         }
         let id = session.principal.minion();
         // Taken first, so that no decision after the lookup is missed.
@@ -41,7 +37,7 @@ impl Gate {
     /// Decides again about a session, unless too many polls wait for their turn to read the keys.
     async fn decide_if_possible(&self, session: &Arc<Session>) -> MinionReply {
         let Some(_turn) = self.handlers.polls.take(session.source()).await else {
-            return busy(Duration::from_millis(BUSY_DELAY_MS.into()));
+            return MinionReply::busy(BUSY_DELAY);
         };
         MinionReply::Auth(self.decide_again(session).await)
     }
@@ -59,11 +55,5 @@ impl Gate {
             }
         }
         told
-    }
-}
-
-fn busy(delay: Duration) -> MinionReply {
-    MinionReply::Busy {
-        after_ms: u32::try_from(delay.as_millis()).unwrap_or(u32::MAX),
     }
 }

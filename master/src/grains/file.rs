@@ -10,7 +10,7 @@ use saline_protocol::private_files;
 use saline_protocol::target::{Grains as _, PackedGrains};
 
 /// The version of the file's schema. A file of another version is begun anew.
-const FORM: i64 = 1;
+const SCHEMA_VERSION: i64 = 1;
 
 const TABLE: &str = "
     CREATE TABLE grains (
@@ -143,8 +143,9 @@ fn try_open(path: &Path) -> Result<(Connection, Vec<Row>), OpenError> {
     let found: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
     if found == 0 {
         connection.execute_batch(TABLE)?;
-    } else if found != FORM {
-        let why = format!("it has the form {found}, and this master knows {FORM}");
+    } else if found != SCHEMA_VERSION {
+        let why =
+            format!("it has the schema version {found}, and this master knows {SCHEMA_VERSION}");
         return Err(OpenError::Damaged(why));
     }
     let rows = read(&connection)?;

@@ -25,14 +25,14 @@ pub struct BatchStep {
     /// The minions whose turn does not come, with their states.
     pub settled: Vec<(Jid, MinionId, OfferState)>,
     /// The events of batches that the caller fires, in their order.
-    pub news: Vec<BatchNews>,
+    pub reports: Vec<BatchReport>,
     /// When the next step is due, if nothing changes.
     pub next: Option<MasterTime>,
 }
 
 /// An event of a batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BatchNews {
+pub struct BatchReport {
     /// The kind of the event.
     pub event: BatchEvent,
     /// How far the batch has come.

@@ -88,7 +88,7 @@ impl StoreError {
         }
     }
 
-    pub(super) fn corrupt(what: &'static str, found: impl Into<String>) -> Self {
+    pub(crate) fn corrupt(what: &'static str, found: impl Into<String>) -> Self {
         Self::Corrupt {
             what,
             found: found.into(),

@@ -195,7 +195,11 @@ fn list(
     Ok(jobs)
 }
 
-/// Returns the newest job of a partition.
+/// Returns the newest job or run of a partition.
 pub(super) fn last_job(connection: &Connection) -> Result<Option<i64>, StoreError> {
-    Ok(connection.query_row("SELECT max(jid) FROM jobs", [], |row| row.get(0))?)
+    let newest = |table| {
+        let newest = format!("SELECT max(jid) FROM {table}");
+        connection.query_row(&newest, [], |row| row.get::<_, Option<i64>>(0))
+    };
+    Ok(newest("jobs")?.max(newest("runs")?))
 }

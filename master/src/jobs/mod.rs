@@ -32,7 +32,9 @@ mod reconcile;
 mod reserve;
 mod returns;
 mod rows;
+mod runs;
 mod schema;
+mod search;
 mod states;
 #[cfg(test)]
 mod tests;
@@ -48,15 +50,18 @@ use std::time::Duration;
 use rusqlite::Connection;
 use saline_protocol::message::{Jid, MasterTime};
 
-pub use batches::{BatchNews, BatchStep};
+pub use batches::{BatchReport, BatchStep};
 pub use calls::JobCall;
 pub use error::StoreError;
 pub use lookup::JobStates;
 pub use minion_records::MinionRecord;
+pub use open_jobs::ActiveJob;
 pub use outcomes::{Committed, OUTCOME_KEPT};
 pub use prune::Pruned;
 pub use publish::NewJob;
 pub use reconcile::{Lineage, ReconcilingStart, StateChange};
+pub use runs::{StoredRun, StoredRunEnd};
+pub use search::{FoundJob, FoundJobs, JobSearch};
 pub use states::may_become;
 
 use calls::RecentCalls;
@@ -112,6 +117,8 @@ pub struct JobStore {
     open: Arc<Mutex<OpenJobs>>,
     /// Notified when a step of the batches may come to something.
     batch_changed: Arc<Notify>,
+    /// Wakes whoever waits for a minion's state in a job to change.
+    state_changed: Arc<Notify>,
     outcomes: Arc<Mutex<Outcomes>>,
     records: Arc<MinionRecords>,
     /// What the jobs call whose returns come in.
@@ -207,6 +214,7 @@ impl JobStore {
             unwritten_records: Mutex::default(),
             records_written: Mutex::default(),
             batch_changed: open.batch_changed(),
+            state_changed: open.state_changed(),
             open: Arc::new(Mutex::new(open)),
             outcomes: Arc::new(Mutex::new(outcomes)),
             reader: ConnectionThread::start("saline-reader", connections(Access::Read))
@@ -242,6 +250,16 @@ impl JobStore {
     /// Returns a new jid: the time, or one above the highest jid so far.
     pub fn next_jid(&self) -> Jid {
         lock(&self.jids).next(self.clock.micros())
+    }
+
+    /// Returns what wakes all waiters when the state of any minion in any job has changed.
+    pub fn state_changed(&self) -> &Notify {
+        &self.state_changed
+    }
+
+    /// Returns the jobs that minions run, the oldest first.
+    pub fn active(&self) -> Vec<ActiveJob> {
+        lock(&self.open).active()
     }
 
     /// Returns the master's time, which the store notes with what it writes.

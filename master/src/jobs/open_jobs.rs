@@ -16,7 +16,8 @@ use tokio::sync::Notify;
 mod batches;
 mod endings;
 
-use super::batches::BatchNews;
+use super::batches::BatchReport;
+use super::jid;
 use super::states::{States, may_become};
 
 pub(super) use batches::Recovered;
@@ -47,9 +48,22 @@ pub(super) struct OpenJobs {
     /// The jobs that are batches under way.
     batches: BTreeSet<i64>,
     /// What is to be told of batches that have left.
-    ended_batches: Vec<BatchNews>,
+    ended_batches: Vec<BatchReport>,
     /// Notified when a step of the batches may come to something.
     batch_changed: Arc<Notify>,
+    /// Wakes whoever waits for a state to change.
+    state_changed: Arc<Notify>,
+}
+
+/// A job that minions run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ActiveJob {
+    /// The jid of the job.
+    pub jid: Jid,
+    /// The minions that run it.
+    pub running: Vec<MinionId>,
+    /// The minions whose return is stored.
+    pub returned: Vec<MinionId>,
 }
 
 #[derive(Debug)]
@@ -176,6 +190,24 @@ impl OpenJobs {
         Arc::clone(&self.batch_changed)
     }
 
+    /// Returns what wakes all waiters when the state of a minion has changed.
+    pub(super) fn state_changed(&self) -> Arc<Notify> {
+        Arc::clone(&self.state_changed)
+    }
+
+    /// Returns the jobs that minions run, the oldest first.
+    pub(super) fn active(&self) -> Vec<ActiveJob> {
+        let running = |(number, job): (&i64, &OpenJob)| {
+            let running = job.minions_in(|state| state == OfferState::Running);
+            (!running.is_empty()).then(|| ActiveJob {
+                jid: jid::from_micros(*number),
+                running,
+                returned: job.minions_in(|state| state == OfferState::Returned),
+            })
+        };
+        self.jobs.iter().filter_map(running).collect()
+    }
+
     /// Returns the number of all minions of all jobs that are here.
     pub(super) fn offers(&self) -> usize {
         self.offers
@@ -263,6 +295,7 @@ impl OpenJobs {
             return false;
         }
         opened.states[at].1 = to;
+        self.state_changed.notify_waiters();
         if let Some(batch) = &mut opened.batch {
             batch.window.changed(at, to, failed, now);
             self.batch_changed.notify_one();

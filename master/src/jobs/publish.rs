@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension, params};
 use saline_protocol::message::{
-    Batch, MasterTime, MinionId, OfferState, Published, RequestId, SignedJob, decode, encode,
+    Batch, MasterTime, MinionId, OfferState, Packed, Published, RequestId, SignedJob, decode,
+    encode,
 };
 
 use super::minion_records::MinionRecord;
@@ -38,6 +39,8 @@ pub struct NewJob {
     /// When the minions were chosen by their accepted keys, if they were: the job is withdrawn from those whose keys
     /// have gone since.
     pub resolved: Option<MasterTime>,
+    /// What the operator noted with the job, if anything: a packed mapping.
+    pub metadata: Option<Packed>,
 }
 
 impl JobStore {
@@ -74,7 +77,11 @@ impl JobStore {
         states.sort_by(|a, b| a.0.cmp(&b.0));
         states.dedup_by(|a, b| a.0 == b.0);
         let packed = states::encode(&states);
-        let bytes = rows::job_size(job) + packed.len();
+        let beside = new
+            .metadata
+            .as_ref()
+            .map_or(0, |packed| packed.as_bytes().len());
+        let bytes = rows::job_size(job) + packed.len() + beside;
         let (began, undone) = (Arc::clone(&self.outcomes), Arc::clone(&self.outcomes));
         let known = Arc::clone(&self.open);
         let act = move |connection: &Connection| {
@@ -186,6 +193,11 @@ fn insert(
         ])?;
     if inserted == 0 {
         return Err(StoreError::JidTaken(job.jid.clone()));
+    }
+    if let Some(metadata) = &new.metadata {
+        connection
+            .prepare_cached("INSERT INTO metadata (jid, metadata) VALUES (?1, ?2)")?
+            .execute(params![number, metadata.as_bytes()])?;
     }
     Ok(())
 }

@@ -37,7 +37,7 @@ const APPLICATION: i32 = i32::from_be_bytes(*b"SALj");
 /// of receipt is its row's number: rows are only ever appended, and no return has an index of its
 /// own beside `returns_of`. The states of a job's minions are one value, written at the publication and
 /// when a state that no return tells has changed; `running` counts the minions that run in it.
-const MIGRATIONS: [&str; 3] = [
+const MIGRATIONS: [&str; 4] = [
     "
     CREATE TABLE jobs (
         jid        INTEGER NOT NULL PRIMARY KEY,
@@ -76,7 +76,26 @@ const MIGRATIONS: [&str; 3] = [
 ",
     BATCH_COLUMN,
     LARGE_PAYLOADS,
+    METADATA_AND_RUNS,
 ];
+
+/// The metadata of the jobs that have some: few rows, since a search for metadata reads all of them. And the
+/// asynchronous runs of runners: `success` and what follows it are NULL until the run has ended.
+const METADATA_AND_RUNS: &str = "
+    CREATE TABLE metadata (
+        jid      INTEGER NOT NULL PRIMARY KEY,
+        metadata BLOB    NOT NULL
+    );
+    CREATE TABLE runs (
+        jid      INTEGER NOT NULL PRIMARY KEY,
+        fun      TEXT    NOT NULL,
+        arg      BLOB    NOT NULL,
+        user     TEXT    NOT NULL,
+        operator TEXT    NOT NULL,
+        success  INTEGER,
+        payload  BLOB
+    );
+";
 
 /// How a job is carried out in batches; NULL for a job that is no batch.
 const BATCH_COLUMN: &str = "ALTER TABLE jobs ADD COLUMN batch BLOB";
@@ -389,17 +408,18 @@ mod tests {
             MIGRATIONS[0],
             MIGRATIONS[1],
             MIGRATIONS[2],
+            MIGRATIONS[3],
             "ALTER TABLE outcomes ADD COLUMN more INTEGER",
         ];
         migrate(&mut connection, &path, &next).unwrap();
-        assert_eq!(number(&connection, "user_version").unwrap(), 4);
+        assert_eq!(number(&connection, "user_version").unwrap(), 5);
         let more = "SELECT count(*) FROM outcomes WHERE more IS NULL AND created = 3";
         let count = |connection: &Connection, sql: &str| {
             connection.query_row(sql, [], |row| row.get::<_, i64>(0))
         };
         assert_eq!(count(&connection, more).unwrap(), 1);
 
-        let copy = path.with_extension("sqlite.v3");
+        let copy = path.with_extension("sqlite.v4");
         let mode = std::fs::metadata(&copy).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         let before = open(&copy, Access::Write, CACHE).unwrap();
@@ -429,12 +449,18 @@ mod tests {
     fn a_migration_that_fails_changes_nothing() {
         let (_folder, path) = place();
         let mut connection = open(&path, Access::Create, CACHE).unwrap();
-        let [first, second, third] = MIGRATIONS;
-        let next = [first, second, third, "CREATE TABLE more (a); nonsense"];
+        let [first, second, third, fourth] = MIGRATIONS;
+        let next = [
+            first,
+            second,
+            third,
+            fourth,
+            "CREATE TABLE more (a); nonsense",
+        ];
         assert!(migrate(&mut connection, &path, &next).is_err());
-        assert_eq!(number(&connection, "user_version").unwrap(), 3);
+        assert_eq!(number(&connection, "user_version").unwrap(), 4);
         assert!(!connection.table_exists(None, "more").unwrap());
-        let next = [first, second, third, "CREATE TABLE more (a)"];
+        let next = [first, second, third, fourth, "CREATE TABLE more (a)"];
         migrate(&mut connection, &path, &next).unwrap();
         assert!(connection.table_exists(None, "more").unwrap());
     }

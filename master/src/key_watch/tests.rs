@@ -14,10 +14,10 @@ fn seed(master: &TestMaster, id: &str, number: u8) -> [u8; 32] {
     [number; 32]
 }
 
-fn changed(id: MinionId, identity: Option<[u8; 32]>) -> KeyNews {
-    KeyNews {
+fn changed(id: MinionId, identity: Option<[u8; 32]>) -> KeyChanges {
+    KeyChanges {
         changed: vec![ChangedByHand { id, identity }],
-        ..KeyNews::default()
+        ..KeyChanges::default()
     }
 }
 
@@ -29,15 +29,15 @@ async fn late_news_undo_nothing() {
     watch.compare_at_start().await.unwrap();
     let jobs = &watch.revocation.jobs;
     assert!(jobs.has_key(&minion, old));
-    // It was removed by hand, and accepted again before the news arrive.
+    // It was removed by hand, and accepted again before its removal is seen.
     watch.follow(changed(minion.clone(), None)).await;
     assert!(jobs.has_key(&minion, old), "its jobs stay its own");
-    // It was replaced, which somebody else has settled before the news of the first key arrive.
+    // It was replaced, which somebody else has settled before the first key is seen.
     let new = seed(&master, "m1", 2);
     watch.revocation.settle(vec![minion.clone()]).await;
-    let accepted = KeyNews {
+    let accepted = KeyChanges {
         accepted: vec![(minion.clone(), old)],
-        ..KeyNews::default()
+        ..KeyChanges::default()
     };
     watch.follow(accepted).await;
     watch.follow(changed(minion.clone(), Some(old))).await;
@@ -82,8 +82,12 @@ async fn what_cannot_be_read_at_the_start_is_settled_when_it_can_be_or_is_gone()
     let noted = || [0, 1, 2, 3].map(|n| jobs.has_key(&ids[n], key(n as u8)));
     assert_eq!(noted(), [true; 4], "none was removed");
     let look = async || {
-        let news = keys.with_minions(KeyStore::news).await.unwrap().unwrap();
-        again.follow(news).await;
+        let changes = keys
+            .with_minions(KeyStore::changes_by_hand)
+            .await
+            .unwrap()
+            .unwrap();
+        again.follow(changes).await;
     };
     look().await;
     assert_eq!(noted(), [true; 4]);

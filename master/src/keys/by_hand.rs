@@ -44,7 +44,7 @@ pub struct ChangedByHand {
 
 /// What has become of the accepted keys since the last look.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct KeyNews {
+pub struct KeyChanges {
     /// The keys that were accepted at the last look and are not now, or are others now, and were not changed
     /// through this store.
     pub changed: Vec<ChangedByHand>,
@@ -66,7 +66,7 @@ pub(super) struct KeyScan {
     files: Arc<Vec<MinionId>>,
     /// The ids with a file in the folder of rejected keys, sorted.
     rejected: Arc<Vec<MinionId>>,
-    /// As in the news.
+    /// As in the changes.
     unreadable: Vec<MinionId>,
 }
 
@@ -103,7 +103,7 @@ impl KeyStore {
     ///
     /// # Errors
     /// When a folder cannot be read; nothing has been noted.
-    pub fn news(&self) -> Result<KeyNews, KeyError> {
+    pub fn changes_by_hand(&self) -> Result<KeyChanges, KeyError> {
         // Not in the condition, which would hold the lock for as long as what follows it.
         let before = self.acting().seen.keys.clone();
         if let Some(before) = before {
@@ -118,14 +118,14 @@ impl KeyStore {
         let all = found.iter().map(|(id, seen)| (id.clone(), seen.identity));
         let accepted = all.collect();
         acting.seen.keys = Some(Arc::new(found));
-        Ok(KeyNews {
+        Ok(KeyChanges {
             changed: Vec::new(),
             accepted,
             unreadable,
         })
     }
 
-    /// Takes the look with which [`news`](Self::news) begins again.
+    /// Takes the look with which [`changes_by_hand`](Self::changes_by_hand) begins again.
     #[cfg(test)]
     pub(super) fn scan_again(&self) -> KeyScan {
         let before = self.acting().seen.keys.clone();
@@ -159,7 +159,7 @@ impl KeyStore {
 
     /// Judges a look. What this store has changed since it was taken is left to the next one, and what seems to
     /// be changed by hand is looked at again now that nobody else changes keys.
-    pub(super) fn confirm(&self, scan: KeyScan) -> KeyNews {
+    pub(super) fn confirm(&self, scan: KeyScan) -> KeyChanges {
         let mut acting = self.acting();
         let current = acting.seen.keys.take().unwrap_or_default();
         let is_there = |id: &MinionId| scan.files.binary_search(id).is_ok();
@@ -208,7 +208,7 @@ impl KeyStore {
         }
         acting.seen.keys = Some(Arc::new(keys));
         acting.seen.missing = missing;
-        KeyNews {
+        KeyChanges {
             changed,
             accepted: accepted.into_iter().collect(),
             unreadable: scan.unreadable,

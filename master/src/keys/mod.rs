@@ -27,7 +27,7 @@ use saline_protocol::transport::{Clock, Instant, SourcePlaces};
 pub use access::{KeyAccess, KeysUnreadable};
 pub use act::{Applied, KeyChange};
 pub use authenticate::{Policy, Verdict};
-pub use by_hand::{ChangedByHand, KeyNews};
+pub use by_hand::{ChangedByHand, KeyChanges};
 pub use offline::offline;
 pub use operators::{LOCAL_OPERATOR, OperatorStore};
 pub use root_key::root_key;

@@ -40,7 +40,7 @@ impl KeyStore {
         if acting.pending_sources.len() < most {
             return Ok(Room::Free);
         }
-        let Some(id) = acting.pending_sources.gives_way(source).cloned() else {
+        let Some(id) = acting.pending_sources.eviction_candidate(source).cloned() else {
             return Ok(Room::Full);
         };
         self.pending.remove(&id)?;

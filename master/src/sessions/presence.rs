@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use saline_protocol::message::{Claims, Lease, MasterTime, MinionId, StartId};
+use saline_protocol::message::{Claims, Lease, MasterTime, MinionId, PeerVersion, StartId};
 use saline_protocol::transport::{Clock, Instant};
 
 use super::session::{Principal, Session, SessionState, lock};
@@ -179,6 +179,19 @@ impl Sessions {
         alive.cloned().collect()
     }
 
+    /// Returns the versions of the minions that are present, by id.
+    pub fn versions(&self) -> Vec<(MinionId, PeerVersion)> {
+        let sessions = self.all_alive();
+        let mut versions: Vec<_> = sessions
+            .iter()
+            .filter_map(|session| {
+                Some((session.principal.minion()?.clone(), session.version.clone()))
+            })
+            .collect();
+        versions.sort_by(|a, b| a.0.cmp(&b.0));
+        versions
+    }
+
     /// Returns the number of present minions.
     pub fn minions(&self) -> usize {
         let table = lock(&self.table);
@@ -263,6 +276,10 @@ impl Sessions {
             reported: None,
         });
         known.seen = now;
+        // Each of the two comes back with another port whenever the other one has taken its session.
+        known.addresses.retain(|known| {
+            addresses.contains(known) || addresses.iter().all(|new| host(new) != host(known))
+        });
         for address in addresses {
             if !known.addresses.contains(&address) && known.addresses.len() < 8 {
                 known.addresses.push(address);
@@ -300,4 +317,9 @@ impl Sessions {
     pub fn tick(&self) -> Option<Duration> {
         self.time.tick()
     }
+}
+
+/// Returns an address without its port.
+fn host(address: &str) -> &str {
+    address.rsplit_once(':').map_or(address, |(host, _)| host)
 }

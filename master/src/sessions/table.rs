@@ -93,7 +93,7 @@ pub enum PresenceChange {
 
 impl Table {
     /// Removes the session of a minion, which is gone with it.
-    fn unseat(&mut self, minion: &MinionId) {
+    fn remove_session(&mut self, minion: &MinionId) {
         if let Some(session) = self.minions.remove(minion)
             && lock(&session.inner).lost
         {
@@ -236,7 +236,7 @@ impl Sessions {
                 }
             }
             if table.minions.get(minion).is_some_and(|s| s.id == id) {
-                table.unseat(minion);
+                table.remove_session(minion);
             }
         }
         table.leave_connection(&session);
@@ -334,7 +334,7 @@ impl Sessions {
         }
         let seated = table.minions.get(id);
         if seated.is_some_and(|seated| Some(seated.identity) != accepted) {
-            table.unseat(id);
+            table.remove_session(id);
         }
     }
 

@@ -22,7 +22,14 @@ pub(super) fn choose(
     let limit = request.safe_limit.unwrap_or(safe.limit);
     let size = match request.size {
         Some(size) => size.of(matched),
-        None if limit > 0 && matched >= limit as usize => request.safe_size.unwrap_or(safe.size),
+        None if limit > 0 && matched >= limit as usize => {
+            let size = request.safe_size.unwrap_or(safe.size);
+            // A batch of all would only be slower.
+            if size as usize >= matched {
+                return None;
+            }
+            size
+        }
         None => return None,
     };
     Some(Batch {
@@ -61,6 +68,12 @@ mod tests {
         };
         assert_eq!(size(&lower, SAFE, 9), None);
         assert_eq!(size(&lower, never, 10), Some(1));
+        let large = BatchRequest {
+            safe_size: Some(120),
+            ..unasked
+        };
+        assert_eq!(size(&large, SAFE, 120), None);
+        assert_eq!(size(&large, SAFE, 121), Some(120));
         let off = BatchRequest {
             safe_limit: Some(0),
             ..unasked

@@ -1,7 +1,6 @@
 //! Carries out the requests of callers: `saline-call` beside a running minion.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use saline_protocol::channel::Identity;
 use saline_protocol::channel::publication::sign_job;
@@ -54,7 +53,7 @@ impl CallerVerbs {
             CallerRequest::FireEvents(events) => {
                 let rates = self.settings.now().event_rates;
                 if let Err(delay) = self.event_budget.take(rates, id, &events) {
-                    return busy(delay);
+                    return CallerReply::busy(delay);
                 }
                 self.minion_events.fire(id, events).await;
                 CallerReply::Done
@@ -64,7 +63,7 @@ impl CallerVerbs {
             }
             CallerRequest::Return(returned) => {
                 if let Err(delay) = self.call_budget.take_one(CALL_RATES, id, size(&returned)) {
-                    return busy(delay);
+                    return CallerReply::busy(delay);
                 }
                 match self.store(id, returned).await {
                     Ok(reply) => reply,
@@ -104,6 +103,7 @@ impl CallerVerbs {
             unknown: Vec::new(),
             batch: None,
             resolved: None,
+            metadata: None,
         };
         if let Committed::Before(published) = self.jobs.publish(new).await? {
             match published.jid {
@@ -151,12 +151,6 @@ impl CallerVerbs {
 /// Returns the bytes that a call takes from the budget of its minion.
 fn size(called: &CallerReturn) -> usize {
     called.fun.len() + called.arg.as_packed().as_bytes().len() + called.payload.as_bytes().len()
-}
-
-fn busy(delay: Duration) -> CallerReply {
-    CallerReply::Busy {
-        after_ms: u32::try_from(delay.as_millis()).unwrap_or(u32::MAX),
-    }
 }
 
 /// Returns what the store has in place of an operator: no operator's name has spaces.

@@ -23,8 +23,16 @@ impl CancelVerb {
         name: &str,
         jid: &Jid,
     ) -> Result<OperatorReply, StoreError> {
+        Ok(match self.cancel(name, jid).await? {
+            true => OperatorReply::Cancelling,
+            false => OperatorReply::NoSuchJob,
+        })
+    }
+
+    /// Cancels a job for the operator `name`. Returns whether there is such a job.
+    pub(crate) async fn cancel(&self, name: &str, jid: &Jid) -> Result<bool, StoreError> {
         let Some(queued) = self.jobs.cancel(jid).await? else {
-            return Ok(OperatorReply::NoSuchJob);
+            return Ok(false);
         };
         tracing::info!("operator {name}: cancelled job {jid}");
         for id in queued {
@@ -32,6 +40,6 @@ impl CancelVerb {
         }
         // Minions learn of it with their next heartbeat, and send one now.
         self.publisher.request_heartbeats().await;
-        Ok(OperatorReply::Cancelling)
+        Ok(true)
     }
 }

@@ -1,7 +1,6 @@
 //! Carries out the requests of minions.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use saline_protocol::message::{
     ACCOUNTS_MOST, Class, DecodeError, EVENTS_MOST, EventTag, GrainsReport, Jid, JobEvent,
@@ -9,7 +8,7 @@ use saline_protocol::message::{
     ReturnPart, ReturnVerdict, STARTED_MOST,
 };
 
-use crate::events::{Events, MinionEventFirer, ReturnReport};
+use crate::events::{EVENT_RETURN_MOST, Events, MinionEventFirer, ReturnReport};
 use crate::grains::{GrainsTable, GrainsTaken};
 use crate::jobs::{JobStore, StoreError};
 use crate::live_settings::LiveSettings;
@@ -26,9 +25,6 @@ const STORE_FAILED_MS: u32 = 2000;
 
 /// How long a minion is asked to wait when too many large returns are under way.
 const NO_ROOM_MS: u32 = 2000;
-
-/// The largest return that its event carries, in bytes; larger ones are read from the store.
-const EVENT_RETURN_MOST: usize = 1024 * 1024;
 
 /// Carries out the requests of minions.
 #[derive(Debug)]
@@ -105,7 +101,7 @@ impl MinionVerbs {
                             "minion {id} reconciles again and again; it is asked to wait"
                         );
                     }
-                    Ok(busy(delay))
+                    Ok(MinionReply::busy(delay))
                 }
             },
             MinionRequest::Accounts(accounts) if accounts.len() > ACCOUNTS_MOST => {
@@ -146,7 +142,7 @@ impl MinionVerbs {
                              allow; it is asked to wait"
                         );
                     }
-                    return Ok(busy(delay));
+                    return Ok(MinionReply::busy(delay));
                 }
                 self.minion_events.fire(id, events).await;
                 Ok(MinionReply::Done)
@@ -160,7 +156,7 @@ impl MinionVerbs {
                     Ok(MinionReply::Done)
                 }
                 // Its silence says the same later.
-                Err(delay) => Ok(busy(delay)),
+                Err(delay) => Ok(MinionReply::busy(delay)),
             },
         }
     }
@@ -186,7 +182,7 @@ impl MinionVerbs {
                         "minion {id} reports changed grains too often; it is asked to wait"
                     );
                 }
-                busy(delay)
+                MinionReply::busy(delay)
             }
             GrainsTaken::Refused(error) => {
                 if self.limiter.allows(id) {
@@ -313,12 +309,6 @@ impl MinionVerbs {
             );
         }
         Ok(MinionReply::Jobs(page))
-    }
-}
-
-fn busy(delay: Duration) -> MinionReply {
-    MinionReply::Busy {
-        after_ms: u32::try_from(delay.as_millis()).unwrap_or(u32::MAX),
     }
 }
 

@@ -11,6 +11,7 @@ mod operator;
 mod publish;
 mod queries;
 mod reconciliation_budget;
+mod runner;
 mod store;
 mod target_queries;
 
@@ -22,8 +23,10 @@ pub use event_budget::EventRates;
 pub use key_verbs::KeyVerbs;
 pub use minion::MinionVerbs;
 pub use operator::OperatorVerbs;
+pub(crate) use publish::PublishRequest;
 pub use publish::PublishVerb;
 pub use queries::JobQueries;
 pub(crate) use reconciliation_budget::ReconciliationBudget;
+pub use runner::RunnerVerb;
 pub use store::StoreVerbs;
 pub use target_queries::TargetQueries;

@@ -3,7 +3,7 @@
 use saline_protocol::message::{OperatorReply, OperatorRequest};
 
 use super::publish::PublishRequest;
-use super::{CancelVerb, JobQueries, KeyVerbs, PublishVerb, StoreVerbs, TargetQueries};
+use super::{CancelVerb, JobQueries, KeyVerbs, PublishVerb, RunnerVerb, StoreVerbs, TargetQueries};
 
 /// Carries out the requests of operators.
 #[derive(Debug)]
@@ -14,6 +14,7 @@ pub struct OperatorVerbs {
     pub(crate) store: StoreVerbs,
     pub(crate) cancel: CancelVerb,
     pub(crate) targets: TargetQueries,
+    pub(crate) runners: RunnerVerb,
 }
 
 impl OperatorVerbs {
@@ -41,9 +42,14 @@ impl OperatorVerbs {
                     private,
                     subset,
                     batch,
+                    metadata: None,
                 };
                 self.publish.carry_out(name, request).await
             }
+            OperatorRequest::PublishWithMetadata(publication) => {
+                self.publish.carry_out(name, (*publication).into()).await
+            }
+            OperatorRequest::Runner(request) => self.runners.carry_out(name, request).await,
             OperatorRequest::JobReturns { jid, after } => self.queries.returns(&jid, after).await,
             OperatorRequest::JobStates { jid, after } => self.queries.states(&jid, after).await,
             OperatorRequest::JobList { limit, before } => self.queries.list(limit, before).await,
@@ -57,7 +63,6 @@ impl OperatorVerbs {
             OperatorRequest::Grains { target, after } => {
                 Ok(self.targets.grains(target, after.as_ref()).await)
             }
-            OperatorRequest::Transports => Ok(self.queries.transports()),
             OperatorRequest::Store { request_id, act } => {
                 Ok(self.store.carry_out(name, request_id, act).await)
             }

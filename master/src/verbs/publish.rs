@@ -5,8 +5,8 @@ use std::sync::Arc;
 use saline_protocol::channel::Identity;
 use saline_protocol::channel::publication::sign_job;
 use saline_protocol::message::{
-    BatchRequest, Claims, Job, MasterTime, MinionId, OfferState, OperatorReply, PackedArguments,
-    Published, RequestId, SignedJob,
+    BatchRequest, Claims, Job, METADATA_MOST, MasterTime, MinionId, OfferState, OperatorReply,
+    Packed, PackedArguments, PublicationWithMetadata, Published, RequestId, SignedJob, Value,
 };
 use saline_protocol::random::{self, NoRandomness};
 use saline_protocol::target::Target;
@@ -35,31 +35,68 @@ pub struct PublishVerb {
     pub(crate) events: Events,
 }
 
-/// The fields of the request `Publish`.
+/// The fields of the requests `Publish` and `PublishWithMetadata`.
 #[derive(Debug)]
-pub(super) struct PublishRequest {
-    pub(super) request_id: RequestId,
-    pub(super) target: Target,
-    pub(super) fun: String,
-    pub(super) arg: PackedArguments,
-    pub(super) user: String,
+pub(crate) struct PublishRequest {
+    pub(crate) request_id: RequestId,
+    pub(crate) target: Target,
+    pub(crate) fun: String,
+    pub(crate) arg: PackedArguments,
+    pub(crate) user: String,
     /// How long minions may take to begin, in milliseconds; the job is queued for those that are away.
-    pub(super) ttl_ms: Option<u64>,
+    pub(crate) ttl_ms: Option<u64>,
     /// Whether the job is sealed for each of its minions alone.
-    pub(super) private: bool,
+    pub(crate) private: bool,
     /// How many of the minions that are present are chosen; none for all that match.
-    pub(super) subset: Option<u32>,
+    pub(crate) subset: Option<u32>,
     /// Whether the job is offered to a few minions at a time.
-    pub(super) batch: BatchRequest,
+    pub(crate) batch: BatchRequest,
+    /// What the operator notes with the job.
+    pub(crate) metadata: Option<Packed>,
+}
+
+impl From<PublicationWithMetadata> for PublishRequest {
+    fn from(publication: PublicationWithMetadata) -> Self {
+        Self {
+            request_id: publication.request_id,
+            target: publication.target,
+            fun: publication.fun,
+            arg: publication.arg,
+            user: publication.user,
+            ttl_ms: publication.ttl_ms,
+            private: publication.private,
+            subset: publication.subset,
+            batch: publication.batch,
+            metadata: Some(publication.metadata),
+        }
+    }
+}
+
+/// Returns why metadata cannot be stored with a job; none if they can.
+fn refused_metadata(metadata: &Packed) -> Option<String> {
+    let bytes = metadata.as_bytes().len();
+    if bytes > METADATA_MOST {
+        return Some(format!(
+            "the metadata have {bytes} bytes, and a job may have {METADATA_MOST}"
+        ));
+    }
+    match metadata.unpack() {
+        Ok(Value::Map(_)) => None,
+        Ok(_) => Some("the metadata of a job are a mapping".to_owned()),
+        Err(error) => Some(format!("the metadata of the job: {error}")),
+    }
 }
 
 impl PublishVerb {
     /// Carries out the request of the operator `name`.
-    pub(super) async fn carry_out(
+    pub(crate) async fn carry_out(
         &self,
         name: &str,
         request: PublishRequest,
     ) -> Result<OperatorReply, StoreError> {
+        if let Some(why) = request.metadata.as_ref().and_then(refused_metadata) {
+            return Ok(OperatorReply::Failed(why));
+        }
         let resolved_at = self.clock.now();
         let resolved = self.targets.resolve(request.target).await;
         let created = self.clock.now();
@@ -142,6 +179,7 @@ impl PublishVerb {
             unknown: unknown.clone(),
             batch,
             resolved: Some(resolved_at),
+            metadata: request.metadata,
         };
         self.note_keys(&new.minions).await;
         if let Committed::Before(published) = self.jobs.publish(new).await? {

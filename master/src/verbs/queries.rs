@@ -4,10 +4,8 @@ use std::sync::Arc;
 
 use saline_protocol::channel::record::OVERHEAD;
 use saline_protocol::message::{
-    FleetVersions, Jid, MinionId, OfferState, OperatorReply, ProtocolVersions, SOFTWARE,
-    StatesPage, TransportUse,
+    FleetVersions, Jid, MinionId, OfferState, OperatorReply, ProtocolVersions, SOFTWARE, StatesPage,
 };
-use saline_protocol::transport::Endpoint;
 
 use crate::jobs::{JobStore, StoreError};
 use crate::master_clock::MasterClock;
@@ -28,8 +26,6 @@ pub struct JobQueries {
     pub(crate) max_message: usize,
     pub(crate) jobs: Arc<JobStore>,
     pub(crate) sessions: Arc<Sessions>,
-    /// The endpoints of requests on the network: a session's listener number is its index.
-    pub(crate) listeners: Arc<[Endpoint]>,
     /// The protocol versions that the master speaks.
     pub(crate) versions: ProtocolVersions,
 }
@@ -90,40 +86,11 @@ impl JobQueries {
 
     /// Lists the versions of the master and of the connected minions.
     pub(super) fn versions(&self) -> OperatorReply {
-        let sessions = self.sessions.all_alive();
-        let mut minions: Vec<_> = sessions
-            .iter()
-            .filter_map(|session| {
-                Some((session.principal.minion()?.clone(), session.version.clone()))
-            })
-            .collect();
-        minions.sort_by(|a, b| a.0.cmp(&b.0));
         OperatorReply::Versions(FleetVersions {
             software: SOFTWARE.to_owned(),
             versions: self.versions,
-            minions,
+            minions: self.sessions.versions(),
         })
-    }
-
-    /// Lists the transports, each with the minions that are connected over it.
-    pub(super) fn transports(&self) -> OperatorReply {
-        let describe = |endpoint: &Endpoint| TransportUse {
-            transport: endpoint.scheme.clone(),
-            endpoint: endpoint.to_string(),
-            minions: Vec::new(),
-        };
-        let mut transports: Vec<_> = self.listeners.iter().map(describe).collect();
-        for session in self.sessions.all_alive() {
-            if let Some(id) = session.principal.minion()
-                && let Some(used) = transports.get_mut(session.listener)
-            {
-                used.minions.push(id.clone());
-            }
-        }
-        for used in &mut transports {
-            used.minions.sort_unstable();
-        }
-        OperatorReply::Transports(transports)
     }
 
     /// Lists the jobs that each connected minion runs, by its last heartbeat.

@@ -3,8 +3,9 @@
 
 use saline_protocol::message::{
     Arguments, BatchRequest, ExpiryStatement, GrainsReport, Heartbeat, Jid, JobAccount, KeyRequest,
-    Known, MinionEvent, MinionEvents, MinionRequest, OperatorRequest, Packed, Reconciliation,
-    RequestId, Return, ReturnPart, StartId, StoreAct, TransferId, Value, encode,
+    Known, MinionEvent, MinionEvents, MinionRequest, OperatorRequest, Packed,
+    PublicationWithMetadata, Reconciliation, RequestId, Return, ReturnPart, RunnerCall,
+    RunnerRequest, StartId, StoreAct, TransferId, Value, encode,
 };
 use saline_protocol::target::Target;
 
@@ -105,8 +106,7 @@ fn next_of_operator(verb: &OperatorRequest, jid: &Jid) -> Option<OperatorRequest
         OperatorRequest::JobLookup { .. } => OperatorRequest::Keys(KeyRequest::List),
         OperatorRequest::Keys(_) => OperatorRequest::Running,
         OperatorRequest::Running => OperatorRequest::Versions,
-        OperatorRequest::Versions => OperatorRequest::Transports,
-        OperatorRequest::Transports => OperatorRequest::Store {
+        OperatorRequest::Versions => OperatorRequest::Store {
             request_id,
             act: StoreAct::Check,
         },
@@ -117,7 +117,43 @@ fn next_of_operator(verb: &OperatorRequest, jid: &Jid) -> Option<OperatorRequest
         },
         OperatorRequest::Grains { .. } => OperatorRequest::Cancel { jid: jid.clone() },
         OperatorRequest::Cancel { .. } => OperatorRequest::Batches,
-        OperatorRequest::Batches => return None,
+        OperatorRequest::Batches => OperatorRequest::Runner(RunnerRequest::Run(RunnerCall {
+            request_id,
+            fun: "jobs.cancel".into(),
+            arg: Arguments {
+                positional: vec![jid.as_str().into()],
+                named: Vec::new(),
+            }
+            .pack(),
+            user: "root".into(),
+            timeout_ms: None,
+            is_async: true,
+        })),
+        OperatorRequest::Runner(RunnerRequest::Run(_)) => {
+            OperatorRequest::Runner(RunnerRequest::Keep { request_id })
+        }
+        OperatorRequest::Runner(RunnerRequest::Keep { .. }) => {
+            let offset = 0;
+            OperatorRequest::Runner(RunnerRequest::Part { request_id, offset })
+        }
+        OperatorRequest::Runner(RunnerRequest::Part { .. }) => {
+            OperatorRequest::Runner(RunnerRequest::Kill { request_id })
+        }
+        OperatorRequest::Runner(RunnerRequest::Kill { .. }) => {
+            OperatorRequest::PublishWithMetadata(Box::new(PublicationWithMetadata {
+                request_id: RequestId([8; 16]),
+                target: Target::glob("*"),
+                fun: "test.forged".into(),
+                arg: Arguments::default().pack(),
+                user: "root".into(),
+                ttl_ms: None,
+                private: false,
+                subset: None,
+                batch: BatchRequest::default(),
+                metadata: Packed::pack(&Value::map([("forged", Value::Bool(true))])),
+            }))
+        }
+        OperatorRequest::PublishWithMetadata(_) => return None,
     })
 }
 

@@ -30,7 +30,7 @@ const LEAVE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A session with the role of a caller.
 #[derive(Debug)]
-pub(super) struct MasterContact {
+pub(super) struct CallerSession {
     connected: Connected,
     credentials: Credentials,
     trusted: PinnedMaster,
@@ -52,7 +52,7 @@ pub(super) enum TellError {
     Busy,
 }
 
-impl MasterContact {
+impl CallerSession {
     /// Connects with the first configured transport on which a master answers, and makes a session with the
     /// minion's key.
     pub(super) async fn make(

@@ -19,7 +19,7 @@ use crate::host::Host;
 use crate::modules::{Modules, Outcome};
 
 pub use error::CallError;
-use master::MasterContact;
+use master::CallerSession;
 
 /// A function that is to be called.
 #[derive(Debug, Clone)]
@@ -64,11 +64,11 @@ pub async fn call(
         None => MinionId::parse(&host_name())?,
     };
     let master = match registry {
-        Some(registry) => Some(MasterContact::make(config, &id, registry).await?),
+        Some(registry) => Some(CallerSession::make(config, &id, registry).await?),
         None => None,
     };
     let context = Context::default();
-    let host = Arc::new(host(config, &id)?);
+    let host = Arc::new(host(config, &id, master.is_some())?);
     let running = {
         let (host, request) = (Arc::clone(&host), request.clone());
         context.spawn_blocking(move || run(&host, &modules, request))
@@ -113,11 +113,16 @@ pub async fn call(
 }
 
 /// Creates the host that the function uses. It has no spool, which belongs to the running minion.
-fn host(config: &MinionConfig, id: &MinionId) -> Result<Host, CallError> {
+fn host(config: &MinionConfig, id: &MinionId, has_master: bool) -> Result<Host, CallError> {
+    let start = StartId::random()?;
+    let events = match has_master {
+        true => EventQueue::new(id.clone(), start),
+        false => EventQueue::without_master(id.clone(), start),
+    };
     let masters: Vec<&str> = config.master.iter().map(|m| m.host.as_str()).collect();
     let host = Host::new(
         GrainStore::collect(id.clone(), masters.join(","), config.grains.clone()),
-        EventQueue::new(id.clone(), StartId::random()?),
+        events,
         None,
         Stop::new().map_err(CallError::Eventfd)?,
         config.paths.cache_dir.clone(),

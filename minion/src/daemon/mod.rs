@@ -261,7 +261,7 @@ impl Minion {
     /// Takes over those options of `config` that can change while the minion runs.
     ///
     /// # Errors
-    /// As for [`ConnectionSettings::of`]; nothing has changed.
+    /// `Config` for an unknown transport or a wrong option of one: then nothing has changed.
     pub fn reload(&self, config: &MinionConfig, registry: &Registry) -> transport::Result<()> {
         let settings = ConnectionSettings::of(config, registry)?;
         self.host.set_output_file_size(config.output_file_size);

@@ -208,7 +208,7 @@ impl ReturnSender {
             Answer::Unreadable(returns, why) => {
                 return self.replace_all(session, returns, &why).await;
             }
-            Answer::Later(returns, wait) => (returns, wait),
+            Answer::RetryAfter(returns, wait) => (returns, wait),
         };
         self.put_back_after(returns, wait).await;
     }
@@ -220,7 +220,7 @@ impl ReturnSender {
             match self.ask(session, vec![returned]).await {
                 Answer::Done => {}
                 Answer::Unreadable(returns, why) => self.replace_all(session, returns, &why).await,
-                Answer::Later(mut later, wait) => {
+                Answer::RetryAfter(mut later, wait) => {
                     // The others do not wait for a master that has no time now.
                     later.extend(returns);
                     return self.put_back_after(later, wait).await;
@@ -305,19 +305,19 @@ impl ReturnSender {
             Ok(MinionReply::Verdicts(verdicts)) => {
                 let (given, asked) = (verdicts.len(), returns.len());
                 tracing::warn!("the master gave {given} verdicts on {asked} returns");
-                Answer::Later(returns, RETRY_DELAY + jitter(RETRY_DELAY))
+                Answer::RetryAfter(returns, RETRY_DELAY + jitter(RETRY_DELAY))
             }
             Ok(MinionReply::Received(_)) => {
                 tracing::warn!("the master does not take the parts of a return");
-                Answer::Later(returns, STANDSTILL_DELAY)
+                Answer::RetryAfter(returns, STANDSTILL_DELAY)
             }
             Ok(_) => {
                 tracing::warn!("the master's reply to a return is no verdict");
-                Answer::Later(returns, UNREADABLE_VERDICT_DELAY)
+                Answer::RetryAfter(returns, UNREADABLE_VERDICT_DELAY)
             }
             Err(AskError::Unreadable(error)) => {
                 tracing::warn!("the master's verdict on a return cannot be read: {error}");
-                Answer::Later(returns, UNREADABLE_VERDICT_DELAY)
+                Answer::RetryAfter(returns, UNREADABLE_VERDICT_DELAY)
             }
             Err(AskError::Refused(RefusedVerb::Malformed)) => {
                 Answer::Unreadable(returns, "the master could not read the return".to_owned())
@@ -329,11 +329,11 @@ impl ReturnSender {
             {
                 Answer::Unreadable(returns, error.to_string())
             }
-            Err(AskError::Ended) => Answer::Later(returns, Duration::ZERO),
-            Err(AskError::Busy(after)) => Answer::Later(returns, after + jitter(after)),
+            Err(AskError::Ended) => Answer::RetryAfter(returns, Duration::ZERO),
+            Err(AskError::Busy(after)) => Answer::RetryAfter(returns, after + jitter(after)),
             Err(error) => {
                 tracing::debug!("{} returns were not acknowledged: {error}", returns.len());
-                Answer::Later(returns, RETRY_DELAY + jitter(RETRY_DELAY))
+                Answer::RetryAfter(returns, RETRY_DELAY + jitter(RETRY_DELAY))
             }
         }
     }
@@ -444,7 +444,7 @@ enum Answer {
     /// One of them cannot be sent to this master, for this reason.
     Unreadable(Vec<Return>, String),
     /// They are to be sent again after this time.
-    Later(Vec<Return>, Duration),
+    RetryAfter(Vec<Return>, Duration),
 }
 
 /// Whether this is one return that travels in parts.

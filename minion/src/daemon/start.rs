@@ -27,7 +27,7 @@ const OTHER_THREADS: usize = 16;
 /// command line of the process.
 pub fn run(registry: Registry) -> ExitCode {
     let about = "Runs the jobs of its Saline master";
-    let arguments = match parse("saline-minion", about, std::env::args_os()) {
+    let arguments = match parse("saline-minion", about, &registry, std::env::args_os()) {
         Ok(arguments) => arguments,
         Err(code) => return code,
     };

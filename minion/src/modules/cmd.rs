@@ -86,7 +86,7 @@ CLI Example:
 
 .. code-block:: bash
 
-    saline '*' cmd.run \"ls -l | awk '/foo/{print \\\\$2}'\"
+    saline '*' cmd.run \"ls -l | awk '/foo/{print \\$2}'\"
     saline '*' cmd.run 'echo $HOME' env='{HOME: /tmp}' cwd=/ timeout=10
 ";
 
@@ -106,7 +106,7 @@ CLI Example:
 
 .. code-block:: bash
 
-    saline '*' cmd.run_all \"ls -l | awk '/foo/{print \\\\$2}'\"
+    saline '*' cmd.run_all \"ls -l | awk '/foo/{print \\$2}'\"
 ";
 
 fn run_all(call: &Call<'_>) -> Result<Outcome, Failure> {
@@ -151,7 +151,7 @@ CLI Example:
 
 .. code-block:: bash
 
-    saline '*' cmd.run_stdout \"ls -l | awk '/foo/{print \\\\$2}'\"
+    saline '*' cmd.run_stdout \"ls -l | awk '/foo/{print \\$2}'\"
 ";
 
 fn run_stdout(call: &Call<'_>) -> Result<Outcome, Failure> {
@@ -169,7 +169,7 @@ CLI Example:
 
 .. code-block:: bash
 
-    saline '*' cmd.run_stderr \"ls -l | awk '/foo/{print \\\\$2}'\"
+    saline '*' cmd.run_stderr \"ls -l | awk '/foo/{print \\$2}'\"
 ";
 
 fn run_stderr(call: &Call<'_>) -> Result<Outcome, Failure> {

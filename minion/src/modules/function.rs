@@ -94,10 +94,16 @@ impl Function {
         self
     }
 
-    /// Returns the documentation as Salt keeps it: a blank line first, each line indented by four.
+    /// Returns the documentation as Salt's `sys.doc` prints it: a blank line first, each line indented by four, and
+    /// without the lines that only a renderer of manuals understands.
     pub fn indented_doc(&self) -> String {
         let mut text = String::from("\n");
-        for line in self.doc.trim().lines() {
+        let mut lines = self.doc.trim().lines().peekable();
+        while let Some(line) = lines.next() {
+            if line.starts_with(".. code-block::") {
+                lines.next_if(|next| next.is_empty());
+                continue;
+            }
             if !line.is_empty() {
                 text.push_str("    ");
                 text.push_str(line);

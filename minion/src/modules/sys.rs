@@ -89,23 +89,8 @@ fn doc(call: &Call<'_>) -> Result<Outcome, Failure> {
         .modules
         .iter()
         .filter(|(name, _)| wanted.function(name))
-        .map(|(name, function)| (name, Value::from(without_markup(&function.indented_doc()))));
+        .map(|(name, function)| (name, Value::from(function.indented_doc())));
     Ok(Value::map(docs).into())
-}
-
-/// Removes the lines that only a renderer of manuals understands, as Salt's `sys.doc` does.
-fn without_markup(doc: &str) -> String {
-    let mut text = String::with_capacity(doc.len());
-    let mut lines = doc.lines().peekable();
-    while let Some(line) = lines.next() {
-        if line.trim_start().starts_with(".. code-block::") {
-            lines.next_if(|next| next.trim().is_empty());
-        } else {
-            text.push_str(line);
-            text.push('\n');
-        }
-    }
-    text
 }
 
 /// The requested functions; all by default.

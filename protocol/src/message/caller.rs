@@ -1,6 +1,10 @@
 //! The requests of callers: `saline-call`, which runs functions beside the running minion.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
+
+use super::envelope::after_ms;
 
 use super::{Jid, MinionEvents, Packed, PackedArguments, RefusedVerb, RequestId};
 
@@ -49,4 +53,13 @@ pub enum CallerReply {
     Refused(RefusedVerb),
     /// The master's store or disk failed, for this reason.
     Failed(String),
+}
+
+impl CallerReply {
+    /// Returns the reply to a request that is to be repeated after `delay`.
+    pub fn busy(delay: Duration) -> Self {
+        Self::Busy {
+            after_ms: after_ms(delay),
+        }
+    }
 }

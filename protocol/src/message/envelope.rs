@@ -1,6 +1,7 @@
 //! The clear header of every message: version, kind, session, class, counter.
 
 use std::fmt;
+use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
 
@@ -246,11 +247,16 @@ pub fn refusal(about: Option<&Header>, refusal: Refusal) -> Bytes {
     header.with_body(&[refusal as u8])
 }
 
-/// Returns a [`Kind::Busy`]: the peer should come again after `after_ms` milliseconds.
-pub fn busy(about: &Header, after_ms: u32) -> Bytes {
+/// Returns a [`Kind::Busy`]: the peer should come again after this time.
+pub fn busy(about: &Header, after: Duration) -> Bytes {
     let mut header = *about;
     header.kind = Kind::Busy;
-    header.with_body(&after_ms.to_be_bytes())
+    header.with_body(&after_ms(after).to_be_bytes())
+}
+
+/// Returns a delay as messages have it: in milliseconds, at most 49 days.
+pub(super) fn after_ms(delay: Duration) -> u32 {
+    u32::try_from(delay.as_millis()).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]

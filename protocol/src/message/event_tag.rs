@@ -11,6 +11,7 @@ const PRESENCE_PRESENT: &str = "salt/presence/present";
 const PRESENCE_DUPLICATE: &str = "salt/presence/duplicate";
 const JOB: &str = "salt/job";
 const BATCH: &str = "salt/batch";
+const RUN: &str = "salt/run";
 const MINION: &str = "salt/minion";
 
 /// The tag of an event that a master fires. `Display` writes Salt's text, [`parse`](Self::parse)
@@ -31,6 +32,8 @@ pub enum EventTag {
     Job(Jid, JobEvent),
     /// `salt/batch/<jid>/…`: a batch made progress.
     Batch(Jid, BatchEvent),
+    /// `salt/run/<jid>/…`: a runner made progress.
+    Run(Jid, RunEvent),
     /// `salt/minion/<id>/<rest>`: an event that a minion fired, or that tells of one minion.
     Minion(MinionId, String),
 }
@@ -71,6 +74,17 @@ pub enum BatchEvent {
     Recover,
 }
 
+/// The progress of a runner that an event reports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum RunEvent {
+    /// `new`: the runner was begun.
+    New,
+    /// `progress`: the runner says what it does.
+    Progress,
+    /// `ret`: the runner has ended.
+    Returned,
+}
+
 impl EventTag {
     /// The segments that the tags of every event of `jid` begin with.
     pub fn below_job(jid: &Jid) -> String {
@@ -98,6 +112,9 @@ impl EventTag {
         }
         if let Some((jid, rest)) = below(BATCH) {
             return Some(Self::Batch(Jid::parse(jid).ok()?, BatchEvent::parse(rest)?));
+        }
+        if let Some((jid, rest)) = below(RUN) {
+            return Some(Self::Run(Jid::parse(jid).ok()?, RunEvent::parse(rest)?));
         }
         let (id, rest) = below(MINION)?;
         Some(Self::Minion(MinionId::parse(id).ok()?, rest.to_owned()))
@@ -149,6 +166,22 @@ impl BatchEvent {
     }
 }
 
+impl RunEvent {
+    const ALL: [Self; 3] = [Self::New, Self::Progress, Self::Returned];
+
+    fn parse(rest: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|event| event.name() == rest)
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::New => "new",
+            Self::Progress => "progress",
+            Self::Returned => "ret",
+        }
+    }
+}
+
 impl fmt::Display for EventTag {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -159,6 +192,7 @@ impl fmt::Display for EventTag {
             Self::PresenceDuplicate => f.write_str(PRESENCE_DUPLICATE),
             Self::Job(jid, event) => write!(f, "{JOB}/{jid}/{event}"),
             Self::Batch(jid, event) => write!(f, "{BATCH}/{jid}/{}", event.name()),
+            Self::Run(jid, event) => write!(f, "{RUN}/{jid}/{}", event.name()),
             Self::Minion(id, rest) => write!(f, "{MINION}/{id}/{rest}"),
         }
     }
@@ -249,6 +283,21 @@ mod tests {
     }
 
     #[test]
+    fn the_tags_of_a_runner_are_salts() {
+        let jid = Jid::parse("20261121091409931549").unwrap();
+        for (event, name) in [
+            (RunEvent::New, "new"),
+            (RunEvent::Progress, "progress"),
+            (RunEvent::Returned, "ret"),
+        ] {
+            let text = format!("salt/run/20261121091409931549/{name}");
+            let tag = EventTag::Run(jid.clone(), event);
+            assert_eq!(tag.to_string(), text);
+            assert_eq!(EventTag::parse(&text), Some(tag));
+        }
+    }
+
+    #[test]
     fn other_texts_are_no_tags_of_a_master() {
         for text in [
             "",
@@ -260,6 +309,8 @@ mod tests {
             "salt/job/20261121091409931549/ret/a/b",
             "salt/job/20261121091409931549/later/a",
             "salt/jobs/20261121091409931549/new",
+            "salt/run/20261121091409931549/other",
+            "salt/run/20261121091409931549",
             "salt/job/x y/new",
             "salt/minion/web1",
         ] {

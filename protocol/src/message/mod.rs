@@ -16,6 +16,7 @@ mod job;
 mod offer_state;
 mod reconciliation;
 mod return_part;
+mod runner;
 mod value;
 mod verbs;
 mod version;
@@ -27,7 +28,7 @@ pub use envelope::{
     Class, EnvelopeError, HEADER_LEN, Header, Kind, Refusal, VERSION, busy, refusal,
 };
 pub use event::Event;
-pub use event_tag::{BatchEvent, EventTag, JobEvent};
+pub use event_tag::{BatchEvent, EventTag, JobEvent, RunEvent};
 pub use id::{IdError, Jid, MinionId, RequestId, SessionId, StartId};
 pub use job::{
     Arguments, CLAIMS_NAMED, Claims, Job, Lease, MasterTime, PackedArguments, RETCODE_INTERRUPTED,
@@ -39,14 +40,15 @@ pub use reconciliation::{
     PREDECESSORS_MOST, RUNNING_MOST, Reconciliation, ReconciliationReply,
 };
 pub use return_part::{PARTS_FROM, ReturnPart, TransferId};
+pub use runner::{EndedRun, RunnerCall, RunnerEnd, RunnerReply, RunnerRequest};
 pub(crate) use value::unpack_within;
 pub use value::{MAX_DEPTH, MAX_VALUES, Packed, UnpackError, Value};
 pub use verbs::{
     EVENT_DATA_MOST, EVENTS_MOST, FleetVersions, GrainsPage, GrainsReport, JobsPage, KeyAction,
-    KeyEntry, KeyReply, KeyRequest, KeyState, MinionEvent, MinionEvents, MinionReply,
-    MinionRequest, OperatorReply, OperatorRequest, PendingRequest, Published, RETURNS_MOST,
-    RefusedVerb, ReturnsPage, STARTED_MOST, StatesPage, StoreAct, StoreBackup, StoreCheck,
-    TargetMatches, TransportUse,
+    KeyEntry, KeyReply, KeyRequest, KeyState, METADATA_MOST, MinionEvent, MinionEvents,
+    MinionReply, MinionRequest, OperatorReply, OperatorRequest, PendingRequest,
+    PublicationWithMetadata, Published, RETURNS_MOST, RefusedVerb, ReturnsPage, STARTED_MOST,
+    StatesPage, StoreAct, StoreBackup, StoreCheck, TargetMatches,
 };
 pub use version::{
     Extension, PeerVersion, ProtocolVersions, SOFTWARE, SOFTWARE_MOST, is_presentable,

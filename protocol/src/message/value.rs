@@ -295,6 +295,23 @@ impl Packed {
         Self(rmp_serde::to_vec(value).unwrap_or_default())
     }
 
+    /// Packs a mapping whose values are packed already. Each of them has to be one value: bytes that are none
+    /// would make the whole unreadable.
+    pub fn map<K: AsRef<str>>(entries: impl IntoIterator<Item = (K, Packed)>) -> Self {
+        let mut body = Vec::new();
+        let mut count = 0_u32;
+        for (key, value) in entries {
+            body.extend(rmp_serde::to_vec(key.as_ref()).unwrap_or_default());
+            body.extend(value.0);
+            count += 1;
+        }
+        // A mapping with a length of four bytes (`map 32`).
+        let mut bytes = vec![0xdf];
+        bytes.extend(count.to_be_bytes());
+        bytes.append(&mut body);
+        Self(bytes)
+    }
+
     /// Bytes that are claimed to be a packed value; [`unpack`](Self::unpack) finds out.
     pub fn from_bytes(bytes: Vec<u8>) -> Self {
         Self(bytes)
@@ -409,6 +426,12 @@ mod tests {
         #[test]
         fn what_is_packed_unpacks(value in values()) {
             prop_assert_eq!(Packed::pack(&value).unpack().unwrap(), value);
+        }
+
+        #[test]
+        fn a_mapping_of_packed_values_is_the_mapping(entries in proptest::collection::vec((".{0,8}", values()), 0..6)) {
+            let packed = Packed::map(entries.iter().map(|(key, value)| (key, Packed::pack(value))));
+            prop_assert_eq!(packed.unpack().unwrap(), Value::Map(entries));
         }
 
         #[test]

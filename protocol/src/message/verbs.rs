@@ -2,14 +2,16 @@
 //! refused until it is listed.
 
 use std::fmt;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::envelope::after_ms;
 use super::{
     Admission, Batch, BatchProgress, BatchRequest, Heartbeat, HeartbeatReply, Jid, JobAccount,
     MasterTime, MinionId, OfferState, Packed, PackedArguments, PeerVersion, ProtocolVersions,
-    Reconciliation, ReconciliationReply, RequestId, Return, ReturnPart, ReturnVerdict, SignedJob,
-    StartId, StoredJob, StoredReturn,
+    Reconciliation, ReconciliationReply, RequestId, Return, ReturnPart, ReturnVerdict, RunnerReply,
+    RunnerRequest, SignedJob, StartId, StoredJob, StoredReturn,
 };
 use crate::target::Target;
 
@@ -170,6 +172,15 @@ pub enum MinionReply {
     SendGrains,
 }
 
+impl MinionReply {
+    /// Returns the reply to a request that is to be repeated after `delay`.
+    pub fn busy(delay: Duration) -> Self {
+        Self::Busy {
+            after_ms: after_ms(delay),
+        }
+    }
+}
+
 /// A page of the jobs that a minion may still begin.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobsPage {
@@ -285,8 +296,10 @@ pub enum OperatorRequest {
     },
     /// Asks for the batches that are under way.
     Batches,
-    /// Asks over which transport each present minion is connected.
-    Transports,
+    /// Begins, ends or reads a runner.
+    Runner(RunnerRequest),
+    /// Publishes a job with metadata.
+    PublishWithMetadata(Box<PublicationWithMetadata>),
 }
 
 impl OperatorRequest {
@@ -306,9 +319,39 @@ impl OperatorRequest {
             Self::MatchTarget(_) => "MatchTarget",
             Self::Grains { .. } => "Grains",
             Self::Batches => "Batches",
-            Self::Transports => "Transports",
+            Self::Runner(_) => "Runner",
+            Self::PublishWithMetadata(_) => "PublishWithMetadata",
         }
     }
+}
+
+/// The largest packed metadata of a job, in bytes.
+pub const METADATA_MOST: usize = 64 * 1024;
+
+/// The fields of [`OperatorRequest::Publish`], which does not change, and metadata.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PublicationWithMetadata {
+    /// Identifies the request, so that the job is published once if the request is repeated.
+    pub request_id: RequestId,
+    /// The minions that run the job.
+    pub target: Target,
+    /// The function, `module.function`.
+    pub fun: String,
+    /// The arguments of the function.
+    pub arg: PackedArguments,
+    /// The user who asks; for the record, no authority.
+    pub user: String,
+    /// How long minions may take to begin, in milliseconds; none for the configured time.
+    pub ttl_ms: Option<u64>,
+    /// Whether the job is sealed for each of its minions alone.
+    pub private: bool,
+    /// Chooses so many at random of the minions that match and are present.
+    pub subset: Option<u32>,
+    /// Whether the job is offered to a few minions at a time.
+    pub batch: BatchRequest,
+    /// What the operator notes with the job, to find it by: a mapping of at most [`METADATA_MOST`] bytes. The
+    /// master stores it; minions do not get it.
+    pub metadata: Packed,
 }
 
 /// What is done with the whole job store.
@@ -323,7 +366,7 @@ pub enum StoreAct {
 /// The reply to an operator's request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OperatorReply {
-    /// The reply to `Publish`, sent after the commit.
+    /// The reply to `Publish` and `PublishWithMetadata`, sent after the commit.
     Published(Published),
     /// The reply to `JobReturns`.
     Returns(ReturnsPage),
@@ -364,8 +407,8 @@ pub enum OperatorReply {
     Grains(GrainsPage),
     /// The reply to `Batches`, the oldest first.
     Batches(Vec<BatchProgress>),
-    /// The reply to `Transports`: every transport that the master serves on the network.
-    Transports(Vec<TransportUse>),
+    /// The reply to `Runner`.
+    Runner(RunnerReply),
 }
 
 /// The minions that a target includes, as far as the master knows.
@@ -386,17 +429,6 @@ pub struct GrainsPage {
     pub minions: Vec<(MinionId, Option<Packed>)>,
     /// Whether more minions follow the last of these.
     pub more: bool,
-}
-
-/// A transport that the master serves, and the minions that are connected over it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TransportUse {
-    /// The name of the transport, as the configuration has it.
-    pub transport: String,
-    /// Where the master takes requests.
-    pub endpoint: String,
-    /// The minions that are present, in the order of their ids.
-    pub minions: Vec<MinionId>,
 }
 
 /// A copy of the job store.

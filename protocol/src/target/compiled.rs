@@ -178,7 +178,7 @@ fn compile_term(term: &Term, count: usize) -> Result<Matcher, TargetError> {
             ids.sort_unstable();
             ids.dedup();
             match ids.is_empty() {
-                true => Err(TargetProblem::Empty.at(term.at)),
+                true => Err(TargetProblem::EmptyList.at(term.at)),
                 false => Ok(Matcher::List(ids)),
             }
         }

@@ -18,7 +18,14 @@ pub struct TargetError {
 
 impl fmt::Display for TargetError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the target is malformed: {}", self.problem)
+        match self.problem {
+            // These are no mistakes in the expression.
+            TargetProblem::Empty
+            | TargetProblem::Pillar
+            | TargetProblem::Range
+            | TargetProblem::UnknownNodegroup(_) => write!(f, "{}", self.problem),
+            _ => write!(f, "the target is malformed: {}", self.problem),
+        }
     }
 }
 
@@ -29,8 +36,11 @@ impl std::error::Error for TargetError {}
 #[non_exhaustive]
 pub enum TargetProblem {
     /// The expression is empty.
-    #[error("it is empty")]
+    #[error("the target is empty; '*' names all minions")]
     Empty,
+    /// A list of ids has none.
+    #[error("this list names nobody")]
+    EmptyList,
     /// The expression is longer than [`MAX_EXPRESSION`].
     #[error("it has {0} bytes, and the most are {MAX_EXPRESSION}")]
     TooLong(usize),
@@ -93,7 +103,7 @@ pub enum TargetProblem {
         network: String,
     },
     /// Pillar does not exist yet.
-    #[error("Saline has no pillar yet, so minions cannot be chosen by it (-I, -J, I@, J@)")]
+    #[error("pillar targets (-I, -J, I@, J@) are not there yet: Saline has no pillar")]
     Pillar,
     /// Salt's ranges do not exist.
     #[error("Saline has no range servers (-R, R@); a list (-L) or a nodegroup (-N) names minions")]
@@ -145,9 +155,19 @@ impl PatternError {
 }
 
 impl TargetError {
-    /// Returns two lines: the part of `expression` around the place, and a caret under it. Characters that
-    /// would not take one column stand as `?`.
-    pub fn picture(&self, expression: &str) -> String {
+    /// Returns two lines: the part of `expression` around the place, and a caret under it; none where no place in
+    /// it is wrong. Characters that would not take one column stand as `?`.
+    pub fn picture(&self, expression: &str) -> Option<String> {
+        if matches!(
+            self.problem,
+            TargetProblem::Empty
+                | TargetProblem::TooLong(_)
+                | TargetProblem::PatternsTooLong(_)
+                | TargetProblem::Pillar
+                | TargetProblem::Range
+        ) {
+            return None;
+        }
         let characters: Vec<char> = expression
             .chars()
             .map(|c| match c {
@@ -170,11 +190,11 @@ impl TargetError {
         let is_cut = characters.len() - first > PICTURE_WIDTH;
         let before = if first > 0 { "…" } else { "" };
         let line: String = shown.collect();
-        format!(
+        Some(format!(
             "  {before}{line}{}\n  {}^",
             if is_cut { "…" } else { "" },
             " ".repeat(place - first + before.chars().count())
-        )
+        ))
     }
 }
 

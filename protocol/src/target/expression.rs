@@ -63,7 +63,7 @@ impl Expression {
     /// When a nodegroup is unknown, or the result has too many terms or nests too deeply.
     pub fn expand(&self, nodegroups: &Nodegroups) -> Result<Self, TargetError> {
         let expanded = self.expanded(nodegroups, &mut 0)?;
-        match expanded.nesting() < MAX_DEPTH {
+        match expanded.nesting() <= MAX_DEPTH {
             true => Ok(expanded),
             false => Err(TargetProblem::TooDeep.at(0)),
         }

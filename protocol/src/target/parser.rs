@@ -224,7 +224,7 @@ impl Parser {
             // Only what stands before it can lead here.
             return Err(TargetProblem::TermExpectedAfter(after.unwrap_or("not")).at(self.end));
         };
-        if depth >= MAX_DEPTH {
+        if depth > MAX_DEPTH {
             return Err(TargetProblem::TooDeep.at(at));
         }
         match what {

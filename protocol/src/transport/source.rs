@@ -63,7 +63,7 @@ impl FromStr for SourceNetwork {
 /// A fixed share for each source would not do: a fleet of thousands behind one address needs almost all places
 /// when it comes back together, and may have them while nobody else wants any.
 ///
-/// The bound is the caller's: it asks [`gives_way`](Self::gives_way) when it has no place left.
+/// The bound is the caller's: it asks [`eviction_candidate`](Self::eviction_candidate) when it has no place left.
 #[derive(Debug, Clone)]
 pub struct SourcePlaces<K> {
     taken: HashMap<K, Place>,
@@ -130,7 +130,7 @@ impl<K: Clone + Eq + Hash> SourcePlaces<K> {
     /// Returns the key that gives its place up for one more of `source`: the oldest of the source that has most
     /// places. None when that source has no more than `source` would have: whoever is turned away then would
     /// otherwise get the place back in the same way.
-    pub fn gives_way(&self, source: Option<SourceNetwork>) -> Option<&K> {
+    pub fn eviction_candidate(&self, source: Option<SourceNetwork>) -> Option<&K> {
         let own = self.by_source.get(&source).map_or(0, BTreeMap::len);
         let (most, largest) = self.by_count.last()?;
         if *most <= own + 1 {
@@ -218,7 +218,7 @@ mod tests {
                 for number in 0..6 {
                     let own = model.count(source(number));
                     let most = (0..6).map(|other| model.count(source(other))).max();
-                    let given = places.gives_way(source(number)).copied();
+                    let given = places.eviction_candidate(source(number)).copied();
                     let Some(key) = given else {
                         prop_assert!(most <= Some(own + 1));
                         continue;
@@ -242,7 +242,7 @@ mod tests {
         // Both ask for a place again and again, of a hundred.
         for key in 100..=255u8 {
             for number in [2, 1] {
-                if let Some(given) = places.gives_way(source(number)).copied() {
+                if let Some(given) = places.eviction_candidate(source(number)).copied() {
                     places.release(&given);
                     places.take(key, source(number));
                     steps += 1;

@@ -17,13 +17,13 @@ use clap::Parser;
 #[derive(Debug, Parser)]
 #[command(name = "saline-quickstart", version)]
 struct Arguments {
-    /// End after the tour instead of staying up until Ctrl-C
+    /// End after the tour; without it the master and the minions stay up until Ctrl-C
     #[arg(long)]
     exit: bool,
-    /// How many minions
+    /// How many minions to start
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=200))]
     minions: u16,
-    /// Which transport
+    /// The transport between the master and its minions; without it the default one
     #[arg(long, value_name = "NAME")]
     transport: Option<String>,
 }

@@ -43,14 +43,18 @@ pub fn run(registry: &Registry, arguments: &Arguments) -> Result<(), Box<dyn Err
     for words in COMMANDS {
         show(&fleet, "saline", words)?;
     }
-    say(&format!(
-        "\nThat was Saline. Go on from another terminal:\n\n    cargo run --release --bin saline -- -c {} '*' test.ping\n\n\
-         The logs tell the walk of each job: {}\n",
-        fleet.config().display(),
-        fleet.logs().display()
-    ))?;
-    if !arguments.exit {
-        say("Ctrl-C ends the master and the minions.\n")?;
+    if arguments.exit {
+        say(
+            "\nThat was Saline. Without --exit the master and the minions stay up, to go on from another terminal.\n",
+        )?;
+    } else {
+        say(&format!(
+            "\nThat was Saline. Go on from another terminal:\n\n    cargo run --release --bin saline -- -c {} '*' test.ping\n\n\
+             The logs tell the walk of each job: {}\n\
+             Ctrl-C ends the master and the minions, and removes both folders.\n",
+            fleet.config().display(),
+            fleet.logs().display()
+        ))?;
         runtime.block_on(tokio::signal::ctrl_c())?;
         say("\n")?;
     }

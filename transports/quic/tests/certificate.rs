@@ -11,7 +11,7 @@ use saline_protocol::transport::{
     VerifyPeer,
 };
 use saline_quic::Quic;
-use support::{Host, PATIENCE, ask, client, context, limits, next, subscribe};
+use support::{Host, TEST_TIMEOUT, ask, client, context, limits, next, subscribe};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn both_ends_name_the_same_certificate_and_a_restart_changes_it() {
@@ -22,7 +22,7 @@ async fn both_ends_name_the_same_certificate_and_a_restart_changes_it() {
     assert_eq!(two.peer_certificate(), Some(first), "on every connection");
     let mut listener = subscribe(&one, "t").await;
 
-    host.control.shutdown(PATIENCE).await.unwrap();
+    host.control.shutdown(TEST_TIMEOUT).await.unwrap();
     assert_eq!(next(&mut listener).await, Delivery::Disconnected);
     let host = Host::start_at(host.bound.requests.clone()).await;
     assert_eq!(next(&mut listener).await, Delivery::Connected);

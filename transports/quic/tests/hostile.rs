@@ -10,7 +10,7 @@ use quinn::crypto::rustls::QuicClientConfig;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use saline_protocol::transport::{Clock, Metric};
-use support::{Host, PATIENCE, PING, ask, client, limits};
+use support::{Host, PING, TEST_TIMEOUT, ask, client, limits};
 
 /// Code of a connection that is closed for breaking the protocol.
 const VIOLATION: u32 = 1;
@@ -79,7 +79,7 @@ fn header(kind: u8, number: u64, length: u32) -> Vec<u8> {
 }
 
 async fn closed_with(connection: &quinn::Connection) -> Option<u64> {
-    let closed = Clock.deadline(Clock.after(PATIENCE), connection.closed());
+    let closed = Clock.deadline(Clock.after(TEST_TIMEOUT), connection.closed());
     match closed.await.expect("the server closes it") {
         quinn::ConnectionError::ApplicationClosed(close) => Some(close.error_code.into_inner()),
         _ => None,

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use saline_protocol::transport::{Clock, Delivery, Endpoint, ErrorKind, Metric, Transport};
 use saline_quic::Quic;
 use support::{
-    Host, PATIENCE, PING, Relay, ask, client, context, counted_client, limits, next, subscribe,
+    Host, PING, Relay, TEST_TIMEOUT, ask, client, context, counted_client, limits, next, subscribe,
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -120,7 +120,7 @@ async fn loss_doubling_and_reordering_change_nothing() {
 async fn a_port_where_nobody_listens_is_known_at_once() {
     let host = Host::start().await;
     let address = host.address();
-    host.control.shutdown(PATIENCE).await.unwrap();
+    host.control.shutdown(TEST_TIMEOUT).await.unwrap();
     let (context, _) = context(limits());
     let started = Clock.now();
     let endpoint = Endpoint::network("quic", address.into());
@@ -155,7 +155,7 @@ async fn a_graceful_end_delivers_what_is_large_too() {
             for n in 0..4u8 {
                 host.publish("t", vec![n; 2 << 20]).await;
             }
-            host.control.shutdown(PATIENCE).await.unwrap();
+            host.control.shutdown(TEST_TIMEOUT).await.unwrap();
         };
         let (reply, ()) = tokio::join!(asking, ending);
         assert_eq!(reply.unwrap().len(), 6 << 20);

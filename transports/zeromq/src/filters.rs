@@ -135,10 +135,10 @@ impl Filters {
                 Some(Filter { next: Some(_), .. }) => Meaning::Broken,
                 _ => Meaning::Nothing,
             },
-            Some(Published::Beat { incarnation }) if known == 0 || incarnation == known => {
-                Meaning::Beat
+            Some(Published::LinkPing { incarnation }) if known == 0 || incarnation == known => {
+                Meaning::LinkPing
             }
-            Some(Published::Beat { .. }) => Meaning::Broken,
+            Some(Published::LinkPing { .. }) => Meaning::Broken,
             Some(Published::Confirmed { .. }) => Meaning::Nothing,
             None => Meaning::Foreign,
         }
@@ -155,8 +155,8 @@ pub(crate) enum Meaning {
     },
     /// The number of publications that were lost.
     Lost(u64),
-    /// A beat, which has to be answered.
-    Beat,
+    /// A link ping, which has to be answered.
+    LinkPing,
     /// A frame that means nothing to this subscription.
     Nothing,
     /// A frame that is not of this transport.

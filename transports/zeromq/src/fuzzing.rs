@@ -88,14 +88,14 @@ impl Subscription {
                 lost.saturating_add(count)
             }
             Meaning::Lost(lost) => lost,
-            Meaning::Beat | Meaning::Nothing | Meaning::Foreign | Meaning::Broken => 0,
+            Meaning::LinkPing | Meaning::Nothing | Meaning::Foreign | Meaning::Broken => 0,
         }
     }
 }
 
 /// Returns frames of a publisher about the topic, as seeds.
 pub fn published(topic: &TopicFilter, incarnation: u64, number: u64) -> Vec<Vec<u8>> {
-    use crate::published::{beacon, beat, confirmation, confirmed, filter_key, series};
+    use crate::published::{beacon, confirmation, confirmed, filter_key, link_ping, series};
     use crate::sequence_numbers::SequenceNumbers;
 
     let key = filter_key(topic);
@@ -110,7 +110,7 @@ pub fn published(topic: &TopicFilter, incarnation: u64, number: u64) -> Vec<Vec<
         publication(&exact, incarnation, &numbers, b"one"),
         series(&exact, incarnation, &numbers, &payloads),
         beacon(&key, incarnation, number),
-        beat(incarnation),
+        link_ping(incarnation),
         confirmed(&confirmation(3, &key), incarnation, number),
     ]
     .iter()

@@ -16,11 +16,11 @@ use crate::socket::BATCH;
 /// Filters that are remembered at once, over all subscribers. Those above it are not confirmed.
 const MAX_FILTERS: usize = 65_536;
 
-/// After how many beats without a publication a filter's number is told again, in case the message
-/// that had it was lost: three beats in a row, then rarely, for a subscriber that was slow for long.
+/// After how many link pings without a publication a filter's number is told again, in case the message
+/// that had it was lost: three link pings in a row, then rarely, for a subscriber that was slow for long.
 const BEACONS: [u16; 7] = [1, 2, 3, 6, 12, 24, 48];
 
-/// Beats after which a filter that nobody subscribes to is forgotten. Not at once, because the count
+/// Link pings after which a filter that nobody subscribes to is forgotten. Not at once, because the count
 /// of subscriptions comes from peers, which may be strangers.
 const FORGET: u16 = 120;
 
@@ -54,7 +54,7 @@ struct Filter {
     subscriptions: usize,
     /// The number of the last publication that the filter took.
     number: u64,
-    /// Beats since then.
+    /// Link pings since then.
     quiet: u16,
 }
 
@@ -204,7 +204,7 @@ impl PublishQueue {
         if topic.len() > published::MAX_SUBSCRIPTION {
             return false;
         }
-        if topic == published::BEAT || topic == published::ALIVE_TOO {
+        if topic == published::LINK_PING || topic == published::ALIVE_TOO {
             return what <= 1;
         }
         let mut state = self.lock();
@@ -247,8 +247,8 @@ impl PublishQueue {
         }
     }
 
-    /// Queues the beat and the beacons that are due, and forgets filters that nobody subscribes to.
-    pub(crate) fn beat(&self) {
+    /// Queues the link ping and the beacons that are due, and forgets filters that nobody subscribes to.
+    pub(crate) fn ping(&self) {
         let mut state = self.lock();
         let QueueState {
             filters,
@@ -260,7 +260,7 @@ impl PublishQueue {
             *bytes += message.len();
             queue.push_back(Outgoing::Whole(message));
         };
-        push(published::beat(self.incarnation));
+        push(published::link_ping(self.incarnation));
         filters.retain(|key, filter| {
             filter.quiet = filter.quiet.saturating_add(1);
             if filter.subscriptions > 0 && BEACONS.contains(&filter.quiet) {

@@ -18,9 +18,9 @@ use crate::sequence_numbers::SequenceNumbers;
 /// The most bytes of a subscription: a filter and what a confirmation puts before it.
 pub(crate) const MAX_SUBSCRIPTION: usize = MAX_BYTES + 2 + 2 + 8;
 
-/// The topic of beats, which every subscriber subscribes to: proof that the publisher is alive.
-pub(crate) const BEAT: &[u8] = b"\x02b";
-/// The topic that a subscriber subscribes to at a beat and withdraws at the next: proof that it is
+/// The topic of link pings, which every subscriber subscribes to: proof that the publisher is alive.
+pub(crate) const LINK_PING: &[u8] = b"\x02b";
+/// The topic that a subscriber subscribes to at a link ping and withdraws at the next: proof that it is
 /// alive, which a publisher could not ask for otherwise. ZMTP's heartbeats would do, but libzmq 4.3.4 ends the process
 /// when one is due on a connection that broke while it was not being read.
 pub(crate) const ALIVE_TOO: &[u8] = b"\x02a";
@@ -113,7 +113,7 @@ pub(crate) enum Published<'a> {
         number: u64,
     },
     /// Tells that the publisher is alive.
-    Beat {
+    LinkPing {
         /// The publisher that sent it.
         incarnation: u64,
     },
@@ -222,9 +222,9 @@ pub(crate) fn beacon(key: &[u8], incarnation: u64, number: u64) -> zmq::Message 
     bytes.into()
 }
 
-/// Encodes a beat.
-pub(crate) fn beat(incarnation: u64) -> zmq::Message {
-    let mut bytes = BEAT.to_vec();
+/// Encodes a link ping.
+pub(crate) fn link_ping(incarnation: u64) -> zmq::Message {
+    let mut bytes = LINK_PING.to_vec();
     bytes.extend_from_slice(&[VERSION, ALIVE]);
     bytes.extend_from_slice(&incarnation.to_le_bytes());
     bytes.into()
@@ -243,9 +243,9 @@ pub(crate) fn confirmed(topic: &[u8], incarnation: u64, number: u64) -> zmq::Mes
 impl<'a> Published<'a> {
     /// Reads a frame; `None` when it is not a frame of this transport.
     pub(crate) fn decode(bytes: &'a [u8]) -> Option<Self> {
-        if let Some(rest) = bytes.strip_prefix(BEAT) {
+        if let Some(rest) = bytes.strip_prefix(LINK_PING) {
             let (kind, rest) = kind(rest)?;
-            return (kind == ALIVE).then_some(Self::Beat {
+            return (kind == ALIVE).then_some(Self::LinkPing {
                 incarnation: u64::from_le_bytes(*rest.first_chunk()?),
             });
         }
@@ -375,7 +375,7 @@ mod tests {
                 prop_assert!(payload <= bytes.len());
             }
             let _ = Published::decode(&[CONFIRM, &bytes].concat());
-            let _ = Published::decode(&[BEAT, &bytes].concat());
+            let _ = Published::decode(&[LINK_PING, &bytes].concat());
         }
 
         #[test]

@@ -44,7 +44,7 @@ pub(crate) async fn subscribe(
         context: context.clone(),
         reconnect: ReconnectPolicy::new(context),
         filters: Filters::new(topics),
-        odd_beat: false,
+        odd_ping: false,
         arrived: Vec::new(),
         sender,
         stop: lifetime.stop.clone(),
@@ -86,8 +86,8 @@ struct SubscriptionTask {
     context: Context,
     reconnect: ReconnectPolicy,
     filters: Filters,
-    /// Whether the last beat was answered with a subscription, and not with its withdrawal.
-    odd_beat: bool,
+    /// Whether the last link ping was answered with a subscription, and not with its withdrawal.
+    odd_ping: bool,
     /// Deliveries that came in together, to be queued together.
     arrived: Vec<Delivery>,
     sender: DeliverySender,
@@ -211,7 +211,9 @@ impl SubscriptionTask {
         };
         let token = RandomState::new().build_hasher().finish();
         let options = connection.monitored.socket.options();
-        options.set_subscribe(published::BEAT).map_err(failed)?;
+        options
+            .set_subscribe(published::LINK_PING)
+            .map_err(failed)?;
         for (key, filter) in &mut self.filters.by_key {
             filter.next = None;
             options.set_subscribe(key).map_err(failed)?;
@@ -223,7 +225,7 @@ impl SubscriptionTask {
             asked.insert(topic, key.clone());
         }
         self.filters.incarnation = 0;
-        self.odd_beat = false;
+        self.odd_ping = false;
         while !asked.is_empty() {
             while let Some(message) = connection.monitored.socket.receive() {
                 connection.heard();
@@ -327,15 +329,15 @@ impl SubscriptionTask {
                     self.arrive(message, payloads, &topic);
                 }
                 Meaning::Lost(lost) => self.lose(lost),
-                Meaning::Beat => {
+                Meaning::LinkPing => {
                     let options = connection.monitored.socket.options();
-                    self.odd_beat = !self.odd_beat;
-                    let answered = match self.odd_beat {
+                    self.odd_ping = !self.odd_ping;
+                    let answered = match self.odd_ping {
                         true => options.set_subscribe(published::ALIVE_TOO),
                         false => options.set_unsubscribe(published::ALIVE_TOO),
                     };
                     if let Err(error) = answered {
-                        tracing::debug!(%error, "could not answer a beat");
+                        tracing::debug!(%error, "could not answer a link ping");
                     }
                 }
                 Meaning::Nothing => {}

@@ -51,7 +51,7 @@ impl SubscriberLiveness {
 
     fn stranger(&self) -> Member {
         let (limits, now) = (&self.context.limits, self.context.clock.now());
-        // Nobody is asked: every beat asks all of them.
+        // Nobody is asked: every link ping asks all of them.
         let liveness = PeerLiveness::new(now, limits, limits.ping_interval);
         Member {
             subscriptions: 0,
@@ -78,7 +78,7 @@ impl SubscriberLiveness {
             return;
         }
         member.subscriptions += 1;
-        // While it is confirmed, every filter has a second one; and there is the beat.
+        // While it is confirmed, every filter has a second one; and there is the link ping.
         let most = 2 * self.context.limits.subscriptions_per_connection + 16;
         if member.subscriptions > most {
             member.subscriptions = 0;

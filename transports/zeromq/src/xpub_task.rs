@@ -62,7 +62,7 @@ impl XpubTask {
         let clock = self.context.clock;
         let ping = self.context.limits.ping_interval;
         // Instants and not timers: they are kept also while there is always something to send.
-        let mut beat = clock.after(ping / 2);
+        let mut next_ping = clock.after(ping / 2);
         let mut looks = LookTimer::new(clock.now(), &self.context.limits);
         let mut unsent = VecDeque::new();
         // Until when the first of the unsent may wait for a subscriber whose queue is full.
@@ -71,9 +71,9 @@ impl XpubTask {
         let mut ended = false;
         loop {
             let now = clock.now();
-            if now >= beat {
-                beat = now + ping / 2;
-                self.queue.beat();
+            if now >= next_ping {
+                next_ping = now + ping / 2;
+                self.queue.ping();
             }
             if let Some(late) = looks.begin(now) {
                 self.subscribers.look(now, late);
@@ -117,7 +117,7 @@ impl XpubTask {
                     () = socket.ready() => {}
                     () = monitor.ready() => {}
                     () = self.queue.wake.notified() => {}
-                    () = clock.until(beat.min(looks.due())) => {}
+                    () = clock.until(next_ping.min(looks.due())) => {}
                 }
                 continue;
             }

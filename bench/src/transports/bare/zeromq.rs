@@ -16,14 +16,14 @@ use crate::transports::plan::Work;
 use crate::transports::side::{ClientSide, ServerSide, first};
 
 /// How often a thread that waits looks whether it is over, in milliseconds.
-const LOOK: i32 = 100;
+const POLL_INTERVAL_MS: i32 = 100;
 
 /// The high-water mark, well above what a publisher is ahead: libzmq hears of what was read in lots
 /// of half a mark, and drops silently at the mark.
 const HIGH_WATER: i32 = 8 * STEP as i32 * STEPS as i32;
 
 /// How long a message may take, in milliseconds.
-const PATIENCE: i32 = 30_000;
+const RECEIVE_TIMEOUT_MS: i32 = 30_000;
 
 /// Ends and joins a thread.
 #[derive(Debug)]
@@ -112,7 +112,7 @@ impl Serving {
 }
 
 fn echo(router: &zmq::Socket, stop: &AtomicBool) -> zmq::Result<()> {
-    router.set_rcvtimeo(LOOK)?;
+    router.set_rcvtimeo(POLL_INTERVAL_MS)?;
     while !stop.load(Ordering::Relaxed) {
         if let Some(from) = unless_again(router.recv_msg(0))? {
             let body = router.recv_msg(0)?;
@@ -131,7 +131,7 @@ impl ServerSide for Serving {
 
     async fn subscribed(&mut self, subscribers: usize) -> Result<()> {
         let publisher = self.publisher()?;
-        publisher.set_rcvtimeo(PATIENCE)?;
+        publisher.set_rcvtimeo(RECEIVE_TIMEOUT_MS)?;
         for _ in 0..subscribers {
             block_in_place(|| publisher.recv_msg(0))?;
         }
@@ -178,7 +178,7 @@ impl Clients {
         if self.asking.is_none() {
             let dealer = self.context.socket(zmq::DEALER)?;
             dealer.set_linger(0)?;
-            dealer.set_rcvtimeo(PATIENCE)?;
+            dealer.set_rcvtimeo(RECEIVE_TIMEOUT_MS)?;
             dealer.connect(&self.at)?;
             self.asking = Some(dealer);
         }
@@ -214,7 +214,7 @@ impl ClientSide for Clients {
         for _ in 0..subscribers {
             let socket = self.context.socket(zmq::SUB)?;
             socket.set_linger(0)?;
-            socket.set_rcvtimeo(LOOK)?;
+            socket.set_rcvtimeo(POLL_INTERVAL_MS)?;
             socket.set_rcvhwm(HIGH_WATER)?;
             socket.set_subscribe(b"job/all/")?;
             socket.connect(&self.at)?;

@@ -277,7 +277,7 @@ async fn what_matches_nothing_and_what_has_changed_meanwhile() {
     --- stdout
     --- stderr
     ERROR: not a glob: unclosed character class; missing ']'
-    --- exit 1
+    --- exit 64
     ");
 }
 

@@ -8,7 +8,7 @@ use saline_protocol::transport::Delivery;
 
 use super::requests::{POLLS, SITTING};
 use crate::failure::{ensure, ensure_eq};
-use crate::kit::{PATIENCE, World, exact, number, numbered, poll_at_most, topic};
+use crate::kit::{TEST_TIMEOUT, World, exact, number, numbered, poll_at_most, topic};
 use crate::{Expecting, Failure, Outcome};
 
 pub(super) async fn dropped_delivery(world: Arc<World>) -> Outcome {
@@ -88,7 +88,7 @@ pub(super) async fn dropped_serve(world: Arc<World>) -> Outcome {
         if let Some(Ok(server)) = poll_at_most(times, SITTING, serving).await {
             server
                 .control
-                .shutdown(PATIENCE)
+                .shutdown(TEST_TIMEOUT)
                 .await
                 .expecting("shutting down")?;
         }
@@ -116,7 +116,10 @@ pub(super) async fn dropped_connect(world: Arc<World>) -> Outcome {
             .connect(&host.bound.requests, context.clone());
         if let Some(client) = poll_at_most(times, SITTING, connecting).await {
             let client = client.expecting("connecting")?;
-            client.shutdown(PATIENCE).await.expecting("shutting down")?;
+            client
+                .shutdown(TEST_TIMEOUT)
+                .await
+                .expecting("shutting down")?;
         }
         world
             .eventually("no task of a dropped connect is left", || {
@@ -172,7 +175,7 @@ pub(super) async fn dropped_shutdown(world: Arc<World>) -> Outcome {
         let _ = poll_at_most(
             times,
             Duration::from_millis(1),
-            caller.client.shutdown(PATIENCE),
+            caller.client.shutdown(TEST_TIMEOUT),
         )
         .await;
         caller.shut_down().await?;
@@ -183,10 +186,10 @@ pub(super) async fn dropped_shutdown(world: Arc<World>) -> Outcome {
         let _ = poll_at_most(
             times,
             Duration::from_millis(1),
-            host.control.shutdown(PATIENCE),
+            host.control.shutdown(TEST_TIMEOUT),
         )
         .await;
-        host.shut_down(PATIENCE)
+        host.shut_down(TEST_TIMEOUT)
             .await?
             .expecting("the second shutdown")?;
         ensure!(host.context.tracker.is_empty(), "the server has tasks left");

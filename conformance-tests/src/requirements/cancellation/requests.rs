@@ -8,7 +8,7 @@ use saline_protocol::transport::ErrorKind;
 use tokio::sync::mpsc;
 
 use crate::failure::{ensure, ensure_eq, is_error};
-use crate::kit::{PATIENCE, World, echo, join_all, number, numbered, poll_at_most};
+use crate::kit::{TEST_TIMEOUT, World, echo, join_all, number, numbered, poll_at_most};
 use crate::{Expecting, Failure, Outcome};
 
 /// How long a future may sit at one await point before it is dropped there.
@@ -127,7 +127,7 @@ pub(super) async fn dropped_incoming(world: Arc<World>) -> Outcome {
     let asking = join_all((0..COUNT).map(|n| caller.ask(numbered(n, 100))));
     let answering = async {
         let mut next = 0;
-        let deadline = world.clock().after(PATIENCE);
+        let deadline = world.clock().after(TEST_TIMEOUT);
         while next < COUNT {
             ensure!(
                 world.clock().now() < deadline,

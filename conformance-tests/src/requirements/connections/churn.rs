@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::failure::ensure_eq;
-use crate::kit::{Growth, Host, PATIENCE, Usage, World, exact, number, numbered, topic};
+use crate::kit::{Growth, Host, TEST_TIMEOUT, Usage, World, exact, number, numbered, topic};
 use crate::{Expecting, Outcome};
 
 /// Descriptors and threads that may be more than before: those of pools that grow once.
@@ -69,7 +69,9 @@ pub(super) async fn of_servers(world: Arc<World>) -> Outcome {
         if round % 3 == 0 {
             staying.shut_down().await?;
         }
-        host.shut_down(PATIENCE).await?.expecting("shutting down")?;
+        host.shut_down(TEST_TIMEOUT)
+            .await?
+            .expecting("shutting down")?;
         staying.shut_down().await?;
         if round == WARM {
             warm = warm.back_to(SPARE * 2, "the first servers").await?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use saline_protocol::transport::Departure;
 
 use crate::failure::{ensure, ensure_eq, not_later};
-use crate::kit::{Caller, PATIENCE, PING, Proxy, World, admit, exact, topic};
+use crate::kit::{Caller, PING, Proxy, TEST_TIMEOUT, World, admit, exact, topic};
 use crate::{Expecting, Outcome, Wire};
 
 /// How a client may go.
@@ -69,7 +69,7 @@ pub(super) async fn streams_end(world: Arc<World>) -> Outcome {
                 host.context.cancel.cancel();
                 return Ok(());
             }
-            host.control.shutdown(PATIENCE).await
+            host.control.shutdown(TEST_TIMEOUT).await
         };
         // Those whom the end cuts may be told before it.
         let reading = async {

@@ -7,7 +7,7 @@ use saline_protocol::transport::{ErrorKind, ServeAt};
 
 use super::restarts::cut;
 use crate::failure::{ensure, ensure_eq, is_error, not_later};
-use crate::kit::{Host, PATIENCE, World, exact, topic};
+use crate::kit::{Host, TEST_TIMEOUT, World, exact, topic};
 use crate::{Expecting, Outcome};
 
 pub(super) async fn server_absent(world: Arc<World>) -> Outcome {
@@ -184,7 +184,9 @@ pub(super) async fn local_endpoint(world: Arc<World>) -> Outcome {
             .ask("still there")
             .await
             .expecting("a request to the server that runs")?;
-        host.shut_down(PATIENCE).await?.expecting("shutting down")?;
+        host.shut_down(TEST_TIMEOUT)
+            .await?
+            .expecting("shutting down")?;
     }
     let nobody = world.try_client(&world.fresh_local(), world.limits()).await;
     is_error(

@@ -7,7 +7,7 @@ use saline_protocol::transport::{Delivery, Metric};
 
 use super::network::stage;
 use crate::failure::{ensure, ensure_eq};
-use crate::kit::{PATIENCE, PING, World, exact, number, numbered, payload, topic};
+use crate::kit::{PING, TEST_TIMEOUT, World, exact, number, numbered, payload, topic};
 use crate::{Expecting, Outcome};
 
 pub(super) async fn long_message(world: Arc<World>) -> Outcome {
@@ -106,7 +106,7 @@ pub(super) async fn backs_off(world: Arc<World>) -> Outcome {
     );
     ensure!(tries >= 2, "{tries} attempts in {took:?}");
     proxy.hang_up(false);
-    let reply = caller.ask_within("back", PATIENCE).await;
+    let reply = caller.ask_within("back", TEST_TIMEOUT).await;
     reply.expecting("a request after the place has come back")?;
     drop(host);
     Ok(())

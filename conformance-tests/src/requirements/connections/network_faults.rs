@@ -10,7 +10,7 @@ use super::network::stage;
 use super::restarts::asking;
 use crate::failure::{ensure, ensure_eq, is_error, not_later};
 use crate::kit::{
-    Host, PATIENCE, PING, Proxy, World, echo, exact, join_all, number, numbered, topic,
+    Host, PING, Proxy, TEST_TIMEOUT, World, echo, exact, join_all, number, numbered, topic,
 };
 use crate::{Expecting, Failure, Outcome};
 
@@ -78,8 +78,8 @@ pub(super) async fn lossy_datagrams(world: Arc<World>) -> Outcome {
 /// Connecting takes its time on a bad network.
 fn patient(world: &World) -> Limits {
     let mut limits = world.limits();
-    limits.connect_timeout = PATIENCE;
-    limits.handshake_timeout = PATIENCE;
+    limits.connect_timeout = TEST_TIMEOUT;
+    limits.handshake_timeout = TEST_TIMEOUT;
     limits
 }
 

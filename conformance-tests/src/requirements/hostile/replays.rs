@@ -10,7 +10,7 @@ use super::floods::unhurried;
 use super::{places, socket, steady};
 use crate::failure::ensure;
 use crate::kit::{
-    Host, PATIENCE, PING, Proxy, Raw, Script, Usage, World, connect_at_once, exact, numbered,
+    Host, PING, Proxy, Raw, Script, TEST_TIMEOUT, Usage, World, connect_at_once, exact, numbered,
     recorded, unconnected, within,
 };
 use crate::{Expecting, Outcome};
@@ -174,7 +174,7 @@ pub(super) async fn no_descriptors_left(world: Arc<World>) -> Outcome {
         socket(all.map_err(std::io::Error::from))?;
         beside?;
         let mut patient = unhurried(&world);
-        patient.connect_timeout = PATIENCE;
+        patient.connect_timeout = TEST_TIMEOUT;
         let fresh = world.client_with(&host, patient).await?;
         let reply = fresh.ask("room again").await;
         reply.expecting(format!(

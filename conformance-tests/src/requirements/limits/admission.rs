@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::failure::{ensure, ensure_eq, not_later};
 use crate::kit::{
-    Caller, Host, PATIENCE, PING, Place, Proxy, Raw, World, admit, exact, number, numbered,
+    Caller, Host, PING, Place, Proxy, Raw, TEST_TIMEOUT, World, admit, exact, number, numbered,
     recorded, topic,
 };
 use crate::{Expecting, Failure, Outcome};
@@ -82,7 +82,7 @@ pub(super) async fn messages(world: Arc<World>) -> Outcome {
             continue;
         }
         let clock = world.clock();
-        let end = clock.deadline(clock.after(PATIENCE), ended(&mut stranger));
+        let end = clock.deadline(clock.after(TEST_TIMEOUT), ended(&mut stranger));
         end.await.expecting(format!(
             "the end of a peer that is not admitted and sends {size} bytes"
         ))?;
@@ -279,7 +279,7 @@ pub(super) async fn partial(world: Arc<World>) -> Outcome {
         });
     }
     let held = || STRANGERS - cut.load(Ordering::Relaxed);
-    let deadline = world.clock().after(PATIENCE);
+    let deadline = world.clock().after(TEST_TIMEOUT);
     while held() > ROOM + 1 {
         ensure!(
             world.clock().now() < deadline,

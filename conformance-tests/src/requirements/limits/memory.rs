@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use crate::Outcome;
 use crate::failure::not_later;
-use crate::kit::{Host, PATIENCE, PING, Proxy, World, exact, number, numbered, topic, within};
+use crate::kit::{Host, PING, Proxy, TEST_TIMEOUT, World, exact, number, numbered, topic, within};
 use crate::{Expecting, Failure};
 
 /// Bytes of each message.
@@ -70,7 +70,7 @@ pub(super) async fn of_unread_requests(world: Arc<World>) -> Outcome {
                 let (caller, payload) = (caller.clone(), payload.clone());
                 asking.push(world.spawn(async move {
                     // They all begin now, and the last has to wait for all before it.
-                    caller.ask_within(payload, PATIENCE * 4).await.map(drop)
+                    caller.ask_within(payload, TEST_TIMEOUT * 4).await.map(drop)
                 }));
             }
         }
@@ -101,7 +101,7 @@ pub(super) async fn of_a_dead_link(world: Arc<World>) -> Outcome {
     let caller = caller.expecting("connecting through the proxy")?;
     let listener = caller.subscribe(&[exact("t")?]).await?;
     proxy.vanish();
-    let promised = world.clock().after(PATIENCE);
+    let promised = world.clock().after(TEST_TIMEOUT);
     // Those that fill a queue by their number are many times what it may hold in bytes.
     let publishing = async {
         let t = topic("t")?;

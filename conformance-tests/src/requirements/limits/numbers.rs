@@ -6,7 +6,7 @@ use std::time::Duration;
 use saline_protocol::transport::ErrorKind;
 
 use crate::failure::{ensure, ensure_eq, is_error};
-use crate::kit::{PATIENCE, PING, World, exact, join_all, number, numbered, topic};
+use crate::kit::{PING, TEST_TIMEOUT, World, exact, join_all, number, numbered, topic};
 use crate::{Expecting, Failure, Outcome};
 
 pub(super) async fn requests_unanswered(world: Arc<World>) -> Outcome {
@@ -109,11 +109,11 @@ pub(super) async fn number_of_topics(world: Arc<World>) -> Outcome {
     limits.subscriptions_per_connection = MOST;
     let host = world.serve_with(limits.clone()).await?;
     let caller = world.client_with(&host, limits).await?;
-    let outcome = caller.try_subscribe(&[], PATIENCE).await;
+    let outcome = caller.try_subscribe(&[], TEST_TIMEOUT).await;
     is_error(&outcome, ErrorKind::Config, "subscribing to nothing")?;
     let filters = (0..=MOST).map(|n| exact(&format!("t/{n}")));
     let filters = filters.collect::<Outcome<Vec<_>>>()?;
-    let outcome = caller.try_subscribe(&filters, PATIENCE).await;
+    let outcome = caller.try_subscribe(&filters, TEST_TIMEOUT).await;
     is_error(
         &outcome,
         ErrorKind::Config,
@@ -125,7 +125,7 @@ pub(super) async fn number_of_topics(world: Arc<World>) -> Outcome {
             .await?;
         ensure_eq!(number(&listener.message().await?.1), n, "the publication");
     }
-    let outcome = caller.try_subscribe(&filters[MOST..], PATIENCE).await;
+    let outcome = caller.try_subscribe(&filters[MOST..], TEST_TIMEOUT).await;
     is_error(
         &outcome,
         ErrorKind::Config,
@@ -134,7 +134,7 @@ pub(super) async fn number_of_topics(world: Arc<World>) -> Outcome {
     drop(listener);
     let half = caller.subscribe(&filters[..MOST / 2]).await?;
     let other = caller.subscribe(&filters[MOST / 2..MOST]).await?;
-    let outcome = caller.try_subscribe(&filters[MOST..], PATIENCE).await;
+    let outcome = caller.try_subscribe(&filters[MOST..], TEST_TIMEOUT).await;
     is_error(
         &outcome,
         ErrorKind::Config,
@@ -168,7 +168,7 @@ pub(super) async fn connections(world: Arc<World>) -> Outcome {
     if let Some(leaving) = callers.pop() {
         leaving.shut_down().await?;
     }
-    let deadline = world.clock().after(PATIENCE);
+    let deadline = world.clock().after(TEST_TIMEOUT);
     loop {
         match world.try_client(&host.bound, world.limits()).await {
             Ok(caller) => {

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use saline_protocol::transport::{ErrorKind, Limits};
 
 use crate::failure::{ensure, ensure_eq, is_error};
-use crate::kit::{PATIENCE, World, echo, exact, payload, topic};
+use crate::kit::{TEST_TIMEOUT, World, echo, exact, payload, topic};
 use crate::{Expecting, Outcome};
 
 /// The limit of the ladders.
@@ -148,7 +148,7 @@ pub(super) async fn peer_beyond_the_limit(world: Arc<World>) -> Outcome {
         host.publish(&topic("t")?, "beside").await?;
         listener.message().await?;
         // The link may still be on its way down, and up.
-        let deadline = world.clock().after(PATIENCE);
+        let deadline = world.clock().after(TEST_TIMEOUT);
         let mut works = false;
         while !works && world.clock().now() < deadline {
             works = large.ask("small again").await.is_ok();
@@ -240,7 +240,7 @@ pub(super) async fn default_limit(world: Arc<World>) -> Outcome {
     let host = world.serve().await?.echoing(&world);
     let caller = world.client(&host).await?;
     let mut listener = caller.subscribe(&[exact("t")?]).await?;
-    let reply = caller.ask_within(large.clone(), PATIENCE * 2).await;
+    let reply = caller.ask_within(large.clone(), TEST_TIMEOUT * 2).await;
     ensure!(
         reply.expecting("a request and a reply of 64 MiB")? == large,
         "the reply is not what was sent"

@@ -7,7 +7,9 @@ use bytes::Bytes;
 use saline_protocol::transport::ErrorKind;
 
 use crate::failure::{ensure, ensure_eq, is_error, not_later};
-use crate::kit::{Inbox, PATIENCE, Usage, World, echo, exact, join_all, number, numbered, topic};
+use crate::kit::{
+    Inbox, TEST_TIMEOUT, Usage, World, echo, exact, join_all, number, numbered, topic,
+};
 use crate::{Expecting, Failure, Outcome};
 
 pub(super) async fn slow_one_delays_none(world: Arc<World>) -> Outcome {
@@ -72,7 +74,7 @@ pub(super) async fn dropped_reply_is_told(world: Arc<World>) -> Outcome {
         )?;
         not_later(
             world.clock(),
-            started + PATIENCE / 5,
+            started + TEST_TIMEOUT / 5,
             "the news of a dropped reply",
         )?;
     }
@@ -161,7 +163,7 @@ pub(super) async fn passed_deadline(world: Arc<World>) -> Outcome {
     }
     not_later(
         clock,
-        started + PATIENCE / 5,
+        started + TEST_TIMEOUT / 5,
         "a request whose deadline has passed",
     )?;
     caller.ask("next").await.expecting("the next request")?;

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use saline_protocol::transport::{Delivery, ErrorKind};
 
 use crate::failure::{ensure, ensure_eq, is_error, not_later};
-use crate::kit::{PATIENCE, World, exact, join_all, numbered, topic};
+use crate::kit::{TEST_TIMEOUT, World, exact, join_all, numbered, topic};
 use crate::{Expecting, Outcome};
 
 pub(super) async fn pending_requests_are_closed(world: Arc<World>) -> Outcome {
@@ -28,7 +28,7 @@ pub(super) async fn pending_requests_are_closed(world: Arc<World>) -> Outcome {
     let (told, held) = ended?;
     not_later(
         world.clock(),
-        told + PATIENCE / 5,
+        told + TEST_TIMEOUT / 5,
         "the end of pending requests",
     )?;
     for (n, outcome) in outcomes.iter().enumerate() {
@@ -81,7 +81,7 @@ pub(super) async fn client_without_a_link(world: Arc<World>) -> Outcome {
     caller.shut_down().await?;
     not_later(
         world.clock(),
-        started + PATIENCE / 5,
+        started + TEST_TIMEOUT / 5,
         "the shutdown of a client without a link",
     )?;
     ensure_eq!(listener.next().await?, None, "what the subscriber yielded");
@@ -100,14 +100,16 @@ pub(super) async fn use_after_shutdown(world: Arc<World>) -> Outcome {
     for _ in 0..3 {
         let outcome = caller.ask("anybody").await;
         is_error(&outcome, ErrorKind::Closed, "a request after the shutdown")?;
-        let outcome = caller.try_subscribe(&[exact("t")?], PATIENCE).await;
+        let outcome = caller.try_subscribe(&[exact("t")?], TEST_TIMEOUT).await;
         is_error(
             &outcome,
             ErrorKind::Closed,
             "a subscription after the shutdown",
         )?;
     }
-    host.shut_down(PATIENCE).await?.expecting("shutting down")?;
+    host.shut_down(TEST_TIMEOUT)
+        .await?
+        .expecting("shutting down")?;
     for _ in 0..3 {
         let outcome = host.publisher.publish(&topic("t")?, Bytes::new()).await;
         is_error(
@@ -116,7 +118,7 @@ pub(super) async fn use_after_shutdown(world: Arc<World>) -> Outcome {
             "a publication after the shutdown",
         )?;
     }
-    not_later(world.clock(), started + PATIENCE / 3, "Closed")
+    not_later(world.clock(), started + TEST_TIMEOUT / 3, "Closed")
 }
 
 pub(super) async fn streams_end(world: Arc<World>) -> Outcome {
@@ -156,7 +158,7 @@ pub(super) async fn streams_end(world: Arc<World>) -> Outcome {
 
     let control = Arc::clone(&host.control);
     let waiting = host.requests.stream()?;
-    let (yielded, down) = tokio::join!(waiting.next(), control.shutdown(PATIENCE));
+    let (yielded, down) = tokio::join!(waiting.next(), control.shutdown(TEST_TIMEOUT));
     down.expecting("shutting down")?;
     ensure!(
         yielded.is_none(),
@@ -164,7 +166,7 @@ pub(super) async fn streams_end(world: Arc<World>) -> Outcome {
     );
     for _ in 0..3 {
         ensure!(
-            host.requests.within(PATIENCE).await?.is_none(),
+            host.requests.within(TEST_TIMEOUT).await?.is_none(),
             "an ended stream of requests went on"
         );
     }

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use saline_protocol::transport::{Delivery, ErrorKind};
 
 use crate::failure::{ensure, ensure_eq, is_error, not_later};
-use crate::kit::{PATIENCE, World, exact, join_all, number, numbered, topic};
+use crate::kit::{TEST_TIMEOUT, World, exact, join_all, number, numbered, topic};
 use crate::{Expecting, Failure, Outcome};
 
 pub(super) async fn answers_are_flushed(world: Arc<World>) -> Outcome {
@@ -22,10 +22,10 @@ pub(super) async fn answers_are_flushed(world: Arc<World>) -> Outcome {
         for _ in 0..COUNT {
             held.push(host.requests.next().await?);
         }
-        let down = world.spawn(async move { control.shutdown(PATIENCE).await });
+        let down = world.spawn(async move { control.shutdown(TEST_TIMEOUT).await });
         // The end of the stream says that the shutdown has begun.
         ensure!(
-            host.requests.within(PATIENCE).await?.is_none(),
+            host.requests.within(TEST_TIMEOUT).await?.is_none(),
             "a request was handed out although nothing more was asked"
         );
         for request in held {
@@ -67,9 +67,9 @@ pub(super) async fn answers_before_unread_requests(world: Arc<World>) -> Outcome
         held.push(host.requests.next().await?);
     }
     let control = Arc::clone(&host.control);
-    let down = world.spawn(async move { control.shutdown(PATIENCE).await });
+    let down = world.spawn(async move { control.shutdown(TEST_TIMEOUT).await });
     ensure!(
-        host.requests.within(PATIENCE).await?.is_none(),
+        host.requests.within(TEST_TIMEOUT).await?.is_none(),
         "a request was handed out although nothing more was asked"
     );
     let mut answered = Vec::new();
@@ -105,7 +105,9 @@ pub(super) async fn publications_are_flushed(world: Arc<World>) -> Outcome {
             for n in 0..COUNT {
                 host.publish(&t, numbered(n, size)).await?;
             }
-            host.shut_down(PATIENCE).await?.expecting("shutting down")
+            host.shut_down(TEST_TIMEOUT)
+                .await?
+                .expecting("shutting down")
         };
         let reading = async {
             for n in 0..COUNT {
@@ -168,12 +170,12 @@ pub(super) async fn idle_shutdown_is_quick(world: Arc<World>) -> Outcome {
             callers.push((caller, listener));
         }
         let started = world.clock().now();
-        host.shut_down(PATIENCE * 2)
+        host.shut_down(TEST_TIMEOUT * 2)
             .await?
             .expecting("shutting down")?;
         not_later(
             world.clock(),
-            started + PATIENCE / 5,
+            started + TEST_TIMEOUT / 5,
             format!("the shutdown of a server with {clients} idle clients"),
         )?;
     }

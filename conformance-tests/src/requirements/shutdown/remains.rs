@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::failure::{ensure, ensure_eq};
-use crate::kit::{Host, PATIENCE, World, echo, exact, numbered, topic};
+use crate::kit::{Host, TEST_TIMEOUT, World, echo, exact, numbered, topic};
 use crate::{Expecting, Outcome};
 
 pub(super) async fn twice(world: Arc<World>) -> Outcome {
@@ -14,10 +14,11 @@ pub(super) async fn twice(world: Arc<World>) -> Outcome {
         let (first, second) = tokio::join!(caller.shut_down(), caller.shut_down());
         first.and(second)?;
         caller.shut_down().await?;
-        let (first, second) = tokio::join!(host.shut_down(PATIENCE), host.shut_down(PATIENCE));
+        let (first, second) =
+            tokio::join!(host.shut_down(TEST_TIMEOUT), host.shut_down(TEST_TIMEOUT));
         first?.expecting("the first shutdown")?;
         second?.expecting("the shutdown at the same time")?;
-        host.shut_down(PATIENCE)
+        host.shut_down(TEST_TIMEOUT)
             .await?
             .expecting("the shutdown after it")?;
     }
@@ -87,7 +88,9 @@ pub(super) async fn served_again_at_once(world: Arc<World>) -> Outcome {
             .ask(numbered(round, 16))
             .await
             .expecting("a request")?;
-        host.shut_down(PATIENCE).await?.expecting("shutting down")?;
+        host.shut_down(TEST_TIMEOUT)
+            .await?
+            .expecting("shutting down")?;
         host = world.serve_again(&host.bound).await?.echoing(&world);
     }
     Ok(())
@@ -105,7 +108,7 @@ pub(super) async fn cancelled_context(world: Arc<World>) -> Outcome {
     caller.context.cancel.cancel();
     let outcome = world
         .clock()
-        .deadline(world.clock().after(PATIENCE / 2), asking)
+        .deadline(world.clock().after(TEST_TIMEOUT / 2), asking)
         .await;
     let outcome = outcome
         .expecting("the end of a request whose client's context was cancelled")?
@@ -123,7 +126,7 @@ pub(super) async fn cancelled_context(world: Arc<World>) -> Outcome {
     drop(held);
     host.context.cancel.cancel();
     ensure!(
-        host.requests.within(PATIENCE).await?.is_none(),
+        host.requests.within(TEST_TIMEOUT).await?.is_none(),
         "a request came from a server whose context was cancelled"
     );
     world

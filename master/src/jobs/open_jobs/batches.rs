@@ -7,7 +7,7 @@ use saline_protocol::message::{
 };
 
 use super::{OpenJob, OpenJobs};
-use crate::jobs::batches::{BatchNews, BatchStep};
+use crate::jobs::batches::{BatchReport, BatchStep};
 use crate::jobs::jid;
 use crate::jobs::window::{Counts, Window};
 
@@ -102,7 +102,7 @@ impl OpenJobs {
         for job in self.batches.iter().copied().collect::<Vec<_>>() {
             self.step_batch(job, now, present, &mut step);
         }
-        step.news.append(&mut self.ended_batches);
+        step.reports.append(&mut self.ended_batches);
         step
     }
 
@@ -131,7 +131,7 @@ impl OpenJobs {
                 true => BatchEvent::Recover,
                 false => BatchEvent::New,
             };
-            step.news.push(batch.news(job, event, states));
+            step.reports.push(batch.report(job, event, states));
             batch.told = Some((batch.window.counts(), false));
         }
         let away = match batch.window.batch().queues {
@@ -166,10 +166,10 @@ impl OpenJobs {
             let ids = ids.map(|(id, _)| id.clone()).collect();
             step.turns.push((jid::from_micros(job), ids));
         }
-        batch.tell(job, states, &mut step.news);
+        batch.tell(job, states, &mut step.reports);
         if batch.window.is_complete() {
-            step.news
-                .push(batch.news(job, BatchEvent::Complete, states));
+            step.reports
+                .push(batch.report(job, BatchEvent::Complete, states));
             if let Some(opened) = self.jobs.get_mut(&job) {
                 opened.batch = None;
             }
@@ -186,8 +186,8 @@ impl OpenJobs {
     pub(super) fn batch_left(&mut self, job: i64, mut gone: OpenJob) {
         if let Some(mut batch) = gone.batch.take() {
             batch.tell(job, &gone.states, &mut self.ended_batches);
-            let news = batch.news(job, BatchEvent::Complete, &gone.states);
-            self.ended_batches.push(news);
+            let report = batch.report(job, BatchEvent::Complete, &gone.states);
+            self.ended_batches.push(report);
             self.batches.remove(&job);
             self.batch_changed.notify_one();
         }
@@ -218,9 +218,14 @@ impl OpenBatch {
         }
     }
 
-    fn news(&self, job: i64, event: BatchEvent, states: &[(MinionId, OfferState)]) -> BatchNews {
+    fn report(
+        &self,
+        job: i64,
+        event: BatchEvent,
+        states: &[(MinionId, OfferState)],
+    ) -> BatchReport {
         let failed = self.window.stopped().and_then(|(_, failed)| failed);
-        BatchNews {
+        BatchReport {
             event,
             progress: self.progress(job),
             failed: failed.and_then(|at| Some(states.get(at)?.0.clone())),
@@ -228,7 +233,12 @@ impl OpenBatch {
     }
 
     /// Adds the events about what has changed since the last ones.
-    fn tell(&mut self, job: i64, states: &[(MinionId, OfferState)], news: &mut Vec<BatchNews>) {
+    fn tell(
+        &mut self,
+        job: i64,
+        states: &[(MinionId, OfferState)],
+        reports: &mut Vec<BatchReport>,
+    ) {
         let stopped = self.window.stopped();
         let now = (self.window.counts(), stopped.is_some());
         let before = self.told.replace(now);
@@ -237,10 +247,10 @@ impl OpenBatch {
                 BatchStop::Halted => BatchEvent::Halted,
                 BatchStop::Cancelled => BatchEvent::Stop,
             };
-            news.push(self.news(job, event, states));
+            reports.push(self.report(job, event, states));
         }
         if before.is_none_or(|(counts, _)| counts != now.0) {
-            news.push(self.news(job, BatchEvent::Progress, states));
+            reports.push(self.report(job, BatchEvent::Progress, states));
         }
     }
 }

@@ -36,7 +36,7 @@ fn turns(step: &BatchStep) -> Vec<&MinionId> {
 }
 
 fn events(step: &BatchStep) -> Vec<BatchEvent> {
-    step.news.iter().map(|news| news.event).collect()
+    step.reports.iter().map(|report| report.event).collect()
 }
 
 async fn claims(store: &JobStore, job: &Job, minion: &str) -> bool {

@@ -13,6 +13,7 @@ mod publishing;
 mod reconcile;
 mod retention;
 mod returns;
+mod search;
 mod states;
 
 use std::path::PathBuf;
@@ -132,6 +133,7 @@ fn new(job: &Job, offers: &[(&str, OfferState)]) -> NewJob {
         unknown: Vec::new(),
         batch: None,
         resolved: None,
+        metadata: None,
     }
 }
 

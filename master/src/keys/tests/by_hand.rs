@@ -2,7 +2,7 @@
 
 use super::*;
 
-use crate::keys::{ChangedByHand, KeyNews, KeyStanding};
+use crate::keys::{ChangedByHand, KeyChanges, KeyStanding};
 
 use KeyAction::{Accept, Delete};
 use KeyState::{Accepted, Pending, Rejected};
@@ -15,14 +15,18 @@ fn keys_that_are_changed_by_hand_are_noticed_once_and_others_are_not() {
         place.seed(Accepted, name, number as u8);
     }
     let changed = || {
-        let mut changed = store.news().unwrap().changed;
+        let mut changed = store.changes_by_hand().unwrap().changed;
         changed.sort_by(|a, b| a.id.cmp(&b.id));
         let plain = changed.into_iter().map(|c| (c.id.to_string(), c.identity));
         plain.collect::<Vec<_>>()
     };
     assert_eq!(changed(), [], "the first look");
     assert_eq!(changed(), []);
-    assert_eq!(store.news().unwrap().accepted, [], "they are known");
+    assert_eq!(
+        store.changes_by_hand().unwrap().accepted,
+        [],
+        "they are known"
+    );
     std::fs::rename(place.file(Accepted, "a"), place.file(Rejected, "a")).unwrap();
     place.seed(Accepted, "b", 9);
     place.seed(Rejected, "c", 2);
@@ -34,9 +38,9 @@ fn keys_that_are_changed_by_hand_are_noticed_once_and_others_are_not() {
     assert_eq!(changed(), [], "what this process does it has told already");
     std::fs::remove_file(place.file(Rejected, "c")).unwrap();
     place.seed(Accepted, "d", 4);
-    let news = store.news().unwrap();
-    assert_eq!(news.changed, [], "a key that comes takes nothing back");
-    let mut came = news.accepted;
+    let changes = store.changes_by_hand().unwrap();
+    assert_eq!(changes.changed, [], "a key that comes takes nothing back");
+    let mut came = changes.accepted;
     came.sort();
     assert_eq!(came, [(id("c"), key(2)), (id("d"), key(4))]);
     // As when the folder is not mounted any more.
@@ -62,11 +66,15 @@ fn all_keys_that_were_moved_to_the_rejected_ones_are_noticed() {
     for (number, name) in ["a", "b"].into_iter().enumerate() {
         place.seed(Accepted, name, number as u8);
     }
-    assert_eq!(store.news().unwrap().changed, [], "the first look");
+    assert_eq!(
+        store.changes_by_hand().unwrap().changed,
+        [],
+        "the first look"
+    );
     for name in ["a", "b"] {
         std::fs::rename(place.file(Accepted, name), place.file(Rejected, name)).unwrap();
     }
-    assert_eq!(store.news().unwrap().changed.len(), 2);
+    assert_eq!(store.changes_by_hand().unwrap().changed.len(), 2);
 }
 
 #[test]
@@ -75,15 +83,23 @@ fn a_key_that_is_copied_over_itself_is_not_gone() {
     let store = place.open();
     place.seed(Accepted, "a", 1);
     place.seed(Accepted, "b", 2);
-    assert_eq!(store.news().unwrap().changed, [], "the first look");
+    assert_eq!(
+        store.changes_by_hand().unwrap().changed,
+        [],
+        "the first look"
+    );
     // Between the two writes of a copy.
     std::fs::write(place.file(Accepted, "a"), "").unwrap();
-    assert_eq!(store.news().unwrap().changed, []);
+    assert_eq!(store.changes_by_hand().unwrap().changed, []);
     place.seed(Accepted, "a", 1);
-    assert_eq!(store.news().unwrap().changed, []);
+    assert_eq!(store.changes_by_hand().unwrap().changed, []);
     std::fs::write(place.file(Accepted, "a"), "").unwrap();
-    assert_eq!(store.news().unwrap().changed, []);
-    assert_eq!(store.news().unwrap().changed.len(), 1, "it stays empty");
+    assert_eq!(store.changes_by_hand().unwrap().changed, []);
+    assert_eq!(
+        store.changes_by_hand().unwrap().changed.len(),
+        1,
+        "it stays empty"
+    );
 }
 
 #[test]
@@ -92,13 +108,17 @@ fn a_file_without_a_key_among_the_rejected_ones_rejects_as_a_key_does() {
     let store = place.open();
     place.seed(Accepted, "a", 1);
     place.seed(Accepted, "b", 2);
-    assert_eq!(store.news().unwrap().changed, [], "the first look");
+    assert_eq!(
+        store.changes_by_hand().unwrap().changed,
+        [],
+        "the first look"
+    );
     std::fs::write(place.file(Rejected, "a"), "rejected by hand").unwrap();
     let gone = ChangedByHand {
         id: id("a"),
         identity: None,
     };
-    assert_eq!(store.news().unwrap().changed, [gone]);
+    assert_eq!(store.changes_by_hand().unwrap().changed, [gone]);
 }
 
 #[test]
@@ -109,19 +129,23 @@ fn keys_that_this_store_changes_during_a_look_are_not_taken_for_changed_by_hand(
         place.seed(Accepted, name, number as u8);
     }
     place.seed(Pending, "e", 4);
-    assert_eq!(store.news().unwrap().accepted.len(), 4, "the first look");
+    assert_eq!(
+        store.changes_by_hand().unwrap().accepted.len(),
+        4,
+        "the first look"
+    );
 
     // Accepted after the names were read.
     let scan = store.scan_again();
     store.apply(&act(Accept, vec![(Pending, id("e"))]));
-    let news = store.confirm(scan);
-    assert_eq!(news.changed, []);
+    let changes = store.confirm(scan);
+    assert_eq!(changes.changed, []);
     assert_eq!(
-        news.accepted,
+        changes.accepted,
         [(id("e"), key(4))],
-        "it is news all the same"
+        "it was accepted all the same"
     );
-    assert_eq!(store.news().unwrap(), KeyNews::default());
+    assert_eq!(store.changes_by_hand().unwrap(), KeyChanges::default());
 
     // Deleted, and deleted and accepted again, after the files were looked at.
     let scan = store.scan_again();
@@ -129,14 +153,14 @@ fn keys_that_this_store_changes_during_a_look_are_not_taken_for_changed_by_hand(
     place.seed(Pending, "b", 9);
     store.apply(&act(Accept, vec![(Pending, id("b"))]));
     assert_eq!(store.confirm(scan).changed, []);
-    assert_eq!(store.news().unwrap().changed, []);
+    assert_eq!(store.changes_by_hand().unwrap().changed, []);
 
     // The names were read while a key was not there: it was put back before the look is judged.
     std::fs::remove_file(place.file(Accepted, "c")).unwrap();
     let scan = store.scan_again();
     place.seed(Accepted, "c", 2);
     assert_eq!(store.confirm(scan).changed, []);
-    assert_eq!(store.news().unwrap().changed, []);
+    assert_eq!(store.changes_by_hand().unwrap().changed, []);
 
     // And what really goes by hand during all of that is noticed.
     std::fs::remove_file(place.file(Accepted, "d")).unwrap();
@@ -151,7 +175,7 @@ fn keys_that_this_store_changes_during_a_look_are_not_taken_for_changed_by_hand(
 /// Has the folder look as if it was changed long ago.
 fn let_rest(place: &Place) {
     let folder = std::fs::File::open(place.pki().join(Accepted.folder())).unwrap();
-    let long_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(60);
+    let long_ago = saline_protocol::transport::Clock.wall() - std::time::Duration::from_secs(60);
     folder.set_modified(long_ago).unwrap();
 }
 
@@ -164,18 +188,18 @@ fn a_file_that_is_half_written_at_the_first_look_is_read_again() {
     std::fs::write(place.file(Accepted, "c"), "").unwrap();
     std::fs::write(place.file(Rejected, "c"), "").unwrap();
     let_rest(&place);
-    let first = store.news().unwrap();
+    let first = store.changes_by_hand().unwrap();
     assert_eq!(first.accepted, [(id("a"), key(1))]);
     assert_eq!(first.unreadable, [id("b")], "the other one is rejected");
-    assert_eq!(store.news().unwrap().unreadable, [id("b")]);
+    assert_eq!(store.changes_by_hand().unwrap().unreadable, [id("b")]);
     assert_eq!(*store.accepted_ids().unwrap(), [id("a")]);
     assert_eq!(store.standing(&id("b")), KeyStanding::Unreadable);
     assert_eq!(store.standing(&id("c")), KeyStanding::NotAccepted);
     // Written in place: the folder does not change.
     place.seed(Accepted, "b", 2);
     assert_eq!(*store.accepted_ids().unwrap(), [id("a"), id("b")]);
-    let news = store.news().unwrap();
-    assert_eq!(news.accepted, [(id("b"), key(2))]);
-    assert_eq!(news.unreadable, []);
+    let changes = store.changes_by_hand().unwrap();
+    assert_eq!(changes.accepted, [(id("b"), key(2))]);
+    assert_eq!(changes.unreadable, []);
     assert_eq!(store.standing(&id("b")), KeyStanding::Accepted(key(2)));
 }

@@ -345,6 +345,20 @@ async fn two_machines_of_one_id_are_reported_once_a_minute_and_known_for_a_while
     assert_eq!(sessions.duplicates(), [(id("m1"), known)]);
     Clock.pause(Duration::from_secs(15 * 60)).await;
     assert_eq!(sessions.duplicates(), []);
+    // They take the session from each other, each time from another port.
+    for port in 0..10 {
+        let old = format!("[2001:db8::1]:{port}");
+        note(&old, &format!("192.0.2.7:{port}"));
+        note(
+            &format!("192.0.2.7:{port}"),
+            &format!("[2001:db8::1]:{}", port + 1),
+        );
+    }
+    let known = vec!["192.0.2.7:9".to_owned(), "[2001:db8::1]:10".to_owned()];
+    assert_eq!(sessions.duplicates(), [(id("m1"), known)]);
+    // Two machines behind one address are told apart by their ports.
+    note("[2001:db8::1]:10", "[2001:db8::1]:11");
+    assert_eq!(sessions.duplicates()[0].1.len(), 3);
 }
 
 fn connection(listener: usize, number: u64) -> ConnectionId {

@@ -35,7 +35,6 @@ fn bad_arguments_are_answered_as_salt_does() {
          \n    Instruct the minion to initiate a process that will sleep for a given\
          \n    period of time.\n\
          \n    CLI Example:\n\
-         \n    .. code-block:: bash\n\
          \n        saline '*' test.sleep 20\n"
     );
     assert_eq!((outcome.retcode, outcome.success()), (1, false));

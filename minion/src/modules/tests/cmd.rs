@@ -205,18 +205,25 @@ fn output_above_the_limit_is_left_in_a_file_that_the_error_names() {
         said.contains("the output of 5000 bytes is above the limit of 1000 bytes"),
         "{said}"
     );
-    let path = said.split("is stored in ").nth(1).unwrap();
+    assert!(said.contains("; all of it is stored in "), "{said}");
+    let path = stored_in(said);
     assert!(path.starts_with(bench.folder.path().to_str().unwrap()));
     assert_eq!(std::fs::read(path).unwrap(), vec![b'x'; 5000]);
     assert!(!outcome.success());
+    bench.host.set_output_file_size(16_000);
     let endless = cmd(&bench, "cmd.run", "head -c 500000 /dev/zero", &[]);
     let said = text(&endless);
     assert!(
-        said.contains("of 500000 bytes") && said.contains("its beginning is stored in"),
+        said.contains("of 500000 bytes") && said.contains("its first 16000 bytes are stored in"),
         "{said}"
     );
-    let path = said.split("is stored in ").nth(1).unwrap();
-    assert!(std::fs::metadata(path).unwrap().len() <= 16_000);
+    assert_eq!(std::fs::metadata(stored_in(said)).unwrap().len(), 16_000);
+}
+
+/// Returns the file that an error names.
+fn stored_in(said: &str) -> &str {
+    let (_, rest) = said.split_once("stored in ").unwrap();
+    rest.split_once(" on the minion").unwrap().0
 }
 
 #[test]

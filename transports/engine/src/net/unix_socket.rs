@@ -13,7 +13,7 @@ use saline_protocol::transport::{Clock, Error, ErrorKind, Result};
 const LONGEST_PATH: usize = 107;
 /// For how long another process that binds in the same folder is waited for.
 const BUSY: Duration = Duration::from_secs(2);
-const LOOK: Duration = Duration::from_millis(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Checks that a Unix socket can have this path.
 ///
@@ -102,7 +102,9 @@ async fn lock_folder(path: &Path, uid: u32) -> io::Result<File> {
     loop {
         match handle.try_lock() {
             Ok(()) => return Ok(handle),
-            Err(TryLockError::WouldBlock) if Clock.now() < until => Clock.pause(LOOK).await,
+            Err(TryLockError::WouldBlock) if Clock.now() < until => {
+                Clock.pause(POLL_INTERVAL).await
+            }
             Err(error) => return Err(error.into()),
         }
     }

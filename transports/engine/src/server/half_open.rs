@@ -31,7 +31,7 @@ impl HalfOpenTable {
     fn take(&self, source: Option<SourceNetwork>) -> Option<(u64, CancellationToken)> {
         let mut inner = lock(&self.0);
         if inner.places.len() >= HALF_OPEN {
-            let oldest = *inner.places.gives_way(source)?;
+            let oldest = *inner.places.eviction_candidate(source)?;
             inner.places.release(&oldest);
             if let Some(cut) = inner.cut.remove(&oldest) {
                 cut.cancel();

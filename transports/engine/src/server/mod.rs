@@ -159,7 +159,7 @@ impl ServerCore {
         let mut unadmitted = lock(&self.unadmitted);
         let mut added = hub.add(number, Arc::clone(connection), context.limits.connections);
         let mut cut = None;
-        if !added && let Some(oldest) = unadmitted.gives_way(source).copied() {
+        if !added && let Some(oldest) = unadmitted.eviction_candidate(source).copied() {
             unadmitted.release(&oldest);
             cut = hub.remove(oldest);
             added = hub.add(number, Arc::clone(connection), context.limits.connections);

@@ -24,7 +24,7 @@ use tokio::sync::Notify;
 pub const PING: Duration = Duration::from_millis(400);
 
 /// How long anything may take that has no time promised.
-pub const PATIENCE: Duration = Duration::from_secs(15);
+pub const TEST_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Short times.
 pub fn limits() -> Limits {
@@ -121,18 +121,20 @@ pub async fn counted_client(address: SocketAddr) -> (Arc<dyn Client>, Arc<Counte
 }
 
 pub async fn ask(client: &Arc<dyn Client>, payload: impl Into<Bytes>) -> Result<Bytes> {
-    client.request(payload.into(), Clock.after(PATIENCE)).await
+    client
+        .request(payload.into(), Clock.after(TEST_TIMEOUT))
+        .await
 }
 
 pub async fn subscribe(client: &Arc<dyn Client>, topic: &str) -> Box<dyn Subscriber> {
     let topic: Topic = topic.parse().unwrap();
     let filters = vec![TopicFilter::Prefix(topic)];
-    let deadline = Clock.after(PATIENCE);
+    let deadline = Clock.after(TEST_TIMEOUT);
     client.subscribe(None, filters, deadline).await.unwrap()
 }
 
 pub async fn next(subscriber: &mut Box<dyn Subscriber>) -> Delivery {
-    let next = Clock.deadline(Clock.after(PATIENCE), subscriber.next());
+    let next = Clock.deadline(Clock.after(TEST_TIMEOUT), subscriber.next());
     next.await.expect("a delivery in time").expect("no end")
 }
 

@@ -1,0 +1,194 @@
+//! Follows a published job: prints its returns, answers Ctrl-C, and stops it if that is wanted.
+
+use std::io;
+use std::time::Duration;
+
+use saline_client::{Client, JobSpec, Run};
+use saline_protocol::message::{Arguments, MinionId};
+use saline_protocol::target::CompiledTarget;
+use saline_protocol::transport::{Clock, Elapsed};
+
+use super::{failed, jobs};
+use crate::absence::LookUp;
+use crate::interrupt::{HowFar, Interrupt, InterruptChoice, Interruption};
+use crate::report::Report;
+use crate::screen::Screen;
+use crate::status_line::JobStatus;
+
+/// The time after which the line of `--progress` is written again.
+const STATUS_INTERVAL: Duration = Duration::from_secs(1);
+
+/// A published job that is followed.
+pub(super) struct PublishedJob<'c> {
+    pub(super) client: &'c Client,
+    pub(super) target: CompiledTarget,
+    /// The user who asks.
+    pub(super) user: String,
+    pub(super) look_up: LookUp,
+    pub(super) run: Run,
+    pub(super) report: Report,
+    pub(super) shows_progress: bool,
+}
+
+impl PublishedJob<'_> {
+    /// Prints what minions return until no return can come, or until the command is interrupted.
+    ///
+    /// # Errors
+    /// When the output cannot be written.
+    pub(super) async fn follow(
+        mut self,
+        screen: &mut Screen<'_>,
+        interrupt: &mut Interrupt,
+    ) -> io::Result<u8> {
+        loop {
+            if self.shows_progress {
+                screen.show_status(&self.status());
+            }
+            let next = tokio::select! {
+                biased;
+                interruption = interrupt.wait() => {
+                    screen.show_status("");
+                    match self.ask_what_to_do(screen, interruption).await? {
+                        InterruptChoice::Stop => {
+                            self.stop(screen).await;
+                            continue;
+                        }
+                        choice => return self.interrupted(screen, interruption, choice != InterruptChoice::NotAsked),
+                    }
+                }
+                next = Clock.deadline(Clock.after(STATUS_INTERVAL), self.run.next()) => next,
+            };
+            match next {
+                Err(Elapsed) => {}
+                Ok(Ok(Some(progress))) => self.report.take(screen, progress)?,
+                Ok(Ok(None)) => {
+                    screen.show_status("");
+                    let batch = self.run.published().batch;
+                    let halted = batch.and_then(|batch| self.report.halted(&batch));
+                    let code = self
+                        .report
+                        .finish(screen, self.run.expires(), &self.look_up);
+                    if let Some(line) = halted {
+                        screen.complain(line);
+                    }
+                    for id in self.run.duplicates() {
+                        screen.complain(format!(
+                            "WARNING: two machines use the id {id}: saline-key -L shows their addresses"
+                        ));
+                    }
+                    return code;
+                }
+                Ok(Err(error)) => {
+                    screen.show_status("");
+                    let code = failed(screen, &error);
+                    screen.complain(self.look_up.hint());
+                    return Ok(code);
+                }
+            }
+        }
+    }
+
+    /// Returns the line of `--progress`.
+    fn status(&self) -> String {
+        let published = self.run.published();
+        let (returned, failed) = self.report.counts();
+        let waiting_for = self.run.waited_for().next();
+        let status = JobStatus {
+            expected: published.minions.len() + published.unknown.len(),
+            returned,
+            failed,
+            waiting_for: waiting_for.map(|(minion, _)| minion.as_str()),
+            silence: self.run.silence(),
+        };
+        status.line()
+    }
+
+    /// Returns the minions that have not answered, and those of them that run the job.
+    fn unanswered(&self) -> (Vec<&str>, Vec<&str>) {
+        let minions = self
+            .run
+            .published()
+            .minions
+            .iter()
+            .map(|(minion, _)| minion);
+        let unanswered = self.report.unanswered(minions);
+        let running = self.run.waited_for().filter(|(_, runs)| *runs);
+        (
+            unanswered.into_iter().map(MinionId::as_str).collect(),
+            running.map(|(minion, _)| minion.as_str()).collect(),
+        )
+    }
+
+    /// Asks whoever typed Ctrl-C whether to stop the job.
+    async fn ask_what_to_do(
+        &self,
+        screen: &mut Screen<'_>,
+        interruption: Interruption,
+    ) -> io::Result<InterruptChoice> {
+        let (unanswered, running) = self.unanswered();
+        let context = Some(self.client.context());
+        let minions = (&unanswered[..], &running[..]);
+        interruption
+            .offers_to_stop(screen, &self.look_up.jid, minions, context)
+            .await
+    }
+
+    /// Stops the job: minions that have not begun it will not, and the others end it.
+    async fn stop(&self, screen: &mut Screen<'_>) {
+        let jid = &self.look_up.jid;
+        match jobs::states(self.client, jid).await {
+            // The operator may have taken long to answer.
+            Ok(states) if states.iter().all(|(_, state, _)| state.is_final()) => {
+                return screen.complain("The job has ended meanwhile: there was nothing to stop.");
+            }
+            Ok(_) => {}
+            Err(error) => {
+                failed(screen, &error);
+                return;
+            }
+        }
+        let terminate = JobSpec::new(self.target.clone(), "saltutil.term_job")
+            .with_arguments(Arguments {
+                positional: vec![jid.as_str().into()],
+                named: Vec::new(),
+            })
+            .asked_by(self.user.clone());
+        let stopped = match self.client.cancel(jid).await {
+            Ok(()) => self.client.run_async(terminate).await.map(drop),
+            Err(error) => Err(error),
+        };
+        match stopped {
+            Ok(()) => screen.complain(
+                "Stopping the job: the minions were told to end it. Ctrl-C again leaves at once.",
+            ),
+            Err(error) => {
+                failed(screen, &error);
+            }
+        }
+    }
+
+    /// Prints what has come so far, and how to go on. With `told`, the missing minions have been named.
+    fn interrupted(
+        self,
+        screen: &mut Screen<'_>,
+        interruption: Interruption,
+        told: bool,
+    ) -> io::Result<u8> {
+        let (unanswered, running) = self.unanswered();
+        let named = |minions: Vec<&str>| minions.into_iter().map(str::to_owned).collect();
+        let (unanswered, running): (Vec<String>, Vec<String>) = (named(unanswered), named(running));
+        let printed = self
+            .report
+            .interrupt(screen, self.run.expires(), &self.look_up);
+        let how_far = HowFar::Published {
+            look_up: &self.look_up,
+            unanswered: &unanswered,
+            running: &running,
+            told,
+            in_batches: self.run.published().batch.is_some(),
+        };
+        // Also when nothing could be printed: Ctrl-C may have ended the reader of the output too.
+        let code = interruption.leave(screen, &how_far);
+        printed.map(|()| code)
+    }
+}

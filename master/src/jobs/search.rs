@@ -1,0 +1,249 @@
+//! Searches the jobs and runs of the store, for `jobs.list_jobs` and `jobs.last_run`.
+//!
+//! A search reads the rows of the span of time that it is about, one partition after the other, so that other
+//! readers come in between. What jobs call is compared as the text that SQLite holds: only what is found is
+//! converted.
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+use rusqlite::{Connection, Row, params};
+use saline_protocol::message::{Jid, Packed, PackedArguments, Value};
+use saline_protocol::target::Glob;
+
+use super::{JobStore, StoreError, jid, rows};
+
+/// The size in bytes of what one search finds, from which it ends.
+const FOUND_BYTES: usize = 32 * 1024 * 1024;
+
+/// The columns of a job, in the order in which [`found_job`] reads them.
+const COLUMNS: &str = "jid, fun, tgt, arg, tgt_type, user, operator";
+
+/// Which jobs are looked for: those that pass all filters.
+#[derive(Debug, Clone)]
+pub struct JobSearch {
+    /// Finds only jobs whose function matches one of these; all when it is empty.
+    pub functions: Vec<Glob>,
+    /// Finds only jobs whose target expression matches one of these; all when it is empty.
+    pub targets: Vec<Glob>,
+    /// Finds only jobs whose metadata have one of these entries; all when it is empty.
+    pub metadata: Vec<(String, Value)>,
+    /// Finds only jobs that were published at or after this time, in microseconds since 1970.
+    pub from: i64,
+    /// Finds only jobs that were published at or before this time, in microseconds since 1970.
+    pub until: i64,
+    /// The largest number of jobs, the newest ones.
+    pub most: usize,
+    /// What stands for the target of a run: the name of the master.
+    pub master: String,
+}
+
+/// A job that was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FoundJob {
+    /// The jid of the job.
+    pub jid: Jid,
+    /// The function, `module.function`; that of a run begins with `runner.`.
+    pub fun: String,
+    /// The arguments of the function.
+    pub arg: PackedArguments,
+    /// The target expression.
+    pub target: String,
+    /// Salt's name of the kind of the target.
+    pub target_kind: String,
+    /// The user who asked, as the operator's program said.
+    pub user: String,
+    /// The operator by the name of its key.
+    pub operator: String,
+    /// The metadata, if there are some.
+    pub metadata: Option<Packed>,
+}
+
+/// What a search has found.
+#[derive(Debug, Default)]
+pub struct FoundJobs {
+    /// The jobs, the newest first.
+    pub jobs: Vec<FoundJob>,
+    /// Whether the search ended because it had found enough: older jobs may match too.
+    pub is_cut: bool,
+}
+
+impl JobSearch {
+    /// Returns a search that finds every job.
+    pub fn all(most: usize, master: String) -> Self {
+        Self {
+            functions: Vec::new(),
+            targets: Vec::new(),
+            metadata: Vec::new(),
+            from: i64::MIN,
+            until: i64::MAX,
+            most,
+            master,
+        }
+    }
+
+    fn wants(&self, fun: &str, target: &str) -> bool {
+        let any = |globs: &[Glob], text| globs.is_empty() || globs.iter().any(|g| g.matches(text));
+        any(&self.functions, fun) && any(&self.targets, target)
+    }
+
+    /// Whether metadata have one of the entries.
+    fn wants_metadata(&self, metadata: &Packed) -> bool {
+        let Ok(metadata) = metadata.unpack() else {
+            return false;
+        };
+        let has = |(key, value): &(String, Value)| metadata.get(key) == Some(value);
+        self.metadata.iter().any(has)
+    }
+}
+
+impl JobStore {
+    /// Returns the newest jobs and runs that a search is about.
+    ///
+    /// # Errors
+    /// When SQLite fails.
+    ///
+    /// # Cancel safety
+    /// The call changes nothing.
+    pub async fn search(&self, search: JobSearch) -> Result<FoundJobs, StoreError> {
+        let search = Arc::new(search);
+        let mut found = FoundJobs::default();
+        let mut room = FOUND_BYTES;
+        for start in self.partitions.all().into_iter().rev() {
+            if start > search.until {
+                continue;
+            }
+            let wanted = Arc::clone(&search);
+            let most = search.most.saturating_sub(found.jobs.len());
+            let read = self.reader.moment(start, move |connection| {
+                in_partition(connection, &wanted, most, room)
+            });
+            let part = match read.await {
+                // It was pruned meanwhile.
+                Err(StoreError::Removed) => continue,
+                part => part?,
+            };
+            room = room.saturating_sub(part.jobs.iter().map(size).sum());
+            found.jobs.extend(part.jobs);
+            if part.is_cut {
+                found.is_cut = true;
+                break;
+            }
+            // The partitions before this one hold older jobs alone.
+            if start < search.from {
+                break;
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// Returns what one partition holds: at most `most` jobs of about `room` bytes, the newest first.
+fn in_partition(
+    connection: &Connection,
+    search: &JobSearch,
+    most: usize,
+    room: usize,
+) -> Result<FoundJobs, StoreError> {
+    let mut found = FoundJobs::default();
+    let mut taken = 0;
+    // The few jobs with metadata are looked at first if it is them that are looked for.
+    let (tables, name) = match search.metadata.is_empty() {
+        true => ("jobs LEFT JOIN metadata USING (jid)", "jobs.jid"),
+        false => ("metadata CROSS JOIN jobs USING (jid)", "metadata.jid"),
+    };
+    let mut statement = connection.prepare_cached(&format!(
+        "SELECT {COLUMNS}, metadata FROM {tables} WHERE {name} BETWEEN ?1 AND ?2
+         ORDER BY {name} DESC"
+    ))?;
+    let mut rows = statement.query(params![search.from, search.until])?;
+    while let Some(row) = rows.next()? {
+        if !search.wants(rows::text(row, 1)?, rows::text(row, 2)?) {
+            continue;
+        }
+        let metadata = match row.get_ref(7)? {
+            rusqlite::types::ValueRef::Null => None,
+            _ => Some(Packed::from_bytes(rows::blob(row, 7)?.to_vec())),
+        };
+        let is_wanted = search.metadata.is_empty()
+            || metadata
+                .as_ref()
+                .is_some_and(|held| search.wants_metadata(held));
+        if !is_wanted {
+            continue;
+        }
+        if found.jobs.len() >= most || taken >= room {
+            found.is_cut = true;
+            break;
+        }
+        let job = found_job(row, metadata)?;
+        taken += size(&job);
+        found.jobs.push(job);
+    }
+    if search.metadata.is_empty() {
+        add_runs(connection, search, most, &mut found)?;
+    }
+    Ok(found)
+}
+
+/// Adds the runs of a partition. They are few: only asynchronous ones are stored.
+fn add_runs(
+    connection: &Connection,
+    search: &JobSearch,
+    most: usize,
+    found: &mut FoundJobs,
+) -> Result<(), StoreError> {
+    // Those before the oldest job that was taken belong behind it.
+    let from = match (found.is_cut, found.jobs.last()) {
+        (true, Some(last)) => jid::to_micros(&last.jid).unwrap_or(search.from),
+        _ => search.from,
+    };
+    let mut statement = connection.prepare_cached(
+        "SELECT jid, 'runner.' || fun, ?3, arg, 'list', user, operator FROM runs
+         WHERE jid BETWEEN ?1 AND ?2 ORDER BY jid DESC",
+    )?;
+    let mut rows = statement.query(params![from, search.until, search.master])?;
+    let before = found.jobs.len();
+    while let Some(row) = rows.next()? {
+        if found.jobs.len() - before >= most {
+            found.is_cut = true;
+            break;
+        }
+        if search.wants(rows::text(row, 1)?, &search.master) {
+            found.jobs.push(found_job(row, None)?);
+        }
+    }
+    if found.jobs.len() > before {
+        found
+            .jobs
+            .sort_by_cached_key(|job| Reverse(job.jid.clone()));
+        found.is_cut |= found.jobs.len() > most;
+        found.jobs.truncate(most);
+    }
+    Ok(())
+}
+
+fn found_job(row: &Row<'_>, metadata: Option<Packed>) -> Result<FoundJob, StoreError> {
+    let text = |column| rows::text(row, column).map(str::to_owned);
+    Ok(FoundJob {
+        jid: jid::from_micros(row.get(0)?),
+        fun: text(1)?,
+        target: text(2)?,
+        arg: PackedArguments::from_packed(Packed::from_bytes(rows::blob(row, 3)?.to_vec())),
+        target_kind: text(4)?,
+        user: text(5)?,
+        operator: text(6)?,
+        metadata,
+    })
+}
+
+/// Returns about the size of a job in bytes.
+fn size(job: &FoundJob) -> usize {
+    128 + job.fun.len()
+        + job.target.len()
+        + job.arg.as_packed().as_bytes().len()
+        + job
+            .metadata
+            .as_ref()
+            .map_or(0, |packed| packed.as_bytes().len())
+}

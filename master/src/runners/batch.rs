@@ -1,0 +1,259 @@
+//! `batch`: jobs that are carried out in batches.
+
+use saline_protocol::message::{
+    Batch, BatchProgress, BatchStop, Jid, Job, MinionId, OfferState, Value,
+};
+
+use super::arguments::BoundArguments;
+use super::error::RunnerError;
+use super::function::{Function, Returned};
+use super::job_report::{self, State};
+use super::jobs::cancelled;
+use super::run::Run;
+
+type Result<T, E = RunnerError> = std::result::Result<T, E>;
+
+pub(super) const FUNCTIONS: &[Function] = &[
+    Function::new("list_active", LIST_ACTIVE, |run, _| {
+        Box::pin(list_active(run))
+    }),
+    Function::new("status", STATUS, |run, given| Box::pin(status(run, given))).with(1, &["jid"]),
+    Function::new("stop", STOP, |run, given| Box::pin(stop(run, given))).with(1, &["jid"]),
+];
+
+const LIST_ACTIVE: &str = "
+Return the batches that are under way, by jid.
+
+CLI Example:
+
+.. code-block:: bash
+
+    saline-run batch.list_active
+";
+
+async fn list_active(run: &Run) -> Result<Returned> {
+    let batches = run.parts.jobs.batches();
+    let entries = batches.iter().map(|batch| {
+        let mut entries = settings(&batch.batch);
+        entries.extend(numbers(batch, true));
+        (batch.jid.to_string(), Value::map(entries))
+    });
+    Ok(Value::Map(entries.collect()).into())
+}
+
+const STATUS: &str = "
+Return how far a batch has come, why it ended if it was cut short, and its minions by their states.
+
+CLI Example:
+
+.. code-block:: bash
+
+    saline-run batch.status 20261121091409931549
+";
+
+async fn status(run: &Run, given: &BoundArguments) -> Result<Returned> {
+    let jid = given.jid("jid")?;
+    let job = run.parts.jobs.job(&jid).await?;
+    let job = job.ok_or_else(|| RunnerError::NoSuchJob(jid.clone()))?;
+    let batch = job.batch.ok_or_else(|| RunnerError::NoBatch(jid.clone()))?;
+    // In this order: a batch that ends meanwhile is shown by the states of its end.
+    let active = run.parts.jobs.batches();
+    let active = active.into_iter().find(|batch| batch.jid == jid);
+    let states = job_report::states(run, &jid).await?;
+    let was_cut = match &active {
+        Some(progress) => progress.stopped == Some(BatchStop::Halted),
+        None => states.iter().any(is_cancelled),
+    };
+    // Every return has to be read for that.
+    let failed = match was_cut && batch.failhard {
+        true => job_report::failed(run, &jid, &states).await?,
+        false => Vec::new(),
+    };
+    let progress = active.unwrap_or_else(|| ended(&jid, batch, &states, &failed));
+    Ok(told(&job.job, &progress, &states, &failed).into())
+}
+
+fn is_cancelled((_, state): &State) -> bool {
+    *state == OfferState::Cancelled
+}
+
+/// Returns how far a batch had come when it ended, by the states of its minions. The master does not keep why a batch
+/// ended: one that left minions out was halted if a minion failed and that was to halt it.
+fn ended(jid: &Jid, batch: Batch, states: &[State], failed: &[MinionId]) -> BatchProgress {
+    let count = |is: &dyn Fn(OfferState) -> bool| {
+        let found = states.iter().filter(|(_, state)| is(*state)).count();
+        u64::try_from(found).unwrap_or(u64::MAX)
+    };
+    let waits = |state| matches!(state, OfferState::Waiting | OfferState::Queued);
+    let (minions, waiting) = (count(&|_| true), count(&waits));
+    let ended = count(&OfferState::is_final);
+    BatchProgress {
+        jid: jid.clone(),
+        batch,
+        minions,
+        waiting,
+        active: minions.saturating_sub(waiting + ended),
+        ended,
+        stopped: states.iter().any(is_cancelled).then_some(match failed {
+            [] => BatchStop::Cancelled,
+            _ => BatchStop::Halted,
+        }),
+    }
+}
+
+/// Returns a batch in the same shape whether it is under way or has ended.
+fn told(job: &Job, progress: &BatchProgress, states: &[State], failed: &[MinionId]) -> Value {
+    let is_under_way = progress.ended < progress.minions;
+    let mut entries = vec![
+        ("jid", Value::from(job.jid.as_str())),
+        ("fun", Value::from(job.fun.as_str())),
+        ("tgt", Value::from(job.target.expression.as_str())),
+    ];
+    entries.extend(settings(&progress.batch));
+    entries.extend(numbers(progress, is_under_way));
+    let halted_by = Value::texts(failed.iter().map(MinionId::as_str));
+    entries.push(("halted_by", halted_by));
+    let named = OfferState::ALL.into_iter().filter_map(|which| {
+        let minions = states.iter().filter(|(_, state)| *state == which);
+        let minions: Vec<&str> = minions.map(|(minion, _)| minion.as_str()).collect();
+        (!minions.is_empty()).then(|| (which.name(), Value::texts(minions)))
+    });
+    entries.push(("states", Value::map(named)));
+    Value::map(entries)
+}
+
+const STOP: &str = "
+Stop a batch: no further minion gets its turn, and those that have begun go on. Returns the state of every
+minion, as `jobs.cancel` does.
+
+CLI Example:
+
+.. code-block:: bash
+
+    saline-run batch.stop 20261121091409931549
+";
+
+async fn stop(run: &Run, given: &BoundArguments) -> Result<Returned> {
+    let jid = given.jid("jid")?;
+    let job = run.parts.jobs.job(&jid).await?;
+    let job = job.ok_or_else(|| RunnerError::NoSuchJob(jid.clone()))?;
+    if job.batch.is_none() {
+        return Err(RunnerError::NoBatch(jid));
+    }
+    cancelled(run, &jid).await
+}
+
+fn settings(batch: &Batch) -> Vec<(&'static str, Value)> {
+    let seconds = batch.wait_ms as f64 / 1_000.0;
+    vec![
+        ("batch", Value::Int(batch.size.into())),
+        ("batch_wait", Value::Float(seconds)),
+        ("failhard", Value::Bool(batch.failhard)),
+    ]
+}
+
+fn numbers(progress: &BatchProgress, is_under_way: bool) -> Vec<(&'static str, Value)> {
+    let status = match progress.stopped {
+        None if is_under_way => "active",
+        None => "complete",
+        Some(BatchStop::Halted) => "halted",
+        Some(BatchStop::Cancelled) => "stopped",
+    };
+    vec![
+        ("status", Value::from(status)),
+        ("minions", Value::from(progress.minions)),
+        ("waiting", Value::from(progress.waiting)),
+        ("active", Value::from(progress.active)),
+        ("ended", Value::from(progress.ended)),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use OfferState::{Cancelled, NotConnected, Returned, Running};
+    use saline_protocol::message::{Arguments, Claims};
+    use saline_protocol::target::Target;
+
+    use super::super::tests::shown;
+    use super::*;
+
+    fn batch() -> Batch {
+        Batch {
+            size: 8,
+            wait_ms: 1_500,
+            failhard: true,
+            queues: false,
+        }
+    }
+
+    fn job() -> Job {
+        Job {
+            jid: Jid::parse("20261121091409931549").unwrap(),
+            target: Target::glob("*"),
+            fun: "cmd.run".to_owned(),
+            arg: Arguments::default().pack(),
+            user: "root".to_owned(),
+            created: 0,
+            expires: 0,
+            claims: Claims::NONE,
+        }
+    }
+
+    #[test]
+    fn a_batch_is_told_by_its_numbers() {
+        let progress = BatchProgress {
+            jid: job().jid,
+            batch: batch(),
+            minions: 500,
+            waiting: 480,
+            active: 8,
+            ended: 12,
+            stopped: Some(BatchStop::Halted),
+        };
+        let mut entries = settings(&progress.batch);
+        entries.extend(numbers(&progress, true));
+        assert_eq!(
+            shown(&Value::map(entries)),
+            "{batch: 8, batch_wait: 1.5, failhard: true, status: halted, minions: 500, waiting: 480, active: 8, ended: 12}"
+        );
+    }
+
+    #[test]
+    fn a_batch_that_has_ended_says_why_and_in_the_same_shape() {
+        let told = |states: &[OfferState], failed: &[&str]| {
+            let named = states.iter().zip(1..);
+            let id = |name: &str| MinionId::parse(name).unwrap();
+            let states: Vec<State> = named
+                .map(|(state, number)| (id(&format!("m{number}")), *state))
+                .collect();
+            let failed: Vec<MinionId> = failed.iter().map(|name| id(name)).collect();
+            let job = job();
+            told(
+                &job,
+                &ended(&job.jid, batch(), &states, &failed),
+                &states,
+                &failed,
+            )
+        };
+        let halted = told(&[Returned, Returned, Cancelled], &["m2"]);
+        assert_eq!(
+            shown(&halted),
+            "{jid: 20261121091409931549, fun: cmd.run, tgt: *, batch: 8, batch_wait: 1.5, failhard: true, \
+             status: halted, minions: 3, waiting: 0, active: 0, ended: 3, halted_by: [m2], \
+             states: {returned: [m1, m2], cancelled: [m3]}}"
+        );
+        let status = |value: &Value| value.get("status").cloned();
+        let stopped = told(&[Returned, Cancelled], &[]);
+        assert_eq!(status(&stopped), Some("stopped".into()));
+        let complete = told(&[Returned, NotConnected], &[]);
+        assert_eq!(status(&complete), Some("complete".into()));
+        let under_way = told(&[Returned, Running], &[]);
+        assert_eq!(status(&under_way), Some("active".into()));
+        let keys = |value: &Value| match value {
+            Value::Map(entries) => entries.iter().map(|(key, _)| key.clone()).collect(),
+            _ => Vec::new(),
+        };
+        assert_eq!(keys(&under_way), keys(&complete));
+        assert_eq!(keys(&under_way), keys(&halted));
+    }
+}

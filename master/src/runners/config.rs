@@ -1,0 +1,112 @@
+//! `config`: the configuration of the master.
+
+use saline_protocol::message::Value;
+
+use super::arguments::BoundArguments;
+use super::error::RunnerError;
+use super::function::{Function, Returned};
+use super::run::Run;
+
+/// What stands for a value that is secret.
+const HIDDEN: &str = "** hidden **";
+
+/// The parts of names that say that a value is secret. No option of a master is: those of transports may be.
+const SECRETS: [&str; 4] = ["password", "passwd", "secret", "token"];
+
+pub(super) const FUNCTIONS: &[Function] =
+    &[
+        Function::new("get", GET, |run, given| Box::pin(get(run, given)))
+            .with(1, &["key", "default", "delimiter"]),
+    ];
+
+const GET: &str = "
+Return an option of the running master: as its files had it when it read them, or its default. A colon, or the
+`delimiter`, leads into a mapping. What is not there is the `default`, an empty text. Values whose names speak
+of passwords, secrets or tokens are not shown.
+
+CLI Example:
+
+.. code-block:: bash
+
+    saline-run config.get keep_jobs_seconds
+    saline-run config.get ssl:certfile
+    saline-run config.get nodegroups.web delimiter=.
+";
+
+async fn get(run: &Run, given: &BoundArguments) -> Result<Returned, RunnerError> {
+    let key = given.text("key")?.unwrap_or_default();
+    let delimiter = given.text("delimiter")?.unwrap_or_else(|| ":".to_owned());
+    let found = find(&run.parts.options, &key, &delimiter);
+    let found = found.or_else(|| given.value("default").cloned());
+    Ok(found.unwrap_or_else(|| Value::from("")).into())
+}
+
+fn find(options: &Value, key: &str, delimiter: &str) -> Option<Value> {
+    if let Some(whole) = options.get(key) {
+        return Some(shown(key, whole));
+    }
+    if delimiter.is_empty() {
+        return None;
+    }
+    let mut found = options;
+    let mut name = key;
+    for part in key.split(delimiter) {
+        if is_secret(part) {
+            return found.get(part).map(|_| HIDDEN.into());
+        }
+        (found, name) = (found.get(part)?, part);
+    }
+    Some(shown(name, found))
+}
+
+/// Returns a value without what is secret in it.
+fn shown(name: &str, value: &Value) -> Value {
+    match value {
+        Value::Null => Value::Null,
+        _ if is_secret(name) => HIDDEN.into(),
+        Value::Map(entries) => {
+            let entries = entries.iter();
+            let entries = entries.map(|(name, value)| (name.clone(), shown(name, value)));
+            Value::Map(entries.collect())
+        }
+        Value::List(values) => Value::List(values.iter().map(|value| shown("", value)).collect()),
+        other => other.clone(),
+    }
+}
+
+fn is_secret(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    SECRETS.iter().any(|secret| name.contains(secret))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_lead_into_mappings_and_secrets_are_hidden() {
+        let section = Value::map([
+            ("url", Value::from("amqp://x")),
+            ("password", Value::from("p4ss")),
+            ("auth", Value::map([("api_token", Value::from("t0k"))])),
+        ]);
+        let options = Value::map([
+            ("timeout", Value::Int(5)),
+            ("amqp", section),
+            ("a:b", Value::Int(1)),
+            ("no_secret", Value::Null),
+        ]);
+        let get = |key| find(&options, key, ":");
+        assert_eq!(get("timeout"), Some(Value::Int(5)));
+        assert_eq!(get("amqp:url"), Some("amqp://x".into()));
+        assert_eq!(get("a:b"), Some(Value::Int(1)));
+        assert_eq!(get("amqp:nothing"), None);
+        assert_eq!(get("timeout:x"), None);
+        assert_eq!(get("amqp:password"), Some(HIDDEN.into()));
+        assert_eq!(get("amqp:auth:api_token"), Some(HIDDEN.into()));
+        assert_eq!(get("no_secret"), Some(Value::Null));
+        let whole = format!("{:?}", get("amqp").unwrap());
+        assert!(!whole.contains("p4ss") && !whole.contains("t0k"), "{whole}");
+        assert_eq!(find(&options, "amqp.password", "."), Some(HIDDEN.into()));
+    }
+}

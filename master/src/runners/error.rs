@@ -1,0 +1,44 @@
+//! Why a run has no return.
+
+use saline_protocol::message::Jid;
+
+use crate::jobs::StoreError;
+use crate::target_resolver::ResolveError;
+
+/// Why a run has no return, in one line for the operator.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RunnerError {
+    /// An argument cannot be used.
+    #[error("{0}")]
+    Arguments(String),
+    /// There is no such job.
+    #[error(
+        "job {0} is unknown: it was never published by this master, is older than keep_jobs_seconds, or went when the store reached job_store_size"
+    )]
+    NoSuchJob(Jid),
+    /// The job is not carried out in batches.
+    #[error("job {0} is no batch: it was offered to all of its minions at once")]
+    NoBatch(Jid),
+    /// No runner with this jid is under way.
+    #[error("no runner with the jid {0} is under way: saline-run jobs.master shows those that are")]
+    NoSuchRun(Jid),
+    /// The return would be too large.
+    #[error("{what} is larger than the return of a runner may be ({most} bytes): {instead}")]
+    TooLarge {
+        /// What is too large.
+        what: String,
+        /// The largest size in bytes.
+        most: usize,
+        /// What to do instead.
+        instead: &'static str,
+    },
+    /// The target names what does not exist, or the keys cannot be read.
+    #[error(transparent)]
+    Target(#[from] ResolveError),
+    /// The job store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Something else failed, for this reason.
+    #[error("{0}")]
+    Failed(String),
+}

@@ -1,0 +1,44 @@
+//! The parts of the master that runners work with.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use saline_protocol::message::{ProtocolVersions, Value};
+use saline_protocol::transport::{Clock, Context, Endpoint};
+
+use crate::events::Events;
+use crate::grains::GrainsTable;
+use crate::jobs::JobStore;
+use crate::keys::KeyAccess;
+use crate::sessions::Sessions;
+use crate::target_resolver::TargetResolver;
+use crate::verbs::{CancelVerb, PublishVerb};
+
+/// The parts of the master that runners work with.
+#[derive(Debug)]
+pub(crate) struct RunnerParts {
+    pub(crate) context: Context,
+    pub(crate) jobs: Arc<JobStore>,
+    pub(crate) sessions: Arc<Sessions>,
+    pub(crate) keys: KeyAccess,
+    pub(crate) grains: Arc<GrainsTable>,
+    pub(crate) targets: TargetResolver,
+    pub(crate) events: Events,
+    pub(crate) publish: PublishVerb,
+    pub(crate) cancel: CancelVerb,
+    /// The endpoints of requests on the network: a session's listener number is its index.
+    pub(crate) listeners: Arc<[Endpoint]>,
+    /// The protocol versions that the master speaks.
+    pub(crate) versions: ProtocolVersions,
+    /// How long a runner waits for minions without a sign of life.
+    pub(crate) timeout: Duration,
+    /// Every option of the master by its name, as its files have it, or its default.
+    pub(crate) options: Value,
+}
+
+impl RunnerParts {
+    /// Returns the clock by which runners wait.
+    pub(crate) fn clock(&self) -> Clock {
+        self.context.clock
+    }
+}

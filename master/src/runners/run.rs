@@ -1,0 +1,72 @@
+//! What a function knows of its run.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use saline_protocol::message::{Jid, MinionId};
+use saline_protocol::transport::Instant;
+
+use super::parts::RunnerParts;
+use super::run_table::RunTable;
+
+/// The largest number of notes of one run.
+const NOTES_MOST: usize = 1_000;
+
+/// One run of a function.
+#[derive(Debug)]
+pub(super) struct Run {
+    pub(super) jid: Jid,
+    /// The operator by the name of its key.
+    pub(super) operator: String,
+    /// The user who asks, as the operator's program says.
+    pub(super) user: String,
+    /// The time at which the run is ended if it is not done.
+    pub(super) deadline: Instant,
+    pub(super) parts: Arc<RunnerParts>,
+    /// All runs of the master.
+    pub(super) table: Arc<RunTable>,
+    notes: Mutex<Vec<String>>,
+}
+
+impl Run {
+    pub(super) fn new(
+        jid: Jid,
+        (operator, user): (String, String),
+        deadline: Instant,
+        parts: Arc<RunnerParts>,
+        table: Arc<RunTable>,
+    ) -> Self {
+        Self {
+            jid,
+            operator,
+            user,
+            deadline,
+            parts,
+            table,
+            notes: Mutex::default(),
+        }
+    }
+
+    /// Notes a line that the operator is told beside the return.
+    pub(super) fn note(&self, line: impl Into<String>) {
+        let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
+        if notes.len() < NOTES_MOST {
+            notes.push(line.into());
+        }
+    }
+
+    /// Takes the notes.
+    pub(super) fn take_notes(&self) -> Vec<String> {
+        std::mem::take(&mut *self.notes.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Fires `salt/run/<jid>/progress`, and notes the same line.
+    pub(super) async fn tell_progress(&self, line: &str) {
+        self.parts.events.run_progress(&self.jid, line).await;
+        self.note(line);
+    }
+
+    /// Whether the minion is present and has spoken within two heartbeats.
+    pub(super) fn is_alive(&self, minion: &MinionId) -> bool {
+        self.parts.sessions.alive(minion).is_some()
+    }
+}

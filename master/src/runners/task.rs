@@ -1,0 +1,286 @@
+//! The owner of runs: begins them as tasks of the master, ends them, and keeps their ends until they are read.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use saline_protocol::message::{Packed, RequestId, RunnerCall, RunnerEnd, Value, decode, encode};
+use saline_protocol::transport::Elapsed;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::arguments::BoundArguments;
+use super::function::{Function, Returned};
+use super::parts::RunnerParts;
+use super::run::Run;
+use super::run_table::{ABOUT_RUNS_MOST, Phase, RUNNING_MOST, RunState, RunTable};
+use super::{STATE_EVENT, find, functions};
+use crate::jobs::{StoreError, StoredRun, StoredRunEnd};
+
+/// The largest return of a run, in bytes.
+pub(super) const RETURN_MOST: usize = 256 * 1024 * 1024;
+
+/// The largest return of an asynchronous run, in bytes: it is one row of the store.
+const STORED_MOST: usize = 16 * 1024 * 1024;
+
+/// How long the end of a run can be read.
+const READABLE: Duration = Duration::from_secs(60);
+
+/// The longest time that an operator may give a run.
+const TIME_MOST: Duration = Duration::from_secs(24 * 3600);
+
+/// The longest name of a user that is taken with a run, in bytes.
+const USER_MOST: usize = 256;
+
+/// The runs of one master. Each is a task of the master's context: a stopping master joins it.
+#[derive(Debug)]
+pub struct Runners {
+    parts: Arc<RunnerParts>,
+    table: Arc<RunTable>,
+}
+
+impl Runners {
+    pub(crate) fn new(parts: RunnerParts) -> Self {
+        Self {
+            parts: Arc::new(parts),
+            table: Arc::default(),
+        }
+    }
+
+    /// Begins a run for the operator, or returns the one that the same request began.
+    ///
+    /// # Errors
+    /// One line that says why there is no such run.
+    pub(crate) fn begin(&self, operator: &str, call: RunnerCall) -> Result<Arc<RunState>, String> {
+        if let Some(before) = self.table.find(operator, call.request_id) {
+            return Ok(before);
+        }
+        let fun = call.fun.as_str();
+        let function = find(fun).ok_or_else(|| not_available(fun))?;
+        if call.user.len() > USER_MOST {
+            return Err("the name of the user is too long".to_owned());
+        }
+        let arguments = call.arg.unpack().map_err(|error| error.to_string())?;
+        let arguments = BoundArguments::bind(fun, function, arguments)?;
+        let state = Arc::new(RunState {
+            request_id: call.request_id,
+            jid: self.parts.jobs.next_jid(),
+            fun: call.fun,
+            arg: call.arg,
+            user: call.user,
+            operator: operator.to_owned(),
+            phase: watch::Sender::new(Phase::Beginning),
+            kill: CancellationToken::new(),
+            is_kept: AtomicBool::new(call.is_async),
+        });
+        let most = match function.about_runs {
+            true => RUNNING_MOST + ABOUT_RUNS_MOST,
+            false => RUNNING_MOST,
+        };
+        match self.table.add(&state, most) {
+            Ok(()) => {}
+            Err(Some(before)) if before.operator == operator => return Ok(before),
+            Err(_) => {
+                return Err(format!(
+                    "{RUNNING_MOST} runners are under way, as many as may be: wait, or end one (saline-run jobs.master, saline-run jobs.kill JID)"
+                ));
+            }
+        }
+        let time = call.timeout_ms.map_or(function.time, Duration::from_millis);
+        let task = RunTask {
+            state: Arc::clone(&state),
+            function,
+            arguments,
+            time: time.min(TIME_MOST),
+            parts: Arc::clone(&self.parts),
+            table: Arc::clone(&self.table),
+        };
+        self.parts.context.spawn(task.run());
+        Ok(state)
+    }
+
+    /// Returns the run that this request of the operator began.
+    pub(crate) fn find(&self, operator: &str, request: RequestId) -> Option<Arc<RunState>> {
+        self.table.find(operator, request)
+    }
+
+    /// Has the end of a run stored, also if it has ended already.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub(crate) async fn keep(&self, state: &RunState) -> Result<(), StoreError> {
+        if state.is_kept() {
+            return Ok(());
+        }
+        store(&self.parts, state).await?;
+        // In this order: either the task sees it when the run ends, or the end is seen here.
+        state.is_kept.store(true, Ordering::SeqCst);
+        match state.end() {
+            Some(end) => store_end(&self.parts, state, &end).await,
+            None => Ok(()),
+        }
+    }
+}
+
+/// The task of one run.
+struct RunTask {
+    state: Arc<RunState>,
+    function: &'static Function,
+    arguments: BoundArguments,
+    time: Duration,
+    parts: Arc<RunnerParts>,
+    table: Arc<RunTable>,
+}
+
+/// Ends a run whose task goes without an end: the master stops, or the code of the function panicked.
+struct Unended(Arc<RunState>, Arc<RunTable>);
+
+impl Drop for Unended {
+    fn drop(&mut self) {
+        if self.0.is_under_way() {
+            self.0.phase.send_replace(Phase::Stopped);
+            self.1.remove(self.0.request_id);
+        }
+    }
+}
+
+impl RunTask {
+    async fn run(self) {
+        let (state, clock) = (Arc::clone(&self.state), self.parts.clock());
+        let _unended = Unended(Arc::clone(&state), Arc::clone(&self.table));
+        if state.is_kept()
+            && let Err(error) = store(&self.parts, &state).await
+        {
+            tracing::error!("runner {}: the job store failed: {error}", state.jid);
+            state.phase.send_replace(Phase::Failed(error.to_string()));
+            self.table.remove(state.request_id);
+            return;
+        }
+        state.phase.send_replace(Phase::Running);
+        tracing::info!(
+            "runner {}: operator {} runs {}",
+            state.jid,
+            state.operator,
+            state.fun
+        );
+        self.parts.events.run_new(&state).await;
+        let end = self.end().await;
+        let encoded: Arc<[u8]> = encode(&end).into();
+        state.phase.send_replace(Phase::Ended(Arc::clone(&encoded)));
+        self.table.trim();
+        if state.is_kept()
+            && let Err(error) = store_end(&self.parts, &state, &encoded).await
+        {
+            tracing::error!("runner {}: its return was not stored: {error}", state.jid);
+        }
+        drop(encoded);
+        match &end.error {
+            None => tracing::info!("runner {}: {} has ended", state.jid, state.fun),
+            Some(error) => tracing::info!("runner {}: {} failed: {error}", state.jid, state.fun),
+        }
+        self.parts.events.run_returned(&state, &end).await;
+        drop(end);
+        clock.pause(READABLE).await;
+        self.table.remove(state.request_id);
+    }
+
+    /// Runs the function to its end, its time, or until it is ended.
+    async fn end(&self) -> RunnerEnd {
+        let (state, clock) = (&self.state, self.parts.clock());
+        let deadline = clock.after(self.time);
+        let run = Run::new(
+            state.jid.clone(),
+            (state.operator.clone(), state.user.clone()),
+            deadline,
+            Arc::clone(&self.parts),
+            Arc::clone(&self.table),
+        );
+        let working = (self.function.run)(&run, &self.arguments);
+        let ended = tokio::select! {
+            biased;
+            () = state.kill.cancelled() => Err("it was ended before it was done".to_owned()),
+            ended = clock.deadline(deadline, working) => match ended {
+                Ok(Ok(returned)) => within_bounds(returned),
+                Ok(Err(error)) => Err(error.to_string()),
+                Err(Elapsed) => Err(format!(
+                    "{} took longer than {} s and was ended; -t SECONDS gives it more time",
+                    state.fun,
+                    self.time.as_secs()
+                )),
+            },
+        };
+        let notes = run.take_notes();
+        match ended {
+            Ok(returned) => RunnerEnd {
+                success: returned.success,
+                error: None,
+                notes,
+                payload: returned.payload,
+            },
+            Err(error) => RunnerEnd {
+                success: false,
+                error: Some(error),
+                notes,
+                payload: Packed::pack(&Value::Null),
+            },
+        }
+    }
+}
+
+fn within_bounds(returned: Returned) -> Result<Returned, String> {
+    match returned.payload.as_bytes().len() {
+        bytes if bytes > RETURN_MOST => Err(format!(
+            "the return has {bytes} bytes, and a runner's may have {RETURN_MOST}"
+        )),
+        _ => Ok(returned),
+    }
+}
+
+fn not_available(fun: &str) -> String {
+    let mut known: Vec<String> = functions().map(|(name, _)| name).collect();
+    known.push(STATE_EVENT.0.to_owned());
+    known.sort();
+    format!("'{fun}' is not available; known are: {}", known.join(", "))
+}
+
+/// Stores that a run has begun.
+async fn store(parts: &RunnerParts, state: &RunState) -> Result<(), StoreError> {
+    let run = StoredRun {
+        jid: state.jid.clone(),
+        fun: state.fun.clone(),
+        arg: state.arg.clone(),
+        user: state.user.clone(),
+        operator: state.operator.clone(),
+        end: None,
+    };
+    parts.jobs.store_run(run).await
+}
+
+/// Stores how a run has ended. Instead of a return, a run that failed has its error.
+async fn store_end(
+    parts: &RunnerParts,
+    state: &RunState,
+    end: &Arc<[u8]>,
+) -> Result<(), StoreError> {
+    let end: RunnerEnd =
+        decode(end).map_err(|_| StoreError::corrupt("the end of a run", "other bytes"))?;
+    let bytes = end.payload.as_bytes().len();
+    let error = end.error.or_else(|| {
+        (bytes > STORED_MOST).then(|| {
+            format!(
+                "the return has {bytes} bytes, and at most {STORED_MOST} are stored: run this without --async"
+            )
+        })
+    });
+    let stored = match error {
+        Some(error) => StoredRunEnd {
+            success: false,
+            payload: Packed::pack(&Value::from(error)),
+        },
+        None => StoredRunEnd {
+            success: end.success,
+            payload: end.payload,
+        },
+    };
+    parts.jobs.end_run(&state.jid, stored).await
+}

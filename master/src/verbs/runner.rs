@@ -1,0 +1,109 @@
+//! The verb that begins, ends and reads runners. A run may take minutes: the operator asks again with the same
+//! request id until it has ended.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use saline_protocol::channel::record::OVERHEAD;
+use saline_protocol::message::{
+    EndedRun, OperatorReply, RefusedVerb, RequestId, RunnerReply, RunnerRequest,
+};
+use saline_protocol::transport::Context;
+
+use crate::jobs::StoreError;
+use crate::runners::{Phase, RunState, Runners};
+
+/// How long a request waits for the end of a run. A stopping master waits for its requests.
+const WAIT: Duration = Duration::from_secs(2);
+
+/// The bytes of a message that a part of an end leaves free for its seal and its other fields.
+const BESIDE_PART: usize = OVERHEAD + 256;
+
+/// Carries out the requests of operators about runners.
+#[derive(Debug)]
+pub struct RunnerVerb {
+    pub(crate) context: Context,
+    /// The largest message in bytes.
+    pub(crate) max_message: usize,
+    pub(crate) runners: Runners,
+}
+
+impl RunnerVerb {
+    /// Carries out the request of the operator `name`.
+    pub(super) async fn carry_out(
+        &self,
+        name: &str,
+        request: RunnerRequest,
+    ) -> Result<OperatorReply, StoreError> {
+        let find = |request_id: RequestId| self.runners.find(name, request_id);
+        let reply = match request {
+            RunnerRequest::Run(call) => {
+                let is_async = call.is_async;
+                match self.runners.begin(name, call) {
+                    Ok(run) => return Ok(self.wait(&run, is_async).await),
+                    Err(why) => RunnerReply::Refused(why),
+                }
+            }
+            RunnerRequest::Part { request_id, offset } => {
+                let end = find(request_id).and_then(|run| run.end());
+                let part = end.as_deref().and_then(|end| self.part(end, offset));
+                part.map_or(RunnerReply::NoSuchRun, RunnerReply::Part)
+            }
+            RunnerRequest::Kill { request_id } => match find(request_id) {
+                Some(run) => {
+                    tracing::info!("runner {}: operator {name} ends it", run.jid);
+                    run.kill.cancel();
+                    RunnerReply::Done(run.jid.clone())
+                }
+                None => RunnerReply::NoSuchRun,
+            },
+            RunnerRequest::Keep { request_id } => match find(request_id) {
+                Some(run) => {
+                    self.runners.keep(&run).await?;
+                    RunnerReply::Done(run.jid.clone())
+                }
+                None => RunnerReply::NoSuchRun,
+            },
+        };
+        Ok(OperatorReply::Runner(reply))
+    }
+
+    /// Waits until the run has ended, or has begun if it is asynchronous, but not for long.
+    async fn wait(&self, run: &Arc<RunState>, is_async: bool) -> OperatorReply {
+        let mut phase = run.phase.subscribe();
+        let is_reached = |phase: &Phase| match phase {
+            Phase::Beginning => false,
+            Phase::Running => is_async,
+            _ => true,
+        };
+        let clock = self.context.clock;
+        let reached = clock.deadline(clock.after(WAIT), phase.wait_for(is_reached));
+        let phase = match reached.await {
+            // The run has the sender.
+            Err(_) | Ok(Err(_)) => Phase::Running,
+            Ok(Ok(phase)) => phase.clone(),
+        };
+        OperatorReply::Runner(match phase {
+            Phase::Beginning | Phase::Running => RunnerReply::Begun(run.jid.clone()),
+            Phase::Ended(_) if is_async => RunnerReply::Begun(run.jid.clone()),
+            Phase::Ended(end) => RunnerReply::Ended(EndedRun {
+                jid: run.jid.clone(),
+                total: end.len() as u64,
+                part: self.part(&end, 0).unwrap_or_default(),
+            }),
+            Phase::Failed(why) => return OperatorReply::Failed(why),
+            // The operator asks the next master.
+            Phase::Stopped if self.context.cancel.is_cancelled() => {
+                return OperatorReply::Refused(RefusedVerb::ShuttingDown);
+            }
+            Phase::Stopped => return OperatorReply::Failed(format!("{} panicked", run.fun)),
+        })
+    }
+
+    /// Returns the part of an end from `offset` on; none behind its end.
+    fn part(&self, end: &[u8], offset: u64) -> Option<Vec<u8>> {
+        let most = self.max_message.saturating_sub(BESIDE_PART).max(1_024);
+        let rest = end.get(usize::try_from(offset).ok()?..)?;
+        (!rest.is_empty()).then(|| rest[..rest.len().min(most)].to_vec())
+    }
+}
