@@ -7,6 +7,7 @@ use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::task::{Context, Poll};
 
+use bytes::Bytes;
 use saline_protocol::transport::{Endpoint, Result};
 use tokio::io::ReadBuf;
 
@@ -182,6 +183,26 @@ pub trait WritePipe: Send + Unpin + 'static {
         cx: &mut Context<'_>,
         pieces: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>>;
+
+    /// Whether the pipe keeps shared memory instead of copying it. Then large pieces come one at a time through
+    /// [`poll_write_shared`](Self::poll_write_shared).
+    fn keeps_shared_memory(&self) -> bool {
+        false
+    }
+
+    /// Accepts bytes from the front of `bytes` and returns how many: at least one. The default copies them, as
+    /// [`poll_write`](Self::poll_write) does.
+    ///
+    /// # Errors
+    /// The system's, when the connection broke.
+    fn poll_write_shared(
+        &mut self,
+        cx: &mut Context<'_>,
+        bytes: &Bytes,
+    ) -> Poll<io::Result<usize>> {
+        let most = bytes.len().min(self.largest_write());
+        self.poll_write(cx, &[IoSlice::new(&bytes[..most])])
+    }
 
     /// Hands everything that was accepted to the system. The default has nothing to hand over.
     ///

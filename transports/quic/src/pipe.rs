@@ -3,11 +3,12 @@
 use std::fmt;
 use std::future::Future;
 use std::io::{self, IoSlice};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
+use bytes::Bytes;
 use quinn::{Connection, ConnectionError, ReadError, RecvStream, SendStream, VarInt, WriteError};
 use saline_engine::{Lifetime, Pipe, ReadPipe, SignsOfLife, WritePipe};
 use tokio::io::ReadBuf;
@@ -161,6 +162,14 @@ pub(crate) fn lost(error: ConnectionError) -> io::Error {
     }
 }
 
+/// Returns why nothing can be written any more.
+fn broken(error: WriteError) -> io::Error {
+    match error {
+        WriteError::ConnectionLost(error) => lost(error),
+        error => error.into(),
+    }
+}
+
 /// The half that writes.
 pub(crate) struct QuicWritePipe {
     stream: SendStream,
@@ -169,6 +178,24 @@ pub(crate) struct QuicWritePipe {
 }
 
 impl WritePipe for QuicWritePipe {
+    fn keeps_shared_memory(&self) -> bool {
+        true
+    }
+
+    fn poll_write_shared(
+        &mut self,
+        cx: &mut Context<'_>,
+        bytes: &Bytes,
+    ) -> Poll<io::Result<usize>> {
+        let mut chunks = [bytes.clone()];
+        // The future keeps nothing between its polls: it writes, or notes whom to wake.
+        let written = pin!(self.stream.write_chunks(&mut chunks)).poll(cx);
+        written.map(|written| match written {
+            Ok(written) => Ok(written.bytes),
+            Err(error) => Err(broken(error)),
+        })
+    }
+
     fn poll_write(
         &mut self,
         cx: &mut Context<'_>,
@@ -183,10 +210,7 @@ impl WritePipe for QuicWritePipe {
                         break;
                     }
                 }
-                Poll::Ready(Err(WriteError::ConnectionLost(error))) => {
-                    return Poll::Ready(Err(lost(error)));
-                }
-                Poll::Ready(Err(error)) => return Poll::Ready(Err(error.into())),
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(broken(error))),
                 Poll::Pending if written == 0 => return Poll::Pending,
                 Poll::Pending => break,
             }

@@ -26,6 +26,9 @@ const STRANGERS_ROOM: usize = 4 * ROOM;
 /// Small frames that came together are copied out together, so many bytes at once. One that is kept
 /// keeps the others.
 const PAGE: usize = 16 * 1024;
+/// Frames that came together are not copied out if they have this size on average: they take the read buffer
+/// with them, all of which one that is kept keeps.
+const SPLIT: usize = 512;
 
 /// A large frame that is on its way.
 #[derive(Debug)]
@@ -211,8 +214,14 @@ impl FrameReader {
             (count, end) = (count + 1, next);
         }
         if count > 1 {
-            self.page = Bytes::copy_from_slice(&self.buffer[..end]);
-            self.buffer.advance(end);
+            self.page = match end / count >= SPLIT {
+                true => self.buffer.split_to(end).freeze(),
+                false => {
+                    let page = Bytes::copy_from_slice(&self.buffer[..end]);
+                    self.buffer.advance(end);
+                    page
+                }
+            };
         }
     }
 

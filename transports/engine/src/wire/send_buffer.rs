@@ -162,10 +162,17 @@ impl SendBuffer {
         cx: &mut Context<'_>,
         pipe: &mut W,
     ) -> Poll<io::Result<bool>> {
-        if !self.pieces.is_empty() {
-            let mut slices = [IoSlice::new(&[]); SLICES];
-            let count = self.gather(&mut slices, pipe.largest_write());
-            let written = ready!(pipe.poll_write(cx, &slices[..count]))?;
+        if let Some(first) = self.pieces.front() {
+            let written = match first {
+                Piece::Large(bytes) if pipe.keeps_shared_memory() => {
+                    ready!(pipe.poll_write_shared(cx, bytes))?
+                }
+                _ => {
+                    let mut slices = [IoSlice::new(&[]); SLICES];
+                    let count = self.gather(&mut slices, pipe);
+                    ready!(pipe.poll_write(cx, &slices[..count]))?
+                }
+            };
             if written == 0 {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
@@ -177,10 +184,14 @@ impl SendBuffer {
         pipe.poll_flush(cx).map_ok(|()| true)
     }
 
-    /// Collects the pieces at the front, of up to `most` bytes together. Returns how many they are.
-    fn gather<'a>(&'a self, slices: &mut [IoSlice<'a>; SLICES], most: usize) -> usize {
-        let (mut count, mut left) = (0, most.max(1));
+    /// Collects the pieces at the front that `pipe` takes in one write. Returns how many they are.
+    fn gather<'a, W: WritePipe>(&'a self, slices: &mut [IoSlice<'a>; SLICES], pipe: &W) -> usize {
+        let (mut count, mut left) = (0, pipe.largest_write().max(1));
+        let keeps_shared_memory = pipe.keeps_shared_memory();
         for (slice, piece) in slices.iter_mut().zip(&self.pieces) {
+            if keeps_shared_memory && matches!(piece, Piece::Large(_)) {
+                break;
+            }
             let bytes = piece.slice(&self.small);
             let bytes = &bytes[..bytes.len().min(left)];
             *slice = IoSlice::new(bytes);
@@ -226,9 +237,37 @@ mod tests {
     struct Trickle {
         most: usize,
         taken: Vec<u8>,
+        keeps_shared_memory: bool,
+        /// Where the bytes were that came to be kept.
+        shared: Vec<usize>,
+    }
+
+    impl Trickle {
+        fn new(most: usize, keeps_shared_memory: bool) -> Self {
+            Self {
+                most,
+                taken: Vec::new(),
+                keeps_shared_memory,
+                shared: Vec::new(),
+            }
+        }
     }
 
     impl WritePipe for Trickle {
+        fn keeps_shared_memory(&self) -> bool {
+            self.keeps_shared_memory
+        }
+        fn poll_write_shared(
+            &mut self,
+            _: &mut Context<'_>,
+            bytes: &Bytes,
+        ) -> Poll<io::Result<usize>> {
+            assert!(self.keeps_shared_memory);
+            self.shared.push(bytes.as_ptr().addr());
+            let count = bytes.len().min(self.most);
+            self.taken.extend_from_slice(&bytes[..count]);
+            Poll::Ready(Ok(count))
+        }
         fn largest_write(&self) -> usize {
             self.most
         }
@@ -250,6 +289,27 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_pipe_that_keeps_memory_gets_large_payloads_where_they_are() {
+        let payload = Bytes::from(vec![7; COPY + 1]);
+        for keeps in [true, false] {
+            let mut cx = Context::from_waker(Waker::noop());
+            let mut pipe = Trickle::new(usize::MAX, keeps);
+            let mut buffer = SendBuffer::default();
+            buffer.frame(FrameKind::Request, &[1; 8], &payload);
+            buffer.frame(FrameKind::Ping, &[], &Bytes::new());
+            while !buffer.is_empty() {
+                assert!(buffer.poll_write(&mut cx, &mut pipe).is_ready());
+            }
+            let expected = if keeps {
+                vec![payload.as_ptr().addr()]
+            } else {
+                vec![]
+            };
+            assert_eq!(pipe.shared, expected);
+        }
+    }
+
     proptest! {
         #[test]
         fn what_is_written_is_what_was_put_in(
@@ -257,9 +317,10 @@ mod tests {
             most in 1usize..20_000,
             keep in 0usize..20,
             before in 0usize..5,
+            keeps_shared_memory: bool,
         ) {
             let mut cx = Context::from_waker(Waker::noop());
-            let mut pipe = Trickle { most, taken: Vec::new() };
+            let mut pipe = Trickle::new(most, keeps_shared_memory);
             let (mut buffer, mut expected, mut starts) = (SendBuffer::default(), Vec::new(), Vec::new());
             for (byte, size) in &payloads {
                 starts.push(buffer.end());
