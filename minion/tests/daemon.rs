@@ -271,3 +271,22 @@ async fn grains_that_grow_above_what_the_master_takes_are_not_known_any_more() {
     minion.stop().await;
     client.shutdown().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_minion_whose_master_is_gone_goes_at_once_where_it_is_told() {
+    let mut deployment = Deployment::new().await;
+    let minion = deployment.minion("m1").await;
+    deployment.stop_master().await;
+    minion.wait_for(" is down").await;
+    deployment.config.ret_port += 1;
+    deployment.start_master().await;
+    let began = Clock.now();
+    let moved = deployment.minion_config("m1");
+    minion.minion.reload(&moved, &deployment.registry).unwrap();
+    minion.wait_for("connected, ").await;
+    deployment.wait_until_it_answers("m1").await;
+    // Its session would be given up after thirty seconds without an answer.
+    let took = Clock.now() - began;
+    assert!(took < Duration::from_secs(15), "{took:?}");
+    minion.stop().await;
+}

@@ -21,6 +21,8 @@ pub enum ConnectionState {
     WrongMaster,
     /// The minion has this session.
     Connected(String),
+    /// The minion has a session, and its connection to this endpoint has been down for seconds.
+    Down(String),
     /// The minion stops.
     Draining,
 }
@@ -35,6 +37,7 @@ impl fmt::Display for ConnectionState {
             Self::Refused(why) => write!(f, "refused by the master: {why}"),
             Self::WrongMaster => f.write_str("refusing a master with another key"),
             Self::Connected(session) => write!(f, "connected, {session}"),
+            Self::Down(at) => write!(f, "the connection to {at} is down"),
             Self::Draining => f.write_str("draining"),
         }
     }

@@ -14,7 +14,7 @@ use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::current_session::CurrentSession;
-use super::master_session::AskError;
+use super::master_session::{AskError, MasterSession};
 use super::master_time::MasterTimeEstimate;
 use super::run_job::{JobEnd, end_before_start, refuse_job, run_job};
 use crate::executor::{Permit, Pool, RunningJob};
@@ -332,6 +332,9 @@ impl JobRunner {
                     }
                     return granted;
                 }
+                // Another session may have taken its place, and been offered the job while this was asked: it is not
+                // offered again.
+                Err(AskError::Ended) if self.has_another_session(&session) => continue,
                 Ok(_) | Err(AskError::Ended) => return false,
                 Err(AskError::Busy(after)) => after,
                 Err(_) => CLAIM_RETRY,
@@ -341,6 +344,11 @@ impl JobRunner {
             }
             self.context.clock.pause(wait + jitter(wait)).await;
         }
+    }
+
+    fn has_another_session(&self, than: &Arc<MasterSession>) -> bool {
+        let now = self.session.get();
+        now.is_some_and(|session| !Arc::ptr_eq(&session, than))
     }
 
     /// Waits for a thread that may run `fun`; none when the pool has been closed.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::Minion;
 use super::connect::Connected;
 use super::connection_settings::Changes;
+use super::connection_state::ConnectionState;
 use super::master_session::{Ended, MasterSession};
 
 /// How long a connection may be down before the other places are tried.
@@ -82,19 +83,30 @@ impl Minion {
         session: &MasterSession,
         changes: &mut Changes,
     ) -> (Connected, Arc<MasterSession>) {
+        let connected = self.state.get();
         let mut reason = None;
         loop {
-            let state = self.state.get();
             let why = match reason.take() {
                 Some(reason) => reason,
-                None => tokio::select! {
-                    _ = changes.changed() => Reason::SettingsChanged,
-                    () = session.down_for(DOWN) => Reason::Down,
-                },
+                None => {
+                    self.state.set(connected.clone());
+                    tokio::select! {
+                        _ = changes.changed() => Reason::SettingsChanged,
+                        () = session.down_for(DOWN) => Reason::Down,
+                    }
+                }
             };
+            if why == Reason::Down {
+                let at = session.endpoint.to_string();
+                self.state.set(ConnectionState::Down(at));
+            }
             if !self.connector.has_alternative(&session.endpoint) {
                 if why == Reason::Down {
-                    session.up().await;
+                    tokio::select! {
+                        // An operator may say meanwhile where the master is now.
+                        _ = changes.changed() => reason = Some(Reason::SettingsChanged),
+                        () = session.up() => {}
+                    }
                 }
                 continue;
             }
@@ -113,7 +125,6 @@ impl Minion {
                     None => tracing::info!("the minion stays at {}", session.endpoint),
                 },
             }
-            self.state.set(state);
         }
     }
 
