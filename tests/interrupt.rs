@@ -226,8 +226,16 @@ fn a_job_that_has_ended_while_the_question_stood_is_not_stopped() {
 
 #[test]
 fn whoever_types_ctrl_c_at_a_terminal_can_stop_the_job() {
-    let fleet = Fleet::with_minions("tcp", &["m1", "m2"]);
-    let arguments = ["*", "cmd.run", "exec sleep 600", "-l", "trace"];
+    // The minions are told to end the job at once, though other jobs for so many are made batches.
+    let options = "auto_accept: True\nbatch_safe_limit: 2\nbatch_safe_size: 1\n";
+    let mut fleet = Fleet::new("tcp", options);
+    fleet.start_master();
+    for minion in ["m1", "m2"] {
+        fleet.start_minion(minion);
+        fleet.minions[minion].log.wait_for("subscribed", 1);
+    }
+    let command = ["*", "cmd.run", "exec sleep 600", "-l", "trace"];
+    let arguments = [&command[..], &["--batch-safe-limit", "0"]].concat();
     let (running, mut terminal) = at_a_terminal(&fleet, &arguments);
     running.stderr.wait_for("from the store", 1);
     for minion in ["m1", "m2"] {
@@ -240,6 +248,7 @@ fn whoever_types_ctrl_c_at_a_terminal_can_stop_the_job() {
     // The minions end their commands, and return.
     running.stderr.wait_for("2 of 2 failed: m1 (", 1);
     running.end();
+    assert_eq!(fleet.master().log.count(" at a time"), 0);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use saline_client::{Client, JobSpec, Run};
-use saline_protocol::message::{Arguments, MinionId};
+use saline_protocol::message::{Arguments, BatchRequest, MinionId};
 use saline_protocol::target::CompiledTarget;
 use saline_protocol::transport::{Clock, Elapsed};
 
@@ -152,7 +152,12 @@ impl PublishedJob<'_> {
                 positional: vec![jid.as_str().into()],
                 named: Vec::new(),
             })
-            .asked_by(self.user.clone());
+            .asked_by(self.user.clone())
+            // All at once, also where jobs for many are made batches.
+            .in_batches(BatchRequest {
+                safe_limit: Some(0),
+                ..BatchRequest::default()
+            });
         let stopped = match self.client.cancel(jid).await {
             Ok(()) => self.client.run_async(terminate).await.map(drop),
             Err(error) => Err(error),
