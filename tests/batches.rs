@@ -213,6 +213,20 @@ fn a_batch_is_followed_and_stopped() {
             .collect::<Vec<_>>()
     };
     assert_eq!(names(&ended), names(&status));
+    // What fails after that has not halted it.
+    let late = "sleep 2; exit 3";
+    let jid = publish(&fleet, &["-b", "2", "--failhard", "*", "cmd.run", late]);
+    for id in ["m1", "m2"] {
+        fleet.minions[id].log.wait_for("running cmd.run", 2);
+    }
+    look(&fleet, "batch.stop", &jid);
+    assert_eq!(wait_for_returns(&fleet, &jid, 2).len(), 2);
+    let ended = look(&fleet, "batch.status", &jid);
+    assert_eq!(
+        (&ended["status"], &ended["halted_by"]),
+        (&"stopped".into(), &serde_json::json!([])),
+        "{ended}"
+    );
     let no_batch = publish(&fleet, &["*", "test.ping"]);
     let said = fleet
         .run("saline-run", &["batch.stop", &no_batch])

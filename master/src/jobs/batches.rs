@@ -9,7 +9,7 @@ use saline_protocol::message::{
 
 use crate::wire_time::milliseconds;
 
-use super::{JobStore, StoreError, catch_up, jid, lock};
+use super::{JobStore, StoreError, catch_up, jid, lock, lookup, returns};
 
 /// Returns how long a minion of a batch may be away, or take to claim the job, before others take its slot, in
 /// milliseconds: two heartbeats, after which one that is silent counts as gone.
@@ -41,6 +41,15 @@ pub struct BatchReport {
     pub failed: Option<MinionId>,
 }
 
+/// What is stored of the end of a batch.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct BatchFailures {
+    /// The minions whose stored returns are those of failures, by minion.
+    pub minions: Vec<MinionId>,
+    /// Whether an operator cancelled the job before the first of them.
+    pub were_late: bool,
+}
+
 impl JobStore {
     /// Waits until a [step](Self::step_batches) may change something.
     ///
@@ -65,6 +74,24 @@ impl JobStore {
     /// Returns how far the batches that are under way have come, the oldest first.
     pub fn batches(&self) -> Vec<BatchProgress> {
         lock(&self.open).batch_progress()
+    }
+
+    /// Returns which minions of a job failed.
+    ///
+    /// # Errors
+    /// When SQLite fails.
+    ///
+    /// # Cancel safety
+    /// The call changes nothing.
+    pub async fn failures(&self, jid: &Jid) -> Result<BatchFailures, StoreError> {
+        let Some(job) = jid::to_micros(jid) else {
+            return Ok(BatchFailures::default());
+        };
+        let failures = self.read(job, move |connection| {
+            let cancelled = lookup::cancelled_at(connection, job)?;
+            returns::failures(connection, job, cancelled).map(Some)
+        });
+        Ok(failures.await?.unwrap_or_default())
     }
 
     /// Returns a job with its signature, to be published again; none if there is no such job.

@@ -147,6 +147,18 @@ pub(super) fn is_cancelled(connection: &Connection, job: i64) -> Result<bool, St
     Ok(statement.exists([job])?)
 }
 
+/// Returns when the job was cancelled, if it was.
+pub(super) fn cancelled_at(
+    connection: &Connection,
+    job: i64,
+) -> Result<Option<MasterTime>, StoreError> {
+    let mut statement =
+        connection.prepare_cached("SELECT cancelled FROM jobs WHERE jid = ?1 AND cancelled > 0")?;
+    let mut found = statement.query([job])?;
+    let row = found.next()?;
+    row.map(|row| rows::time(row, 0)).transpose()
+}
+
 fn page(states: &States, after: Option<&MinionId>, most: usize, expires: MasterTime) -> JobStates {
     let from = states.partition_point(|(id, _)| after.is_some_and(|after| id <= after));
     let rest = &states[from..];

@@ -50,7 +50,7 @@ use std::time::Duration;
 use rusqlite::Connection;
 use saline_protocol::message::{Jid, MasterTime};
 
-pub use batches::{BatchReport, BatchStep};
+pub use batches::{BatchFailures, BatchReport, BatchStep};
 pub use calls::JobCall;
 pub use error::StoreError;
 pub use lookup::JobStates;

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use rusqlite::{Connection, params};
 use saline_protocol::message::{
-    Jid, MinionId, OfferState, Packed, RETCODE_INTERRUPTED, Return, ReturnVerdict, ReturnsPage,
-    StoredReturn,
+    Jid, MasterTime, MinionId, OfferState, Packed, RETCODE_INTERRUPTED, Return, ReturnVerdict,
+    ReturnsPage, StoredReturn,
 };
 
+use super::batches::BatchFailures;
 use super::large_payloads::{self, StoredParts};
 use super::open_jobs::MinionLookup;
 use super::publish::written_states;
@@ -338,6 +339,28 @@ pub(super) fn has_failed(connection: &Connection, job: i64) -> Result<bool, Stor
     let mut statement = connection
         .prepare_cached("SELECT 1 FROM returns WHERE jid = ?1 AND (retcode <> 0 OR NOT success)")?;
     Ok(statement.exists([job])?)
+}
+
+/// Returns the minions whose stored returns are those of failures. Receipt numbers are times.
+pub(super) fn failures(
+    connection: &Connection,
+    job: i64,
+    cancelled: Option<MasterTime>,
+) -> Result<BatchFailures, StoreError> {
+    let mut statement = connection.prepare_cached(
+        "SELECT minion, receipt FROM returns WHERE jid = ?1 AND (retcode <> 0 OR NOT success) ORDER BY minion",
+    )?;
+    let mut found = statement.query([job])?;
+    let (mut minions, mut first) = (Vec::new(), i64::MAX);
+    while let Some(row) = found.next()? {
+        minions.push(rows::minion(row, 0)?);
+        first = first.min(row.get(1)?);
+    }
+    let cancelled = cancelled.map(|at| rows::from_time(at).saturating_mul(1_000));
+    Ok(BatchFailures {
+        minions,
+        were_late: cancelled.is_some_and(|at| at < first),
+    })
 }
 
 /// Sets the state of the minions after `after` whose return is stored.

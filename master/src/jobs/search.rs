@@ -196,7 +196,9 @@ fn add_runs(
     // Those before the oldest job that was taken belong behind it.
     let from = match (found.is_cut, found.jobs.last()) {
         (true, Some(last)) => jid::to_micros(&last.jid).unwrap_or(search.from),
-        _ => search.from,
+        // There was no room for any: older ones would hide it.
+        (true, None) => return Ok(()),
+        (false, _) => search.from,
     };
     let mut statement = connection.prepare_cached(
         "SELECT jid, 'runner.' || fun, ?3, arg, 'list', user, operator FROM runs
@@ -205,13 +207,14 @@ fn add_runs(
     let mut rows = statement.query(params![from, search.until, search.master])?;
     let before = found.jobs.len();
     while let Some(row) = rows.next()? {
+        if !search.wants(rows::text(row, 1)?, &search.master) {
+            continue;
+        }
         if found.jobs.len() - before >= most {
             found.is_cut = true;
             break;
         }
-        if search.wants(rows::text(row, 1)?, &search.master) {
-            found.jobs.push(found_job(row, None)?);
-        }
+        found.jobs.push(found_job(row, None)?);
     }
     if found.jobs.len() > before {
         found

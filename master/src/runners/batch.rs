@@ -10,6 +10,7 @@ use super::function::{Function, Returned};
 use super::job_report::{self, State};
 use super::jobs::cancelled;
 use super::run::Run;
+use crate::jobs::BatchFailures;
 
 type Result<T, E = RunnerError> = std::result::Result<T, E>;
 
@@ -64,13 +65,30 @@ async fn status(run: &Run, given: &BoundArguments) -> Result<Returned> {
         Some(progress) => progress.stopped == Some(BatchStop::Halted),
         None => states.iter().any(is_cancelled),
     };
-    // Every return has to be read for that.
     let failed = match was_cut && batch.failhard {
-        true => job_report::failed(run, &jid, &states).await?,
+        true => {
+            let failures = run.parts.jobs.failures(&jid).await?;
+            halted_by(failures, &states)
+        }
         false => Vec::new(),
     };
     let progress = active.unwrap_or_else(|| ended(&jid, batch, &states, &failed));
     Ok(told(&job.job, &progress, &states, &failed).into())
+}
+
+/// Returns the minions whose failures halted a batch that was cut short: those whose returns are failures, or whose
+/// runs are lost; none if an operator stopped it before.
+fn halted_by(failures: BatchFailures, states: &[State]) -> Vec<MinionId> {
+    if failures.were_late {
+        return Vec::new();
+    }
+    let lost = states
+        .iter()
+        .filter(|(_, state)| matches!(state, OfferState::LostTrack | OfferState::MayHaveRun));
+    let mut minions = failures.minions;
+    minions.extend(lost.map(|(minion, _)| minion.clone()));
+    minions.sort();
+    minions
 }
 
 fn is_cancelled((_, state): &State) -> bool {

@@ -179,6 +179,30 @@ async fn a_search_goes_through_all_files() {
 }
 
 #[tokio::test]
+async fn a_search_that_found_as_many_as_it_may_is_cut_only_when_older_ones_match_too() {
+    let mut place = Place::new();
+    place.settings.max_bytes = Some(24 << 20);
+    let store = place.open();
+    store_run(&store, "manage.up").await;
+    for _ in 0..60 {
+        let job = job(&store);
+        publish(&store, &job, &[("a", OfferState::Offered)]).await;
+        let large = Value::Bytes(vec![1; 64 << 10]);
+        answer(&store, "a", &job.jid, &large).await.unwrap();
+    }
+    assert!(place.files().len() > 1);
+    let last = publish_noted(&store, "test.last", "*", None).await;
+    for (functions, is_cut) in [(&["test.last"][..], false), (&["test.last", "*.up"], true)] {
+        let search = JobSearch {
+            functions: globs(functions),
+            ..all(1)
+        };
+        let found = store.search(search).await.unwrap();
+        assert_eq!((jids(&found), found.is_cut), (vec![last.clone()], is_cut));
+    }
+}
+
+#[tokio::test]
 async fn a_run_is_stored_and_jids_rise_above_it() {
     let place = Place::new();
     let store = place.open();
