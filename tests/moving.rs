@@ -160,6 +160,12 @@ fn sighup_takes_over_what_can_change_and_names_what_cannot() {
         1,
     );
     assert!(text("master/log.1").contains(" is up"));
+    // What was taken over is not told again, and what needs a restart is, until there is one.
+    master.signal(Signal::HUP);
+    log.log.wait_for(
+        "the configuration was read again; needs a restart to take effect: ret_port",
+        1,
+    );
 
     // Wrong: one line, and nothing changes.
     std::fs::write(&place, changed + "log_levl: debug\n").unwrap();
@@ -195,10 +201,21 @@ fn jobs_and_sessions_survive_sighup() {
     fleet.minions["m1"].log.wait_for("DEBUG job ", 1);
     let path = fleet.config().join("master");
     let text = std::fs::read_to_string(&path).unwrap();
-    std::fs::write(&path, text + "nodegroups: {web: m1}\n").unwrap();
+    std::fs::write(
+        &path,
+        text + "nodegroups: {web: m1}\ntimeout: 77\nmax_message_size: 8388608\n",
+    )
+    .unwrap();
     fleet.master().signal(Signal::HUP);
-    fleet.master().log.wait_for("changed: nodegroups", 1);
+    let said = "changed: nodegroups, timeout; needs a restart to take effect: max_message_size";
+    fleet.master().log.wait_for(said, 1);
     fleet.saline(&["-N", "web", "test.ping"]).expect(0);
+    let in_force = |option: &str| {
+        let said = fleet.run("saline-run", &["config.get", option]);
+        said.expect(0).stdout
+    };
+    assert_eq!(in_force("timeout"), "77\n");
+    assert_ne!(in_force("max_message_size"), "8388608\n");
 }
 
 /// Starts the minion m1, of which only the master's word can be quick: it asks again after a minute.

@@ -77,6 +77,33 @@ impl<C: Role> Loaded<C> {
     }
 }
 
+#[allow(
+    private_bounds,
+    reason = "the two roles of this crate are the only ones"
+)]
+impl<C: Role> Loaded<C> {
+    /// Returns every option by its name as it is in force in a daemon that was `started` with other files: what it
+    /// takes over is as these files have it, the rest as those had it.
+    pub fn options_in_force(&self, started: &Self) -> Value {
+        let is_taken_over = |name: &str| match C::OPTIONS.iter().any(|option| option.name == name) {
+            true => C::RELOADED.contains(&name),
+            false => C::RELOADS_TRANSPORTS,
+        };
+        let of = |loaded: &Self, wanted: bool| match &loaded.options {
+            Value::Map(entries) => {
+                let entries = entries.iter();
+                let wanted = entries.filter(|(name, _)| is_taken_over(name) == wanted);
+                wanted.cloned().collect()
+            }
+            _ => Vec::new(),
+        };
+        let mut options: Vec<(String, Value)> = of(self, true);
+        options.extend(of(started, false));
+        options.sort_by(|(a, _), (b, _)| a.cmp(b));
+        Value::Map(options)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -111,6 +138,33 @@ mod tests {
         let minion = "transport: zeromq\nid: a\nlog_level: info\n";
         let after = "transport: [tcp, zeromq]\nid: b\ntcp: {master_port: 4507}\nlog_level: info\n";
         assert_eq!(changed::<MinionConfig>(minion, after), "(id) tcp transport");
+    }
+
+    #[test]
+    fn options_in_force_are_those_that_were_taken_over_and_the_rest_as_it_was() {
+        let load = |text: &str| {
+            let folder = tempfile::tempdir().unwrap();
+            std::fs::write(folder.path().join("master"), text).unwrap();
+            MasterConfig::load(folder.path(), &["tcp", "zeromq"]).unwrap()
+        };
+        let started =
+            load("timeout: 5\nret_port: 4506\nzeromq: {ret_port: 4507}\nmax_minions: 7\n");
+        let read = load("timeout: 9\nret_port: 4510\ntcp: {ret_port: 4511}\n");
+        let options = read.options_in_force(&started);
+        let port = |port| Value::map([("ret_port", Value::Int(port))]);
+        for (name, value) in [
+            ("timeout", Some(Value::Int(9))),
+            ("max_minions", Some(Value::Int(0))),
+            ("ret_port", Some(Value::Int(4506))),
+            ("zeromq", Some(port(4507))),
+            ("tcp", None),
+        ] {
+            assert_eq!(options.get(name), value.as_ref(), "{name}");
+        }
+        assert_eq!(
+            started.options_in_force(&started).get("timeout"),
+            Some(&Value::Int(5))
+        );
     }
 
     #[test]

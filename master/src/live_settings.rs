@@ -4,6 +4,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use saline_config::MasterConfig;
+use saline_protocol::message::Value;
 use saline_protocol::target::Nodegroups;
 
 use crate::keys::Policy;
@@ -29,6 +30,10 @@ pub struct SettingsValues {
     pub(crate) safe_batch: SafeBatch,
     /// The names for targets.
     pub nodegroups: Arc<Nodegroups>,
+    /// How long a runner waits for minions without a sign of life.
+    pub timeout: Duration,
+    /// Every option of the master by its name, as it is in force.
+    pub options: Arc<Value>,
 }
 
 impl SettingsValues {
@@ -52,6 +57,8 @@ impl SettingsValues {
                 size: config.batch_safe_size,
             },
             nodegroups: Arc::new(config.nodegroups.clone()),
+            timeout: config.timeout,
+            options: Arc::new(config.options.clone()),
         }
     }
 }

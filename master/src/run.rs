@@ -99,7 +99,8 @@ async fn serve(
             Signal::Report => master.report(),
             Signal::Reload => {
                 let read = load(registry, arguments);
-                if let Some(new) = saline_daemon::reload(log, &started, &loaded, read) {
+                if let Some(mut new) = saline_daemon::reload(log, &started, &loaded, read) {
+                    new.config.options = new.options_in_force(&started);
                     master.reload(&new.config);
                     loaded = new;
                 }

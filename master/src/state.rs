@@ -303,7 +303,8 @@ impl MasterState {
         }
     }
 
-    fn runner_parts(&self) -> RunnerParts {
+    /// Returns the parts that runners work with.
+    pub(crate) fn runner_parts(&self) -> RunnerParts {
         RunnerParts {
             context: self.context.clone(),
             jobs: Arc::clone(&self.jobs),
@@ -316,8 +317,7 @@ impl MasterState {
             cancel: self.cancel_verb(),
             listeners: Arc::clone(&self.listeners),
             versions: self.versions,
-            timeout: self.config.timeout,
-            options: self.config.options.clone(),
+            settings: self.settings.clone(),
         }
     }
 

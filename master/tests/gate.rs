@@ -7,7 +7,7 @@
 mod support;
 
 use std::sync::Arc;
-use std::time::UNIX_EPOCH;
+use std::time::{Duration, UNIX_EPOCH};
 
 use bytes::Bytes;
 use saline_master::Master;
@@ -23,6 +23,31 @@ use saline_protocol::message::{
 use saline_protocol::transport::{Clock, Delivery};
 
 use support::{Deployment, Peer, TEST_TIMEOUT};
+
+#[tokio::test]
+async fn the_answer_to_an_acceptance_waits_for_a_minion_that_polls() {
+    let deployment = Deployment::start(false).await;
+    let operator = deployment.operator().await;
+    let minion = deployment.minion("m1").await;
+    let poll = || Box::pin(minion.ask(MinionRequest::Poll));
+    // A later poll takes the place of the one before, which is answered: then the other one is held.
+    let (mut one, mut other) = (poll(), poll());
+    let (told, held) = tokio::select! {
+        told = &mut one => (told, other),
+        told = &mut other => (told, one),
+    };
+    assert_eq!(told, MinionReply::Auth(Admission::Pending));
+    let began = Clock.now();
+    let accepted = operator.act(KeyAction::Accept, KeyState::Pending, "m1");
+    let (told, accepted) = tokio::join!(held, accepted);
+    assert_eq!(accepted, 1);
+    assert!(
+        matches!(told, MinionReply::Auth(Admission::Accepted(_))),
+        "{told:?}"
+    );
+    // It did not reconcile: it was waited for, for as long as it may be.
+    assert!(Clock.now() - began >= Duration::from_millis(900));
+}
 
 #[tokio::test]
 async fn a_key_waits_is_accepted_and_a_job_walks() {

@@ -20,8 +20,8 @@ pub(super) const FUNCTIONS: &[Function] =
     ];
 
 const GET: &str = "
-Return an option of the running master: as its files had it when it read them, or its default. A colon, or the
-`delimiter`, leads into a mapping. What is not there is the `default`, an empty text. Values whose names speak
+Return an option of the running master as it is in force: as its files had it at the start, or at the last SIGHUP
+if the option is taken over then, or its default. A colon, or the `delimiter`, leads into a mapping. What is not there is the `default`, an empty text. Values whose names speak
 of passwords, secrets or tokens are not shown.
 
 CLI Example:
@@ -36,7 +36,8 @@ CLI Example:
 async fn get(run: &Run, given: &BoundArguments) -> Result<Returned, RunnerError> {
     let key = given.text("key")?.unwrap_or_default();
     let delimiter = given.text("delimiter")?.unwrap_or_else(|| ":".to_owned());
-    let found = find(&run.parts.options, &key, &delimiter);
+    let options = run.parts.settings.now().options;
+    let found = find(&options, &key, &delimiter);
     let found = found.or_else(|| given.value("default").cloned());
     Ok(found.unwrap_or_else(|| Value::from("")).into())
 }

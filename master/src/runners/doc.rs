@@ -100,7 +100,15 @@ async fn execution(run: &Run, given: &BoundArguments) -> Result<Returned, Runner
         return Ok(Value::Map(Vec::new()).into());
     };
     let waits = |run: &Run, (minion, state): &State| !state.is_final() && run.is_alive(minion);
-    job_report::settled_states(run, &jid, waits).await?;
+    let until = job_report::patience(run);
+    let states = job_report::settled_states(run, &jid, until, waits).await?;
+    let mut silent = states.iter().filter(|state| waits(run, state));
+    if let Some((first, _)) = silent.next() {
+        run.note(format!(
+            "{} minions did not answer in time, {first} among them: what only they have is left out",
+            silent.count() + 1
+        ));
+    }
     let mut docs: BTreeMap<String, Value> = BTreeMap::new();
     for stored in job_report::returns(run, &jid).await? {
         if let Value::Map(entries) = stored.payload.unpack_or_show() {

@@ -19,6 +19,9 @@ pub(crate) enum RunnerError {
     /// The job is not carried out in batches.
     #[error("job {0} is no batch: it was offered to all of its minions at once")]
     NoBatch(Jid),
+    /// The jid is that of a runner.
+    #[error("{0} is a runner, and no job of minions: saline-run jobs.kill {0} ends it")]
+    IsRunner(Jid),
     /// No runner with this jid is under way.
     #[error("no runner with the jid {0} is under way: saline-run jobs.master shows those that are")]
     NoSuchRun(Jid),

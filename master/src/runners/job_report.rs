@@ -5,10 +5,11 @@
 use saline_protocol::message::{
     Jid, MinionId, OfferState, Packed, PackedArguments, StoredReturn, Value,
 };
+use saline_protocol::transport::Instant;
 
 use super::error::RunnerError;
 use super::run::Run;
-use super::task::RETURN_MOST;
+use super::task::{RETURN_MOST, stored_form};
 use crate::jobs::{FoundJob, StoredRun};
 
 /// The bytes of returns that are read at once.
@@ -33,35 +34,19 @@ pub(super) async fn states(run: &Run, jid: &Jid) -> Result<Vec<State>, RunnerErr
     Ok(found.states)
 }
 
-/// Returns the minions that failed, or whose run is lost, by minion.
-pub(super) async fn failed(
-    run: &Run,
-    jid: &Jid,
-    states: &[State],
-) -> Result<Vec<MinionId>, RunnerError> {
-    let returned = returns(run, jid).await?.into_iter();
-    // As the command line counts failures.
-    let returned = returned.filter(|stored| stored.retcode != 0 || !stored.success);
-    let lost = states
-        .iter()
-        .filter(|(_, state)| matches!(state, OfferState::LostTrack | OfferState::MayHaveRun));
-    let mut failed: Vec<MinionId> = returned
-        .map(|stored| stored.minion)
-        .chain(lost.map(|(minion, _)| minion.clone()))
-        .collect();
-    failed.sort();
-    Ok(failed)
+/// Returns the time until which a run waits for minions: the master's `timeout` from now.
+pub(super) fn patience(run: &Run) -> Instant {
+    run.parts.clock().after(run.parts.settings.now().timeout)
 }
 
-/// Waits until no state of the job's minions is one that is waited for, or the master's `timeout` has passed.
-/// Returns the states.
+/// Waits until no state of the job's minions is one that is waited for, or `until`. Returns the states.
 pub(super) async fn settled_states(
     run: &Run,
     jid: &Jid,
+    until: Instant,
     is_waited_for: impl Fn(&Run, &State) -> bool + Send + Sync,
 ) -> Result<Vec<State>, RunnerError> {
     let clock = run.parts.clock();
-    let until = clock.after(run.parts.timeout).min(run.deadline);
     loop {
         let changed = run.parts.jobs.state_changed().notified();
         let mut changed = std::pin::pin!(changed);
@@ -75,9 +60,23 @@ pub(super) async fn settled_states(
     }
 }
 
-/// Returns a stored run, if the jid is that of one.
+/// Returns a stored run, if the jid is that of one. One that has just ended has its end, also if that is not on the disk
+/// yet.
 pub(super) async fn stored_run(run: &Run, jid: &Jid) -> Result<Option<StoredRun>, RunnerError> {
-    Ok(run.parts.jobs.run(jid).await?)
+    let Some(mut stored) = run.parts.jobs.run(jid).await? else {
+        return Ok(None);
+    };
+    if stored.end.is_none() {
+        match run.table.with_jid(jid) {
+            Some(other) => {
+                let end = other.end().map(|end| stored_form(&end));
+                stored.end = end.transpose()?;
+            }
+            // It has ended while it was read, unless its master has stopped.
+            None => return Ok(run.parts.jobs.run(jid).await?),
+        }
+    }
+    Ok(Some(stored))
 }
 
 /// Returns the returns of a job, the readable ones as they are, by minion. One that cannot be read is replaced

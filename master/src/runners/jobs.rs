@@ -1,5 +1,7 @@
 //! `jobs`: jobs of the store and runs of this master.
 
+use std::time::Duration;
+
 use saline_protocol::message::{Jid, MinionId, OfferState, Packed, Value};
 
 use super::arguments::BoundArguments;
@@ -11,6 +13,9 @@ use super::run::Run;
 use crate::jobs::FoundJob;
 
 type Result<T, E = RunnerError> = std::result::Result<T, E>;
+
+/// How long before its end a run returns what it has come to.
+const BEFORE_END: Duration = Duration::from_millis(500);
 
 /// The filters of a list of jobs.
 const LIST_FILTERS: FilterNames = FilterNames {
@@ -181,11 +186,17 @@ async fn cancel(run: &Run, given: &BoundArguments) -> Result<Returned> {
 /// Cancels a job, and returns the states of its minions.
 pub(super) async fn cancelled(run: &Run, jid: &Jid) -> Result<Returned> {
     if !run.parts.cancel.cancel(&run.operator, jid).await? {
-        return Err(RunnerError::NoSuchJob(jid.clone()));
+        return Err(match job_report::stored_run(run, jid).await? {
+            Some(_) => RunnerError::IsRunner(jid.clone()),
+            None => RunnerError::NoSuchJob(jid.clone()),
+        });
     }
     let waits =
         |run: &Run, (minion, state): &State| *state == OfferState::Offered && run.is_alive(minion);
-    let states = job_report::settled_states(run, jid, waits).await?;
+    // Before the run is ended: the job is cancelled, and whoever asked for that sees who has not begun it.
+    let last = run.deadline.checked_sub(BEFORE_END);
+    let until = job_report::patience(run).min(last.unwrap_or(run.deadline));
+    let states = job_report::settled_states(run, jid, until, waits).await?;
     let states = states.into_iter().map(|(minion, state)| {
         let state = match state {
             // It is told when it is back.
@@ -221,12 +232,12 @@ async fn lookup_jid(run: &Run, given: &BoundArguments) -> Result<Returned> {
                 success: end.success,
             }),
             None => {
-                let is_under_way = run.table.under_way().iter().any(|other| other.jid == jid);
-                run.note(match is_under_way {
-                    true => format!("runner {jid} is under way"),
-                    false => {
-                        format!("runner {jid} has no return: the master stopped before it ended")
-                    }
+                run.note(match run.table.with_jid(&jid) {
+                    Some(_) => format!("runner {jid} is under way"),
+                    None => format!(
+                        "runner {jid} has no return: the master stopped before it ended, or could not store it, as its \
+                         log says"
+                    ),
                 });
                 Ok(Value::Map(Vec::new()).into())
             }

@@ -1,15 +1,15 @@
 //! The parts of the master that runners work with.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use saline_protocol::message::{ProtocolVersions, Value};
+use saline_protocol::message::ProtocolVersions;
 use saline_protocol::transport::{Clock, Context, Endpoint};
 
 use crate::events::Events;
 use crate::grains::GrainsTable;
 use crate::jobs::JobStore;
 use crate::keys::KeyAccess;
+use crate::live_settings::LiveSettings;
 use crate::sessions::Sessions;
 use crate::target_resolver::TargetResolver;
 use crate::verbs::{CancelVerb, PublishVerb};
@@ -30,10 +30,7 @@ pub(crate) struct RunnerParts {
     pub(crate) listeners: Arc<[Endpoint]>,
     /// The protocol versions that the master speaks.
     pub(crate) versions: ProtocolVersions,
-    /// How long a runner waits for minions without a sign of life.
-    pub(crate) timeout: Duration,
-    /// Every option of the master by its name, as its files have it, or its default.
-    pub(crate) options: Value,
+    pub(crate) settings: LiveSettings,
 }
 
 impl RunnerParts {

@@ -17,8 +17,11 @@ pub(super) const ABOUT_RUNS_MOST: usize = 8;
 /// The largest number of runs that have ended and can still be read.
 const ENDED_MOST: usize = 256;
 
-/// The most that the ends of runs may come to, in bytes: the oldest go first.
+/// The most that the ends of runs and their arguments may come to, in bytes: the oldest go first.
 const ENDED_BYTES: usize = 256 * 1024 * 1024;
+
+/// The largest number of runs that are remembered when they cannot be read any more.
+const GONE_MOST: usize = 4_096;
 
 /// How far a run has come.
 #[derive(Debug, Clone)]
@@ -60,6 +63,12 @@ impl RunState {
         }
     }
 
+    /// Returns the size in bytes of what is kept of the run when it has ended; none before.
+    fn ended_size(&self) -> Option<usize> {
+        self.end()
+            .map(|end| end.len() + self.arg.as_packed().as_bytes().len())
+    }
+
     /// Whether the run has begun and not ended.
     pub(super) fn is_under_way(&self) -> bool {
         matches!(*self.phase.borrow(), Phase::Beginning | Phase::Running)
@@ -71,80 +80,124 @@ impl RunState {
     }
 }
 
-/// The runs of one master, the oldest first.
+/// Why a run was not added.
+#[derive(Debug)]
+pub(super) enum NotAdded {
+    /// The run of the same request is here.
+    Known(Arc<RunState>),
+    /// The run of the same request has ended, and its end is not kept any more.
+    Gone(Jid),
+    /// Too many are under way.
+    TooMany,
+}
+
+/// The runs of one master.
 #[derive(Debug, Default)]
-pub(crate) struct RunTable {
-    runs: Mutex<VecDeque<Arc<RunState>>>,
+pub(crate) struct RunTable(Mutex<Runs>);
+
+#[derive(Debug, Default)]
+struct Runs {
+    /// Those that are under way or can still be read, the oldest first.
+    kept: VecDeque<Arc<RunState>>,
+    /// Those that have ended and cannot be read any more, the oldest first: whoever asks for one again is not to begin
+    /// it anew.
+    gone: VecDeque<(RequestId, Jid)>,
+}
+
+impl Runs {
+    fn note_gone(&mut self, run: &RunState) {
+        if self.gone.len() >= GONE_MOST {
+            self.gone.pop_front();
+        }
+        self.gone.push_back((run.request_id, run.jid.clone()));
+    }
 }
 
 impl RunTable {
-    /// Adds a run, unless `most` are under way or a run of the same request is here.
+    /// Adds a run, unless `most` are under way or the same request began one before.
     ///
     /// # Errors
-    /// The run of the same request, or none when there are too many.
-    pub(super) fn add(
-        &self,
-        run: &Arc<RunState>,
-        most: usize,
-    ) -> Result<(), Option<Arc<RunState>>> {
+    /// See [`NotAdded`].
+    pub(super) fn add(&self, run: &Arc<RunState>, most: usize) -> Result<(), NotAdded> {
         let mut runs = self.lock();
-        if let Some(before) = runs.iter().find(|known| known.request_id == run.request_id) {
-            return Err(Some(Arc::clone(before)));
+        let mut kept = runs.kept.iter();
+        if let Some(before) = kept.find(|known| known.request_id == run.request_id) {
+            return Err(NotAdded::Known(Arc::clone(before)));
         }
-        if runs.iter().filter(|known| known.is_under_way()).count() >= most {
-            return Err(None);
+        if let Some((_, jid)) = runs.gone.iter().find(|(id, _)| *id == run.request_id) {
+            return Err(NotAdded::Gone(jid.clone()));
         }
-        runs.push_back(Arc::clone(run));
+        if runs
+            .kept
+            .iter()
+            .filter(|known| known.is_under_way())
+            .count()
+            >= most
+        {
+            return Err(NotAdded::TooMany);
+        }
+        runs.kept.push_back(Arc::clone(run));
         Ok(())
     }
 
     /// Returns the run that this request of the operator began.
     pub(super) fn find(&self, operator: &str, request: RequestId) -> Option<Arc<RunState>> {
         let runs = self.lock();
-        let found = runs
-            .iter()
-            .find(|run| run.request_id == request && run.operator == operator);
+        let mut kept = runs.kept.iter();
+        let found = kept.find(|run| run.request_id == request && run.operator == operator);
         found.cloned()
+    }
+
+    /// Returns the run with this jid, if it is under way or has just ended.
+    pub(super) fn with_jid(&self, jid: &Jid) -> Option<Arc<RunState>> {
+        let runs = self.lock();
+        runs.kept.iter().find(|run| run.jid == *jid).cloned()
     }
 
     /// Returns the runs that are under way, the oldest first.
     pub(super) fn under_way(&self) -> Vec<Arc<RunState>> {
         let runs = self.lock();
-        runs.iter()
-            .filter(|run| run.is_under_way())
-            .cloned()
-            .collect()
+        let under_way = runs.kept.iter().filter(|run| run.is_under_way());
+        under_way.cloned().collect()
     }
 
-    /// Removes a run.
+    /// Removes a run that did not come to its end. The same request may begin it anew.
     pub(super) fn remove(&self, request: RequestId) {
-        self.lock().retain(|run| run.request_id != request);
+        self.lock().kept.retain(|run| run.request_id != request);
+    }
+
+    /// Removes a run that has ended.
+    pub(super) fn retire(&self, run: &RunState) {
+        let mut runs = self.lock();
+        let before = runs.kept.len();
+        runs.kept.retain(|kept| kept.request_id != run.request_id);
+        if runs.kept.len() < before {
+            runs.note_gone(run);
+        }
     }
 
     /// Removes the oldest runs that have ended, while they are too many or too large.
     pub(super) fn trim(&self) {
         let mut runs = self.lock();
-        let ends: Vec<usize> = runs
-            .iter()
-            .filter_map(|run| run.end().map(|end| end.len()))
-            .collect();
-        let (mut count, mut bytes) = (ends.len(), ends.iter().sum::<usize>());
-        runs.retain(|run| {
+        let kept = std::mem::take(&mut runs.kept);
+        let ended: Vec<usize> = kept.iter().filter_map(|run| run.ended_size()).collect();
+        let (mut count, mut bytes) = (ended.len(), ended.iter().sum::<usize>());
+        for run in kept {
             // The last one stays, however large it is.
             let is_too_much = count > ENDED_MOST || (bytes > ENDED_BYTES && count > 1);
-            match run.end() {
-                Some(end) if is_too_much => {
+            match run.ended_size() {
+                Some(size) if is_too_much => {
                     count -= 1;
-                    bytes -= end.len();
-                    false
+                    bytes = bytes.saturating_sub(size);
+                    runs.note_gone(&run);
                 }
-                _ => true,
+                _ => runs.kept.push_back(run),
             }
-        });
+        }
     }
 
-    fn lock(&self) -> MutexGuard<'_, VecDeque<Arc<RunState>>> {
+    fn lock(&self) -> MutexGuard<'_, Runs> {
         // Every change under this lock is complete in one step, so a poisoned lock is still valid.
-        self.runs.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use saline_protocol::message::{Packed, RequestId, RunnerCall, RunnerEnd, Value, decode, encode};
-use saline_protocol::transport::Elapsed;
+use saline_protocol::transport::{Elapsed, Instant};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -13,7 +13,7 @@ use super::arguments::BoundArguments;
 use super::function::{Function, Returned};
 use super::parts::RunnerParts;
 use super::run::Run;
-use super::run_table::{ABOUT_RUNS_MOST, Phase, RUNNING_MOST, RunState, RunTable};
+use super::run_table::{ABOUT_RUNS_MOST, NotAdded, Phase, RUNNING_MOST, RunState, RunTable};
 use super::{STATE_EVENT, find, functions};
 use crate::jobs::{StoreError, StoredRun, StoredRunEnd};
 
@@ -25,6 +25,9 @@ const STORED_MOST: usize = 16 * 1024 * 1024;
 
 /// How long the end of a run can be read.
 const READABLE: Duration = Duration::from_secs(60);
+
+/// The delay before a return that the store did not take is stored again.
+const STORE_AGAIN: Duration = Duration::from_secs(1);
 
 /// The longest time that an operator may give a run.
 const TIME_MOST: Duration = Duration::from_secs(24 * 3600);
@@ -79,8 +82,15 @@ impl Runners {
         };
         match self.table.add(&state, most) {
             Ok(()) => {}
-            Err(Some(before)) if before.operator == operator => return Ok(before),
-            Err(_) => {
+            Err(NotAdded::Known(before)) if before.operator == operator => return Ok(before),
+            Err(NotAdded::Gone(jid)) => {
+                return Err(format!(
+                    "runner {jid} has ended, and its return is kept no longer than {} s: run {} again if need be",
+                    READABLE.as_secs(),
+                    state.fun
+                ));
+            }
+            Err(NotAdded::Known(_) | NotAdded::TooMany) => {
                 return Err(format!(
                     "{RUNNING_MOST} runners are under way, as many as may be: wait, or end one (saline-run jobs.master, saline-run jobs.kill JID)"
                 ));
@@ -168,20 +178,42 @@ impl RunTask {
         let encoded: Arc<[u8]> = encode(&end).into();
         state.phase.send_replace(Phase::Ended(Arc::clone(&encoded)));
         self.table.trim();
-        if state.is_kept()
-            && let Err(error) = store_end(&self.parts, &state, &encoded).await
-        {
-            tracing::error!("runner {}: its return was not stored: {error}", state.jid);
-        }
-        drop(encoded);
+        let readable_until = clock.after(READABLE);
         match &end.error {
             None => tracing::info!("runner {}: {} has ended", state.jid, state.fun),
             Some(error) => tracing::info!("runner {}: {} failed: {error}", state.jid, state.fun),
         }
-        self.parts.events.run_returned(&state, &end).await;
-        drop(end);
-        clock.pause(READABLE).await;
-        self.table.remove(state.request_id);
+        let tell = async {
+            self.parts.events.run_returned(&state, &end).await;
+            drop(end);
+        };
+        tokio::join!(tell, self.keep_end(encoded, readable_until));
+        clock.until(readable_until).await;
+        self.table.retire(&state);
+    }
+
+    /// Stores the end if it is to be kept, again and again while the disk does not take it.
+    async fn keep_end(&self, end: Arc<[u8]>, until: Instant) {
+        let (state, clock) = (&self.state, self.parts.clock());
+        let mut has_failed = false;
+        while state.is_kept() {
+            let Err(error) = store_end(&self.parts, state, &end).await else {
+                return;
+            };
+            let is_final = matches!(error, StoreError::Removed) || clock.now() >= until;
+            if is_final || !has_failed {
+                let when = if is_final { "" } else { " yet" };
+                tracing::error!(
+                    "runner {}: its return is not stored{when}: {error}",
+                    state.jid
+                );
+            }
+            if is_final {
+                return;
+            }
+            has_failed = true;
+            clock.pause(STORE_AGAIN).await;
+        }
     }
 
     /// Runs the function to its end, its time, or until it is ended.
@@ -256,12 +288,13 @@ async fn store(parts: &RunnerParts, state: &RunState) -> Result<(), StoreError> 
     parts.jobs.store_run(run).await
 }
 
-/// Stores how a run has ended. Instead of a return, a run that failed has its error.
-async fn store_end(
-    parts: &RunnerParts,
-    state: &RunState,
-    end: &Arc<[u8]>,
-) -> Result<(), StoreError> {
+/// Stores how a run has ended.
+async fn store_end(parts: &RunnerParts, state: &RunState, end: &[u8]) -> Result<(), StoreError> {
+    parts.jobs.end_run(&state.jid, stored_form(end)?).await
+}
+
+/// Returns how a run has ended as it is stored. Instead of a return, a run that failed has its error.
+pub(super) fn stored_form(end: &[u8]) -> Result<StoredRunEnd, StoreError> {
     let end: RunnerEnd =
         decode(end).map_err(|_| StoreError::corrupt("the end of a run", "other bytes"))?;
     let bytes = end.payload.as_bytes().len();
@@ -272,7 +305,7 @@ async fn store_end(
             )
         })
     });
-    let stored = match error {
+    Ok(match error {
         Some(error) => StoredRunEnd {
             success: false,
             payload: Packed::pack(&Value::from(error)),
@@ -281,6 +314,8 @@ async fn store_end(
             success: end.success,
             payload: end.payload,
         },
-    };
-    parts.jobs.end_run(&state.jid, stored).await
+    })
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,94 @@
+//! Runs of a master without gates.
+
+use saline_config::MasterConfig;
+use saline_protocol::message::Arguments;
+
+use super::*;
+use crate::state::testing::TestMaster;
+
+struct Running {
+    master: TestMaster,
+    runners: Runners,
+}
+
+impl Running {
+    async fn start() -> Self {
+        let master = TestMaster::start(|_| {}).await;
+        let runners = Runners::new(master.state.runner_parts());
+        Self { master, runners }
+    }
+
+    fn call(fun: &str, positional: &[&str]) -> RunnerCall {
+        RunnerCall {
+            request_id: RequestId::random().unwrap(),
+            fun: fun.to_owned(),
+            arg: Arguments {
+                positional: positional.iter().map(|text| Value::from(*text)).collect(),
+                named: Vec::new(),
+            }
+            .pack(),
+            user: "ann".to_owned(),
+            timeout_ms: None,
+            is_async: false,
+        }
+    }
+
+    /// Runs a function to its end.
+    async fn run(&self, call: RunnerCall) -> (Arc<RunState>, RunnerEnd) {
+        let run = self.runners.begin("root", call).unwrap();
+        let mut phase = run.phase.subscribe();
+        let has_ended = |phase: &Phase| matches!(phase, Phase::Ended(_));
+        phase.wait_for(has_ended).await.unwrap();
+        let end = decode(&run.end().unwrap()).unwrap();
+        (run, end)
+    }
+}
+
+#[tokio::test]
+async fn whoever_asks_again_for_an_end_that_is_gone_does_not_begin_the_run_anew() {
+    let running = Running::start().await;
+    let call = Running::call("config.get", &["timeout"]);
+    let (run, _) = running.run(call.clone()).await;
+    let again = running.runners.begin("root", call.clone()).unwrap();
+    assert_eq!(again.jid, run.jid);
+    while running.runners.find("root", call.request_id).is_some() {
+        running.run(Running::call("config.get", &["timeout"])).await;
+    }
+    let refused = running.runners.begin("root", call).unwrap_err();
+    let expected = format!("runner {} has ended, and its return is kept", run.jid);
+    assert!(refused.starts_with(&expected), "{refused}");
+}
+
+#[tokio::test]
+async fn a_run_that_has_ended_has_its_return_before_that_is_on_the_disk() {
+    let running = Running::start().await;
+    let (run, _) = running
+        .run(Running::call("config.get", &["x", "mine"]))
+        .await;
+    store(&running.runners.parts, &run).await.unwrap();
+    let jid = run.jid.as_str();
+    for (fun, shown) in [
+        ("jobs.lookup_jid", Value::from("mine")),
+        ("jobs.exit_success", Value::Bool(true)),
+    ] {
+        let (_, end) = running.run(Running::call(fun, &[jid])).await;
+        assert_eq!(end.notes, Vec::<String>::new(), "{fun}");
+        let Value::Map(entries) = end.value().unwrap() else {
+            panic!("{fun}: {end:?}");
+        };
+        assert_eq!(entries[0].1, shown, "{fun}");
+    }
+}
+
+#[tokio::test]
+async fn the_options_of_a_master_that_read_its_files_again_are_those_in_force() {
+    let running = Running::start().await;
+    let mut config = MasterConfig::default();
+    config.timeout = Duration::from_secs(77);
+    config.options = Value::map([("timeout", Value::Int(77))]);
+    running.master.state.reload(&config);
+    let (_, end) = running.run(Running::call("config.get", &["timeout"])).await;
+    assert_eq!(end.value().unwrap(), Value::Int(77));
+    let settings = running.runners.parts.settings.now();
+    assert_eq!(settings.timeout, config.timeout);
+}
