@@ -160,6 +160,21 @@ async fn a_failure_halts_a_batch_also_when_the_master_is_killed_at_once() {
 }
 
 #[tokio::test]
+async fn a_cancelled_batch_stays_so_when_the_master_is_killed_at_once() {
+    let place = Place::new();
+    let store = place.open();
+    let job = publish_batch(&store, ONE).await;
+    store.cancel(&job.jid).await.unwrap().unwrap();
+    // Without the flush that follows.
+    drop(store);
+    let store = place.open();
+    assert!(turns(&step(&store, &["a", "b", "c"])).is_empty());
+    assert!(!claims(&store, &job, "a").await);
+    let cancelled = named([Cancelled; 3]);
+    assert_eq!(states(&store, &job.jid).await, cancelled);
+}
+
+#[tokio::test]
 async fn a_cancelled_batch_offers_the_job_to_nobody_and_lets_the_others_end() {
     let place = Place::new();
     let store = place.open();

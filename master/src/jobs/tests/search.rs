@@ -100,12 +100,19 @@ async fn every_filter_leaves_out_what_it_does_not_match() {
     );
 
     let time = |jid: &Jid| crate::jobs::jid::to_micros(jid).unwrap();
-    let between = JobSearch {
-        from: time(run),
-        until: time(echo),
+    let between = |from: &Jid, until: &Jid| JobSearch {
+        from: time(from),
+        until: time(until),
         ..all(9)
     };
-    assert_eq!(find(between).await, [echo.clone(), run.clone()]);
+    for (from, until, expected) in [
+        (run, echo, &[echo, run][..]),
+        (echo, install, &[install, echo]),
+        (ping, ping, &[ping]),
+    ] {
+        let expected: Vec<Jid> = expected.iter().map(|jid| (*jid).clone()).collect();
+        assert_eq!(find(between(from, until)).await, expected);
+    }
     let found = store.search(all(9)).await.unwrap();
     let noted: Vec<bool> = found
         .jobs
@@ -184,6 +191,7 @@ async fn a_search_that_found_as_many_as_it_may_is_cut_only_when_older_ones_match
     place.settings.max_bytes = Some(24 << 20);
     let store = place.open();
     store_run(&store, "manage.up").await;
+    publish_noted(&store, "test.first", "*", None).await;
     for _ in 0..60 {
         let job = job(&store);
         publish(&store, &job, &[("a", OfferState::Offered)]).await;
@@ -192,6 +200,22 @@ async fn a_search_that_found_as_many_as_it_may_is_cut_only_when_older_ones_match
     }
     assert!(place.files().len() > 1);
     let last = publish_noted(&store, "test.last", "*", None).await;
+    // When there is no room for a job any more, no run before it is found.
+    let mut large = job(&store);
+    large.fun = "test.large".to_owned();
+    let bytes = Value::Bytes(vec![1; 33 << 20]);
+    large.arg = Arguments {
+        positional: vec![bytes],
+        named: Vec::new(),
+    }
+    .pack();
+    publish(&store, &large, &[]).await;
+    let search = JobSearch {
+        functions: globs(&["test.large", "test.first", "*.up"]),
+        ..all(9)
+    };
+    let found = store.search(search).await.unwrap();
+    assert_eq!((jids(&found), found.is_cut), (vec![large.jid], true));
     for (functions, is_cut) in [(&["test.last"][..], false), (&["test.last", "*.up"], true)] {
         let search = JobSearch {
             functions: globs(functions),
