@@ -22,6 +22,7 @@ impl MinionVerbs {
         running.truncate(RUNNING_MOST);
         running.shrink_to_fit();
         for jid in self.jobs.mark_running(id, &running).await? {
+            tracing::info!("job {jid}: minion {id} runs it");
             self.events.job_started(&jid, id).await;
         }
         session.set_running(running);
