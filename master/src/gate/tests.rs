@@ -1,6 +1,7 @@
 //! What peers of several addresses may ask of a gate: none keeps those of another source out.
 
 use std::net::SocketAddr;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -70,6 +71,7 @@ impl TestGate {
                 source.into(),
                 Some(SocketAddr::from(([192, 0, 2, source], 1))),
             ),
+            sent: Mutex::default(),
         }
     }
 
@@ -131,11 +133,14 @@ impl TestGate {
 struct AtGate {
     gate: Arc<Gate>,
     peer: Peer,
+    /// The requests so far.
+    sent: Mutex<Vec<Bytes>>,
 }
 
 #[async_trait]
 impl Client for AtGate {
     async fn request(&self, payload: Bytes, _: Instant) -> Result<Bytes> {
+        self.sent.lock().unwrap().push(payload.clone());
         Ok(self.gate.respond(self.peer, &payload).await)
     }
 
@@ -240,6 +245,28 @@ async fn a_fleet_behind_one_address_resumes_at_full_speed() {
         assert!(matches!(polled, MinionReply::Auth(_)), "{polled:?}");
         made += 1;
     }
+}
+
+#[tokio::test]
+async fn a_resume_that_the_master_was_too_busy_for_is_sent_again_as_it_was() {
+    let gate = TestGate::start(accept_all).await;
+    let minion = gate.minion(1, "m1").await;
+    let mut others = Vec::new();
+    for number in 0..80 {
+        others.push(gate.minion(3, &format!("other{number}")).await);
+    }
+    // Sessions that nobody proves take all that the source may have.
+    let mut resumes = (0..8).flat_map(|round| others.iter().map(move |other| (round, other)));
+    while let Some((round, other)) = resumes.next()
+        && gate.resume(2, &other.credentials, now() + round).await == Kind::ResumeReply
+    {}
+    assert!(resumes.next().is_some(), "the source may have no more");
+    let trust = MasterTrust::Pinned(gate.keys);
+    let made = gate.contact(2, minion.credentials, &trust).await.unwrap();
+    assert!(made.established.answer.is_accepted());
+    let sent = made.client.sent.into_inner().unwrap();
+    assert!(sent.len() >= 2, "the master was busy");
+    assert!(sent.iter().all(|request| *request == sent[0]));
 }
 
 #[tokio::test]

@@ -17,7 +17,7 @@ use crate::message::{
     Admission, Class, GroupKeyMaterial, Header, Kind, MinionId, PeerVersion, ProtocolVersions,
     Refusal, Role, SessionId, decode, encode, is_presentable,
 };
-use crate::transport::{Client, Clock, Instant};
+use crate::transport::{Client, Clock, Instant, jitter};
 
 /// The longest delay that a master may ask for in the clear.
 pub const BUSY_MOST: Duration = Duration::from_secs(10);
@@ -63,7 +63,8 @@ pub struct Established {
 }
 
 /// Makes a session: in one round trip (IK) when the master's Noise key is known, otherwise, or when
-/// the master has a new one, in two (XX).
+/// the master has a new one, in two (XX). A master that is busy is asked again, for as long as the deadline
+/// leaves time for it.
 ///
 /// # Errors
 /// `WrongMaster` when the master that answers is not the trusted one; `Refused` and `Busy` as the
@@ -153,7 +154,18 @@ async fn resume(
     let keys = credentials.keys(client.peer_certificate());
     let (resumption, body) = Resumption::begin(keys, noise)?;
     let resume = Header::bare(Kind::Resume, Class::Resume).with_body(&body);
-    let reply = client.request(resume, deadline).await?;
+    let reply = loop {
+        let reply = client.request(resume.clone(), deadline).await?;
+        let Err(ChannelError::Busy { after }) = expect(&reply, Kind::ResumeReply) else {
+            break reply;
+        };
+        // A busy master has not looked into the message. Sent again, it costs neither side another agreement.
+        let pause = after + jitter(after);
+        if Clock.after(pause) >= deadline {
+            break reply;
+        }
+        Clock.pause(pause).await;
+    };
     let (header, body) = expect(&reply, Kind::ResumeReply)?;
     let (payload, keys) = resumption.finish(body)?;
     Ok(Established {

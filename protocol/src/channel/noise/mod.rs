@@ -5,6 +5,7 @@
 
 mod initiator;
 mod responder;
+mod x25519;
 
 use aws_lc_rs::agreement;
 use aws_lc_rs::digest::{SHA256, digest};
@@ -111,7 +112,7 @@ fn builder<'a>(
     prologue: &'a [u8],
 ) -> Result<Builder<'a>, ChannelError> {
     let parameters = pattern.parse().map_err(ChannelError::Noise)?;
-    Ok(Builder::new(parameters)
+    Ok(Builder::with_resolver(parameters, x25519::resolver())
         .local_private_key(&*key.private)?
         .prologue(prologue)?)
 }
