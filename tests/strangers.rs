@@ -20,7 +20,7 @@ use support::Fleet;
 
 const STRANGERS: usize = 1000;
 /// What each would send if it were let.
-const MOST: usize = 1 << 20;
+const MAX_BYTES_EACH: usize = 1 << 20;
 const KIB: usize = 1024;
 
 /// Returns the memory of a process in bytes.
@@ -61,7 +61,7 @@ impl Stranger {
         stream.set_nonblocking(true).unwrap();
         let mut stranger = Self {
             stream,
-            left: announced.min(MOST),
+            left: announced.min(MAX_BYTES_EACH),
         };
         stranger.send(stranger.left - short);
         stranger

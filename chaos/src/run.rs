@@ -19,10 +19,10 @@ use crate::samplers::{self, Samples};
 use crate::store as job_store;
 
 /// How long everything is left alone at least when all minions should be back after the last fault.
-const LEAST_SETTLING: Duration = Duration::from_secs(2);
+const MIN_SETTLING: Duration = Duration::from_secs(2);
 
 /// The most time after which nothing may be open any more.
-const MOST_SETTLING: Duration = Duration::from_secs(100);
+const MAX_SETTLING: Duration = Duration::from_secs(100);
 
 /// How often daemons that ended are started again.
 const SUPERVISION: Duration = Duration::from_millis(500);
@@ -154,8 +154,8 @@ impl Run {
     /// Waits until nothing is open any more, and every command line has ended, or long enough.
     async fn settle(&self, jobs: &mut JoinSet<()>) -> Result<()> {
         // At the end presence is judged for every minion.
-        let least = Clock.after(self.return_bound.max(JOB_TTL) + LEAST_SETTLING);
-        let most = Clock.after(MOST_SETTLING + JOB_TTL);
+        let least = Clock.after(self.return_bound.max(JOB_TTL) + MIN_SETTLING);
+        let most = Clock.after(MAX_SETTLING + JOB_TTL);
         let mut look = Clock.interval(HEARTBEAT);
         loop {
             look.tick().await;

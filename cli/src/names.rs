@@ -5,11 +5,11 @@ use std::fmt::Display;
 use saline_protocol::printable::escape_line;
 
 /// The largest number of names that are written.
-const MOST_NAMED: usize = 20;
+const MAX_NAMED: usize = 20;
 
 /// Returns the first names, and the number of the others.
 pub(crate) fn listed<N: Display>(names: &[N]) -> String {
-    let named = names.iter().take(MOST_NAMED);
+    let named = names.iter().take(MAX_NAMED);
     let named: Vec<_> = named
         .map(|name| escape_line(&name.to_string()).into_owned())
         .collect();

@@ -25,7 +25,7 @@ pub(crate) struct Screen<'a> {
 }
 
 /// The largest text that is read from the standard input, in bytes.
-const INPUT_MOST: u64 = 16 * 1024 * 1024;
+const MAX_INPUT: u64 = 16 * 1024 * 1024;
 
 /// The source of answers.
 enum Input {
@@ -155,9 +155,9 @@ pub(crate) fn read_input() -> io::Result<String> {
     let mut text = String::new();
     let read = io::stdin()
         .lock()
-        .take(INPUT_MOST + 1)
+        .take(MAX_INPUT + 1)
         .read_to_string(&mut text)?;
-    if read as u64 > INPUT_MOST {
+    if read as u64 > MAX_INPUT {
         return Err(io::Error::other("it is larger than 16 MiB"));
     }
     Ok(text)

@@ -4,7 +4,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 /// The widest field of a format, in characters.
-const WIDTH_MOST: usize = 200;
+const MAX_WIDTH: usize = 200;
 
 /// How a line of the log is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -150,7 +150,7 @@ fn field(text: &str) -> Result<(Piece, &str), UnknownFormat> {
         "" => 0,
         digits => digits.parse().map_err(|_| malformed())?,
     };
-    if width > WIDTH_MOST {
+    if width > MAX_WIDTH {
         return Err(malformed());
     }
     let rest = rest.strip_prefix(['s', 'd']).ok_or_else(malformed)?;

@@ -2,7 +2,7 @@
 
 use saline_protocol::message::{MinionId, Packed, Value};
 use saline_protocol::target::{
-    Candidate, GRAINS_MOST, Grains as _, Inclusion, PackedGrains, Target, TargetKind,
+    Candidate, Grains as _, Inclusion, MAX_GRAINS, PackedGrains, Target, TargetKind,
 };
 
 /// Targets that look at every kind of value.
@@ -23,7 +23,7 @@ pub(crate) fn grains(bytes: &[u8]) {
     let Ok(grains) = PackedGrains::read(&packed) else {
         return;
     };
-    assert!(bytes.len() <= GRAINS_MOST);
+    assert!(bytes.len() <= MAX_GRAINS);
     let Value::Map(mut entries) = packed.unpack().expect("they were read") else {
         panic!("grains are a mapping");
     };

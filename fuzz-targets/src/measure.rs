@@ -16,7 +16,7 @@ thread_local! {
     /// had allocated.
     static HELD: Cell<isize> = const { Cell::new(0) };
     /// The largest value of it.
-    static MOST: Cell<isize> = const { Cell::new(0) };
+    static PEAK: Cell<isize> = const { Cell::new(0) };
 }
 
 struct Counting;
@@ -25,7 +25,7 @@ fn count(change: isize) {
     // A thread that ends has no counters any more.
     let _ = HELD.try_with(|held| {
         held.set(held.get() + change);
-        MOST.set(MOST.get().max(held.get()));
+        PEAK.set(PEAK.get().max(held.get()));
     });
 }
 
@@ -73,10 +73,10 @@ pub(crate) struct Used {
 /// Returns what `work` costs on this thread.
 pub(crate) fn measure(work: impl FnOnce()) -> Used {
     let (before, began) = (HELD.get(), cpu_time());
-    MOST.set(before);
+    PEAK.set(before);
     work();
     Used {
-        memory: usize::try_from(MOST.get() - before).unwrap_or_default(),
+        memory: usize::try_from(PEAK.get() - before).unwrap_or_default(),
         time: cpu_time().saturating_sub(began),
     }
 }

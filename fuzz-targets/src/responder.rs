@@ -2,7 +2,7 @@
 
 use aws_lc_rs::digest::{SHA256, digest};
 use aws_lc_rs::hmac;
-use saline_protocol::channel::noise::{COOKIE_MOST, MAX_HANDSHAKE, Proven, split_cookie};
+use saline_protocol::channel::noise::{MAX_COOKIE, MAX_HANDSHAKE, Proven, split_cookie};
 use saline_protocol::message::{encode, is_presentable};
 
 use crate::golden::golden;
@@ -32,7 +32,7 @@ fn raw_first(body: &[u8]) {
     let Ok((cookie, body)) = split_cookie(body) else {
         return;
     };
-    assert!(cookie.len() <= COOKIE_MOST);
+    assert!(cookie.len() <= MAX_COOKIE);
     if let Ok((half, reply)) = PEERS.responder.first(body) {
         assert!(body.len() <= MAX_HANDSHAKE + 1);
         assert!(reply.len() <= MAX_HANDSHAKE);

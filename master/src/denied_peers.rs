@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use saline_protocol::message::MinionId;
 
 /// The largest number of ids whose denied peers are remembered.
-const MOST: usize = 1000;
+const MAX_IDS: usize = 1000;
 
 /// The key that was presented last under each id, and where it came from.
 type Presented = HashMap<MinionId, ([u8; 32], SocketAddr)>;
@@ -20,7 +20,7 @@ impl DeniedPeers {
     /// Notes that a denied key was presented from `address`. Further ids than can be remembered are left out.
     pub fn note(&self, id: &MinionId, identity: [u8; 32], address: SocketAddr) {
         let mut peers = self.lock();
-        if peers.len() < MOST || peers.contains_key(id) {
+        if peers.len() < MAX_IDS || peers.contains_key(id) {
             peers.insert(id.clone(), (identity, address));
         }
     }
@@ -62,10 +62,10 @@ mod tests {
     #[test]
     fn strangers_do_not_fill_the_memory() {
         let peers = DeniedPeers::default();
-        for number in 0..2 * MOST {
+        for number in 0..2 * MAX_IDS {
             let id = MinionId::parse(&format!("m{number}")).unwrap();
             peers.note(&id, [1; 32], SocketAddr::from(([192, 0, 2, 1], 1)));
         }
-        assert_eq!(peers.lock().len(), MOST);
+        assert_eq!(peers.lock().len(), MAX_IDS);
     }
 }

@@ -9,7 +9,7 @@ use crate::sessions::Sessions;
 
 /// The largest number of connections that wait to be cut. They wait so that the last answer in a session, which says
 /// why it ended, is sent.
-const WAITING_MOST: usize = 64;
+const MAX_WAITING: usize = 64;
 
 /// Cuts connections.
 #[derive(Debug, Clone)]
@@ -27,7 +27,7 @@ impl EndedConnections {
 
     /// Cuts all that wait, if they are too many.
     pub fn bound(&self) {
-        self.cut_beyond(WAITING_MOST);
+        self.cut_beyond(MAX_WAITING);
     }
 
     fn cut_beyond(&self, most: usize) {

@@ -17,7 +17,7 @@ use crate::sessions::{Principal, Session, Sessions};
 const QUEUE: usize = 1024;
 
 /// A job for more minions than this is published on the topic of all minions.
-pub const OWN_TOPIC_MOST: usize = 64;
+pub const MAX_OWN_TOPIC: usize = 64;
 
 enum Command {
     /// A job, which is sealed for each of these minions alone.
@@ -78,7 +78,7 @@ impl MinionPublisher {
     /// # Cancel safety
     /// When the future is dropped the job was taken or it was not.
     pub async fn job(&self, job: SignedJob, to: Vec<MinionId>) {
-        let command = match to.len() <= OWN_TOPIC_MOST {
+        let command = match to.len() <= MAX_OWN_TOPIC {
             true => Command::Private(job, to),
             false => Command::ToAll(job),
         };

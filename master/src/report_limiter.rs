@@ -11,7 +11,7 @@ use saline_protocol::transport::{Clock, Instant};
 const EVERY: Duration = Duration::from_secs(1);
 
 /// The largest number of ids that are remembered.
-const MOST: usize = 10_000;
+const MAX_IDS: usize = 10_000;
 
 /// Allows one report for each id in a second.
 #[derive(Debug)]
@@ -36,11 +36,11 @@ impl ReportLimiter {
         if last.get(id).is_some_and(|then| now - *then < EVERY) {
             return false;
         }
-        if last.len() >= MOST {
+        if last.len() >= MAX_IDS {
             last.retain(|_, then| now - *then < EVERY);
         }
         // This many ids within a second are a flood: nothing more is reported.
-        if last.len() >= MOST {
+        if last.len() >= MAX_IDS {
             return false;
         }
         last.insert(id.clone(), now);
@@ -66,10 +66,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_flood_of_ids_is_met_with_silence_and_bounded() {
         let limiter = ReportLimiter::new(Clock);
-        let allowed = (0..2 * MOST)
+        let allowed = (0..2 * MAX_IDS)
             .filter(|n| limiter.allows(&MinionId::parse(&format!("m{n}")).unwrap()))
             .count();
-        assert_eq!(allowed, MOST);
+        assert_eq!(allowed, MAX_IDS);
         Clock.pause(EVERY).await;
         assert!(limiter.allows(&MinionId::parse("another").unwrap()));
         assert_eq!(limiter.last.lock().unwrap().len(), 1);

@@ -8,7 +8,7 @@ use std::time::Duration;
 use saline_protocol::transport::{Clock, Instant};
 
 /// The largest number of minions whose buckets are told apart.
-pub(crate) const MINIONS_MOST: usize = 20_000;
+pub(crate) const MAX_MINIONS: usize = 20_000;
 
 /// What one source or one minion may still ask for.
 #[derive(Debug, Clone, Copy)]

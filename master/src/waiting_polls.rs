@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 
 /// The largest number of polls that wait at once. For one more, the source with most of them gives a place up; a poll
 /// without a place is answered at once, and asked again.
-const MOST: usize = 1024;
+const MAX_POLLS: usize = 1024;
 
 /// How long a poll waits for a decision. Minions give a poll up after ten seconds.
 const WAIT: Duration = Duration::from_secs(8);
@@ -40,7 +40,7 @@ struct Shared {
 impl Shared {
     /// Makes room for one more. Returns false when there is none.
     fn make_room(&mut self, waiter: &Waiter, source: Option<SourceNetwork>, now: Instant) -> bool {
-        if self.waiting.len() < MOST || self.waiting.contains_key(waiter) {
+        if self.waiting.len() < MAX_POLLS || self.waiting.contains_key(waiter) {
             return true;
         }
         let sources = &mut self.sources;
@@ -51,7 +51,7 @@ impl Shared {
             }
             stays
         });
-        if self.waiting.len() < MOST {
+        if self.waiting.len() < MAX_POLLS {
             return true;
         }
         let Some(oldest) = sources.eviction_candidate(source).cloned() else {
@@ -240,12 +240,12 @@ mod tests {
     async fn the_polls_that_wait_are_bounded() {
         let polls = WaitingPolls::new(Clock);
         let take_all = || {
-            let taken =
-                (0..2 * MOST).filter_map(|n| polls.take_place(&id(&format!("m{n}")), KEY, None));
+            let taken = (0..2 * MAX_POLLS)
+                .filter_map(|n| polls.take_place(&id(&format!("m{n}")), KEY, None));
             taken.collect::<Vec<_>>()
         };
         let places = take_all();
-        assert_eq!(places.len(), MOST);
+        assert_eq!(places.len(), MAX_POLLS);
         assert!(polls.take_place(&id("other"), KEY, None).is_none());
         drop(places);
         Clock.pause(2 * BETWEEN_POLLS).await;
@@ -261,17 +261,17 @@ mod tests {
         };
         let polls = WaitingPolls::new(Clock);
         let take = |n: usize, number| polls.take_place(&id(&format!("m{n}")), KEY, source(number));
-        let strangers: Vec<_> = (0..MOST).map(|n| take(n, 1).unwrap()).collect();
-        assert!(take(MOST, 1).is_none());
+        let strangers: Vec<_> = (0..MAX_POLLS).map(|n| take(n, 1).unwrap()).collect();
+        assert!(take(MAX_POLLS, 1).is_none());
         let began = Clock.now();
-        let other = take(MOST, 2).unwrap();
+        let other = take(MAX_POLLS, 2).unwrap();
         strangers[0].decided().await;
         assert_eq!(Clock.now(), began, "the oldest gave its place up");
-        assert!(polls.decided(&id(&format!("m{MOST}")), KEY));
+        assert!(polls.decided(&id(&format!("m{MAX_POLLS}")), KEY));
         other.decided().await;
         drop(strangers);
-        assert_eq!(polls.lock().waiting.len(), MOST);
-        assert_eq!(polls.lock().sources.len(), MOST);
+        assert_eq!(polls.lock().waiting.len(), MAX_POLLS);
+        assert_eq!(polls.lock().sources.len(), MAX_POLLS);
     }
 
     #[tokio::test(start_paused = true)]

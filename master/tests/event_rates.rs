@@ -8,7 +8,7 @@ mod support;
 
 use saline_config::MasterConfig;
 use saline_protocol::message::{
-    EVENTS_MOST, MinionEvent, MinionEvents, MinionReply, MinionRequest, Packed, StartId,
+    MAX_EVENTS, MinionEvent, MinionEvents, MinionReply, MinionRequest, Packed, StartId,
 };
 use support::{Deployment, TEST_TIMEOUT};
 
@@ -47,7 +47,7 @@ async fn exceed(change: impl FnOnce(&mut MasterConfig), first: MinionRequest) ->
 async fn a_minion_fires_as_many_events_as_minion_event_rate_allows() {
     let rate = |config: &mut MasterConfig| config.minion_event_rate = Some(10);
     // 156 more than it has saved in ten seconds.
-    let after_ms = exceed(rate, fire(1, EVENTS_MOST, 1)).await;
+    let after_ms = exceed(rate, fire(1, MAX_EVENTS, 1)).await;
     assert!((10_000..=15_700).contains(&after_ms), "{after_ms}");
 }
 

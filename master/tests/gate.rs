@@ -15,9 +15,9 @@ use saline_protocol::channel::noise::{InitiatorKeys, Resumption};
 use saline_protocol::channel::publication::Content;
 use saline_protocol::channel::{ChannelError, Credentials, Identity, MasterTrust, NoiseKey};
 use saline_protocol::message::{
-    Admission, Arguments, Class, EVENTS_MOST, Event, Header, Jid, KeyAction, KeyRequest, KeyState,
-    Kind, MinionEvent, MinionEvents, MinionReply, MinionRequest, OfferState, OperatorReply,
-    OperatorRequest, Packed, ProtocolVersions, RETURNS_MOST, Refusal, RefusedVerb, RequestId,
+    Admission, Arguments, Class, Event, Header, Jid, KeyAction, KeyRequest, KeyState, Kind,
+    MAX_EVENTS, MAX_RETURNS, MinionEvent, MinionEvents, MinionReply, MinionRequest, OfferState,
+    OperatorReply, OperatorRequest, Packed, ProtocolVersions, Refusal, RefusedVerb, RequestId,
     Return, ReturnVerdict, Role, StartId, Value,
 };
 use saline_protocol::transport::{Clock, Delivery};
@@ -185,8 +185,8 @@ async fn more_returns_than_one_request_may_have_are_refused() {
         success: true,
         payload: Packed::pack(&Value::Bool(true)),
     };
-    let most = vec![returned.clone(); RETURNS_MOST];
-    let unknown = MinionReply::Verdicts(vec![ReturnVerdict::UnknownJob; RETURNS_MOST]);
+    let most = vec![returned.clone(); MAX_RETURNS];
+    let unknown = MinionReply::Verdicts(vec![ReturnVerdict::UnknownJob; MAX_RETURNS]);
     assert_eq!(
         minion.ask(MinionRequest::Returns(most.clone())).await,
         unknown
@@ -399,7 +399,7 @@ async fn what_a_minion_fires_is_bounded() {
         assert_eq!(event.tag, format!("salt/minion/m1/{tag}"));
         assert_eq!(event.data.get("id").and_then(Value::as_str), Some("m1"));
     }
-    let most = vec![("x", empty); EVENTS_MOST + 1];
+    let most = vec![("x", empty); MAX_EVENTS + 1];
     assert_eq!(
         minion.ask(fire(9, &most)).await,
         MinionReply::Refused(RefusedVerb::Malformed)

@@ -12,7 +12,7 @@ use saline_protocol::message::{
     OperatorReply, OperatorRequest, Packed, Published, RefusedVerb, RequestId, TargetMatches,
     Value,
 };
-use saline_protocol::target::{GRAINS_MOST, Target, TargetKind};
+use saline_protocol::target::{MAX_GRAINS, Target, TargetKind};
 
 use support::{Deployment, Peer};
 
@@ -112,7 +112,7 @@ async fn grains_are_bounded_and_go_with_the_key() {
     let operator = deployment.operator().await;
     let a = deployment.minion("a").await;
     let refused = MinionReply::Refused(RefusedVerb::Malformed);
-    let large = Value::map([("role", Value::from("x".repeat(GRAINS_MOST)))]);
+    let large = Value::map([("role", Value::from("x".repeat(MAX_GRAINS)))]);
     assert_eq!(report(&a, Packed::pack(&large)).await, refused);
     assert_eq!(report(&a, Packed::from_bytes(vec![0xc1])).await, refused);
     assert_eq!(report(&a, role("web")).await, MinionReply::Done);
@@ -206,7 +206,7 @@ async fn grains_that_the_master_does_not_get_are_not_known_any_more() {
     };
     assert!(is_known().await);
     // They have grown above the bound, so that the minion tells their digest alone.
-    let large = Value::map([("role", Value::from("x".repeat(GRAINS_MOST)))]);
+    let large = Value::map([("role", Value::from("x".repeat(MAX_GRAINS)))]);
     let grown = GrainsReport {
         digest: GrainsReport::digest_of(&Packed::pack(&large)),
         grains: None,

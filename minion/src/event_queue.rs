@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use saline_protocol::message::{
-    EVENT_DATA_MOST, EVENTS_MOST, Event, EventTag, MinionEvent, MinionId, Packed, StartId, Value,
+    Event, EventTag, MAX_EVENT_DATA, MAX_EVENTS, MinionEvent, MinionId, Packed, StartId, Value,
 };
 use saline_protocol::transport::TopicError;
 use tokio::sync::Notify;
@@ -25,7 +25,7 @@ pub enum EventError {
     #[error("the tag cannot be the end of one: {0}")]
     Tag(#[from] TopicError),
     /// The data are too large.
-    #[error("the data of an event have at most {EVENT_DATA_MOST} bytes, these have {0}")]
+    #[error("the data of an event have at most {MAX_EVENT_DATA} bytes, these have {0}")]
     TooLarge(usize),
     /// No master takes part in the call of the function.
     #[error("no master takes part in this call (--local), so nobody would get the event")]
@@ -89,7 +89,7 @@ impl EventQueue {
         Event::topic(&whole.to_string())?;
         let data = Packed::pack(&Value::Map(data));
         let size = data.as_bytes().len();
-        if size > EVENT_DATA_MOST {
+        if size > MAX_EVENT_DATA {
             return Err(EventError::TooLarge(size));
         }
         if !self.has_master {
@@ -132,7 +132,7 @@ impl EventQueue {
         let (mut batch, mut bytes) = (Vec::new(), 0);
         while let Some(event) = waiting.events.front() {
             let size = size_of(event);
-            if !batch.is_empty() && (bytes + size > most_bytes || batch.len() == EVENTS_MOST) {
+            if !batch.is_empty() && (bytes + size > most_bytes || batch.len() == MAX_EVENTS) {
                 break;
             }
             bytes += size;
@@ -168,14 +168,14 @@ mod tests {
     #[tokio::test]
     async fn events_are_numbered_and_come_in_batches() {
         let queue = queue();
-        for number in 0..EVENTS_MOST + 10 {
+        for number in 0..MAX_EVENTS + 10 {
             queue.fire(&format!("tag/{number}"), data(1)).unwrap();
         }
         let (first, batch) = queue.next_batch(usize::MAX).await;
-        assert_eq!((first, batch.len()), (1, EVENTS_MOST));
+        assert_eq!((first, batch.len()), (1, MAX_EVENTS));
         let (first, batch) = queue.next_batch(usize::MAX).await;
-        assert_eq!((first, batch.len()), (1 + EVENTS_MOST as u64, 10));
-        assert_eq!(batch[9].tag, format!("tag/{}", EVENTS_MOST + 9));
+        assert_eq!((first, batch.len()), (1 + MAX_EVENTS as u64, 10));
+        assert_eq!(batch[9].tag, format!("tag/{}", MAX_EVENTS + 9));
         for _ in 0..10 {
             queue.fire("large", data(60_000)).unwrap();
         }
@@ -195,7 +195,7 @@ mod tests {
             );
         }
         assert_eq!(
-            refused("tag", EVENT_DATA_MOST),
+            refused("tag", MAX_EVENT_DATA),
             "the data of an event have at most 65536 bytes, these have 65548"
         );
     }

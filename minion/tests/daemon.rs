@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use deployment::{Deployment, wait};
 use saline_protocol::message::{KeyAction, KeyState, RETCODE_INTERRUPTED, Value};
-use saline_protocol::target::{GRAINS_MOST, Target, TargetKind};
+use saline_protocol::target::{MAX_GRAINS, Target, TargetKind};
 use saline_protocol::transport::Clock;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -259,7 +259,7 @@ async fn grains_that_grow_above_what_the_master_takes_are_not_known_any_more() {
     };
     is_known(true).await;
     let mut config = minion.stop().await;
-    let large = Value::from("x".repeat(GRAINS_MOST));
+    let large = Value::from("x".repeat(MAX_GRAINS));
     config.grains.push(("large".to_owned(), large));
     let minion = deployment.start(config);
     is_known(false).await;

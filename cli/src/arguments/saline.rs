@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::Parser;
 use saline_config::parse_argument;
-use saline_protocol::message::{METADATA_MOST, Packed, Value};
+use saline_protocol::message::{MAX_METADATA, Packed, Value};
 use saline_protocol::target::Target;
 
 use super::batch::BatchOptions;
@@ -187,8 +187,8 @@ fn metadata(text: &str) -> Result<Metadata, String> {
     let value = parse_argument(text);
     let bytes = Packed::pack(&value).as_bytes().len();
     match value {
-        Value::Map(_) if bytes > METADATA_MOST => Err(format!(
-            "the metadata take {bytes} bytes, and at most {METADATA_MOST} are stored with a job"
+        Value::Map(_) if bytes > MAX_METADATA => Err(format!(
+            "the metadata take {bytes} bytes, and at most {MAX_METADATA} are stored with a job"
         )),
         Value::Map(entries) => Ok(Metadata(entries)),
         _ => Err(format!("'{text}' is no mapping; write '{{ticket: 4711}}'")),
@@ -234,7 +234,7 @@ mod tests {
         for none in ["", "ticket", "ticket: 4711", "[1]", "{"] {
             assert!(read(none).is_err(), "{none:?}");
         }
-        let long = format!("{{x: {}}}", "y".repeat(METADATA_MOST));
+        let long = format!("{{x: {}}}", "y".repeat(MAX_METADATA));
         assert!(read(&long).unwrap_err().starts_with("the metadata take "));
     }
 

@@ -1,9 +1,12 @@
-//! Every format, as it looks.
+//! Snapshots of the outputs.
 
-use saline_protocol::message::{KeyState, Value};
+mod keys;
+mod nested;
+mod table;
 
-use super::keys::{Heading, Line};
-use super::{Format, Style, keys, no_return};
+use saline_protocol::message::Value;
+
+use super::{Format, Style, no_return};
 
 const PLAIN: Style = Style {
     colour: false,
@@ -55,118 +58,6 @@ fn everything() -> Value {
             ]),
         ),
     ])
-}
-
-#[test]
-fn nested_scalars_and_texts() {
-    insta::assert_snapshot!(shown(Format::Nested, Value::Bool(true)), @"
-    m000:
-        True
-    ");
-    insta::assert_snapshot!(shown(Format::Nested, "hi\nerr\n\n".into()), @"
-    m000:
-        hi
-        err
-    ");
-    insta::assert_snapshot!(shown(Format::Nested, "".into()), @"m000:");
-}
-
-#[test]
-fn nested_everything() {
-    insta::assert_snapshot!(shown(Format::Nested, everything()), @"
-    m000:
-        ----------
-        empty list:
-        empty map:
-            ----------
-        empty text:
-        large:
-            18446744073709551615
-        lines:
-            one
-           ·
-              two ä
-        nested:
-            - 1
-            |_
-              - 2
-              |_
-                - None
-            |_
-              ----------
-              j:
-                  ----------
-                  i:
-                      1.5
-              k:
-                  - v
-            |_
-              ----------
-        no:
-            False
-        none:
-            None
-        pi:
-            3.0
-        texts:
-            - a
-            - b
-              c
-        yes:
-            True
-        zero:
-            0
-    ");
-}
-
-#[test]
-fn nested_run_all() {
-    let value = Value::map([
-        ("stdout", "hi".into()),
-        ("pid", Value::Int(22023)),
-        ("retcode", Value::Int(3)),
-        ("stderr", "err".into()),
-    ]);
-    insta::assert_snapshot!(shown(Format::Nested, value), @"
-    m000:
-        ----------
-        pid:
-            22023
-        retcode:
-            3
-        stderr:
-            err
-        stdout:
-            hi
-    ");
-}
-
-#[test]
-fn nested_in_colours() {
-    let value = Value::map([
-        ("text", "a".into()),
-        ("list", Value::List(vec![Value::Null, Value::Map(vec![])])),
-    ]);
-    insta::assert_snapshot!(styled(Format::Nested, value.clone(), COLOURED, false), @"
-    ␛[0;36mm000␛[0;0m:
-        ␛[0;36m----------␛[0;0m
-        ␛[0;36mlist␛[0;0m:
-            ␛[0;1;33m- None␛[0;0m
-            ␛[0;32m|_␛[0;0m
-              ␛[0;36m----------␛[0;0m
-        ␛[0;36mtext␛[0;0m:
-            ␛[0;32ma␛[0;0m
-    ");
-    insta::assert_snapshot!(styled(Format::Nested, value, COLOURED, true), @"
-    ␛[0;31mm000␛[0;0m:
-        ␛[0;31m----------␛[0;0m
-        ␛[0;31mlist␛[0;0m:
-            ␛[0;1;33m- None␛[0;0m
-            ␛[0;31m|_␛[0;0m
-              ␛[0;31m----------␛[0;0m
-        ␛[0;31mtext␛[0;0m:
-            ␛[0;32ma␛[0;0m
-    ");
 }
 
 #[test]
@@ -256,53 +147,6 @@ fn no_return_plain_and_in_colours() {
     ␛[0;31m    Later:␛[0;0m
     ␛[0;31m    ␛[0;0m
     ␛[0;31m    saline-run␛[0;0m
-    ");
-}
-
-#[test]
-fn keys_under_their_headings() {
-    let line = |name: &str| Line {
-        name: name.into(),
-        detail: None,
-    };
-    let groups = [
-        (
-            Heading::State(KeyState::Accepted),
-            vec![line("m000"), line("m001")],
-        ),
-        (Heading::State(KeyState::Denied), vec![]),
-        (Heading::State(KeyState::Pending), vec![]),
-        (Heading::State(KeyState::Rejected), vec![line("m002")]),
-    ];
-    let show = |style| String::from_utf8_lossy(&keys::render(&groups, style)).replace('\x1b', "␛");
-    insta::assert_snapshot!(show(PLAIN), @"
-    Accepted Keys:
-    m000
-    m001
-    Denied Keys:
-    Unaccepted Keys:
-    Rejected Keys:
-    m002
-    ");
-    insta::assert_snapshot!(show(COLOURED), @"
-    ␛[0;1;32mAccepted Keys:␛[0;0m
-    ␛[0;32mm000␛[0;0m
-    ␛[0;32mm001␛[0;0m
-    ␛[0;1;35mDenied Keys:␛[0;0m
-    ␛[0;1;31mUnaccepted Keys:␛[0;0m
-    ␛[0;1;34mRejected Keys:␛[0;0m
-    ␛[0;34mm002␛[0;0m
-    ");
-    let finger = [(
-        Heading::Local,
-        vec![Line {
-            name: "master.pub".into(),
-            detail: Some("56:20".into()),
-        }],
-    )];
-    insta::assert_snapshot!(String::from_utf8_lossy(&keys::render(&finger, PLAIN)), @"
-    Local Keys:
-    master.pub:  56:20
     ");
 }
 
@@ -466,132 +310,6 @@ fn pprint() {
     insta::assert_snapshot!(shown(Format::Pprint, services()), @"
     {'m000': [{'name': 'ssh', 'port': 22, 'up': True},
               {'name': 'https', 'port': 443, 'up': False}]}
-    ");
-}
-
-#[test]
-fn table() {
-    insta::assert_snapshot!(shown(Format::Table, Value::Bool(true)), @"
-    ---------------
-    | m000 | True |
-    ---------------
-    ");
-    insta::assert_snapshot!(shown(Format::Table, services()), @"
-    m000:
-        ------------------------
-        | name  | port | up    |
-        ------------------------
-        | ssh   | 22   | True  |
-        | https | 443  | False |
-        ------------------------
-    ");
-    insta::assert_snapshot!(shown(Format::Table, everything()), @r"
-    m000:
-        zero:
-            0
-        none:
-            None
-        yes:
-            True
-        no:
-            False
-        large:
-            18446744073709551615
-        pi:
-            3.0
-        empty text:
-        empty list:
-            []
-        empty map:
-            {}
-        lines:
-            one
-           ·
-              two ä
-        texts:
-            --------
-            | a    |
-            | b\nc |
-            --------
-        nested:
-            ------------------------------------------
-            | 1                             |        |
-            | 2                             | [None] |
-            | {'k': ['v'], 'j': {'i': 1.5}} |        |
-            | {}                            |        |
-            ------------------------------------------
-    ");
-    let rows = |rows: Vec<Vec<Value>>| {
-        let rows = rows.into_iter().map(Value::List).collect();
-        shown(Format::Table, Value::map([("rows", Value::List(rows))]))
-    };
-    insta::assert_snapshot!(rows(vec![vec![], vec![1_i64.into(), "b".into()]]), @"
-    m000:
-        rows:
-            ---------
-            |   |   |
-            | 1 | b |
-            ---------
-    ");
-    insta::assert_snapshot!(rows(vec![vec![], vec![]]), @"
-    m000:
-        rows:
-            [[], []]
-    ");
-    insta::assert_snapshot!(styled(Format::Table, services(), COLOURED, true), @"
-    ␛[0;31mm000␛[0;0m:
-        ------------------------
-        | name  | port | up    |
-        ------------------------
-        | ssh   | 22   | True  |
-        | https | 443  | False |
-        ------------------------
-    ");
-}
-
-#[test]
-fn a_table_is_not_much_larger_than_what_was_returned() {
-    let wide = Value::List(vec![Value::from("x".repeat(100_000)); 50]);
-    let narrow = (0..19_000).map(|_| Value::List(vec![Value::Null]));
-    let rows = Value::List(
-        narrow
-            .chain([wide.clone()])
-            .take(9_000)
-            .chain([wide])
-            .collect(),
-    );
-    let size = |value| {
-        Format::Table
-            .render(&value, PLAIN, false)
-            .unwrap_or_default()
-            .len()
-    };
-    assert!(size(rows) < 100_000_000);
-    let many = Value::List(vec![Value::Map(vec![]); 100_000]);
-    assert_eq!(
-        shown(Format::Table, many.clone()),
-        shown(Format::Nested, many)
-    );
-    let distinct = (0..1_000).map(|n| Value::Map(vec![(format!("k{n}"), Value::Null)]));
-    assert!(size(Value::List(distinct.collect())) < 100_000);
-}
-
-#[test]
-fn keys_as_data() {
-    let data = Value::map([
-        ("minions_pre", Value::texts(["web2"])),
-        ("minions", Value::map([("web1", "12:34".into())])),
-    ]);
-    let shown_keys = Format::Key.render(&data, PLAIN, false).unwrap_or_default();
-    insta::assert_snapshot!(String::from_utf8_lossy(&shown_keys), @"
-    Accepted Keys:
-    web1:  12:34
-    Unaccepted Keys:
-    web2
-    ");
-    insta::assert_snapshot!(shown(Format::Key, Value::Bool(true)), @"
-    m000:
-        True
     ");
 }
 

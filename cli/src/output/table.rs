@@ -10,18 +10,18 @@ use super::{nested, raw};
 
 /// The largest number of values that are laid out in tables. A minion could otherwise return little that
 /// takes much room: many short rows beside one wide one.
-const VALUES_MOST: usize = 20_000;
+const MAX_VALUES: usize = 20_000;
 
 /// The largest number of columns of a table that names them.
-const COLUMNS_MOST: usize = 64;
+const MAX_COLUMNS: usize = 64;
 
 /// The largest width to which a column is filled up, in characters. Longer cells stand out.
-const WIDTH_MOST: usize = 60;
+const MAX_WIDTH: usize = 60;
 
 /// Formats `data`, without the last newline. `failed` colours names red. What has more than 20,000 values is
 /// formatted as nested text.
 pub(crate) fn render(data: &Value, style: Style, failed: bool) -> Vec<u8> {
-    if count(data, 0) > VALUES_MOST {
+    if count(data, 0) > MAX_VALUES {
         return nested::render(data, style, failed);
     }
     let mut table = Table {
@@ -76,7 +76,7 @@ impl Table {
         };
         let maps: Option<Vec<&[(String, Value)]>> = values.iter().map(entries).collect();
         match maps {
-            Some(maps) if !maps.is_empty() && column_names(&maps).len() <= COLUMNS_MOST => {
+            Some(maps) if !maps.is_empty() && column_names(&maps).len() <= MAX_COLUMNS => {
                 let names = column_names(&maps);
                 let rows = maps.iter().map(|map| {
                     let find = |name: &&str| map.iter().find(|(key, _)| key == name);
@@ -105,7 +105,7 @@ impl Table {
         let mut widths = vec![0; all().map(Vec::len).max().unwrap_or_default()];
         for row in all() {
             for (cell, width) in row.iter().zip(&mut widths) {
-                *width = cell.chars().count().min(WIDTH_MOST).max(*width);
+                *width = cell.chars().count().min(MAX_WIDTH).max(*width);
             }
         }
         let border = "-".repeat(widths.iter().map(|width| width + 3).sum::<usize>() + 1);
@@ -136,7 +136,7 @@ impl Table {
 
 /// Counts the values in a value, as far as the most that are laid out in tables.
 fn count(value: &Value, counted: usize) -> usize {
-    if counted > VALUES_MOST {
+    if counted > MAX_VALUES {
         return counted;
     }
     match value {
@@ -154,7 +154,7 @@ fn count(value: &Value, counted: usize) -> usize {
 fn column_names<'v>(maps: &[&'v [(String, Value)]]) -> Vec<&'v str> {
     let mut names: Vec<&str> = Vec::new();
     for (name, _) in maps.iter().copied().flatten() {
-        if names.len() <= COLUMNS_MOST && !names.contains(&name.as_str()) {
+        if names.len() <= MAX_COLUMNS && !names.contains(&name.as_str()) {
             names.push(name);
         }
     }

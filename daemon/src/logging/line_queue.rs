@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// The bytes of lines that may wait. Further lines are dropped and counted.
-const BYTES_MOST: usize = 4 * 1024 * 1024;
+const MAX_BYTES: usize = 4 * 1024 * 1024;
 
 /// How long the lines that wait may take to be written when the log ends.
 const END_TIMEOUT: Duration = Duration::from_secs(2);
@@ -64,7 +64,7 @@ impl LineQueue {
         if state.has_ended {
             return state.write_now(line);
         }
-        if state.bytes + line.len() > BYTES_MOST {
+        if state.bytes + line.len() > MAX_BYTES {
             state.dropped += 1;
             return;
         }
@@ -262,7 +262,7 @@ mod tests {
         writes.recv().unwrap();
         // The thread hangs in its write from here on.
         let line = vec![b'x'; 64 * 1024];
-        let fits = BYTES_MOST / line.len();
+        let fits = MAX_BYTES / line.len();
         for _ in 0..fits + 7 {
             queue.push(&line);
         }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use saline_protocol::message::{
-    EVENT_DATA_MOST, Event, EventTag, MinionEvent, MinionEvents, MinionId, StartId, Value,
+    Event, EventTag, MAX_EVENT_DATA, MinionEvent, MinionEvents, MinionId, StartId, Value,
 };
 
 use super::Events;
@@ -67,7 +67,7 @@ impl MinionEventFirer {
     async fn fire_one(&self, id: &MinionId, event: MinionEvent) {
         let size = event.data.as_bytes().len();
         let whole = EventTag::Minion(id.clone(), event.tag);
-        if Event::topic(&whole.to_string()).is_err() || size > EVENT_DATA_MOST {
+        if Event::topic(&whole.to_string()).is_err() || size > MAX_EVENT_DATA {
             if self.limiter.allows(id) {
                 tracing::warn!("minion {id}: an event of {size} bytes was not fired: {whole}");
             }

@@ -17,7 +17,7 @@ pub use minion_events::MinionEventFirer;
 pub use reports::ReturnReport;
 
 /// The largest return in an event, in bytes. Larger ones are left out.
-pub(crate) const EVENT_RETURN_MOST: usize = 1024 * 1024;
+pub(crate) const MAX_EVENT_RETURN: usize = 1024 * 1024;
 
 /// The largest number of events that wait to be published.
 const QUEUE: usize = 4096;

@@ -7,7 +7,7 @@ use saline_protocol::message::{
     EventTag, Jid, Job, JobEvent, MinionId, OfferState, Packed, RunEvent, RunnerEnd, Value,
 };
 
-use super::{EVENT_RETURN_MOST, Events};
+use super::{Events, MAX_EVENT_RETURN};
 use crate::jobs::{BatchReport, JobCall};
 use crate::runners::RunState;
 
@@ -190,7 +190,7 @@ impl Events {
         let payload = match &end.error {
             Some(error) => Some(Value::from(error.as_str())),
             // What nests too deeply for the bus is left out, as what is too large.
-            None if end.payload.as_bytes().len() <= EVENT_RETURN_MOST => end.payload.unpack().ok(),
+            None if end.payload.as_bytes().len() <= MAX_EVENT_RETURN => end.payload.unpack().ok(),
             None => None,
         };
         data.extend(payload.map(|payload| ("return", payload)));

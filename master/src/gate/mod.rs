@@ -34,7 +34,7 @@ pub use handshakes::HandshakeLimits;
 pub use poll_turns::PollTurns;
 
 /// The largest message in bytes that is read from a peer without a session.
-const UNAUTHENTICATED_MOST: usize = 64 * 1024;
+const MAX_UNAUTHENTICATED: usize = 64 * 1024;
 
 /// How long a peer is asked to wait when there is no room for what it asks.
 const BUSY_DELAY: Duration = Duration::from_secs(1);
@@ -170,7 +170,7 @@ impl Gate {
         if header.kind == Kind::Record {
             return self.record(peer, &header, body).await;
         }
-        if payload.len() > UNAUTHENTICATED_MOST {
+        if payload.len() > MAX_UNAUTHENTICATED {
             return refusal(Some(&header), Refusal::Malformed);
         }
         // Boxed, so that the future of a record, of which there are thousands a second, stays small.

@@ -11,11 +11,11 @@ use saline_protocol::channel::PublicIdentity;
 const WINDOW: u64 = 10_000_000_000;
 
 /// The largest number of times within the window that are told apart for one key.
-const TIMES_MOST: usize = 1024;
+const MAX_TIMES: usize = 1024;
 
 /// The largest number of keys. Only keys that are accepted are remembered; beyond this number all are
 /// forgotten, and what was captured before could be replayed once.
-const KEYS_MOST: usize = 200_000;
+const MAX_KEYS: usize = 200_000;
 
 /// The times at which the resumes of each accepted key were begun.
 #[derive(Debug, Default)]
@@ -36,7 +36,7 @@ impl ResumeTimes {
     /// Takes the time of a resume. Returns false when it was taken before, or lies too far behind to tell.
     pub(super) fn take(&self, key: PublicIdentity, time: u64) -> bool {
         let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
-        if keys.len() >= KEYS_MOST && !keys.contains_key(&key) {
+        if keys.len() >= MAX_KEYS && !keys.contains_key(&key) {
             keys.clear();
         }
         keys.entry(key).or_default().take(time)
@@ -56,8 +56,8 @@ impl Times {
         self.floor = self.floor.max(latest.saturating_sub(WINDOW));
         let floor = self.floor;
         let mut behind = self.taken.partition_point(|time| *time <= floor);
-        if self.taken.len() - behind > TIMES_MOST {
-            behind = self.taken.len() - TIMES_MOST;
+        if self.taken.len() - behind > MAX_TIMES {
+            behind = self.taken.len() - MAX_TIMES;
             self.floor = self.taken[behind - 1];
         }
         self.taken.drain(..behind);
@@ -95,7 +95,7 @@ mod tests {
         for time in 1..100_000 {
             assert!(times.take(time));
         }
-        assert!(times.taken.len() <= TIMES_MOST);
+        assert!(times.taken.len() <= MAX_TIMES);
         assert!(!times.take(99_000));
     }
 

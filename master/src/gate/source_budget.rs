@@ -13,7 +13,7 @@ const RATE: Rate = Rate {
 };
 
 /// The largest number of sources that are told apart. Those beyond share one bucket.
-const SOURCES_MOST: usize = 8192;
+const MAX_SOURCES: usize = 8192;
 
 /// What each source may still ask for. A peer whose address the transport does not tell is not limited here.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub(super) struct SourceBudget(TokenBuckets<SourceNetwork>);
 
 impl SourceBudget {
     pub(super) fn new(clock: Clock) -> Self {
-        Self(TokenBuckets::new(clock, RATE, SOURCES_MOST))
+        Self(TokenBuckets::new(clock, RATE, MAX_SOURCES))
     }
 
     /// Takes one handshake from the budget of a source. Returns false when nothing is left.

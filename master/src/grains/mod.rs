@@ -16,7 +16,7 @@ use saline_protocol::message::{GrainsReport, MinionId};
 use saline_protocol::target::{GrainsError, PackedGrains};
 use saline_protocol::transport::Context;
 
-use crate::token_bucket::{MINIONS_MOST, Rate, TokenBuckets};
+use crate::token_bucket::{MAX_MINIONS, Rate, TokenBuckets};
 
 use file::{GrainsFile, Row};
 
@@ -74,7 +74,7 @@ impl GrainsTable {
         });
         Self {
             minions: RwLock::new(minions.collect()),
-            budgets: TokenBuckets::new(context.clock, REPORTS, MINIONS_MOST),
+            budgets: TokenBuckets::new(context.clock, REPORTS, MAX_MINIONS),
             unwritten: Mutex::default(),
             file: Arc::new(Mutex::new(file)),
             failing: AtomicBool::new(false),

@@ -13,7 +13,7 @@ use super::{JobStore, StoreError, jid, lock, rows};
 const REMEMBERED: usize = 64;
 
 /// The largest arguments that are read, in bytes.
-const ARGUMENTS_MOST: i64 = 64 * 1024;
+const MAX_ARGUMENTS: i64 = 64 * 1024;
 
 /// The function of a job and its arguments.
 #[derive(Debug, PartialEq, Eq)]
@@ -64,7 +64,7 @@ impl JobStore {
             let mut statement = connection.prepare_cached(
                 "SELECT fun, CASE WHEN length(arg) <= ?2 THEN arg END FROM jobs WHERE jid = ?1",
             )?;
-            let mut found = statement.query(params![job, ARGUMENTS_MOST])?;
+            let mut found = statement.query(params![job, MAX_ARGUMENTS])?;
             let Some(row) = found.next()? else {
                 return Ok(None);
             };

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use rusqlite::{Connection, params};
-use saline_protocol::message::{ACCOUNTS_MOST, Jid, MinionId};
+use saline_protocol::message::{Jid, MAX_ACCOUNTS, MinionId};
 
 use super::writer::Place;
 use super::{JobStore, StoreError, jid, lock, rows};
@@ -53,7 +53,7 @@ impl JobStore {
     /// Returns the jobs that were cancelled after they were handed over to a minion, and that it has not
     /// accounted for.
     pub fn cancelled_of(&self, minion: &MinionId) -> Vec<Jid> {
-        let jobs = lock(&self.open).cancelled_of(minion, ACCOUNTS_MOST);
+        let jobs = lock(&self.open).cancelled_of(minion, MAX_ACCOUNTS);
         jobs.into_iter().map(jid::from_micros).collect()
     }
 }

@@ -21,7 +21,7 @@ const WHOLE: usize = 1024 * 1024;
 const PART: usize = 512 * 1024;
 
 /// The parts of a payload have consecutive numbers, of which the first is a multiple of this: 2 GiB.
-const PARTS_MOST: i64 = 4_096;
+const MAX_PARTS: i64 = 4_096;
 
 /// Gives the numbers of parts, and keeps in mind which are to be removed.
 #[derive(Debug)]
@@ -46,7 +46,7 @@ impl LargePayloads {
     /// Continues after the number of the last part.
     pub(super) fn after(last: i64) -> Self {
         Self {
-            next: AtomicI64::new((last / PARTS_MOST + 1).saturating_mul(PARTS_MOST)),
+            next: AtomicI64::new((last / MAX_PARTS + 1).saturating_mul(MAX_PARTS)),
             unreturned: Mutex::default(),
         }
     }
@@ -55,7 +55,7 @@ impl LargePayloads {
     fn begin(self: &Arc<Self>, start: i64) -> StoredParts {
         StoredParts {
             start,
-            first: self.next.fetch_add(PARTS_MOST, Ordering::Relaxed),
+            first: self.next.fetch_add(MAX_PARTS, Ordering::Relaxed),
             is_kept: false,
             payloads: Arc::clone(self),
         }
@@ -99,7 +99,7 @@ impl JobStore {
         returned: &mut Return,
     ) -> Result<Option<StoredParts>, StoreError> {
         let size = returned.payload.as_bytes().len();
-        if size <= WHOLE || size.div_ceil(PART) as u64 > PARTS_MOST as u64 {
+        if size <= WHOLE || size.div_ceil(PART) as u64 > MAX_PARTS as u64 {
             return Ok(None);
         }
         if !self.is_return_wanted(start, minion, job).await? {
@@ -177,7 +177,7 @@ impl JobStore {
 pub(super) fn remove(connection: &Connection, first: i64) -> Result<(), StoreError> {
     connection
         .prepare_cached("DELETE FROM return_parts WHERE number >= ?1 AND number < ?2")?
-        .execute([first, first + PARTS_MOST])?;
+        .execute([first, first + MAX_PARTS])?;
     Ok(())
 }
 
@@ -187,7 +187,7 @@ pub(super) fn settle(connection: &Connection) -> Result<i64, StoreError> {
     let removed = connection.execute(
         "DELETE FROM return_parts WHERE number - number % ?1 NOT IN
          (SELECT parts FROM returns WHERE parts IS NOT NULL)",
-        [PARTS_MOST],
+        [MAX_PARTS],
     );
     match removed.map_err(StoreError::from) {
         Ok(0) => {}
@@ -207,7 +207,7 @@ pub(super) fn size(connection: &Connection, first: i64) -> Result<i64, StoreErro
     let mut statement = connection.prepare_cached(
         "SELECT coalesce(sum(length(bytes)), 0) FROM return_parts WHERE number >= ?1 AND number < ?2",
     )?;
-    Ok(statement.query_row([first, first + PARTS_MOST], |row| row.get(0))?)
+    Ok(statement.query_row([first, first + MAX_PARTS], |row| row.get(0))?)
 }
 
 /// Reads a payload that is stored in parts and has `size` bytes.
@@ -220,7 +220,7 @@ pub(super) fn read(
     let mut statement = connection.prepare_cached(
         "SELECT bytes FROM return_parts WHERE number >= ?1 AND number < ?2 ORDER BY number",
     )?;
-    let mut found = statement.query([first, first + PARTS_MOST])?;
+    let mut found = statement.query([first, first + MAX_PARTS])?;
     while let Some(row) = found.next()? {
         payload.extend_from_slice(rows::blob(row, 0)?);
     }

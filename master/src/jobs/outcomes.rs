@@ -17,10 +17,10 @@ pub const OUTCOME_KEPT: MasterTime = 10 * 60 * 1000;
 
 /// The largest number of outcomes. Beyond it the oldest are forgotten, which is more than a minute's
 /// requests at the highest rate; a client repeats a request for half a minute.
-const MOST: usize = 500_000;
+const MAX_OUTCOMES: usize = 500_000;
 
 /// The largest size of all replies in bytes.
-const MOST_BYTES: usize = 16 * 1024 * 1024;
+const MAX_BYTES: usize = 16 * 1024 * 1024;
 
 /// The result of a request with an effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,7 +82,7 @@ impl Outcomes {
 
     fn forget(&mut self, now: MasterTime) {
         let oldest = now.saturating_sub(OUTCOME_KEPT);
-        while self.effects.len() >= MOST || self.bytes > MOST_BYTES || {
+        while self.effects.len() >= MAX_OUTCOMES || self.bytes > MAX_BYTES || {
             let first = self.order.front();
             first.is_some_and(|(at, _)| *at <= oldest)
         } {
@@ -234,9 +234,9 @@ mod tests {
     fn replies_are_bounded_in_bytes() {
         let mut outcomes = Outcomes::default();
         for number in 0..20 {
-            let reply = Effect::Reply(vec![0; MOST_BYTES / 8].into());
+            let reply = Effect::Reply(vec![0; MAX_BYTES / 8].into());
             assert_eq!(outcomes.begin(request(number), reply, 1_000), None);
-            assert!(outcomes.bytes <= MOST_BYTES + MOST_BYTES / 8);
+            assert!(outcomes.bytes <= MAX_BYTES + MAX_BYTES / 8);
         }
         assert_eq!(outcomes.find(request(0)), None);
         assert!(outcomes.find(request(19)).is_some());

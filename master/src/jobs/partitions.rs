@@ -19,7 +19,7 @@ use super::schema::{self, Access};
 use super::{StoreError, jid};
 
 /// The largest number of partitions that a thread has open.
-const MOST_OPEN: usize = 4;
+const MAX_OPEN: usize = 4;
 
 /// The end of a partition's name.
 const SUFFIX: &str = ".sqlite";
@@ -231,7 +231,7 @@ impl Connections {
         }
         #[cfg(test)]
         super::tests::counts::trace(&mut connection);
-        if self.open.len() >= MOST_OPEN {
+        if self.open.len() >= MAX_OPEN {
             self.open.remove(0);
         }
         self.open.push((start, connection));

@@ -18,7 +18,7 @@ use super::{JobStore, StoreError, batches, jid, lock, may_become, returns, rows}
 
 /// The number of minions of all jobs under way from which no more jobs are taken: they are held in
 /// memory, about 40 bytes each.
-const OFFERS_MOST: usize = 5_000_000;
+const MAX_OFFERS: usize = 5_000_000;
 
 /// A job to be published.
 #[derive(Debug, Clone)]
@@ -57,7 +57,7 @@ impl JobStore {
     pub async fn publish(&self, new: NewJob) -> Result<Committed<Published>, StoreError> {
         let under_way = lock(&self.open).offers();
         let is_known = || lock(&self.outcomes).find(new.request).is_some();
-        if under_way >= OFFERS_MOST && !is_known() {
+        if under_way >= MAX_OFFERS && !is_known() {
             return Err(StoreError::TooManyOpen(under_way));
         }
         if self

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use saline_protocol::message::{
-    ACCOUNTS_MOST, ExpiryStatement, Jid, JobAccount, Known, MasterTime, MinionId, OfferState,
+    ExpiryStatement, Jid, JobAccount, Known, MAX_ACCOUNTS, MasterTime, MinionId, OfferState,
     StartId,
 };
 
@@ -77,7 +77,7 @@ impl JobStore {
         let asked = open
             .into_iter()
             .filter(|(_, state)| forgetful || *state == OfferState::Running);
-        let asked = asked.take(ACCOUNTS_MOST);
+        let asked = asked.take(MAX_ACCOUNTS);
         asked.map(|(job, _)| jid::from_micros(job)).collect()
     }
 
@@ -209,7 +209,7 @@ impl JobStore {
         }
         let mut changes = Vec::new();
         // Before the word: a job that was begun must not be taken for expired.
-        for jid in statement.begun.iter().take(ACCOUNTS_MOST) {
+        for jid in statement.begun.iter().take(MAX_ACCOUNTS) {
             if self.set_state(jid, minion, OfferState::Running).await? {
                 changes.push((jid.clone(), OfferState::Running));
             }

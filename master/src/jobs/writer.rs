@@ -28,7 +28,7 @@ const CHECKPOINT_PAGES: usize = 1_000;
 
 /// The number of pages at which the writer empties the log itself: under a load without a pause the
 /// other thread never reaches its end.
-const CHECKPOINT_PAGES_MAX: usize = 16_384;
+const MAX_CHECKPOINT_PAGES: usize = 16_384;
 
 /// The number of commits between two looks at the size of the newest partition.
 const COMMITS_TO_LOOK: u32 = 64;
@@ -345,7 +345,7 @@ impl Writing {
     fn keep_log_short(&mut self, start: i64, failed: bool) {
         let pages = self.log.load(Ordering::Relaxed);
         let too_long =
-            pages >= CHECKPOINT_PAGES_MAX && self.commits.is_multiple_of(COMMITS_TO_LOOK);
+            pages >= MAX_CHECKPOINT_PAGES && self.commits.is_multiple_of(COMMITS_TO_LOOK);
         if failed || too_long {
             // Without waiting for a reader, such as a backup: the log may grow until it has ended.
             self.set_busy_timeout(start, Duration::ZERO);

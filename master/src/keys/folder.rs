@@ -66,7 +66,7 @@ impl FileStamp {
 }
 
 /// The largest number of names in a folder that are remembered as warned of.
-const MOST_TOLD: usize = 1000;
+const MAX_WARNED: usize = 1000;
 
 /// A folder of keys.
 #[derive(Debug)]
@@ -137,7 +137,7 @@ impl Folder {
         let shown = path.display();
         let name = path.file_name().unwrap_or_default().to_owned();
         let mut told = self.told();
-        if told.len() < MOST_TOLD && told.insert(name) {
+        if told.len() < MAX_WARNED && told.insert(name) {
             tracing::warn!("{shown} is skipped: {why}");
         } else {
             tracing::debug!("{shown} is skipped: {why}");

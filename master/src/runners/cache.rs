@@ -7,7 +7,7 @@ use super::arguments::BoundArguments;
 use super::error::RunnerError;
 use super::function::{Function, Returned};
 use super::run::Run;
-use super::task::RETURN_MOST;
+use super::task::MAX_RETURN;
 
 pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("clear_all", CLEAR_ALL, |run, given| {
@@ -39,10 +39,10 @@ async fn grains(run: &Run, given: &BoundArguments) -> Result<Returned, RunnerErr
         let grains = known.flatten().map(|grains| Packed::pack(&grains.all()));
         let grains = grains.unwrap_or_else(|| Packed::pack(&Value::Map(Vec::new())));
         bytes += grains.as_bytes().len();
-        if bytes > RETURN_MOST {
+        if bytes > MAX_RETURN {
             return Err(RunnerError::TooLarge {
                 what: "the grains of these minions".to_owned(),
-                most: RETURN_MOST,
+                most: MAX_RETURN,
                 instead: "choose fewer minions",
             });
         }

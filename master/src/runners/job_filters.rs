@@ -13,7 +13,7 @@ use super::run::Run;
 use crate::jobs::JobSearch;
 
 /// The largest number of jobs in one list.
-pub(super) const LIST_MOST: usize = 50_000;
+pub(super) const MAX_LISTED: usize = 50_000;
 
 /// The forms of a date with a time of day that are understood, all in UTC.
 const TIMES: [&[BorrowedFormatItem<'_>]; 7] = [

@@ -9,7 +9,7 @@ use saline_protocol::transport::Instant;
 
 use super::error::RunnerError;
 use super::run::Run;
-use super::task::{RETURN_MOST, stored_form};
+use super::task::{MAX_RETURN, stored_form};
 use crate::jobs::{FoundJob, StoredRun};
 
 /// The bytes of returns that are read at once.
@@ -105,10 +105,10 @@ pub(super) async fn returns(run: &Run, jid: &Jid) -> Result<Vec<StoredReturn>, R
             bytes += stored.payload.as_bytes().len();
             all.push(stored);
         }
-        if bytes > RETURN_MOST {
+        if bytes > MAX_RETURN {
             return Err(RunnerError::TooLarge {
                 what: format!("what the minions returned from job {jid}"),
-                most: RETURN_MOST,
+                most: MAX_RETURN,
                 instead: "publish the job again in parts, for fewer minions each",
             });
         }

@@ -7,7 +7,7 @@ use saline_protocol::message::{Jid, MinionId, OfferState, Packed, Value};
 use super::arguments::BoundArguments;
 use super::error::RunnerError;
 use super::function::{Function, Returned};
-use super::job_filters::{self, FilterNames, LIST_MOST};
+use super::job_filters::{self, FilterNames, MAX_LISTED};
 use super::job_report::{self, State, arguments as shown_arguments, instance, whole_job};
 use super::run::Run;
 use crate::jobs::FoundJob;
@@ -334,7 +334,7 @@ CLI Example:
 
 async fn list_jobs(run: &Run, given: &BoundArguments) -> Result<Returned> {
     progress(run, given).await?;
-    let search = job_filters::search(run, given, LIST_FILTERS, LIST_MOST)?;
+    let search = job_filters::search(run, given, LIST_FILTERS, MAX_LISTED)?;
     let found = run.parts.jobs.search(search).await?;
     if found.is_cut {
         let oldest = found.jobs.last();

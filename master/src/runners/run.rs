@@ -9,7 +9,7 @@ use super::parts::RunnerParts;
 use super::run_table::RunTable;
 
 /// The largest number of notes of one run.
-const NOTES_MOST: usize = 1_000;
+const MAX_NOTES: usize = 1_000;
 
 /// One run of a function.
 #[derive(Debug)]
@@ -49,7 +49,7 @@ impl Run {
     /// Notes a line that the operator is told beside the return.
     pub(super) fn note(&self, line: impl Into<String>) {
         let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
-        if notes.len() < NOTES_MOST {
+        if notes.len() < MAX_NOTES {
             notes.push(line.into());
         }
     }

@@ -9,19 +9,19 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 /// The largest number of runs that are under way at once.
-pub(super) const RUNNING_MOST: usize = 32;
+pub(super) const MAX_RUNNING: usize = 32;
 
 /// How many more may be under way of functions that look at runs or end them.
-pub(super) const ABOUT_RUNS_MOST: usize = 8;
+pub(super) const MAX_ABOUT_RUNS: usize = 8;
 
 /// The largest number of runs that have ended and can still be read.
-const ENDED_MOST: usize = 256;
+const MAX_ENDED: usize = 256;
 
 /// The most that the ends of runs and their arguments may come to, in bytes: the oldest go first.
 const ENDED_BYTES: usize = 256 * 1024 * 1024;
 
 /// The largest number of runs that are remembered when they cannot be read any more.
-const GONE_MOST: usize = 4_096;
+const MAX_GONE: usize = 4_096;
 
 /// How far a run has come.
 #[derive(Debug, Clone)]
@@ -106,7 +106,7 @@ struct Runs {
 
 impl Runs {
     fn note_gone(&mut self, run: &RunState) {
-        if self.gone.len() >= GONE_MOST {
+        if self.gone.len() >= MAX_GONE {
             self.gone.pop_front();
         }
         self.gone.push_back((run.request_id, run.jid.clone()));
@@ -184,7 +184,7 @@ impl RunTable {
         let (mut count, mut bytes) = (ended.len(), ended.iter().sum::<usize>());
         for run in kept {
             // The last one stays, however large it is.
-            let is_too_much = count > ENDED_MOST || (bytes > ENDED_BYTES && count > 1);
+            let is_too_much = count > MAX_ENDED || (bytes > ENDED_BYTES && count > 1);
             match run.ended_size() {
                 Some(size) if is_too_much => {
                     count -= 1;

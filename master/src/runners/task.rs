@@ -13,15 +13,15 @@ use super::arguments::BoundArguments;
 use super::function::{Function, Returned};
 use super::parts::RunnerParts;
 use super::run::Run;
-use super::run_table::{ABOUT_RUNS_MOST, NotAdded, Phase, RUNNING_MOST, RunState, RunTable};
+use super::run_table::{MAX_ABOUT_RUNS, MAX_RUNNING, NotAdded, Phase, RunState, RunTable};
 use super::{STATE_EVENT, find, functions};
 use crate::jobs::{StoreError, StoredRun, StoredRunEnd};
 
 /// The largest return of a run, in bytes.
-pub(super) const RETURN_MOST: usize = 256 * 1024 * 1024;
+pub(super) const MAX_RETURN: usize = 256 * 1024 * 1024;
 
 /// The largest return of an asynchronous run, in bytes: it is one row of the store.
-const STORED_MOST: usize = 16 * 1024 * 1024;
+const MAX_STORED: usize = 16 * 1024 * 1024;
 
 /// How long the end of a run can be read.
 const READABLE: Duration = Duration::from_secs(60);
@@ -30,10 +30,10 @@ const READABLE: Duration = Duration::from_secs(60);
 const STORE_AGAIN: Duration = Duration::from_secs(1);
 
 /// The longest time that an operator may give a run.
-const TIME_MOST: Duration = Duration::from_secs(24 * 3600);
+const MAX_TIME: Duration = Duration::from_secs(24 * 3600);
 
 /// The longest name of a user that is taken with a run, in bytes.
-const USER_MOST: usize = 256;
+const MAX_USER: usize = 256;
 
 /// The runs of one master. Each is a task of the master's context: a stopping master joins it.
 #[derive(Debug)]
@@ -60,7 +60,7 @@ impl Runners {
         }
         let fun = call.fun.as_str();
         let function = find(fun).ok_or_else(|| not_available(fun))?;
-        if call.user.len() > USER_MOST {
+        if call.user.len() > MAX_USER {
             return Err("the name of the user is too long".to_owned());
         }
         let arguments = call.arg.unpack().map_err(|error| error.to_string())?;
@@ -77,8 +77,8 @@ impl Runners {
             is_kept: AtomicBool::new(call.is_async),
         });
         let most = match function.about_runs {
-            true => RUNNING_MOST + ABOUT_RUNS_MOST,
-            false => RUNNING_MOST,
+            true => MAX_RUNNING + MAX_ABOUT_RUNS,
+            false => MAX_RUNNING,
         };
         match self.table.add(&state, most) {
             Ok(()) => {}
@@ -92,7 +92,7 @@ impl Runners {
             }
             Err(NotAdded::Known(_) | NotAdded::TooMany) => {
                 return Err(format!(
-                    "{RUNNING_MOST} runners are under way, as many as may be: wait, or end one (saline-run jobs.master, saline-run jobs.kill JID)"
+                    "{MAX_RUNNING} runners are under way, as many as may be: wait, or end one (saline-run jobs.master, saline-run jobs.kill JID)"
                 ));
             }
         }
@@ -101,7 +101,7 @@ impl Runners {
             state: Arc::clone(&state),
             function,
             arguments,
-            time: time.min(TIME_MOST),
+            time: time.min(MAX_TIME),
             parts: Arc::clone(&self.parts),
             table: Arc::clone(&self.table),
         };
@@ -261,8 +261,8 @@ impl RunTask {
 
 fn within_bounds(returned: Returned) -> Result<Returned, String> {
     match returned.payload.as_bytes().len() {
-        bytes if bytes > RETURN_MOST => Err(format!(
-            "the return has {bytes} bytes, and a runner's may have {RETURN_MOST}"
+        bytes if bytes > MAX_RETURN => Err(format!(
+            "the return has {bytes} bytes, and a runner's may have {MAX_RETURN}"
         )),
         _ => Ok(returned),
     }
@@ -299,9 +299,9 @@ pub(super) fn stored_form(end: &[u8]) -> Result<StoredRunEnd, StoreError> {
         decode(end).map_err(|_| StoreError::corrupt("the end of a run", "other bytes"))?;
     let bytes = end.payload.as_bytes().len();
     let error = end.error.or_else(|| {
-        (bytes > STORED_MOST).then(|| {
+        (bytes > MAX_STORED).then(|| {
             format!(
-                "the return has {bytes} bytes, and at most {STORED_MOST} are stored: run this without --async"
+                "the return has {bytes} bytes, and at most {MAX_STORED} are stored: run this without --async"
             )
         })
     });

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use saline_protocol::channel::Identity;
 use saline_protocol::channel::publication::sign_job;
 use saline_protocol::message::{
-    CallerReply, CallerRequest, CallerReturn, Claims, EVENTS_MOST, Jid, Job, MinionId, OfferState,
+    CallerReply, CallerRequest, CallerReturn, Claims, Jid, Job, MAX_EVENTS, MinionId, OfferState,
     RefusedVerb, Return, ReturnVerdict,
 };
 use saline_protocol::target::{Target, TargetKind};
@@ -26,7 +26,7 @@ const CALL_RATES: EventRates = EventRates {
 };
 
 /// The longest name of a user that is stored with a call, in bytes.
-const USER_MOST: usize = 256;
+const MAX_USER: usize = 256;
 
 /// Carries out the requests of callers. The events that they fire are taken from the budget of their minion.
 #[derive(Debug)]
@@ -47,7 +47,7 @@ impl CallerVerbs {
     /// Carries out the request of a caller with the key of the minion `id`.
     pub async fn carry_out(&self, id: &MinionId, request: CallerRequest) -> CallerReply {
         match request {
-            CallerRequest::FireEvents(events) if events.events.len() > EVENTS_MOST => {
+            CallerRequest::FireEvents(events) if events.events.len() > MAX_EVENTS => {
                 CallerReply::Refused(RefusedVerb::Malformed)
             }
             CallerRequest::FireEvents(events) => {
@@ -58,7 +58,7 @@ impl CallerVerbs {
                 self.minion_events.fire(id, events).await;
                 CallerReply::Done
             }
-            CallerRequest::Return(returned) if returned.user.len() > USER_MOST => {
+            CallerRequest::Return(returned) if returned.user.len() > MAX_USER => {
                 CallerReply::Refused(RefusedVerb::Malformed)
             }
             CallerRequest::Return(returned) => {

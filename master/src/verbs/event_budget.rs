@@ -8,7 +8,7 @@ use std::time::Duration;
 use saline_protocol::message::{MinionEvent, MinionEvents, MinionId};
 use saline_protocol::transport::{Clock, Instant};
 
-use crate::token_bucket::{MINIONS_MOST, Rate, TokenBucket};
+use crate::token_bucket::{MAX_MINIONS, Rate, TokenBucket};
 
 /// For how many seconds a minion that was silent may fire at once.
 const BURST_SECONDS: f64 = 10.0;
@@ -126,7 +126,7 @@ impl EventBudget {
     ) -> Result<(), Duration> {
         let now = self.clock.now();
         let mut all = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
-        if all.len() >= MINIONS_MOST && !all.contains_key(id) {
+        if all.len() >= MAX_MINIONS && !all.contains_key(id) {
             all.retain(|_, buckets| !buckets.is_full(rates, now));
         }
         let buckets = all
@@ -210,10 +210,10 @@ mod tests {
             bytes: Some(10),
         };
         let budget = EventBudget::new(Clock);
-        for number in 0..MINIONS_MOST + 10 {
+        for number in 0..MAX_MINIONS + 10 {
             Clock.pause(Duration::from_millis(1)).await;
             let _ = budget.take(rates, &id(&format!("m{number}")), &events(0, 0));
         }
-        assert!(budget.buckets.lock().unwrap().len() < MINIONS_MOST);
+        assert!(budget.buckets.lock().unwrap().len() < MAX_MINIONS);
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use saline_protocol::message::{
-    Heartbeat, HeartbeatReply, MinionId, MinionReply, OfferState, RUNNING_MOST, Reconciliation,
+    Heartbeat, HeartbeatReply, MAX_RUNNING, MinionId, MinionReply, OfferState, Reconciliation,
     ReconciliationReply,
 };
 
@@ -19,7 +19,7 @@ impl MinionVerbs {
         said: Heartbeat,
     ) -> Result<HeartbeatReply, StoreError> {
         let mut running = said.running;
-        running.truncate(RUNNING_MOST);
+        running.truncate(MAX_RUNNING);
         running.shrink_to_fit();
         for jid in self.jobs.mark_running(id, &running).await? {
             tracing::info!("job {jid}: minion {id} runs it");

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use saline_protocol::message::{
-    ACCOUNTS_MOST, Class, DecodeError, EVENTS_MOST, EventTag, GrainsReport, Jid, JobEvent,
-    MinionId, MinionReply, MinionRequest, OfferState, RETURNS_MOST, RefusedVerb, Return,
-    ReturnPart, ReturnVerdict, STARTED_MOST,
+    Class, DecodeError, EventTag, GrainsReport, Jid, JobEvent, MAX_ACCOUNTS, MAX_EVENTS,
+    MAX_RETURNS, MAX_STARTED, MinionId, MinionReply, MinionRequest, OfferState, RefusedVerb,
+    Return, ReturnPart, ReturnVerdict,
 };
 
-use crate::events::{EVENT_RETURN_MOST, Events, MinionEventFirer, ReturnReport};
+use crate::events::{Events, MAX_EVENT_RETURN, MinionEventFirer, ReturnReport};
 use crate::grains::{GrainsTable, GrainsTaken};
 use crate::jobs::{JobStore, StoreError};
 use crate::live_settings::LiveSettings;
@@ -64,7 +64,7 @@ impl MinionVerbs {
     ) -> MinionReply {
         // The others are boxed, so that the future of the most frequent request stays small.
         let done = match request {
-            MinionRequest::Returns(returns) if returns.len() <= RETURNS_MOST => {
+            MinionRequest::Returns(returns) if returns.len() <= MAX_RETURNS => {
                 self.store_returns(id, returns).await
             }
             other => Box::pin(self.carry_out_other(session, id, other)).await,
@@ -90,7 +90,7 @@ impl MinionVerbs {
                 let reply = self.heartbeat(session, id, heartbeat).await?;
                 Ok(MinionReply::Heartbeat(reply))
             }
-            MinionRequest::Reconcile(said) if said.accounts.len() > ACCOUNTS_MOST => {
+            MinionRequest::Reconcile(said) if said.accounts.len() > MAX_ACCOUNTS => {
                 Ok(MinionReply::Refused(RefusedVerb::Malformed))
             }
             MinionRequest::Reconcile(said) => match self.reconciliations.take(id) {
@@ -104,7 +104,7 @@ impl MinionVerbs {
                     Ok(MinionReply::busy(delay))
                 }
             },
-            MinionRequest::Accounts(accounts) if accounts.len() > ACCOUNTS_MOST => {
+            MinionRequest::Accounts(accounts) if accounts.len() > MAX_ACCOUNTS => {
                 Ok(MinionReply::Refused(RefusedVerb::Malformed))
             }
             MinionRequest::Accounts(accounts) => {
@@ -112,7 +112,7 @@ impl MinionVerbs {
                 self.report(id, changes).await;
                 Ok(MinionReply::Done)
             }
-            MinionRequest::Started(jids) if jids.len() > STARTED_MOST => {
+            MinionRequest::Started(jids) if jids.len() > MAX_STARTED => {
                 Ok(MinionReply::Refused(RefusedVerb::Malformed))
             }
             MinionRequest::Started(jids) => self.started(id, &jids).await,
@@ -130,7 +130,7 @@ impl MinionVerbs {
                 Ok(MinionReply::Claimed(granted))
             }
             MinionRequest::PendingJobs { after } => self.pending_jobs(id, after).await,
-            MinionRequest::FireEvents(events) if events.events.len() > EVENTS_MOST => {
+            MinionRequest::FireEvents(events) if events.events.len() > MAX_EVENTS => {
                 Ok(MinionReply::Refused(RefusedVerb::Malformed))
             }
             MinionRequest::FireEvents(events) => {
@@ -315,7 +315,7 @@ impl MinionVerbs {
 /// Returns what the event of a return reports, but for what the job calls.
 pub(super) fn return_report(returned: &Return) -> ReturnReport {
     // A large return is not sent over the bus: clients read it from the store.
-    let small = returned.payload.as_bytes().len() <= EVENT_RETURN_MOST;
+    let small = returned.payload.as_bytes().len() <= MAX_EVENT_RETURN;
     ReturnReport {
         call: None,
         retcode: returned.retcode,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use saline_protocol::channel::Identity;
 use saline_protocol::channel::publication::sign_job;
 use saline_protocol::message::{
-    BatchRequest, Claims, Job, METADATA_MOST, MasterTime, MinionId, OfferState, OperatorReply,
+    BatchRequest, Claims, Job, MAX_METADATA, MasterTime, MinionId, OfferState, OperatorReply,
     Packed, PackedArguments, PublicationWithMetadata, Published, RequestId, SignedJob, Value,
 };
 use saline_protocol::random::{self, NoRandomness};
@@ -75,9 +75,9 @@ impl From<PublicationWithMetadata> for PublishRequest {
 /// Returns why metadata cannot be stored with a job; none if they can.
 fn refused_metadata(metadata: &Packed) -> Option<String> {
     let bytes = metadata.as_bytes().len();
-    if bytes > METADATA_MOST {
+    if bytes > MAX_METADATA {
         return Some(format!(
-            "the metadata have {bytes} bytes, and a job may have {METADATA_MOST}"
+            "the metadata have {bytes} bytes, and a job may have {MAX_METADATA}"
         ));
     }
     match metadata.unpack() {

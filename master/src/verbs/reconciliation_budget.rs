@@ -6,7 +6,7 @@ use std::time::Duration;
 use saline_protocol::message::MinionId;
 use saline_protocol::transport::Clock;
 
-use crate::token_bucket::{MINIONS_MOST, Rate, TokenBuckets};
+use crate::token_bucket::{MAX_MINIONS, Rate, TokenBuckets};
 
 /// How the bucket of a minion fills. A session begins with one reconciliation for each thousand jobs that its
 /// minion has to account for.
@@ -21,7 +21,7 @@ pub(crate) struct ReconciliationBudget(TokenBuckets<MinionId>);
 
 impl ReconciliationBudget {
     pub(crate) fn new(clock: Clock) -> Self {
-        Self(TokenBuckets::new(clock, RATE, MINIONS_MOST))
+        Self(TokenBuckets::new(clock, RATE, MAX_MINIONS))
     }
 
     /// Takes one reconciliation, or one farewell, from the budget of the minion.

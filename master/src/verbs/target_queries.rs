@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use saline_protocol::message::{GrainsPage, MinionId, OperatorReply, Packed, TargetMatches};
-use saline_protocol::target::{GRAINS_MOST, Grains as _, Target};
+use saline_protocol::target::{Grains as _, MAX_GRAINS, Target};
 
 use crate::grains::GrainsTable;
 use crate::target_resolver::{ResolveError, ResolvedTarget, TargetResolver};
@@ -48,7 +48,7 @@ impl TargetQueries {
             ids.retain(|id| id > after);
         }
         // One more has room behind those that fill a page.
-        let most = PAGE_BYTES.min(self.max_message.saturating_sub(2 * GRAINS_MOST) / 2);
+        let most = PAGE_BYTES.min(self.max_message.saturating_sub(2 * MAX_GRAINS) / 2);
         let (mut minions, mut bytes) = (Vec::new(), 0);
         let mut ids = ids.into_iter();
         for id in ids.by_ref() {

@@ -12,7 +12,7 @@ use saline_protocol::private_files;
 const FOLDER: &str = "commands";
 
 /// The largest part of a note that is read, in bytes: an id of a boot and a number.
-const MARK_MOST: u64 = 256;
+const MAX_NOTE: u64 = 256;
 
 /// A note of a running process group; removed when dropped.
 #[derive(Debug)]
@@ -107,7 +107,7 @@ fn is_alive(starter: &str) -> bool {
 fn read(path: &Path) -> io::Result<String> {
     let mut text = String::new();
     private_files::open(path, private_files::options().read(true))?
-        .take(MARK_MOST)
+        .take(MAX_NOTE)
         .read_to_string(&mut text)?;
     Ok(text)
 }

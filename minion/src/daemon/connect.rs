@@ -13,7 +13,7 @@ use super::connection_settings::{Changes, LiveConnectionSettings};
 use super::connection_state::{ConnectionState, CurrentState};
 
 /// The largest number of different errors that are remembered as logged.
-const MOST_LOGGED: usize = 32;
+const MAX_LOGGED: usize = 32;
 
 /// How long a connection may take to end in order.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
@@ -212,7 +212,7 @@ impl Connector {
             Err(error) => {
                 let text = format!("no master at {endpoint}: {error}");
                 let mut logged = self.logged();
-                if logged.len() > MOST_LOGGED {
+                if logged.len() > MAX_LOGGED {
                     logged.clear();
                 }
                 // A warning once, not at every attempt: the master may be away for days.

@@ -10,10 +10,10 @@ use tokio::sync::watch;
 use super::connect::{Candidate, candidates};
 
 /// The longest delay of a refused minion, unless `acceptance_wait_time_max` is set.
-const REFUSED_MAX: Duration = Duration::from_secs(300);
+const MAX_REFUSED_DELAY: Duration = Duration::from_secs(300);
 
 /// The shortest delay after a master with another key.
-const WRONG_MASTER_FIRST: Duration = Duration::from_secs(5);
+const MIN_WRONG_MASTER_DELAY: Duration = Duration::from_secs(5);
 
 /// The delays between attempts to authenticate, each at its beginning.
 #[derive(Debug, Clone)]
@@ -33,8 +33,15 @@ impl Delays {
         let (first, most) = (config.acceptance_wait, config.acceptance_wait_max);
         Self {
             reconnect: Backoff::new(config.reconnect_first, config.reconnect_max),
-            refused: Backoff::new(first, if most.is_zero() { REFUSED_MAX } else { most }),
-            wrong_master: Backoff::new(WRONG_MASTER_FIRST.min(first), REFUSED_MAX),
+            refused: Backoff::new(
+                first,
+                if most.is_zero() {
+                    MAX_REFUSED_DELAY
+                } else {
+                    most
+                },
+            ),
+            wrong_master: Backoff::new(MIN_WRONG_MASTER_DELAY.min(first), MAX_REFUSED_DELAY),
             poll: (first, most.max(first)),
         }
     }

@@ -1,7 +1,7 @@
 //! Reports the minion's grains to the master, which chooses the minions of a target by them.
 
 use saline_protocol::message::{Class, GrainsReport, MinionReply, MinionRequest, Packed};
-use saline_protocol::target::GRAINS_MOST;
+use saline_protocol::target::MAX_GRAINS;
 use saline_protocol::transport::jitter;
 
 use super::master_session::{AskError, Ended};
@@ -31,9 +31,9 @@ impl ActiveSession {
             let asked = self.session.ask(Class::Event, &request, ANSWER_TIMEOUT);
             let wait = match asked.await {
                 Ok(MinionReply::Done) => return,
-                Ok(MinionReply::SendGrains) if packed.as_bytes().len() > GRAINS_MOST => {
+                Ok(MinionReply::SendGrains) if packed.as_bytes().len() > MAX_GRAINS => {
                     tracing::warn!(
-                        "the grains have {} bytes, and the master takes {GRAINS_MOST}: it does not know them, and \
+                        "the grains have {} bytes, and the master takes {MAX_GRAINS}: it does not know them, and \
                          offers each job for grains to this minion, which decides alone",
                         packed.as_bytes().len()
                     );

@@ -23,7 +23,7 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 const HANDSHAKE_TIMEOUT_BESIDE_OTHERS: Duration = Duration::from_secs(5);
 
 /// After this many failures in a row to reach the master, the minion connects anew.
-const MOST_UNREACHED: u32 = 5;
+const MAX_FAILURES: u32 = 5;
 
 /// A poll that was answered after this time was held by the master until it had an answer.
 const HELD: Duration = Duration::from_secs(1);
@@ -93,7 +93,7 @@ impl Authenticator {
             ..
         } = self.settings.now().delays.clone();
         let (timeout, most_unreached) = match self.settings.now().candidates.len() {
-            0 | 1 => (HANDSHAKE_TIMEOUT, MOST_UNREACHED),
+            0 | 1 => (HANDSHAKE_TIMEOUT, MAX_FAILURES),
             // Another one may answer.
             _ => (HANDSHAKE_TIMEOUT_BESIDE_OTHERS, 1),
         };

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use saline_protocol::channel::publication::PublicationNumbers;
 use saline_protocol::message::{
-    ACCOUNTS_MOST, Class, ExpiryStatement, Heartbeat, HeartbeatReply, Jid, JobAccount, Known,
-    MasterTime, MinionReply, MinionRequest, RUNNING_MOST, Reconciliation,
+    Class, ExpiryStatement, Heartbeat, HeartbeatReply, Jid, JobAccount, Known, MAX_ACCOUNTS,
+    MAX_RUNNING, MasterTime, MinionReply, MinionRequest, Reconciliation,
 };
 use saline_protocol::transport::jitter;
 
@@ -22,7 +22,7 @@ const MASTER_TIMEOUT: Duration = Duration::from_secs(30);
 const CANCELLED_KEPT: MasterTime = 30 * 24 * 3600 * 1000;
 
 /// The largest number of jobs that one statement about expiry names.
-const STATED_MOST: usize = ACCOUNTS_MOST / 2;
+const MAX_STATED_JOBS: usize = MAX_ACCOUNTS / 2;
 
 /// The largest number of steps of one reconciliation. A master that asks on and on is left.
 const STEPS: usize = 10_000;
@@ -61,7 +61,7 @@ impl ActiveSession {
         let (sent, before) = (LocalTime::now(), self.opener().numbers());
         let statement = self.expiry_statement();
         // There was more to say than fits one statement.
-        let is_cut = statement.begun.len() >= STATED_MOST;
+        let is_cut = statement.begun.len() >= MAX_STATED_JOBS;
         let request = MinionRequest::Heartbeat(self.heartbeat(statement));
         let MinionReply::Heartbeat(reply) = self.ask(&request).await? else {
             self.session.end(Ended::Lost);
@@ -177,7 +177,7 @@ impl ActiveSession {
             // Before the first reply nothing is known of what the master was told.
             Some(now) if settled > 0 => {
                 let (spool, number) = (&self.parts.spool, self.session.number);
-                spool.settle(settled, now, number, STATED_MOST)
+                spool.settle(settled, now, number, MAX_STATED_JOBS)
             }
             _ => ExpiryStatement::default(),
         }
@@ -185,7 +185,7 @@ impl ActiveSession {
 
     fn heartbeat(&self, expiry: ExpiryStatement) -> Heartbeat {
         let mut running = self.parts.host.running.jids();
-        running.truncate(RUNNING_MOST);
+        running.truncate(MAX_RUNNING);
         Heartbeat {
             running,
             epoch: self.opener().epoch(),

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use saline_protocol::message::{
-    Claims, Class, Jid, Job, JobAccount, Known, MinionId, MinionReply, MinionRequest, STARTED_MOST,
+    Claims, Class, Jid, Job, JobAccount, Known, MAX_STARTED, MinionId, MinionReply, MinionRequest,
 };
 use saline_protocol::target::{Candidate, Inclusion};
 use saline_protocol::transport::{Context, jitter};
@@ -23,7 +23,7 @@ use crate::modules::Modules;
 use crate::spool::Spool;
 
 /// The largest number of jobs that wait for a thread; further ones are not taken.
-const MOST_WAITING: usize = 1024;
+const MAX_WAITING: usize = 1024;
 
 /// A run that takes longer than this is announced to the master.
 const ANNOUNCED_AFTER: Duration = Duration::from_millis(500);
@@ -127,7 +127,7 @@ impl JobRunner {
     pub fn new(id: MinionId, threads: usize, resources: JobResources, context: &Context) -> Self {
         Self {
             id,
-            most_taken: MOST_WAITING + threads,
+            most_taken: MAX_WAITING + threads,
             pool: resources.pool,
             modules: Arc::new(resources.modules),
             host: resources.host,
@@ -382,7 +382,7 @@ impl JobRunner {
             };
             let begun: Vec<Jid> = {
                 let mut begun = this.begun();
-                let count = begun.len().min(STARTED_MOST);
+                let count = begun.len().min(MAX_STARTED);
                 begun.drain(..count).collect()
             };
             if !begun.is_empty() {

@@ -61,8 +61,8 @@ use session_loop::SessionLoop;
 use succession::{Authenticated, Successor};
 
 /// The first and the longest delay of a minion whose place another one with its id has taken.
-const REPLACED_FIRST: Duration = Duration::from_secs(5);
-const REPLACED_MAX: Duration = Duration::from_secs(60);
+const FIRST_REPLACED_DELAY: Duration = Duration::from_secs(5);
+const MAX_REPLACED_DELAY: Duration = Duration::from_secs(60);
 
 /// How long it is remembered that a session was replaced: a second time within it is another machine.
 const REPLACED_KNOWN: Duration = Duration::from_secs(15 * 60);
@@ -336,7 +336,7 @@ impl Minion {
     ) {
         let clock = self.context.clock;
         let now = clock.now();
-        if now - began > REPLACED_MAX && ended != Ended::Replaced {
+        if now - began > MAX_REPLACED_DELAY && ended != Ended::Replaced {
             lost.reset();
             replaced.backoff.reset();
         }
@@ -428,7 +428,7 @@ struct Replacements {
 impl Default for Replacements {
     fn default() -> Self {
         Self {
-            backoff: Backoff::new(REPLACED_FIRST, REPLACED_MAX),
+            backoff: Backoff::new(FIRST_REPLACED_DELAY, MAX_REPLACED_DELAY),
             last: None,
         }
     }

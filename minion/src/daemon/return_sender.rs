@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use saline_protocol::message::{
-    Arguments, Class, Jid, MinionReply, MinionRequest, PARTS_FROM, Packed, RETURNS_MOST,
+    Arguments, Class, Jid, MAX_RETURNS, MinionReply, MinionRequest, PARTS_FROM, Packed,
     RefusedVerb, Return, ReturnVerdict, Value, encode,
 };
 use saline_protocol::transport::{Context, ErrorKind, jitter};
@@ -257,7 +257,7 @@ impl ReturnSender {
             }
             bytes += size + BESIDE;
             returns.push(returned);
-            if returns.len() < RETURNS_MOST && bytes < room {
+            if returns.len() < MAX_RETURNS && bytes < room {
                 next = self.spool.take_unsent();
             }
         }

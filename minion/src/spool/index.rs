@@ -6,7 +6,7 @@ use saline_protocol::message::{ExpiryStatement, Jid, Known, MasterTime, Return};
 
 /// The largest number of jobs that are remembered after their return was acknowledged. Of older
 /// ones only the last jid is kept.
-const MOST_SEEN: usize = 10_000;
+const MAX_REMEMBERED: usize = 10_000;
 
 /// How long a job is remembered after its expiry, in milliseconds, since clocks may differ.
 const MARGIN: MasterTime = 600_000;
@@ -244,7 +244,7 @@ impl Index {
                 .collect();
             gone.iter().for_each(|entry| self.note_forgotten(entry));
         }
-        while self.entries.len() > MOST_SEEN {
+        while self.entries.len() > MAX_REMEMBERED {
             let oldest = self.entries.iter().find(|(_, entry)| is_over(entry));
             let Some(jid) = oldest.map(|(jid, _)| jid.clone()) else {
                 break;

@@ -1,7 +1,7 @@
 //! The starts of a minion, as its disk tells them: which one this is, which one was reconciled with a
 //! master before it, and whether the machine lost power in between.
 
-use saline_protocol::message::{PREDECESSORS_MOST, StartId};
+use saline_protocol::message::{MAX_PREDECESSORS, StartId};
 
 use super::record::Record;
 use crate::spool_location::SpoolLocation;
@@ -85,7 +85,7 @@ impl StartsRead {
             true => Vec::new(),
             false => last.predecessors.clone(),
         };
-        if predecessors.len() >= PREDECESSORS_MOST {
+        if predecessors.len() >= MAX_PREDECESSORS {
             // The first one was reconciled, and the last ones may have been without knowing it.
             predecessors.remove(1);
         }

@@ -20,7 +20,7 @@ use crate::message::{
 use crate::transport::{Client, Clock, Instant, jitter};
 
 /// The longest delay that a master may ask for in the clear.
-pub const BUSY_MOST: Duration = Duration::from_secs(10);
+pub const MAX_BUSY_DELAY: Duration = Duration::from_secs(10);
 
 /// The role, the name and the keys of a connecting peer.
 #[derive(Debug, Clone)]
@@ -217,7 +217,7 @@ fn expect(reply: &[u8], kind: Kind) -> Result<(Header, &[u8]), ChannelError> {
             let after = Duration::from_millis(u64::from(after));
             // It is not authenticated: whoever forges it gains ten seconds.
             Err(ChannelError::Busy {
-                after: after.min(BUSY_MOST),
+                after: after.min(MAX_BUSY_DELAY),
             })
         }
         _ => Err(ChannelError::Mismatch),

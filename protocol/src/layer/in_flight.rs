@@ -183,8 +183,8 @@ mod tests {
     /// than the most, and in the end all may begin again.
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
     async fn permits_are_neither_lost_nor_doubled() {
-        const MOST: usize = 3;
-        let in_flight = Arc::new(InFlight::new(MOST));
+        const MAX_IN_FLIGHT: usize = 3;
+        let in_flight = Arc::new(InFlight::new(MAX_IN_FLIGHT));
         let under_way = Arc::new(AtomicUsize::new(0));
         let mut callers = JoinSet::new();
         for caller in 0..16 {
@@ -206,7 +206,7 @@ mod tests {
                         }
                     };
                     let before = under_way.fetch_add(1, Ordering::SeqCst);
-                    assert!(before < MOST, "{before} were under way");
+                    assert!(before < MAX_IN_FLIGHT, "{before} were under way");
                     if round % 2 == 0 {
                         tokio::task::yield_now().await;
                     }
@@ -223,7 +223,7 @@ mod tests {
             Ok(permit) => Some(permit),
             Err(waiting) => look(&mut Box::pin(waiting.permit())).map(|permit| permit.unwrap()),
         };
-        let begun: Vec<_> = (0..2 * MOST).map(|_| begin()).collect();
-        assert_eq!(begun.iter().flatten().count(), MOST);
+        let begun: Vec<_> = (0..2 * MAX_IN_FLIGHT).map(|_| begin()).collect();
+        assert_eq!(begun.iter().flatten().count(), MAX_IN_FLIGHT);
     }
 }

@@ -13,12 +13,15 @@ mod event;
 mod event_tag;
 mod id;
 mod job;
+mod keys;
+mod minion;
 mod offer_state;
+mod operator;
 mod reconciliation;
+mod refused_verb;
 mod return_part;
 mod runner;
 mod value;
-mod verbs;
 mod version;
 
 pub use auth::{Admission, GroupKeyMaterial, Introduction, PublicationAddress, Role, Welcome};
@@ -34,24 +37,27 @@ pub use job::{
     Arguments, CLAIMS_NAMED, Claims, Job, Lease, MasterTime, PackedArguments, RETCODE_INTERRUPTED,
     Return, ReturnVerdict, SignedJob, StoredJob, StoredReturn,
 };
-pub use offer_state::OfferState;
-pub use reconciliation::{
-    ACCOUNTS_MOST, ExpiryStatement, Heartbeat, HeartbeatReply, JobAccount, Known,
-    PREDECESSORS_MOST, RUNNING_MOST, Reconciliation, ReconciliationReply,
+pub use keys::{KeyAction, KeyEntry, KeyReply, KeyRequest, KeyState};
+pub use minion::{
+    GrainsReport, JobsPage, MAX_EVENT_DATA, MAX_EVENTS, MAX_RETURNS, MAX_STARTED, MinionEvent,
+    MinionEvents, MinionReply, MinionRequest, PendingRequest,
 };
+pub use offer_state::OfferState;
+pub use operator::{
+    GrainsPage, MAX_METADATA, OperatorReply, OperatorRequest, PublicationWithMetadata, Published,
+    ReturnsPage, StatesPage, StoreAct, StoreBackup, StoreCheck, TargetMatches,
+};
+pub use reconciliation::{
+    ExpiryStatement, Heartbeat, HeartbeatReply, JobAccount, Known, MAX_ACCOUNTS, MAX_PREDECESSORS,
+    MAX_RUNNING, Reconciliation, ReconciliationReply,
+};
+pub use refused_verb::RefusedVerb;
 pub use return_part::{PARTS_FROM, ReturnPart, TransferId};
 pub use runner::{EndedRun, RunnerCall, RunnerEnd, RunnerReply, RunnerRequest};
 pub(crate) use value::unpack_within;
 pub use value::{MAX_DEPTH, MAX_VALUES, Packed, UnpackError, Value};
-pub use verbs::{
-    EVENT_DATA_MOST, EVENTS_MOST, FleetVersions, GrainsPage, GrainsReport, JobsPage, KeyAction,
-    KeyEntry, KeyReply, KeyRequest, KeyState, METADATA_MOST, MinionEvent, MinionEvents,
-    MinionReply, MinionRequest, OperatorReply, OperatorRequest, PendingRequest,
-    PublicationWithMetadata, Published, RETURNS_MOST, RefusedVerb, ReturnsPage, STARTED_MOST,
-    StatesPage, StoreAct, StoreBackup, StoreCheck, TargetMatches,
-};
 pub use version::{
-    Extension, PeerVersion, ProtocolVersions, SOFTWARE, SOFTWARE_MOST, is_presentable,
+    Extension, FleetVersions, MAX_SOFTWARE, PeerVersion, ProtocolVersions, SOFTWARE, is_presentable,
 };
 
 use serde::Serialize;

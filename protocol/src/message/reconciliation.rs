@@ -6,18 +6,18 @@ use serde::{Deserialize, Serialize};
 use super::{GroupKeyMaterial, Jid, Lease, MasterTime, StartId};
 
 /// The largest number of jobs that one message lists as running.
-pub const RUNNING_MOST: usize = 1024;
+pub const MAX_RUNNING: usize = 1024;
 
 /// The largest number of jobs that one message names as begun, asks for, or accounts for.
-pub const ACCOUNTS_MOST: usize = 1024;
+pub const MAX_ACCOUNTS: usize = 1024;
 
 /// The largest number of starts that a minion names as its predecessors.
-pub const PREDECESSORS_MOST: usize = 16;
+pub const MAX_PREDECESSORS: usize = 16;
 
 /// What a minion reports regularly.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Heartbeat {
-    /// The jobs that the minion runs now, at most [`RUNNING_MOST`].
+    /// The jobs that the minion runs now, at most [`MAX_RUNNING`].
     pub running: Vec<Jid>,
     /// The epoch of the group key that the minion has.
     pub epoch: u64,
@@ -37,7 +37,7 @@ pub struct ExpiryStatement {
     /// The last expiry that the statement is about.
     pub until: MasterTime,
     /// The jobs that the minion began, without those whose returns were stored in this session; at most
-    /// [`ACCOUNTS_MOST`].
+    /// [`MAX_ACCOUNTS`].
     pub begun: Vec<Jid>,
 }
 
@@ -49,7 +49,7 @@ pub struct Reconciliation {
     pub start: StartId,
     /// The starts before it from the last one that was reconciled with a master on, as the minion's disk has
     /// them: one of them is the last that the master knows, unless the disk is a copy or was restored.
-    /// At most [`PREDECESSORS_MOST`].
+    /// At most [`MAX_PREDECESSORS`].
     pub predecessors: Vec<StartId>,
     /// Whether every earlier start on the minion's disk has ended surely, because it ran in the same place.
     pub predecessor_ended: bool,
@@ -93,7 +93,7 @@ pub enum Known {
 pub struct ReconciliationReply {
     /// The reply to the heartbeat.
     pub heartbeat: HeartbeatReply,
-    /// The jobs that the minion is asked to account for, at most [`ACCOUNTS_MOST`]; none when the
+    /// The jobs that the minion is asked to account for, at most [`MAX_ACCOUNTS`]; none when the
     /// reconciliation is complete.
     pub asked: Vec<Jid>,
 }
@@ -117,7 +117,7 @@ pub struct HeartbeatReply {
     pub lease: Lease,
     /// The expiry up to which the master has the minion's word.
     pub stated_until: MasterTime,
-    /// Jobs that the minion must not begin any more, at most [`ACCOUNTS_MOST`]. It accounts for each.
+    /// Jobs that the minion must not begin any more, at most [`MAX_ACCOUNTS`]. It accounts for each.
     pub cancelled: Vec<Jid>,
     /// Whether the master wants a reconciliation now.
     pub reconcile: bool,

@@ -4,11 +4,13 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::MinionId;
+
 /// The version of this build, as operators see it.
 pub const SOFTWARE: &str = env!("CARGO_PKG_VERSION");
 
 /// The longest name of a version that is taken from a peer, in bytes.
-pub const SOFTWARE_MOST: usize = 64;
+pub const MAX_SOFTWARE: usize = 64;
 
 /// The protocol versions that a side speaks. Both sides tell theirs inside the handshake, and the master
 /// answers with the one that the session has: the highest that both speak. Nobody in the middle can
@@ -92,11 +94,22 @@ impl PeerVersion {
     pub const NONE: u16 = 0;
 }
 
+/// The versions of a master and of the minions that are present.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FleetVersions {
+    /// The version of the master's software.
+    pub software: String,
+    /// The protocol versions that the master speaks.
+    pub versions: ProtocolVersions,
+    /// Each minion, in the order of the ids.
+    pub minions: Vec<(MinionId, PeerVersion)>,
+}
+
 /// Returns whether a version that a peer tells can be shown to operators: printable ASCII, and at most
-/// [`SOFTWARE_MOST`] bytes.
+/// [`MAX_SOFTWARE`] bytes.
 pub fn is_presentable(software: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_graphic() || byte == b' ';
-    software.len() <= SOFTWARE_MOST && software.bytes().all(is_plain)
+    software.len() <= MAX_SOFTWARE && software.bytes().all(is_plain)
 }
 
 #[cfg(test)]

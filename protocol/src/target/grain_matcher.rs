@@ -13,7 +13,7 @@ use crate::message::Value;
 
 /// The number of values of one minion that are matched against expressions that go back. Each match has a limit of
 /// steps of its own, and a minion decides how many values its grains have.
-const BACKTRACKED_MOST: usize = 1_000;
+const MAX_BACKTRACKED_VALUES: usize = 1_000;
 
 /// How many more values may be matched against expressions that go back.
 struct ValuesLeft(Cell<usize>);
@@ -86,7 +86,7 @@ impl GrainMatcher {
 
     /// Whether the term matches the grains.
     pub(super) fn matches(&self, grains: &dyn Grains) -> Result<bool, TooManySteps> {
-        let left = &ValuesLeft(Cell::new(BACKTRACKED_MOST));
+        let left = &ValuesLeft(Cell::new(MAX_BACKTRACKED_VALUES));
         if self.parts[0] == "*" {
             return match grains.all().as_ref() {
                 Value::Map(entries) => self.map_matches(entries, 0, left),

@@ -6,13 +6,13 @@ use std::borrow::Cow;
 use crate::message::{Packed, UnpackError, Value, unpack_within};
 
 /// The largest size of a minion's packed grains in bytes.
-pub const GRAINS_MOST: usize = 256 * 1024;
+pub const MAX_GRAINS: usize = 256 * 1024;
 
 /// How deeply grains may nest, the mapping of all grains included.
 const GRAINS_DEPTH: usize = 16;
 
 /// The largest number of values in a minion's grains.
-const GRAIN_VALUES_MOST: usize = 20_000;
+const MAX_GRAIN_VALUES: usize = 20_000;
 
 /// The grains of a minion, as a target looks at them.
 pub trait Grains {
@@ -59,8 +59,8 @@ struct Place {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GrainsError {
-    /// They are more than [`GRAINS_MOST`].
-    #[error("they have {0} bytes packed, and the most are {GRAINS_MOST}")]
+    /// They are more than [`MAX_GRAINS`].
+    #[error("they have {0} bytes packed, and the most are {MAX_GRAINS}")]
     TooLarge(usize),
     /// They are no value, nest deeper than 16, or hold more than 20,000 values.
     #[error(transparent)]
@@ -77,10 +77,10 @@ impl PackedGrains {
     /// See [`GrainsError`].
     pub fn read(packed: &Packed) -> Result<Self, GrainsError> {
         let size = packed.as_bytes().len();
-        if size > GRAINS_MOST {
+        if size > MAX_GRAINS {
             return Err(GrainsError::TooLarge(size));
         }
-        let value = unpack_within(packed.as_bytes(), GRAINS_DEPTH, GRAIN_VALUES_MOST)?;
+        let value = unpack_within(packed.as_bytes(), GRAINS_DEPTH, MAX_GRAIN_VALUES)?;
         let Value::Map(mut entries) = value else {
             return Err(GrainsError::NoMapping);
         };
@@ -105,7 +105,7 @@ impl PackedGrains {
             });
         }
         // Names that were no text, and numbers, may have grown.
-        if bytes.len() > GRAINS_MOST {
+        if bytes.len() > MAX_GRAINS {
             return Err(GrainsError::TooLarge(bytes.len()));
         }
         Ok(Self {
@@ -123,8 +123,7 @@ impl PackedGrains {
     fn value(&self, place: &Place) -> Value {
         let bytes = self.bytes.get(place.value as usize..place.end as usize);
         // It was packed here.
-        unpack_within(bytes.unwrap_or_default(), GRAINS_DEPTH, GRAIN_VALUES_MOST)
-            .unwrap_or_default()
+        unpack_within(bytes.unwrap_or_default(), GRAINS_DEPTH, MAX_GRAIN_VALUES).unwrap_or_default()
     }
 
     /// Returns the size in memory in bytes.

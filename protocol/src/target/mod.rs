@@ -22,7 +22,7 @@ pub use compiled::{Candidate, CompiledTarget, Inclusion};
 pub use error::{PatternError, TargetError, TargetProblem, TooManySteps};
 pub use expression::{Expression, Term};
 pub use glob::Glob;
-pub use grains::{GRAINS_MOST, Grains, GrainsError, PackedGrains};
+pub use grains::{Grains, GrainsError, MAX_GRAINS, PackedGrains};
 pub use nodegroups::{NodegroupDefinition, NodegroupError, Nodegroups};
 
 /// The longest expression in bytes. A list of 10,000 ids of 100 characters fits.

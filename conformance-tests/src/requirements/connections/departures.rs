@@ -130,10 +130,10 @@ async fn gone(world: &World, host: &crate::kit::Host, caller: &Caller) -> Outcom
 }
 
 pub(super) async fn unread(world: Arc<World>) -> Outcome {
-    const MOST: usize = 4;
+    const MAX_CONNECTIONS: usize = 4;
     const ALL: u64 = 12;
     let mut limits = world.limits();
-    limits.connections = MOST;
+    limits.connections = MAX_CONNECTIONS;
     let mut host = world.serve_with(limits).await?;
     for _ in 0..ALL {
         let caller = world.client(&host).await?;
@@ -153,8 +153,8 @@ pub(super) async fn unread(world: Arc<World>) -> Outcome {
     ensure_eq!(told + missed, ALL, "departures told and missed");
     // The last may have been noticed while the first was read.
     ensure!(
-        told <= MOST as u64 + 1,
-        "{told} departures were kept for nobody, {MOST} are allowed"
+        told <= MAX_CONNECTIONS as u64 + 1,
+        "{told} departures were kept for nobody, {MAX_CONNECTIONS} are allowed"
     );
     Ok(())
 }

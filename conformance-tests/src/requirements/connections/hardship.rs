@@ -30,10 +30,12 @@ pub(super) async fn long_message(world: Arc<World>) -> Outcome {
 }
 
 pub(super) async fn refused_subscription(world: Arc<World>) -> Outcome {
-    const MOST: usize = 3;
+    const MAX_FILTERS: usize = 3;
     let mut fewer = world.limits();
-    fewer.subscriptions_per_connection = MOST;
-    let many: Vec<_> = (0..=MOST).map(|n| exact(&format!("many/{n}"))).collect();
+    fewer.subscriptions_per_connection = MAX_FILTERS;
+    let many: Vec<_> = (0..=MAX_FILTERS)
+        .map(|n| exact(&format!("many/{n}")))
+        .collect();
     let many = many.into_iter().collect::<Outcome<Vec<_>>>()?;
     for greedy_first in [false, true] {
         let host = world.serve().await?;
@@ -71,7 +73,7 @@ pub(super) async fn refused_subscription(world: Arc<World>) -> Outcome {
         let links = caller.counters.get(Metric::Connected);
         caller.ask("still here").await.expecting("a request")?;
         // There is room for as many as the server allows.
-        let more = caller.subscribe(&many[..MOST - 1]).await?;
+        let more = caller.subscribe(&many[..MAX_FILTERS - 1]).await?;
         ensure_eq!(
             caller.counters.get(Metric::Connected),
             links,

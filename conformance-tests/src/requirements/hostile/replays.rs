@@ -28,7 +28,7 @@ const TIME: Duration = Duration::from_secs(8);
 const CEILING: usize = 96;
 
 /// And how much they say, each.
-const MOST: usize = 256 * 1024 * 1024;
+const MAX_BYTES_EACH: usize = 256 * 1024 * 1024;
 
 /// What a client says, one kind after the other: for each socket of the server apart.
 async fn scripts(world: &Arc<World>, host: &Host) -> Outcome<Vec<[Script; 2]>> {
@@ -111,7 +111,7 @@ pub(super) async fn deaf_strangers(world: Arc<World>) -> Outcome {
                             stream.write_all(piece).await?;
                         }
                         let length: usize = script.said.iter().map(Vec::len).sum();
-                        for _ in 0..MOST / length {
+                        for _ in 0..MAX_BYTES_EACH / length {
                             for piece in &script.said {
                                 stream.write_all(piece).await?;
                             }

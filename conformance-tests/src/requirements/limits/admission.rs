@@ -47,15 +47,15 @@ async fn ended(stranger: &mut Raw) {
 }
 
 pub(super) async fn messages(world: Arc<World>) -> Outcome {
-    const MOST: usize = 5000;
+    const MAX_MESSAGE: usize = 5000;
     // What a client says that need not wait is what a stranger may try.
     let anyone = world.serve().await?.echoing(&world);
-    let limits = tight(&world, |limits| limits.max_message = MOST);
+    let limits = tight(&world, |limits| limits.max_message = MAX_MESSAGE);
     let mut host = world.serve_with(limits).await?;
     let place = Place::of(&host.bound.requests, world.backend().wire())?;
     let known = world.client(&host).await?;
     let peer = admit(&mut host, &known).await?;
-    let sizes = [MOST, MOST + 1, 100_000, 10_000_000];
+    let sizes = [MAX_MESSAGE, MAX_MESSAGE + 1, 100_000, 10_000_000];
     for (n, size) in (10..).zip(sizes) {
         let script = recorded(&world, &anyone, async |caller| {
             let asked = caller.ask(numbered(n, size)).await;
@@ -76,7 +76,7 @@ pub(super) async fn messages(world: Arc<World>) -> Outcome {
         opening.reply.send("here".into())?;
         // It may be cut in the middle.
         let _ = stranger.write_all(&script.said.concat()).await;
-        if size <= MOST {
+        if size <= MAX_MESSAGE {
             let request = host.requests.next().await?;
             ensure_eq!(number(&request.payload), n, "the request of a stranger");
             continue;
@@ -108,19 +108,21 @@ pub(super) async fn messages(world: Arc<World>) -> Outcome {
 }
 
 pub(super) async fn waiting(world: Arc<World>) -> Outcome {
-    const MOST: usize = 5000;
-    let limits = tight(&world, |limits| limits.max_message = MOST);
+    const MAX_MESSAGE: usize = 5000;
+    let limits = tight(&world, |limits| limits.max_message = MAX_MESSAGE);
     let mut host = world.serve_with(limits).await?;
     let caller = world.client(&host).await?;
     let mut listener = caller.subscribe(&[exact("t")?]).await?;
     for round in 0..3 {
         let (late, large, small) = (3 * round, 3 * round + 1, 3 * round + 2);
-        let alone = caller.ask_within(numbered(late, MOST + 1), PING).await;
+        let alone = caller
+            .ask_within(numbered(late, MAX_MESSAGE + 1), PING)
+            .await;
         let alone = alone.map_err(|error| error.kind());
         ensure_eq!(alone, Err(ErrorKind::Unreachable), "what is not admitted");
         let (first, second, handled) = tokio::join!(
             caller.ask(numbered(large, 100_000)),
-            caller.ask(numbered(small, MOST)),
+            caller.ask(numbered(small, MAX_MESSAGE)),
             async {
                 let request = host.requests.next().await?;
                 ensure_eq!(

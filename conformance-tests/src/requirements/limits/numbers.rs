@@ -10,10 +10,10 @@ use crate::kit::{PING, TEST_TIMEOUT, World, exact, join_all, number, numbered, t
 use crate::{Expecting, Failure, Outcome};
 
 pub(super) async fn requests_unanswered(world: Arc<World>) -> Outcome {
-    const MOST: usize = 8;
+    const MAX: usize = 8;
     const COUNT: u64 = 60;
     let mut limits = world.limits();
-    limits.requests_unanswered = MOST;
+    limits.requests_unanswered = MAX;
     let mut host = world.serve_with(limits).await?;
     let callers = [world.client(&host).await?, world.client(&host).await?];
     let asking = join_all((0..COUNT).map(|n| {
@@ -22,16 +22,16 @@ pub(super) async fn requests_unanswered(world: Arc<World>) -> Outcome {
     }));
     let answering = async {
         let mut held = std::collections::VecDeque::new();
-        for _ in 0..MOST {
+        for _ in 0..MAX {
             held.push_back(host.requests.next().await?);
         }
         ensure!(
             host.requests.within(PING * 2).await.is_err(),
-            "{} requests are out unanswered, {MOST} are allowed",
-            MOST + 1
+            "{} requests are out unanswered, {MAX} are allowed",
+            MAX + 1
         );
         // One more for each answer, however it is given.
-        for n in MOST as u64..COUNT {
+        for n in MAX as u64..COUNT {
             let Some(request) = held.pop_front() else {
                 break;
             };
@@ -60,21 +60,21 @@ pub(super) async fn requests_unanswered(world: Arc<World>) -> Outcome {
 }
 
 pub(super) async fn requests_in_flight(world: Arc<World>) -> Outcome {
-    const MOST: usize = 4;
+    const MAX: usize = 4;
     let mut limits = world.limits();
-    limits.requests_in_flight = MOST;
+    limits.requests_in_flight = MAX;
     let mut host = world.serve().await?;
     let caller = world.client_with(&host, limits).await?;
     let asking = join_all((0..12).map(|n| caller.ask(numbered(n, 16))));
     let answering = async {
         let mut held = Vec::new();
-        for _ in 0..MOST {
+        for _ in 0..MAX {
             held.push(host.requests.next().await?);
         }
         ensure!(
             host.requests.within(PING * 2).await.is_err(),
-            "{} requests are under way, {MOST} are allowed",
-            MOST + 1
+            "{} requests are under way, {MAX} are allowed",
+            MAX + 1
         );
         let waiting = caller
             .ask_within("no room", Duration::from_millis(300))
@@ -84,7 +84,7 @@ pub(super) async fn requests_in_flight(world: Arc<World>) -> Outcome {
             ErrorKind::Unreachable,
             "a request for which there is no room",
         )?;
-        for _ in MOST..12 {
+        for _ in MAX..12 {
             let Some(request) = held.pop() else { break };
             request.reply.send(request.payload.clone())?;
             held.push(host.requests.next().await?);
@@ -104,14 +104,14 @@ pub(super) async fn requests_in_flight(world: Arc<World>) -> Outcome {
 }
 
 pub(super) async fn number_of_topics(world: Arc<World>) -> Outcome {
-    const MOST: usize = 50;
+    const MAX: usize = 50;
     let mut limits = world.limits();
-    limits.subscriptions_per_connection = MOST;
+    limits.subscriptions_per_connection = MAX;
     let host = world.serve_with(limits.clone()).await?;
     let caller = world.client_with(&host, limits).await?;
     let outcome = caller.try_subscribe(&[], TEST_TIMEOUT).await;
     is_error(&outcome, ErrorKind::Config, "subscribing to nothing")?;
-    let filters = (0..=MOST).map(|n| exact(&format!("t/{n}")));
+    let filters = (0..=MAX).map(|n| exact(&format!("t/{n}")));
     let filters = filters.collect::<Outcome<Vec<_>>>()?;
     let outcome = caller.try_subscribe(&filters, TEST_TIMEOUT).await;
     is_error(
@@ -119,22 +119,22 @@ pub(super) async fn number_of_topics(world: Arc<World>) -> Outcome {
         ErrorKind::Config,
         "subscribing to one topic too many",
     )?;
-    let mut listener = caller.subscribe(&filters[..MOST]).await?;
-    for n in 0..MOST as u64 {
+    let mut listener = caller.subscribe(&filters[..MAX]).await?;
+    for n in 0..MAX as u64 {
         host.publish(&topic(&format!("t/{n}"))?, numbered(n, 8))
             .await?;
         ensure_eq!(number(&listener.message().await?.1), n, "the publication");
     }
-    let outcome = caller.try_subscribe(&filters[MOST..], TEST_TIMEOUT).await;
+    let outcome = caller.try_subscribe(&filters[MAX..], TEST_TIMEOUT).await;
     is_error(
         &outcome,
         ErrorKind::Config,
         "one topic more than the client may hold, by a subscriber of its own",
     )?;
     drop(listener);
-    let half = caller.subscribe(&filters[..MOST / 2]).await?;
-    let other = caller.subscribe(&filters[MOST / 2..MOST]).await?;
-    let outcome = caller.try_subscribe(&filters[MOST..], TEST_TIMEOUT).await;
+    let half = caller.subscribe(&filters[..MAX / 2]).await?;
+    let other = caller.subscribe(&filters[MAX / 2..MAX]).await?;
+    let outcome = caller.try_subscribe(&filters[MAX..], TEST_TIMEOUT).await;
     is_error(
         &outcome,
         ErrorKind::Config,
@@ -145,12 +145,12 @@ pub(super) async fn number_of_topics(world: Arc<World>) -> Outcome {
 }
 
 pub(super) async fn connections(world: Arc<World>) -> Outcome {
-    const MOST: usize = 5;
+    const MAX: usize = 5;
     let mut limits = world.limits();
-    limits.connections = MOST;
+    limits.connections = MAX;
     let host = world.serve_with(limits).await?.echoing(&world);
     let mut callers = Vec::new();
-    for _ in 0..MOST {
+    for _ in 0..MAX {
         callers.push(world.client(&host).await?);
     }
     let outcome = world.try_client(&host.bound, world.limits()).await;

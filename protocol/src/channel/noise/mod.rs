@@ -25,12 +25,12 @@ const XX: &str = "Noise_XX_25519_AESGCM_SHA256";
 const IK: &str = "Noise_IK_25519_AESGCM_SHA256";
 
 /// The longest cookie.
-pub const COOKIE_MOST: usize = 64;
+pub const MAX_COOKIE: usize = 64;
 
 /// Returns the body of a `First`: the length of the cookie in one byte, the cookie, and the handshake message.
 /// A cookie that is too long is left out.
 pub fn with_cookie(cookie: &[u8], message: &[u8]) -> Vec<u8> {
-    let cookie = if cookie.len() > COOKIE_MOST {
+    let cookie = if cookie.len() > MAX_COOKIE {
         &[]
     } else {
         cookie
@@ -50,7 +50,7 @@ pub fn with_cookie(cookie: &[u8], message: &[u8]) -> Vec<u8> {
 pub fn split_cookie(body: &[u8]) -> Result<(&[u8], &[u8]), ChannelError> {
     let (length, rest) = body.split_first().ok_or(ChannelError::Mismatch)?;
     let length = usize::from(*length);
-    if length > COOKIE_MOST {
+    if length > MAX_COOKIE {
         return Err(ChannelError::Mismatch);
     }
     rest.split_at_checked(length).ok_or(ChannelError::Mismatch)

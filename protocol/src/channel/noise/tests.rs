@@ -1,5 +1,5 @@
 use super::*;
-use crate::message::{Extension, SOFTWARE_MOST};
+use crate::message::{Extension, MAX_SOFTWARE};
 use proptest::prelude::*;
 use std::sync::Arc;
 
@@ -155,7 +155,7 @@ fn versions_and_software_are_told_and_what_is_unknown_is_skipped() {
         introduce("9.0.0-rc1 (a build)").unwrap().0.software,
         "9.0.0-rc1 (a build)"
     );
-    let long = "x".repeat(SOFTWARE_MOST + 1);
+    let long = "x".repeat(MAX_SOFTWARE + 1);
     for wrong in ["\u{1b}[2J", "a\nb", "é", long.as_str()] {
         assert!(
             matches!(introduce(wrong), Err(ChannelError::Mismatch)),

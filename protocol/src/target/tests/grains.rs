@@ -127,11 +127,11 @@ fn grains_of_a_minion_are_bounded() {
     assert!(
         read(&Value::map([(
             "a",
-            Value::from("x".repeat(GRAINS_MOST - 100))
+            Value::from("x".repeat(MAX_GRAINS - 100))
         )]))
         .is_ok()
     );
-    let large = Value::map([("a", Value::from("x".repeat(GRAINS_MOST)))]);
+    let large = Value::map([("a", Value::from("x".repeat(MAX_GRAINS)))]);
     assert!(matches!(read(&large), Err(GrainsError::TooLarge(_))));
     let many = Value::map([("a", Value::List(vec![Value::Null; 20_000]))]);
     assert!(matches!(read(&many), Err(GrainsError::Unpack(_))));

@@ -5,7 +5,7 @@ use std::time::Duration;
 use saline_protocol::transport::{Instant, Limits};
 
 /// No peer can ask to be pinged more often.
-const MOST_OFTEN: Duration = Duration::from_millis(50);
+const MIN_PING_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The times of one connection, from the limits of this end and what the peer asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,7 +23,7 @@ impl Keepalive {
     /// `peer_ping`.
     #[must_use]
     pub fn new(limits: &Limits, peer_ping: Duration) -> Self {
-        let often = limits.ping_interval.min(peer_ping.max(MOST_OFTEN));
+        let often = limits.ping_interval.min(peer_ping.max(MIN_PING_INTERVAL));
         Self {
             ping_after: often * 3 / 4,
             dead_after: limits.ping_interval * 39 / 20,
@@ -191,7 +191,7 @@ mod tests {
         let times = |peer| Keepalive::new(&limits, peer);
         assert_eq!(times(seconds(60)).ping_after, seconds(3));
         assert_eq!(times(seconds(2)).ping_after, seconds(2) * 3 / 4);
-        assert_eq!(times(Duration::ZERO).ping_after, MOST_OFTEN * 3 / 4);
+        assert_eq!(times(Duration::ZERO).ping_after, MIN_PING_INTERVAL * 3 / 4);
         assert_eq!(times(seconds(60)).dead_after, seconds(4) * 39 / 20);
     }
 

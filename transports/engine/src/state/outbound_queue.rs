@@ -19,7 +19,7 @@ const OWED: usize = 1024 * 1024;
 const OVERHEAD: usize = 64;
 /// Counts of losses that a queue holds before it takes no publication until some were written: what is small
 /// and fits between what is large and does not would otherwise put one behind every publication.
-const MOST_LOSSES: usize = 1024;
+const MAX_LOSSES: usize = 1024;
 
 /// The queue of one connection. Answers go before publications; what does not fit into the limits of
 /// publications is dropped, counted for each subscription, and told at its place.
@@ -226,7 +226,7 @@ impl OutboundQueue {
         let messages = before + publication.messages();
         let has_room = messages <= self.most_messages
             && (messages == 1 || self.bytes + size <= self.most_bytes)
-            && self.losses < MOST_LOSSES
+            && self.losses < MAX_LOSSES
             && publication.largest() <= self.largest;
         if !has_room && publication.messages() > 1 {
             self.last_was_refused = true;

@@ -18,11 +18,11 @@ use crate::pipe::ReadPipe;
 /// does not keep the buffer; larger ones get a buffer of their own.
 const SMALL: usize = 16 * 1024;
 /// The read buffer of an idle connection.
-const ROOM: usize = 1024;
+const IDLE_CAPACITY: usize = 1024;
 /// The read buffer of a busy one.
-const MOST_ROOM: usize = 64 * 1024;
+const MAX_CAPACITY: usize = 64 * 1024;
 /// The read buffer of one whose peer is not admitted.
-const STRANGERS_ROOM: usize = 4 * ROOM;
+const STRANGERS_CAPACITY: usize = 4 * IDLE_CAPACITY;
 /// Small frames that came together are copied out together, so many bytes at once. One that is kept
 /// keeps the others.
 const PAGE: usize = 16 * 1024;
@@ -57,8 +57,8 @@ impl FrameReader {
         Self {
             bounds,
             buffer: BytesMut::new(),
-            room: ROOM,
-            most_room: MOST_ROOM,
+            room: IDLE_CAPACITY,
+            most_room: MAX_CAPACITY,
             large: None,
             topic: None,
             page: Bytes::new(),
@@ -69,7 +69,7 @@ impl FrameReader {
     pub(crate) fn of_client(limits: &Limits) -> Self {
         let mut reader = Self::new(Bounds::server(limits));
         if limits.admission.is_some() {
-            reader.most_room = STRANGERS_ROOM;
+            reader.most_room = STRANGERS_CAPACITY;
         }
         reader
     }
@@ -229,9 +229,9 @@ impl FrameReader {
         match frame {
             Frame::Greeting(_) => self.bounds.greeted = true,
             // Pings come when a link is idle: what it needed while it was busy goes.
-            Frame::Ping if self.buffer.is_empty() && self.room > ROOM => {
+            Frame::Ping if self.buffer.is_empty() && self.room > IDLE_CAPACITY => {
                 self.buffer = BytesMut::new();
-                self.room = ROOM;
+                self.room = IDLE_CAPACITY;
             }
             _ => {}
         }
@@ -240,7 +240,7 @@ impl FrameReader {
     /// Takes what a client may send that is admitted, from now on.
     pub(crate) fn admit(&mut self, limits: &Limits) {
         self.bounds.admit(limits);
-        self.most_room = MOST_ROOM;
+        self.most_room = MAX_CAPACITY;
     }
 
     /// Returns how many bytes of frames are held that have not arrived as a whole.

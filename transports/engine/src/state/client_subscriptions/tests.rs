@@ -17,7 +17,7 @@ use crate::state::testing::schedules;
 use crate::{DeliveryReceiver, delivery_queue};
 
 /// The most filters of the client.
-const MOST: usize = 8;
+const MAX_FILTERS: usize = 8;
 
 #[derive(Debug, Clone)]
 enum Step {
@@ -125,7 +125,7 @@ struct Run {
 impl Run {
     fn new() -> Self {
         Self {
-            machine: ClientSubscriptions::new(MOST),
+            machine: ClientSubscriptions::new(MAX_FILTERS),
             subscribers: Vec::new(),
             is_connected: false,
             announceable: 0,
@@ -205,7 +205,7 @@ impl Run {
         let expected = match filters.len() {
             _ if self.is_closed => Err(AddError::Closed),
             0 => Err(AddError::TooMany),
-            more if before + more > MOST => Err(AddError::TooMany),
+            more if before + more > MAX_FILTERS => Err(AddError::TooMany),
             _ => Ok(*waiting),
         };
         assert_eq!(added, expected);
@@ -389,7 +389,7 @@ proptest! {
 fn what_a_full_queue_drops_is_counted() {
     let mut limits = Limits::default();
     limits.subscriber_queue_messages = 2;
-    let mut machine = ClientSubscriptions::new(MOST);
+    let mut machine = ClientSubscriptions::new(MAX_FILTERS);
     machine.connected(usize::MAX);
     let topic: Topic = "a/b".parse().unwrap();
     let mut receivers = Vec::new();

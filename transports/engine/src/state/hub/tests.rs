@@ -19,7 +19,7 @@ use crate::wire::BOUNDARY;
 
 const CONNECTIONS: usize = 4;
 /// The most connections, and the most filters of one.
-const MOST: usize = 3;
+const MAX_CONNECTIONS: usize = 3;
 const FILTERS: usize = 6;
 /// The largest payload that a client takes, and that the server sends.
 const LARGEST: usize = 20_000;
@@ -182,8 +182,10 @@ impl Run {
                 if self.places[place].is_none() {
                     self.connections += 1;
                     let client = Client::new(self.connections, &self.limits);
-                    let has_room = self.places.iter().flatten().count() < MOST;
-                    let added = self.hub.add(self.connections, client.handle.clone(), MOST);
+                    let has_room = self.places.iter().flatten().count() < MAX_CONNECTIONS;
+                    let added =
+                        self.hub
+                            .add(self.connections, client.handle.clone(), MAX_CONNECTIONS);
                     assert_eq!(added, has_room);
                     self.places[place] = Some(client).filter(|_| added);
                 }
@@ -334,7 +336,7 @@ impl Run {
         assert_eq!(self.hub.close().len(), self.places.iter().flatten().count());
         assert!(self.hub.is_empty() && self.hub.subscriptions(&topic) == 0);
         let client = Client::new(0, &self.limits);
-        assert!(!self.hub.add(0, client.handle, MOST));
+        assert!(!self.hub.add(0, client.handle, MAX_CONNECTIONS));
     }
 }
 

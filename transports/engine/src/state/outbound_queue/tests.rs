@@ -174,8 +174,8 @@ fn losses_beside_what_fits_are_bounded() {
             .filter(|result| *result == EnqueueResult::Dropped)
             .count();
     }
-    assert!(lost > 2 * MOST_LOSSES);
-    assert!(queue.losses < MOST_LOSSES + SUBSCRIPTIONS as usize);
+    assert!(lost > 2 * MAX_LOSSES);
+    assert!(queue.losses < MAX_LOSSES + SUBSCRIPTIONS as usize);
     let groups = queue.publications.iter().filter_map(|queued| match queued {
         Queued::Lost(lost) => Some(lost),
         _ => None,

@@ -78,8 +78,8 @@ fn every_byte_that_arrives_is_in_a_frame_or_still_partial() {
             assert_eq!(reader.partial_bytes(), partial - header);
             if let Some(large) = &reader.large {
                 let most = (2 * large.body.len())
-                    .max(MOST_ROOM)
-                    .min(large.length.max(MOST_ROOM));
+                    .max(MAX_ROOM)
+                    .min(large.length.max(MAX_ROOM));
                 assert!(
                     large.body.capacity() <= 2 * most,
                     "more memory than has arrived"
@@ -127,7 +127,7 @@ fn a_busy_connection_reads_much_at_once_and_an_idle_one_keeps_nothing() {
     let most = pipe.offered.iter().max();
     assert!(most.is_some_and(|most| (65_536..200_000).contains(most)));
     // The ping came last, and nothing behind it.
-    assert_eq!(reader.room, ROOM);
+    assert_eq!(reader.room, IDLE_CAPACITY);
     assert!(reader.buffer.capacity() <= 4096);
 }
 
@@ -136,7 +136,7 @@ fn a_connection_that_says_little_keeps_a_small_buffer() {
     let (mut reader, mut pipe) = (reader(), arriving(request(50).repeat(1000), 100));
     while fill(&mut reader, &mut pipe) > 0 {
         while reader.next().unwrap().is_some() {}
-        assert_eq!(reader.room, ROOM);
+        assert_eq!(reader.room, IDLE_CAPACITY);
     }
     assert!(pipe.offered.iter().all(|offered| *offered < 16_384));
 }
