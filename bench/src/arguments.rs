@@ -15,7 +15,7 @@ pub(crate) struct Arguments {
     pub(crate) command: Command,
 }
 
-/// What to measure.
+/// The measurement to make.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Each transport through the contract, beside the bare library doing the same work
@@ -47,7 +47,7 @@ pub(crate) enum Command {
     /// The clients' process of a measurement
     #[command(hide = true)]
     ClientProcess {
-        /// What is measured, and where.
+        /// The measurement and its endpoint.
         spec: String,
     },
 }

@@ -36,7 +36,7 @@ pub use swarm::main as swarm;
 /// Whatever stops a measurement; it is printed and not decided by.
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// What a measurement comes to.
+/// The result of a measurement.
 type Result<T, E = Failure> = std::result::Result<T, E>;
 
 /// The whole of `saline-bench`: reads `arguments` and measures what `registry` has.

@@ -1,4 +1,4 @@
-//! What the system says about this process and this machine.
+//! Readings of this process and this machine from the system.
 
 use std::time::Duration;
 

@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 
 use crate::Result;
 
-/// What is wanted of `runners`.
+/// The arguments of `runners`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RunnersArguments {
     /// How many returns the store has

@@ -10,7 +10,7 @@ use saline_protocol::transport::{Clock, Context};
 
 use crate::Result;
 
-/// What is wanted of `targets`.
+/// The arguments of `targets`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct TargetsArguments {
     /// How many minions

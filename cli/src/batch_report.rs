@@ -1,4 +1,4 @@
-//! What `saline` says of a job that is carried out in batches.
+//! The lines that `saline` prints about a batch.
 
 use saline_protocol::message::Batch;
 

@@ -101,7 +101,7 @@ pub(crate) enum HowFar<'a> {
         look_up: &'a LookUp,
         /// The minions that have not answered.
         unanswered: &'a [String],
-        /// Those of them that run the job, as far as is known.
+        /// The minions among these that run the job, as far as is known.
         running: &'a [String],
         /// Whether these minions and the jid have been printed already.
         told: bool,
@@ -110,14 +110,14 @@ pub(crate) enum HowFar<'a> {
     },
 }
 
-/// What an operator who interrupted a command has chosen for its job.
+/// The choice of an operator who interrupted a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum InterruptChoice {
     /// Nobody was asked.
     NotAsked,
-    /// That it goes on.
+    /// The job goes on.
     Continue,
-    /// That it is stopped.
+    /// The job is stopped.
     Stop,
 }
 

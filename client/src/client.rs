@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use saline_config::MasterConfig;
 use saline_protocol::message::{
-    BatchProgress, FleetVersions, GrainsPage, Jid, KeyReply, KeyRequest, MinionId, OperatorReply,
-    OperatorRequest, Published, RequestId, ReturnsPage, StatesPage, StoreAct, StoreBackup,
-    StoreCheck, StoredJob, TargetMatches,
+    Jid, KeyReply, KeyRequest, MinionId, OperatorReply, OperatorRequest, Published, RequestId,
+    ReturnsPage, StatesPage, StoreAct, StoreCheck, StoredJob, TargetMatches,
 };
 use saline_protocol::target::CompiledTarget;
 use saline_protocol::transport::{Context, Registry};
@@ -94,26 +93,6 @@ impl Client {
         match self.ask(&request).await? {
             OperatorReply::Matched(matches) => Ok(matches),
             _ => Err(ClientError::WrongAnswer("MatchTarget")),
-        }
-    }
-
-    /// Returns a page of the grains that the master knows of the minions of a target, from the one after
-    /// `after`.
-    ///
-    /// # Errors
-    /// As [`match_target`](Self::match_target).
-    ///
-    /// # Cancel safety
-    /// The request changes nothing.
-    pub async fn grains(
-        &self,
-        target: &CompiledTarget,
-        after: Option<MinionId>,
-    ) -> Result<GrainsPage, ClientError> {
-        let target = target.target().clone();
-        match self.ask(&OperatorRequest::Grains { target, after }).await? {
-            OperatorReply::Grains(page) => Ok(page),
-            _ => Err(ClientError::WrongAnswer("Grains")),
         }
     }
 
@@ -207,20 +186,6 @@ impl Client {
         }
     }
 
-    /// Returns how far the batches that are under way have come, the oldest first.
-    ///
-    /// # Errors
-    /// As for every request.
-    ///
-    /// # Cancel safety
-    /// The request changes nothing.
-    pub async fn batches(&self) -> Result<Vec<BatchProgress>, ClientError> {
-        match self.ask(&OperatorRequest::Batches).await? {
-            OperatorReply::Batches(batches) => Ok(batches),
-            _ => Err(ClientError::WrongAnswer("Batches")),
-        }
-    }
-
     /// Lists or changes the keys of minions.
     ///
     /// # Errors
@@ -249,35 +214,6 @@ impl Client {
         }
     }
 
-    /// Returns the versions of the master and of the minions that are present.
-    ///
-    /// # Errors
-    /// As for every request.
-    ///
-    /// # Cancel safety
-    /// The request changes nothing.
-    pub async fn versions(&self) -> Result<FleetVersions, ClientError> {
-        match self.ask(&OperatorRequest::Versions).await? {
-            OperatorReply::Versions(versions) => Ok(versions),
-            _ => Err(ClientError::WrongAnswer("Versions")),
-        }
-    }
-
-    /// Copies the master's job store while it is in use, into a new folder on the master's machine, and
-    /// waits until that is done.
-    ///
-    /// # Errors
-    /// As for every request.
-    ///
-    /// # Cancel safety
-    /// A copy that was begun is finished.
-    pub async fn back_up_store(&self) -> Result<StoreBackup, ClientError> {
-        match self.act_on_store(StoreAct::BackUp).await? {
-            OperatorReply::BackedUp(backup) => Ok(backup),
-            _ => Err(ClientError::WrongAnswer("Store")),
-        }
-    }
-
     /// Checks the master's job store while it is in use, and waits until that is done.
     ///
     /// # Errors
@@ -286,15 +222,15 @@ impl Client {
     /// # Cancel safety
     /// The request changes nothing.
     pub async fn check_store(&self) -> Result<StoreCheck, ClientError> {
-        match self.act_on_store(StoreAct::Check).await? {
+        let request_id = RequestId::random().map_err(|_| ClientError::Randomness)?;
+        let act = StoreAct::Check;
+        match self
+            .ask(&OperatorRequest::Store { request_id, act })
+            .await?
+        {
             OperatorReply::Checked(check) => Ok(check),
             _ => Err(ClientError::WrongAnswer("Store")),
         }
-    }
-
-    async fn act_on_store(&self, act: StoreAct) -> Result<OperatorReply, ClientError> {
-        let request_id = RequestId::random().map_err(|_| ClientError::Randomness)?;
-        self.ask(&OperatorRequest::Store { request_id, act }).await
     }
 
     /// Listens to the event bus. Every event that is fired after this returns is received or counted

@@ -31,7 +31,7 @@ pub struct JobSpec {
     pub subset: Option<u32>,
     /// Whether the job is offered to a few minions at a time.
     pub batch: BatchRequest,
-    /// What is noted with the job, to find it by: entries of a mapping. The master stores them; minions do not
+    /// The metadata of the job, to find it by: entries of a mapping. The master stores them; minions do not
     /// get them.
     pub metadata: Option<Vec<(String, Value)>>,
 }

@@ -17,14 +17,14 @@ pub(crate) struct JobProgress {
     counted: Counted,
 }
 
-/// What is counted of all minions.
+/// Counts over all minions of a job.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Counted {
-    /// Those that may still return and were not given up.
+    /// The minions that may still return and were not given up.
     waited_for: usize,
-    /// Those of which the store has a return that was not received.
+    /// The minions of which the store has a return that was not received.
     lacking: usize,
-    /// Those that will not return and were not reported.
+    /// The minions that will not return and were not reported.
     unreported: BTreeSet<MinionId>,
 }
 

@@ -18,7 +18,7 @@ pub(crate) trait Master: Send + Sync + fmt::Debug {
     /// `MasterGone` when the master has been away for too long; others when repeating cannot help.
     ///
     /// # Cancel safety
-    /// What was sent may still be carried out.
+    /// A request that was sent may still be carried out.
     async fn ask(&self, request: &OperatorRequest) -> Result<OperatorReply, ClientError>;
 
     /// Subscribes to the event bus. Every event that is fired after this returns is received or

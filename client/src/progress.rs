@@ -11,7 +11,7 @@ pub enum Progress {
     Absent(Absent),
 }
 
-/// What a minion returned.
+/// The return of a minion.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MinionReturn {
     /// The minion's id.

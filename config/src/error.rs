@@ -36,7 +36,7 @@ pub enum ConfigError {
     OpenToAll {
         /// The file or the folder.
         path: PathBuf,
-        /// Its mode.
+        /// The mode of the file.
         mode: u32,
     },
     /// The file `minion_id` holds no id.

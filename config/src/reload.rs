@@ -1,4 +1,4 @@
-//! What has changed when a running daemon reads its configuration again.
+//! Compares two configurations when a running daemon reads its files again.
 
 use std::collections::{BTreeMap, BTreeSet};
 

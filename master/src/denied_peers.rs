@@ -1,4 +1,4 @@
-//! Where the peers are whose keys were denied: operators look for the second machine of an id.
+//! The addresses from which denied keys were presented: operators look for the second machine of an id.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;

@@ -45,7 +45,7 @@ impl KeyWatch {
     /// When the keys cannot be read.
     ///
     /// # Cancel safety
-    /// What was revoked before the future is dropped stays so.
+    /// A key that was revoked before the future is dropped stays revoked.
     pub async fn compare_at_start(&self) -> Result<(), KeyError> {
         // The code of the key store panicked, which the runtime logs.
         let Some(changes) = self.keys.with_minions(KeyStore::changes_by_hand).await else {

@@ -24,7 +24,7 @@ pub struct SettingsValues {
     pub keep_jobs: u64,
     /// How long a pending key is kept that its minion does not present; none for ever.
     pub pending_key_expiry: Option<Duration>,
-    /// What one minion may fire in a second.
+    /// The events that one minion may fire in a second.
     pub event_rates: EventRates,
     /// When a job becomes a batch though nobody asked for one.
     pub(crate) safe_batch: SafeBatch,

@@ -14,7 +14,7 @@ const KEPT: Duration = Duration::from_secs(300);
 /// The most that all transfers under way may come to, as a multiple of the largest return.
 const TOTAL: u64 = 4;
 
-/// What a transfer counts beside its bytes, so that small ones are bounded in number.
+/// The bytes that each transfer counts beside its own, so that small ones are bounded in number.
 const BESIDE: u64 = 64 * 1024;
 
 /// The largest number of transfers of one minion. A further one takes the place of another.
@@ -55,7 +55,7 @@ impl Transfer {
 /// The outcome of taking a part.
 #[derive(Debug, PartialEq, Eq)]
 pub enum PartOutcome {
-    /// So many bytes from the beginning are here.
+    /// This many bytes from the beginning are here.
     Received(u64),
     /// The return is whole. It is kept until it is [forgotten](PartialReturns::forget).
     Whole(Return),

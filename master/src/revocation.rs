@@ -15,7 +15,7 @@ use tokio::sync::Semaphore;
 use crate::events::Events;
 use crate::grains::GrainsTable;
 use crate::jobs::JobStore;
-use crate::keys::{KeyAccess, KeyStanding};
+use crate::keys::{KeyAccess, KeyOnDisk};
 use crate::publisher::MinionPublisher;
 use crate::sessions::Sessions;
 
@@ -52,7 +52,7 @@ impl Revocation {
             let mut revoked = Vec::new();
             for (id, standing) in self.keys.standings(minions).await {
                 match standing {
-                    KeyStanding::Accepted(key) => {
+                    KeyOnDisk::Accepted(key) => {
                         if !self.jobs.note_key(&id, key) {
                             tracing::warn!(
                                 "minion {id}: another key was accepted before; its open jobs are withdrawn"
@@ -60,12 +60,12 @@ impl Revocation {
                             revoked.push((id, Some(key)));
                         }
                     }
-                    KeyStanding::NotAccepted => {
+                    KeyOnDisk::NotAccepted => {
                         if self.jobs.has_key_or_jobs(&id) {
                             revoked.push((id, None));
                         }
                     }
-                    KeyStanding::Unreadable => unreadable.push(id),
+                    KeyOnDisk::Unreadable => unreadable.push(id),
                 }
             }
             self.end(&revoked).await
@@ -90,8 +90,8 @@ impl Revocation {
             let standings = self.keys.standings(minions).await.into_iter();
             let revoked: Vec<Revoked> = standings
                 .map(|(id, standing)| match standing {
-                    KeyStanding::Accepted(key) => (id, Some(key)),
-                    KeyStanding::NotAccepted | KeyStanding::Unreadable => (id, None),
+                    KeyOnDisk::Accepted(key) => (id, Some(key)),
+                    KeyOnDisk::NotAccepted | KeyOnDisk::Unreadable => (id, None),
                 })
                 .collect();
             self.end(&revoked).await

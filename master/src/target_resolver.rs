@@ -29,16 +29,16 @@ pub struct ResolvedTarget {
     pub target: CompiledTarget,
     /// The minions, sorted by id, also those that may turn out not to match.
     pub minions: Vec<MinionId>,
-    /// Those of the minions of which no grains are known, though the target looks at them.
+    /// The minions of which no grains are known, though the target looks at them.
     pub unsure: Vec<MinionId>,
     /// The names in a list for which there is no key.
     pub unknown: Vec<String>,
-    /// Those that are not among the minions because a regular expression took too many steps with what they say of
+    /// The ids that are not among the minions because a regular expression took too many steps with what they say of
     /// themselves, or with their ids.
     pub given_up: Vec<MinionId>,
 }
 
-/// Why a target was not resolved.
+/// The reason why a target was not resolved.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ResolveError {

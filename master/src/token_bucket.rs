@@ -10,7 +10,7 @@ use saline_protocol::transport::{Clock, Instant};
 /// The largest number of minions whose buckets are told apart.
 pub(crate) const MAX_MINIONS: usize = 20_000;
 
-/// What one source or one minion may still ask for.
+/// A token bucket: the budget of one source or one minion.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TokenBucket {
     /// The tokens at `at`. Below zero when more was taken than there was.

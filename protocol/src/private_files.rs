@@ -91,7 +91,7 @@ pub fn is_open_to_others(folder: &Path) -> io::Result<bool> {
 pub enum Changeable {
     /// Every user of this machine can: it has this mode.
     ByAll(u32),
-    /// It belongs to this user, who is neither root nor this process's user.
+    /// The file belongs to this user, who is neither root nor this process's user.
     ByOwner(u32),
 }
 

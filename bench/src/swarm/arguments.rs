@@ -17,7 +17,7 @@ pub(super) struct SwarmArguments {
     /// The number of minions
     #[arg(long, value_name = "N")]
     pub(super) minions: usize,
-    /// Their transport
+    /// The transport of the minions
     #[arg(long, value_name = "NAME", default_value = "tcp")]
     pub(super) transport: String,
     /// Where the master takes requests
@@ -26,7 +26,7 @@ pub(super) struct SwarmArguments {
     /// Keep keys and spools in this folder, and use those that are there; a temporary one otherwise
     #[arg(long, value_name = "DIR")]
     pub(super) root: Option<PathBuf>,
-    /// What their ids begin with
+    /// The prefix of the minions' ids
     #[arg(long, value_name = "TEXT", default_value = "swarm-")]
     pub(super) name: String,
     /// The number in the first id

@@ -6,7 +6,7 @@ use saline_protocol::transport::Registry;
 
 use crate::Result;
 
-/// What is wanted of `system`.
+/// The arguments of `system`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct SystemArguments {
     /// Write a JSON object a line to FILE

@@ -35,7 +35,7 @@ pub(super) struct Fleet {
     root: tempfile::TempDir,
 }
 
-/// What a run of the command line took.
+/// The duration, the resources and the output of one run of the command line.
 pub(super) struct CommandRun {
     pub(super) wall: Duration,
     pub(super) usage: ProcessUsage,

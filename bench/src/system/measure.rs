@@ -1,4 +1,4 @@
-//! What is measured, one function a figure.
+//! The measurements, one function for each figure.
 
 use std::time::Duration;
 
@@ -29,10 +29,10 @@ const JOBS_FOR_ALL: usize = 4;
 /// Pings of one minion, which take milliseconds each, are repeated this often at least.
 const PINGS: usize = 50;
 
-/// What a job may take at most, when the machine is busy.
+/// The longest time that a job may take on a busy machine.
 pub(super) const JOB_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// What is measured in one go.
+/// One system that is measured.
 pub(super) struct Setting<'a> {
     pub(super) transport: &'a str,
     pub(super) minions: usize,

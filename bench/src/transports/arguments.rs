@@ -7,7 +7,7 @@ use saline_protocol::transport::Registry;
 use crate::Result;
 use crate::transports::plan::{Plan, Work};
 
-/// What is wanted of `transports`.
+/// The arguments of `transports`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Wanted {
     /// Write a JSON object a line to FILE
@@ -56,7 +56,7 @@ pub(crate) struct Wanted {
 }
 
 impl Wanted {
-    /// What to do about it.
+    /// One line that says what to do instead.
     ///
     /// # Errors
     /// When a transport is not built in, or a number makes no sense.

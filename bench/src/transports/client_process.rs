@@ -15,7 +15,7 @@ use crate::transports::side;
 use crate::{Result, on_workers};
 use saline_daemon::raise_descriptors;
 
-/// What the clients had between `mark` and the end.
+/// The work of the clients between `mark` and the end, and its cost.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Account {
     /// Requests answered, or messages delivered.

@@ -24,10 +24,10 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// Clients that connect at once.
 const CONNECTING: usize = 32;
 
-/// What is taken at once before others have their turn.
+/// The number of messages that a task takes before it yields.
 const AT_ONCE: usize = 64;
 
-/// What is published on.
+/// Returns the topic of the publications.
 fn topic() -> Result<Topic> {
     Ok("job/all".parse()?)
 }

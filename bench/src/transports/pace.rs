@@ -35,7 +35,7 @@ impl Pace {
         (Arc::new(pace), made)
     }
 
-    /// What one of the subscribers counts with.
+    /// Returns the counter of one of the subscribers.
     pub(crate) fn subscriber(self: &Arc<Self>) -> Paced {
         Paced {
             pace: Arc::clone(self),
@@ -64,7 +64,7 @@ pub(crate) struct Paced {
 }
 
 impl Paced {
-    /// So many messages came.
+    /// Counts `more` messages that arrived.
     pub(crate) fn had(&mut self, more: u64) {
         self.delivered += more;
         self.counted(more);
@@ -80,7 +80,7 @@ impl Paced {
         self.had(1);
     }
 
-    /// So many messages will never come.
+    /// Counts `more` messages that were lost.
     pub(crate) fn lost(&mut self, more: u64) {
         self.counted(more);
     }

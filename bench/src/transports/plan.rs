@@ -1,4 +1,4 @@
-//! What is measured, and with how much.
+//! The measurements, and the amount of work of each.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -22,7 +22,7 @@ pub(crate) struct Plan {
     pub(crate) json: Option<PathBuf>,
 }
 
-/// What carries the work.
+/// The carrier of the work: a transport of the contract, or a bare library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Over {
     /// Ours.
@@ -35,7 +35,7 @@ pub(crate) enum Over {
 }
 
 impl Over {
-    /// What there is to compare for `work` on `backend`, ours first.
+    /// Returns the carriers to compare for `work` on `backend`, ours first.
     pub(crate) fn all(backend: &str, work: Work) -> &'static [Self] {
         match (backend, work) {
             ("tcp" | "quic", Work::Requests { .. }) => &[Self::Contract, Self::Bare, Self::Loop],
@@ -70,7 +70,7 @@ impl Work {
         }
     }
 
-    /// What the JSON calls it.
+    /// Returns the name in the JSON.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Requests { .. } => "requests",

@@ -11,7 +11,7 @@ use crate::process::load;
 use crate::transports::plan::{Over, Plan, Spec, Work};
 use crate::transports::server_process::{Measured, measure};
 
-/// What a side reached in one cell of the table.
+/// The figures of one side in one cell of the table.
 #[derive(Debug, Default)]
 struct Side {
     per_second: Vec<f64>,

@@ -29,7 +29,7 @@ const SETTING_UP: Duration = Duration::from_secs(60);
 /// How long nothing may come. A loss is told within two pings, which are five seconds apart.
 const STALLED: Duration = Duration::from_secs(15);
 
-/// What one measurement came to.
+/// The result of one measurement.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Measured {
     /// Requests answered, or messages delivered.

@@ -16,7 +16,7 @@ use crate::transports::plan::{Over, Spec};
 /// The half that serves: it echoes requests, or publishes.
 #[async_trait]
 pub(crate) trait ServerSide: Send {
-    /// Where it serves, for its own [`ClientSide`].
+    /// Returns the addresses at which it serves, for its own [`ClientSide`].
     fn at(&self) -> Vec<String>;
 
     /// Waits until so many subscribers are known.

@@ -55,7 +55,7 @@ impl BatchOptions {
     /// Checks that options which guard a batch do not stand alone: without a batch they would guard nothing.
     ///
     /// # Errors
-    /// What to write instead.
+    /// One line that says what to write instead.
     pub(crate) fn check(&self) -> Result<(), String> {
         let guards = self.failhard || self.batch_wait.is_some();
         match guards && self.size.is_none() && self.batch_safe_limit.is_none() {

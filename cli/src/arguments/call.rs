@@ -59,10 +59,10 @@ pub(crate) struct CallArguments {
     words: Vec<String>,
 }
 
-/// What is printed.
+/// The output of `saline-call`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wanted {
-    /// What a function returns.
+    /// The return of a function.
     Function,
     /// The grains.
     Grains,

@@ -51,7 +51,7 @@ pub(crate) enum KeyListing {
 pub(crate) struct Selection {
     /// A glob over their names.
     pub(crate) glob: String,
-    /// Their states, in the order in which they are printed.
+    /// The states of the keys, in the order in which they are printed.
     pub(crate) states: Vec<KeyState>,
 }
 
@@ -76,7 +76,7 @@ pub(crate) struct KeyArguments {
     )]
     config_dir: PathBuf,
 
-    /// What is logged on the standard error output: quiet, error, warning, info, debug, trace.
+    /// Log level for the standard error output: quiet, error, warning, info, debug, trace.
     #[arg(long = "log-level", value_name = "LOG_LEVEL")]
     log_level: Option<LogLevel>,
 

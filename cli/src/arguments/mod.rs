@@ -47,7 +47,7 @@ pub(crate) struct CommonOptions {
     )]
     pub(crate) config_dir: PathBuf,
 
-    /// What is logged on the standard error output: quiet, error, warning, info, debug, trace.
+    /// Log level for the standard error output: quiet, error, warning, info, debug, trace.
     #[arg(short = 'l', long = "log-level", value_name = "LOG_LEVEL")]
     pub(crate) log_level: Option<LogLevel>,
 }

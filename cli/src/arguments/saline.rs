@@ -179,7 +179,7 @@ impl SalineArguments {
     }
 }
 
-/// What is noted with a job.
+/// The metadata of a job.
 #[derive(Debug, Clone)]
 struct Metadata(Vec<(String, Value)>);
 

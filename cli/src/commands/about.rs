@@ -17,7 +17,7 @@ use crate::screen::Screen;
 pub(crate) enum Role {
     /// The master's.
     Master,
-    /// That of the minion on this machine.
+    /// The configuration of the minion on this machine.
     Minion,
 }
 

@@ -23,13 +23,13 @@ pub struct FunctionCall {
     pub asks_master: bool,
     /// The function, `module.function`.
     pub fun: String,
-    /// Its arguments.
+    /// The arguments of the function.
     pub arguments: Arguments,
     /// The user who calls, for the record.
     pub user: String,
 }
 
-/// What a function returned that was called on this machine.
+/// The return of a function that was called on this machine.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FunctionReturn {
     /// The value.
@@ -233,7 +233,7 @@ mod tests {
 
         Options:
           -c, --config-dir <CONFIG_DIR>  Pass in an alternative configuration directory [default: /etc/saline]
-          -l, --log-level <LOG_LEVEL>    What is logged on the standard error output: quiet, error, warning, info, debug, trace
+          -l, --log-level <LOG_LEVEL>    Log level for the standard error output: quiet, error, warning, info, debug, trace
               --local                    Run saline-call locally, as if there was no master running
               --master <MASTER>          Specify the master to use, HOST or HOST:PORT. The minion's configured master is used otherwise
               --id <ID>                  Specify the minion id to use. The minion's configured id is used otherwise

@@ -27,7 +27,7 @@ const PORTION: usize = 250;
 /// The name under which the master's own key is shown; the name of its file at minions.
 const MASTERS: &str = "master.pub";
 
-/// What stands for the key of a file without one.
+/// Printed instead of a fingerprint for a file that holds no key.
 const NOT_READABLE: &str = "no readable key";
 
 /// The order of states in Salt's JSON.

@@ -12,16 +12,16 @@ use crate::names::listed;
 /// The documentation of a function, and the minions that have it.
 type Variant<'a> = (&'a str, Vec<&'a str>);
 
-/// What is said when no function is documented.
+/// Printed when no function is documented.
 pub(crate) const NOTHING: &str = "ERROR: no function has such a name: give a module, a function or a glob over functions, as in -d test, -d test.ping \
      or -d '*.ping'";
 
-/// What minions returned for `sys.doc`, by function.
+/// The documentation that minions returned for `sys.doc`, by function.
 #[derive(Debug, Default)]
 struct Documented<'a> {
     /// The functions, each with its different texts.
     functions: BTreeMap<&'a str, Vec<Variant<'a>>>,
-    /// What is no documentation, by minion.
+    /// Returns that are no documentation, by minion.
     others: Vec<(String, Value)>,
 }
 

@@ -177,7 +177,7 @@ fn returned_data() -> Value {
     ])
 }
 
-/// What comes until `run` has to wait for more than a tick.
+/// Returns the progress of `run` until it has to wait for more than a tick.
 async fn told(run: &mut Run) -> Vec<String> {
     let mut told = Vec::new();
     while let Ok(next) = Clock.deadline(Clock.now(), run.next()).await {

@@ -14,7 +14,7 @@ const MAX_BYTES: usize = 4 * 1024 * 1024;
 /// How long the lines that wait may take to be written when the log ends.
 const END_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Where the lines go.
+/// The destination of the lines.
 pub(super) type Sink = Box<dyn Write + Send>;
 
 /// Makes the line about dropped lines: of their number and of the reason.
@@ -103,7 +103,7 @@ impl LineQueue {
         waited.is_ok_and(|(_, timeout)| !timeout.timed_out())
     }
 
-    /// What the thread does.
+    /// Writes lines until the queue is closed; the body of the thread.
     fn write_lines(&self, notice: &DropNotice) {
         let mut failed = None;
         let Some(mut sink) = self.lock().sink.take() else {

@@ -100,7 +100,7 @@ where
     }
 }
 
-/// What is known of a line beside its message.
+/// The metadata of a line.
 struct About<'a> {
     level: &'a Level,
     target: &'a str,

@@ -11,16 +11,16 @@ use super::{Events, MAX_EVENT_RETURN};
 use crate::jobs::{BatchReport, JobCall};
 use crate::runners::RunState;
 
-/// What `salt/job/<jid>/ret/<id>` reports of a stored return.
+/// The data of `salt/job/<jid>/ret/<id>` about a stored return.
 #[derive(Debug)]
 pub struct ReturnReport {
-    /// What the job calls; none when the store does not tell.
+    /// The function and arguments of the job; none when they cannot be read.
     pub call: Option<Arc<JobCall>>,
-    /// Its retcode.
+    /// The retcode of the return.
     pub retcode: i64,
     /// Whether it succeeded.
     pub success: bool,
-    /// Its return; none when it is too large for the bus.
+    /// The value that was returned; none when it is too large for the bus.
     pub payload: Option<Packed>,
 }
 

@@ -16,7 +16,7 @@ const ROTATION: Duration = Duration::from_secs(120);
 /// Makes and checks cookies.
 pub(super) struct Cookies {
     clock: Clock,
-    /// Which listener's connections the cookies are for.
+    /// The listener whose connections the cookies are for.
     listener: usize,
     secrets: Mutex<Option<Secrets>>,
 }

@@ -19,7 +19,7 @@ use crate::admission::Decision;
 use crate::keys::KeysUnreadable;
 use crate::sessions::{NewSession, Origin, Session, SessionState};
 
-/// What all listeners know together of the handshakes so far.
+/// The limits of handshakes, shared by all listeners.
 #[derive(Debug)]
 pub struct HandshakeLimits {
     /// First contacts and resumes have budgets of their own: whose resume is refused makes a first contact.
@@ -45,10 +45,10 @@ impl HandshakeLimits {
     }
 }
 
-/// What became of a session that was to be added.
+/// The result of adding a session.
 enum Added {
     Session(Arc<Session>),
-    /// Its key is not accepted any more.
+    /// The key of the peer is no longer accepted.
     KeyGone,
     /// There is no room, or the keys cannot be read.
     NotNow,

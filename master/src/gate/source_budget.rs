@@ -15,7 +15,7 @@ const RATE: Rate = Rate {
 /// The largest number of sources that are told apart. Those beyond share one bucket.
 const MAX_SOURCES: usize = 8192;
 
-/// What each source may still ask for. A peer whose address the transport does not tell is not limited here.
+/// The requests that each source may still make. A peer whose address the transport does not tell is not limited here.
 #[derive(Debug)]
 pub(super) struct SourceBudget(TokenBuckets<SourceNetwork>);
 

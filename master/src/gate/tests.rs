@@ -19,7 +19,7 @@ use super::*;
 use crate::sessions::UNPROVEN;
 use crate::state::testing::TestMaster;
 
-/// What a source may have carried out at once, and in a second.
+/// The requests of one source that are carried out at once, and in a second.
 const BURST: usize = 384;
 const PER_SECOND: usize = 100;
 

@@ -33,13 +33,13 @@ pub(super) struct Row {
 #[derive(Debug)]
 pub(super) struct GrainsFile(Option<Connection>);
 
-/// Why the file was not opened.
+/// The reason why the file was not opened.
 #[derive(Debug, thiserror::Error)]
 enum OpenError {
-    /// It cannot be read, and never will be.
+    /// The file cannot be read, and never will be.
     #[error("{0}")]
     Damaged(String),
-    /// It cannot be used now, as when the disk is full.
+    /// The file cannot be used now, for example because the disk is full.
     #[error("{0}")]
     Unusable(String),
 }

@@ -29,7 +29,7 @@ const REPORTS: Rate = Rate {
 /// The largest number of minions whose grains are written in one transaction.
 const BATCH: usize = 500;
 
-/// What became of a report of grains.
+/// The result of a report of grains.
 #[derive(Debug)]
 pub enum GrainsTaken {
     /// The table has these grains.
@@ -53,7 +53,7 @@ struct KnownGrains {
 #[derive(Debug)]
 pub struct GrainsTable {
     minions: RwLock<HashMap<MinionId, KnownGrains>>,
-    /// What each minion that reported may still report.
+    /// The reports that each minion may still make.
     budgets: TokenBuckets<MinionId>,
     /// The minions whose grains were changed or forgotten since they were written to the file.
     unwritten: Mutex<HashSet<MinionId>>,

@@ -1,4 +1,5 @@
-//! What a job calls, for those who report its returns. A minion says it too, but the job is the truth.
+//! The function and the arguments of a job, for reports of its returns. A minion tells them too, but what the job
+//! says is the truth.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

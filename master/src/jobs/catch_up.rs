@@ -1,4 +1,4 @@
-//! What a minion may still begin, for one that comes back.
+//! Finds the jobs that a minion may still begin when it comes back.
 
 use saline_protocol::message::{Jid, JobsPage, MasterTime, MinionId, SignedJob};
 

@@ -10,7 +10,7 @@ use super::StoreError;
 use super::partitions::Connections;
 use super::thread::{TaskQueue, Thread};
 
-/// What the thread does with its connections.
+/// One task of the thread, which gets its connections.
 pub(super) type ConnectionTask = Box<dyn FnOnce(&mut Connections) + Send>;
 
 /// A thread that runs tasks with its connections.

@@ -19,7 +19,7 @@ pub(super) const FILE: &str = "minions.sqlite";
 /// The largest number of times that are remembered for which a minion cannot give its word.
 const GAPS: usize = 16;
 
-/// What the store remembers of one minion.
+/// The record of one minion.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MinionRecord {
     /// The last start of the minion that was reconciled; zero when none was.
@@ -115,7 +115,7 @@ type Write = (RecordCopies, oneshot::Sender<Result<(), StoreError>>);
 /// is written over a newer one.
 pub(super) struct MinionRecords {
     records: Mutex<HashMap<MinionId, MinionRecord>>,
-    /// Those whose word has to be on the disk soon, and those for which that has time.
+    /// The minions whose records must be written soon, and those whose records can wait.
     unwritten: Mutex<Unwritten>,
     thread: Thread<Write>,
     path: PathBuf,
@@ -125,9 +125,9 @@ pub(super) struct MinionRecords {
 struct Unwritten {
     soon: HashSet<MinionId>,
     later: HashSet<MinionId>,
-    /// Those that have not given their word on a job that only the disk holds.
+    /// The minions that have not given their word on a job that only the disk holds.
     owing: HashSet<MinionId>,
-    /// Those whose key was noted or taken away since it was written.
+    /// The minions whose key was noted or taken away since their record was written.
     keys: HashSet<MinionId>,
 }
 

@@ -89,7 +89,7 @@ const SPANS: (Duration, Duration) = (Duration::from_secs(60), Duration::from_sec
 /// By how much the clock must be behind the store for a warning, in milliseconds.
 const NOTICED: MasterTime = 2_000;
 
-/// Where a job store is and how large it may become.
+/// The folder of a job store, and its limits.
 #[derive(Debug, Clone)]
 pub struct StoreSettings {
     /// The folder of its files.
@@ -121,7 +121,7 @@ pub struct JobStore {
     state_changed: Arc<Notify>,
     outcomes: Arc<Mutex<Outcomes>>,
     records: Arc<MinionRecords>,
-    /// What the jobs call whose returns come in.
+    /// The functions and arguments of the jobs whose returns come in.
     calls: Mutex<RecentCalls>,
     partitions: Arc<Partitions>,
     /// The last job whose states the last [`flush`](Self::flush) wrote.

@@ -47,7 +47,7 @@ pub(super) struct OpenJobs {
     withdrawals: VecDeque<(MasterTime, MinionId)>,
     /// The jobs that are batches under way.
     batches: BTreeSet<i64>,
-    /// What is to be told of batches that have left.
+    /// Reports of batches that have ended and are not in the table any more.
     ended_batches: Vec<BatchReport>,
     /// Notified when a step of the batches may come to something.
     batch_changed: Arc<Notify>,
@@ -80,7 +80,7 @@ struct OpenJob {
     changes: u64,
     /// Whether the store has it among the jobs that a start reads, since a minion ran it.
     is_written_as_running: bool,
-    /// Whose turn it is, if the job is a batch under way.
+    /// The window of the batch, if the job is a batch under way.
     batch: Option<Box<OpenBatch>>,
 }
 
@@ -92,7 +92,7 @@ pub(super) struct ChangedJob {
     changes: u64,
 }
 
-/// What is known here of one minion in a job.
+/// The result of looking up one minion in a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MinionLookup {
     /// The job is not here: it is over, or there is none.
@@ -103,7 +103,7 @@ pub(super) enum MinionLookup {
     State(OfferState),
 }
 
-/// What a look at the clock has changed.
+/// The changes that the passing of time has made.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Expiries {
     /// The offers that have expired.

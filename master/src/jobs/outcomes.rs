@@ -32,12 +32,12 @@ pub enum Committed<T> {
     Before(T),
 }
 
-/// What a request did.
+/// The effect of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Effect {
-    /// It published the job, whose jid this is in microseconds since 1970.
+    /// The request published the job with this jid, in microseconds since 1970.
     Job(i64),
-    /// It had this reply.
+    /// The request had this reply.
     Reply(Arc<[u8]>),
 }
 

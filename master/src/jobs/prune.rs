@@ -8,7 +8,7 @@ use saline_protocol::message::{Jid, MasterTime};
 use super::partitions::Connections;
 use super::{JobStore, StoreError, jid, lock, lookup, reserve, rows};
 
-/// What was removed.
+/// The jobs that a pruning removed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pruned {
     /// The jobs before this jid are gone.

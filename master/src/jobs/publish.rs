@@ -39,7 +39,7 @@ pub struct NewJob {
     /// When the minions were chosen by their accepted keys, if they were: the job is withdrawn from those whose keys
     /// have gone since.
     pub resolved: Option<MasterTime>,
-    /// What the operator noted with the job, if anything: a packed mapping.
+    /// The metadata of the job, if it has any: a packed mapping.
     pub metadata: Option<Packed>,
 }
 

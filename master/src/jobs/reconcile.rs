@@ -20,9 +20,9 @@ const DUPLICATE_GONE: u64 = 60;
 pub enum Lineage {
     /// The store knows no start of the minion.
     New,
-    /// It is the last start, or its successor.
+    /// The start is the last known one, or its successor.
     Continued,
-    /// It follows an earlier start, or none: a copy of the minion, or a disk that was restored or emptied.
+    /// The start follows an earlier one, or none: a copy of the minion, or a disk that was restored or emptied.
     Other,
 }
 
@@ -160,7 +160,7 @@ impl JobStore {
     /// When SQLite fails; the minion should reconcile again.
     ///
     /// # Cancel safety
-    /// It may be repeated.
+    /// The call may be repeated.
     pub async fn finish_reconciliation(
         &self,
         minion: &MinionId,
@@ -262,7 +262,7 @@ impl JobStore {
     /// When SQLite fails; nothing was granted.
     ///
     /// # Cancel safety
-    /// It may be repeated.
+    /// The call may be repeated.
     pub async fn claim(&self, minion: &MinionId, jid: &Jid) -> Result<bool, StoreError> {
         let Some(job) = jid::to_micros(jid) else {
             return Ok(false);

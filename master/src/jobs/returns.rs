@@ -27,7 +27,7 @@ type Batch = Vec<Received>;
 struct Received {
     job: i64,
     returned: Return,
-    /// Its payload, if that is stored already.
+    /// The payload of the return, if it is stored already.
     parts: Option<StoredParts>,
 }
 

@@ -31,7 +31,7 @@ pub struct StoredRun {
 pub struct StoredRunEnd {
     /// Whether it succeeded.
     pub success: bool,
-    /// What it returned.
+    /// The value that the run returned.
     pub payload: Packed,
 }
 

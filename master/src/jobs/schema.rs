@@ -129,7 +129,7 @@ const MINION_MIGRATIONS: [&str; 2] = [
 /// The cache of the connection to the file of minions, in bytes.
 const MINIONS_CACHE: usize = 512 * 1024;
 
-/// What a connection is for.
+/// The use of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Access {
     /// To create the file.

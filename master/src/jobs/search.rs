@@ -19,7 +19,7 @@ const FOUND_BYTES: usize = 32 * 1024 * 1024;
 /// The columns of a job, in the order in which [`found_job`] reads them.
 const COLUMNS: &str = "jid, fun, tgt, arg, tgt_type, user, operator";
 
-/// Which jobs are looked for: those that pass all filters.
+/// The filters of a search: it finds the jobs that pass all of them.
 #[derive(Debug, Clone)]
 pub struct JobSearch {
     /// Finds only jobs whose function matches one of these; all when it is empty.
@@ -34,7 +34,7 @@ pub struct JobSearch {
     pub until: i64,
     /// The largest number of jobs, the newest ones.
     pub most: usize,
-    /// What stands for the target of a run: the name of the master.
+    /// The name of the master, which counts as the target of a run.
     pub master: String,
 }
 
@@ -59,7 +59,7 @@ pub struct FoundJob {
     pub metadata: Option<Packed>,
 }
 
-/// What a search has found.
+/// The result of a search.
 #[derive(Debug, Default)]
 pub struct FoundJobs {
     /// The jobs, the newest first.

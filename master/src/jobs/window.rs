@@ -39,7 +39,7 @@ pub(super) struct Window {
 #[derive(Debug, Clone, Copy)]
 struct Member {
     place: Place,
-    /// Its place in the order of turns.
+    /// The minion's place in the order of turns.
     ticket: i64,
     /// Since when it is away; none while it is present.
     away: Option<MasterTime>,
@@ -50,15 +50,15 @@ struct Member {
 /// How far a minion is in the batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
-    /// Its turn has not come.
+    /// The minion's turn has not come.
     Waiting,
-    /// It has its turn and a slot, and has until this time to claim the job.
+    /// The minion has its turn and a slot, and has until this time to claim the job.
     Turn(MasterTime),
-    /// Its claim was granted, and it has a slot.
+    /// The minion's claim was granted, and it has a slot.
     Holding,
-    /// Its claim was granted, and it was away for so long that it has no slot.
+    /// The minion's claim was granted, and it was away for so long that it has no slot.
     Released,
-    /// It has ended.
+    /// The minion has ended.
     Ended,
 }
 

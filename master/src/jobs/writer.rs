@@ -33,12 +33,12 @@ const MAX_CHECKPOINT_PAGES: usize = 16_384;
 /// The number of commits between two looks at the size of the newest partition.
 const COMMITS_TO_LOOK: u32 = 64;
 
-/// Where a command writes.
+/// The file that a command writes to.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Place {
     /// In the partition that begins here.
     Partition(i64),
-    /// Where a new job with this jid belongs.
+    /// The partition in which a new job with this jid belongs.
     NewJob(i64),
     /// In the newest partition.
     Newest,
@@ -53,7 +53,7 @@ pub(super) struct PartitionLimits {
     pub(super) bytes: u64,
 }
 
-/// What the writer's thread is asked to do.
+/// A task of the writer's thread.
 pub(super) enum Task {
     /// Run this command.
     Command(Box<dyn Command>),
@@ -63,7 +63,7 @@ pub(super) enum Task {
 
 /// A command for a connection, with a caller that waits for the result.
 pub(super) trait Command: Send {
-    /// Where the command writes.
+    /// Returns the file that the command writes to.
     fn place(&self) -> Place;
     /// About the size of its data.
     fn bytes(&self) -> usize;

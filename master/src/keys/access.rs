@@ -6,7 +6,7 @@ use saline_protocol::channel::PublicIdentity;
 use saline_protocol::message::{KeyState, MinionId};
 use saline_protocol::transport::Context;
 
-use super::{KeyStanding, KeyStore, LOCAL_OPERATOR, OperatorStore};
+use super::{KeyOnDisk, KeyStore, LOCAL_OPERATOR, OperatorStore};
 
 /// The keys cannot be read now, which is logged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,7 +72,7 @@ impl KeyAccess {
     ///
     /// # Cancel safety
     /// Nothing is changed.
-    pub async fn standings(&self, ids: Vec<MinionId>) -> Vec<(MinionId, KeyStanding)> {
+    pub async fn standings(&self, ids: Vec<MinionId>) -> Vec<(MinionId, KeyOnDisk)> {
         let asked = ids.clone();
         let look = move |keys: &KeyStore| {
             let standings = asked.iter().map(|id| keys.standing(id));
@@ -80,7 +80,7 @@ impl KeyAccess {
         };
         // None when the code of the key store panicked, which the runtime logs.
         let found = self.with_minions(look).await.unwrap_or_default();
-        let unknown = std::iter::repeat(KeyStanding::Unreadable);
+        let unknown = std::iter::repeat(KeyOnDisk::Unreadable);
         ids.into_iter()
             .zip(found.into_iter().chain(unknown))
             .collect()

@@ -42,7 +42,7 @@ pub struct ChangedByHand {
     pub identity: Option<[u8; 32]>,
 }
 
-/// What has become of the accepted keys since the last look.
+/// The changes of the accepted keys since the last look.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct KeyChanges {
     /// The keys that were accepted at the last look and are not now, or are others now, and were not changed
@@ -58,7 +58,7 @@ pub struct KeyChanges {
 /// A look at the accepted keys, taken while others may change them.
 pub(super) struct KeyScan {
     now: SystemTime,
-    /// What had been seen before.
+    /// The keys that the look before found.
     before: Arc<HashMap<MinionId, SeenKey>>,
     /// The keys that are there.
     found: HashMap<MinionId, SeenKey>,

@@ -26,7 +26,7 @@ const LARGEST_FILE: u64 = 16 * 1024;
 /// The name of a file that is being written. It begins with a dot, so that it is no id.
 const UNFINISHED: &str = ".unfinished";
 
-/// What stands before the source that presented a pending key, in a line of the key's file outside of the key.
+/// The beginning of the line in the file of a pending key that names the source which presented the key.
 const SOURCE: &str = "Presented-From: ";
 
 /// The content of a file for an id.
@@ -45,7 +45,7 @@ pub(super) enum Found {
 /// like one.
 pub(super) const AT_REST: Duration = Duration::from_secs(1);
 
-/// What changes whenever a file is written or replaced.
+/// The metadata of a file that change whenever it is written or replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FileStamp {
     inode: u64,

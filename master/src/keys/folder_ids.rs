@@ -109,7 +109,7 @@ impl FolderIds {
     }
 }
 
-/// What a look at a file found.
+/// The result of looking at a file.
 enum Looked {
     Key,
     /// No key, and the stamp of the file if it can be trusted.

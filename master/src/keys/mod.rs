@@ -50,9 +50,9 @@ pub struct KeyStore {
     acting: Mutex<Acting>,
 }
 
-/// What the disk says about the accepted key of an id.
+/// The accepted key of an id, by what is on the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum KeyStanding {
+pub enum KeyOnDisk {
     /// The key is accepted.
     Accepted([u8; 32]),
     /// No key is accepted.
@@ -162,21 +162,21 @@ impl KeyStore {
     }
 
     /// Returns what the disk says now about the accepted key of an id.
-    pub fn standing(&self, id: &MinionId) -> KeyStanding {
-        let look = || -> Result<KeyStanding, KeyError> {
+    pub fn standing(&self, id: &MinionId) -> KeyOnDisk {
+        let look = || -> Result<KeyOnDisk, KeyError> {
             // Whatever it holds, it rejects the id.
             if self.rejected.exists(id)? {
-                return Ok(KeyStanding::NotAccepted);
+                return Ok(KeyOnDisk::NotAccepted);
             }
             Ok(match self.accepted.read(id)? {
-                Found::Key(key) => KeyStanding::Accepted(key),
-                Found::Nothing => KeyStanding::NotAccepted,
-                Found::NoKey => KeyStanding::Unreadable,
+                Found::Key(key) => KeyOnDisk::Accepted(key),
+                Found::Nothing => KeyOnDisk::NotAccepted,
+                Found::NoKey => KeyOnDisk::Unreadable,
             })
         };
         look().unwrap_or_else(|error| {
             tracing::warn!(%id, %error, "whether a key is accepted cannot be seen");
-            KeyStanding::Unreadable
+            KeyOnDisk::Unreadable
         })
     }
 

@@ -7,7 +7,7 @@ use super::error::RunnerError;
 use super::function::{Function, Returned};
 use super::run::Run;
 
-/// What stands for a value that is secret.
+/// Shown instead of a secret value.
 const HIDDEN: &str = "** hidden **";
 
 /// The parts of names that say that a value is secret. No option of a master is: those of transports may be.

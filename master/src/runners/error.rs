@@ -28,11 +28,11 @@ pub(crate) enum RunnerError {
     /// The return would be too large.
     #[error("{what} is larger than the return of a runner may be ({most} bytes): {instead}")]
     TooLarge {
-        /// What is too large.
+        /// The thing that is too large.
         what: String,
         /// The largest size in bytes.
         most: usize,
-        /// What to do instead.
+        /// The advice what to do instead.
         instead: &'static str,
     },
     /// The target names what does not exist, or the keys cannot be read.

@@ -12,7 +12,7 @@ use super::run::Run;
 /// How long most functions may take.
 const USUAL_TIME: Duration = Duration::from_secs(60);
 
-/// What a function returned.
+/// The return of a function.
 #[derive(Debug)]
 pub(super) struct Returned {
     pub(super) payload: Packed,

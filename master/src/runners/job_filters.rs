@@ -39,7 +39,7 @@ const TIMES_OF_DAY: [&[BorrowedFormatItem<'_>]; 2] = [
     format_description!("[hour]:[minute]"),
 ];
 
-/// Where a time that names a whole span, such as a day, lies.
+/// The end of a span of time, such as a day, that a filter means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
     /// At its beginning.

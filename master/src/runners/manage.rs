@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
-use saline_protocol::message::{FleetVersions, MinionId, SOFTWARE, Value};
+use saline_protocol::message::{FleetVersions, MinionId, Value};
 
 use super::error::RunnerError;
 use super::function::{Function, Returned};
@@ -153,11 +153,7 @@ fn transports(run: &Run) -> Value {
 }
 
 async fn versions(run: &Run) -> Result<Returned> {
-    let fleet = FleetVersions {
-        software: SOFTWARE.to_owned(),
-        versions: run.parts.versions,
-        minions: run.parts.sessions.versions(),
-    };
+    let fleet = run.parts.sessions.fleet_versions(run.parts.versions);
     Ok(grouped(fleet).into())
 }
 

@@ -1,4 +1,4 @@
-//! What a function knows of its run.
+//! The run of a function, as the function sees it.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

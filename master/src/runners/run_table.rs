@@ -18,7 +18,7 @@ pub(super) const MAX_ABOUT_RUNS: usize = 8;
 const MAX_ENDED: usize = 256;
 
 /// The most that the ends of runs and their arguments may come to, in bytes: the oldest go first.
-const ENDED_BYTES: usize = 256 * 1024 * 1024;
+const MAX_ENDED_BYTES: usize = 256 * 1024 * 1024;
 
 /// The largest number of runs that are remembered when they cannot be read any more.
 const MAX_GONE: usize = 4_096;
@@ -26,13 +26,13 @@ const MAX_GONE: usize = 4_096;
 /// How far a run has come.
 #[derive(Debug, Clone)]
 pub(crate) enum Phase {
-    /// It is being stored.
+    /// The run is being stored.
     Beginning,
-    /// It is under way.
+    /// The run is under way.
     Running,
-    /// It has ended: the encoded [`RunnerEnd`](saline_protocol::message::RunnerEnd).
+    /// The run has ended: the encoded [`RunnerEnd`](saline_protocol::message::RunnerEnd).
     Ended(Arc<[u8]>),
-    /// It cannot be begun, for this reason.
+    /// The run cannot be begun, for this reason.
     Failed(String),
     /// The master stops.
     Stopped,
@@ -184,7 +184,7 @@ impl RunTable {
         let (mut count, mut bytes) = (ended.len(), ended.iter().sum::<usize>());
         for run in kept {
             // The last one stays, however large it is.
-            let is_too_much = count > MAX_ENDED || (bytes > ENDED_BYTES && count > 1);
+            let is_too_much = count > MAX_ENDED || (bytes > MAX_ENDED_BYTES && count > 1);
             match run.ended_size() {
                 Some(size) if is_too_much => {
                     count -= 1;

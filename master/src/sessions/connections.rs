@@ -25,7 +25,7 @@ pub struct ConnectionId {
 pub(super) struct Connections {
     /// The session whose last request came over each connection.
     sessions: HashMap<ConnectionId, SessionId>,
-    /// Those on which no session stands any more, which are to be cut.
+    /// The connections on which no session stands any more, which are to be cut.
     ended: Vec<ConnectionId>,
 }
 

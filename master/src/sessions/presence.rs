@@ -1,10 +1,12 @@
-//! Which minions are present, with which sessions, and what they were promised.
+//! Presence: the minions that are present, their sessions, and the leases that they were granted.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use saline_protocol::message::{Claims, Lease, MasterTime, MinionId, PeerVersion, StartId};
+use saline_protocol::message::{
+    Claims, FleetVersions, Lease, MasterTime, MinionId, ProtocolVersions, SOFTWARE, StartId,
+};
 use saline_protocol::transport::{Clock, Instant};
 
 use super::session::{Principal, Session, SessionState, lock};
@@ -179,17 +181,21 @@ impl Sessions {
         alive.cloned().collect()
     }
 
-    /// Returns the versions of the minions that are present, by id.
-    pub fn versions(&self) -> Vec<(MinionId, PeerVersion)> {
+    /// Returns the versions of this master, which speaks `ours`, and of the minions that are present, by id.
+    pub fn fleet_versions(&self, ours: ProtocolVersions) -> FleetVersions {
         let sessions = self.all_alive();
-        let mut versions: Vec<_> = sessions
+        let mut minions: Vec<_> = sessions
             .iter()
             .filter_map(|session| {
                 Some((session.principal.minion()?.clone(), session.version.clone()))
             })
             .collect();
-        versions.sort_by(|a, b| a.0.cmp(&b.0));
-        versions
+        minions.sort_by(|a, b| a.0.cmp(&b.0));
+        FleetVersions {
+            software: SOFTWARE.to_owned(),
+            versions: ours,
+            minions,
+        }
     }
 
     /// Returns the number of present minions.

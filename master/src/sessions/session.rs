@@ -54,7 +54,7 @@ impl fmt::Display for Principal {
     }
 }
 
-/// What a session may do, and why.
+/// The state of a session, which decides what it may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SessionState {
     /// The key is accepted: every verb of its audience is open.
@@ -76,7 +76,7 @@ pub struct OwnNumber {
     pub last: u64,
 }
 
-/// What is known of a session before it is in the table.
+/// The description of a session that is to be added to the table.
 #[derive(Debug, Clone)]
 pub struct NewSession {
     /// The session's id.
@@ -87,7 +87,7 @@ pub struct NewSession {
     pub version: PeerVersion,
     /// The identity that the peer has proven.
     pub identity: PublicIdentity,
-    /// Where the peer came from.
+    /// The kind of listener over which the peer came.
     pub origin: Origin,
     /// The number of the listener that the session is made over.
     pub listener: usize,
@@ -95,7 +95,7 @@ pub struct NewSession {
     pub address: Option<SocketAddr>,
     /// Whether the handshake cannot have been a replay.
     pub proven: bool,
-    /// What the session may do.
+    /// The state of the session.
     pub state: SessionState,
 }
 
@@ -109,7 +109,7 @@ pub struct Session {
     pub version: PeerVersion,
     /// The identity that the peer has proven.
     pub identity: PublicIdentity,
-    /// Where the peer came from.
+    /// The kind of listener over which the peer came.
     pub origin: Origin,
     /// The number of the listener that the session was made over.
     pub listener: usize,

@@ -35,14 +35,14 @@ const UNACCEPTED_BESIDE_PENDING: usize = 1024;
 #[derive(Debug, Default)]
 pub(super) struct Table {
     pub(super) all: HashMap<SessionId, Arc<Session>>,
-    /// Those of `all` whose keys were not accepted when they were made.
+    /// The sessions of `all` whose keys were not accepted when they were made.
     unaccepted: HashSet<SessionId>,
     /// The same in about the order of their last request: each with the time of a request that it made,
     /// which may not be its last. Others are left among them for a while.
     by_silence: VecDeque<(u64, SessionId)>,
-    /// Those of `all` that belong to callers, by the key of their minion, in the order in which they were made.
+    /// The sessions of `all` that belong to callers, by the key of their minion, in the order in which they were made.
     by_caller: HashMap<PublicIdentity, Vec<SessionId>>,
-    /// Those of `all` that belong to minions, in the order in which they were made.
+    /// The sessions of `all` that belong to minions, in the order in which they were made.
     by_minion: HashMap<MinionId, Vec<(PublicIdentity, SessionId)>>,
     pub(super) minions: HashMap<MinionId, Arc<Session>>,
     /// How many of `minions` fell silent and were reported lost.
@@ -71,12 +71,12 @@ pub struct Sessions {
     pub(super) arrival: Notify,
 }
 
-/// What a request says about its session.
+/// The changes that a request made to its session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Heard {
-    /// It is the first record of a session whose handshake could have been a replay.
+    /// The request is the first record of a session whose handshake could have been a replay.
     pub is_first: bool,
-    /// Its minion had fallen silent, and is back.
+    /// The session's minion had fallen silent, and is back.
     pub is_back: bool,
 }
 

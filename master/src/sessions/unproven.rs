@@ -12,7 +12,7 @@ pub const UNPROVEN: usize = 1024;
 /// of all others. On the local endpoint all command lines have one key.
 const UNPROVEN_OF_KEY: usize = 8;
 
-/// Where the peer of a session came from.
+/// The kind of listener over which the peer of a session came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
     /// The local endpoint.

@@ -18,7 +18,7 @@ use crate::master_clock::MasterClock;
 use crate::report_limiter::ReportLimiter;
 use crate::verbs::{EventBudget, EventRates};
 
-/// What the calls on one minion may store in a second: each is a job and a return on the master's disk, which
+/// The rate at which the calls on one minion may store: each is a job and a return on the master's disk, which
 /// nobody asked for. Ten seconds of it may come at once.
 const CALL_RATES: EventRates = EventRates {
     events: Some(10),

@@ -13,16 +13,16 @@ use crate::token_bucket::{MAX_MINIONS, Rate, TokenBucket};
 /// For how many seconds a minion that was silent may fire at once.
 const BURST_SECONDS: f64 = 10.0;
 
-/// What one minion may fire in a second.
+/// The rate at which one minion may fire events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EventRates {
     /// The number of events; none for no bound.
     pub events: Option<u64>,
-    /// Their data in bytes; none for no bound.
+    /// The bytes of data in a second; none for no bound.
     pub bytes: Option<u64>,
 }
 
-/// What each minion may still fire.
+/// The events that each minion may still fire.
 #[derive(Debug)]
 pub(crate) struct EventBudget {
     clock: Clock,

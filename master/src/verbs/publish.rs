@@ -51,7 +51,7 @@ pub(crate) struct PublishRequest {
     pub(crate) subset: Option<u32>,
     /// Whether the job is offered to a few minions at a time.
     pub(crate) batch: BatchRequest,
-    /// What the operator notes with the job.
+    /// The metadata of the job.
     pub(crate) metadata: Option<Packed>,
 }
 

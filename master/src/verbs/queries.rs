@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use saline_protocol::channel::record::OVERHEAD;
 use saline_protocol::message::{
-    FleetVersions, Jid, MinionId, OfferState, OperatorReply, ProtocolVersions, SOFTWARE, StatesPage,
+    Jid, MinionId, OfferState, OperatorReply, ProtocolVersions, StatesPage,
 };
 
 use crate::jobs::{JobStore, StoreError};
@@ -86,11 +86,7 @@ impl JobQueries {
 
     /// Lists the versions of the master and of the connected minions.
     pub(super) fn versions(&self) -> OperatorReply {
-        OperatorReply::Versions(FleetVersions {
-            software: SOFTWARE.to_owned(),
-            versions: self.versions,
-            minions: self.sessions.versions(),
-        })
+        OperatorReply::Versions(self.sessions.fleet_versions(self.versions))
     }
 
     /// Lists the jobs that each connected minion runs, by its last heartbeat.

@@ -15,7 +15,7 @@ const RATE: Rate = Rate {
     burst: 120.0,
 };
 
-/// What each minion may still ask for, over all of its sessions.
+/// The reconciliations and farewells that each minion may still ask for, over all of its sessions.
 #[derive(Debug)]
 pub(crate) struct ReconciliationBudget(TokenBuckets<MinionId>);
 

@@ -54,7 +54,7 @@ pub enum CallError {
     NoCommonVersion {
         /// The master's endpoint.
         endpoint: String,
-        /// What the master speaks.
+        /// The versions that the master speaks.
         versions: ProtocolVersions,
         /// The master's software.
         software: String,

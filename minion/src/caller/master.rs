@@ -38,7 +38,7 @@ pub(super) struct CallerSession {
     clock: Clock,
 }
 
-/// Why the master did not take the events or the return.
+/// The reason why the master did not take the events or the return.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum TellError {
     /// The session or the connection failed.

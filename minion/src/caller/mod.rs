@@ -26,13 +26,13 @@ use master::CallerSession;
 pub struct CallRequest {
     /// The function, `module.function`.
     pub fun: String,
-    /// Its arguments.
+    /// The arguments of the function.
     pub arguments: Arguments,
     /// The user who calls, for the record.
     pub user: String,
 }
 
-/// What a function returned.
+/// The return of a function that was called, and whether the master has it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Called {
     /// The value.

@@ -37,7 +37,7 @@ impl CurrentSession {
     /// `within`, nothing is repeated.
     ///
     /// # Cancel safety
-    /// What was sent may still be carried out.
+    /// A request that was sent may still be carried out.
     pub async fn tell(&self, request: &MinionRequest, within: Duration) {
         let Some(session) = self.get() else { return };
         if let Err(error) = session.ask(Class::Event, request, within).await {

@@ -43,7 +43,7 @@ pub struct Authenticator {
     clock: Clock,
 }
 
-/// Why a session was not made.
+/// The reason why a session was not made.
 enum HandshakeError {
     Distrust(Distrust),
     Channel(ChannelError),

@@ -105,14 +105,14 @@ pub struct JobRunner {
     jobs: Context,
 }
 
-/// What a [`JobRunner`] works with.
+/// The parts that a [`JobRunner`] works with.
 #[derive(Debug)]
 pub struct JobResources {
     /// Runs the functions.
     pub pool: Pool,
     /// The functions that can be run.
     pub modules: Modules,
-    /// What functions may use.
+    /// The parts of the minion that functions may use.
     pub host: Arc<Host>,
     /// Notes the beginnings of jobs and keeps their returns.
     pub spool: Arc<Spool>,

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 pub enum Ended {
     /// The master does not know the session, or broke the protocol in it.
     Lost,
-    /// Another minion with the same id took its place.
+    /// Another minion with the same id took the place of this one.
     Replaced,
     /// The minion's key was deleted or rejected.
     KeyGone,
@@ -56,7 +56,7 @@ pub struct MasterSession {
     pub endpoint: Endpoint,
     /// Seals requests and opens replies.
     pub session: Session,
-    /// What the master said when it accepted the session.
+    /// The master's answer when it accepted the session.
     pub welcome: Welcome,
     /// The number of the session, counted from 1 since the minion started.
     pub number: u64,
@@ -158,7 +158,7 @@ impl MasterSession {
     /// See [`AskError`].
     ///
     /// # Cancel safety
-    /// What was sent may still be carried out.
+    /// A request that was sent may still be carried out.
     pub async fn ask(
         &self,
         class: Class,

@@ -437,13 +437,13 @@ impl ReturnSender {
     }
 }
 
-/// What came of a request with returns.
+/// The result of a request with returns.
 enum Answer {
     /// The master gave its verdicts, and the returns are forgotten.
     Done,
     /// One of them cannot be sent to this master, for this reason.
     Unreadable(Vec<Return>, String),
-    /// They are to be sent again after this time.
+    /// The returns are to be sent again after this time.
     RetryAfter(Vec<Return>, Duration),
 }
 

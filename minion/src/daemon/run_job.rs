@@ -11,7 +11,7 @@ use crate::spool::{BeginError, Spool};
 /// The end of a job that got a thread.
 #[derive(Debug)]
 pub enum JobEnd {
-    /// Its return is spooled, with this retcode.
+    /// The job's return is spooled, with this retcode.
     Spooled(i64),
     /// The job was begun before, has expired or was cancelled; nothing was done.
     NotBegun(BeginError),

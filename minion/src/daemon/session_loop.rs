@@ -38,7 +38,7 @@ pub struct SessionLoop {
     pub(super) context: Context,
 }
 
-/// What the tasks of one session share.
+/// The state that the tasks of one session share.
 #[derive(Debug)]
 pub(super) struct ActiveSession {
     pub(super) parts: Arc<SessionLoop>,
@@ -53,7 +53,7 @@ pub(super) struct ActiveSession {
     pub(super) beat: Notify,
 }
 
-/// What the last reply to a heartbeat said, and lasts until the next one.
+/// The promises in the last reply to a heartbeat, which last until the next one.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Promised {
     /// The jobs that the minion may begin without a claim.

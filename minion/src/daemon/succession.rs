@@ -24,7 +24,7 @@ pub struct Successor {
     pub before: Option<Connected>,
 }
 
-/// What came of an attempt to authenticate.
+/// The result of an attempt to authenticate.
 #[derive(Debug)]
 pub enum Authenticated {
     /// The master has accepted the minion.
@@ -35,7 +35,7 @@ pub enum Authenticated {
     SettingsChanged,
 }
 
-/// Why a session is to have a successor.
+/// The reason why a session is to have a successor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Reason {
     SettingsChanged,

@@ -1,4 +1,4 @@
-//! Which master the minion trusts: the one whose keys it has pinned, else the first that it meets.
+//! Decides which master the minion trusts: the one whose keys it has pinned, else the first that it meets.
 
 use std::path::PathBuf;
 

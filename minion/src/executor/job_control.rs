@@ -28,16 +28,16 @@ struct State {
     ending: Option<Ending>,
 }
 
-/// What a job does at the moment.
+/// The activity of a job at the moment.
 #[derive(Debug)]
 enum Activity {
-    /// It waits for a thread.
+    /// The job waits for a thread.
     Queued,
-    /// Its function computes.
+    /// The function computes.
     Computing,
-    /// Its function waits until a time has passed or this flag is raised.
+    /// The function waits until a time has passed or this flag is raised.
     Waiting(Arc<Stop>),
-    /// Its function starts a command.
+    /// The function starts a command.
     StartingCommand,
     /// A command runs; this process leads its group and has not been waited for.
     Command(Pid),

@@ -11,15 +11,15 @@ use super::{Spool, lock};
 
 /// The part of a job's state that a compaction keeps.
 enum Kept {
-    /// That it was seen.
+    /// The job was seen.
     Seen,
-    /// That it must not begin.
+    /// The job must not begin.
     Barred,
-    /// That it was seen, and the record in this range.
+    /// The job was seen, and the record in this range.
     Record(FileRange),
     /// The same, and that a master refused the return in the record.
     Aside(FileRange),
-    /// That it was seen, and a return that the disk did not take when it came.
+    /// The job was seen, and a return that the disk did not take when it came.
     Return(Return),
 }
 

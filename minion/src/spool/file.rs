@@ -41,7 +41,7 @@ pub struct SpoolFile {
     dirty: bool,
 }
 
-/// What a replay found beside records.
+/// The condition of the file that a replay found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Condition {
     /// Every byte belongs to a record, but for half a record at the end, as after a crash.

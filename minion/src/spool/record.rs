@@ -53,7 +53,7 @@ pub enum Record {
         start: StartId,
         /// The starts before it from the last one that was reconciled with a master on.
         predecessors: Vec<StartId>,
-        /// Where it runs.
+        /// The boot and the folder in which it runs.
         place: SpoolLocation,
         /// The number of jobs that were begun before.
         begun: u64,

@@ -38,7 +38,7 @@ pub enum KeyError {
     Exposed {
         /// The file.
         path: PathBuf,
-        /// Its mode.
+        /// The mode of the file.
         mode: u32,
     },
     /// The text does not hold a key.

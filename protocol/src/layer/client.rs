@@ -22,7 +22,7 @@ pub(super) struct LayeredClient {
     bounds: Bounds,
 }
 
-/// What a client is given, as far as the layer needs it.
+/// The limits and the clock of a client, as far as the layer needs them.
 #[derive(Debug)]
 pub(super) struct Bounds {
     limits: Limits,

@@ -13,7 +13,7 @@ use super::{Extension, MasterTime, PeerVersion, ProtocolVersions};
 pub enum Role {
     /// A minion. One session for each id counts for presence.
     Minion = 1,
-    /// A program that runs functions locally on a minion's machine; the master refuses it.
+    /// A program that runs functions locally on a minion's machine, with the minion's key: `saline-call`.
     Caller = 2,
     /// An operator, who gives orders.
     Operator = 3,
@@ -45,7 +45,7 @@ pub struct Introduction {
     pub versions: ProtocolVersions,
     /// The version of its software.
     pub software: String,
-    /// What else it says; a peer skips what it does not know.
+    /// Further fields; a peer skips those that it does not know.
     pub extensions: Vec<Extension>,
 }
 
@@ -121,7 +121,7 @@ pub struct Welcome {
     pub group: Option<GroupKeyMaterial>,
     /// The protocol version of the session, and the version of the master's software.
     pub master: PeerVersion,
-    /// What else the master says; a peer skips what it does not know.
+    /// Further fields; a peer skips those that it does not know.
     pub extensions: Vec<Extension>,
 }
 

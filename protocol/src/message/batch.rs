@@ -7,9 +7,9 @@ use super::Jid;
 /// The number of minions that may have a job at once, Salt's `-b N` and `-b N%`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum BatchSize {
-    /// So many minions; 0 counts as 1.
+    /// This many minions; 0 counts as 1.
     Minions(u32),
-    /// So many percent of the minions that the target matches, rounded down, and at least one minion.
+    /// This percentage of the minions that the target matches, rounded down, and at least one minion.
     Percent(u8),
 }
 
@@ -27,7 +27,7 @@ impl BatchSize {
     }
 }
 
-/// What an operator says about batches when it publishes a job.
+/// The operator's wishes about batches when it publishes a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct BatchRequest {
     /// The size; none for all minions at once, unless the safe limit makes the job a batch.
@@ -62,7 +62,7 @@ pub struct Batch {
 pub struct BatchProgress {
     /// The job.
     pub jid: Jid,
-    /// Its settings.
+    /// The settings of the batch.
     pub batch: Batch,
     /// The number of its minions.
     pub minions: u64,
@@ -72,11 +72,11 @@ pub struct BatchProgress {
     pub active: u64,
     /// The number of minions that have ended.
     pub ended: u64,
-    /// Why no further minion gets its turn; none while that is not so.
+    /// The reason why no further minion gets its turn; none while minions get theirs.
     pub stopped: Option<BatchStop>,
 }
 
-/// Why no further minion of a batch gets its turn.
+/// The reason why no further minion of a batch gets its turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum BatchStop {
     /// A minion failed, and the batch was published with `--failhard`.

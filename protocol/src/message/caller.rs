@@ -18,7 +18,7 @@ pub enum CallerRequest {
     FireEvents(MinionEvents),
 }
 
-/// What a function returned that ran without a job; Salt's `_return` with the jid `req`.
+/// The return of a function that ran without a job; Salt's `_return` with the jid `req`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallerReturn {
     /// Identifies the request, so that it is stored once if it is repeated.

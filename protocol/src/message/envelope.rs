@@ -7,8 +7,9 @@ use bytes::{BufMut, Bytes, BytesMut};
 
 use super::SessionId;
 
-/// The protocol version that this build speaks.
-pub const VERSION: u8 = 1;
+/// The version of the envelope, which is the first byte of a header. What the sealed messages say has versions of its
+/// own: [`ProtocolVersions`](super::ProtocolVersions).
+pub const ENVELOPE_VERSION: u8 = 1;
 
 /// The bytes of a header: version, kind, session (16), class, counter (8, big-endian).
 pub const HEADER_LEN: usize = 27;
@@ -77,7 +78,7 @@ pub enum Refusal {
     UnknownSession = 1,
     /// The bytes are not a message, or do not open.
     Malformed = 2,
-    /// The protocol version is not supported.
+    /// The version of the envelope is not supported.
     Version = 3,
     /// The handshake failed: the keys do not fit.
     Handshake = 4,
@@ -92,8 +93,8 @@ pub enum EnvelopeError {
     /// The message is shorter than a header.
     #[error("a message of {0} bytes is shorter than a header")]
     TooShort(usize),
-    /// The protocol version is not supported.
-    #[error("protocol version {0} is not supported; this side speaks {VERSION}")]
+    /// The version of the envelope is not supported.
+    #[error("envelope version {0} is not supported; this side speaks {ENVELOPE_VERSION}")]
     Version(u8),
     /// The kind is unknown.
     #[error("unknown message kind {0}")]
@@ -188,7 +189,7 @@ impl Header {
     /// Encodes the header.
     pub fn encode(&self) -> [u8; HEADER_LEN] {
         let mut bytes = [0; HEADER_LEN];
-        bytes[0] = VERSION;
+        bytes[0] = ENVELOPE_VERSION;
         bytes[1] = self.kind as u8;
         bytes[2..18].copy_from_slice(&self.session.0);
         bytes[18] = self.class as u8;
@@ -204,7 +205,7 @@ impl Header {
         let Some((header, body)) = message.split_first_chunk::<HEADER_LEN>() else {
             return Err(EnvelopeError::TooShort(message.len()));
         };
-        if header[0] != VERSION {
+        if header[0] != ENVELOPE_VERSION {
             return Err(EnvelopeError::Version(header[0]));
         }
         let mut session = SessionId::default();

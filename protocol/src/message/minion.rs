@@ -1,4 +1,4 @@
-//! What a minion asks in its session, and what the master replies.
+//! The requests of minions, and the replies to them.
 
 use std::time::Duration;
 

@@ -28,7 +28,7 @@ pub use auth::{Admission, GroupKeyMaterial, Introduction, PublicationAddress, Ro
 pub use batch::{Batch, BatchProgress, BatchRequest, BatchSize, BatchStop};
 pub use caller::{CallerReply, CallerRequest, CallerReturn};
 pub use envelope::{
-    Class, EnvelopeError, HEADER_LEN, Header, Kind, Refusal, VERSION, busy, refusal,
+    Class, ENVELOPE_VERSION, EnvelopeError, HEADER_LEN, Header, Kind, Refusal, busy, refusal,
 };
 pub use event::Event;
 pub use event_tag::{BatchEvent, EventTag, JobEvent, RunEvent};

@@ -1,4 +1,4 @@
-//! What an operator asks in a session, and what the master replies.
+//! The requests of operators, and the replies to them.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,6 +10,10 @@ use super::{
 use crate::target::Target;
 
 /// A request of an operator.
+///
+/// Version 1 of the protocol has frozen these, so a master goes on answering those that no program of ours sends any
+/// more: runners took the place of `Versions`, `Grains`, `Batches` and `Store` with `BackUp`
+/// (`saline-run manage.versions`, `cache.grains`, `batch.list_active`, `store.backup`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OperatorRequest {
     /// Publishes a job.
@@ -77,7 +81,7 @@ pub enum OperatorRequest {
     Store {
         /// Identifies the request, so that it acts once if it is repeated until it is done.
         request_id: RequestId,
-        /// What to do.
+        /// The action.
         act: StoreAct,
     },
     /// Asks which minions a target includes.
@@ -144,12 +148,12 @@ pub struct PublicationWithMetadata {
     pub subset: Option<u32>,
     /// Whether the job is offered to a few minions at a time.
     pub batch: BatchRequest,
-    /// What the operator notes with the job, to find it by: a mapping of at most [`MAX_METADATA`] bytes. The
+    /// The metadata of the job, to find it by: a mapping of at most [`MAX_METADATA`] bytes. The
     /// master stores it; minions do not get it.
     pub metadata: Packed,
 }
 
-/// What is done with the whole job store.
+/// An action on the whole job store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StoreAct {
     /// Copies it into a new folder of the master.
@@ -211,7 +215,7 @@ pub enum OperatorReply {
 pub struct TargetMatches {
     /// The minions, by id.
     pub minions: Vec<MinionId>,
-    /// Those of them of which the master knows no grains: they may turn out not to match.
+    /// The minions of which the master knows no grains: they may turn out not to match.
     pub unsure: Vec<MinionId>,
     /// The names in a list for which there is no key.
     pub unknown: Vec<String>,
@@ -233,11 +237,11 @@ pub struct StoreBackup {
     pub folder: String,
     /// The number of files in it.
     pub files: u64,
-    /// Their size in bytes.
+    /// The size of the files in bytes.
     pub bytes: u64,
 }
 
-/// What a check of the job store found.
+/// The result of a check of the job store.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoreCheck {
     /// The number of files.
@@ -261,7 +265,7 @@ pub struct Published {
     pub minions: Vec<(MinionId, OfferState)>,
     /// The names in a list for which there is no key.
     pub unknown: Vec<String>,
-    /// Those of the minions of which the master knows no grains, though the target looks at them: they decide
+    /// The minions of which the master knows no grains, though the target looks at them: they decide
     /// themselves, and may decline. Empty in the reply to a request that was repeated.
     pub unsure: Vec<MinionId>,
     /// How the job is carried out in batches, if it is.
@@ -285,7 +289,7 @@ pub struct StatesPage {
     pub states: Vec<(MinionId, OfferState)>,
     /// Whether more minions follow the last of these.
     pub more: bool,
-    /// Those of the minions that were offered the job or run it, and whose session has been silent for
+    /// The minions that were offered the job or run it, and whose session has been silent for
     /// two heartbeats.
     pub silent: Vec<MinionId>,
     /// The master's clock.

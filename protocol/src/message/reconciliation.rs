@@ -1,4 +1,4 @@
-//! What a minion says at the start of a session, and about jobs that the master asks for, so that both
+//! The exchange at the start of a session, and about jobs that the master asks for, so that both
 //! sides know the same of every job.
 
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ pub const MAX_ACCOUNTS: usize = 1024;
 /// The largest number of starts that a minion names as its predecessors.
 pub const MAX_PREDECESSORS: usize = 16;
 
-/// What a minion reports regularly.
+/// The regular report of a minion.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Heartbeat {
     /// The jobs that the minion runs now, at most [`MAX_RUNNING`].
@@ -56,7 +56,7 @@ pub struct Reconciliation {
     /// Whether the machine went down without an orderly stop of the minion since the last reconciliation,
     /// so that what the minion noted last may be lost.
     pub power_lost: bool,
-    /// What a heartbeat says.
+    /// The heartbeat at this moment.
     pub heartbeat: Heartbeat,
     /// The jobs that the master asked for in the reply to the step before.
     pub accounts: Vec<JobAccount>,
@@ -67,24 +67,24 @@ pub struct Reconciliation {
 pub struct JobAccount {
     /// The job.
     pub jid: Jid,
-    /// What the minion knows of it.
+    /// The minion's knowledge of the job.
     pub known: Known,
 }
 
-/// What a minion's spool says of a job.
+/// The knowledge of a job that a minion has in its spool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Known {
     /// Nothing.
     No,
-    /// It runs.
+    /// The job runs.
     Running,
-    /// It ended, and its return waits to be delivered.
+    /// The job ended, and its return waits to be delivered.
     Finished,
-    /// A master has stored its return.
+    /// A master has stored the return of the job.
     Delivered,
-    /// The minion did not begin it and never will.
+    /// The minion did not begin the job and never will.
     Barred,
-    /// It is too old to tell.
+    /// The job is too old to tell.
     Forgotten,
 }
 

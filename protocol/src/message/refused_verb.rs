@@ -1,4 +1,4 @@
-//! Why the master refuses a request that was made in a session.
+//! The reasons why a request in a session is refused.
 
 use std::fmt;
 

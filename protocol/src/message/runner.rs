@@ -35,7 +35,7 @@ pub enum RunnerRequest {
     },
 }
 
-/// What is run.
+/// A call of a runner function.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunnerCall {
     /// Identifies the run, so that it is begun once if the request is repeated.
@@ -85,9 +85,9 @@ pub struct EndedRun {
 pub struct RunnerEnd {
     /// Whether the run succeeded.
     pub success: bool,
-    /// Why there is no return, in one line.
+    /// The reason why there is no return, in one line.
     pub error: Option<String>,
-    /// What the operator is told beside the return, a line each.
+    /// Notes to the operator beside the return, a line each.
     pub notes: Vec<String>,
     /// The return; null if there is none.
     pub payload: Packed,

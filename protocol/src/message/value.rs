@@ -1,4 +1,4 @@
-//! What functions take and return: a self-describing value, packed as MessagePack on the wire.
+//! The values that functions take and return: self-describing, packed as MessagePack on the wire.
 
 use std::cell::Cell;
 use std::fmt;
@@ -279,7 +279,7 @@ fn key_text(key: Value) -> Option<String> {
     })
 }
 
-/// Why bytes are not a value.
+/// The reason why bytes are not a value.
 #[derive(Debug, thiserror::Error)]
 #[error("not a packed value: {0}")]
 pub struct UnpackError(pub(super) String);

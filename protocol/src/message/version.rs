@@ -46,13 +46,13 @@ impl fmt::Display for ProtocolVersions {
     }
 }
 
-/// Something that a handshake carries beside what every version knows. A peer that does not know the
+/// A field of a handshake that not every version knows. A peer that does not know the
 /// number skips it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Extension {
-    /// What it is: [`Self::ATTEMPT_TIME`] is the only one so far.
+    /// The kind of the extension: [`Self::ATTEMPT_TIME`] is the only one so far.
     pub number: u16,
-    /// Its content.
+    /// The content of the extension.
     pub bytes: Vec<u8>,
 }
 

@@ -10,23 +10,23 @@ use super::pattern::{Pattern, PatternOptions};
 use super::{Grains, MAX_PATTERN, Target, TargetKind};
 use crate::message::MinionId;
 
-/// What is known of a minion when a target is matched against it.
+/// A minion against which a target is matched, as far as it is known.
 #[derive(Clone, Copy)]
 pub struct Candidate<'a> {
     /// The minion.
     pub id: &'a MinionId,
-    /// Its grains; none when they are not known.
+    /// The grains of the minion; none when they are not known.
     pub grains: Option<&'a dyn Grains>,
 }
 
 /// Whether a target includes a minion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Inclusion {
-    /// It does.
+    /// The target includes the minion.
     Included,
-    /// It does not.
+    /// The target does not include the minion.
     Excluded,
-    /// That depends on what is not known of the minion.
+    /// The answer depends on grains that are not known.
     Unknown,
 }
 

@@ -7,7 +7,7 @@ use super::{MAX_DEPTH, MAX_EXPRESSION, MAX_PARTS, MAX_PATTERN, MAX_TERMS};
 /// The largest number of characters of an expression that a [picture](TargetError::picture) shows.
 const PICTURE_WIDTH: usize = 72;
 
-/// Why a target expression cannot be used, and the place in it. Displayed in one line.
+/// The reason why a target expression cannot be used, and the place in it. Displayed in one line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TargetError {
     /// The reason.
@@ -97,7 +97,7 @@ pub enum TargetProblem {
     /// The network has bits of an address behind its prefix.
     #[error("{given} is an address in the network {network}: write one or the other")]
     HostBits {
-        /// What was given.
+        /// The text that was given.
         given: String,
         /// The network in which it is.
         network: String,
@@ -116,7 +116,7 @@ pub enum TargetProblem {
     Pattern(#[from] PatternError),
 }
 
-/// Why a glob or a regular expression cannot be used.
+/// The reason why a glob or a regular expression cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PatternError {

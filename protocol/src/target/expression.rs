@@ -23,11 +23,11 @@ pub enum Expression {
 pub struct Term {
     /// The language of the pattern; never [`TargetKind::Compound`].
     pub kind: TargetKind,
-    /// What stands between the parts of a grain's term.
+    /// The separator between the parts of a grain's term.
     pub delimiter: char,
     /// The pattern.
     pub pattern: String,
-    /// Where the pattern stands in the expression that was parsed, in bytes.
+    /// The offset of the pattern in the expression that was parsed, in bytes.
     pub at: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Where the grains of a minion come from: the minion's own, or the packed ones that a master keeps of
+//! The grains that targets look at: the minion's own, or the packed ones that a master keeps of
 //! thousands.
 
 use std::borrow::Cow;
@@ -46,7 +46,7 @@ pub struct PackedGrains {
     places: Box<[Place]>,
 }
 
-/// Where a grain stands: its name, and behind it its value.
+/// The place of a grain: its name, and behind it its value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Place {
     hash: u32,
@@ -55,17 +55,17 @@ struct Place {
     end: u32,
 }
 
-/// Why the grains of a minion are not taken.
+/// The reason why the grains of a minion are not taken.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GrainsError {
-    /// They are more than [`MAX_GRAINS`].
+    /// The grains have more than [`MAX_GRAINS`] bytes.
     #[error("they have {0} bytes packed, and the most are {MAX_GRAINS}")]
     TooLarge(usize),
-    /// They are no value, nest deeper than 16, or hold more than 20,000 values.
+    /// The grains are no value, nest deeper than 16, or hold more than 20,000 values.
     #[error(transparent)]
     Unpack(#[from] UnpackError),
-    /// They are no mapping of names to values, or a name occurs twice.
+    /// The grains are no mapping of names to values, or a name occurs twice.
     #[error("they are no mapping in which each name occurs once")]
     NoMapping,
 }

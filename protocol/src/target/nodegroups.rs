@@ -11,12 +11,12 @@ use super::{MAX_DEPTH, Target, TargetKind, compiled, parser};
 pub enum NodegroupDefinition {
     /// A compound expression.
     Expression(String),
-    /// Its words in a list, each of which may hold spaces. Without any operator among them they are the names of
-    /// minions, or globs, of which any may match.
+    /// The words of the definition in a list, each of which may hold spaces. Without any operator among them
+    /// they are the names of minions, or globs, of which any may match.
     Words(Vec<String>),
 }
 
-/// Why nodegroups cannot be used.
+/// The reason why nodegroups cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NodegroupError {

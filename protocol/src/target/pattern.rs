@@ -147,7 +147,7 @@ pub(super) fn simple_glob(text: &str, ignore_case: bool) -> Option<Pattern> {
     }
 }
 
-/// Why `regex` does not compile an expression.
+/// The reason why `regex` does not compile an expression.
 enum Refusal {
     NeedsBacktracking,
     Malformed { reason: String, at: usize },

@@ -51,7 +51,7 @@ pub trait Client: Send + Sync + fmt::Debug {
     /// one that was already sent may still run, and its reply is discarded (`CAN-001`, `CAN-007`).
     ///
     /// # Examples
-    /// What the kinds are for: a request that did not run may go to another server.
+    /// The kinds tell what a caller may do: a request that did not run may go to another server.
     ///
     /// ```
     /// use std::time::Duration;

@@ -34,7 +34,7 @@ impl Clock {
         now
     }
 
-    /// That long from now: the form in which the contract takes the deadlines of requests and
+    /// Returns the time `duration` from now: the form in which the contract takes the deadlines of requests and
     /// subscriptions.
     pub fn after(self, duration: Duration) -> Instant {
         Instant::now() + duration

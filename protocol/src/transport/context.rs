@@ -1,4 +1,4 @@
-//! What a backend is given, so that it makes none of it itself.
+//! The context of a backend: clock, limits, metrics, tasks and certificates, which it does not make itself.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -52,7 +52,7 @@ pub struct Context {
     /// Paces attempts that failed. A fresh copy is taken whenever a link is lost, so that the first
     /// wait is short again; a socket that connects and does not become a link resets nothing (`CON-036`).
     pub backoff: Backoff,
-    /// Where the backend counts what it alone sees: see [`Metric`].
+    /// Counts what the backend alone sees: see [`Metric`].
     pub metrics: Arc<dyn MetricsSink>,
     /// What to encrypt network links with, when that was asked for. A backend that is not
     /// [`encrypted`](super::Capabilities::encrypted) is refused then; local endpoints have no use

@@ -1,4 +1,4 @@
-//! Where a server listens and a client connects.
+//! Endpoints: where a server listens and a client connects.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -101,7 +101,7 @@ pub enum Address {
         /// One or more. A client tries them in order until one answers, each time that it connects
         /// (`CON-014`); a server listens on all or on none.
         addresses: Vec<HostPort>,
-        /// What follows the authority in a URL, for backends that have such a thing.
+        /// The path behind the authority of a URL, for backends that have one.
         path: Option<String>,
     },
     /// A path on this machine: a Unix socket, or what the backend makes of it. Only with the
@@ -128,7 +128,7 @@ pub enum Address {
 pub struct Endpoint {
     /// Names the transport in the [`Registry`](super::Registry).
     pub scheme: String,
-    /// Where.
+    /// The address at which the server listens.
     pub address: Address,
     /// How, of the kinds that the backend declares; see [`Transport::options`](super::Transport::options).
     pub options: Options,

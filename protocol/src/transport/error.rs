@@ -1,11 +1,11 @@
-//! What can go wrong on a transport, as a set of kinds.
+//! The errors of transports, each of a kind.
 
 use std::borrow::Cow;
 
 /// The result of every operation of the contract.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What went wrong. The kind is contract and tested; the text is not, and nothing decides by it.
+/// The kind of an error. The kind is contract and tested; the text is not, and nothing decides by it.
 ///
 /// Which operation ends with which kind stands under its *Errors*; together they are:
 ///

@@ -5,7 +5,7 @@ use std::fmt;
 
 use super::{Error, ErrorKind, Result};
 
-/// What an option takes.
+/// The type of an option's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OptionKind {
@@ -37,9 +37,9 @@ pub enum OptionKind {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OptionSpec {
-    /// Its name in the configuration.
+    /// The option's name in the configuration.
     pub name: &'static str,
-    /// What it takes.
+    /// The type of its value.
     pub kind: OptionKind,
     /// Whether its value is kept out of logs and `Debug` (`OBS-009`).
     pub secret: bool,
@@ -51,13 +51,13 @@ pub struct OptionSpec {
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OptionValue {
-    /// Of [`OptionKind::Bool`].
+    /// A value of [`OptionKind::Bool`].
     Bool(bool),
-    /// Of [`OptionKind::Integer`].
+    /// A value of [`OptionKind::Integer`].
     Integer(u64),
-    /// Of [`OptionKind::Text`].
+    /// A value of [`OptionKind::Text`].
     Text(String),
-    /// Of [`OptionKind::Text`], declared secret: `Debug` does not show it.
+    /// A value of [`OptionKind::Text`] that was declared secret: `Debug` does not show it.
     Secret(String),
 }
 

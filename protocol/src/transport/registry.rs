@@ -1,4 +1,4 @@
-//! Which transports there are, as a value.
+//! The registry: the transports that a program can use, as a value.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use crate::layer;
 /// From scheme to transport. There are no statics and no code before `main`: whoever builds a
 /// daemon says which transports it has.
 ///
-/// What comes out of a registry is wrapped in the [layer](mod@crate::layer), so that no backend has to
+/// A transport that comes out of a registry is wrapped in the [layer](mod@crate::layer), so that no backend has to
 /// check sizes or count by itself, and none can forget to.
 ///
 /// ```
@@ -87,7 +87,7 @@ impl Registry {
         self.transports.keys().copied()
     }
 
-    /// What serves networks where the configuration does not say.
+    /// Returns the transport for networks where the configuration names none.
     ///
     /// # Errors
     /// `Config` when nothing is registered.
@@ -96,7 +96,7 @@ impl Registry {
             .ok_or_else(|| Error::new(ErrorKind::Config, "no transport is built in"))
     }
 
-    /// What serves local endpoints where the configuration does not say.
+    /// Returns the transport for local endpoints where the configuration names none.
     ///
     /// # Errors
     /// `Config` when no registered transport has local endpoints.

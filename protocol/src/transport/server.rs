@@ -10,12 +10,12 @@ use bytes::Bytes;
 
 use super::{Endpoint, Error, ErrorKind, Publisher, Result, SourceNetwork};
 
-/// Where to serve.
+/// The endpoints at which a server serves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServeAt {
-    /// Where requests are taken; publications too, unless they are apart.
+    /// The endpoint for requests; for publications too, unless they are apart.
     pub requests: Endpoint,
-    /// Where publications are subscribed to: given exactly when the backend declares
+    /// The endpoint for publications: given exactly when the backend declares
     /// `publications_apart`.
     pub publications: Option<Endpoint>,
 }
@@ -51,7 +51,7 @@ pub struct Server {
     pub control: Arc<dyn ServerControl>,
     /// Tells which admitted peers have gone.
     pub departures: Box<dyn Departures>,
-    /// What was bound: the endpoints asked for, port 0 replaced by the port that the system chose.
+    /// The bound endpoints: those asked for, with port 0 replaced by the port that the system chose.
     /// A client on this machine can connect to it as it is.
     pub bound: ServeAt,
 }
@@ -122,10 +122,10 @@ pub trait Requests: Send + fmt::Debug {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Request {
-    /// Whose connection it came over: a hint for logs and for [`ServerControl::disconnect`], never
+    /// The peer whose connection it came over: a hint for logs and for [`ServerControl::disconnect`], never
     /// an authority. Who is asking is decided by the session inside the payload.
     pub peer: Peer,
-    /// What was asked, at most [`Limits::max_message`](super::Limits::max_message) bytes.
+    /// The request, at most [`Limits::max_message`](super::Limits::max_message) bytes.
     pub payload: Bytes,
     /// Answers it, once.
     pub reply: Reply,
@@ -149,7 +149,7 @@ impl Request {
 pub struct Peer {
     /// The number of the connection.
     pub connection: u64,
-    /// Its remote address, where the backend can say.
+    /// The peer's remote address, where the backend can say.
     pub address: Option<SocketAddr>,
 }
 
@@ -186,7 +186,7 @@ pub struct ReplyToken {
     pub request: u64,
 }
 
-/// What goes back to a requester.
+/// The answer that goes back to a requester.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
     /// This payload.
@@ -249,13 +249,13 @@ impl Drop for Reply {
     }
 }
 
-/// What a server says about peers that have gone.
+/// A report about peers that have gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Departure {
     /// The connection of this peer has ended, whoever ended it and however.
     Gone(Peer),
-    /// So many departures were dropped because nobody read them: any peer may have gone.
+    /// This many departures were dropped because nobody read them: any peer may have gone.
     Missed(u64),
 }
 

@@ -10,7 +10,7 @@ use super::Topic;
 /// How much was lost. Under [`DropAccounting::Exact`](super::DropAccounting::Exact) always a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Lost {
-    /// That many messages, at least one.
+    /// This many messages were lost, at least one.
     Messages(u64),
     /// Something; the backend cannot say how much.
     Unknown,
@@ -26,7 +26,7 @@ impl fmt::Display for Lost {
     }
 }
 
-/// What a subscriber yields.
+/// An item that a subscriber yields.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Delivery {
@@ -34,7 +34,7 @@ pub enum Delivery {
     Message {
         /// The topic that it was published on.
         topic: Topic,
-        /// What was published.
+        /// The message that was published.
         payload: Bytes,
     },
     /// Publications that this subscriber asked for were lost at this place in the stream, while the
@@ -83,7 +83,7 @@ pub enum Delivery {
 /// ```
 #[async_trait]
 pub trait Subscriber: Send + fmt::Debug {
-    /// What comes next; `None` once the client has been shut down or dropped, or its context was
+    /// Returns what comes next; `None` once the client has been shut down or dropped, or its context was
     /// cancelled, and for ever after; also after [`Disconnected`](Delivery::Disconnected) when a server
     /// that came back refuses this subscription, while the client stays connected (`CON-035`). What is
     /// still queued then may be read before it.

@@ -1,4 +1,4 @@
-//! What a backend with encryption of its own is given to encrypt with: Salt's `ssl`.
+//! The certificates and keys for a backend with encryption of its own: Salt's `ssl`.
 
 use std::fmt;
 use std::sync::Arc;

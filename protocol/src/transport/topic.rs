@@ -9,7 +9,7 @@ pub const MAX_SEGMENTS: usize = 8;
 /// The most bytes that a topic has, separators included.
 pub const MAX_BYTES: usize = 512;
 
-/// Why a text is not a topic.
+/// The reason why a text is not a topic.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TopicError {
@@ -73,7 +73,7 @@ impl Topic {
         &self.0
     }
 
-    /// Its segments, in order.
+    /// Returns the segments, in order.
     pub fn segments(&self) -> impl Iterator<Item = &str> {
         self.0.split('/')
     }
@@ -98,7 +98,7 @@ impl fmt::Debug for Topic {
     }
 }
 
-/// What a subscriber asks for: one topic, or all topics whose first segments are these. There is no
+/// The filter of a subscription: one topic, or all topics whose first segments are these. There is no
 /// filter for everything, and none with a gap in the middle, because not every wire has them.
 ///
 /// ```
@@ -111,9 +111,9 @@ impl fmt::Debug for Topic {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum TopicFilter {
-    /// That topic and no other.
+    /// This topic and no other.
     Exact(Topic),
-    /// That topic and every topic that continues it by whole segments: `a/b` takes `a/b` and `a/b/c`, never `a/bc`.
+    /// This topic and every topic that continues it by whole segments: `a/b` takes `a/b` and `a/b/c`, never `a/bc`.
     Prefix(Topic),
 }
 

@@ -26,11 +26,11 @@ use super::{Capabilities, Client, Context, Endpoint, OptionSpec, Result, ServeAt
 /// is asked, so that it need not look.
 #[async_trait]
 pub trait Transport: Send + Sync + fmt::Debug {
-    /// What `transport:` calls it in the configuration, and its scheme in an endpoint: lower-case
+    /// Returns the name for `transport:` in the configuration, and the scheme in an endpoint: lower-case
     /// letters, digits and `+`.
     fn scheme(&self) -> &'static str;
 
-    /// What it can do, known before anything starts. Declare no more than is kept: what is declared
+    /// Returns what the backend can do, known before anything starts. Declare no more than is kept: what is declared
     /// is tested, what is not is skipped.
     fn capabilities(&self) -> Capabilities;
 

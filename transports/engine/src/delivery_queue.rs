@@ -200,7 +200,7 @@ struct Read {
     bytes: usize,
 }
 
-/// What there is for a receiver that has read what it took.
+/// The next step of a receiver that has read what it took.
 enum More {
     Taken,
     Nothing,
@@ -208,7 +208,7 @@ enum More {
 }
 
 impl DeliveryReceiver {
-    /// What comes next; `None` when the backend's end is gone and everything has been read.
+    /// Returns what comes next; `None` when the backend's end is gone and everything has been read.
     ///
     /// # Cancel safety
     /// Nothing is lost when the future is dropped.
@@ -253,7 +253,7 @@ impl DeliveryReceiver {
         !self.taken.is_empty() || matches!(self.take(false), More::Taken)
     }
 
-    /// What comes next, if it is there already. `None` says nothing about the end: ask
+    /// Returns what comes next, if it is there already. `None` says nothing about the end: ask
     /// [`next`](Self::next).
     #[inline]
     pub fn try_next(&mut self) -> Option<Delivery> {

@@ -35,7 +35,7 @@ use saline_protocol::transport::{Context, Error, ErrorKind, Instant, Result};
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Lifetime {
-    /// What the tasks are made of.
+    /// The context that the tasks use.
     pub context: Context,
     /// Asks the tasks to end gracefully.
     pub stop: CancellationToken,

@@ -85,10 +85,10 @@ pub trait Listener: Send + 'static {
     }
 }
 
-/// Where a connection comes from.
+/// The origin of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Source {
-    /// Its remote address, where there is one.
+    /// The remote address, where there is one.
     pub address: Option<SocketAddr>,
     /// The user that a local peer runs as, where the system says so.
     pub uid: Option<u32>,

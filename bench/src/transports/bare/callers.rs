@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 use super::frame::{ROOM, put, take};
 use crate::Result;
 
-/// What callers, reader and writer share.
+/// The state that callers, reader and writer share.
 #[derive(Debug)]
 struct Desk {
     output: Mutex<Vec<u8>>,

@@ -2,7 +2,7 @@
 
 use bytes::{Buf, Bytes, BytesMut};
 
-/// What a read has room for.
+/// The size of the read buffer.
 pub(crate) const ROOM: usize = 128 * 1024;
 
 /// Takes the first frame of `input` when it is complete.
@@ -23,10 +23,10 @@ pub(crate) fn put(output: &mut Vec<u8>, number: u64, payload: &[u8]) {
     output.extend_from_slice(payload);
 }
 
-/// What is published on, with its length.
+/// The topic, behind its length.
 const TOPIC: &[u8] = b"\x07job/all";
 
-/// So many publications of `payload`, numbered from `next` on, which moves.
+/// Returns `times` publications of `payload`, numbered from `next` on, and advances `next`.
 pub(crate) fn burst(payload: &[u8], times: u64, next: &mut u64) -> Bytes {
     let mut frames = Vec::with_capacity(times as usize * (12 + TOPIC.len() + payload.len()));
     for _ in 0..times {

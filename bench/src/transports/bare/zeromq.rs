@@ -58,7 +58,7 @@ impl Drop for Thread {
     }
 }
 
-/// What a blocking call came to: nothing when it only was time to look.
+/// Returns the result of a blocking call, or `None` when it only timed out.
 fn unless_again<T>(result: zmq::Result<T>) -> zmq::Result<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),

@@ -1,4 +1,4 @@
-//! What ends offers: the clock, the words of minions, a cancellation, a deleted key.
+//! The ends of offers: by the clock, the word of a minion, a cancellation, or a deleted key.
 
 use std::collections::BTreeSet;
 

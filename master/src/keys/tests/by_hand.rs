@@ -2,7 +2,7 @@
 
 use super::*;
 
-use crate::keys::{ChangedByHand, KeyChanges, KeyStanding};
+use crate::keys::{ChangedByHand, KeyChanges, KeyOnDisk};
 
 use KeyAction::{Accept, Delete};
 use KeyState::{Accepted, Pending, Rejected};
@@ -193,13 +193,13 @@ fn a_file_that_is_half_written_at_the_first_look_is_read_again() {
     assert_eq!(first.unreadable, [id("b")], "the other one is rejected");
     assert_eq!(store.changes_by_hand().unwrap().unreadable, [id("b")]);
     assert_eq!(*store.accepted_ids().unwrap(), [id("a")]);
-    assert_eq!(store.standing(&id("b")), KeyStanding::Unreadable);
-    assert_eq!(store.standing(&id("c")), KeyStanding::NotAccepted);
+    assert_eq!(store.standing(&id("b")), KeyOnDisk::Unreadable);
+    assert_eq!(store.standing(&id("c")), KeyOnDisk::NotAccepted);
     // Written in place: the folder does not change.
     place.seed(Accepted, "b", 2);
     assert_eq!(*store.accepted_ids().unwrap(), [id("a"), id("b")]);
     let changes = store.changes_by_hand().unwrap();
     assert_eq!(changes.accepted, [(id("b"), key(2))]);
     assert_eq!(changes.unreadable, []);
-    assert_eq!(store.standing(&id("b")), KeyStanding::Accepted(key(2)));
+    assert_eq!(store.standing(&id("b")), KeyOnDisk::Accepted(key(2)));
 }

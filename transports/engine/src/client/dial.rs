@@ -84,7 +84,7 @@ async fn connect<D: Dialer>(
     }
 }
 
-/// Why a connection did not come to stand.
+/// The reason why a connection was not established.
 enum Failed {
     Broken(io::Error),
     Refused(String),

@@ -74,12 +74,12 @@ pub async fn connect<D: Dialer>(
     }))
 }
 
-/// What the handle and the tasks of one client share.
+/// The state that the handle and the tasks of one client share.
 #[derive(Debug)]
 struct ClientCore {
     requests: Requests,
     subscriptions: Mutex<ClientSubscriptions<Confirmation>>,
-    /// That of the last connection.
+    /// The certificate of the last connection.
     certificate: Mutex<Option<[u8; 32]>>,
     lifetime: Arc<Lifetime>,
 }

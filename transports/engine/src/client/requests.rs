@@ -47,7 +47,7 @@ struct State {
     queued: usize,
 }
 
-/// What a writer keeps for its memory.
+/// The buffer that a writer keeps, so that its memory is used again.
 #[derive(Debug, Default)]
 pub(crate) struct Taken(Vec<(u64, Bytes)>);
 

@@ -17,7 +17,7 @@ use crate::wire::{EncodedPublication, Greeting, SendBuffer};
 pub(super) struct Connection {
     pub(super) peer: Peer,
     pub(super) core: Arc<ServerCore>,
-    /// What its client said.
+    /// The greeting of its client.
     pub(super) client: Greeting,
     queue: Mutex<OutboundQueue>,
     /// Tells the writer that there is something to write.

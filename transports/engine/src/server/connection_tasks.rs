@@ -258,7 +258,7 @@ async fn too_late(connection: &Connection) {
     std::future::pending().await
 }
 
-/// What any peer may hold of an unfinished request, in bytes, whatever others hold: a message of a handshake
+/// The bytes of an unfinished request that any peer may hold, whatever others hold: a message of a handshake
 /// is smaller.
 const HANDSHAKE_ROOM: usize = 8 * 1024;
 

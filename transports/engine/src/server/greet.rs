@@ -15,13 +15,13 @@ use crate::pipe::{Incoming, Pipe, Source};
 use crate::wire::frame::header;
 use crate::wire::{Frame, FrameKind, FrameReader, Greeting, SendBuffer, VERSIONS, Violation};
 
-/// Why a connection that came is no client.
+/// The reason why an accepted connection is no client.
 enum Stranger {
-    /// It went without a word: somebody looked whether we are there.
+    /// The peer went without a word: somebody looked whether the port is open.
     Looked,
     Late,
     Broke(Violation),
-    /// It and we do not agree, for a reason that an operator has to hear of.
+    /// The two sides do not agree, for a reason that an operator has to hear of.
     Disagrees(String),
 }
 

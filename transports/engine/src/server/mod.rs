@@ -80,7 +80,7 @@ pub fn serve<L: Listener>(
     .with_departures(departed)
 }
 
-/// What all parts of one server share.
+/// The state that all parts of one server share.
 #[derive(Debug)]
 struct ServerCore {
     requests: RequestQueue,
@@ -95,7 +95,7 @@ struct ServerCore {
     connections: AtomicU64,
     /// Connections that have not greeted.
     half_open: HalfOpenTable,
-    /// Those of the hub that are not admitted, where that is told. Locked only under the hub's lock.
+    /// The clients of the hub that are not admitted, where that is told. Locked only under the hub's lock.
     unadmitted: Mutex<SourcePlaces<u64>>,
     /// Bytes of unfinished requests of connections that are not admitted.
     partial_bytes: AtomicUsize,

@@ -1,4 +1,4 @@
-//! What a client subscribes to, over whichever connection stands.
+//! The subscriptions of a client, over whichever connection stands.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -18,9 +18,9 @@ pub(crate) struct ClientSubscriptions<W> {
     all: BTreeMap<u64, Subscription<W>>,
     /// Filters over all of them.
     filters: usize,
-    /// Those that are confirmed on the connection that stands.
+    /// The subscriptions that are confirmed on the connection that stands.
     index: SubscriptionIndex<u64, Arc<DeliverySender>>,
-    /// What the server has to be told on that connection.
+    /// Announcements that the server has not got yet on that connection.
     unsaid: VecDeque<Unsaid>,
     /// Filters that may still be announced before the server has admitted that connection.
     announceable: usize,
@@ -32,9 +32,9 @@ pub(crate) struct ClientSubscriptions<W> {
 struct Subscription<W> {
     filters: Vec<TopicFilter>,
     queue: Arc<DeliverySender>,
-    /// It is confirmed on the connection that stands.
+    /// Whether it is confirmed on the connection that stands.
     is_confirmed: bool,
-    /// Whoever waits for the first confirmation.
+    /// The caller that waits for the first confirmation.
     waiting: Option<W>,
 }
 
@@ -44,14 +44,14 @@ enum Unsaid {
     Unsubscribe(u64),
 }
 
-/// What the server has to be told.
+/// An announcement to the server.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Announcement<'a> {
     Subscribe(u64, &'a [TopicFilter]),
     Unsubscribe(u64),
 }
 
-/// Why a subscription is not added.
+/// The reason why a subscription is not added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AddError {
     /// The client is closed.

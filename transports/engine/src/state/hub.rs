@@ -76,7 +76,7 @@ impl Gathered {
     }
 }
 
-/// What became of publications over all of their takers.
+/// The result of publications over all of their subscribers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Published {
     /// How many were lost, over all subscriptions.

@@ -24,12 +24,12 @@ pub(crate) struct Inbox<R> {
     is_abandoned: bool,
 }
 
-/// What becomes of requests that were pushed.
+/// The result of pushing requests.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum PushResult {
-    /// They wait; the handler does not have to be woken.
+    /// The requests wait; the handler does not have to be woken.
     Queued,
-    /// They wait; the handler has to be woken.
+    /// The requests wait; the handler has to be woken.
     Wake,
     /// Nobody takes requests any more: they have to be dropped, which tells their clients.
     Refused,

@@ -1,4 +1,4 @@
-//! What waits to be written to one client: answers, confirmations and publications.
+//! The queue of frames to one client: answers, confirmations and publications.
 
 use std::collections::VecDeque;
 
@@ -69,7 +69,7 @@ enum Queued {
     Lost(Vec<(u64, u64)>),
 }
 
-/// What became of a publication on one connection.
+/// The result of enqueuing a publication on one connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EnqueueResult {
     Queued,
@@ -81,7 +81,7 @@ pub(crate) enum EnqueueResult {
     Refused,
 }
 
-/// What a writer does next.
+/// The next step of a writer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Next {
     Write,
@@ -89,7 +89,7 @@ pub(crate) enum Next {
     Closed,
 }
 
-/// What a writer took out of a queue. Kept for its memory.
+/// The frames that a writer took out of a queue. Kept so that its memory is used again.
 #[derive(Debug, Default)]
 pub(crate) struct Drained {
     /// The client is to be told that it is admitted.

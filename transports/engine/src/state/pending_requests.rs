@@ -21,14 +21,14 @@ pub struct PendingRequests<W> {
     closed: bool,
 }
 
-/// What became of a request that was submitted.
+/// The result of submitting a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SubmitResult {
-    /// It is queued under this number.
+    /// The request is queued under this number.
     Queued {
         /// The number.
         id: u64,
-        /// Its deadline is the earliest now: whoever watches deadlines has to look again.
+        /// Whether its deadline is the earliest now, so that whoever watches deadlines has to look again.
         is_earliest: bool,
     },
     /// The client is closed.

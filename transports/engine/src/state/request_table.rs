@@ -12,7 +12,7 @@ pub(crate) struct RequestTable<W> {
     entries: Vec<Entry<W>>,
     free: Vec<u32>,
     count: u32,
-    /// Those not yet taken, in the order of their numbers. Those of callers that have gone may be among
+    /// The requests not yet taken, in the order of their numbers. Those of callers that have gone may be among
     /// them.
     queue: VecDeque<u64>,
     /// The same of those that were taken and held back.

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::PendingRequests;
 use crate::wire::{FrameKind, SendBuffer};
 
-/// What a client has taken of its [`PendingRequests`] and not sent yet, so that it can be taken back.
+/// The requests that a client has taken from its [`PendingRequests`] and not sent yet, so that they can be taken back.
 pub trait Unsent {
     /// Returns whether any of these requests is not sent yet.
     fn holds_any(&self, ids: &[u64]) -> bool;
@@ -24,7 +24,7 @@ impl Unsent for () {
     fn take_back<W>(&mut self, _pending: &mut PendingRequests<W>) {}
 }
 
-/// What a client is about to write. A request counts as sent when its first byte was accepted; until
+/// The bytes that a client is about to write. A request counts as sent when its first byte was accepted; until
 /// then it is remembered here, and can be taken back.
 #[derive(Debug, Default)]
 pub(crate) struct StagedRequests {
@@ -36,7 +36,7 @@ pub(crate) struct StagedRequests {
 #[derive(Debug)]
 struct UnsentRequest {
     id: u64,
-    /// Where it begins in the buffer.
+    /// The offset of its beginning in the buffer.
     start: u64,
     payload: Bytes,
 }

@@ -1,4 +1,5 @@
-//! Who takes a topic: an index over filters, so that a publication costs as much as it has takers.
+//! An index over filters that finds the subscribers of a topic, so that the cost of a publication grows with its
+//! subscribers alone.
 
 use std::collections::HashMap;
 

@@ -31,7 +31,7 @@ pub(crate) const ID: usize = 8;
 /// The bytes before the payload of a request or a reply.
 pub(crate) const REQUEST_HEADER: usize = HEADER + ID;
 
-/// What a frame is.
+/// The kind of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum FrameKind {

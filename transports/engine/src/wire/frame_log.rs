@@ -21,7 +21,7 @@ pub(crate) struct FrameLog {
 struct Chunk {
     /// Empty when the chunk is full.
     open: RwLock<Vec<u8>>,
-    /// What was in it then.
+    /// The contents at that time.
     full: OnceLock<Bytes>,
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct FrameRun {
 pub(crate) enum FrameBytes<'a> {
     /// More may be written behind them: they have to be copied.
     Copy(&'a [u8]),
-    /// They can be sent from where they are.
+    /// The bytes can be sent from where they are.
     Share(Bytes),
 }
 

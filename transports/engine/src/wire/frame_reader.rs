@@ -46,7 +46,7 @@ pub(crate) struct FrameReader {
     room: usize,
     most_room: usize,
     large: Option<Large>,
-    /// Of the last publication: most often one topic follows itself.
+    /// The topic of the last publication: most often one topic follows itself.
     topic: Option<Topic>,
     /// Whole frames that came before what is in the buffer.
     page: Bytes,

@@ -1,4 +1,4 @@
-//! What both sides say first: which versions they speak, and what they allow.
+//! The greeting: the versions that each side speaks, and the limits that it sets.
 //!
 //! The body of a greeting is `"saline", lowest version u8, highest version u8, ping u32 (ms), largest
 //! payload u64, count of extensions u8`, and each extension `number u16, length u16, bytes`. An
@@ -58,7 +58,7 @@ impl std::fmt::Display for Versions {
     }
 }
 
-/// What a server takes from a client that it has not admitted.
+/// The limits of a server for a client that it has not admitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BeforeAdmission {
     /// The largest payload of a request, in bytes.
@@ -67,7 +67,7 @@ pub(crate) struct BeforeAdmission {
     pub(crate) filters: usize,
 }
 
-/// What one side says first.
+/// The greeting of one side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Greeting {
     pub(crate) versions: Versions,
@@ -77,7 +77,7 @@ pub(crate) struct Greeting {
     pub(crate) max_message: usize,
     /// A client that wants to be told when it is admitted.
     pub(crate) hears_admission: bool,
-    /// What a server takes until it has admitted the client, if that is less.
+    /// The limits of a server until it has admitted the client, if they are tighter.
     pub(crate) before_admission: Option<BeforeAdmission>,
 }
 

@@ -66,7 +66,7 @@ impl SendBuffer {
         self.written
     }
 
-    /// Where the next frame begins.
+    /// Returns the offset at which the next frame begins.
     pub(crate) fn end(&self) -> u64 {
         self.end
     }

@@ -78,8 +78,8 @@ fn every_byte_that_arrives_is_in_a_frame_or_still_partial() {
             assert_eq!(reader.partial_bytes(), partial - header);
             if let Some(large) = &reader.large {
                 let most = (2 * large.body.len())
-                    .max(MAX_ROOM)
-                    .min(large.length.max(MAX_ROOM));
+                    .max(MAX_CAPACITY)
+                    .min(large.length.max(MAX_CAPACITY));
                 assert!(
                     large.body.capacity() <= 2 * most,
                     "more memory than has arrived"

@@ -121,7 +121,7 @@ fn an_announced_length_is_refused_before_anything_is_allocated() {
     assert!(
         reader
             .large
-            .is_some_and(|large| large.body.capacity() <= 2 * MAX_ROOM)
+            .is_some_and(|large| large.body.capacity() <= 2 * MAX_CAPACITY)
     );
 }
 
