@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use saline_config::{Logging, MasterConfig, MinionConfig};
+use saline_config::{ConfigError, Loaded, Logging, MasterConfig, MinionConfig};
 use saline_protocol::transport::Registry;
 
 use crate::arguments::{CommonOptions, OutputOptions};
@@ -15,19 +15,10 @@ use crate::screen::Screen;
 /// One line that names the mistake and its place.
 fn load(options: &CommonOptions, registry: &Registry) -> Result<MasterConfig, String> {
     let schemes: Vec<&str> = registry.schemes().collect();
-    let loaded = MasterConfig::load(&options.config_dir, &schemes)
-        .map_err(|error| format!("ERROR: {error}"))?;
-    start_log(
-        options,
-        loaded
-            .warnings
-            .iter()
-            .chain(&loaded.unsupported_restrictions),
-    )?;
-    Ok(loaded.config)
+    start_log(options, MasterConfig::load(&options.config_dir, &schemes))
 }
 
-/// Does the same with the configuration of the minion on this machine.
+/// Reads the configuration of the minion on this machine, and starts the log on the standard error output.
 ///
 /// # Errors
 /// One line that names the mistake and its place.
@@ -36,22 +27,15 @@ pub(crate) fn load_minion(
     registry: &Registry,
 ) -> Result<MinionConfig, String> {
     let schemes: Vec<&str> = registry.schemes().collect();
-    let loaded = MinionConfig::load(&options.config_dir, &schemes)
-        .map_err(|error| format!("ERROR: {error}"))?;
-    start_log(
-        options,
-        loaded
-            .warnings
-            .iter()
-            .chain(&loaded.unsupported_restrictions),
-    )?;
-    Ok(loaded.config)
+    start_log(options, MinionConfig::load(&options.config_dir, &schemes))
 }
 
-fn start_log<'w>(
+/// Starts the log and writes the warnings about the configuration to it. Returns the configuration.
+fn start_log<C>(
     options: &CommonOptions,
-    warnings: impl Iterator<Item = &'w String>,
-) -> Result<(), String> {
+    loaded: Result<Loaded<C>, ConfigError>,
+) -> Result<C, String> {
+    let loaded = loaded.map_err(|error| format!("ERROR: {error}"))?;
     // `log_level` and `log_file` are the daemon's: what an operator reads is asked for with -l.
     let mut logging = Logging::default();
     if let Some(level) = options.log_level {
@@ -60,11 +44,15 @@ fn start_log<'w>(
     let log = saline_daemon::logging::start(&logging).map_err(|error| format!("ERROR: {error}"))?;
     // A command writes its few lines itself, so that none is lost however it ends.
     drop(log);
-    for warning in warnings {
+    for warning in loaded
+        .warnings
+        .iter()
+        .chain(&loaded.unsupported_restrictions)
+    {
         // The daemon says it aloud; every command need not say it again.
         tracing::info!("{warning}");
     }
-    Ok(())
+    Ok(loaded.config)
 }
 
 /// Reads the configuration, opens the file that takes the output, and goes on as the master's user if root runs

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use saline_protocol::message::{
-    Arguments, BatchRequest, OperatorRequest, Packed, PublicationWithMetadata, RequestId, Value,
+    Arguments, BatchRequest, OperatorRequest, Packed, PublicationWithMetadata, PublishRequest,
+    RequestId, Value,
 };
 use saline_protocol::target::{CompiledTarget, Target, TargetError};
 
@@ -113,32 +114,22 @@ impl JobSpec {
     /// Returns the request that publishes the job.
     pub(crate) fn into_request(self, request_id: RequestId) -> OperatorRequest {
         let ttl_ms = |ttl: Duration| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
-        let (target, arg) = (self.target.into_target(), self.arg.pack());
-        let (fun, user, ttl_ms) = (self.fun, self.user, self.ttl.map(ttl_ms));
-        let (private, subset, batch) = (self.private, self.subset, self.batch);
+        let publish = PublishRequest {
+            request_id,
+            target: self.target.into_target(),
+            fun: self.fun,
+            arg: self.arg.pack(),
+            user: self.user,
+            ttl_ms: self.ttl.map(ttl_ms),
+            private: self.private,
+            subset: self.subset,
+            batch: self.batch,
+        };
         match self.metadata {
-            None => OperatorRequest::Publish {
-                request_id,
-                target,
-                fun,
-                arg,
-                user,
-                ttl_ms,
-                private,
-                subset,
-                batch,
-            },
+            None => OperatorRequest::Publish(publish),
             Some(metadata) => {
                 OperatorRequest::PublishWithMetadata(Box::new(PublicationWithMetadata {
-                    request_id,
-                    target,
-                    fun,
-                    arg,
-                    user,
-                    ttl_ms,
-                    private,
-                    subset,
-                    batch,
+                    publish,
                     metadata: Packed::pack(&Value::Map(metadata)),
                 }))
             }

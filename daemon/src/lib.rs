@@ -4,6 +4,7 @@
 
 mod arguments;
 mod descriptors;
+mod indented_doc;
 mod instance_lock;
 mod large_memory;
 pub mod logging;
@@ -14,6 +15,7 @@ mod versions;
 
 pub use arguments::{Arguments, parse};
 pub use descriptors::raise_descriptors;
+pub use indented_doc::indented_doc;
 pub use instance_lock::{InstanceLock, LockError};
 pub use large_memory::give_large_memory_back;
 pub use pid_file::{PidFile, PidFileError};

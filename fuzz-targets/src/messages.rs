@@ -124,13 +124,13 @@ pub(crate) fn caller_reply_seeds() -> Vec<Vec<u8>> {
 
 pub(crate) fn operator_requests(bytes: &[u8]) {
     match decoded(bytes) {
-        Some(OperatorRequest::Publish { target, arg, .. }) => {
-            read_arguments(&arg);
-            let _ = target.compile();
+        Some(OperatorRequest::Publish(publish)) => {
+            read_arguments(&publish.arg);
+            let _ = publish.target.compile();
         }
         Some(OperatorRequest::PublishWithMetadata(publication)) => {
-            read_arguments(&publication.arg);
-            let _ = publication.target.compile();
+            read_arguments(&publication.publish.arg);
+            let _ = publication.publish.target.compile();
             let _ = publication.metadata.unpack_or_show();
         }
         Some(OperatorRequest::Runner(RunnerRequest::Run(call))) => read_arguments(&call.arg),

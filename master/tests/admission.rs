@@ -14,8 +14,8 @@ use saline_protocol::channel::publication::topic_all;
 use saline_protocol::channel::{ChannelError, Credentials, MasterTrust};
 use saline_protocol::message::{
     Admission, Arguments, BatchRequest, CallerReply, CallerRequest, Class, KeyAction, KeyState,
-    MinionEvent, MinionEvents, MinionReply, MinionRequest, OperatorRequest, Packed, RefusedVerb,
-    RequestId, Role, StartId,
+    MinionEvent, MinionEvents, MinionReply, MinionRequest, OperatorRequest, Packed, PublishRequest,
+    RefusedVerb, RequestId, Role, StartId,
 };
 use saline_protocol::target::Target;
 use saline_protocol::transport::{
@@ -240,7 +240,7 @@ async fn who_comes_to_the_local_endpoint_is_no_stranger() {
     let operator = deployment.operator().await;
     // The first request of its session.
     let most = AdmissionLimits::default().max_message;
-    let order = operator.order(OperatorRequest::Publish {
+    let order = operator.order(OperatorRequest::Publish(PublishRequest {
         request_id: RequestId::random().unwrap(),
         target: Target::glob("nobody"),
         fun: "test.ping".into(),
@@ -250,7 +250,7 @@ async fn who_comes_to_the_local_endpoint_is_no_stranger() {
         private: false,
         subset: None,
         batch: BatchRequest::default(),
-    });
+    }));
     // Whatever it says to that.
     order.await;
     deployment.master.shutdown(TEST_TIMEOUT).await;

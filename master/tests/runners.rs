@@ -7,8 +7,8 @@
 mod support;
 
 use saline_protocol::message::{
-    Arguments, Jid, OperatorReply, OperatorRequest, PublicationWithMetadata, RequestId, RunnerCall,
-    RunnerEnd, RunnerReply, RunnerRequest, Value, decode,
+    Arguments, Jid, OperatorReply, OperatorRequest, PublicationWithMetadata, PublishRequest,
+    RequestId, RunnerCall, RunnerEnd, RunnerReply, RunnerRequest, Value, decode,
 };
 use saline_protocol::message::{BatchRequest, Packed};
 use saline_protocol::target::Target;
@@ -231,15 +231,17 @@ async fn metadata_are_a_mapping_of_bounded_size() {
     let (_deployment, operator, _minion) = deployment().await;
     let publish = async |metadata: Packed| {
         let publication = PublicationWithMetadata {
-            request_id: RequestId::random().unwrap(),
-            target: Target::glob("m1"),
-            fun: "test.ping".into(),
-            arg: Arguments::default().pack(),
-            user: "root".into(),
-            ttl_ms: None,
-            private: false,
-            subset: None,
-            batch: BatchRequest::default(),
+            publish: PublishRequest {
+                request_id: RequestId::random().unwrap(),
+                target: Target::glob("m1"),
+                fun: "test.ping".into(),
+                arg: Arguments::default().pack(),
+                user: "root".into(),
+                ttl_ms: None,
+                private: false,
+                subset: None,
+                batch: BatchRequest::default(),
+            },
             metadata,
         };
         operator

@@ -9,8 +9,8 @@ mod support;
 
 use saline_protocol::message::{
     Arguments, BatchRequest, GrainsReport, KeyAction, KeyState, MinionReply, MinionRequest,
-    OperatorReply, OperatorRequest, Packed, Published, RefusedVerb, RequestId, TargetMatches,
-    Value,
+    OperatorReply, OperatorRequest, Packed, PublishRequest, Published, RefusedVerb, RequestId,
+    TargetMatches, Value,
 };
 use saline_protocol::target::{MAX_GRAINS, Target, TargetKind};
 
@@ -37,7 +37,7 @@ fn grain(expression: &str) -> Target {
 }
 
 async fn publish(operator: &Peer, target: Target, subset: Option<u32>) -> Published {
-    let order = OperatorRequest::Publish {
+    let order = OperatorRequest::Publish(PublishRequest {
         request_id: RequestId::random().unwrap(),
         target,
         fun: "test.ping".into(),
@@ -47,7 +47,7 @@ async fn publish(operator: &Peer, target: Target, subset: Option<u32>) -> Publis
         private: false,
         subset,
         batch: BatchRequest::default(),
-    };
+    });
     match operator.order(order).await {
         OperatorReply::Published(published) => published,
         other => panic!("{other:?}"),

@@ -8,7 +8,8 @@ mod support;
 
 use saline_protocol::message::{
     Arguments, BatchRequest, Event, MinionEvent, MinionEvents, MinionReply, MinionRequest,
-    OperatorReply, OperatorRequest, Packed, RequestId, Return, ReturnVerdict, StartId, Value,
+    OperatorReply, OperatorRequest, Packed, PublishRequest, RequestId, Return, ReturnVerdict,
+    StartId, Value,
 };
 use saline_protocol::target::Target;
 use saline_protocol::transport::{Delivery, Subscriber};
@@ -92,7 +93,7 @@ async fn the_operator_is_recorded_beside_the_user_it_claims_to_be() {
     let operator = deployment.operator().await;
     let _minion = deployment.minion("m1").await;
     let mut bus = operator.events("event/salt/job").await;
-    let request = OperatorRequest::Publish {
+    let request = OperatorRequest::Publish(PublishRequest {
         request_id: RequestId::random().unwrap(),
         target: Target::glob("*"),
         fun: "test.ping".into(),
@@ -102,7 +103,7 @@ async fn the_operator_is_recorded_beside_the_user_it_claims_to_be() {
         private: false,
         subset: None,
         batch: BatchRequest::default(),
-    };
+    });
     let OperatorReply::Published(published) = operator.order(request).await else {
         panic!("it was not published");
     };

@@ -15,11 +15,11 @@ use saline_protocol::message::{
     Introduction, Jid, Job, JobAccount, JobsPage, KeyAction, KeyEntry, KeyReply, KeyRequest,
     KeyState, Known, Lease, MinionEvent, MinionEvents, MinionId, MinionReply, MinionRequest,
     OfferState, OperatorReply, OperatorRequest, Packed, PeerVersion, PendingRequest,
-    ProtocolVersions, PublicationAddress, PublicationWithMetadata, Published, Reconciliation,
-    ReconciliationReply, RefusedVerb, RequestId, Return, ReturnPart, ReturnVerdict, ReturnsPage,
-    RunnerCall, RunnerEnd, RunnerReply, RunnerRequest, SignedJob, StartId, StatesPage, StoreAct,
-    StoreBackup, StoreCheck, StoredJob, StoredReturn, TargetMatches, TransferId, Value, Welcome,
-    decode, encode,
+    ProtocolVersions, PublicationAddress, PublicationWithMetadata, PublishRequest, Published,
+    Reconciliation, ReconciliationReply, RefusedVerb, RequestId, Return, ReturnPart, ReturnVerdict,
+    ReturnsPage, RunnerCall, RunnerEnd, RunnerReply, RunnerRequest, SignedJob, StartId, StatesPage,
+    StoreAct, StoreBackup, StoreCheck, StoredJob, StoredReturn, TargetMatches, TransferId, Value,
+    Welcome, decode, encode,
 };
 use saline_protocol::target::{Target, TargetKind};
 use serde::Serialize;
@@ -323,7 +323,7 @@ fn operator(lines: &mut String) {
     let request = |lines: &mut String, name: &str, request: OperatorRequest| {
         line(lines, &format!("OperatorRequest.{name}"), &request);
     };
-    let publish = OperatorRequest::Publish {
+    let publish = OperatorRequest::Publish(PublishRequest {
         request_id: request_id(),
         target: Target::glob("*"),
         fun: "test.ping".into(),
@@ -333,7 +333,7 @@ fn operator(lines: &mut String) {
         private: false,
         subset: Some(300),
         batch: BatchRequest::default(),
-    };
+    });
     request(lines, "Publish", publish);
     for kind in TargetKind::ALL {
         let target = Target {
@@ -405,15 +405,17 @@ fn operator(lines: &mut String) {
 
     runner_requests(lines);
     let publication = PublicationWithMetadata {
-        request_id: request_id(),
-        target: job().target,
-        fun: "test.arg".into(),
-        arg: arguments().pack(),
-        user: "root".into(),
-        ttl_ms: Some(300),
-        private: true,
-        subset: Some(301),
-        batch: BatchRequest::default(),
+        publish: PublishRequest {
+            request_id: request_id(),
+            target: job().target,
+            fun: "test.arg".into(),
+            arg: arguments().pack(),
+            user: "root".into(),
+            ttl_ms: Some(300),
+            private: true,
+            subset: Some(301),
+            batch: BatchRequest::default(),
+        },
         metadata: packed(),
     };
     request(

@@ -2,16 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use saline_protocol::message::{Arguments, BatchRequest, OperatorReply, RequestId, Value};
+use saline_daemon::indented_doc;
+use saline_protocol::message::{
+    Arguments, BatchRequest, OperatorReply, PublishRequest, RequestId, Value,
+};
 use saline_protocol::target::{Glob, Target};
 
 use super::arguments::BoundArguments;
 use super::error::RunnerError;
-use super::function::{Function, Returned, indented};
+use super::function::{Function, Returned};
 use super::job_report::{self, State};
 use super::run::Run;
 use super::{STATE_EVENT, functions};
-use crate::verbs::PublishRequest;
 
 pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("execution", EXECUTION, |run, given| {
@@ -45,9 +47,9 @@ async fn runner(given: &BoundArguments) -> Result<Returned, RunnerError> {
     };
     let (name, doc) = STATE_EVENT;
     let mut docs: BTreeMap<String, String> = functions()
-        .map(|(name, function)| (name, function.indented_doc()))
+        .map(|(name, function)| (name, indented_doc(function.doc)))
         .collect();
-    docs.insert(name.to_owned(), indented(doc));
+    docs.insert(name.to_owned(), indented_doc(doc));
     docs.retain(|name, _| is_wanted(name));
     let docs = docs.into_iter().map(|(name, doc)| (name, Value::from(doc)));
     Ok(Value::Map(docs.collect()).into())
@@ -87,9 +89,9 @@ async fn execution(run: &Run, given: &BoundArguments) -> Result<Returned, Runner
             safe_limit: Some(0),
             ..BatchRequest::default()
         },
-        metadata: None,
     };
-    let published = run.parts.publish.carry_out(&run.operator, request).await?;
+    let publish = &run.parts.publish;
+    let published = publish.carry_out(&run.operator, request, None).await?;
     let jid = match published {
         OperatorReply::Published(published) => published.jid,
         OperatorReply::Failed(why) => return Err(RunnerError::Failed(why)),

@@ -106,28 +106,4 @@ impl Function {
         self.time = time;
         self
     }
-
-    /// Returns the documentation as Salt prints it: a blank line first, each line indented by four.
-    pub(super) fn indented_doc(&self) -> String {
-        indented(self.doc)
-    }
-}
-
-/// Returns a documentation as Salt prints it.
-pub(super) fn indented(doc: &str) -> String {
-    let mut text = String::from("\n");
-    let mut lines = doc.trim().lines().peekable();
-    while let Some(line) = lines.next() {
-        if line.trim_start().starts_with(".. code-block::") {
-            // Only a renderer of manuals understands this line.
-            lines.next_if(|next| next.trim().is_empty());
-            continue;
-        }
-        if !line.is_empty() {
-            text.push_str("    ");
-            text.push_str(line);
-        }
-        text.push('\n');
-    }
-    text
 }

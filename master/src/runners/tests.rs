@@ -1,5 +1,6 @@
 //! The functions and their arguments, without a master.
 
+use saline_daemon::indented_doc;
 use saline_protocol::message::{Arguments, Value};
 
 use super::arguments::BoundArguments;
@@ -42,7 +43,7 @@ fn bind(fun: &str, positional: &[&str], named: &[(&str, &str)]) -> Result<BoundA
 fn every_function_is_found_and_documented() {
     for (name, function) in functions() {
         assert!(std::ptr::eq(find(&name).unwrap(), function));
-        let doc = function.indented_doc();
+        let doc = indented_doc(function.doc);
         assert!(doc.starts_with("\n    "), "{name}: {doc}");
         assert!(doc.contains("CLI Example:"), "{name}");
         assert!(!doc.contains(".. code-block"), "{name}");

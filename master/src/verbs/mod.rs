@@ -23,7 +23,6 @@ pub use event_budget::EventRates;
 pub use key_verbs::KeyVerbs;
 pub use minion::MinionVerbs;
 pub use operator::OperatorVerbs;
-pub(crate) use publish::PublishRequest;
 pub use publish::PublishVerb;
 pub use queries::JobQueries;
 pub(crate) use reconciliation_budget::ReconciliationBudget;

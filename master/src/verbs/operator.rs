@@ -1,8 +1,7 @@
 //! Carries out the requests of operators.
 
-use saline_protocol::message::{OperatorReply, OperatorRequest};
+use saline_protocol::message::{OperatorReply, OperatorRequest, PublicationWithMetadata};
 
-use super::publish::PublishRequest;
 use super::{CancelVerb, JobQueries, KeyVerbs, PublishVerb, RunnerVerb, StoreVerbs, TargetQueries};
 
 /// Carries out the requests of operators.
@@ -21,33 +20,10 @@ impl OperatorVerbs {
     /// Carries out the request of the operator `name`.
     pub async fn carry_out(&self, name: &str, request: OperatorRequest) -> OperatorReply {
         let done = match request {
-            OperatorRequest::Publish {
-                request_id,
-                target,
-                fun,
-                arg,
-                user,
-                ttl_ms,
-                private,
-                subset,
-                batch,
-            } => {
-                let request = PublishRequest {
-                    request_id,
-                    target,
-                    fun,
-                    arg,
-                    user,
-                    ttl_ms,
-                    private,
-                    subset,
-                    batch,
-                    metadata: None,
-                };
-                self.publish.carry_out(name, request).await
-            }
+            OperatorRequest::Publish(request) => self.publish.carry_out(name, request, None).await,
             OperatorRequest::PublishWithMetadata(publication) => {
-                self.publish.carry_out(name, (*publication).into()).await
+                let PublicationWithMetadata { publish, metadata } = *publication;
+                self.publish.carry_out(name, publish, Some(metadata)).await
             }
             OperatorRequest::Runner(request) => self.runners.carry_out(name, request).await,
             OperatorRequest::JobReturns { jid, after } => self.queries.returns(&jid, after).await,

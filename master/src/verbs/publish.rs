@@ -5,8 +5,8 @@ use std::sync::Arc;
 use saline_protocol::channel::Identity;
 use saline_protocol::channel::publication::sign_job;
 use saline_protocol::message::{
-    BatchRequest, Claims, Job, MAX_METADATA, MasterTime, MinionId, OfferState, OperatorReply,
-    Packed, PackedArguments, PublicationWithMetadata, Published, RequestId, SignedJob, Value,
+    Claims, Job, MAX_METADATA, MasterTime, MinionId, OfferState, OperatorReply, Packed,
+    PublishRequest, Published, SignedJob, Value,
 };
 use saline_protocol::random::{self, NoRandomness};
 use saline_protocol::target::Target;
@@ -35,43 +35,6 @@ pub struct PublishVerb {
     pub(crate) events: Events,
 }
 
-/// The fields of the requests `Publish` and `PublishWithMetadata`.
-#[derive(Debug)]
-pub(crate) struct PublishRequest {
-    pub(crate) request_id: RequestId,
-    pub(crate) target: Target,
-    pub(crate) fun: String,
-    pub(crate) arg: PackedArguments,
-    pub(crate) user: String,
-    /// How long minions may take to begin, in milliseconds; the job is queued for those that are away.
-    pub(crate) ttl_ms: Option<u64>,
-    /// Whether the job is sealed for each of its minions alone.
-    pub(crate) private: bool,
-    /// How many of the minions that are present are chosen; none for all that match.
-    pub(crate) subset: Option<u32>,
-    /// Whether the job is offered to a few minions at a time.
-    pub(crate) batch: BatchRequest,
-    /// The metadata of the job.
-    pub(crate) metadata: Option<Packed>,
-}
-
-impl From<PublicationWithMetadata> for PublishRequest {
-    fn from(publication: PublicationWithMetadata) -> Self {
-        Self {
-            request_id: publication.request_id,
-            target: publication.target,
-            fun: publication.fun,
-            arg: publication.arg,
-            user: publication.user,
-            ttl_ms: publication.ttl_ms,
-            private: publication.private,
-            subset: publication.subset,
-            batch: publication.batch,
-            metadata: Some(publication.metadata),
-        }
-    }
-}
-
 /// Returns why metadata cannot be stored with a job; none if they can.
 fn refused_metadata(metadata: &Packed) -> Option<String> {
     let bytes = metadata.as_bytes().len();
@@ -88,13 +51,14 @@ fn refused_metadata(metadata: &Packed) -> Option<String> {
 }
 
 impl PublishVerb {
-    /// Carries out the request of the operator `name`.
+    /// Carries out the request of the operator `name`, who notes `metadata` with the job.
     pub(crate) async fn carry_out(
         &self,
         name: &str,
         request: PublishRequest,
+        metadata: Option<Packed>,
     ) -> Result<OperatorReply, StoreError> {
-        if let Some(why) = request.metadata.as_ref().and_then(refused_metadata) {
+        if let Some(why) = metadata.as_ref().and_then(refused_metadata) {
             return Ok(OperatorReply::Failed(why));
         }
         let resolved_at = self.clock.now();
@@ -179,7 +143,7 @@ impl PublishVerb {
             unknown: unknown.clone(),
             batch,
             resolved: Some(resolved_at),
-            metadata: request.metadata,
+            metadata,
         };
         self.note_keys(&new.minions).await;
         if let Committed::Before(published) = self.jobs.publish(new).await? {

@@ -16,8 +16,8 @@ use saline_protocol::channel::{ChannelError, MasterTrust};
 use saline_protocol::message::{
     Admission, Arguments, BatchRequest, Class, Event, GrainsReport, Header, Jid, KeyAction,
     KeyRequest, KeyState, Kind, MinionReply, MinionRequest, OfferState, OperatorReply,
-    OperatorRequest, Packed, Refusal, RefusedVerb, RequestId, ReturnVerdict, Role, SessionId,
-    Value, encode,
+    OperatorRequest, Packed, PublishRequest, Refusal, RefusedVerb, RequestId, ReturnVerdict, Role,
+    SessionId, Value, encode,
 };
 use saline_protocol::target::{Target, TargetKind};
 use saline_protocol::transport::{Clock, Delivery, ErrorKind};
@@ -310,7 +310,7 @@ async fn is_opened_by_another(
         minions.push(minion);
     }
     let mut own = minions[0].listen().await;
-    let order = OperatorRequest::Publish {
+    let order = OperatorRequest::Publish(PublishRequest {
         request_id: RequestId::random().unwrap(),
         target: Target {
             kind,
@@ -323,7 +323,7 @@ async fn is_opened_by_another(
         private,
         subset,
         batch: BatchRequest::default(),
-    };
+    });
     let published = operator.order(order).await;
     let OperatorReply::Published(published) = published else {
         panic!("{published:?}");

@@ -4,8 +4,8 @@
 use saline_protocol::message::{
     Arguments, BatchRequest, ExpiryStatement, GrainsReport, Heartbeat, Jid, JobAccount, KeyRequest,
     Known, MinionEvent, MinionEvents, MinionRequest, OperatorRequest, Packed,
-    PublicationWithMetadata, Reconciliation, RequestId, Return, ReturnPart, RunnerCall,
-    RunnerRequest, StartId, StoreAct, TransferId, Value, encode,
+    PublicationWithMetadata, PublishRequest, Reconciliation, RequestId, Return, ReturnPart,
+    RunnerCall, RunnerRequest, StartId, StoreAct, TransferId, Value, encode,
 };
 use saline_protocol::target::Target;
 
@@ -90,7 +90,7 @@ pub fn of_minions(jid: &Jid) -> Vec<MinionRequest> {
 fn next_of_operator(verb: &OperatorRequest, jid: &Jid) -> Option<OperatorRequest> {
     let request_id = RequestId([7; 16]);
     Some(match verb {
-        OperatorRequest::Publish { .. } => OperatorRequest::JobReturns {
+        OperatorRequest::Publish(_) => OperatorRequest::JobReturns {
             jid: jid.clone(),
             after: 0,
         },
@@ -141,15 +141,17 @@ fn next_of_operator(verb: &OperatorRequest, jid: &Jid) -> Option<OperatorRequest
         }
         OperatorRequest::Runner(RunnerRequest::Kill { .. }) => {
             OperatorRequest::PublishWithMetadata(Box::new(PublicationWithMetadata {
-                request_id: RequestId([8; 16]),
-                target: Target::glob("*"),
-                fun: "test.forged".into(),
-                arg: Arguments::default().pack(),
-                user: "root".into(),
-                ttl_ms: None,
-                private: false,
-                subset: None,
-                batch: BatchRequest::default(),
+                publish: PublishRequest {
+                    request_id: RequestId([8; 16]),
+                    target: Target::glob("*"),
+                    fun: "test.forged".into(),
+                    arg: Arguments::default().pack(),
+                    user: "root".into(),
+                    ttl_ms: None,
+                    private: false,
+                    subset: None,
+                    batch: BatchRequest::default(),
+                },
                 metadata: Packed::pack(&Value::map([("forged", Value::Bool(true))])),
             }))
         }
@@ -159,7 +161,7 @@ fn next_of_operator(verb: &OperatorRequest, jid: &Jid) -> Option<OperatorRequest
 
 /// Returns an example of every verb of operators about this job.
 pub fn of_operators(jid: &Jid) -> Vec<OperatorRequest> {
-    let first = OperatorRequest::Publish {
+    let first = OperatorRequest::Publish(PublishRequest {
         request_id: RequestId([8; 16]),
         target: Target::glob("*"),
         fun: "test.forged".into(),
@@ -169,6 +171,6 @@ pub fn of_operators(jid: &Jid) -> Vec<OperatorRequest> {
         private: false,
         subset: None,
         batch: BatchRequest::default(),
-    };
+    });
     std::iter::successors(Some(first), |verb| next_of_operator(verb, jid)).collect()
 }

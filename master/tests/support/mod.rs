@@ -21,8 +21,8 @@ use saline_protocol::channel::{
 use saline_protocol::message::{
     Admission, Arguments, BatchRequest, Class, ExpiryStatement, GroupKeyMaterial, Heartbeat, Job,
     JobAccount, KeyAction, KeyRequest, KeyState, Known, MinionId, MinionReply, MinionRequest,
-    OperatorReply, OperatorRequest, Packed, ProtocolVersions, Published, Reconciliation, RequestId,
-    Return, ReturnVerdict, Role, StartId, Value,
+    OperatorReply, OperatorRequest, Packed, ProtocolVersions, PublishRequest, Published,
+    Reconciliation, RequestId, Return, ReturnVerdict, Role, StartId, Value,
 };
 use saline_protocol::target::Target;
 use saline_protocol::transport::{
@@ -295,7 +295,7 @@ impl Peer {
         request_id: RequestId,
         ttl_ms: Option<u64>,
     ) -> Published {
-        let request = OperatorRequest::Publish {
+        let request = OperatorRequest::Publish(PublishRequest {
             request_id,
             target: Target::glob(target),
             fun: "test.ping".into(),
@@ -305,7 +305,7 @@ impl Peer {
             private: false,
             subset: None,
             batch: BatchRequest::default(),
-        };
+        });
         match self.order(request).await {
             OperatorReply::Published(published) => published,
             other => panic!("{other:?}"),

@@ -94,22 +94,8 @@ impl Function {
         self
     }
 
-    /// Returns the documentation as Salt's `sys.doc` prints it: a blank line first, each line indented by four, and
-    /// without the lines that only a renderer of manuals understands.
+    /// Returns the documentation as Salt's `sys.doc` prints it.
     pub fn indented_doc(&self) -> String {
-        let mut text = String::from("\n");
-        let mut lines = self.doc.trim().lines().peekable();
-        while let Some(line) = lines.next() {
-            if line.starts_with(".. code-block::") {
-                lines.next_if(|next| next.is_empty());
-                continue;
-            }
-            if !line.is_empty() {
-                text.push_str("    ");
-                text.push_str(line);
-            }
-            text.push('\n');
-        }
-        text
+        saline_daemon::indented_doc(self.doc)
     }
 }

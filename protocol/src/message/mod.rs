@@ -44,8 +44,9 @@ pub use minion::{
 };
 pub use offer_state::OfferState;
 pub use operator::{
-    GrainsPage, MAX_METADATA, OperatorReply, OperatorRequest, PublicationWithMetadata, Published,
-    ReturnsPage, StatesPage, StoreAct, StoreBackup, StoreCheck, TargetMatches,
+    GrainsPage, MAX_METADATA, OperatorReply, OperatorRequest, PublicationWithMetadata,
+    PublishRequest, Published, ReturnsPage, StatesPage, StoreAct, StoreBackup, StoreCheck,
+    TargetMatches,
 };
 pub use reconciliation::{
     ExpiryStatement, Heartbeat, HeartbeatReply, JobAccount, Known, MAX_ACCOUNTS, MAX_PREDECESSORS,

@@ -17,28 +17,7 @@ use crate::target::Target;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OperatorRequest {
     /// Publishes a job.
-    Publish {
-        /// Identifies the request, so that the job is published once if the request is repeated.
-        request_id: RequestId,
-        /// The minions that run the job.
-        target: Target,
-        /// The function, `module.function`.
-        fun: String,
-        /// The arguments of the function.
-        arg: PackedArguments,
-        /// The user who asks; for the record, no authority.
-        user: String,
-        /// How long minions may take to begin, in milliseconds: the job is queued for those that are
-        /// away. None for the configured time, and only minions that are present.
-        ttl_ms: Option<u64>,
-        /// Whether the job is sealed for each of its minions alone, however many they are. Otherwise a job
-        /// for more than 64 minions is sealed once, with a key that every accepted minion has.
-        private: bool,
-        /// Chooses so many at random of the minions that match and are present; none for all that match.
-        subset: Option<u32>,
-        /// Whether the job is offered to a few minions at a time.
-        batch: BatchRequest,
-    },
+    Publish(PublishRequest),
     /// Asks for the returns of a job.
     JobReturns {
         /// The job.
@@ -105,7 +84,7 @@ impl OperatorRequest {
     /// Returns the name of the verb, for the log.
     pub fn name(&self) -> &'static str {
         match self {
-            Self::Publish { .. } => "Publish",
+            Self::Publish(_) => "Publish",
             Self::JobReturns { .. } => "JobReturns",
             Self::JobStates { .. } => "JobStates",
             Self::JobList { .. } => "JobList",
@@ -127,9 +106,9 @@ impl OperatorRequest {
 /// The largest packed metadata of a job, in bytes.
 pub const MAX_METADATA: usize = 64 * 1024;
 
-/// The fields of [`OperatorRequest::Publish`], which does not change, and metadata.
+/// A job to be published.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PublicationWithMetadata {
+pub struct PublishRequest {
     /// Identifies the request, so that the job is published once if the request is repeated.
     pub request_id: RequestId,
     /// The minions that run the job.
@@ -140,14 +119,23 @@ pub struct PublicationWithMetadata {
     pub arg: PackedArguments,
     /// The user who asks; for the record, no authority.
     pub user: String,
-    /// How long minions may take to begin, in milliseconds; none for the configured time.
+    /// How long minions may take to begin, in milliseconds: the job is queued for those that are
+    /// away. None for the configured time, and only minions that are present.
     pub ttl_ms: Option<u64>,
-    /// Whether the job is sealed for each of its minions alone.
+    /// Whether the job is sealed for each of its minions alone, however many they are. Otherwise a job
+    /// for more than 64 minions is sealed once, with a key that every accepted minion has.
     pub private: bool,
-    /// Chooses so many at random of the minions that match and are present.
+    /// Chooses so many at random of the minions that match and are present; none for all that match.
     pub subset: Option<u32>,
     /// Whether the job is offered to a few minions at a time.
     pub batch: BatchRequest,
+}
+
+/// A job to be published, with metadata. On the wire the fields of both follow each other.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PublicationWithMetadata {
+    /// The job.
+    pub publish: PublishRequest,
     /// The metadata of the job, to find it by: a mapping of at most [`MAX_METADATA`] bytes. The
     /// master stores it; minions do not get it.
     pub metadata: Packed,
