@@ -5,7 +5,7 @@ use clap::{Parser, Subcommand};
 use crate::runners::RunnersArguments;
 use crate::system::SystemArguments;
 use crate::targets::TargetsArguments;
-use crate::transports::Wanted;
+use crate::transports::TransportsArguments;
 
 /// Measures Saline.
 #[derive(Debug, Parser)]
@@ -26,7 +26,7 @@ pub(crate) enum Command {
     /// the slowest, so that both sides deliver everything. Server and clients are two processes on
     /// loopback. Ours and bare take turns; medians are printed, as operations a second and as CPU
     /// time an operation (both processes together). The whole takes some minutes, at most.
-    Transports(Wanted),
+    Transports(TransportsArguments),
     /// A whole system: a master, a swarm of minions, and the command line
     ///
     /// A master and minions that share processes run on this machine, under a temporary root. Measured

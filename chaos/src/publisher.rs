@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::error::{ChaosError, Result};
 use crate::fleet::Operator;
-use crate::plan::{JobPlan, Token, Way};
+use crate::plan::{JobPlan, PublishMode, Token};
 use crate::timeline::Timeline;
 
 /// How many command lines run at once.
@@ -29,7 +29,7 @@ pub(crate) struct Publication {
     /// The minions it was for; empty for all of them.
     pub(crate) targets: Vec<String>,
     /// How it was published, for people.
-    pub(crate) way: &'static str,
+    pub(crate) mode: &'static str,
     pub(crate) began: Duration,
     /// To how many minions at a time the job was offered, if it was a batch, and how long each of them takes.
     pub(crate) batch: Option<(u32, Duration)>,
@@ -105,15 +105,15 @@ impl Publisher {
         let mut publication = Publication {
             token: Some(job.token),
             targets: job.targets.iter().map(|n| format!("m{n}")).collect(),
-            way: job.way.name(),
+            mode: job.mode.name(),
             batch: job.batch.map(|size| (size, job.takes)),
             began: self.timeline.now(),
             ..Publication::default()
         };
         let mut arguments = vec!["--out".to_owned(), "json".to_owned()];
-        arguments.push(match job.way {
-            Way::Async => "--async".to_owned(),
-            Way::Attached | Way::Killed(_) => "--show-jid".to_owned(),
+        arguments.push(match job.mode {
+            PublishMode::Async => "--async".to_owned(),
+            PublishMode::Attached | PublishMode::Killed(_) => "--show-jid".to_owned(),
         });
         arguments.extend(job.target());
         arguments.extend(["cmd.run".to_owned(), job.command()]);
@@ -141,9 +141,9 @@ impl Publisher {
         let output = read(child.stdout.take());
         let errors = read(child.stderr.take());
         let kill = async {
-            match job.way {
-                Way::Killed(after) => Clock.pause(after).await,
-                Way::Attached | Way::Async => std::future::pending().await,
+            match job.mode {
+                PublishMode::Killed(after) => Clock.pause(after).await,
+                PublishMode::Attached | PublishMode::Async => std::future::pending().await,
             }
         };
         let ends = async {
@@ -206,7 +206,7 @@ fn read_output(bytes: &[u8], job: &JobPlan, publication: &mut Publication) {
             continue;
         };
         for (name, value) in entries {
-            if job.way == Way::Async {
+            if job.mode == PublishMode::Async {
                 publication.jid = value.as_str().map(str::to_owned);
                 continue;
             }
@@ -229,7 +229,7 @@ mod tests {
             at: Duration::ZERO,
             token: Token(3),
             targets: vec![],
-            way: Way::Attached,
+            mode: PublishMode::Attached,
             takes: Duration::ZERO,
             prints: 2,
             batch: None,

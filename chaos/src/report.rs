@@ -34,7 +34,7 @@ pub(crate) fn plan(plan: &Plan) -> String {
             "job {} for {}: {}, takes {:.1} s, prints {} bytes",
             job.token,
             job.target().join(" "),
-            job.way.name(),
+            job.mode.name(),
             job.takes.as_secs_f64(),
             job.prints
         );

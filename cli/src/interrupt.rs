@@ -87,7 +87,7 @@ pub(crate) enum Interruption {
 
 /// How far a command had come when it was interrupted.
 #[derive(Debug)]
-pub(crate) enum HowFar<'a> {
+pub(crate) enum CommandProgress<'a> {
     /// The master was not asked for anything.
     NotPublished,
     /// The master was asked to publish the job, and has not answered.
@@ -156,18 +156,18 @@ impl Interruption {
 
     /// Prints, on the standard error output in every format, how the command ends, and returns the
     /// exit code. Most of the text is Salt's.
-    pub(crate) fn leave(self, screen: &mut Screen<'_>, how_far: &HowFar<'_>) -> u8 {
+    pub(crate) fn leave(self, screen: &mut Screen<'_>, how_far: &CommandProgress<'_>) -> u8 {
         screen.complain(match self {
             // Salt's too begins with an empty line, because the terminal shows ^C.
             Self::CtrlC => "\nExiting gracefully on Ctrl-c",
             Self::Terminated => "Exiting gracefully on SIGTERM",
         });
         match how_far {
-            HowFar::NotPublished => screen.complain("No job was published."),
-            HowFar::Publishing { options } => screen.complain(format!(
+            CommandProgress::NotPublished => screen.complain("No job was published."),
+            CommandProgress::Publishing { options } => screen.complain(format!(
                 "The job may have been published: the master has not answered with a jid yet. To see whether it was, run the following command:\n\nsaline-run jobs.list_jobs{options}"
             )),
-            HowFar::Published {
+            CommandProgress::Published {
                 look_up,
                 unanswered,
                 running,
@@ -213,7 +213,7 @@ mod tests {
     use super::*;
     use crate::screen::Printed;
 
-    fn shown(interruption: Interruption, how_far: &HowFar<'_>) -> String {
+    fn shown(interruption: Interruption, how_far: &CommandProgress<'_>) -> String {
         let mut printed = Printed::default();
         assert_eq!(interruption.leave(&mut printed.screen(&[]), how_far), 1);
         printed.shown()
@@ -221,7 +221,7 @@ mod tests {
 
     fn published(count: usize, in_batches: bool) -> String {
         let ids: Vec<String> = (0..count).map(|n| format!("m{n:02}")).collect();
-        let how_far = HowFar::Published {
+        let how_far = CommandProgress::Published {
             look_up: &LookUp {
                 jid: Jid::parse("20261121091409931549").unwrap(),
                 options: " -c /tmp/x".to_owned(),
@@ -347,7 +347,7 @@ mod tests {
     fn a_job_without_a_jid_is_told() {
         let options = " -c /tmp/x".to_owned();
         insta::assert_snapshot!(
-            shown(Interruption::CtrlC, &HowFar::Publishing { options }),
+            shown(Interruption::CtrlC, &CommandProgress::Publishing { options }),
             @"
         --- stdout
         --- stderr
@@ -359,7 +359,7 @@ mod tests {
         "
         );
         insta::assert_snapshot!(
-            shown(Interruption::Terminated, &HowFar::NotPublished),
+            shown(Interruption::Terminated, &CommandProgress::NotPublished),
             @"
         --- stdout
         --- stderr

@@ -54,10 +54,10 @@ pub async fn saline(words: impl IntoIterator<Item = OsString>, registry: Registr
     .await
 }
 
-/// `saline-run`: looks jobs up, and follows the event bus.
+/// `saline-run`: has the master carry out a function and prints its return, or follows the event bus.
 ///
 /// # Cancel safety
-/// Nothing is changed by it.
+/// The run may have been begun when the future is dropped, and goes on.
 pub async fn saline_run(words: impl IntoIterator<Item = OsString>, registry: Registry) -> ExitCode {
     screen::on_standard_streams(async |screen| commands::run::run(screen, words, registry).await)
         .await

@@ -1,4 +1,4 @@
-//! What the suite has to be told about a backend.
+//! The description of a backend that the suite is to test.
 
 use std::fmt;
 use std::io;
@@ -9,15 +9,15 @@ use std::sync::Arc;
 use saline_protocol::layer;
 use saline_protocol::transport::{Endpoint, HostPort, Transport};
 
-/// A backend under test. Two methods are needed; each of the others lets the suite test more, or says
-/// what is known. All of them have to give the same answer to the same question, since they are asked
-/// before anything runs and again in the processes that the suite starts.
+/// A backend under test. Two methods are required; each of the others lets the suite test more, or
+/// declares what is known. All of them must always return the same for the same arguments: the suite
+/// calls them before anything runs, and again in the processes that it starts.
 ///
 /// # A backend whose endpoints are paths
 ///
-/// By default the suite serves at hosts with a port of the system's choice, and skips local endpoints
-/// that it knows nothing of. A transport over Unix sockets that has no other endpoints says
-/// [`wire`](Self::wire) alone, and is tested with all that a backend over TCP is tested with:
+/// By default the suite serves at hosts with a port of the system's choice, and skips local endpoints.
+/// A transport over Unix sockets that has no other endpoints implements [`wire`](Self::wire) alone, and
+/// gets all the tests that a backend over TCP gets:
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -34,79 +34,80 @@ use saline_protocol::transport::{Endpoint, HostPort, Transport};
 /// # assert!(OverPaths.endpoint_in("/tmp".as_ref(), "a").is_some() && OverPaths.local_sockets());
 /// ```
 pub trait Backend: Send + Sync + fmt::Debug + 'static {
-    /// Its name in reports and file names: lower-case letters, digits and dashes. Usually its scheme.
+    /// Returns the name in reports and file names: lower-case letters, digits and dashes. Usually the
+    /// scheme.
     fn name(&self) -> &'static str;
 
-    /// A fresh instance. Every requirement gets one of its own, for both ends.
+    /// Returns a fresh instance. Every requirement gets one of its own, for both ends.
     fn transport(&self) -> Arc<dyn Transport>;
 
-    /// A fresh instance as a registry would hand it out, in its [layers](layer). Only the self-test
+    /// Returns a fresh instance as a registry would hand it out, in its [layers](layer). Only the self-test
     /// of the suite has reason to change this.
     fn layered(&self) -> Arc<dyn Transport> {
         layer::wrap(self.transport())
     }
 
-    /// An endpoint on `host` that can be served with a port of the system's choice. `host` is an
-    /// address or a name of this machine. Asked only where [`endpoint_in`](Self::endpoint_in) gives
+    /// Returns an endpoint on `host` that can be served with a port of the system's choice. `host` is an
+    /// address or a name of this machine. Called only where [`endpoint_in`](Self::endpoint_in) returns
     /// none.
     fn endpoint(&self, host: &str) -> Endpoint {
         Endpoint::network(self.transport().scheme(), HostPort::new(host, 0))
     }
 
-    /// The endpoint called `name` in `folder`, if every endpoint of this backend is a path: the same
-    /// for the same words. The suite gives each run a folder of its own and each server a name of its
-    /// own, so that every server has a fresh path. What needs hosts and ports is skipped then. Given
-    /// by itself where the [`wire`](Self::wire) is a Unix path.
+    /// Returns the endpoint called `name` in `folder`, if every endpoint of this backend is a path: the
+    /// same for the same arguments. The suite chooses a folder for each run and a name for each server, so
+    /// that every server has a fresh path, and skips the requirements that need hosts and ports. The
+    /// default is right where the [`wire`](Self::wire) is a Unix path.
     fn endpoint_in(&self, folder: &Path, name: &str) -> Option<Endpoint> {
         let paths = matches!(self.wire(), Some(Wire::UnixPath(_)));
         paths.then(|| Endpoint::local(self.transport().scheme(), folder.join(name)))
     }
 
-    /// Whether all that it does follows `tokio::time::pause`, so that time-outs cost no time.
+    /// Whether everything in the backend follows `tokio::time::pause`, so that time-outs cost no time.
     fn time_may_be_paused(&self) -> bool {
         false
     }
 
-    /// What its endpoints are made of, if hostile bytes can be sent to them: its network endpoints, or
-    /// its paths where it has no others. Without, the areas that need a wire (`SEC`, and the bad
-    /// networks of `CON`) are skipped.
+    /// Returns the kind of socket under its endpoints, so that the suite can send hostile bytes to them: that
+    /// of its network endpoints, or of its paths where it has no others. With `None`, the suite skips the
+    /// areas that need a wire (`SEC`, and the bad networks of `CON`).
     fn wire(&self) -> Option<Wire> {
         None
     }
 
     /// Whether its local endpoints (`Address::Local`) are sockets in the file system, so that `BUS`
-    /// applies. So it is taken to be where there is a [`wire`](Self::wire).
+    /// applies. By default they are if there is a [`wire`](Self::wire).
     fn local_sockets(&self) -> bool {
         self.wire().is_some() && self.transport().capabilities().local_endpoints
     }
 
-    /// The list of what is skipped by declaration, as it is checked in: the lines of a file, each
-    /// an id and a reason. With one, a skip that is not on it is a failure, and so is a line whose
-    /// skip has gone. Usually `Some(include_str!("skips.txt"))`.
+    /// Returns the checked-in list of the requirements that are skipped by declaration: the lines of a file,
+    /// each an id and a reason. With a list, a skip that is not on it is a failure, and so is a line
+    /// whose skip has gone. Usually `Some(include_str!("skips.txt"))`.
     fn skips(&self) -> Option<&'static str> {
         None
     }
 
-    /// A process that comes to [`run_all`](crate::run_all) with an equal backend: this program,
-    /// started again. What measures memory or descriptors runs there.
+    /// Returns a command that starts this program again and comes to [`run_all`](crate::run_all) with an
+    /// equal backend. Requirements that measure memory or descriptors run in such a process.
     ///
     /// # Errors
-    /// When the system does not say what this program is.
+    /// When the system does not tell the path of this program.
     fn process(&self) -> io::Result<Command> {
         std::env::current_exe().map(Command::new)
     }
 
-    /// Known gaps that show only when the machine is quick enough, or slow enough: passing one of
-    /// these proves nothing and is reported as the gap that it is. For memory that a library takes
-    /// in a race against its own clean-up, say. What fails every time belongs into
+    /// Returns the known gaps that show only when the machine is fast enough, or slow enough: passing one
+    /// of these proves nothing, and is reported as a gap all the same. An example is memory that a library
+    /// takes in a race against its own clean-up. A requirement that fails every time belongs into
     /// [`known_gaps`](Self::known_gaps).
     fn unsteady_gaps(&self) -> &[KnownGap] {
         &[]
     }
 
-    /// What it is known not to keep, with reasons. Each is run, and passing it is a failure. A gap in
-    /// a [`MUST`](crate::Level::Must) is a backend that is not one yet; the suite lets it be declared,
-    /// so that it is seen.
+    /// Returns the requirements that the backend is known not to keep, with reasons. Each is run, and passing
+    /// it is a failure. A backend with a gap in a [`MUST`](crate::Level::Must) is not finished; the gap can
+    /// be declared all the same, so that it is visible.
     ///
     /// ```
     /// use saline_conformance::KnownGap;
@@ -133,7 +134,7 @@ pub enum Wire {
     UnixPath(UnixSocket),
 }
 
-/// What kind of socket is at a path.
+/// The kind of socket at a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum UnixSocket {
@@ -148,6 +149,6 @@ pub enum UnixSocket {
 pub struct KnownGap {
     /// The requirement's id.
     pub id: &'static str,
-    /// Why, with figures where there are any.
+    /// The reason, with figures where there are any.
     pub reason: &'static str,
 }

@@ -33,8 +33,8 @@
 //! conformance_main!(MyBackend);
 //! ```
 //!
-//! That is all; the other methods of [`Backend`] say what can be tested besides (hostile bytes, a bad
-//! network, sockets in the file system) and what is known not to be kept.
+//! That is all; with the other methods of [`Backend`] the suite tests more (hostile bytes, a bad
+//! network, sockets in the file system) and knows of gaps.
 //!
 //! # Running it
 //!
@@ -42,19 +42,19 @@
 //! `cargo nextest run` works as well. Each [`Requirement`] comes to a [`Verdict`], and the whole
 //! succeeds, with exit code 0, when none of them is a failure:
 //!
-//! - What a backend declares that it cannot do is skipped, which is decided before anything runs.
-//!   [`Backend::skips`] has the list checked in, so that nothing is skipped unseen.
+//! - Requirements of a capability that the backend does not declare are skipped, which is decided before
+//!   anything runs. [`Backend::skips`] has the checked-in list of them, so that no skip goes unnoticed.
 //! - A [known gap](Backend::known_gaps) is run all the same, and passing it is a failure, so that no
 //!   list outlives its reason.
-//! - What is random is drawn from one seed, which is printed; `SALINE_CONFORMANCE_SEED` repeats it.
+//! - Random choices come from one seed, which is printed; `SALINE_CONFORMANCE_SEED` repeats it.
 //!
 //! Every whole run writes its [report] to `target/conformance`.
 //!
 //! # What else is here
 //!
-//! [`requirements`] lists all of them, and [`contract`] makes the book of them that stands in
-//! `docs/transport-contract.md`. The [`kit`] is what they are written with; a backend may use it in
-//! tests of its own, and names the exact version then.
+//! [`requirements`] lists all requirements, and [`contract`] writes `docs/transport-contract.md` from
+//! them. They are written with the [`kit`]; a backend may use it in tests of its own, and then depends on
+//! an exact version.
 //!
 //! # Versions
 //!

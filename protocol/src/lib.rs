@@ -1,17 +1,17 @@
-//! Everything that a Saline master, its minions and every transport agree on. No sockets, no
+//! The definitions that a Saline master, its minions and every transport share. No sockets, no
 //! policy.
 //!
-//! - [`transport`] is the contract that a backend implements. Who writes one needs nothing else here.
-//! - [`layer`] puts one layer round every backend, which bounds and counts what it carries.
-//! - [`channel`] makes it secret and says who speaks.
-//! - [`message`] is what is said.
-//! - [`private_files`] makes and opens the files that nobody else may read.
-//! - [`printable`] says which characters of a peer's text a person may be shown.
-//! - [`random`] is where randomness comes from.
-//! - [`target`] says to whom.
+//! - [`transport`] is the contract that a backend implements. To write one, nothing else here is needed.
+//! - [`layer`] wraps every backend in limits and counters.
+//! - [`channel`] encrypts and authenticates: identities, sessions, records and publications.
+//! - [`message`] has the messages between a master and its peers.
+//! - [`private_files`] creates and opens the files that nobody else may read.
+//! - [`printable`] escapes the characters of a peer's text that a terminal or a log must not get.
+//! - [`random`] reads randomness from the operating system.
+//! - [`target`] parses and matches the expressions that choose minions.
 //!
-//! Of these, semantic versioning holds for [`transport`] and [`layer`]. Of the others the bytes on the
-//! wire are promised, and not the Rust; `docs/versions.md` says what.
+//! Semantic versioning holds for [`transport`] and [`layer`]. Of the other modules, the bytes on the wire
+//! are promised, and not the Rust code: see `docs/versions.md`.
 
 pub mod channel;
 pub mod layer;

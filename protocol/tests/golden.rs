@@ -1,5 +1,7 @@
-//! The bytes of every message, so that no change of the wire goes unseen. A new kind or variant gets
-//! a line here; a line that changes breaks every master and minion that is out there.
+//! The bytes of every message, so that no change of the wire goes unnoticed. A new kind or variant gets
+//! a line here; a line that changes breaks every deployed master and minion.
+//!
+//! One long file, because it is one list: an example of each variant of each message.
 #![allow(
     clippy::unwrap_used,
     reason = "a test that cannot go on says so by panicking"

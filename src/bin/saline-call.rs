@@ -23,6 +23,6 @@ async fn carry_out(call: FunctionCall, registry: &Registry) -> Result<FunctionRe
     Ok(FunctionReturn {
         value: called.value,
         retcode: called.retcode,
-        untold: called.untold,
+        delivery_error: called.delivery_error,
     })
 }

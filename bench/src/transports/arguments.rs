@@ -9,7 +9,7 @@ use crate::transports::plan::{Plan, Work};
 
 /// The arguments of `transports`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Wanted {
+pub(crate) struct TransportsArguments {
     /// Write a JSON object a line to FILE
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
@@ -55,8 +55,8 @@ pub(crate) struct Wanted {
     pub(crate) alone: bool,
 }
 
-impl Wanted {
-    /// One line that says what to do instead.
+impl TransportsArguments {
+    /// Returns the plan of the measurements.
     ///
     /// # Errors
     /// When a transport is not built in, or a number makes no sense.

@@ -9,7 +9,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 
 use crate::process::cpu_time;
-use crate::transports::pace::Pace;
+use crate::transports::flow_limit::FlowLimit;
 use crate::transports::plan::{Spec, Work};
 use crate::transports::side;
 use crate::{Result, on_workers};
@@ -57,8 +57,8 @@ pub(crate) async fn run(spec: Spec, registry: Registry, control: UnixStream) -> 
             }
         }
         Work::FanOut { subscribers, bytes } => {
-            let (pace, mut steps) = Pace::new(subscribers);
-            clients.subscribe(subscribers, bytes, &pace).await?;
+            let (limit, mut steps) = FlowLimit::new(subscribers);
+            clients.subscribe(subscribers, bytes, &limit).await?;
             writer.write_all(b"ready\n").await?;
             let mut mark = (cpu_time(), Clock.now(), 0);
             loop {
@@ -66,7 +66,7 @@ pub(crate) async fn run(spec: Spec, registry: Registry, control: UnixStream) -> 
                     Some(()) = steps.recv() => writer.write_all(b"had\n").await?,
                     line = lines.next_line() => match line?.as_deref() {
                         Some("mark") => {
-                            mark = (cpu_time(), Clock.now(), pace.delivered());
+                            mark = (cpu_time(), Clock.now(), limit.delivered());
                             writer.write_all(b"marked\n").await?;
                         }
                         _ => break,
@@ -75,7 +75,7 @@ pub(crate) async fn run(spec: Spec, registry: Registry, control: UnixStream) -> 
             }
             let (cpu, begin, before) = mark;
             Account {
-                operations: pace.delivered() - before,
+                operations: limit.delivered() - before,
                 seconds: (Clock.now() - begin).as_secs_f64(),
                 cpu_seconds: (cpu_time() - cpu).as_secs_f64(),
             }

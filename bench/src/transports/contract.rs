@@ -15,7 +15,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use crate::Result;
-use crate::transports::pace::{Pace, Paced};
+use crate::transports::flow_limit::{FlowLimit, SubscriberCount};
 use crate::transports::side::{ClientSide, ServerSide};
 
 /// Far beyond what anything here takes.
@@ -173,7 +173,7 @@ impl ClientSide for Clients {
         &mut self,
         subscribers: usize,
         bytes: usize,
-        pace: &Arc<Pace>,
+        limit: &Arc<FlowLimit>,
     ) -> Result<()> {
         let turns = Arc::new(Semaphore::new(CONNECTING));
         let mut connecting: JoinSet<Result<(Arc<dyn Client>, Box<dyn Subscriber>)>> =
@@ -194,21 +194,21 @@ impl ClientSide for Clients {
             let (client, subscriber) = connected??;
             self.connected.push(client);
             self.readers
-                .spawn(read(subscriber, bytes, pace.subscriber()));
+                .spawn(read(subscriber, bytes, limit.subscriber()));
         }
         Ok(())
     }
 }
 
 /// Counts until the client ends. What has another length counts as lost.
-async fn read(mut subscriber: Box<dyn Subscriber>, bytes: usize, mut paced: Paced) {
+async fn read(mut subscriber: Box<dyn Subscriber>, bytes: usize, mut count: SubscriberCount) {
     let mut batch = Vec::new();
     while subscriber.next_batch(&mut batch, AT_ONCE).await > 0 {
         for delivery in batch.drain(..) {
             match delivery {
-                Delivery::Message { payload, .. } if payload.len() == bytes => paced.had(1),
-                Delivery::Message { .. } | Delivery::Lagged(Lost::Unknown) => paced.lost(1),
-                Delivery::Lagged(Lost::Messages(lost)) => paced.lost(lost),
+                Delivery::Message { payload, .. } if payload.len() == bytes => count.had(1),
+                Delivery::Message { .. } | Delivery::Lagged(Lost::Unknown) => count.lost(1),
+                Delivery::Lagged(Lost::Messages(lost)) => count.lost(lost),
                 _ => {}
             }
         }

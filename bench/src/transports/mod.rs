@@ -1,4 +1,4 @@
-//! What the transports reach beside the bare libraries doing the same work in the same run.
+//! Measures the transports beside the bare libraries doing the same work in the same run.
 //!
 //! | file | holds |
 //! |---|---|
@@ -9,7 +9,7 @@
 //! | `bare/` | both halves over the bare libraries |
 //! | `server_process.rs` | one measurement, seen from the serving half |
 //! | `client_process.rs` | the other half, in a process of its own |
-//! | `pace.rs` | how far a publisher may be ahead, and what was lost |
+//! | `flow_limit.rs` | how far a publisher may be ahead, and what was lost |
 //! | `report.rs` | medians, the table and the JSON |
 //!
 //! The serving half and the clients are two processes, as a master and its minions are: the second
@@ -19,7 +19,7 @@ mod arguments;
 mod bare;
 mod client_process;
 mod contract;
-mod pace;
+mod flow_limit;
 mod plan;
 mod report;
 mod server_process;
@@ -30,12 +30,12 @@ use saline_protocol::transport::Registry;
 use crate::Result;
 use saline_daemon::raise_descriptors;
 
-pub(crate) use arguments::Wanted;
+pub(crate) use arguments::TransportsArguments;
 pub(crate) use client_process::main as client_process;
 
-/// Measures what is `wanted` of the transports in `registry`, and prints it.
-pub(crate) fn run(wanted: Wanted, registry: &Registry) -> Result<()> {
-    let plan = wanted.check(registry)?;
+/// Measures what is `arguments` of the transports in `registry`, and prints it.
+pub(crate) fn run(arguments: TransportsArguments, registry: &Registry) -> Result<()> {
+    let plan = arguments.check(registry)?;
     raise_descriptors()?;
     report::run(&plan, registry)
 }

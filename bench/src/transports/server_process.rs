@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 
 use crate::process::cpu_time;
 use crate::transports::client_process::{self, Account};
-use crate::transports::pace::{STEP, STEPS};
+use crate::transports::flow_limit::{STEP, STEPS};
 use crate::transports::plan::{Spec, Work};
 use crate::transports::side::{self, ServerSide};
 use crate::{Result, on_workers};

@@ -10,7 +10,7 @@ use saline_protocol::transport::Registry;
 use crate::Result;
 use crate::transports::bare;
 use crate::transports::contract;
-use crate::transports::pace::Pace;
+use crate::transports::flow_limit::FlowLimit;
 use crate::transports::plan::{Over, Spec};
 
 /// The half that serves: it echoes requests, or publishes.
@@ -37,8 +37,12 @@ pub(crate) trait ClientSide: Send {
     async fn ask(&mut self, outstanding: usize, bytes: usize, run: Duration) -> Result<u64>;
 
     /// Subscribes so many times, with a connection each, and counts messages of `bytes`.
-    async fn subscribe(&mut self, subscribers: usize, bytes: usize, pace: &Arc<Pace>)
-    -> Result<()>;
+    async fn subscribe(
+        &mut self,
+        subscribers: usize,
+        bytes: usize,
+        limit: &Arc<FlowLimit>,
+    ) -> Result<()>;
 }
 
 /// The serving half of `spec`.

@@ -22,7 +22,7 @@ pub(super) fn nothing_is_missing(ledger: &Ledger<'_>) -> Book {
             if !excused {
                 let evidence = format!(
                     "`{}` printed the jid, published at {}, and the job is not stored",
-                    publication.way,
+                    publication.mode,
                     seconds(publication.began)
                 );
                 book.find(jid, "", evidence);
@@ -33,7 +33,7 @@ pub(super) fn nothing_is_missing(ledger: &Ledger<'_>) -> Book {
             // Never excused: minions that know the first job refuse the second.
             let evidence = format!(
                 "`{}` printed the jid at {}, and it is stored for another job",
-                publication.way,
+                publication.mode,
                 seconds(publication.began)
             );
             book.find(jid, "", evidence);

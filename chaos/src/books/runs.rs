@@ -105,7 +105,7 @@ pub(super) fn nothing_without_end(ledger: &Ledger<'_>) -> Book {
             let jid = publication.jid.clone().unwrap_or_default();
             let evidence = format!(
                 "`{}`, begun at {}, did not end; it had printed {} returns",
-                publication.way,
+                publication.mode,
                 seconds(publication.began),
                 publication.returns.len()
             );

@@ -25,7 +25,7 @@ fn balanced() -> Evidence {
     evidence.publications.push(Publication {
         token: Some(TOKEN),
         targets: vec!["m1".to_owned()],
-        way: "saline",
+        mode: "saline",
         began: at(20),
         ended: Some(at(21)),
         jid: Some(JID.to_owned()),

@@ -96,7 +96,7 @@ impl Injector<'_> {
             let mut publication = Publication {
                 token: Some(token),
                 targets: vec![name.clone()],
-                way: "burst",
+                mode: "burst",
                 began: timeline.now(),
                 ..Publication::default()
             };

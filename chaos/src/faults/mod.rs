@@ -13,7 +13,7 @@ use tokio::sync::MutexGuard;
 
 use crate::error::Result;
 use crate::fleet::{Daemon, Fleet};
-use crate::plan::{Fault, FaultPlan, Weather};
+use crate::plan::{Fault, FaultPlan, LinkFault};
 use crate::publisher::Publisher;
 use crate::timeline::{Condition, Who};
 
@@ -62,7 +62,9 @@ impl<'a> Injector<'a> {
                 let daemon = seat.daemon.lock().await;
                 self.stop(Who::Minion(minion), &daemon, fault, lasts).await
             }
-            Fault::Link(minion, weather) => self.weather(minion, weather, fault, lasts).await,
+            Fault::Link(minion, link_fault) => {
+                self.link_fault(minion, link_fault, fault, lasts).await
+            }
             Fault::FullDisk => self.full_disk(lasts).await,
             Fault::ClockOfMaster(hours) => self.step_clock(Who::Master, hours, fault, lasts).await,
             Fault::ClockOfMinion(minion, hours) => {
@@ -125,10 +127,10 @@ impl<'a> Injector<'a> {
         Ok(())
     }
 
-    async fn weather(
+    async fn link_fault(
         self,
         minion: usize,
-        weather: Weather,
+        link_fault: LinkFault,
         fault: Fault,
         lasts: Duration,
     ) -> Result<()> {
@@ -136,15 +138,15 @@ impl<'a> Injector<'a> {
             return Ok(());
         };
         self.begin(fault, lasts);
-        let condition = match weather {
-            Weather::BlackHole => Condition::Unreachable,
+        let condition = match link_fault {
+            LinkFault::BlackHole => Condition::Unreachable,
             _ => Condition::Disturbed,
         };
         let _disturbed = self.fleet.timeline.disturb(Who::Minion(minion), condition);
-        seat.link.set(weather);
+        seat.link.set(link_fault);
         Clock.pause(lasts).await;
         seat.link.clear();
-        if weather != Weather::Cut {
+        if link_fault != LinkFault::Cut {
             self.fleet
                 .timeline
                 .note(format_args!("link of m{minion}: clear"));

@@ -5,7 +5,7 @@ use std::time::Duration;
 use saline_protocol::transport::Clock;
 use tokio::sync::watch;
 
-use crate::plan::Weather;
+use crate::plan::LinkFault;
 
 /// The conditions on a link, the same in both directions.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -18,12 +18,12 @@ pub(super) struct Conditions {
 }
 
 impl Conditions {
-    pub(super) fn set(&mut self, weather: Weather) {
-        match weather {
-            Weather::Delay(by) => self.delay = Duration::from_millis(by),
-            Weather::Throttle(bytes) => self.bytes_a_second = Some(bytes.max(1)),
-            Weather::BlackHole => self.black_hole = true,
-            Weather::Cut => self.cuts += 1,
+    pub(super) fn set(&mut self, link_fault: LinkFault) {
+        match link_fault {
+            LinkFault::Delay(by) => self.delay = Duration::from_millis(by),
+            LinkFault::Throttle(bytes) => self.bytes_a_second = Some(bytes.max(1)),
+            LinkFault::BlackHole => self.black_hole = true,
+            LinkFault::Cut => self.cuts += 1,
         }
     }
 

@@ -130,7 +130,7 @@ mod tests {
     use super::*;
     use crate::arguments::Transport;
     use crate::fleet::Ports;
-    use crate::plan::Weather;
+    use crate::plan::LinkFault;
 
     #[tokio::test]
     async fn datagrams_pass_a_black_hole_drops_them_and_a_cut_changes_the_address() {
@@ -151,7 +151,7 @@ mod tests {
         let count = minion.recv(&mut buffer).await.unwrap();
         assert_eq!(&buffer[..count], b"back");
 
-        link.set(Weather::BlackHole);
+        link.set(LinkFault::BlackHole);
         minion.send(b"lost").await.unwrap();
         let short = Clock.after(Duration::from_millis(200));
         assert!(
@@ -162,7 +162,7 @@ mod tests {
         );
 
         link.clear();
-        link.set(Weather::Cut);
+        link.set(LinkFault::Cut);
         // The one that still meets the old socket may be lost.
         let mut other = first;
         for _ in 0..50 {

@@ -1,4 +1,4 @@
-//! The link of each minion to the master: a proxy with an address of its own, whose weather can change.
+//! The link of each minion to the master: a proxy with an address of its own, which injects faults.
 
 mod conditions;
 mod datagrams;
@@ -13,7 +13,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::arguments::Transport;
 use crate::fleet::Ports;
-use crate::plan::Weather;
+use crate::plan::LinkFault;
 use conditions::Conditions;
 
 /// The largest number of connections or peers of one link.
@@ -66,10 +66,10 @@ impl Link {
         })
     }
 
-    /// Changes the weather. A cut is over at once; other weather lasts until [`clear`](Self::clear).
-    pub(crate) fn set(&self, weather: Weather) {
+    /// Sets the fault. A cut is over at once; the others last until [`clear`](Self::clear).
+    pub(crate) fn set(&self, fault: LinkFault) {
         self.conditions
-            .send_modify(|conditions| conditions.set(weather));
+            .send_modify(|conditions| conditions.set(fault));
     }
 
     /// Lets everything pass again.

@@ -122,7 +122,7 @@ mod tests {
     use super::*;
     use crate::arguments::Transport;
     use crate::fleet::Ports;
-    use crate::plan::Weather;
+    use crate::plan::LinkFault;
 
     /// A "master" that sends back what it gets, and a link to it.
     async fn echo() -> (Link, SocketAddr) {
@@ -158,7 +158,7 @@ mod tests {
         let (link, at) = echo().await;
         let mut stream = TcpStream::connect(at).await.unwrap();
         there_and_back(&mut stream).await;
-        link.set(Weather::Delay(100));
+        link.set(LinkFault::Delay(100));
         assert!(there_and_back(&mut stream).await >= Duration::from_millis(200));
         link.clear();
         there_and_back(&mut stream).await;
@@ -169,7 +169,7 @@ mod tests {
         let (link, at) = echo().await;
         let mut stream = TcpStream::connect(at).await.unwrap();
         there_and_back(&mut stream).await;
-        link.set(Weather::Throttle(40));
+        link.set(LinkFault::Throttle(40));
         assert!(there_and_back(&mut stream).await >= Duration::from_millis(200));
     }
 
@@ -178,7 +178,7 @@ mod tests {
         let (link, at) = echo().await;
         let mut stream = TcpStream::connect(at).await.unwrap();
         there_and_back(&mut stream).await;
-        link.set(Weather::BlackHole);
+        link.set(LinkFault::BlackHole);
         let short = Clock.after(Duration::from_millis(200));
         stream.write_all(b"held").await.unwrap();
         let mut answer = [0; 4];
@@ -194,7 +194,7 @@ mod tests {
         let (link, at) = echo().await;
         let mut stream = TcpStream::connect(at).await.unwrap();
         there_and_back(&mut stream).await;
-        link.set(Weather::Cut);
+        link.set(LinkFault::Cut);
         let ended = stream.read(&mut [0; 4]).await;
         assert!(matches!(ended, Ok(0) | Err(_)), "{ended:?}");
         there_and_back(&mut TcpStream::connect(at).await.unwrap()).await;

@@ -65,12 +65,12 @@ impl FaultKind {
     ];
 }
 
-/// What happens to the bytes between a minion and the master.
+/// A fault of the link between a minion and the master.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Weather {
-    /// Every byte is so many milliseconds late, in each direction.
+pub(crate) enum LinkFault {
+    /// Every byte is this many milliseconds late, in each direction.
     Delay(u64),
-    /// So many bytes a second pass, in each direction.
+    /// This many bytes a second pass, in each direction.
     Throttle(u64),
     /// The link delivers nothing in either direction.
     BlackHole,
@@ -85,7 +85,7 @@ pub(crate) enum Fault {
     KillMinion(usize),
     StopMaster,
     StopMinion(usize),
-    Link(usize, Weather),
+    Link(usize, LinkFault),
     FullDisk,
     /// A step of so many hours.
     ClockOfMaster(i64),
@@ -127,16 +127,16 @@ impl fmt::Display for Fault {
             Self::KillMinion(minion) => write!(f, "kill -9 of m{minion}"),
             Self::StopMaster => write!(f, "SIGSTOP of the master"),
             Self::StopMinion(minion) => write!(f, "SIGSTOP of m{minion}"),
-            Self::Link(minion, Weather::Delay(by)) => {
+            Self::Link(minion, LinkFault::Delay(by)) => {
                 write!(f, "link of m{minion}: delayed by {by} ms")
             }
-            Self::Link(minion, Weather::Throttle(bytes)) => {
+            Self::Link(minion, LinkFault::Throttle(bytes)) => {
                 write!(f, "link of m{minion}: throttled to {bytes} bytes a second")
             }
-            Self::Link(minion, Weather::BlackHole) => {
+            Self::Link(minion, LinkFault::BlackHole) => {
                 write!(f, "link of m{minion}: black hole")
             }
-            Self::Link(minion, Weather::Cut) => write!(f, "link of m{minion}: cut"),
+            Self::Link(minion, LinkFault::Cut) => write!(f, "link of m{minion}: cut"),
             Self::FullDisk => write!(f, "full disk of the master"),
             Self::ClockOfMaster(hours) => write!(f, "clock of the master: {hours:+} h"),
             Self::ClockOfMinion(minion, hours) => write!(f, "clock of m{minion}: {hours:+} h"),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::{Fault, FaultKind, FaultPlan, JOB_TTL, JobPlan, Plan, Token, Way, Weather};
+use super::{Fault, FaultKind, FaultPlan, JOB_TTL, JobPlan, LinkFault, Plan, PublishMode, Token};
 use crate::arguments::Sabotage;
 use crate::random::Random;
 
@@ -124,18 +124,18 @@ fn draw(kind: FaultKind, spec: &PlanSpec, token: Token, random: &mut Random) -> 
         FaultKind::StopMaster => (Fault::StopMaster, random.millis(2500..=5000)),
         FaultKind::StopMinion => (Fault::StopMinion(minion), random.millis(2500..=9000)),
         FaultKind::Delay => {
-            let weather = Weather::Delay(random.number(50..=900));
-            (Fault::Link(minion, weather), random.millis(2000..=8000))
+            let link_fault = LinkFault::Delay(random.number(50..=900));
+            (Fault::Link(minion, link_fault), random.millis(2000..=8000))
         }
         FaultKind::Throttle => {
-            let weather = Weather::Throttle(random.number(8..=400) * KIB);
-            (Fault::Link(minion, weather), random.millis(2000..=8000))
+            let link_fault = LinkFault::Throttle(random.number(8..=400) * KIB);
+            (Fault::Link(minion, link_fault), random.millis(2000..=8000))
         }
         FaultKind::BlackHole => {
             let lasts = random.millis(1000..=8000);
-            (Fault::Link(minion, Weather::BlackHole), lasts)
+            (Fault::Link(minion, LinkFault::BlackHole), lasts)
         }
-        FaultKind::Cut => (Fault::Link(minion, Weather::Cut), Duration::ZERO),
+        FaultKind::Cut => (Fault::Link(minion, LinkFault::Cut), Duration::ZERO),
         FaultKind::FullDisk => (Fault::FullDisk, random.millis(2000..=5000)),
         FaultKind::ClockOfMaster => (Fault::ClockOfMaster(hours), random.millis(3000..=7000)),
         FaultKind::ClockOfMinion => {
@@ -163,10 +163,10 @@ fn jobs(spec: &PlanSpec, random: &mut Random, of_batches: &mut Random) -> Vec<Jo
     while at < spec.length {
         token += 1;
         let targets = targets(spec, random);
-        let way = match random.number(1..=100) {
-            1..=55 => Way::Attached,
-            56..=88 => Way::Async,
-            _ => Way::Killed(random.millis(10..=1500)),
+        let mode = match random.number(1..=100) {
+            1..=55 => PublishMode::Attached,
+            56..=88 => PublishMode::Async,
+            _ => PublishMode::Killed(random.millis(10..=1500)),
         };
         let mut takes = takes(spec, random);
         let batch = match targets.is_empty() && of_batches.percent(25) {
@@ -182,7 +182,7 @@ fn jobs(spec: &PlanSpec, random: &mut Random, of_batches: &mut Random) -> Vec<Jo
             at,
             token: Token(token),
             targets,
-            way,
+            mode,
             takes,
             prints,
             batch,

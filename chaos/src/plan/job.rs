@@ -42,7 +42,7 @@ impl Token {
 
 /// How a job is published.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum PublishMode {
     /// `saline`, which waits for the returns.
     Attached,
     /// `saline --async`.
@@ -51,7 +51,7 @@ pub(crate) enum Way {
     Killed(Duration),
 }
 
-impl Way {
+impl PublishMode {
     /// Returns the command that publishes, for people.
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -69,7 +69,7 @@ pub(crate) struct JobPlan {
     pub(crate) token: Token,
     /// The minions it is for, from 1; all of them when it is empty.
     pub(crate) targets: Vec<usize>,
-    pub(crate) way: Way,
+    pub(crate) mode: PublishMode,
     /// How long it takes.
     pub(crate) takes: Duration,
     /// How many bytes it prints beside its token.

@@ -9,9 +9,9 @@ mod job;
 
 use std::time::Duration;
 
-pub(crate) use fault::{Fault, FaultKind, Weather};
+pub(crate) use fault::{Fault, FaultKind, LinkFault};
 pub(crate) use generate::{PlanSpec, generate};
-pub(crate) use job::{INSTANCE, JobPlan, LEDGER, Token, Way, command};
+pub(crate) use job::{INSTANCE, JobPlan, LEDGER, PublishMode, Token, command};
 
 /// How long after its publication a minion may begin a job, in all runs.
 pub(crate) const JOB_TTL: Duration = Duration::from_secs(10);

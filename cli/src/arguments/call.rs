@@ -61,7 +61,7 @@ pub(crate) struct CallArguments {
 
 /// The output of `saline-call`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Wanted {
+pub(crate) enum CallOutput {
     /// The return of a function.
     Function,
     /// The grains.
@@ -78,39 +78,40 @@ impl CallArguments {
     pub(crate) fn read(words: impl IntoIterator<Item = OsString>) -> Result<Self, Refused> {
         let read: Self = read(USAGE, words)?;
         if read.words.is_empty()
-            && read.wanted() == Wanted::Function
+            && read.wanted() == CallOutput::Function
             && read.about.asked().is_none()
         {
             return Err(Refused::incomplete::<Self>());
         }
-        if read.wanted() == Wanted::Function && read.words.first().is_some_and(String::is_empty) {
+        if read.wanted() == CallOutput::Function && read.words.first().is_some_and(String::is_empty)
+        {
             return Err(Refused::usage(USAGE, "the name of the function is empty"));
         }
         Ok(read)
     }
 
     /// Returns what is printed.
-    pub(crate) fn wanted(&self) -> Wanted {
+    pub(crate) fn wanted(&self) -> CallOutput {
         match (self.doc, self.grains) {
-            (true, _) => Wanted::Documentation,
-            (false, true) => Wanted::Grains,
-            (false, false) => Wanted::Function,
+            (true, _) => CallOutput::Documentation,
+            (false, true) => CallOutput::Grains,
+            (false, false) => CallOutput::Function,
         }
     }
 
     /// Whether a master takes part: grains and documentation are this machine's own.
     pub(crate) fn asks_master(&self) -> bool {
-        !self.local && self.wanted() == Wanted::Function
+        !self.local && self.wanted() == CallOutput::Function
     }
 
     /// Returns the function to be called and the words of its arguments.
     pub(crate) fn function(&self) -> (&str, &[String]) {
         match (self.wanted(), self.words.split_first()) {
-            (Wanted::Documentation, _) => ("sys.doc", &self.words),
-            (Wanted::Grains, _) => ("grains.items", &[]),
-            (Wanted::Function, Some((function, arguments))) => (function, arguments),
+            (CallOutput::Documentation, _) => ("sys.doc", &self.words),
+            (CallOutput::Grains, _) => ("grains.items", &[]),
+            (CallOutput::Function, Some((function, arguments))) => (function, arguments),
             // `read` refuses that.
-            (Wanted::Function, None) => ("", &[]),
+            (CallOutput::Function, None) => ("", &[]),
         }
     }
 }

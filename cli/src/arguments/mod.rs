@@ -22,7 +22,7 @@ use crate::output::{Format, Style};
 use crate::screen::Screen;
 
 pub(crate) use about::{About, AboutOptions};
-pub(crate) use call::{CallArguments, Wanted};
+pub(crate) use call::{CallArguments, CallOutput};
 pub(crate) use key::{KeyArguments, KeyListing, KeyVerb, Selection};
 pub(crate) use refusal::{Refused, read};
 pub(crate) use run::RunArguments;

@@ -9,7 +9,7 @@ use saline_protocol::printable::escape_line;
 use saline_protocol::transport::{HostPort, Registry};
 
 use super::about::{self, Role};
-use crate::arguments::{CallArguments, Wanted};
+use crate::arguments::{CallArguments, CallOutput};
 use crate::output::docs;
 use crate::screen::Screen;
 use crate::{exit, settings, user_name};
@@ -37,7 +37,7 @@ pub struct FunctionReturn {
     /// The retcode; 0 for success.
     pub retcode: i64,
     /// Why the master does not have the return, in one line.
-    pub untold: Option<String>,
+    pub delivery_error: Option<String>,
 }
 
 /// Carries out the command line of `saline-call`. Returns the exit code.
@@ -85,11 +85,11 @@ pub(crate) async fn call(
             return Ok(exit::FAILED);
         }
     };
-    if let Some(why) = &returned.untold {
+    if let Some(why) = &returned.delivery_error {
         screen.complain(escape_line(&format!("WARNING: {why}")));
     }
     print(screen, &arguments, &returned)?;
-    let is_documentation = arguments.wanted() == Wanted::Documentation;
+    let is_documentation = arguments.wanted() == CallOutput::Documentation;
     if is_documentation && returned.value == Value::Map(Vec::new()) {
         screen.complain(docs::NOTHING);
         return Ok(exit::FAILED);
@@ -120,7 +120,7 @@ fn print(
 ) -> io::Result<()> {
     let format = arguments.output.format();
     let style = arguments.output.style(screen);
-    if arguments.wanted() == Wanted::Documentation && !format.is_for_programs() {
+    if arguments.wanted() == CallOutput::Documentation && !format.is_for_programs() {
         let documentation = docs::render(&[("local".to_owned(), returned.value.clone())], style);
         return match documentation.is_empty() {
             true => Ok(()),
@@ -166,7 +166,7 @@ mod tests {
             Ok(FunctionReturn {
                 value,
                 retcode,
-                untold: call.asks_master.then(|| "the master is busy".to_owned()),
+                delivery_error: call.asks_master.then(|| "the master is busy".to_owned()),
             })
         };
         let mut screen = printed.screen(&[]);
@@ -279,7 +279,7 @@ mod tests {
         let returned = |retcode| FunctionReturn {
             value: Value::Null,
             retcode,
-            untold: None,
+            delivery_error: None,
         };
         let codes = [0, 1, 3, 254, 256, -1, 512].map(|retcode| code(&returned(retcode), true));
         assert_eq!(codes, [0, 1, 3, 254, 1, 255, 1]);

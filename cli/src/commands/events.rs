@@ -16,7 +16,7 @@ use crate::screen::Screen;
 
 /// The arguments of `state.event`.
 #[derive(Debug, Clone)]
-pub(crate) struct Wanted {
+pub(crate) struct EventArguments {
     tags: Glob,
     filter: EventFilter,
     /// The number of events after which to end.
@@ -25,7 +25,7 @@ pub(crate) struct Wanted {
     pretty: bool,
 }
 
-impl Wanted {
+impl EventArguments {
     /// Parses `[tagmatch] [count] [pretty=True]`, with Salt's names and order.
     ///
     /// # Errors
@@ -100,7 +100,7 @@ fn below(glob: &str) -> EventFilter {
 pub(crate) async fn follow(
     screen: &mut Screen<'_>,
     client: &Client,
-    wanted: &Wanted,
+    wanted: &EventArguments,
 ) -> io::Result<u8> {
     let mut events = match client.events(&wanted.filter).await {
         Ok(events) => events,
@@ -145,9 +145,9 @@ pub(crate) async fn follow(
 mod tests {
     use super::*;
 
-    fn wanted(words: &[&str]) -> Wanted {
+    fn wanted(words: &[&str]) -> EventArguments {
         let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-        Wanted::read(&words).unwrap()
+        EventArguments::read(&words).unwrap()
     }
 
     fn shown(words: &[&str]) -> String {

@@ -8,9 +8,9 @@ use saline_protocol::message::{Arguments, BatchRequest, MinionId};
 use saline_protocol::target::CompiledTarget;
 use saline_protocol::transport::{Clock, Elapsed};
 
-use super::{failed, jobs};
+use super::{failed, lookup_states};
 use crate::absence::LookUp;
-use crate::interrupt::{HowFar, Interrupt, InterruptChoice, Interruption};
+use crate::interrupt::{CommandProgress, Interrupt, InterruptChoice, Interruption};
 use crate::report::Report;
 use crate::screen::Screen;
 use crate::status_line::JobStatus;
@@ -136,7 +136,7 @@ impl PublishedJob<'_> {
     /// Stops the job: minions that have not begun it will not, and the others end it.
     async fn stop(&self, screen: &mut Screen<'_>) {
         let jid = &self.look_up.jid;
-        match jobs::states(self.client, jid).await {
+        match lookup_states::states(self.client, jid).await {
             // The operator may have taken long to answer.
             Ok(states) if states.iter().all(|(_, state, _)| state.is_final()) => {
                 return screen.complain("The job has ended meanwhile: there was nothing to stop.");
@@ -185,7 +185,7 @@ impl PublishedJob<'_> {
         let printed = self
             .report
             .interrupt(screen, self.run.expires(), &self.look_up);
-        let how_far = HowFar::Published {
+        let how_far = CommandProgress::Published {
             look_up: &self.look_up,
             unanswered: &unanswered,
             running: &running,

@@ -77,13 +77,13 @@ pub(crate) async fn key(
         true => Format::Quiet,
         false => arguments.output.format(),
     };
-    let keeper = Keeper {
+    let command = KeyCommand {
         store: &store,
         format,
         style: arguments.output.style(screen),
         yes: arguments.yes,
     };
-    let code = keeper.carry_out(screen, arguments.verb()).await;
+    let code = command.carry_out(screen, arguments.verb()).await;
     store.close().await;
     code
 }
@@ -99,7 +99,8 @@ enum Answer {
     Nobody,
 }
 
-struct Keeper<'a> {
+/// The command, with its key store and its options.
+struct KeyCommand<'a> {
     store: &'a KeyStore<'a>,
     format: Format,
     style: Style,
@@ -108,7 +109,7 @@ struct Keeper<'a> {
 
 type Groups = Vec<(Heading, Vec<Line>)>;
 
-impl Keeper<'_> {
+impl KeyCommand<'_> {
     async fn carry_out(&self, screen: &mut Screen<'_>, verb: KeyVerb) -> io::Result<u8> {
         let (KeyVerb::Show(_, selection) | KeyVerb::Act(_, selection)) = &verb;
         let glob = match Glob::list(&selection.glob) {

@@ -10,7 +10,7 @@ use saline_protocol::printable::escape_line;
 use saline_protocol::transport::Registry;
 
 use super::about::{self, Role};
-use super::jobs::LookedUpStates;
+use super::lookup_states::LookedUpStates;
 use super::saline::executed;
 use super::{events, failed};
 use crate::absence::LookUp;
@@ -48,7 +48,7 @@ pub(crate) async fn run(
     // Read now, since `settings::prepare` may change the user of this process.
     let user = user_name::current();
     let events = match arguments.function() {
-        STATE_EVENT => match events::Wanted::read(arguments.arguments()) {
+        STATE_EVENT => match events::EventArguments::read(arguments.arguments()) {
             Ok(wanted) => Some(wanted),
             Err(line) => {
                 screen.complain(format!("ERROR: {line}"));

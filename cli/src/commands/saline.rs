@@ -16,7 +16,7 @@ use super::follow::PublishedJob;
 use super::preview_target::{preview_target, warn_of_unsure};
 use crate::absence::LookUp;
 use crate::arguments::SalineArguments;
-use crate::interrupt::{HowFar, Interrupt};
+use crate::interrupt::{CommandProgress, Interrupt};
 use crate::output::Format;
 use crate::report::{Report, ReportOptions, nobody_matched};
 use crate::screen::{Screen, read_input};
@@ -73,7 +73,7 @@ pub(crate) async fn saline(
     let connected = tokio::select! {
         biased;
         interruption = interrupt.wait() => {
-            return Ok(interruption.leave(screen, &HowFar::NotPublished));
+            return Ok(interruption.leave(screen, &CommandProgress::NotPublished));
         }
         connected = Client::connect(&config, &registry) => connected,
     };
@@ -111,7 +111,7 @@ async fn publish(
     let run = tokio::select! {
         biased;
         interruption = interrupt.wait() => {
-            return Ok(interruption.leave(screen, &HowFar::Publishing { options }));
+            return Ok(interruption.leave(screen, &CommandProgress::Publishing { options }));
         }
         run = client.run(spec) => run,
     };

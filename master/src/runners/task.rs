@@ -143,9 +143,9 @@ struct RunTask {
 }
 
 /// Ends a run whose task goes without an end: the master stops, or the code of the function panicked.
-struct Unended(Arc<RunState>, Arc<RunTable>);
+struct StopGuard(Arc<RunState>, Arc<RunTable>);
 
-impl Drop for Unended {
+impl Drop for StopGuard {
     fn drop(&mut self) {
         if self.0.is_under_way() {
             self.0.phase.send_replace(Phase::Stopped);
@@ -157,7 +157,7 @@ impl Drop for Unended {
 impl RunTask {
     async fn run(self) {
         let (state, clock) = (Arc::clone(&self.state), self.parts.clock());
-        let _unended = Unended(Arc::clone(&state), Arc::clone(&self.table));
+        let _guard = StopGuard(Arc::clone(&state), Arc::clone(&self.table));
         if state.is_kept()
             && let Err(error) = store(&self.parts, &state).await
         {

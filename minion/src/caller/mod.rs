@@ -40,7 +40,7 @@ pub struct Called {
     /// The retcode; 0 for success.
     pub retcode: i64,
     /// Why the master does not have the return or the events, in one line.
-    pub untold: Option<String>,
+    pub delivery_error: Option<String>,
 }
 
 /// Calls a function of `modules` with the configuration of the minion on this machine. With a registry the
@@ -89,7 +89,7 @@ pub async fn call(
             }
         }
     };
-    let untold = match master {
+    let delivery_error = match master {
         Some(mut master) if !interrupted => {
             let returned = returned(&request, &outcome)?;
             let told = master.tell(&host, returned).await;
@@ -108,7 +108,7 @@ pub async fn call(
     Ok(Called {
         value: outcome.value,
         retcode: outcome.retcode,
-        untold,
+        delivery_error,
     })
 }
 

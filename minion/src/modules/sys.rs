@@ -41,7 +41,7 @@ CLI Example:
 ";
 
 fn list_functions(call: &Call<'_>) -> Result<Outcome, Failure> {
-    let wanted = Wanted::of(call)?;
+    let wanted = Selection::of(call)?;
     let names = call.modules.iter().map(|(name, _)| name);
     Ok(Value::texts(names.filter(|name| wanted.function(name))).into())
 }
@@ -58,7 +58,7 @@ CLI Example:
 ";
 
 fn list_modules(call: &Call<'_>) -> Result<Outcome, Failure> {
-    let wanted = Wanted::of(call)?;
+    let wanted = Selection::of(call)?;
     let names: BTreeSet<&str> = call
         .modules
         .iter()
@@ -84,7 +84,7 @@ CLI Example:
 ";
 
 fn doc(call: &Call<'_>) -> Result<Outcome, Failure> {
-    let wanted = Wanted::of(call)?;
+    let wanted = Selection::of(call)?;
     let docs = call
         .modules
         .iter()
@@ -94,12 +94,12 @@ fn doc(call: &Call<'_>) -> Result<Outcome, Failure> {
 }
 
 /// The requested functions; all by default.
-enum Wanted {
+enum Selection {
     All,
     These(Vec<(String, Glob)>),
 }
 
-impl Wanted {
+impl Selection {
     fn of(call: &Call<'_>) -> Result<Self, Failure> {
         let texts = call.more_texts()?;
         if texts.is_empty() {

@@ -16,7 +16,7 @@ use crate::Result;
 
 /// The state that callers, reader and writer share.
 #[derive(Debug)]
-struct Desk {
+struct Shared {
     output: Mutex<Vec<u8>>,
     written: Notify,
     waiting: Vec<Mutex<Option<oneshot::Sender<Bytes>>>>,
@@ -35,23 +35,23 @@ pub(crate) async fn ask(
     bytes: usize,
     run: Duration,
 ) -> Result<u64> {
-    let desk = Arc::new(Desk {
+    let shared = Arc::new(Shared {
         output: Mutex::default(),
         written: Notify::new(),
         waiting: (0..outstanding).map(|_| Mutex::default()).collect(),
         over: AtomicBool::new(false),
     });
     // Aborted when this returns.
-    let mut line = JoinSet::new();
-    line.spawn(write(writer, Arc::clone(&desk)));
-    line.spawn(read(reader, Arc::clone(&desk)));
+    let mut tasks = JoinSet::new();
+    tasks.spawn(write(writer, Arc::clone(&shared)));
+    tasks.spawn(read(reader, Arc::clone(&shared)));
     let payload = Bytes::from(vec![7; bytes]);
     let mut callers = JoinSet::new();
     for number in 0..outstanding {
-        callers.spawn(call(Arc::clone(&desk), number, payload.clone()));
+        callers.spawn(call(Arc::clone(&shared), number, payload.clone()));
     }
     Clock.pause(run).await;
-    desk.over.store(true, Ordering::Relaxed);
+    shared.over.store(true, Ordering::Relaxed);
     let mut answered = 0;
     while let Some(caller) = callers.join_next().await {
         answered += caller??;
@@ -59,13 +59,13 @@ pub(crate) async fn ask(
     Ok(answered)
 }
 
-async fn call(desk: Arc<Desk>, number: usize, payload: Bytes) -> Result<u64> {
+async fn call(shared: Arc<Shared>, number: usize, payload: Bytes) -> Result<u64> {
     let mut answered = 0;
-    while !desk.over.load(Ordering::Relaxed) {
+    while !shared.over.load(Ordering::Relaxed) {
         let (reply, replied) = oneshot::channel();
-        *lock(&desk.waiting[number]) = Some(reply);
-        put(&mut lock(&desk.output), number as u64, &payload);
-        desk.written.notify_one();
+        *lock(&shared.waiting[number]) = Some(reply);
+        put(&mut lock(&shared.output), number as u64, &payload);
+        shared.written.notify_one();
         if replied.await?.len() != payload.len() {
             return Err("an echo of another length".into());
         }
@@ -74,23 +74,23 @@ async fn call(desk: Arc<Desk>, number: usize, payload: Bytes) -> Result<u64> {
     Ok(answered)
 }
 
-async fn write(mut writer: impl AsyncWrite + Unpin, desk: Arc<Desk>) -> std::io::Result<()> {
+async fn write(mut writer: impl AsyncWrite + Unpin, shared: Arc<Shared>) -> std::io::Result<()> {
     let mut output = Vec::new();
     loop {
-        desk.written.notified().await;
+        shared.written.notified().await;
         // Others are about to ask too: all of it goes in one write.
         tokio::task::yield_now().await;
-        std::mem::swap(&mut output, &mut lock(&desk.output));
+        std::mem::swap(&mut output, &mut lock(&shared.output));
         writer.write_all(&output).await?;
         output.clear();
     }
 }
 
-async fn read(mut reader: impl AsyncRead + Unpin, desk: Arc<Desk>) -> std::io::Result<()> {
+async fn read(mut reader: impl AsyncRead + Unpin, shared: Arc<Shared>) -> std::io::Result<()> {
     let mut input = BytesMut::with_capacity(ROOM);
     while reader.read_buf(&mut input).await? > 0 {
         while let Some((number, payload)) = take(&mut input) {
-            let caller = desk.waiting.get(number as usize);
+            let caller = shared.waiting.get(number as usize);
             if let Some(caller) = caller.and_then(|slot| lock(slot).take()) {
                 let _ = caller.send(payload);
             }

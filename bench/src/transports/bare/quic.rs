@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 use super::callers;
 use super::frame::{ROOM, burst, publication, put, take};
 use crate::Result;
-use crate::transports::pace::{Pace, Paced, STEPS};
+use crate::transports::flow_limit::{FlowLimit, STEPS, SubscriberCount};
 use crate::transports::plan::Work;
 use crate::transports::side::{ClientSide, ServerSide, first};
 
@@ -230,26 +230,26 @@ impl ClientSide for Clients {
         &mut self,
         subscribers: usize,
         bytes: usize,
-        pace: &Arc<Pace>,
+        limit: &Arc<FlowLimit>,
     ) -> Result<()> {
         for _ in 0..subscribers {
             let connection = self.connect().await?;
             self.readers
-                .spawn(read(connection, bytes, pace.subscriber()));
+                .spawn(read(connection, bytes, limit.subscriber()));
         }
         Ok(())
     }
 }
 
-async fn read(connection: Connection, bytes: usize, mut paced: Paced) -> Result<()> {
+async fn read(connection: Connection, bytes: usize, mut count: SubscriberCount) -> Result<()> {
     let mut stream = connection.accept_uni().await?;
     let mut input = BytesMut::with_capacity(ROOM);
     while let Some(chunk) = stream.read_chunk(ROOM, true).await? {
         input.extend_from_slice(&chunk.bytes);
         while let Some((number, _topic, payload)) = publication(&mut input) {
             match payload.len() == bytes {
-                true => paced.numbered(number),
-                false => paced.lost(1),
+                true => count.numbered(number),
+                false => count.lost(1),
             }
         }
     }

@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 use super::callers;
 use super::frame::{ROOM, burst, publication, put, take};
 use crate::Result;
-use crate::transports::pace::{Pace, Paced, STEPS};
+use crate::transports::flow_limit::{FlowLimit, STEPS, SubscriberCount};
 use crate::transports::plan::Work;
 use crate::transports::side::{ClientSide, ServerSide, first};
 
@@ -173,23 +173,27 @@ impl ClientSide for Clients {
         &mut self,
         subscribers: usize,
         bytes: usize,
-        pace: &Arc<Pace>,
+        limit: &Arc<FlowLimit>,
     ) -> Result<()> {
         for _ in 0..subscribers {
             let stream = TcpStream::connect(&self.at).await?;
-            self.readers.spawn(read(stream, bytes, pace.subscriber()));
+            self.readers.spawn(read(stream, bytes, limit.subscriber()));
         }
         Ok(())
     }
 }
 
-async fn read(mut stream: TcpStream, bytes: usize, mut paced: Paced) -> std::io::Result<()> {
+async fn read(
+    mut stream: TcpStream,
+    bytes: usize,
+    mut count: SubscriberCount,
+) -> std::io::Result<()> {
     let mut input = BytesMut::with_capacity(ROOM);
     while stream.read_buf(&mut input).await? > 0 {
         while let Some((number, _topic, payload)) = publication(&mut input) {
             match payload.len() == bytes {
-                true => paced.numbered(number),
-                false => paced.lost(1),
+                true => count.numbered(number),
+                false => count.lost(1),
             }
         }
         input.reserve(ROOM / 2);

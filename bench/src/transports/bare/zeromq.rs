@@ -11,7 +11,7 @@ use saline_protocol::transport::Clock;
 use tokio::task::block_in_place;
 
 use crate::Result;
-use crate::transports::pace::{Pace, Paced, STEP, STEPS};
+use crate::transports::flow_limit::{FlowLimit, STEP, STEPS, SubscriberCount};
 use crate::transports::plan::Work;
 use crate::transports::side::{ClientSide, ServerSide, first};
 
@@ -209,7 +209,12 @@ impl ClientSide for Clients {
         block_in_place(|| self.ask_blocking(outstanding, bytes, run))
     }
 
-    async fn subscribe(&mut self, subscribers: usize, _: usize, pace: &Arc<Pace>) -> Result<()> {
+    async fn subscribe(
+        &mut self,
+        subscribers: usize,
+        _: usize,
+        limit: &Arc<FlowLimit>,
+    ) -> Result<()> {
         let mut sockets = Vec::new();
         for _ in 0..subscribers {
             let socket = self.context.socket(zmq::SUB)?;
@@ -218,7 +223,7 @@ impl ClientSide for Clients {
             socket.set_rcvhwm(HIGH_WATER)?;
             socket.set_subscribe(b"job/all/")?;
             socket.connect(&self.at)?;
-            sockets.push((socket, pace.subscriber()));
+            sockets.push((socket, limit.subscriber()));
         }
         self.reading = Some(Thread::start(move |stop| read(sockets, stop)));
         Ok(())
@@ -226,13 +231,13 @@ impl ClientSide for Clients {
 }
 
 /// Reads a step from each in turn: all of them get it, and none is asked in vain.
-fn read(mut sockets: Vec<(zmq::Socket, Paced)>, stop: &AtomicBool) -> zmq::Result<()> {
+fn read(mut sockets: Vec<(zmq::Socket, SubscriberCount)>, stop: &AtomicBool) -> zmq::Result<()> {
     while !stop.load(Ordering::Relaxed) {
-        for (socket, paced) in &mut sockets {
+        for (socket, count) in &mut sockets {
             for _ in 0..STEP {
                 match unless_again(socket.recv_msg(0))? {
                     Some(message) => match message.get(8..16).and_then(|n| n.first_chunk()) {
-                        Some(number) => paced.numbered(u64::from_le_bytes(*number)),
+                        Some(number) => count.numbered(u64::from_le_bytes(*number)),
                         None => return Err(zmq::Error::EPROTO),
                     },
                     None => break,

@@ -53,7 +53,7 @@ async fn typed(line: &str, answers: &[&str], gone: &str) -> (String, Vec<KeyRequ
     };
     let mut printed = Printed::default();
     let mut screen = printed.screen(answers);
-    let keeper = Keeper {
+    let command = KeyCommand {
         store: &store,
         format: match arguments.quiet {
             true => Format::Quiet,
@@ -62,7 +62,7 @@ async fn typed(line: &str, answers: &[&str], gone: &str) -> (String, Vec<KeyRequ
         style: Style::default(),
         yes: arguments.yes,
     };
-    let code = keeper
+    let code = command
         .carry_out(&mut screen, arguments.verb())
         .await
         .unwrap();
@@ -330,13 +330,13 @@ async fn a_file_without_a_key_is_named_and_can_only_be_deleted() {
             act: &act,
         };
         let mut printed = Printed::default();
-        let keeper = Keeper {
+        let command = KeyCommand {
             store: &store,
             format: arguments.output.format(),
             style: Style::default(),
             yes: true,
         };
-        let code = keeper
+        let code = command
             .carry_out(&mut printed.screen(&[]), arguments.verb())
             .await;
         format!("{}--- exit {}", printed.shown(), code.unwrap())

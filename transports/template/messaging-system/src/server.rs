@@ -67,7 +67,7 @@ async fn bind(_endpoint: &Endpoint) -> Result<(Listener, Endpoint)> {
 }
 
 /// The task that owns the socket. Write what is missing: take messages within the limits, hand requests
-/// over, send the answers that `WayBack` queues, and say who subscribed. Nothing that a peer sends may
+/// over, send the answers that `AnswerQueue` queues, and say who subscribed. Nothing that a peer sends may
 /// end it.
 async fn take_messages(_listener: Listener, inbox: mpsc::Sender<Request>, lifetime: Arc<Lifetime>) {
     // A server without clients, until you take some.
@@ -85,7 +85,7 @@ async fn hand_over(
     payload: Bytes,
     max_message: usize,
 ) {
-    let reply = Reply::new(Arc::new(WayBack), token, max_message);
+    let reply = Reply::new(Arc::new(AnswerQueue), token, max_message);
     let request = Request::new(Peer::new(token.connection, None), payload, reply);
     // Waits for room: requests are never dropped. When nobody reads them any more, dropping this one
     // tells its client.
@@ -94,9 +94,9 @@ async fn hand_over(
 
 /// Takes the answers to requests.
 #[derive(Debug)]
-struct WayBack;
+struct AnswerQueue;
 
-impl ReplyRoute for WayBack {
+impl ReplyRoute for AnswerQueue {
     fn answer(&self, _token: ReplyToken, _answer: Answer) {
         // Queue it for the peer that the token names: this never waits. A peer that asks and does not
         // read makes this queue grow, so read no more of its requests above so many bytes.

@@ -13,7 +13,7 @@ pub(crate) const STEPS: u64 = 4;
 
 /// Counts what all subscribers had, and tells each step that the slowest has made.
 #[derive(Debug)]
-pub(crate) struct Pace {
+pub(crate) struct FlowLimit {
     subscribers: usize,
     /// How many subscribers made a step, for each of those that may be under way.
     made: [AtomicUsize; STEPS as usize],
@@ -21,24 +21,24 @@ pub(crate) struct Pace {
     steps: mpsc::Sender<()>,
 }
 
-impl Pace {
-    /// For so many subscribers, and what yields the steps.
+impl FlowLimit {
+    /// Creates the limit for this many subscribers, and the receiver of steps.
     pub(crate) fn new(subscribers: usize) -> (Arc<Self>, mpsc::Receiver<()>) {
         // No more steps are under way than the publisher is ahead.
         let (steps, made) = mpsc::channel(4 * STEPS as usize);
-        let pace = Self {
+        let limit = Self {
             subscribers,
             made: [const { AtomicUsize::new(0) }; STEPS as usize],
             delivered: AtomicU64::new(0),
             steps,
         };
-        (Arc::new(pace), made)
+        (Arc::new(limit), made)
     }
 
     /// Returns the counter of one of the subscribers.
-    pub(crate) fn subscriber(self: &Arc<Self>) -> Paced {
-        Paced {
-            pace: Arc::clone(self),
+    pub(crate) fn subscriber(self: &Arc<Self>) -> SubscriberCount {
+        SubscriberCount {
+            limit: Arc::clone(self),
             count: 0,
             delivered: 0,
             expected: None,
@@ -53,8 +53,8 @@ impl Pace {
 
 /// One subscriber's count.
 #[derive(Debug)]
-pub(crate) struct Paced {
-    pace: Arc<Pace>,
+pub(crate) struct SubscriberCount {
+    limit: Arc<FlowLimit>,
     /// Delivered and lost.
     count: u64,
     /// Delivered and not yet in the sum.
@@ -63,7 +63,7 @@ pub(crate) struct Paced {
     expected: Option<u64>,
 }
 
-impl Paced {
+impl SubscriberCount {
     /// Counts `more` messages that arrived.
     pub(crate) fn had(&mut self, more: u64) {
         self.delivered += more;
@@ -90,13 +90,13 @@ impl Paced {
         self.count += more;
         for step in before..self.count / STEP {
             let delivered = std::mem::take(&mut self.delivered);
-            self.pace.delivered.fetch_add(delivered, Ordering::Release);
-            let made = &self.pace.made[(step % STEPS) as usize];
-            if made.fetch_add(1, Ordering::AcqRel) + 1 == self.pace.subscribers {
+            self.limit.delivered.fetch_add(delivered, Ordering::Release);
+            let made = &self.limit.made[(step % STEPS) as usize];
+            if made.fetch_add(1, Ordering::AcqRel) + 1 == self.limit.subscribers {
                 // Nobody makes the step that comes in this place before this one is told.
                 made.store(0, Ordering::Release);
                 // Whoever took the steps has gone when the measurement is over.
-                let _ = self.pace.steps.try_send(());
+                let _ = self.limit.steps.try_send(());
             }
         }
     }
@@ -108,8 +108,8 @@ mod tests {
 
     #[test]
     fn a_step_is_told_when_the_slowest_has_made_it() {
-        let (pace, mut made) = Pace::new(2);
-        let (mut one, mut other) = (pace.subscriber(), pace.subscriber());
+        let (limit, mut made) = FlowLimit::new(2);
+        let (mut one, mut other) = (limit.subscriber(), limit.subscriber());
         one.had(2 * STEP);
         assert!(made.try_recv().is_err());
         other.had(STEP - 1);
@@ -117,16 +117,16 @@ mod tests {
         other.lost(1);
         assert!(made.try_recv().is_ok());
         assert!(made.try_recv().is_err());
-        assert_eq!(pace.delivered(), 3 * STEP - 1);
+        assert_eq!(limit.delivered(), 3 * STEP - 1);
     }
 
     #[test]
     fn missing_numbers_are_lost_messages() {
-        let (pace, _made) = Pace::new(1);
-        let mut one = pace.subscriber();
+        let (limit, _made) = FlowLimit::new(1);
+        let mut one = limit.subscriber();
         for number in (0..STEP).filter(|number| number % 10 != 5) {
             one.numbered(number);
         }
-        assert_eq!(pace.delivered(), STEP - 13);
+        assert_eq!(limit.delivered(), STEP - 13);
     }
 }
