@@ -11,11 +11,11 @@ use super::pattern::{Pattern, PatternOptions};
 use super::{Grains, MAX_PARTS, TargetKind};
 use crate::message::Value;
 
-/// The number of values of one minion that are matched against expressions that go back. Each match has a limit of
+/// The number of values of one minion that are matched against backtracking expressions. Each match has a limit of
 /// steps of its own, and a minion decides how many values its grains have.
 const MAX_BACKTRACKED_VALUES: usize = 1_000;
 
-/// How many more values may be matched against expressions that go back.
+/// How many more values may be matched against backtracking expressions.
 struct ValuesLeft(Cell<usize>);
 
 impl ValuesLeft {
@@ -189,7 +189,7 @@ impl GrainMatcher {
     ) -> Result<bool, TooManySteps> {
         match (&self.patterns[from], as_text(value)) {
             (Some(pattern), Some(text)) => {
-                if pattern.goes_back() {
+                if pattern.may_backtrack() {
                     left.take()?;
                 }
                 pattern.matches(&text)

@@ -7,7 +7,7 @@ use regex::{Regex, RegexBuilder};
 use super::error::{PatternError, TooManySteps};
 use super::{Glob, MAX_PATTERN};
 
-/// How often a regular expression with look-around may go back while it matches one text.
+/// How often a regular expression with look-around may backtrack while it matches one text.
 const BACKTRACKS: usize = 10_000;
 
 /// The memory in bytes that the compiled regular expressions and globs of one target may take, each an equal
@@ -102,7 +102,7 @@ impl Pattern {
     }
 
     /// Whether matching may take more than linear time, up to a limit.
-    pub(super) fn goes_back(&self) -> bool {
+    pub(super) fn may_backtrack(&self) -> bool {
         matches!(self, Self::LookAround(_))
     }
 
