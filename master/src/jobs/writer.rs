@@ -36,11 +36,11 @@ const COMMITS_TO_LOOK: u32 = 64;
 /// The file that a command writes to.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Place {
-    /// In the partition that begins here.
+    /// The partition that begins here.
     Partition(i64),
     /// The partition in which a new job with this jid belongs.
     NewJob(i64),
-    /// In the newest partition.
+    /// The newest partition.
     Newest,
 }
 

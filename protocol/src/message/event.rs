@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::value::unpack_within;
+use super::packed::unpack_within;
 use super::{MAX_DEPTH, MAX_VALUES, Packed, UnpackError, Value};
 use crate::transport::{Topic, TopicError};
 

@@ -17,6 +17,7 @@ mod keys;
 mod minion;
 mod offer_state;
 mod operator;
+mod packed;
 mod reconciliation;
 mod refused_verb;
 mod return_part;
@@ -48,6 +49,8 @@ pub use operator::{
     PublishRequest, Published, ReturnsPage, StatesPage, StoreAct, StoreBackup, StoreCheck,
     TargetMatches,
 };
+pub(crate) use packed::unpack_within;
+pub use packed::{MAX_DEPTH, MAX_VALUES, Packed, UnpackError};
 pub use reconciliation::{
     ExpiryStatement, Heartbeat, HeartbeatReply, JobAccount, Known, MAX_ACCOUNTS, MAX_PREDECESSORS,
     MAX_RUNNING, Reconciliation, ReconciliationReply,
@@ -55,8 +58,7 @@ pub use reconciliation::{
 pub use refused_verb::RefusedVerb;
 pub use return_part::{PARTS_FROM, ReturnPart, TransferId};
 pub use runner::{EndedRun, RunnerCall, RunnerEnd, RunnerReply, RunnerRequest};
-pub(crate) use value::unpack_within;
-pub use value::{MAX_DEPTH, MAX_VALUES, Packed, UnpackError, Value};
+pub use value::Value;
 pub use version::{
     Extension, FleetVersions, MAX_SOFTWARE, PeerVersion, ProtocolVersions, SOFTWARE, is_presentable,
 };

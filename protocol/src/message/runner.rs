@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::value::unpack_within;
+use super::packed::unpack_within;
 use super::{Jid, MAX_DEPTH, Packed, PackedArguments, RequestId, UnpackError, Value};
 
 /// How deeply the return of a runner may nest: around what minions returned stand the names of their jobs.
