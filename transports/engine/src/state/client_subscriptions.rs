@@ -220,20 +220,22 @@ impl<W> ClientSubscriptions<W> {
             let is_other = |(other, _): &(Topic, _)| !std::ptr::eq(other.as_str(), topic.as_str());
             let others = these.iter().position(is_other);
             let count = others.unwrap_or(these.len());
-            let mut takers: Vec<(u64, &DeliverySender)> = Vec::new();
-            for (id, queue) in self.index.takers(topic) {
-                if !takers.iter().any(|(other, _)| other == id) {
-                    takers.push((*id, queue));
+            let mut subscribers: Vec<(u64, &DeliverySender)> = Vec::new();
+            for (id, queue) in self.index.subscribers(topic) {
+                if !subscribers.iter().any(|(other, _)| other == id) {
+                    subscribers.push((*id, queue));
                 }
             }
             let message = |(topic, payload)| Delivery::Message { topic, payload };
-            let last = takers.pop();
-            for (_, taker) in takers {
-                dropped += taker.push_all(these[..count].iter().cloned().map(message));
+            let last = subscribers.pop();
+            for (_, subscriber) in subscribers {
+                dropped += subscriber.push_all(these[..count].iter().cloned().map(message));
             }
             // Usually the only one, and then nothing is copied.
             let mut these = rest.by_ref().take(count);
-            dropped += last.map_or(0, |(_, taker)| taker.push_all(these.by_ref().map(message)));
+            dropped += last.map_or(0, |(_, subscriber)| {
+                subscriber.push_all(these.by_ref().map(message))
+            });
             // What nobody takes, or whoever took it has just gone.
             these.for_each(drop);
         }

@@ -7,10 +7,10 @@ use saline_protocol::transport::{Topic, TopicFilter};
 use super::{EnqueueResult, SubscriptionIndex};
 use crate::wire::{EncodedPublication, FrameLog, PublicationRun, Violation};
 
-/// A publication with at most so many takers is not written into the log that connections share.
+/// A publication with at most so many subscribers is not written into the log that connections share.
 const FEW: usize = 4;
 
-/// Publications that are gathered for all takers before they are handed to each of them.
+/// Publications that are gathered for all subscribers before they are handed to each of them.
 const GATHERED: usize = super::BATCH;
 
 /// The connections of one server by their numbers, and their subscriptions. `C` is the handle of a
@@ -37,7 +37,7 @@ struct Member<C> {
     filters: usize,
 }
 
-/// Publications that follow one which was handed to each of its takers: they have the same takers, and each
+/// Publications that follow one which was handed to each of its subscribers: they have the same subscribers, and each
 /// of these has something to write, so that it will look for more.
 #[derive(Debug)]
 struct Gathered {
@@ -221,10 +221,10 @@ impl<C: Clone> Hub<C> {
         }
         let mut published = self.hand_out(&mut enqueue);
         self.published += 1;
-        if self.index.takers(topic).nth(FEW).is_some() {
+        if self.index.subscribers(topic).nth(FEW).is_some() {
             publication.share(&mut self.log);
         }
-        for ((_, subscription), handle) in self.index.takers(topic) {
+        for ((_, subscription), handle) in self.index.subscribers(topic) {
             published.note(enqueue(handle, self.published, &publication, *subscription));
         }
         if let EncodedPublication::Shared(_) = publication {
@@ -272,10 +272,10 @@ impl<C: Clone> Hub<C> {
         self.published += 1;
         // Those that have no room for all of them take what there is room for.
         let mut crowded = Vec::new();
-        for taker in self.index.takers(&gathered.topic) {
-            let ((_, subscription), handle) = taker;
+        for subscriber in self.index.subscribers(&gathered.topic) {
+            let ((_, subscription), handle) = subscriber;
             match enqueue(handle, self.published, &all, *subscription) {
-                EnqueueResult::Refused => crowded.push(taker),
+                EnqueueResult::Refused => crowded.push(subscriber),
                 result => published.note(result),
             }
         }

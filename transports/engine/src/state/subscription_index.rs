@@ -8,13 +8,13 @@ use saline_protocol::transport::{Topic, TopicFilter};
 /// From filters to subscriptions, which have a key and a value each.
 #[derive(Debug)]
 pub(crate) struct SubscriptionIndex<K, V> {
-    exact: HashMap<Box<str>, Takers<K, V>>,
-    prefix: HashMap<Box<str>, Takers<K, V>>,
+    exact: HashMap<Box<str>, Subscribers<K, V>>,
+    prefix: HashMap<Box<str>, Subscribers<K, V>>,
 }
 
-/// Sorted by key, because `job/all` has thousands of takers, each of which leaves alone. Connections
+/// Sorted by key, because `job/all` has thousands of subscribers, each of which leaves alone. Connections
 /// have rising numbers, so that most are added at the end.
-type Takers<K, V> = Vec<(K, V)>;
+type Subscribers<K, V> = Vec<(K, V)>;
 
 impl<K, V> Default for SubscriptionIndex<K, V> {
     fn default() -> Self {
@@ -30,9 +30,9 @@ impl<K: Ord + Copy, V: Clone> SubscriptionIndex<K, V> {
     pub(crate) fn insert(&mut self, filters: &[TopicFilter], key: K, value: &V) {
         for filter in filters {
             let side = self.side(filter);
-            let takers = side.entry(filter.topic().as_str().into()).or_default();
-            if let Err(place) = takers.binary_search_by_key(&key, |(key, _)| *key) {
-                takers.insert(place, (key, value.clone()));
+            let subscribers = side.entry(filter.topic().as_str().into()).or_default();
+            if let Err(place) = subscribers.binary_search_by_key(&key, |(key, _)| *key) {
+                subscribers.insert(place, (key, value.clone()));
             }
         }
     }
@@ -42,18 +42,18 @@ impl<K: Ord + Copy, V: Clone> SubscriptionIndex<K, V> {
         for filter in filters {
             let topic = filter.topic().as_str();
             let side = self.side(filter);
-            if let Some(takers) = side.get_mut(topic) {
-                if let Ok(place) = takers.binary_search_by_key(&key, |(key, _)| *key) {
-                    takers.remove(place);
+            if let Some(subscribers) = side.get_mut(topic) {
+                if let Ok(place) = subscribers.binary_search_by_key(&key, |(key, _)| *key) {
+                    subscribers.remove(place);
                 }
-                if takers.is_empty() {
+                if subscribers.is_empty() {
                     side.remove(topic);
                 }
             }
         }
     }
 
-    fn side(&mut self, filter: &TopicFilter) -> &mut HashMap<Box<str>, Takers<K, V>> {
+    fn side(&mut self, filter: &TopicFilter) -> &mut HashMap<Box<str>, Subscribers<K, V>> {
         match filter {
             TopicFilter::Exact(_) => &mut self.exact,
             TopicFilter::Prefix(_) => &mut self.prefix,
@@ -62,7 +62,7 @@ impl<K: Ord + Copy, V: Clone> SubscriptionIndex<K, V> {
 
     /// Returns the subscriptions that take `topic`: one with several filters once for each that
     /// matches.
-    pub(crate) fn takers(&self, topic: &Topic) -> impl Iterator<Item = &(K, V)> {
+    pub(crate) fn subscribers(&self, topic: &Topic) -> impl Iterator<Item = &(K, V)> {
         let text = topic.as_str();
         let ends = text.match_indices('/').map(|(at, _)| at);
         let ends = ends.chain([text.len()]);
@@ -78,7 +78,7 @@ impl<K: Ord + Copy, V: Clone> SubscriptionIndex<K, V> {
 
     /// Returns how many subscriptions take `topic`.
     pub(crate) fn count(&self, topic: &Topic) -> usize {
-        let mut keys: Vec<K> = self.takers(topic).map(|(key, _)| *key).collect();
+        let mut keys: Vec<K> = self.subscribers(topic).map(|(key, _)| *key).collect();
         keys.sort_unstable();
         keys.dedup();
         keys.len()
@@ -123,7 +123,7 @@ mod tests {
                 }
             }
             prop_assert_eq!(index.count(&topic), expected.len());
-            let mut found: Vec<_> = index.takers(&topic).cloned().collect();
+            let mut found: Vec<_> = index.subscribers(&topic).cloned().collect();
             found.sort_unstable();
             found.dedup();
             prop_assert_eq!(found, expected);

@@ -10,7 +10,7 @@ const CHUNK: usize = 64 * 1024;
 /// Where a backend that frames its publications writes them down, so that each is encoded and copied
 /// once, however many connections send it. The frames stand one behind the other in chunks of memory:
 /// a connection that takes several in a row has them as one piece. A chunk lives as long as somebody
-/// holds a part of it, so what has few takers is better sent by itself.
+/// holds a part of it, so what has few subscribers is better sent by itself.
 #[derive(Debug, Default)]
 pub(crate) struct FrameLog {
     chunk: Arc<Chunk>,

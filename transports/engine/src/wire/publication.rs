@@ -81,7 +81,7 @@ impl EncodedPublication {
         Self::Single(PublicationFrame::new(topic, payload))
     }
 
-    /// Moves a small publication into `log`. What has few takers is better left by itself, because
+    /// Moves a small publication into `log`. What has few subscribers is better left by itself, because
     /// each of them would keep a whole chunk of the log.
     pub(crate) fn share(&mut self, log: &mut FrameLog) {
         if let Self::Single(frame) = self

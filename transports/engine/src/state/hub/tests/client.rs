@@ -173,7 +173,7 @@ impl Client {
             Frame::Publication { payload, .. } => {
                 assert_eq!(self.queued.pop_front(), Some(payload.len()));
                 let number = u64::from_le_bytes(*payload.first_chunk().unwrap());
-                let mut takers = 0;
+                let mut subscribers = 0;
                 for subscription in &mut self.subscriptions {
                     let next = subscription.owed.get(subscription.accounted);
                     assert!(
@@ -183,10 +183,10 @@ impl Client {
                     if next == Some(&number) {
                         assert!(subscription.is_confirmed);
                         subscription.accounted += 1;
-                        takers += 1;
+                        subscribers += 1;
                     }
                 }
-                assert!(takers > 0, "nobody takes it, or it came twice");
+                assert!(subscribers > 0, "nobody takes it, or it came twice");
             }
             Frame::Lagged { id, count } => {
                 let subscription = &mut self.subscriptions[id as usize];
