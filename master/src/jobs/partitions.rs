@@ -21,6 +21,10 @@ use super::{StoreError, jid};
 /// The largest number of partitions that a thread has open.
 const MAX_OPEN: usize = 4;
 
+/// The largest number of partitions that the reader has open: searches look through all of them, and opening one
+/// takes longer than looking through a small one. Those that were not used last hold no cache.
+const MAX_OPEN_TO_READ: usize = 64;
+
 /// The end of a partition's name.
 const SUFFIX: &str = ".sqlite";
 
@@ -198,6 +202,9 @@ impl Connections {
             let connection = schema::open(&path, self.access, self.partitions.cache)?;
             self.keep(start, connection)?;
         }
+        if let Some(left) = self.open.len().checked_sub(MAX_OPEN + 1) {
+            schema::shrink_cache(&self.open[left].1);
+        }
         match self.open.last() {
             Some((_, connection)) => Ok(connection),
             None => Err(StoreError::Removed),
@@ -231,7 +238,11 @@ impl Connections {
         }
         #[cfg(test)]
         super::tests::counts::trace(&mut connection);
-        if self.open.len() >= MAX_OPEN {
+        let max = match self.access {
+            Access::Read => MAX_OPEN_TO_READ,
+            _ => MAX_OPEN,
+        };
+        if self.open.len() >= max {
             self.open.remove(0);
         }
         self.open.push((start, connection));
