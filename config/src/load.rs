@@ -9,7 +9,7 @@ use crate::files::{Setting, gather};
 use crate::nearest::nearest;
 use crate::options::{Given, Role};
 use crate::reload::GivenValues;
-use crate::salt_options::{instead_of, is_off, is_salt_option, restricts};
+use crate::salt_options::{instead_of, is_met, is_off, is_salt_option, restricts};
 use crate::{ConfigError, sections, yaml};
 
 /// A configuration, and warnings for the operator.
@@ -56,7 +56,7 @@ pub(crate) fn load<C: Role>(folder: &Path, schemes: &[&str]) -> Result<Loaded<C>
     let mut unsupported = Vec::new();
     for setting in &gathered.settings {
         let name = setting.key.name.as_str();
-        if C::OPTIONS.iter().any(|option| option.name == name) {
+        if C::OPTIONS.iter().any(|option| option.name == name) || is_met(name, &setting.node) {
             continue;
         }
         if schemes.contains(&name) {
@@ -66,7 +66,7 @@ pub(crate) fn load<C: Role>(folder: &Path, schemes: &[&str]) -> Result<Loaded<C>
             let other = C::OTHER;
             let message = format!("option {name:?} is one of the {other}, and has no effect here");
             loaded.warnings.push(at_key(setting, message).to_string());
-        } else if restricts(name) && !is_off(name, &setting.node) {
+        } else if restricts(name) && !is_off(&setting.node) {
             let message = format!(
                 "option {name:?} of Salt restricts what the {} does, and Saline does not have it: remove it, or {}",
                 C::FILE,

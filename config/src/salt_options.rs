@@ -41,13 +41,18 @@ pub(crate) fn restricts(name: &str) -> bool {
     RESTRICTING.contains(&name)
 }
 
-/// Whether a restricting option is set to a value that restricts nothing: no value, an empty one or `False`,
-/// or the user who reads this.
-pub(crate) fn is_off(name: &str, node: &Node) -> bool {
+/// Whether an option that Saline does not have is in effect all the same: `user`, in a process of that user.
+pub(crate) fn is_met(name: &str, node: &Node) -> bool {
     match &node.content {
-        Content::Scalar(Value::Text(text)) => {
-            text.is_empty() || (name == "user" && is_user_of_process(text))
-        }
+        Content::Scalar(Value::Text(text)) => name == "user" && is_user_of_process(text),
+        _ => false,
+    }
+}
+
+/// Whether a restricting option is set to a value that restricts nothing: no value, an empty one or `False`.
+pub(crate) fn is_off(node: &Node) -> bool {
+    match &node.content {
+        Content::Scalar(Value::Text(text)) => text.is_empty(),
         Content::Scalar(value) => matches!(value, Value::Null | Value::Bool(false)),
         Content::List(nodes) => nodes.is_empty(),
         Content::Map(entries) => entries.is_empty(),

@@ -264,7 +264,9 @@ fn an_option_that_restricts_keeps_a_daemon_from_starting() {
         .find(|line| line.split(':').nth(2) == Some(&uid))
         .unwrap();
     let own = own.split(':').next().unwrap();
-    assert_eq!(master_restrictions(&format!("user: {own}\n")), "");
+    let own = format!("user: {own}\n");
+    assert_eq!(master_restrictions(&own), "");
+    assert_eq!(master_warnings(&own), "", "it is in effect");
 }
 
 #[test]

@@ -57,7 +57,9 @@ pub fn reload<C: Reloaded>(
         tracing::error!("the configuration stays as it was: {error}");
         return None;
     }
-    for warning in new.warnings() {
+    // What was said before is not said again, or nobody would read it.
+    let known = before.warnings();
+    for warning in new.warnings().iter().filter(|line| !known.contains(line)) {
         tracing::warn!("{warning}");
     }
     let taken_over = new.changed_since(before).into_iter();
