@@ -225,6 +225,21 @@ fn a_job_that_has_ended_while_the_question_stood_is_not_stopped() {
 }
 
 #[test]
+fn the_line_of_progress_says_when_the_minion_was_heard_last() {
+    let fleet = Fleet::with_minions("tcp", &["m1"]);
+    let arguments = ["m1", "cmd.run", "sleep 2; exit 3", "-p"];
+    let (mut running, _terminal) = at_a_terminal(&fleet, &arguments);
+    // What changes stands in one line, which ends with the error.
+    let line = running.stderr.wait_for("1 of 1 failed: m1 (3)", 1);
+    let first = line.find("0 of 1, waiting for m1").unwrap();
+    let heard = line[first..].split("waiting for m1, last heard ").nth(1);
+    let heard = heard.and_then(|rest| rest.split_once(" s ago"));
+    let seconds = heard.and_then(|(seconds, _)| seconds.parse::<u64>().ok());
+    assert!(seconds.is_some(), "{line:?}");
+    running.wait();
+}
+
+#[test]
 fn whoever_types_ctrl_c_at_a_terminal_can_stop_the_job() {
     // The minions are told to end the job at once, though other jobs for so many are made batches.
     let options = "auto_accept: True\nbatch_safe_limit: 2\nbatch_safe_size: 1\n";

@@ -59,8 +59,58 @@ fn deleting_an_accepted_key_ends_its_session_at_once(transport: &'static str) {
         .wait_for("group key was rotated and sent to 1 minions", 1);
     let said = fleet.saline(&["*", "test.ping"]).expect(0);
     assert_eq!(said.stdout, "stays:\n    True\n");
+    let said = key(&fleet, &["--rotate-aes-key"]).expect(0);
+    assert!(said.stdout.contains("was rotated"), "{said:?}");
+    let log = &fleet.master().log;
+    log.wait_for("group key was rotated and sent to 1 minions", 2);
+    fleet.saline(&["*", "test.ping"]).expect(0);
     // Told in band: the one that stayed did not authenticate again.
     assert_eq!(fleet.master().log.count("minion stays is connected"), 1);
+}
+
+#[test]
+fn a_minion_with_generated_keys_is_known_before_it_runs() {
+    let mut fleet = Fleet::new("tcp", "");
+    fleet.start_master();
+    let made = fleet.path("made");
+    std::fs::create_dir(&made).unwrap();
+    let folder = made.display().to_string();
+    key(&fleet, &["--gen-keys", "m1", "--gen-keys-dir", &folder]).expect(0);
+    let pki = fleet.path("m1/etc/saline/pki/minion");
+    std::fs::create_dir_all(&pki).unwrap();
+    std::fs::copy(made.join("m1.pem"), pki.join("identity.key")).unwrap();
+    let accepted = fleet.path("master/etc/saline/pki/master/minions/m1");
+    std::fs::copy(made.join("m1.pub"), accepted).unwrap();
+    fleet.start_minion("m1");
+    fleet.minions["m1"].log.wait_for("subscribed", 1);
+    fleet.saline(&["m1", "test.ping"]).expect(0);
+}
+
+#[test]
+fn where_minions_are_is_shown_beside_their_keys_to_people() {
+    let mut fleet = Fleet::with_minions("tcp", &["m1"]);
+    let names = key(&fleet, &["-L"]).expect(0).stdout;
+    assert!(names.starts_with("Accepted Keys:\nm1\n"), "{names}");
+    let beside = |fleet: &Fleet, words: &[&str]| {
+        let listed = key(fleet, words).expect(0).stdout;
+        let line = listed.lines().find(|line| line.starts_with("m1"));
+        line.unwrap().to_owned()
+    };
+    let shown = beside(&fleet, &["-L", "-v"]);
+    assert!(
+        shown.starts_with("m1  (127.0.0.1, heard ") && shown.ends_with(" s ago)"),
+        "{shown}"
+    );
+    let shown = beside(&fleet, &["-f", "m1", "-v"]);
+    assert!(shown.contains("  (127.0.0.1, heard "), "{shown}");
+    // Also of a minion that has stopped.
+    assert_eq!(fleet.minions.get_mut("m1").unwrap().terminate(), Some(0));
+    let shown = beside(&fleet, &["-L", "-v"]);
+    assert!(shown.contains("127.0.0.1, heard "), "{shown}");
+    fleet.kill_master();
+    fleet.start_master();
+    let shown = beside(&fleet, &["-L", "-v"]);
+    assert_eq!(shown, "m1  (not heard since the master's start)");
 }
 
 #[test]

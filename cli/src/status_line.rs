@@ -19,8 +19,8 @@ pub(crate) struct JobStatus<'a> {
     pub(crate) failed: usize,
     /// The name of a minion that is waited for.
     pub(crate) waiting_for: Option<&'a str>,
-    /// The time since the job was last heard of.
-    pub(crate) silence: Duration,
+    /// How long ago the master heard that minion last; none when that is not known.
+    pub(crate) heard: Option<Duration>,
 }
 
 impl JobStatus<'_> {
@@ -39,10 +39,9 @@ impl JobStatus<'_> {
             return line;
         };
         line.push_str(", waiting for ");
-        let end = match self.silence.as_secs() {
-            0 => String::new(),
-            seconds => format!(", last heard {seconds} s ago"),
-        };
+        let end = self.heard.map_or_else(String::new, |ago| {
+            format!(", last heard {} s ago", ago.as_secs())
+        });
         let room = WIDTH.saturating_sub(line.len() + end.len());
         if minion.len() > room {
             line.extend(minion.chars().take(room.saturating_sub(1)));
@@ -65,12 +64,12 @@ mod tests {
             returned: 0,
             failed: 0,
             waiting_for: Some("db1"),
-            silence: Duration::ZERO,
+            heard: None,
         };
         let most = JobStatus {
             returned: 412,
             failed: 3,
-            silence: Duration::from_secs(7),
+            heard: Some(Duration::from_secs(7)),
             ..begun
         };
         let last = JobStatus {

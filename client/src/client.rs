@@ -6,7 +6,7 @@ use std::time::Duration;
 use saline_config::MasterConfig;
 use saline_protocol::message::{
     Jid, KeyReply, KeyRequest, MinionId, OperatorReply, OperatorRequest, Published, RequestId,
-    ReturnsPage, StatesPage, StoreAct, StoreCheck, StoredJob, TargetMatches,
+    ReturnsPage, Sighting, StatesPage, StoreAct, StoreCheck, StoredJob, TargetMatches,
 };
 use saline_protocol::target::CompiledTarget;
 use saline_protocol::transport::{Context, Registry};
@@ -197,6 +197,35 @@ impl Client {
         match self.ask(&OperatorRequest::Keys(request)).await? {
             OperatorReply::Keys(reply) => Ok(reply),
             _ => Err(ClientError::WrongAnswer("Keys")),
+        }
+    }
+
+    /// Has the master make a new group key, and send it to all minions that are present.
+    ///
+    /// # Errors
+    /// As for every request.
+    ///
+    /// # Cancel safety
+    /// The key may be made all the same.
+    pub async fn rotate_group_key(&self) -> Result<(), ClientError> {
+        match self.ask(&OperatorRequest::RotateGroupKey).await? {
+            OperatorReply::Rotated => Ok(()),
+            _ => Err(ClientError::WrongAnswer("RotateGroupKey")),
+        }
+    }
+
+    /// Returns where the holders of the keys of these minions are and when the master heard them last, at most
+    /// [`MAX_SIGHTINGS`](saline_protocol::message::MAX_SIGHTINGS) minions.
+    ///
+    /// # Errors
+    /// As for every request; `WrongAnswer` when the master is too old to tell.
+    ///
+    /// # Cancel safety
+    /// The request changes nothing.
+    pub async fn sightings(&self, minions: Vec<MinionId>) -> Result<Vec<Sighting>, ClientError> {
+        match self.ask(&OperatorRequest::Sightings(minions)).await? {
+            OperatorReply::Sightings(sightings) => Ok(sightings),
+            _ => Err(ClientError::WrongAnswer("Sightings")),
         }
     }
 

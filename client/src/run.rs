@@ -40,8 +40,6 @@ pub struct Run {
     received: u64,
     /// The ids of the job's minions that two machines use.
     duplicates: BTreeSet<MinionId>,
-    /// When the job was last heard of.
-    last_heard: Instant,
     /// The number of the master's sessions when the store was last read: if there are more now, the
     /// master may have been restarted.
     sessions: u64,
@@ -85,7 +83,6 @@ impl Run {
         });
         let mut run = Self {
             deadline: master.clock().after(timeout),
-            last_heard: master.clock().now(),
             sessions: master.sessions(),
             found: unknown.collect(),
             state: State::Subscribing,
@@ -125,12 +122,6 @@ impl Run {
     /// the job.
     pub fn waited_for(&self) -> impl Iterator<Item = (&MinionId, bool)> {
         self.minions.waited_for()
-    }
-
-    /// Returns how long ago an event of the job, or a return from the store, was received.
-    pub fn silence(&self) -> Duration {
-        let clock = self.master.clock();
-        clock.now().saturating_duration_since(self.last_heard)
     }
 
     /// Returns the next progress; none, from then on, when no further return can come.
@@ -288,7 +279,6 @@ impl Run {
         if about != *jid {
             return State::Listening;
         }
-        self.last_heard = self.master.clock().now();
         match job_event {
             JobEvent::Returned(minion) => match MinionReturn::from_event(&minion, event.data) {
                 Some(returned) => self.returned(returned),
@@ -320,7 +310,6 @@ impl Run {
 
     fn returned(&mut self, returned: MinionReturn) {
         if self.minions.returned(&returned.minion) {
-            self.last_heard = self.master.clock().now();
             self.found.push_back(Progress::Returned(returned));
         }
     }

@@ -299,7 +299,8 @@ impl AdmissionControl {
         if verdict.admission == Admission::Denied
             && let Some(address) = first.and_then(|peer| peer.address)
         {
-            self.denied.note(id, identity.0, address);
+            let now = self.clock.clock().now();
+            self.denied.note(id, identity.0, address, now);
         }
         self.report(id, identity, &verdict, first).await;
         if verdict.admission.is_accepted() && self.settle_key(id, identity).await.is_err() {

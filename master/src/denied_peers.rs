@@ -5,12 +5,13 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use saline_protocol::message::MinionId;
+use saline_protocol::transport::Instant;
 
 /// The largest number of ids whose denied peers are remembered.
 const MAX_IDS: usize = 1000;
 
-/// The key that was presented last under each id, and where it came from.
-type Presented = HashMap<MinionId, ([u8; 32], SocketAddr)>;
+/// The key that was presented last under each id, where it came from, and when.
+type Presented = HashMap<MinionId, ([u8; 32], SocketAddr, Instant)>;
 
 /// The last addresses from which denied keys were presented. Clones share them.
 #[derive(Debug, Clone, Default)]
@@ -18,18 +19,22 @@ pub struct DeniedPeers(Arc<Mutex<Presented>>);
 
 impl DeniedPeers {
     /// Notes that a denied key was presented from `address`. Further ids than can be remembered are left out.
-    pub fn note(&self, id: &MinionId, identity: [u8; 32], address: SocketAddr) {
+    pub fn note(&self, id: &MinionId, identity: [u8; 32], address: SocketAddr, now: Instant) {
         let mut peers = self.lock();
         if peers.len() < MAX_IDS || peers.contains_key(id) {
-            peers.insert(id.clone(), (identity, address));
+            peers.insert(id.clone(), (identity, address, now));
         }
     }
 
     /// Returns the address from which this key was presented last.
     pub fn address(&self, id: &MinionId, identity: [u8; 32]) -> Option<SocketAddr> {
-        let peers = self.lock();
-        let (known, address) = peers.get(id)?;
-        (*known == identity).then_some(*address)
+        let (known, address, _) = self.last(id)?;
+        (known == identity).then_some(address)
+    }
+
+    /// Returns the key that was presented last under this id, from where, and when.
+    pub fn last(&self, id: &MinionId) -> Option<([u8; 32], SocketAddr, Instant)> {
+        self.lock().get(id).copied()
     }
 
     /// Forgets the peers of an id, whose keys an operator has decided about.
@@ -45,14 +50,15 @@ impl DeniedPeers {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use saline_protocol::transport::Clock;
 
     #[test]
     fn the_last_address_of_a_denied_key_is_known() {
         let peers = DeniedPeers::default();
         let id = |name: &str| MinionId::parse(name).unwrap();
         let at = |last| SocketAddr::from(([192, 0, 2, last], 1));
-        peers.note(&id("a"), [1; 32], at(1));
-        peers.note(&id("a"), [1; 32], at(2));
+        peers.note(&id("a"), [1; 32], at(1), Clock.now());
+        peers.note(&id("a"), [1; 32], at(2), Clock.now());
         assert_eq!(peers.address(&id("a"), [1; 32]), Some(at(2)));
         assert_eq!(peers.address(&id("a"), [2; 32]), None);
         peers.forget(&id("a"));
@@ -64,7 +70,8 @@ mod tests {
         let peers = DeniedPeers::default();
         for number in 0..2 * MAX_IDS {
             let id = MinionId::parse(&format!("m{number}")).unwrap();
-            peers.note(&id, [1; 32], SocketAddr::from(([192, 0, 2, 1], 1)));
+            let address = SocketAddr::from(([192, 0, 2, 1], 1));
+            peers.note(&id, [1; 32], address, Clock.now());
         }
         assert_eq!(peers.lock().len(), MAX_IDS);
     }

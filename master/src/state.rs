@@ -32,7 +32,7 @@ use crate::sessions::Sessions;
 use crate::target_resolver::TargetResolver;
 use crate::verbs::{
     CallerVerbs, CancelVerb, EventBudget, JobQueries, KeyVerbs, MinionVerbs, OperatorVerbs,
-    PublishVerb, ReconciliationBudget, RunnerVerb, StoreVerbs, TargetQueries,
+    PublishVerb, ReconciliationBudget, RunnerVerb, SightingQueries, StoreVerbs, TargetQueries,
 };
 use crate::waiting_polls::WaitingPolls;
 use crate::wire_time::milliseconds;
@@ -266,6 +266,13 @@ impl MasterState {
                 targets: self.target_resolver(),
                 grains: Arc::clone(&self.grains),
             },
+            sightings: SightingQueries {
+                clock: self.context.clock,
+                keys: self.keys.clone(),
+                sessions: Arc::clone(&self.sessions),
+                denied: self.denied.clone(),
+            },
+            publisher: self.publisher.clone(),
             cancel: self.cancel_verb(),
             keys: KeyVerbs {
                 master: self.identity.public(),

@@ -19,9 +19,9 @@ use saline_protocol::message::{
     OfferState, OperatorReply, OperatorRequest, Packed, PeerVersion, PendingRequest,
     ProtocolVersions, PublicationAddress, PublicationWithMetadata, PublishRequest, Published,
     Reconciliation, ReconciliationReply, RefusedVerb, RequestId, Return, ReturnPart, ReturnVerdict,
-    ReturnsPage, RunnerCall, RunnerEnd, RunnerReply, RunnerRequest, SignedJob, StartId, StatesPage,
-    StoreAct, StoreBackup, StoreCheck, StoredJob, StoredReturn, TargetMatches, TransferId, Value,
-    Welcome, decode, encode,
+    ReturnsPage, RunnerCall, RunnerEnd, RunnerReply, RunnerRequest, Sighting, SignedJob, StartId,
+    StatesPage, StoreAct, StoreBackup, StoreCheck, StoredJob, StoredReturn, TargetMatches,
+    TransferId, Value, Welcome, decode, encode,
 };
 use saline_protocol::target::{Target, TargetKind};
 use serde::Serialize;
@@ -425,11 +425,22 @@ fn operator(lines: &mut String) {
         "PublishWithMetadata",
         OperatorRequest::PublishWithMetadata(Box::new(publication)),
     );
+    request(lines, "Sightings", OperatorRequest::Sightings(vec![id()]));
+    request(lines, "RotateGroupKey", OperatorRequest::RotateGroupKey);
 
     let reply = |lines: &mut String, name: &str, reply: OperatorReply| {
         line(lines, &format!("OperatorReply.{name}"), &reply);
     };
     runner_replies(lines);
+    let sighting = Sighting {
+        minion: id(),
+        identity: [1; 32],
+        is_accepted: true,
+        address: Some("192.0.2.1".into()),
+        heard_ms: Some(300),
+    };
+    reply(lines, "Sightings", OperatorReply::Sightings(vec![sighting]));
+    reply(lines, "Rotated", OperatorReply::Rotated);
     let published = Published {
         jid: Some(jid()),
         expires: 300,

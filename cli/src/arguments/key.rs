@@ -1,12 +1,12 @@
 //! The arguments of `saline-key`.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Parser;
 use clap::builder::PossibleValuesParser;
 use saline_config::LogLevel;
-use saline_protocol::message::{KeyAction, KeyState};
+use saline_protocol::message::{KeyAction, KeyState, MinionId};
 
 use super::{AboutOptions, CommonOptions, HELP, OutputOptions, Refused, read};
 
@@ -33,6 +33,8 @@ pub(crate) enum KeyVerb {
     Show(KeyListing, Selection),
     /// Change keys.
     Act(KeyAction, Selection),
+    /// Make a new group key.
+    RotateGroupKey,
 }
 
 /// The part of a key that is printed.
@@ -130,6 +132,19 @@ pub(crate) struct KeyArguments {
     #[arg(short = 'F', long)]
     finger_all: bool,
 
+    /// Make a new key for what the master publishes to all minions, and send it to those that are present. Deleting or
+    /// rejecting a key does so too.
+    #[arg(long)]
+    rotate_aes_key: bool,
+
+    /// Generate the key pair of a minion with this id, for a minion that is set up before it runs.
+    #[arg(long, value_name = "ID", value_parser = MinionId::parse)]
+    gen_keys: Option<MinionId>,
+
+    /// The directory that --gen-keys writes to.
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    gen_keys_dir: PathBuf,
+
     /// Include rejected keys when accepting, accepted keys when rejecting.
     #[arg(long)]
     include_all: bool,
@@ -145,6 +160,10 @@ pub(crate) struct KeyArguments {
     /// Include denied keys when accepting or rejecting.
     #[arg(long)]
     include_denied: bool,
+
+    /// Show beside each key where its minion is and when it was heard last, also where the output is no terminal.
+    #[arg(short = 'v', long)]
+    pub(crate) verbose: bool,
 
     /// Answer yes to all questions presented.
     #[arg(short = 'y', long)]
@@ -194,11 +213,13 @@ impl KeyArguments {
             read.print_all,
             read.finger.is_some(),
             read.finger_all,
+            read.gen_keys.is_some(),
+            read.rotate_aes_key,
         ];
         if verbs.into_iter().filter(|asked| *asked).count() > 1 {
             return Err(Refused::usage(
                 USAGE,
-                "one thing at a time: list, accept, reject, delete, print or finger",
+                "one thing at a time: list, accept, reject, delete, print, finger, gen-keys or rotate-aes-key",
             ));
         }
         Ok(read)
@@ -212,8 +233,17 @@ impl KeyArguments {
         }
     }
 
+    /// Returns the id of the minion whose keys are to be generated, and the folder for them.
+    pub(crate) fn generated(&self) -> Option<(&MinionId, &Path)> {
+        let id = self.gen_keys.as_ref()?;
+        Some((id, &self.gen_keys_dir))
+    }
+
     /// Returns the action; without an option, all keys are listed.
     pub(crate) fn verb(&self) -> KeyVerb {
+        if self.rotate_aes_key {
+            return KeyVerb::RotateGroupKey;
+        }
         let all = || "*".to_owned();
         let one_or_all = |one: &Option<String>, every: bool| one.clone().or(every.then(all));
         let everywhere = |glob| Selection {

@@ -87,10 +87,15 @@ impl OutputOptions {
         self.out.unwrap_or_default()
     }
 
+    /// Whether the output goes to a terminal.
+    pub(crate) fn is_on_terminal(&self, screen: &Screen<'_>) -> bool {
+        screen.terminal && self.out_file.is_none()
+    }
+
     /// Returns the style for the standard output of `screen`, or for the file that was named.
     pub(crate) fn style(&self, screen: &Screen<'_>) -> Style {
         let unwanted = saline_daemon::logging::colours_are_unwanted();
-        self.style_of(screen.terminal && self.out_file.is_none(), unwanted)
+        self.style_of(self.is_on_terminal(screen), unwanted)
     }
 
     /// Returns the style: coloured on a terminal unless the environment says that colours are

@@ -82,6 +82,11 @@ pub(crate) struct SalineArguments {
     #[arg(short = 'p', long)]
     pub(crate) progress: bool,
 
+    /// Accepted as in Salt, without effect: the event salt/job/<jid>/start/<id> is always fired, unless a minion
+    /// returns within half a second.
+    #[arg(long)]
+    start_event: bool,
+
     /// Note this with the job: a mapping in YAML or JSON, such as '{ticket: 4711}'. Minions do not get it;
     /// saline-run jobs.list_jobs search_metadata='{ticket: 4711}' finds the job by it.
     #[arg(long, value_name = "METADATA", value_parser = metadata)]

@@ -325,6 +325,7 @@ fn keys() {
         KeyVerb::Act(_, Selection { states, .. }) | KeyVerb::Show(_, Selection { states, .. }) => {
             states
         }
+        KeyVerb::RotateGroupKey => Vec::new(),
     };
     let all = Selection {
         glob: "*".into(),
@@ -398,7 +399,7 @@ fn keys_are_acted_on_one_glob_at_a_time() {
     insta::assert_snapshot!(error("saline-key -A -D"), @"
     Usage: saline-key [options]
 
-    saline-key: error: one thing at a time: list, accept, reject, delete, print or finger
+    saline-key: error: one thing at a time: list, accept, reject, delete, print, finger, gen-keys or rotate-aes-key
     ");
     insta::assert_snapshot!(error("saline-key -l some"), @"
     Usage: saline-key [options]
@@ -460,6 +461,7 @@ fn options_of_salt_are_taken_or_named() {
         "saline * f --subset 3",
         "saline * f --metadata {\"ticket\":4711}",
         "saline * --preview-target",
+        "saline * f --start-event",
     ];
     for line in taken {
         saline(line);
@@ -472,7 +474,6 @@ fn options_of_salt_are_taken_or_named() {
         "--return_config",
         "--return_kwargs",
         "--args-separator",
-        "--start-event",
         "--output-diff",
         "-a",
         "--auth",
@@ -522,15 +523,16 @@ fn options_of_salt_are_taken_or_named() {
         "--finger x",
         "-F",
         "--finger-all",
+        "-L -v --verbose",
+        "--gen-keys web1",
+        "--rotate-aes-key",
+        "--gen-keys web1 --gen-keys-dir /x",
         "-A --include-all --include-accepted --include-rejected --include-denied",
         "-A -y -q --yes --quiet --out json --no-color -c /x --log-level info",
     ] {
         key(&format!("saline-key {line}"));
     }
     for option in [
-        "--rotate-aes-key",
-        "--gen-keys",
-        "--gen-keys-dir",
         "--keysize",
         "--user",
         "-u",

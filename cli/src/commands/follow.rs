@@ -1,12 +1,13 @@
 //! Follows a published job: prints its returns, answers Ctrl-C, and stops it if that is wanted.
 
+use std::future::pending;
 use std::io;
 use std::time::Duration;
 
 use saline_client::{Client, JobSpec, Run};
 use saline_protocol::message::{Arguments, BatchRequest, MinionId};
 use saline_protocol::target::CompiledTarget;
-use saline_protocol::transport::{Clock, Elapsed};
+use saline_protocol::transport::{Clock, Instant};
 
 use super::{failed, lookup_states};
 use crate::absence::LookUp;
@@ -15,8 +16,15 @@ use crate::report::Report;
 use crate::screen::Screen;
 use crate::status_line::JobStatus;
 
-/// The time after which the line of `--progress` is written again.
+/// How often the master is asked when it heard the minion of the line of `--progress` last.
 const STATUS_INTERVAL: Duration = Duration::from_secs(1);
+
+/// What the master last said of the minion that the line of `--progress` names.
+struct LastHeard {
+    minion: MinionId,
+    /// When the master heard the minion, by this machine's clock; none when the master does not know.
+    at: Option<Instant>,
+}
 
 /// A published job that is followed.
 pub(super) struct PublishedJob<'c> {
@@ -30,6 +38,18 @@ pub(super) struct PublishedJob<'c> {
     pub(super) shows_progress: bool,
 }
 
+/// Asks the master when it heard the minion last. Returns none when it does not answer in time.
+async fn last_heard_of(client: &Client, minion: MinionId) -> Option<LastHeard> {
+    let asking = client.sightings(vec![minion.clone()]);
+    let sightings = Clock.deadline(Clock.after(STATUS_INTERVAL), asking).await;
+    // An older master cannot tell: then the line says nothing of it.
+    let sightings = sightings.ok()?.unwrap_or_default();
+    let accepted = sightings.iter().find(|sighting| sighting.is_accepted);
+    let ago = accepted.and_then(|sighting| sighting.heard_ms);
+    let at = ago.and_then(|ago| Clock.now().checked_sub(Duration::from_millis(ago)));
+    Some(LastHeard { minion, at })
+}
+
 impl PublishedJob<'_> {
     /// Prints what minions return until no return can come, or until the command is interrupted.
     ///
@@ -40,10 +60,22 @@ impl PublishedJob<'_> {
         screen: &mut Screen<'_>,
         interrupt: &mut Interrupt,
     ) -> io::Result<u8> {
+        let mut last_heard: Option<LastHeard> = None;
+        let mut asks_at = Clock.now();
         loop {
             if self.shows_progress {
-                screen.show_status(&self.status());
+                screen.show_status(&self.status(last_heard.as_ref()));
             }
+            let waiting_for = self.run.waited_for().next();
+            let waiting_for = waiting_for.map(|(minion, _)| minion.clone());
+            let client = self.client;
+            let asking = async {
+                Clock.until(asks_at).await;
+                match waiting_for {
+                    Some(minion) => last_heard_of(client, minion).await,
+                    None => pending().await,
+                }
+            };
             let next = tokio::select! {
                 biased;
                 interruption = interrupt.wait() => {
@@ -56,12 +88,16 @@ impl PublishedJob<'_> {
                         choice => return self.interrupted(screen, interruption, choice != InterruptChoice::NotAsked),
                     }
                 }
-                next = Clock.deadline(Clock.after(STATUS_INTERVAL), self.run.next()) => next,
+                heard = asking, if self.shows_progress => {
+                    last_heard = heard.or(last_heard);
+                    asks_at = Clock.after(STATUS_INTERVAL);
+                    continue;
+                }
+                next = self.run.next() => next,
             };
             match next {
-                Err(Elapsed) => {}
-                Ok(Ok(Some(progress))) => self.report.take(screen, progress)?,
-                Ok(Ok(None)) => {
+                Ok(Some(progress)) => self.report.take(screen, progress)?,
+                Ok(None) => {
                     screen.show_status("");
                     let batch = self.run.published().batch;
                     let halted = batch.and_then(|batch| self.report.halted(&batch));
@@ -78,7 +114,7 @@ impl PublishedJob<'_> {
                     }
                     return code;
                 }
-                Ok(Err(error)) => {
+                Err(error) => {
                     screen.show_status("");
                     let code = failed(screen, &error);
                     screen.complain(self.look_up.hint());
@@ -89,16 +125,18 @@ impl PublishedJob<'_> {
     }
 
     /// Returns the line of `--progress`.
-    fn status(&self) -> String {
+    fn status(&self, last_heard: Option<&LastHeard>) -> String {
         let published = self.run.published();
         let (returned, failed) = self.report.counts();
-        let waiting_for = self.run.waited_for().next();
+        let waiting_for = self.run.waited_for().next().map(|(minion, _)| minion);
+        let heard = last_heard.filter(|heard| Some(&heard.minion) == waiting_for);
+        let heard = heard.and_then(|heard| heard.at);
         let status = JobStatus {
             expected: published.minions.len() + published.unknown.len(),
             returned,
             failed,
-            waiting_for: waiting_for.map(|(minion, _)| minion.as_str()),
-            silence: self.run.silence(),
+            waiting_for: waiting_for.map(MinionId::as_str),
+            heard: heard.map(|at| Clock.now().saturating_duration_since(at)),
         };
         status.line()
     }

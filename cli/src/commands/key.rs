@@ -1,5 +1,8 @@
 //! `saline-key`: the keys of minions.
 
+mod generate;
+mod sightings;
+
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io;
@@ -11,6 +14,7 @@ use saline_protocol::message::{
 use saline_protocol::printable::escape_line;
 use saline_protocol::transport::Registry;
 
+use self::sightings::Sightings;
 use super::about::{self, Role};
 use super::failed;
 use super::keystore::{KeyStore, Offline};
@@ -61,6 +65,9 @@ pub(crate) async fn key(
             &registry,
         );
     }
+    if let Some((id, folder)) = arguments.generated() {
+        return generate::generate(screen, id, folder);
+    }
     let prepared = settings::prepare(screen, &arguments.common(), &arguments.output, &registry);
     let config = match prepared {
         Ok(config) => config,
@@ -82,6 +89,7 @@ pub(crate) async fn key(
         format,
         style: arguments.output.style(screen),
         yes: arguments.yes,
+        shows_sightings: arguments.verbose || arguments.output.is_on_terminal(screen),
     };
     let code = command.carry_out(screen, arguments.verb()).await;
     store.close().await;
@@ -105,13 +113,34 @@ struct KeyCommand<'a> {
     format: Format,
     style: Style,
     yes: bool,
+    /// Whether keys are listed with where their minions are.
+    shows_sightings: bool,
 }
 
 type Groups = Vec<(Heading, Vec<Line>)>;
 
+/// What is printed beside the name of a key.
+#[derive(Debug, Default)]
+struct Description {
+    detail: Option<String>,
+    remark: Option<String>,
+}
+
+/// The keys that are listed, and how.
+struct Shown<'k> {
+    listing: KeyListing,
+    selection: &'k Selection,
+    /// Whether the master's own key is among them.
+    shows_master: bool,
+    keys: Vec<&'k KeyEntry>,
+    sightings: Sightings,
+}
+
 impl KeyCommand<'_> {
     async fn carry_out(&self, screen: &mut Screen<'_>, verb: KeyVerb) -> io::Result<u8> {
-        let (KeyVerb::Show(_, selection) | KeyVerb::Act(_, selection)) = &verb;
+        let (KeyVerb::Show(_, selection) | KeyVerb::Act(_, selection)) = &verb else {
+            return self.rotate_group_key(screen).await;
+        };
         let glob = match Glob::list(&selection.glob) {
             Ok(glob) => glob,
             Err(why) => {
@@ -125,7 +154,19 @@ impl KeyCommand<'_> {
         };
         match verb {
             KeyVerb::Show(listing, selection) => {
-                self.show(screen, listing, &selection, &glob, &reply)
+                let keys = matching(&reply.keys, &selection, &glob);
+                let sightings = match self.shows_sightings && !self.format.is_for_programs() {
+                    true => Sightings::read(self.store, &keys).await,
+                    false => Sightings::default(),
+                };
+                let shown = Shown {
+                    listing,
+                    selection: &selection,
+                    shows_master: glob.matches(MASTERS),
+                    keys,
+                    sightings,
+                };
+                self.show(screen, shown, &reply)
             }
             KeyVerb::Act(action, selection) => {
                 let mut keys = matching(&reply.keys, &selection, &glob);
@@ -135,34 +176,52 @@ impl KeyCommand<'_> {
                 }
                 self.act(screen, action, keys).await
             }
+            KeyVerb::RotateGroupKey => self.rotate_group_key(screen).await,
         }
     }
 
-    fn show(
-        &self,
-        screen: &mut Screen<'_>,
-        listing: KeyListing,
-        selection: &Selection,
-        glob: &Glob,
-        reply: &KeyReply,
-    ) -> io::Result<u8> {
+    async fn rotate_group_key(&self, screen: &mut Screen<'_>) -> io::Result<u8> {
+        match self.store.rotate_group_key().await {
+            Ok(()) => {
+                self.say(
+                    screen,
+                    "The group key was rotated, and the minions that are present were sent the new one.",
+                )?;
+                Ok(exit::GOOD)
+            }
+            Err(why) => Ok(complain(screen, &why)),
+        }
+    }
+
+    fn show(&self, screen: &mut Screen<'_>, shown: Shown<'_>, reply: &KeyReply) -> io::Result<u8> {
+        let Shown {
+            listing,
+            selection,
+            shows_master,
+            keys,
+            sightings,
+        } = shown;
         let detail = |key: &[u8; 32]| match listing {
             KeyListing::Names => None,
             KeyListing::Keys => Some(PublicIdentity(*key).to_pem().trim_end().to_owned()),
             KeyListing::Fingerprints => Some(PublicIdentity(*key).fingerprint()),
         };
-        let keys = matching(&reply.keys, selection, glob);
-        let mut groups = group(&keys, &selection.states, |key| match key.holds_key() {
-            true => detail(&key.identity),
-            false => (listing != KeyListing::Names).then(|| NOT_READABLE.to_owned()),
-        });
+        let describe = |key: &KeyEntry| Description {
+            detail: match key.holds_key() {
+                true => detail(&key.identity),
+                false => (listing != KeyListing::Names).then(|| NOT_READABLE.to_owned()),
+            },
+            remark: sightings.of(key),
+        };
+        let mut groups = group(&keys, &selection.states, describe);
         if listing != KeyListing::Names {
             groups.retain(|(_, lines)| !lines.is_empty());
         }
-        if listing == KeyListing::Fingerprints && glob.matches(MASTERS) {
+        if listing == KeyListing::Fingerprints && shows_master {
             let line = Line {
                 name: MASTERS.to_owned(),
                 detail: detail(&reply.master),
+                remark: None,
             };
             groups.insert(0, (Heading::Local, vec![line]));
         }
@@ -285,7 +344,10 @@ impl KeyCommand<'_> {
                 .filter(|state| changed_keys.iter().any(|key| key.state == *state))
                 .collect();
             let changed: Vec<&KeyEntry> = changed_keys.iter().collect();
-            self.print(screen, &group(&changed, &states, |_| None))?;
+            self.print(
+                screen,
+                &group(&changed, &states, |_| Description::default()),
+            )?;
         }
         Ok(code)
     }
@@ -303,7 +365,12 @@ impl KeyCommand<'_> {
             .into_iter()
             .filter(|state| keys.iter().any(|key| key.state == *state))
             .collect();
-        let listed = render(&group(keys, &states, fingerprint), self.plain_beside());
+        let sightings = Sightings::read(self.store, keys).await;
+        let describe = |key: &KeyEntry| Description {
+            detail: fingerprint(key),
+            remark: sightings.of(key),
+        };
+        let listed = render(&group(keys, &states, describe), self.plain_beside());
         self.say(
             screen,
             &format!(
@@ -423,7 +490,7 @@ fn matching<'k>(keys: &'k [KeyEntry], selection: &Selection, glob: &Glob) -> Vec
 fn group(
     keys: &[&KeyEntry],
     states: &[KeyState],
-    detail: impl Fn(&KeyEntry) -> Option<String>,
+    describe: impl Fn(&KeyEntry) -> Description,
 ) -> Groups {
     states
         .iter()
@@ -431,9 +498,13 @@ fn group(
             let lines = keys
                 .iter()
                 .filter(|key| key.state == *state)
-                .map(|key| Line {
-                    name: key.id.to_string(),
-                    detail: detail(key),
+                .map(|key| {
+                    let Description { detail, remark } = describe(key);
+                    Line {
+                        name: key.id.to_string(),
+                        detail,
+                        remark,
+                    }
                 })
                 .collect();
             (Heading::State(*state), lines)

@@ -2,7 +2,7 @@
 
 use saline_client::{Client, ClientError};
 use saline_config::MasterConfig;
-use saline_protocol::message::{KeyReply, KeyRequest};
+use saline_protocol::message::{KeyReply, KeyRequest, MAX_SIGHTINGS, MinionId, Sighting};
 use saline_protocol::transport::{Context, Registry};
 
 /// A function that works on the key store without a master.
@@ -45,6 +45,38 @@ impl<'a> KeyStore<'a> {
                 .map_err(|error| error.to_string()),
             Self::Offline { config, act } => act(config, request),
         }
+    }
+
+    /// Has the master make a new group key.
+    pub(crate) async fn rotate_group_key(&self) -> Result<(), String> {
+        match self {
+            Self::Live(client) => client
+                .rotate_group_key()
+                .await
+                .map_err(|error| error.to_string()),
+            Self::Offline { .. } => {
+                Err("no master runs: it makes a new group key at each start by itself".to_owned())
+            }
+        }
+    }
+
+    /// Returns where the holders of keys are; none when no master tells.
+    pub(crate) async fn sightings(&self, minions: &[MinionId]) -> Option<Vec<Sighting>> {
+        let Self::Live(client) = self else {
+            return None;
+        };
+        let mut sightings = Vec::new();
+        for some in minions.chunks(MAX_SIGHTINGS) {
+            match client.sightings(some.to_vec()).await {
+                Ok(page) => sightings.extend(page),
+                // It is shown beside the keys, which are listed without it too.
+                Err(error) => {
+                    tracing::debug!(%error, "the master does not tell where minions are");
+                    return None;
+                }
+            }
+        }
+        Some(sightings)
     }
 
     /// Returns the context whose tasks go on while the operator answers a question.

@@ -134,6 +134,7 @@ fn a_name_and_a_fingerprint_stay_in_their_line() {
     let line = Line {
         name: "m1\nDenied Keys:\x1b[2J".to_owned(),
         detail: Some("12:34\u{202e}".to_owned()),
+        remark: None,
     };
     let groups = [(Heading::State(KeyState::Accepted), vec![line])];
     insta::assert_snapshot!(text(keys::render(&groups, TERMINAL)), @r"
@@ -186,7 +187,8 @@ proptest! {
         let absent = text(no_return::render(&name, "no", TERMINAL));
         prop_assert!(holds_only_data(&absent), "{absent:?}");
         prop_assert_eq!(absent.split('\n').count(), 2);
-        let line = Line { name, detail: Some(detail.replace('\n', "")) };
+        let remark = Some(detail.clone());
+        let line = Line { name, detail: Some(detail.replace('\n', "")), remark };
         let keys = text(keys::render(&[(Heading::Local, vec![line])], TERMINAL));
         prop_assert!(holds_only_data(&keys), "{keys:?}");
         prop_assert_eq!(keys.split('\n').count(), 2);

@@ -56,6 +56,8 @@ pub(crate) struct Line {
     pub(crate) name: String,
     /// The detail after the name: a fingerprint or the key.
     pub(crate) detail: Option<String>,
+    /// What stands in brackets behind: where the owner is. Programs do not get it.
+    pub(crate) remark: Option<String>,
 }
 
 /// Reads the groups from what `saline-key` prints for programs: names, or names with a detail each, under
@@ -81,6 +83,7 @@ fn lines_of(value: &Value) -> Option<Vec<Line>> {
     let line = |name: &str, detail: Option<&str>| Line {
         name: name.to_owned(),
         detail: detail.map(str::to_owned),
+        remark: None,
     };
     match value {
         Value::List(names) => names
@@ -102,16 +105,24 @@ pub(crate) fn render(groups: &[(Heading, Vec<Line>)], style: Style) -> Vec<u8> {
     for (heading, lines) in groups {
         let (light, plain) = heading.colours();
         out.push_str(&format!("{}{}{end}\n", style.begin(light), heading.text()));
-        for Line { name, detail } in lines {
+        for Line {
+            name,
+            detail,
+            remark,
+        } in lines
+        {
             let (begin, name) = (style.begin(plain), escape_line(name));
-            match detail {
-                // A key has several lines.
-                Some(detail) => {
-                    let detail = escape_lines(detail);
-                    out.push_str(&format!("{begin}{name}:  {detail}{end}\n"));
-                }
-                None => out.push_str(&format!("{begin}{name}{end}\n")),
-            }
+            // A key has several lines.
+            let detail = detail.as_deref().map(escape_lines);
+            let before_remark = match &detail {
+                Some(detail) if detail.contains('\n') => "\n",
+                _ => "  ",
+            };
+            let detail = detail.map_or_else(String::new, |detail| format!(":  {detail}"));
+            let remark = remark.as_deref().map(escape_line);
+            let remark =
+                remark.map_or_else(String::new, |remark| format!("{before_remark}({remark})"));
+            out.push_str(&format!("{begin}{name}{detail}{end}{remark}\n"));
         }
     }
     out.truncate(out.trim_end().len());

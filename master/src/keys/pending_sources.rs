@@ -7,6 +7,7 @@ use saline_protocol::channel::KeyError;
 use saline_protocol::message::MinionId;
 use saline_protocol::transport::SourceNetwork;
 
+use super::folder::Found;
 use super::{Acting, KeyStore};
 
 /// How long the list of pending keys is cached. Keys that the master adds are counted at once; keys
@@ -25,6 +26,14 @@ pub(super) enum Room {
 }
 
 impl KeyStore {
+    /// Returns the pending key of this id and the source that its file names; none when there is none.
+    pub(crate) fn pending_source(&self, id: &MinionId) -> Option<([u8; 32], SourceNetwork)> {
+        match self.pending.read(id) {
+            Ok(Found::Key(key)) => Some((key, self.pending.source(id)?)),
+            _ => None,
+        }
+    }
+
     /// Makes room for one more pending key of this source. When there are `most`, the source that has most
     /// pending keys loses the one that was presented least recently, unless it has no more than this one.
     ///

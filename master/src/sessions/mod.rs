@@ -5,11 +5,13 @@ mod connections;
 mod presence;
 mod running_time;
 mod session;
+mod sightings;
 mod table;
 mod unproven;
 
 pub use connections::ConnectionId;
 pub use presence::{Duplicate, MinionStart};
 pub use session::{NewSession, OwnNumber, Principal, Session, SessionState};
+pub use sightings::Sighted;
 pub use table::{PresenceChange, Sessions, UNPROVEN_FOR};
 pub use unproven::{Origin, UNPROVEN};

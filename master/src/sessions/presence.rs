@@ -79,6 +79,7 @@ impl Sessions {
             }
             inner.start = Some(start.start);
         }
+        table.departed.remove(id);
         match table.minions.insert(id.clone(), Arc::clone(session)) {
             Some(old) if old.id != session.id => {
                 let (same, lease, was_gone) = {

@@ -16,6 +16,7 @@ use super::connections::Connections;
 use super::presence::Duplicate;
 use super::running_time::RunningTime;
 use super::session::{Inner, NewSession, OwnNumber, Principal, Session, SessionState, lock};
+use super::sightings::Departed;
 use super::unproven::{Origin, UnprovenCount};
 
 /// How long half-open handshakes, and sessions that have not sent a first record, are kept.
@@ -43,7 +44,7 @@ pub(super) struct Table {
     /// The sessions of `all` that belong to callers, by the key of their minion, in the order in which they were made.
     by_caller: HashMap<PublicIdentity, Vec<SessionId>>,
     /// The sessions of `all` that belong to minions, in the order in which they were made.
-    by_minion: HashMap<MinionId, Vec<(PublicIdentity, SessionId)>>,
+    pub(super) by_minion: HashMap<MinionId, Vec<(PublicIdentity, SessionId)>>,
     pub(super) minions: HashMap<MinionId, Arc<Session>>,
     /// How many of `minions` fell silent and were reported lost.
     pub(super) lost: usize,
@@ -54,6 +55,8 @@ pub(super) struct Table {
     pub(super) ended_leases: HashMap<MinionId, MasterTime>,
     /// The ids that two machines used lately.
     pub(super) duplicates: HashMap<MinionId, Duplicate>,
+    /// The minions whose sessions were forgotten while their keys were accepted.
+    pub(super) departed: HashMap<MinionId, Departed>,
     /// The minions that have arrived since this was asked last.
     pub(super) arrived: BTreeSet<MinionId>,
 }
@@ -94,10 +97,14 @@ pub enum PresenceChange {
 impl Table {
     /// Removes the session of a minion, which is gone with it.
     fn remove_session(&mut self, minion: &MinionId) {
-        if let Some(session) = self.minions.remove(minion)
-            && lock(&session.inner).lost
-        {
+        let Some(session) = self.minions.remove(minion) else {
+            return;
+        };
+        if lock(&session.inner).lost {
             self.lost -= 1;
+        }
+        if session.state() == SessionState::Accepted {
+            self.departed.insert(minion.clone(), Departed::of(&session));
         }
     }
 }
@@ -336,6 +343,7 @@ impl Sessions {
         if seated.is_some_and(|seated| Some(seated.identity) != accepted) {
             table.remove_session(id);
         }
+        table.forget_departed(id, accepted);
     }
 
     /// Removes a session.

@@ -12,6 +12,7 @@ mod publish;
 mod queries;
 mod reconciliation_budget;
 mod runner;
+mod sightings;
 mod store;
 mod target_queries;
 
@@ -27,5 +28,6 @@ pub use publish::PublishVerb;
 pub use queries::JobQueries;
 pub(crate) use reconciliation_budget::ReconciliationBudget;
 pub use runner::RunnerVerb;
+pub use sightings::SightingQueries;
 pub use store::StoreVerbs;
 pub use target_queries::TargetQueries;

@@ -2,7 +2,12 @@
 
 use saline_protocol::message::{OperatorReply, OperatorRequest, PublicationWithMetadata};
 
-use super::{CancelVerb, JobQueries, KeyVerbs, PublishVerb, RunnerVerb, StoreVerbs, TargetQueries};
+use crate::publisher::MinionPublisher;
+
+use super::{
+    CancelVerb, JobQueries, KeyVerbs, PublishVerb, RunnerVerb, SightingQueries, StoreVerbs,
+    TargetQueries,
+};
 
 /// Carries out the requests of operators.
 #[derive(Debug)]
@@ -14,6 +19,8 @@ pub struct OperatorVerbs {
     pub(crate) cancel: CancelVerb,
     pub(crate) targets: TargetQueries,
     pub(crate) runners: RunnerVerb,
+    pub(crate) sightings: SightingQueries,
+    pub(crate) publisher: MinionPublisher,
 }
 
 impl OperatorVerbs {
@@ -39,6 +46,12 @@ impl OperatorVerbs {
             OperatorRequest::Grains { target, after } => {
                 Ok(self.targets.grains(target, after.as_ref()).await)
             }
+            OperatorRequest::RotateGroupKey => {
+                tracing::info!("operator {name}: rotates the group key");
+                self.publisher.rotate().await;
+                Ok(OperatorReply::Rotated)
+            }
+            OperatorRequest::Sightings(minions) => Ok(self.sightings.carry_out(minions).await),
             OperatorRequest::Store { request_id, act } => {
                 Ok(self.store.carry_out(name, request_id, act).await)
             }

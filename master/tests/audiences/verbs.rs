@@ -3,7 +3,7 @@
 
 use saline_protocol::message::{
     Arguments, BatchRequest, ExpiryStatement, GrainsReport, Heartbeat, Jid, JobAccount, KeyRequest,
-    Known, MinionEvent, MinionEvents, MinionRequest, OperatorRequest, Packed,
+    Known, MinionEvent, MinionEvents, MinionId, MinionRequest, OperatorRequest, Packed,
     PublicationWithMetadata, PublishRequest, Reconciliation, RequestId, Return, ReturnPart,
     RunnerCall, RunnerRequest, StartId, StoreAct, TransferId, Value, encode,
 };
@@ -155,7 +155,11 @@ fn next_of_operator(verb: &OperatorRequest, jid: &Jid) -> Option<OperatorRequest
                 metadata: Packed::pack(&Value::map([("forged", Value::Bool(true))])),
             }))
         }
-        OperatorRequest::PublishWithMetadata(_) => return None,
+        OperatorRequest::PublishWithMetadata(_) => {
+            OperatorRequest::Sightings(vec![MinionId::parse("m1").unwrap()])
+        }
+        OperatorRequest::Sightings(_) => OperatorRequest::RotateGroupKey,
+        OperatorRequest::RotateGroupKey => return None,
     })
 }
 

@@ -256,7 +256,8 @@ impl Authenticator {
     }
 
     fn log_refusal(&self, refusal: &Admission) {
-        let version_remedy;
+        let id = &self.credentials.id;
+        let (version_remedy, rejected_remedy, denied_remedy);
         let (reason, remedy) = match refusal {
             Admission::NoCommonVersion { versions, software } => {
                 version_remedy = format!(
@@ -269,21 +270,23 @@ impl Authenticator {
                     version_remedy.as_str(),
                 )
             }
-            Admission::Rejected => (
-                "its key is rejected",
-                "on the master, `saline-key -d` with its id and then `saline-key -a` takes it back",
-            ),
-            Admission::Denied => (
-                "another key is known under its id",
-                "if this machine is the right one, remove the old key on the master with \
-                 `saline-key -d` and its id",
-            ),
+            Admission::Rejected => {
+                rejected_remedy =
+                    format!("on the master, `saline-key -a {id} --include-rejected` takes it back");
+                ("its key is rejected", rejected_remedy.as_str())
+            }
+            Admission::Denied => {
+                denied_remedy = format!(
+                    "if this machine is the right one, `saline-key -a {id} --include-denied` on the master \
+                     lets it in instead of the other one"
+                );
+                ("another key is known under its id", denied_remedy.as_str())
+            }
             _ => (
                 "the master takes no more minions, or no more pending keys, now",
                 "see max_minions and max_pending_keys on the master",
             ),
         };
-        let id = &self.credentials.id;
         if self.state.set(ConnectionState::Refused(reason)) {
             tracing::error!(
                 "the master refuses minion {id}: {reason}; {remedy}. The minion keeps asking. Its \

@@ -78,6 +78,11 @@ pub enum OperatorRequest {
     Runner(RunnerRequest),
     /// Publishes a job with metadata.
     PublishWithMetadata(Box<PublicationWithMetadata>),
+    /// Asks where the holders of the keys of these minions are, and when they were heard last. At most
+    /// [`MAX_SIGHTINGS`] minions.
+    Sightings(Vec<MinionId>),
+    /// Makes a new group key, and sends it to all minions that are present.
+    RotateGroupKey,
 }
 
 impl OperatorRequest {
@@ -99,6 +104,8 @@ impl OperatorRequest {
             Self::Batches => "Batches",
             Self::Runner(_) => "Runner",
             Self::PublishWithMetadata(_) => "PublishWithMetadata",
+            Self::Sightings(_) => "Sightings",
+            Self::RotateGroupKey => "RotateGroupKey",
         }
     }
 }
@@ -196,6 +203,28 @@ pub enum OperatorReply {
     Batches(Vec<BatchProgress>),
     /// The reply to `Runner`.
     Runner(RunnerReply),
+    /// The reply to `Sightings`: for each minion in their order its accepted key, then others.
+    Sightings(Vec<Sighting>),
+    /// The reply to `RotateGroupKey`.
+    Rotated,
+}
+
+/// The largest number of minions in one request for sightings.
+pub const MAX_SIGHTINGS: usize = 250;
+
+/// Where the holder of a key was when the master heard it last.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sighting {
+    /// The minion that it says to be.
+    pub minion: MinionId,
+    /// Its Ed25519 public key, 32 bytes.
+    pub identity: [u8; 32],
+    /// Whether that was in a session of the minion's accepted key.
+    pub is_accepted: bool,
+    /// Its address without a port, or its network; none where the transport does not tell it.
+    pub address: Option<String>,
+    /// How long ago that was, in milliseconds; none when the master was started since.
+    pub heard_ms: Option<u64>,
 }
 
 /// The minions that a target includes, as far as the master knows.

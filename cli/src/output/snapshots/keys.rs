@@ -10,6 +10,7 @@ fn keys_under_their_headings() {
     let line = |name: &str| Line {
         name: name.into(),
         detail: None,
+        remark: None,
     };
     let groups = [
         (
@@ -44,11 +45,30 @@ fn keys_under_their_headings() {
         vec![Line {
             name: "master.pub".into(),
             detail: Some("56:20".into()),
+            remark: None,
         }],
     )];
     insta::assert_snapshot!(String::from_utf8_lossy(&keys::render(&finger, PLAIN)), @"
     Local Keys:
     master.pub:  56:20
+    ");
+    let remarked = |detail: Option<&str>| Line {
+        name: "m000".into(),
+        detail: detail.map(str::to_owned),
+        remark: Some("192.0.2.1, heard 3 s ago".into()),
+    };
+    let details = [None, Some("56:20"), Some("-----BEGIN\n-----END")];
+    let remarked = [(
+        Heading::State(KeyState::Pending),
+        details.map(remarked).to_vec(),
+    )];
+    insta::assert_snapshot!(String::from_utf8_lossy(&keys::render(&remarked, PLAIN)), @"
+    Unaccepted Keys:
+    m000  (192.0.2.1, heard 3 s ago)
+    m000:  56:20  (192.0.2.1, heard 3 s ago)
+    m000:  -----BEGIN
+    -----END
+    (192.0.2.1, heard 3 s ago)
     ");
 }
 
