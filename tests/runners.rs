@@ -308,8 +308,13 @@ fn a_run_that_takes_long_is_seen_and_ended() {
     let active = returned(&fleet, &["jobs.active"]);
     let (_, job) = active.as_object().unwrap().iter().next().unwrap();
     assert_eq!(job["Function"], json!("cmd.run"));
-    assert_eq!(job["Running"], json!([{"m1": null}]));
+    let pid = job["Running"][0]["m1"].as_u64().unwrap();
+    let command = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap();
+    assert!(command.contains("600"), "{command:?}");
     assert_eq!(job["Returned"], json!([]));
+    let unasked = returned(&fleet, &["jobs.active", "pids=False"]);
+    let (_, job) = unasked.as_object().unwrap().iter().next().unwrap();
+    assert_eq!(job["Running"], json!([{"m1": null}]));
 
     // By its own time.
     let late = run(&fleet, &["doc.execution", "-t", "1"]).expect(1);

@@ -97,8 +97,16 @@ impl BoundArguments {
     /// # Errors
     /// When the value is something else.
     pub(super) fn flag(&self, name: &str) -> Result<bool, RunnerError> {
+        self.flag_or(name, false)
+    }
+
+    /// Returns a parameter as a truth value; `default` when it was left out.
+    ///
+    /// # Errors
+    /// When the value is something else.
+    pub(super) fn flag_or(&self, name: &str, default: bool) -> Result<bool, RunnerError> {
         match self.value(name) {
-            None => Ok(false),
+            None => Ok(default),
             Some(Value::Bool(yes)) => Ok(*yes),
             Some(_) => Err(self.wrong(name, "True or False")),
         }

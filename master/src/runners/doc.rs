@@ -3,15 +3,13 @@
 use std::collections::BTreeMap;
 
 use saline_daemon::indented_doc;
-use saline_protocol::message::{
-    Arguments, BatchRequest, OperatorReply, PublishRequest, RequestId, Value,
-};
+use saline_protocol::message::Value;
 use saline_protocol::target::{Glob, Target};
 
 use super::arguments::BoundArguments;
+use super::ask_minions::ask_minions;
 use super::error::RunnerError;
 use super::function::{Function, Returned};
-use super::job_report::{self, State};
 use super::run::Run;
 use super::{STATE_EVENT, functions};
 
@@ -70,49 +68,21 @@ CLI Example:
 
 async fn execution(run: &Run, given: &BoundArguments) -> Result<Returned, RunnerError> {
     let wanted = given.more_texts()?;
-    let arguments = Arguments {
-        positional: wanted.into_iter().map(Value::from).collect(),
-        named: Vec::new(),
-    };
-    let request_id = RequestId::random();
-    let request = PublishRequest {
-        request_id: request_id.map_err(|error| RunnerError::Failed(error.to_string()))?,
-        target: Target::glob("*"),
-        fun: "sys.doc".to_owned(),
-        arg: arguments.pack(),
-        user: run.user.clone(),
-        ttl_ms: None,
-        private: false,
-        subset: None,
-        batch: BatchRequest {
-            // The whole fleet is asked at once, also where jobs for many are made batches.
-            safe_limit: Some(0),
-            ..BatchRequest::default()
-        },
-    };
-    let publish = &run.parts.publish;
-    let published = publish.carry_out(&run.operator, request, None).await?;
-    let jid = match published {
-        OperatorReply::Published(published) => published.jid,
-        OperatorReply::Failed(why) => return Err(RunnerError::Failed(why)),
-        other => return Err(RunnerError::Failed(format!("{other:?}"))),
-    };
-    let Some(jid) = jid else {
+    let wanted = wanted.into_iter().map(Value::from).collect();
+    let asked = ask_minions(
+        run,
+        Target::glob("*"),
+        "sys.doc",
+        wanted,
+        "what only they have is left out",
+    )
+    .await?;
+    let Some(returns) = asked else {
         run.note("no minion is accepted: nobody was asked");
         return Ok(Value::Map(Vec::new()).into());
     };
-    let waits = |run: &Run, (minion, state): &State| !state.is_final() && run.is_alive(minion);
-    let until = job_report::patience(run);
-    let states = job_report::settled_states(run, &jid, until, waits).await?;
-    let mut silent = states.iter().filter(|state| waits(run, state));
-    if let Some((first, _)) = silent.next() {
-        run.note(format!(
-            "{} minions did not answer in time, {first} among them: what only they have is left out",
-            silent.count() + 1
-        ));
-    }
     let mut docs: BTreeMap<String, Value> = BTreeMap::new();
-    for stored in job_report::returns(run, &jid).await? {
+    for stored in returns {
         if let Value::Map(entries) = stored.payload.unpack_or_show() {
             docs.extend(entries);
         }

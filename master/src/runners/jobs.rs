@@ -1,16 +1,19 @@
 //! `jobs`: jobs of the store and runs of this master.
 
+use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use saline_protocol::message::{Jid, MinionId, OfferState, Packed, Value};
+use saline_protocol::target::Target;
 
 use super::arguments::BoundArguments;
+use super::ask_minions::ask_minions;
 use super::error::RunnerError;
 use super::function::{Function, Returned};
 use super::job_filters::{self, FilterNames, MAX_LISTED};
 use super::job_report::{self, State, arguments as shown_arguments, instance, whole_job};
 use super::run::Run;
-use crate::jobs::FoundJob;
+use crate::jobs::{ActiveJob, FoundJob};
 
 type Result<T, E = RunnerError> = std::result::Result<T, E>;
 
@@ -32,7 +35,7 @@ const LAST_RUN_FILTERS: FilterNames = FilterNames {
 };
 
 pub(super) const FUNCTIONS: &[Function] = &[
-    Function::new("active", ACTIVE, |run, _| Box::pin(active(run))),
+    Function::new("active", ACTIVE, |run, given| Box::pin(active(run, given))).with(0, &["pids"]),
     Function::new("cancel", CANCEL, |run, given| Box::pin(cancel(run, given))).with(1, &["jid"]),
     Function::new("exit_success", EXIT_SUCCESS, |run, given| {
         Box::pin(exit_success(run, given))
@@ -75,20 +78,26 @@ pub(super) const FUNCTIONS: &[Function] = &[
 ];
 
 const ACTIVE: &str = "
-Return the jobs that minions run, by their jids: what minions reported, and which of them have returned.
-The master knows it by itself and asks no minion, so it does not know the process ids, which Salt shows
-beside the minions.
+Return the jobs that minions run, by their jids: what minions reported, and which of them have returned. Beside
+each minion that runs a job stands the process id there: that of the job's command, or of the minion itself while
+the job has none. Minions that run jobs and are present are asked for these (`saltutil.running`), at most for the
+master's `timeout`; a process id that is not known is null. `pids=False` asks nobody.
 
 CLI Example:
 
 .. code-block:: bash
 
     saline-run jobs.active
+    saline-run jobs.active pids=False
 ";
 
-async fn active(run: &Run) -> Result<Returned> {
-    let mut jobs = Vec::new();
-    for active in run.parts.jobs.active() {
+async fn active(run: &Run, given: &BoundArguments) -> Result<Returned> {
+    let (mut jobs, all) = (Vec::new(), run.parts.jobs.active());
+    let pids = match given.flag_or("pids", true)? {
+        true => running_pids(run, &all).await?,
+        false => Pids::default(),
+    };
+    for active in all {
         // It may have been pruned meanwhile.
         let Some(stored) = run.parts.jobs.job(&active.jid).await? else {
             continue;
@@ -104,8 +113,10 @@ async fn active(run: &Run) -> Result<Returned> {
             operator: stored.operator,
             metadata,
         });
-        let running = active.running.iter();
-        let running = running.map(|id| Value::map([(id.as_str(), Value::Null)]));
+        let running = active.running.iter().map(|id| {
+            let pid = pids.get(&(active.jid.clone(), id.clone()));
+            Value::map([(id.as_str(), pid.cloned().unwrap_or_default())])
+        });
         entries.push((
             "Running".to_owned(),
             Packed::pack(&Value::List(running.collect())),
@@ -115,6 +126,44 @@ async fn active(run: &Run) -> Result<Returned> {
         jobs.push((active.jid.to_string(), Packed::map(entries)));
     }
     Ok(Packed::map(jobs).into())
+}
+
+/// The process ids of jobs, by job and minion.
+type Pids = HashMap<(Jid, MinionId), Value>;
+
+/// Asks the minions that run these jobs, as far as they are present, for the process ids.
+async fn running_pids(run: &Run, jobs: &[ActiveJob]) -> Result<Pids> {
+    let minions: BTreeSet<&MinionId> = jobs
+        .iter()
+        .flat_map(|job| &job.running)
+        .filter(|id| run.is_alive(id))
+        .collect();
+    if minions.is_empty() {
+        return Ok(Pids::default());
+    }
+    let target = Target::list(minions.iter().map(|id| id.as_str()));
+    let returns = ask_minions(
+        run,
+        target,
+        "saltutil.running",
+        Vec::new(),
+        "their process ids are not known",
+    )
+    .await?;
+    let mut pids = Pids::default();
+    for stored in returns.unwrap_or_default() {
+        let Value::List(running) = stored.payload.unpack_or_show() else {
+            continue;
+        };
+        for job in running {
+            let jid = job.get("jid").and_then(Value::as_str);
+            let jid = jid.and_then(|jid| Jid::parse(jid).ok());
+            if let (Some(jid), Some(Value::Int(pid))) = (jid, job.get("pid")) {
+                pids.insert((jid, stored.minion.clone()), Value::Int(*pid));
+            }
+        }
+    }
+    Ok(pids)
 }
 
 const MASTER: &str = "

@@ -7,11 +7,13 @@
 //! | `run_table` | the runs that are under way or have just ended |
 //! | `run` | what a function knows of its run |
 //! | `function`, `arguments` | a function, and the values of its parameters |
+//! | `ask_minions` | a job for minions whose returns a function works with |
 //! | `parts` | the parts of the master that functions work with |
 //! | `job_report`, `job_filters` | jobs in the shapes of Salt's job cache, and the arguments that choose among them |
 //! | `batch`, `cache`, `config`, `doc`, `event`, `jobs`, `manage`, `store` | the functions |
 
 mod arguments;
+mod ask_minions;
 mod batch;
 mod cache;
 mod config;

@@ -1,0 +1,63 @@
+//! Has minions run a function for a runner, and waits for what they return.
+
+use saline_protocol::message::{
+    Arguments, BatchRequest, OperatorReply, PublishRequest, RequestId, StoredReturn, Value,
+};
+use saline_protocol::target::Target;
+
+use super::error::RunnerError;
+use super::job_report::{self, State};
+use super::run::Run;
+
+/// Publishes a job for all minions of `target` at once, and waits for those that are present, at most for the
+/// master's `timeout`. Returns what came by then, and notes that others did not answer, with what follows from that;
+/// none when no minion matches.
+pub(super) async fn ask_minions(
+    run: &Run,
+    target: Target,
+    fun: &str,
+    arguments: Vec<Value>,
+    consequence: &str,
+) -> Result<Option<Vec<StoredReturn>>, RunnerError> {
+    let arguments = Arguments {
+        positional: arguments,
+        named: Vec::new(),
+    };
+    let request_id = RequestId::random();
+    let request = PublishRequest {
+        request_id: request_id.map_err(|error| RunnerError::Failed(error.to_string()))?,
+        target,
+        fun: fun.to_owned(),
+        arg: arguments.pack(),
+        user: run.user.clone(),
+        ttl_ms: None,
+        private: false,
+        subset: None,
+        batch: BatchRequest {
+            // All are asked at once, also where jobs for many are made batches.
+            safe_limit: Some(0),
+            ..BatchRequest::default()
+        },
+    };
+    let publish = &run.parts.publish;
+    let published = publish.carry_out(&run.operator, request, None).await?;
+    let jid = match published {
+        OperatorReply::Published(published) => published.jid,
+        OperatorReply::Failed(why) => return Err(RunnerError::Failed(why)),
+        other => return Err(RunnerError::Failed(format!("{other:?}"))),
+    };
+    let Some(jid) = jid else {
+        return Ok(None);
+    };
+    let waits = |run: &Run, (minion, state): &State| !state.is_final() && run.is_alive(minion);
+    let until = job_report::patience(run);
+    let states = job_report::settled_states(run, &jid, until, waits).await?;
+    let mut silent = states.iter().filter(|state| waits(run, state));
+    if let Some((first, _)) = silent.next() {
+        run.note(format!(
+            "{} minions did not answer in time, {first} among them: {consequence}",
+            silent.count() + 1
+        ));
+    }
+    Ok(Some(job_report::returns(run, &jid).await?))
+}
