@@ -85,7 +85,7 @@ impl RunnerRun {
     }
 
     /// Begins the run, and waits for its end. A run that is interrupted by a restart of the master is begun
-    /// again there.
+    /// again there, which the notes of its end say; one that must not be repeated has an error then.
     ///
     /// # Errors
     /// `RunnerRefused` when there is no such function or its arguments do not fit; others as for every request.
@@ -95,10 +95,14 @@ impl RunnerRun {
     /// The run goes on. Another call goes on waiting for it.
     pub async fn end(&self) -> Result<RunnerEnd, ClientError> {
         let run = RunnerRequest::Run(self.call.clone());
+        let mut first: Option<Jid> = None;
         'again: loop {
             let ended = match self.ask(run.clone()).await? {
                 // The master has waited for some seconds.
-                RunnerReply::Begun(_) => continue,
+                RunnerReply::Begun(jid) => {
+                    first.get_or_insert(jid);
+                    continue;
+                }
                 RunnerReply::Ended(ended) => ended,
                 _ => return Err(ClientError::WrongAnswer("Run")),
             };
@@ -115,7 +119,14 @@ impl RunnerRun {
                     _ => return Err(ClientError::WrongAnswer("Part")),
                 }
             }
-            return decode(&bytes).map_err(|_| ClientError::WrongAnswer("Run"));
+            let mut end: RunnerEnd = decode(&bytes).map_err(|_| ClientError::WrongAnswer("Run"))?;
+            if first.is_some_and(|first| first != ended.jid) && end.error.is_none() {
+                end.notes.push(format!(
+                    "the master was started again meanwhile, and began {} anew",
+                    self.call.fun
+                ));
+            }
+            return Ok(end);
         }
     }
 

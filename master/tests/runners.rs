@@ -6,12 +6,14 @@
 
 mod support;
 
+use saline_protocol::channel::MasterTrust;
 use saline_protocol::message::{
-    Arguments, Jid, OperatorReply, OperatorRequest, PublicationWithMetadata, PublishRequest,
-    RequestId, RunnerCall, RunnerEnd, RunnerReply, RunnerRequest, Value, decode,
+    Arguments, BatchRequest, Event, Jid, KeyAction, KeyState, MinionId, MinionRequest,
+    OperatorReply, OperatorRequest, Packed, PublicationWithMetadata, PublishRequest, RequestId,
+    RunnerCall, RunnerEnd, RunnerReply, RunnerRequest, Sighting, Value, decode,
 };
-use saline_protocol::message::{BatchRequest, Packed};
 use saline_protocol::target::Target;
+use saline_protocol::transport::Delivery;
 
 use support::{Deployment, Peer, TEST_TIMEOUT};
 
@@ -272,4 +274,77 @@ async fn metadata_are_a_mapping_of_bounded_size() {
         job.get("Metadata").unwrap().get("ticket"),
         Some(&Value::Int(1))
     );
+}
+
+#[tokio::test]
+async fn an_event_is_not_sent_twice_because_the_master_was_started_again() {
+    let (deployment, operator, _minion) = deployment().await;
+    let send = call("event.send", &["my/tag"]);
+    let (first, _) = end(&operator, send.clone()).await;
+    assert_eq!((first.error, first.success), (None, true));
+    let status = call("manage.up", &[]);
+    let (known, _) = end(&operator, status.clone()).await;
+    assert_eq!(known.error, None);
+    drop(operator);
+
+    // The reply was lost with the master, and its operator asks the next one.
+    let deployment = deployment.restart(|_| ()).await;
+    let operator = deployment.operator().await;
+    let mut events = operator.events("event/my").await;
+    let (again, _) = end(&operator, send).await;
+    let error = again.error.unwrap();
+    assert!(error.contains("after event.send had begun"), "{error}");
+    // What does no harm is begun anew.
+    let (anew, _) = end(&operator, status).await;
+    assert_eq!(anew.error, None);
+    // Another request is another event, and the first one that is heard.
+    let (other, _) = end(&operator, call("event.send", &["my/other"])).await;
+    assert_eq!(other.error, None);
+    let heard = loop {
+        if let Delivery::Message { payload, .. } = events.next().await.unwrap() {
+            break Event::decode(&payload).unwrap();
+        }
+    };
+    assert_eq!(heard.tag, "my/other");
+}
+
+async fn sightings(operator: &Peer, id: &str) -> Vec<Sighting> {
+    let asked = OperatorRequest::Sightings(vec![MinionId::parse(id).unwrap()]);
+    match operator.order(asked).await {
+        OperatorReply::Sightings(sightings) => sightings,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn the_master_tells_when_it_heard_the_holders_of_keys_last() {
+    let deployment = Deployment::start(false).await;
+    let operator = deployment.operator().await;
+    assert_eq!(sightings(&operator, "m1").await, []);
+
+    let pending = deployment.minion("m1").await;
+    pending.ask(MinionRequest::Poll).await;
+    let identity = pending.credentials.identity.public().0;
+    let seen = sightings(&operator, "m1").await;
+    assert_eq!((seen.len(), seen[0].identity), (1, identity));
+    assert!(!seen[0].is_accepted && seen[0].heard_ms.unwrap() < 30_000);
+
+    operator
+        .act(KeyAction::Accept, KeyState::Pending, "m1")
+        .await;
+    pending.ask(MinionRequest::Poll).await;
+    let seen = sightings(&operator, "m1").await;
+    assert!(seen.len() == 1 && seen[0].is_accepted, "{seen:?}");
+
+    // A minion that says goodbye is remembered, until its key is deleted.
+    let trust = MasterTrust::Pinned(deployment.master_keys());
+    let accepted = Peer::come(deployment.network().await, pending.credentials, &trust).await;
+    accepted.reconcile().await;
+    accepted.ask(MinionRequest::Goodbye).await;
+    let seen = sightings(&operator, "m1").await;
+    assert!(seen.len() == 1 && seen[0].is_accepted, "{seen:?}");
+    operator
+        .act(KeyAction::Delete, KeyState::Accepted, "m1")
+        .await;
+    assert_eq!(sightings(&operator, "m1").await, []);
 }

@@ -41,6 +41,11 @@ pub(crate) enum RunnerError {
     /// The job store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The master was started again after the same request had begun this function, which is not repeated.
+    #[error(
+        "the master was started again after {0} had begun, and does not repeat it: look whether it was done before you run it again"
+    )]
+    Interrupted(String),
     /// Something else failed, for this reason.
     #[error("{0}")]
     Failed(String),

@@ -10,7 +10,8 @@ use super::run::Run;
 pub(super) const FUNCTIONS: &[Function] =
     &[
         Function::new("send", SEND, |run, given| Box::pin(send(run, given)))
-            .with(1, &["tag", "data"]),
+            .with(1, &["tag", "data"])
+            .acts_once(),
     ];
 
 const SEND: &str = "

@@ -57,6 +57,9 @@ pub(crate) struct Function {
     pub(super) more_positional: bool,
     /// Whether the function looks at other runs or ends them: it has a place when they hold all of theirs.
     pub(super) about_runs: bool,
+    /// Whether a second run of the same request would do harm: the function is not run anew after a restart of
+    /// the master.
+    pub(super) acts_once: bool,
     /// How long the function may take, if the operator does not say.
     pub(super) time: Duration,
     /// The code.
@@ -73,6 +76,7 @@ impl Function {
             required: 0,
             more_positional: false,
             about_runs: false,
+            acts_once: false,
             time: USUAL_TIME,
             run,
         }
@@ -98,6 +102,12 @@ impl Function {
     /// Declares that the function looks at other runs or ends them.
     pub(super) const fn about_runs(mut self) -> Self {
         self.about_runs = true;
+        self
+    }
+
+    /// Declares that a second run of the same request would do harm.
+    pub(super) const fn acts_once(mut self) -> Self {
+        self.acts_once = true;
         self
     }
 

@@ -10,12 +10,13 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::arguments::BoundArguments;
+use super::error::RunnerError;
 use super::function::{Function, Returned};
 use super::parts::RunnerParts;
 use super::run::Run;
 use super::run_table::{MAX_ABOUT_RUNS, MAX_RUNNING, NotAdded, Phase, RunState, RunTable};
 use super::{STATE_EVENT, find, functions};
-use crate::jobs::{StoreError, StoredRun, StoredRunEnd};
+use crate::jobs::{Committed, StoreError, StoredRun, StoredRunEnd};
 
 /// The largest return of a run, in bytes.
 pub(super) const MAX_RETURN: usize = 256 * 1024 * 1024;
@@ -227,7 +228,12 @@ impl RunTask {
             Arc::clone(&self.parts),
             Arc::clone(&self.table),
         );
-        let working = (self.function.run)(&run, &self.arguments);
+        let working = async {
+            if self.function.acts_once {
+                self.note_begin().await?;
+            }
+            (self.function.run)(&run, &self.arguments).await
+        };
         let ended = tokio::select! {
             biased;
             () = state.kill.cancelled() => Err("it was ended before it was done".to_owned()),
@@ -255,6 +261,21 @@ impl RunTask {
                 notes,
                 payload: Packed::pack(&Value::Null),
             },
+        }
+    }
+}
+
+impl RunTask {
+    /// Notes on the disk that the request has begun a run.
+    ///
+    /// # Errors
+    /// When a run of the same request was begun before this start of the master, or the store fails.
+    async fn note_begin(&self) -> Result<(), RunnerError> {
+        let request_id = self.state.request_id;
+        let noted = self.parts.jobs.record_outcome(request_id, Vec::new());
+        match noted.await? {
+            Committed::Now => Ok(()),
+            Committed::Before(_) => Err(RunnerError::Interrupted(self.state.fun.clone())),
         }
     }
 }
