@@ -1,6 +1,7 @@
 //! Polls of minions whose keys wait for an operator: each is answered when the operator has decided.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -69,6 +70,7 @@ impl Shared {
 #[derive(Debug)]
 struct Waiting {
     decided: Arc<Notify>,
+    is_deleted: Arc<AtomicBool>,
     ended: Option<Instant>,
 }
 
@@ -85,6 +87,7 @@ pub struct Place {
     polls: WaitingPolls,
     waiter: Waiter,
     decided: Arc<Notify>,
+    is_deleted: Arc<AtomicBool>,
 }
 
 impl WaitingPolls {
@@ -111,8 +114,10 @@ impl WaitingPolls {
         }
         shared.sources.take(waiter.clone(), source);
         let decided = Arc::new(Notify::new());
+        let is_deleted = Arc::new(AtomicBool::new(false));
         let waiting = Waiting {
             decided: Arc::clone(&decided),
+            is_deleted: Arc::clone(&is_deleted),
             ended: None,
         };
         if let Some(earlier) = shared.waiting.insert(waiter.clone(), waiting) {
@@ -122,6 +127,7 @@ impl WaitingPolls {
             polls: self.clone(),
             waiter,
             decided,
+            is_deleted,
         })
     }
 
@@ -136,6 +142,14 @@ impl WaitingPolls {
                 !waiting.is_over(now)
             }
             None => false,
+        }
+    }
+
+    /// Wakes the poll of a minion whose key was deleted. It must not present the key again: its minion may be gone.
+    pub fn deleted(&self, id: &MinionId, identity: [u8; 32]) {
+        if let Some(waiting) = self.lock().waiting.get(&(id.clone(), identity)) {
+            waiting.is_deleted.store(true, Ordering::Relaxed);
+            waiting.decided.notify_one();
         }
     }
 
@@ -164,6 +178,13 @@ impl Place {
         let _ = clock
             .deadline(clock.after(WAIT), self.decided.notified())
             .await;
+    }
+}
+
+impl Place {
+    /// Whether the key was deleted since this place was taken.
+    pub fn is_deleted(&self) -> bool {
+        self.is_deleted.load(Ordering::Relaxed)
     }
 }
 
@@ -207,6 +228,21 @@ mod tests {
         Clock.pause(Duration::from_millis(1)).await;
         assert!(!polls.decided(&id("a"), KEY));
         assert!(polls.take_place(&id("a"), KEY, None).is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_poll_knows_that_its_key_was_deleted() {
+        let polls = WaitingPolls::new(Clock);
+        let place = polls.take_place(&id("a"), KEY, None).unwrap();
+        polls.deleted(&id("a"), [2; 32]);
+        assert!(!place.is_deleted());
+        polls.deleted(&id("a"), KEY);
+        let began = Clock.now();
+        place.decided().await;
+        assert_eq!(Clock.now(), began);
+        assert!(place.is_deleted());
+        let next = polls.take_place(&id("a"), KEY, None).unwrap();
+        assert!(!next.is_deleted());
     }
 
     #[tokio::test(start_paused = true)]

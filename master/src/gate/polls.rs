@@ -31,6 +31,10 @@ impl Gate {
         };
         tracing::debug!("{} waits for an operator", session.principal);
         place.decided().await;
+        if place.is_deleted() {
+            // A minion that is still there presents its key again with the next poll.
+            return MinionReply::Auth(Admission::Pending);
+        }
         self.decide_if_possible(session).await
     }
 

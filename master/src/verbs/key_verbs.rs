@@ -117,7 +117,9 @@ impl KeyVerbs {
         // The watch does so too, a moment later: jobs may be offered before.
         let _ = self.revocation.settle(accepted).await;
         for change in changes {
-            if self.polls.decided(&change.id, change.identity)
+            if change.to.is_none() {
+                self.polls.deleted(&change.id, change.identity);
+            } else if self.polls.decided(&change.id, change.identity)
                 && change.to == Some(KeyState::Accepted)
             {
                 arriving.push(change.id.clone());
