@@ -78,7 +78,7 @@ pub(crate) struct SalineArguments {
     #[arg(long)]
     pub(crate) hide_timeout: bool,
 
-    /// Show on the terminal how many minions have returned, and which one is waited for.
+    /// Show on the terminal how many minions have returned, and which one is waited for and when it was heard last.
     #[arg(short = 'p', long)]
     pub(crate) progress: bool,
 
