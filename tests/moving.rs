@@ -180,6 +180,23 @@ fn sighup_takes_over_what_can_change_and_names_what_cannot() {
 }
 
 #[test]
+fn a_warning_is_not_repeated_at_each_sighup() {
+    let mut fleet = Fleet::new("tcp", "file_roots: {}\n");
+    fleet.start_master();
+    let log = Arc::clone(&fleet.master().log);
+    log.wait_for("\"file_roots\" of Salt is not supported", 1);
+    for round in 1..=2 {
+        fleet.master().signal(Signal::HUP);
+        log.wait_for("read again; nothing has changed", round);
+    }
+    assert_eq!(log.count("is not supported"), 1);
+    fleet.master_options.push_str("pillar_roots: {}\n");
+    fleet.write_master_config();
+    fleet.master().signal(Signal::HUP);
+    log.wait_for("2 options of Salt are not supported", 1);
+}
+
+#[test]
 fn jobs_and_sessions_survive_sighup() {
     let fleet = Fleet::with_minions("tcp", &["m1"]);
     let mut job = Daemon::spawn(&mut fleet.command("saline", &["m1", "test.sleep", "3"]));

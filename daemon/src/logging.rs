@@ -8,7 +8,7 @@ use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, IsTerminal, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use saline_config::{LogLevel, Logging};
@@ -48,6 +48,8 @@ pub struct Log {
     lines: Lines,
     queue: Arc<LineQueue>,
     thread: Option<JoinHandle<()>>,
+    /// The folder of the log file that was warned of last, since others can write to it.
+    warned_of: Mutex<Option<PathBuf>>,
 }
 
 /// Sends the log of this process to the file in `logging`, or to the standard error output. When there is a log
@@ -69,8 +71,10 @@ pub fn start(logging: &Logging) -> Result<Log, LoggingError> {
     let log = Registry::default().with(filter).with(written);
     // An error means that there is a log already.
     let _ = tracing::subscriber::set_global_default(log);
-    warn_of_folder(open_to_others);
+    let warned_of = Mutex::default();
+    warn_of_folder(&warned_of, open_to_others);
     Ok(Log {
+        warned_of,
         level,
         lines,
         queue,
@@ -89,7 +93,7 @@ impl Log {
         self.lines.set(logging.format().clone(), colours(logging));
         // An error means that the log is not this one.
         let _ = self.level.reload(filter(logging.effective_level()));
-        warn_of_folder(open_to_others);
+        warn_of_folder(&self.warned_of, open_to_others);
         Ok(())
     }
 }
@@ -158,8 +162,12 @@ fn sink(logging: &Logging) -> Result<(Sink, Option<PathBuf>), LoggingError> {
     }
 }
 
-fn warn_of_folder(open_to_others: Option<PathBuf>) {
-    if let Some(folder) = open_to_others {
+/// Warns of the folder, unless that was done the last time too: logs are rotated every day.
+fn warn_of_folder(warned_of: &Mutex<Option<PathBuf>>, open_to_others: Option<PathBuf>) {
+    let mut warned_of = warned_of.lock().unwrap_or_else(PoisonError::into_inner);
+    let is_new = *warned_of != open_to_others;
+    warned_of.clone_from(&open_to_others);
+    if let Some(folder) = open_to_others.filter(|_| is_new) {
         tracing::warn!(
             "others can write to {}, so they can replace the log: chmod go-w it, or move log_file",
             folder.display()
