@@ -290,3 +290,30 @@ async fn a_minion_whose_master_is_gone_goes_at_once_where_it_is_told() {
     assert!(took < Duration::from_secs(15), "{took:?}");
     minion.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_minion_that_is_told_to_move_to_a_stranger_stays_and_says_both() {
+    let deployment = Deployment::new().await;
+    let minion = deployment.minion("m1").await;
+    let mut stranger = Deployment::without_master();
+    stranger.registry = deployment.registry.clone();
+    stranger.config.ret_port += 1;
+    stranger.start_master().await;
+    let mut elsewhere = deployment.minion_config("m1");
+    elsewhere.master = stranger.minion_config("m1").master;
+    minion
+        .minion
+        .reload(&elsewhere, &deployment.registry)
+        .unwrap();
+    minion
+        .wait_for("elsewhere: refusing a master with another key")
+        .await;
+    let state = minion.minion.connection_state();
+    assert!(state.starts_with("connected, session "), "{state}");
+    assert_eq!(
+        deployment.ask("m1", "test.ping", &[]).await.value,
+        Value::Bool(true)
+    );
+    minion.stop().await;
+    stranger.stop_master().await;
+}

@@ -27,6 +27,13 @@ pub enum ConnectionState {
     Draining,
 }
 
+impl ConnectionState {
+    /// Whether a minion is in this state before it has a session.
+    pub fn is_before_a_session(&self) -> bool {
+        !matches!(self, Self::Connected(_) | Self::Down(_) | Self::Draining)
+    }
+}
+
 impl fmt::Display for ConnectionState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -218,7 +218,16 @@ impl Minion {
 
     /// Returns the state of the connection to the master, as SIGUSR1 logs it.
     pub fn connection_state(&self) -> String {
-        self.state.get().to_string()
+        let state = self.state.get();
+        match self.session.get() {
+            // It is tried to move the minion, whose session serves meanwhile.
+            Some(session) if state.is_before_a_session() => format!(
+                "connected, session {} over {}; elsewhere: {state}",
+                session.session.id(),
+                session.endpoint
+            ),
+            _ => state.to_string(),
+        }
     }
 
     /// Whether no job runs, waits for a thread or is being claimed.
@@ -404,7 +413,7 @@ impl Minion {
             "report: minion {}: {}; {} jobs run, {} wait; {} returns are not acknowledged; limit of a \
              message: {} bytes",
             self.id,
-            self.state.get(),
+            self.connection_state(),
             running.len(),
             self.jobs.taken().saturating_sub(running.len()),
             self.spool.unacknowledged(),
