@@ -1,13 +1,15 @@
 //! The tasks of one end, and how they end.
 
 use std::future::Future;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::task::{self, Poll};
 use std::time::Duration;
 
+use pin_project_lite::pin_project;
 use tokio::task::JoinHandle;
-use tokio_util::future::FutureExt;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use saline_protocol::transport::{Context, Error, ErrorKind, Instant, Result};
 
@@ -46,12 +48,12 @@ pub struct Lifetime {
     cut_short: AtomicBool,
     tasks: Mutex<Tasks>,
     /// Locked by whoever joins, so that a second shutdown waits for the first.
-    joining: tokio::sync::Mutex<Vec<JoinHandle<Option<()>>>>,
+    joining: tokio::sync::Mutex<Vec<JoinHandle<()>>>,
 }
 
 #[derive(Debug, Default)]
 struct Tasks {
-    handles: Vec<JoinHandle<Option<()>>>,
+    handles: Vec<JoinHandle<()>>,
     /// At this number those that have ended are swept out.
     sweep: usize,
 }
@@ -73,15 +75,18 @@ impl Lifetime {
     }
 
     /// Spawns a task on the context that also ends with this lifetime: dropped at its next await when
-    /// the context is cancelled or [`cut`](Self::cut) is, and at once when that was done before. A task
-    /// that is spawned while a shutdown waits is waited for as well, so look at [`stop`](Self::stop)
+    /// the context is cancelled or [`cut`](Self::cut) is, and at once when that was done before. It does
+    /// nothing any more then, whatever else has woken it. A task that is spawned while a shutdown waits is waited for as well, so look at [`stop`](Self::stop)
     /// before.
     pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         if self.cut.is_cancelled() {
             return;
         }
         // One wrapper that pins the task where it is: every `async` block around it would double it.
-        let task = task.with_cancellation_token_owned(self.cut.clone());
+        let task = UntilCut {
+            cut: self.cut.clone().cancelled_owned(),
+            task,
+        };
         let handle = self.context.tracker.spawn(task);
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
         if tasks.handles.len() >= tasks.sweep {
@@ -153,6 +158,29 @@ impl Lifetime {
     }
 }
 
+pin_project! {
+    /// A task until it is cut. It looks first whether it is: the ends of other tasks, which are cut together
+    /// with it, are no news to it.
+    struct UntilCut<F> {
+        #[pin]
+        cut: WaitForCancellationFutureOwned,
+        #[pin]
+        task: F,
+    }
+}
+
+impl<F: Future<Output = ()>> Future for UntilCut<F> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut task::Context<'_>) -> Poll<()> {
+        let this = self.project();
+        match this.cut.poll(cx) {
+            Poll::Ready(()) => Poll::Ready(()),
+            Poll::Pending => this.task.poll(cx),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -199,6 +227,25 @@ mod tests {
         assert!(first.await.is_err());
         lifetime.shutdown(Duration::ZERO).await.unwrap();
         assert_eq!((Clock.now() - begin).as_secs(), 3);
+    }
+
+    #[tokio::test]
+    async fn a_task_that_is_cut_does_not_act_on_what_has_woken_it_as_well() {
+        let context = Context::default();
+        let lifetime = Lifetime::new(context.clone(), Duration::ZERO);
+        let news = CancellationToken::new();
+        let has_acted = Arc::new(AtomicBool::new(false));
+        let (heard, acted) = (news.clone(), Arc::clone(&has_acted));
+        lifetime.spawn(async move {
+            heard.cancelled().await;
+            acted.store(true, Ordering::Relaxed);
+        });
+        // It waits, and then both happen before it is polled again.
+        tokio::task::yield_now().await;
+        context.cancel.cancel();
+        news.cancel();
+        lifetime.join().await;
+        assert!(!has_acted.load(Ordering::Relaxed));
     }
 
     #[tokio::test(start_paused = true)]
