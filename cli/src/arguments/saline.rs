@@ -82,8 +82,8 @@ pub(crate) struct SalineArguments {
     #[arg(short = 'p', long)]
     pub(crate) progress: bool,
 
-    /// Accepted as in Salt, without effect: the event salt/job/<jid>/start/<id> is always fired, unless a minion
-    /// returns within half a second.
+    /// Accepted as in Salt, without effect: the event of a minion that has begun is always fired, unless the
+    /// minion returns within half a second.
     #[arg(long)]
     start_event: bool,
 

@@ -287,7 +287,7 @@ fn help_and_version() {
           --summary                     Print the numbers of minions that returned, did not return and failed
           --hide-timeout                Do not print the minions that did not return. The last line still counts them
       -p, --progress                    Show on the terminal how many minions have returned, and which one is waited for and when it was heard last
-          --start-event                 Accepted as in Salt, without effect: the event salt/job/<jid>/start/<id> is always fired, unless a minion returns within half a second
+          --start-event                 Accepted as in Salt, without effect: the event of a minion that has begun is always fired, unless the minion returns within half a second
           --metadata <METADATA>         Note this with the job: a mapping in YAML or JSON, such as '{ticket: 4711}'. Minions do not get it; saline-run jobs.list_jobs search_metadata='{ticket: 4711}' finds the job by it
       -d, --doc                         Print the documentation of the functions that the arguments name, all without arguments: once for all minions that have the same
           --args-stdin                  Read additional options and arguments from the standard input, one a line
