@@ -86,17 +86,22 @@ async fn a_peer_that_goes_while_nothing_is_read_is_told() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_large_request_over_a_slow_connection_is_a_sign_of_life() {
-    let mut host = TestServer::new().await;
+    // Long beside what a busy machine holds this process up.
+    let ping = PING * 4;
+    let mut patient = limits();
+    patient.ping_interval = ping;
+    let mut host = TestServer::with(transport(), anywhere(), patient.clone()).await;
     let requests = host.server.bound.requests.port().unwrap();
-    let gate = Gate::with_pause(requests, Duration::from_millis(40)).await;
+    let gate = Gate::with_pause(requests, Duration::from_millis(100)).await;
     let at = loopback(gate.port);
-    let client = soon(host.transport.connect(&at, context())).await.unwrap();
+    let (own, _) = context_with(patient);
+    let client = soon(host.transport.connect(&at, own)).await.unwrap();
     let peer = admit(&mut host, &client).await;
     let answering = host.echo();
     let sent = Clock.now();
     let reply = ask(&client, vec![7; 1 << 19]).await.unwrap();
     assert_eq!(reply.len(), 1 << 19);
-    assert!(Clock.now() - sent > PING * 3, "it was not slow");
+    assert!(Clock.now() - sent > ping * 3, "it was not slow");
     let control = &host.server.control;
     assert!(control.admitted(peer), "the peer was cut");
     soon(control.shutdown(SOON)).await.unwrap();
