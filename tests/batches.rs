@@ -213,7 +213,7 @@ fn a_batch_is_followed_and_stopped() {
             .collect::<Vec<_>>()
     };
     assert_eq!(names(&ended), names(&status));
-    // What fails after that has not halted it.
+    // A minion that fails after the stop has not halted the batch.
     let late = "sleep 2; exit 3";
     let jid = publish(&fleet, &["-b", "2", "--failhard", "*", "cmd.run", late]);
     for id in ["m1", "m2"] {

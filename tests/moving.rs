@@ -160,7 +160,7 @@ fn sighup_takes_over_what_can_change_and_names_what_cannot() {
         1,
     );
     assert!(text("master/log.1").contains(" is up"));
-    // What was taken over is not told again, and what needs a restart is, until there is one.
+    // An option that was taken over is not told again; one that needs a restart is, until there is one.
     master.signal(Signal::HUP);
     log.log.wait_for(
         "the configuration was read again; needs a restart to take effect: ret_port",

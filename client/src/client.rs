@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use saline_config::MasterConfig;
 use saline_protocol::message::{
-    Jid, KeyReply, KeyRequest, MinionId, OperatorReply, OperatorRequest, Published, RequestId,
-    ReturnsPage, Sighting, StatesPage, StoreAct, StoreCheck, StoredJob, TargetMatches,
+    Jid, KeyHolder, KeyReply, KeyRequest, MinionId, OperatorReply, OperatorRequest, Published,
+    RequestId, ReturnsPage, StatesPage, StoreAct, StoreCheck, StoredJob, TargetMatches,
 };
 use saline_protocol::target::CompiledTarget;
 use saline_protocol::transport::{Context, Registry};
@@ -215,17 +215,17 @@ impl Client {
     }
 
     /// Returns where the holders of the keys of these minions are and when the master heard them last, at most
-    /// [`MAX_SIGHTINGS`](saline_protocol::message::MAX_SIGHTINGS) minions.
+    /// [`MAX_KEY_HOLDERS`](saline_protocol::message::MAX_KEY_HOLDERS) minions.
     ///
     /// # Errors
     /// As for every request; `WrongAnswer` when the master is too old to tell.
     ///
     /// # Cancel safety
     /// The request changes nothing.
-    pub async fn sightings(&self, minions: Vec<MinionId>) -> Result<Vec<Sighting>, ClientError> {
-        match self.ask(&OperatorRequest::Sightings(minions)).await? {
-            OperatorReply::Sightings(sightings) => Ok(sightings),
-            _ => Err(ClientError::WrongAnswer("Sightings")),
+    pub async fn key_holders(&self, minions: Vec<MinionId>) -> Result<Vec<KeyHolder>, ClientError> {
+        match self.ask(&OperatorRequest::KeyHolders(minions)).await? {
+            OperatorReply::KeyHolders(key_holders) => Ok(key_holders),
+            _ => Err(ClientError::WrongAnswer("KeyHolders")),
         }
     }
 

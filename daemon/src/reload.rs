@@ -57,7 +57,7 @@ pub fn reload<C: Reloaded>(
         tracing::error!("the configuration stays as it was: {error}");
         return None;
     }
-    // What was said before is not said again, or nobody would read it.
+    // A warning that was given before is not repeated, or nobody would read it.
     let known = before.warnings();
     for warning in new.warnings().iter().filter(|line| !known.contains(line)) {
         tracing::warn!("{warning}");

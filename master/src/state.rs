@@ -31,8 +31,8 @@ use crate::runners::{RunnerParts, Runners};
 use crate::sessions::Sessions;
 use crate::target_resolver::TargetResolver;
 use crate::verbs::{
-    CallerVerbs, CancelVerb, EventBudget, JobQueries, KeyVerbs, MinionVerbs, OperatorVerbs,
-    PublishVerb, ReconciliationBudget, RunnerVerb, SightingQueries, StoreVerbs, TargetQueries,
+    CallerVerbs, CancelVerb, EventBudget, JobQueries, KeyHolderQueries, KeyVerbs, MinionVerbs,
+    OperatorVerbs, PublishVerb, ReconciliationBudget, RunnerVerb, StoreVerbs, TargetQueries,
 };
 use crate::waiting_polls::WaitingPolls;
 use crate::wire_time::milliseconds;
@@ -266,7 +266,7 @@ impl MasterState {
                 targets: self.target_resolver(),
                 grains: Arc::clone(&self.grains),
             },
-            sightings: SightingQueries {
+            key_holders: KeyHolderQueries {
                 clock: self.context.clock,
                 keys: self.keys.clone(),
                 sessions: Arc::clone(&self.sessions),

@@ -8,9 +8,9 @@ mod support;
 
 use saline_protocol::channel::MasterTrust;
 use saline_protocol::message::{
-    Arguments, BatchRequest, Event, Jid, KeyAction, KeyState, MinionId, MinionRequest,
+    Arguments, BatchRequest, Event, Jid, KeyAction, KeyHolder, KeyState, MinionId, MinionRequest,
     OperatorReply, OperatorRequest, Packed, PublicationWithMetadata, PublishRequest, RequestId,
-    RunnerCall, RunnerEnd, RunnerReply, RunnerRequest, Sighting, Value, decode,
+    RunnerCall, RunnerEnd, RunnerReply, RunnerRequest, Value, decode,
 };
 use saline_protocol::target::Target;
 use saline_protocol::transport::Delivery;
@@ -294,7 +294,7 @@ async fn an_event_is_not_sent_twice_because_the_master_was_started_again() {
     let (again, _) = end(&operator, send).await;
     let error = again.error.unwrap();
     assert!(error.contains("after event.send had begun"), "{error}");
-    // What does no harm is begun anew.
+    // A function without effects is begun anew.
     let (anew, _) = end(&operator, status).await;
     assert_eq!(anew.error, None);
     // Another request is another event, and the first one that is heard.
@@ -308,10 +308,10 @@ async fn an_event_is_not_sent_twice_because_the_master_was_started_again() {
     assert_eq!(heard.tag, "my/other");
 }
 
-async fn sightings(operator: &Peer, id: &str) -> Vec<Sighting> {
-    let asked = OperatorRequest::Sightings(vec![MinionId::parse(id).unwrap()]);
+async fn key_holders(operator: &Peer, id: &str) -> Vec<KeyHolder> {
+    let asked = OperatorRequest::KeyHolders(vec![MinionId::parse(id).unwrap()]);
     match operator.order(asked).await {
-        OperatorReply::Sightings(sightings) => sightings,
+        OperatorReply::KeyHolders(key_holders) => key_holders,
         other => panic!("{other:?}"),
     }
 }
@@ -320,12 +320,12 @@ async fn sightings(operator: &Peer, id: &str) -> Vec<Sighting> {
 async fn the_master_tells_when_it_heard_the_holders_of_keys_last() {
     let deployment = Deployment::start(false).await;
     let operator = deployment.operator().await;
-    assert_eq!(sightings(&operator, "m1").await, []);
+    assert_eq!(key_holders(&operator, "m1").await, []);
 
     let pending = deployment.minion("m1").await;
     pending.ask(MinionRequest::Poll).await;
     let identity = pending.credentials.identity.public().0;
-    let seen = sightings(&operator, "m1").await;
+    let seen = key_holders(&operator, "m1").await;
     assert_eq!((seen.len(), seen[0].identity), (1, identity));
     assert!(!seen[0].is_accepted && seen[0].heard_ms.unwrap() < 30_000);
 
@@ -333,7 +333,7 @@ async fn the_master_tells_when_it_heard_the_holders_of_keys_last() {
         .act(KeyAction::Accept, KeyState::Pending, "m1")
         .await;
     pending.ask(MinionRequest::Poll).await;
-    let seen = sightings(&operator, "m1").await;
+    let seen = key_holders(&operator, "m1").await;
     assert!(seen.len() == 1 && seen[0].is_accepted, "{seen:?}");
 
     // A minion that says goodbye is remembered, until its key is deleted.
@@ -341,10 +341,10 @@ async fn the_master_tells_when_it_heard_the_holders_of_keys_last() {
     let accepted = Peer::come(deployment.network().await, pending.credentials, &trust).await;
     accepted.reconcile().await;
     accepted.ask(MinionRequest::Goodbye).await;
-    let seen = sightings(&operator, "m1").await;
+    let seen = key_holders(&operator, "m1").await;
     assert!(seen.len() == 1 && seen[0].is_accepted, "{seen:?}");
     operator
         .act(KeyAction::Delete, KeyState::Accepted, "m1")
         .await;
-    assert_eq!(sightings(&operator, "m1").await, []);
+    assert_eq!(key_holders(&operator, "m1").await, []);
 }

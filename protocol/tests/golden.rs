@@ -14,14 +14,14 @@ use saline_protocol::message::{
     Admission, Arguments, Batch, BatchProgress, BatchRequest, BatchSize, BatchStop, CallerReply,
     CallerRequest, CallerReturn, Claims, EndedRun, Event, ExpiryStatement, Extension,
     FleetVersions, GrainsPage, GrainsReport, GroupKeyMaterial, Heartbeat, HeartbeatReply,
-    Introduction, Jid, Job, JobAccount, JobsPage, KeyAction, KeyEntry, KeyReply, KeyRequest,
-    KeyState, Known, Lease, MinionEvent, MinionEvents, MinionId, MinionReply, MinionRequest,
-    OfferState, OperatorReply, OperatorRequest, Packed, PeerVersion, PendingRequest,
+    Introduction, Jid, Job, JobAccount, JobsPage, KeyAction, KeyEntry, KeyHolder, KeyReply,
+    KeyRequest, KeyState, Known, Lease, MinionEvent, MinionEvents, MinionId, MinionReply,
+    MinionRequest, OfferState, OperatorReply, OperatorRequest, Packed, PeerVersion, PendingRequest,
     ProtocolVersions, PublicationAddress, PublicationWithMetadata, PublishRequest, Published,
     Reconciliation, ReconciliationReply, RefusedVerb, RequestId, Return, ReturnPart, ReturnVerdict,
-    ReturnsPage, RunnerCall, RunnerEnd, RunnerReply, RunnerRequest, Sighting, SignedJob, StartId,
-    StatesPage, StoreAct, StoreBackup, StoreCheck, StoredJob, StoredReturn, TargetMatches,
-    TransferId, Value, Welcome, decode, encode,
+    ReturnsPage, RunnerCall, RunnerEnd, RunnerReply, RunnerRequest, SignedJob, StartId, StatesPage,
+    StoreAct, StoreBackup, StoreCheck, StoredJob, StoredReturn, TargetMatches, TransferId, Value,
+    Welcome, decode, encode,
 };
 use saline_protocol::target::{Target, TargetKind};
 use serde::Serialize;
@@ -425,21 +425,21 @@ fn operator(lines: &mut String) {
         "PublishWithMetadata",
         OperatorRequest::PublishWithMetadata(Box::new(publication)),
     );
-    request(lines, "Sightings", OperatorRequest::Sightings(vec![id()]));
+    request(lines, "KeyHolders", OperatorRequest::KeyHolders(vec![id()]));
     request(lines, "RotateGroupKey", OperatorRequest::RotateGroupKey);
 
     let reply = |lines: &mut String, name: &str, reply: OperatorReply| {
         line(lines, &format!("OperatorReply.{name}"), &reply);
     };
     runner_replies(lines);
-    let sighting = Sighting {
+    let holder = KeyHolder {
         minion: id(),
         identity: [1; 32],
         is_accepted: true,
         address: Some("192.0.2.1".into()),
         heard_ms: Some(300),
     };
-    reply(lines, "Sightings", OperatorReply::Sightings(vec![sighting]));
+    reply(lines, "KeyHolders", OperatorReply::KeyHolders(vec![holder]));
     reply(lines, "Rotated", OperatorReply::Rotated);
     let published = Published {
         jid: Some(jid()),

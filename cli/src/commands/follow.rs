@@ -40,12 +40,12 @@ pub(super) struct PublishedJob<'c> {
 
 /// Asks the master when it heard the minion last. Returns none when it does not answer in time.
 async fn last_heard_of(client: &Client, minion: MinionId) -> Option<LastHeard> {
-    let asking = client.sightings(vec![minion.clone()]);
-    let sightings = Clock.deadline(Clock.after(STATUS_INTERVAL), asking).await;
+    let asking = client.key_holders(vec![minion.clone()]);
+    let key_holders = Clock.deadline(Clock.after(STATUS_INTERVAL), asking).await;
     // An older master cannot tell: then the line says nothing of it.
-    let sightings = sightings.ok()?.unwrap_or_default();
-    let accepted = sightings.iter().find(|sighting| sighting.is_accepted);
-    let ago = accepted.and_then(|sighting| sighting.heard_ms);
+    let key_holders = key_holders.ok()?.unwrap_or_default();
+    let accepted = key_holders.iter().find(|holder| holder.is_accepted);
+    let ago = accepted.and_then(|holder| holder.heard_ms);
     let at = ago.and_then(|ago| Clock.now().checked_sub(Duration::from_millis(ago)));
     Some(LastHeard { minion, at })
 }

@@ -1,7 +1,7 @@
 //! `saline-key`: the keys of minions.
 
 mod generate;
-mod sightings;
+mod key_holders;
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -14,7 +14,7 @@ use saline_protocol::message::{
 use saline_protocol::printable::escape_line;
 use saline_protocol::transport::Registry;
 
-use self::sightings::Sightings;
+use self::key_holders::KeyHolders;
 use super::about::{self, Role};
 use super::failed;
 use super::keystore::{KeyStore, Offline};
@@ -89,7 +89,7 @@ pub(crate) async fn key(
         format,
         style: arguments.output.style(screen),
         yes: arguments.yes,
-        shows_sightings: arguments.verbose || arguments.output.is_on_terminal(screen),
+        shows_key_holders: arguments.verbose || arguments.output.is_on_terminal(screen),
     };
     let code = command.carry_out(screen, arguments.verb()).await;
     store.close().await;
@@ -114,7 +114,7 @@ struct KeyCommand<'a> {
     style: Style,
     yes: bool,
     /// Whether keys are listed with where their minions are.
-    shows_sightings: bool,
+    shows_key_holders: bool,
 }
 
 type Groups = Vec<(Heading, Vec<Line>)>;
@@ -133,7 +133,7 @@ struct Shown<'k> {
     /// Whether the master's own key is among them.
     shows_master: bool,
     keys: Vec<&'k KeyEntry>,
-    sightings: Sightings,
+    key_holders: KeyHolders,
 }
 
 impl KeyCommand<'_> {
@@ -155,16 +155,16 @@ impl KeyCommand<'_> {
         match verb {
             KeyVerb::Show(listing, selection) => {
                 let keys = matching(&reply.keys, &selection, &glob);
-                let sightings = match self.shows_sightings && !self.format.is_for_programs() {
-                    true => Sightings::read(self.store, &keys).await,
-                    false => Sightings::default(),
+                let key_holders = match self.shows_key_holders && !self.format.is_for_programs() {
+                    true => KeyHolders::read(self.store, &keys).await,
+                    false => KeyHolders::default(),
                 };
                 let shown = Shown {
                     listing,
                     selection: &selection,
                     shows_master: glob.matches(MASTERS),
                     keys,
-                    sightings,
+                    key_holders,
                 };
                 self.show(screen, shown, &reply)
             }
@@ -199,7 +199,7 @@ impl KeyCommand<'_> {
             selection,
             shows_master,
             keys,
-            sightings,
+            key_holders,
         } = shown;
         let detail = |key: &[u8; 32]| match listing {
             KeyListing::Names => None,
@@ -211,7 +211,7 @@ impl KeyCommand<'_> {
                 true => detail(&key.identity),
                 false => (listing != KeyListing::Names).then(|| NOT_READABLE.to_owned()),
             },
-            remark: sightings.of(key),
+            remark: key_holders.of(key),
         };
         let mut groups = group(&keys, &selection.states, describe);
         if listing != KeyListing::Names {
@@ -365,10 +365,10 @@ impl KeyCommand<'_> {
             .into_iter()
             .filter(|state| keys.iter().any(|key| key.state == *state))
             .collect();
-        let sightings = Sightings::read(self.store, keys).await;
+        let key_holders = KeyHolders::read(self.store, keys).await;
         let describe = |key: &KeyEntry| Description {
             detail: fingerprint(key),
-            remark: sightings.of(key),
+            remark: key_holders.of(key),
         };
         let listed = render(&group(keys, &states, describe), self.plain_beside());
         self.say(

@@ -2,7 +2,7 @@
 
 use saline_client::{Client, ClientError};
 use saline_config::MasterConfig;
-use saline_protocol::message::{KeyReply, KeyRequest, MAX_SIGHTINGS, MinionId, Sighting};
+use saline_protocol::message::{KeyHolder, KeyReply, KeyRequest, MAX_KEY_HOLDERS, MinionId};
 use saline_protocol::transport::{Context, Registry};
 
 /// A function that works on the key store without a master.
@@ -61,14 +61,14 @@ impl<'a> KeyStore<'a> {
     }
 
     /// Returns where the holders of keys are; none when no master tells.
-    pub(crate) async fn sightings(&self, minions: &[MinionId]) -> Option<Vec<Sighting>> {
+    pub(crate) async fn key_holders(&self, minions: &[MinionId]) -> Option<Vec<KeyHolder>> {
         let Self::Live(client) = self else {
             return None;
         };
-        let mut sightings = Vec::new();
-        for some in minions.chunks(MAX_SIGHTINGS) {
-            match client.sightings(some.to_vec()).await {
-                Ok(page) => sightings.extend(page),
+        let mut key_holders = Vec::new();
+        for some in minions.chunks(MAX_KEY_HOLDERS) {
+            match client.key_holders(some.to_vec()).await {
+                Ok(page) => key_holders.extend(page),
                 // It is shown beside the keys, which are listed without it too.
                 Err(error) => {
                     tracing::debug!(%error, "the master does not tell where minions are");
@@ -76,7 +76,7 @@ impl<'a> KeyStore<'a> {
                 }
             }
         }
-        Some(sightings)
+        Some(key_holders)
     }
 
     /// Returns the context whose tasks go on while the operator answers a question.

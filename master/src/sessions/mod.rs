@@ -2,16 +2,16 @@
 //! lives.
 
 mod connections;
+mod key_holders;
 mod presence;
 mod running_time;
 mod session;
-mod sightings;
 mod table;
 mod unproven;
 
 pub use connections::ConnectionId;
+pub use key_holders::HeardHolder;
 pub use presence::{Duplicate, MinionStart};
 pub use session::{NewSession, OwnNumber, Principal, Session, SessionState};
-pub use sightings::Sighted;
 pub use table::{PresenceChange, Sessions, UNPROVEN_FOR};
 pub use unproven::{Origin, UNPROVEN};

@@ -13,10 +13,10 @@ use saline_protocol::transport::Clock;
 use tokio::sync::Notify;
 
 use super::connections::Connections;
+use super::key_holders::Departed;
 use super::presence::Duplicate;
 use super::running_time::RunningTime;
 use super::session::{Inner, NewSession, OwnNumber, Principal, Session, SessionState, lock};
-use super::sightings::Departed;
 use super::unproven::{Origin, UnprovenCount};
 
 /// How long half-open handshakes, and sessions that have not sent a first record, are kept.

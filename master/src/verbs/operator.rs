@@ -5,7 +5,7 @@ use saline_protocol::message::{OperatorReply, OperatorRequest, PublicationWithMe
 use crate::publisher::MinionPublisher;
 
 use super::{
-    CancelVerb, JobQueries, KeyVerbs, PublishVerb, RunnerVerb, SightingQueries, StoreVerbs,
+    CancelVerb, JobQueries, KeyHolderQueries, KeyVerbs, PublishVerb, RunnerVerb, StoreVerbs,
     TargetQueries,
 };
 
@@ -19,7 +19,7 @@ pub struct OperatorVerbs {
     pub(crate) cancel: CancelVerb,
     pub(crate) targets: TargetQueries,
     pub(crate) runners: RunnerVerb,
-    pub(crate) sightings: SightingQueries,
+    pub(crate) key_holders: KeyHolderQueries,
     pub(crate) publisher: MinionPublisher,
 }
 
@@ -51,7 +51,7 @@ impl OperatorVerbs {
                 self.publisher.rotate().await;
                 Ok(OperatorReply::Rotated)
             }
-            OperatorRequest::Sightings(minions) => Ok(self.sightings.carry_out(minions).await),
+            OperatorRequest::KeyHolders(minions) => Ok(self.key_holders.carry_out(minions).await),
             OperatorRequest::Store { request_id, act } => {
                 Ok(self.store.carry_out(name, request_id, act).await)
             }

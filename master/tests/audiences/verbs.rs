@@ -156,9 +156,9 @@ fn next_of_operator(verb: &OperatorRequest, jid: &Jid) -> Option<OperatorRequest
             }))
         }
         OperatorRequest::PublishWithMetadata(_) => {
-            OperatorRequest::Sightings(vec![MinionId::parse("m1").unwrap()])
+            OperatorRequest::KeyHolders(vec![MinionId::parse("m1").unwrap()])
         }
-        OperatorRequest::Sightings(_) => OperatorRequest::RotateGroupKey,
+        OperatorRequest::KeyHolders(_) => OperatorRequest::RotateGroupKey,
         OperatorRequest::RotateGroupKey => return None,
     })
 }

@@ -35,7 +35,7 @@ impl KeyState {
 /// One key in the store.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyEntry {
-    /// The minion.
+    /// The id under which the key was presented.
     pub id: MinionId,
     /// The state of the key.
     pub state: KeyState,
@@ -74,7 +74,7 @@ pub enum KeyRequest {
     Act {
         /// Identifies the request, so that it acts once if it is repeated.
         request_id: RequestId,
-        /// The action.
+        /// What becomes of the keys.
         action: KeyAction,
         /// The keys. A key that is no longer in the given state is left alone.
         keys: Vec<(KeyState, MinionId)>,

@@ -40,12 +40,12 @@ pub enum MinionRequest {
     ReturnPart(ReturnPart),
     /// Reports that the minion does not match the target of a job.
     Declined {
-        /// The job.
+        /// The jid of the job.
         jid: Jid,
     },
     /// Asks whether the minion may begin a job that it matches and that its lease does not cover.
     Claim {
-        /// The job.
+        /// The jid of the job.
         jid: Jid,
     },
     /// Asks for the unexpired jobs that were offered to the minion and that it may still begin.

@@ -45,9 +45,9 @@ pub use minion::{
 };
 pub use offer_state::OfferState;
 pub use operator::{
-    GrainsPage, MAX_METADATA, MAX_SIGHTINGS, OperatorReply, OperatorRequest,
-    PublicationWithMetadata, PublishRequest, Published, ReturnsPage, Sighting, StatesPage,
-    StoreAct, StoreBackup, StoreCheck, TargetMatches,
+    GrainsPage, KeyHolder, MAX_KEY_HOLDERS, MAX_METADATA, OperatorReply, OperatorRequest,
+    PublicationWithMetadata, PublishRequest, Published, ReturnsPage, StatesPage, StoreAct,
+    StoreBackup, StoreCheck, TargetMatches,
 };
 pub(crate) use packed::unpack_within;
 pub use packed::{MAX_DEPTH, MAX_VALUES, Packed, UnpackError};

@@ -20,7 +20,7 @@ pub enum OperatorRequest {
     Publish(PublishRequest),
     /// Asks for the returns of a job.
     JobReturns {
-        /// The job.
+        /// The jid of the job.
         jid: Jid,
         /// Returns only those that were received after the one with this number: the next page, or
         /// what came since. 0 for all.
@@ -28,7 +28,7 @@ pub enum OperatorRequest {
     },
     /// Asks for the states of a job's minions.
     JobStates {
-        /// The job.
+        /// The jid of the job.
         jid: Jid,
         /// Returns only those of minions after this one, by id: the next page.
         after: Option<MinionId>,
@@ -42,7 +42,7 @@ pub enum OperatorRequest {
     },
     /// Asks for one job.
     JobLookup {
-        /// The job.
+        /// The jid of the job.
         jid: Jid,
     },
     /// Lists or changes keys.
@@ -53,14 +53,14 @@ pub enum OperatorRequest {
     Versions,
     /// Cancels a job: minions that have not begun it will not run it.
     Cancel {
-        /// The job.
+        /// The jid of the job.
         jid: Jid,
     },
     /// Copies or checks the job store.
     Store {
         /// Identifies the request, so that it acts once if it is repeated until it is done.
         request_id: RequestId,
-        /// The action.
+        /// What the master is to do with its store.
         act: StoreAct,
     },
     /// Asks which minions a target includes.
@@ -79,8 +79,8 @@ pub enum OperatorRequest {
     /// Publishes a job with metadata.
     PublishWithMetadata(Box<PublicationWithMetadata>),
     /// Asks where the holders of the keys of these minions are, and when they were heard last. At most
-    /// [`MAX_SIGHTINGS`] minions.
-    Sightings(Vec<MinionId>),
+    /// [`MAX_KEY_HOLDERS`] minions.
+    KeyHolders(Vec<MinionId>),
     /// Makes a new group key, and sends it to all minions that are present.
     RotateGroupKey,
 }
@@ -104,7 +104,7 @@ impl OperatorRequest {
             Self::Batches => "Batches",
             Self::Runner(_) => "Runner",
             Self::PublishWithMetadata(_) => "PublishWithMetadata",
-            Self::Sightings(_) => "Sightings",
+            Self::KeyHolders(_) => "KeyHolders",
             Self::RotateGroupKey => "RotateGroupKey",
         }
     }
@@ -141,7 +141,7 @@ pub struct PublishRequest {
 /// A job to be published, with metadata. On the wire the fields of both follow each other.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PublicationWithMetadata {
-    /// The job.
+    /// The job to publish.
     pub publish: PublishRequest,
     /// The metadata of the job, to find it by: a mapping of at most [`MAX_METADATA`] bytes. The
     /// master stores it; minions do not get it.
@@ -203,18 +203,18 @@ pub enum OperatorReply {
     Batches(Vec<BatchProgress>),
     /// The reply to `Runner`.
     Runner(RunnerReply),
-    /// The reply to `Sightings`: for each minion in their order its accepted key, then others.
-    Sightings(Vec<Sighting>),
+    /// The reply to `KeyHolders`: for each minion in their order its accepted key, then others.
+    KeyHolders(Vec<KeyHolder>),
     /// The reply to `RotateGroupKey`.
     Rotated,
 }
 
-/// The largest number of minions in one request for sightings.
-pub const MAX_SIGHTINGS: usize = 250;
+/// The largest number of minions in one request for key_holders.
+pub const MAX_KEY_HOLDERS: usize = 250;
 
 /// Where the holder of a key was when the master heard it last.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Sighting {
+pub struct KeyHolder {
     /// The minion that it says to be.
     pub minion: MinionId,
     /// Its Ed25519 public key, 32 bytes.

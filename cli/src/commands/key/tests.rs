@@ -61,7 +61,7 @@ async fn typed(line: &str, answers: &[&str], gone: &str) -> (String, Vec<KeyRequ
         },
         style: Style::default(),
         yes: arguments.yes,
-        shows_sightings: false,
+        shows_key_holders: false,
     };
     let code = command
         .carry_out(&mut screen, arguments.verb())
@@ -336,7 +336,7 @@ async fn a_file_without_a_key_is_named_and_can_only_be_deleted() {
             format: arguments.output.format(),
             style: Style::default(),
             yes: true,
-            shows_sightings: false,
+            shows_key_holders: false,
         };
         let code = command
             .carry_out(&mut printed.screen(&[]), arguments.verb())

@@ -2,33 +2,33 @@
 
 use std::time::Duration;
 
-use saline_protocol::message::{KeyEntry, KeyState, MinionId, Sighting};
+use saline_protocol::message::{KeyEntry, KeyHolder, KeyState, MinionId};
 use saline_protocol::printable::escape_line;
 
 use crate::commands::keystore::KeyStore;
 
 /// What the master knows of the holders of some keys.
 #[derive(Debug, Default)]
-pub(super) struct Sightings {
+pub(super) struct KeyHolders {
     /// None when no master tells.
-    known: Option<Vec<Sighting>>,
+    known: Option<Vec<KeyHolder>>,
 }
 
-impl Sightings {
+impl KeyHolders {
     /// Asks the master about the holders of these keys.
     pub(super) async fn read(store: &KeyStore<'_>, keys: &[&KeyEntry]) -> Self {
         let mut minions: Vec<MinionId> = keys.iter().map(|key| key.id.clone()).collect();
         minions.sort();
         minions.dedup();
         Self {
-            known: store.sightings(&minions).await,
+            known: store.key_holders(&minions).await,
         }
     }
 
     /// Returns what is shown beside a key; none when nothing is known.
     pub(super) fn of(&self, key: &KeyEntry) -> Option<String> {
         let known = self.known.as_ref()?;
-        let is_it = |seen: &&Sighting| seen.minion == key.id && seen.identity == key.identity;
+        let is_it = |seen: &&KeyHolder| seen.minion == key.id && seen.identity == key.identity;
         let found = known.iter().find(is_it).filter(|_| key.holds_key());
         let address = found.and_then(|seen| seen.address.as_deref());
         let heard = match found.and_then(|seen| seen.heard_ms) {
@@ -70,14 +70,15 @@ mod tests {
 
     #[test]
     fn what_is_shown_beside_a_key() {
-        let seen = |id: &str, identity: u8, address: Option<&str>, heard_s: Option<u64>| Sighting {
-            minion: MinionId::parse(id).unwrap(),
-            identity: [identity; 32],
-            is_accepted: true,
-            address: address.map(str::to_owned),
-            heard_ms: heard_s.map(|seconds| seconds * 1000 + 999),
-        };
-        let sightings = Sightings {
+        let seen =
+            |id: &str, identity: u8, address: Option<&str>, heard_s: Option<u64>| KeyHolder {
+                minion: MinionId::parse(id).unwrap(),
+                identity: [identity; 32],
+                is_accepted: true,
+                address: address.map(str::to_owned),
+                heard_ms: heard_s.map(|seconds| seconds * 1000 + 999),
+            };
+        let key_holders = KeyHolders {
             known: Some(vec![
                 seen("web1", 1, Some("192.0.2.1"), Some(3)),
                 seen("web1", 2, Some("192.0.2.2"), Some(119)),
@@ -98,7 +99,7 @@ mod tests {
             key("web6", KeyState::Rejected, 1),
             key("web1", KeyState::Denied, 3),
         ]
-        .map(|key| sightings.of(&key).unwrap_or_default())
+        .map(|key| key_holders.of(&key).unwrap_or_default())
         .join("\n");
         insta::assert_snapshot!(shown, @r"
         192.0.2.1, heard 3 s ago
@@ -109,7 +110,7 @@ mod tests {
         heard 4 days ago
         not heard since the master's start
         ");
-        let offline = Sightings::default();
+        let offline = KeyHolders::default();
         assert_eq!(offline.of(&key("web1", KeyState::Accepted, 1)), None);
     }
 }

@@ -13,8 +13,8 @@ use super::table::{Sessions, Table};
 
 /// The holder of a key, as it was heard last in a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Sighted {
-    /// The key.
+pub struct HeardHolder {
+    /// The identity that the key is.
     pub identity: PublicIdentity,
     /// Whether the key was accepted then.
     pub is_accepted: bool,
@@ -59,10 +59,10 @@ impl Table {
 impl Sessions {
     /// Returns the holders of keys that made sessions under this id, each as it was heard last. Sessions that
     /// may have been begun by a replay do not count.
-    pub fn sightings(&self, id: &MinionId) -> Vec<Sighted> {
+    pub fn key_holders(&self, id: &MinionId) -> Vec<HeardHolder> {
         let now = self.time.now();
         let table = lock(&self.table);
-        let mut latest: HashMap<PublicIdentity, Sighted> = HashMap::new();
+        let mut latest: HashMap<PublicIdentity, HeardHolder> = HashMap::new();
         let departed = table.departed.get(id).map(|departed| (true, *departed));
         let own = table.by_minion.get(id).into_iter().flatten();
         let heard = own.filter_map(|(_, session)| {
@@ -79,19 +79,19 @@ impl Sessions {
             is_proven.then(|| (is_accepted, Departed::of(session)))
         });
         for (is_accepted, heard) in heard.chain(departed) {
-            let sighted = Sighted {
+            let heard_holder = HeardHolder {
                 identity: heard.identity,
                 is_accepted,
                 address: heard.address,
                 ago: Duration::from_millis(now.saturating_sub(heard.heard)),
             };
-            let known = latest.entry(heard.identity).or_insert(sighted);
-            if sighted.ago < known.ago {
-                *known = sighted;
+            let known = latest.entry(heard.identity).or_insert(heard_holder);
+            if heard_holder.ago < known.ago {
+                *known = heard_holder;
             }
         }
-        let mut latest: Vec<Sighted> = latest.into_values().collect();
-        latest.sort_by_key(|sighted| (!sighted.is_accepted, sighted.ago));
+        let mut latest: Vec<HeardHolder> = latest.into_values().collect();
+        latest.sort_by_key(|heard_holder| (!heard_holder.is_accepted, heard_holder.ago));
         latest
     }
 }
