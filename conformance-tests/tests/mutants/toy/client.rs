@@ -151,14 +151,16 @@ impl Line {
         let (clock, limits) = (self.context.clock, &self.context.limits);
         let (from, mut to) = tokio::io::split(stream);
         let (out, mut queued) = mpsc::channel::<Frame>(16);
+        self.context.count(Metric::Connected);
+        // The lock is held over both: a subscription that comes before is asked for here, one that
+        // comes after finds the link. Asked for twice, it would lose what the first one had queued.
         let again: Vec<_> = {
             let state = self.state.lock().unwrap();
+            self.link.send_replace(Some(Link { out, allowed }));
             let all = state.subscriptions.iter();
             all.map(|(number, own)| Frame::subscribe(*number, &own.filters))
                 .collect()
         };
-        self.context.count(Metric::Connected);
-        self.link.send_replace(Some(Link { out, allowed }));
         let writing = async {
             for frame in again {
                 wire::write(&mut to, &frame).await?;
@@ -240,10 +242,7 @@ impl Line {
                             let _ = confirmed.send(true);
                             return;
                         }
-                        // Asked twice, as the link came up.
-                        if !std::mem::take(&mut own.down) {
-                            return;
-                        }
+                        own.down = false;
                         Delivery::Connected
                     }
                 };
@@ -316,7 +315,7 @@ impl Client for ToyClient {
         let line = Arc::clone(&self.line);
         let (queue, receiver) = queue::queue(&line.context.limits);
         let (confirmed, confirmation) = oneshot::channel();
-        let frame = {
+        let (frame, link) = {
             let mut state = line.state.lock().unwrap();
             let held = state.subscriptions.values().map(|own| own.filters.len());
             let most = line.context.limits.subscriptions_per_connection;
@@ -333,11 +332,14 @@ impl Client for ToyClient {
                 down: false,
             };
             state.subscriptions.insert(number, own);
-            frame
+            (frame, line.link.borrow().clone())
         };
         let number = frame.number;
         let asking = async {
-            line.send(frame).await;
+            // Without a link, the next one asks for it.
+            if let Some(up) = link {
+                let _ = up.out.send(frame).await;
+            }
             confirmation.await
         };
         let outcome = line.context.clock.deadline(deadline, asking).await;
