@@ -26,4 +26,4 @@ pub use identity::{Identity, PublicIdentity};
 pub use master_keys::{MasterKeys, MasterTrust};
 pub use noise_key::NoiseKey;
 pub use publication::{PublicationOpener, PublicationRoot};
-pub use session::{Credentials, Established, MAX_BUSY_DELAY, Session, establish};
+pub use session::{Credentials, Established, MAX_BUSY_DELAY, MIN_BUSY_DELAY, Session, establish};

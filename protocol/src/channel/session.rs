@@ -19,8 +19,12 @@ use crate::message::{
 };
 use crate::transport::{Client, Clock, Instant, jitter};
 
-/// The longest delay that a master may ask for in the clear.
+/// The longest delay that a master may ask for in the clear. Whoever forges a [`Kind::Busy`] gains no more.
 pub const MAX_BUSY_DELAY: Duration = Duration::from_secs(10);
+
+/// The shortest delay after a [`Kind::Busy`] in the clear. Whoever forges one of no time does not turn the peers
+/// of a master against it.
+pub const MIN_BUSY_DELAY: Duration = Duration::from_millis(100);
 
 /// The role, the name and the keys of a connecting peer.
 #[derive(Debug, Clone)]
@@ -215,9 +219,9 @@ fn expect(reply: &[u8], kind: Kind) -> Result<(Header, &[u8]), ChannelError> {
         Kind::Busy => {
             let after = body.first_chunk().map_or(1000, |b| u32::from_be_bytes(*b));
             let after = Duration::from_millis(u64::from(after));
-            // It is not authenticated: whoever forges it gains ten seconds.
+            // It is not authenticated.
             Err(ChannelError::Busy {
-                after: after.min(MAX_BUSY_DELAY),
+                after: after.clamp(MIN_BUSY_DELAY, MAX_BUSY_DELAY),
             })
         }
         _ => Err(ChannelError::Mismatch),
@@ -299,5 +303,89 @@ impl Session {
             return Err(ChannelError::Mismatch);
         }
         self.records.open_reply(&header, body)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use async_trait::async_trait;
+
+    use super::*;
+    use crate::message::busy;
+    use crate::transport::{Endpoint, Subscriber, TopicFilter};
+
+    /// Somebody on the path who answers everything after a millisecond with a [`Kind::Busy`] of this time.
+    #[derive(Debug)]
+    struct AlwaysBusy {
+        after: Duration,
+        asked: AtomicU64,
+    }
+
+    #[async_trait]
+    impl Client for AlwaysBusy {
+        async fn request(&self, payload: Bytes, _: Instant) -> crate::transport::Result<Bytes> {
+            self.asked.fetch_add(1, Ordering::Relaxed);
+            Clock.pause(Duration::from_millis(1)).await;
+            let (header, _) = Header::decode(&payload).unwrap();
+            Ok(busy(&header, self.after))
+        }
+
+        async fn subscribe(
+            &self,
+            _: Option<&Endpoint>,
+            _: Vec<TopicFilter>,
+            _: Instant,
+        ) -> crate::transport::Result<Box<dyn Subscriber>> {
+            unreachable!("no handshake subscribes")
+        }
+
+        async fn shutdown(&self, _: Duration) -> crate::transport::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// Resumes against somebody who is always busy, for ten seconds. Returns the delay that it is left with and the
+    /// number of messages that were sent.
+    async fn resumed(after: Duration) -> (Duration, u64) {
+        let credentials = Credentials {
+            role: Role::Minion,
+            id: "m1".to_owned(),
+            identity: Arc::new(Identity::generate().unwrap()),
+            noise: NoiseKey::generate().unwrap(),
+            versions: ProtocolVersions::OURS,
+        };
+        let master = MasterKeys {
+            identity: Identity::generate().unwrap().public(),
+            noise: Some(NoiseKey::generate().unwrap().public()),
+        };
+        let link = AlwaysBusy {
+            after,
+            asked: AtomicU64::new(0),
+        };
+        let deadline = Clock.after(Duration::from_secs(10));
+        let trust = MasterTrust::Pinned(master);
+        match establish(&link, &credentials, &trust, deadline).await {
+            Err(ChannelError::Busy { after }) => {
+                assert!(Clock.now() < deadline);
+                (after, link.asked.into_inner())
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_busy_of_no_time_is_not_asked_again_at_once() {
+        let (after, asked) = resumed(Duration::ZERO).await;
+        assert_eq!(after, MIN_BUSY_DELAY);
+        assert!(
+            (50..=100).contains(&asked),
+            "{asked} messages in ten seconds"
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_busy_for_weeks_is_one_of_seconds() {
+        let (after, asked) = resumed(Duration::from_secs(1 << 21)).await;
+        assert_eq!((after, asked), (MAX_BUSY_DELAY, 1));
     }
 }
