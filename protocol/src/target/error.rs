@@ -72,13 +72,16 @@ pub enum TargetProblem {
     #[error("expected a space after the quotation mark")]
     SpaceExpected,
     /// The term has letters before an `@` that name no kind of target.
-    #[error("`{0}@` is no kind of target: G@, P@, E@, L@, S@ and N@ are")]
+    #[error("`{}@` is no kind of target: G@, P@, E@, L@, S@ and N@ are", .0.escape_debug())]
     UnknownKind(String),
     /// The term has nothing after its `@`.
     #[error("expected a pattern after the `@`")]
     PatternExpected,
     /// A grain's term has no delimiter.
-    #[error("expected a grain and a pattern with `{0}` between them, as in os{0}Debian")]
+    #[error(
+        "expected a grain and a pattern with `{delimiter}` between them, as in os{delimiter}Debian",
+        delimiter = .0.escape_debug()
+    )]
     GrainWithoutPattern(char),
     /// A grain's term has more than [`MAX_PARTS`] parts.
     #[error("a grain's term has at most {MAX_PARTS} parts")]
