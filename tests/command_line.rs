@@ -9,7 +9,7 @@ mod support;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Command, Stdio};
 
-use support::{CommandOutput, Fleet};
+use support::{CommandOutput, Fleet, ended};
 
 /// Runs `saline` with this text on its standard input.
 fn with_input(fleet: &Fleet, arguments: &[&str], input: &str) -> CommandOutput {
@@ -268,5 +268,5 @@ fn the_quickstart_ends_quietly_when_its_reader_does() {
         .unwrap()
         .read_to_string(&mut said)
         .unwrap();
-    assert_eq!((child.wait().unwrap().code(), said.as_str()), (Some(1), ""));
+    assert_eq!((ended(&mut child).code(), said.as_str()), (Some(1), ""));
 }

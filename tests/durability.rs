@@ -9,7 +9,7 @@ mod support;
 use std::io::{BufRead, BufReader, Read};
 use std::process::Stdio;
 
-use support::Fleet;
+use support::{Fleet, ended};
 
 over_each_transport!(
     a_master_killed_during_a_job_of_twenty_minions_loses_no_return,
@@ -74,7 +74,7 @@ fn a_master_killed_during_a_job_of_twenty_minions_loses_no_return(transport: &'s
         .unwrap()
         .read_to_string(&mut stderr)
         .unwrap();
-    let status = attached.wait().unwrap();
+    let status = ended(&mut attached);
     assert_eq!(status.code(), Some(0), "{stdout}\n{stderr}");
     let json: serde_json::Value = serde_json::from_str(&stdout).unwrap();
     assert_eq!(json.as_object().unwrap().len(), 20, "{stdout}");
@@ -103,7 +103,7 @@ fn a_minion_killed_while_it_runs_says_so_when_it_is_back(transport: &'static str
     fleet.start_minion("m1");
     let mut lines = BufReader::new(attached.stdout.take().unwrap()).lines();
     assert_eq!(lines.next().unwrap().unwrap(), "m1:");
-    assert_eq!(attached.wait().unwrap().code(), Some(1));
+    assert_eq!(ended(&mut attached).code(), Some(1));
     assert_eq!(stored_returns(&fleet), 1);
 }
 

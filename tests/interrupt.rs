@@ -18,7 +18,7 @@ use std::time::Instant;
 
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use support::{Fleet, Log, TEST_TIMEOUT};
+use support::{Fleet, Log, TEST_TIMEOUT, ended};
 
 /// A command whose standard error output is followed. Dropping it kills it.
 struct Running {
@@ -54,15 +54,7 @@ impl Running {
     }
 
     fn wait_with_code(&mut self, code: i32) {
-        let deadline = Instant::now() + TEST_TIMEOUT;
-        let status = loop {
-            if let Some(status) = self.child.try_wait().unwrap() {
-                break status;
-            }
-            assert!(Instant::now() < deadline, "the command goes on");
-            std::thread::yield_now();
-        };
-        assert_eq!(status.code(), Some(code));
+        assert_eq!(ended(&mut self.child).code(), Some(code));
     }
 
     /// Waits for the end with exit code 1, and returns the rest of the standard output, which must fit

@@ -19,7 +19,7 @@ use std::time::Instant;
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use serde_json::{Value, json};
-use support::{CommandOutput, Fleet, Log, TEST_TIMEOUT};
+use support::{CommandOutput, Fleet, Log, TEST_TIMEOUT, ended};
 
 /// Runs a function and returns what it returned.
 fn returned(fleet: &Fleet, words: &[&str]) -> Value {
@@ -422,7 +422,7 @@ fn whoever_types_ctrl_c_at_a_terminal_can_stop_the_run() {
     // The question has no line of its own: it is answered before it is seen to be asked.
     terminal.write_all(b"y\n").unwrap();
     told.wait_for("ERROR: it was ended before it was done", 1);
-    assert_eq!(waiting.wait().unwrap().code(), Some(1));
+    assert_eq!(ended(&mut waiting).code(), Some(1));
     assert_eq!(returned(&fleet, &["jobs.master"]), json!([]));
 }
 

@@ -104,7 +104,7 @@ pub(crate) fn text(absence: Absence, expires: MasterTime, look_up: &LookUp) -> S
             "{line}\nThe minion began the job and no longer knows it, as after a loss of its disk. No return will come."
         ),
         Absence::MayHaveRun => format!(
-            "{line}\nThe minion was handed the job and cannot tell whether it began it: its machine lost power, or its disk was restored, replaced or copied. It will not run the job now; look at the minion before you run it again."
+            "{line}\nNobody can tell whether the minion began the job: its machine lost power, its disk was restored, replaced or copied, or the master's job store was put back from a copy. It will not run the job now; look at the minion before you run it again."
         ),
         Absence::Cancelled => {
             format!("{line}\nThe job was cancelled before the minion began, and will not run.")
@@ -198,7 +198,7 @@ mod tests {
         The minion began the job and no longer knows it, as after a loss of its disk. No return will come.
         ===
         Minion did not return. [May have run]
-        The minion was handed the job and cannot tell whether it began it: its machine lost power, or its disk was restored, replaced or copied. It will not run the job now; look at the minion before you run it again.
+        Nobody can tell whether the minion began the job: its machine lost power, its disk was restored, replaced or copied, or the master's job store was put back from a copy. It will not run the job now; look at the minion before you run it again.
         ===
         Minion did not return. [Cancelled]
         The job was cancelled before the minion began, and will not run.

@@ -15,8 +15,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
-use std::sync::{Arc, Condvar, Mutex};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -91,6 +91,21 @@ impl Log {
     }
 }
 
+/// Waits for the end of a process. Kills it and panics when it has not ended after [`TEST_TIMEOUT`].
+#[track_caller]
+pub fn ended(child: &mut Child) -> ExitStatus {
+    let pid = Pid::from_child(child);
+    let (tell, heard) = mpsc::sync_channel(1);
+    std::thread::scope(|scope| {
+        scope.spawn(move || tell.send(child.wait()));
+        heard.recv_timeout(TEST_TIMEOUT).unwrap_or_else(|_| {
+            kill_process(pid, Signal::KILL).unwrap();
+            panic!("the process goes on");
+        })
+    })
+    .unwrap()
+}
+
 /// A daemon that this test started. Dropping it kills it.
 #[derive(Debug)]
 pub struct Daemon {
@@ -129,12 +144,12 @@ impl Daemon {
     /// Stops the daemon with SIGTERM, and returns its exit code.
     pub fn terminate(&mut self) -> Option<i32> {
         self.signal(Signal::TERM);
-        self.child.wait().unwrap().code()
+        ended(&mut self.child).code()
     }
 
     /// Waits until the daemon ends by itself, and returns its exit code.
     pub fn wait(&mut self) -> Option<i32> {
-        self.child.wait().unwrap().code()
+        ended(&mut self.child).code()
     }
 }
 

@@ -57,6 +57,8 @@ pub(super) fn states_are_true(ledger: &Ledger<'_>) -> Book {
                 State::Returned => true,
                 // Said elsewhere, with what is open in it.
                 state if state.is_open() => true,
+                // The copy that was put back may be from before the job was handed over.
+                State::MayHaveRun if ledger.restored_after(run.at) => true,
                 State::MayHaveRun | State::LostTrack => {
                     ledger.lost_power_after(minion, run.at) || ledger.was_cloned(minion)
                 }

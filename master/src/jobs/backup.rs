@@ -3,11 +3,13 @@
 use std::fs;
 use std::path::Path;
 
+use rusqlite::Connection;
 use saline_protocol::message::StoreBackup;
 use saline_protocol::private_files;
 
 use super::partitions::Connections;
-use super::{JobStore, StoreError, minion_records, schema};
+use super::schema::{self, Access};
+use super::{JobStore, StoreError, minion_records, rows, states};
 
 /// The end of the name of a copy that is not finished.
 const UNFINISHED: &str = "unfinished";
@@ -15,7 +17,7 @@ const UNFINISHED: &str = "unfinished";
 impl JobStore {
     /// Copies the store into a new folder (0700) beside its own one, below `backups`, which is named by the
     /// time like a jid. What was committed before the call is in it. Moved to the place of the store's
-    /// folder, the copy is a store.
+    /// folder, the copy is a store, whose master hands out nothing that this one may have handed out since.
     ///
     /// # Errors
     /// When a file cannot be read or written. What was copied so far is deleted.
@@ -63,7 +65,8 @@ impl JobStore {
             let to = folder.join(path.file_name().unwrap_or_default());
             let copied = to.clone();
             let copy = move |connections: &mut Connections| {
-                schema::copy_into(connections.of(start)?, &copied)
+                schema::copy_into(connections.of(start)?, &copied)?;
+                close_unoffered(&copied)
             };
             match self.upkeep.call(copy).await {
                 // It was pruned meanwhile.
@@ -75,6 +78,33 @@ impl JobStore {
         }
         Ok((files, bytes))
     }
+}
+
+/// Says in a copy "may have run" of every minion to which its job was not handed over: the master that goes on hands
+/// it over, or tells operators that it never will, and a master that starts with the copy knows of neither.
+fn close_unoffered(copy: &Path) -> Result<(), StoreError> {
+    let mut connection = schema::open(copy, Access::Upkeep, 0)?;
+    let transaction = connection.transaction()?;
+    let unoffered = unoffered(&transaction)?;
+    for (job, states) in unoffered {
+        let update = "UPDATE jobs SET states = ?2 WHERE jid = ?1";
+        transaction.prepare_cached(update)?.execute((job, states))?;
+    }
+    Ok(transaction.commit()?)
+}
+
+/// Returns the jobs that are not handed over to all of their minions, with the states that they get.
+fn unoffered(connection: &Connection) -> Result<Vec<(i64, Vec<u8>)>, StoreError> {
+    let mut statement = connection.prepare("SELECT jid, states FROM jobs")?;
+    let mut found = statement.query([])?;
+    let mut unoffered = Vec::new();
+    while let Some(row) = found.next()? {
+        let mut states = rows::blob(row, 1)?.to_vec();
+        if states::close_unoffered(&mut states) {
+            unoffered.push((row.get(0)?, states));
+        }
+    }
+    Ok(unoffered)
 }
 
 /// Gives a copy its name when all of it is on the disk.

@@ -107,6 +107,24 @@ pub(super) fn find(bytes: &[u8], minion: &MinionId) -> Result<Option<OfferState>
     Ok(None)
 }
 
+/// Says "may have run" in the compact value of every minion to which its job was not handed over. Returns whether
+/// it had to. Entries that cannot be read stay as they are.
+pub(super) fn close_unoffered(bytes: &mut [u8]) -> bool {
+    let unoffered = [OfferState::Queued as u8, OfferState::Waiting as u8];
+    let (mut at, mut closed) = (0, false);
+    while let Some(length) = bytes.get(at) {
+        at += 1 + usize::from(*length);
+        if let Some(state) = bytes.get_mut(at)
+            && unoffered.contains(state)
+        {
+            *state = OfferState::MayHaveRun as u8;
+            closed = true;
+        }
+        at += 1;
+    }
+    closed
+}
+
 fn state(number: u8) -> Result<OfferState, StoreError> {
     OfferState::from_number(number.into()).ok_or_else(|| damaged("a state of an offer"))
 }
@@ -136,11 +154,23 @@ impl<'b> Iterator for Entries<'b> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use OfferState::{Expired, NoWord, Offered, Queued, Running};
+    use OfferState::{Expired, MayHaveRun, NoWord, Offered, Queued, Running, Waiting};
     use proptest::prelude::*;
     use saline_protocol::message::StartId;
 
     const ALL: [OfferState; 14] = OfferState::ALL;
+
+    #[test]
+    fn what_was_not_handed_over_is_closed_and_nothing_else() {
+        let minions = ["a", "b", "c", "d"].map(|id| MinionId::parse(id).unwrap());
+        let written = |states: [OfferState; 4]| {
+            encode(&minions.clone().into_iter().zip(states).collect::<Vec<_>>())
+        };
+        let mut bytes = written([Queued, Running, Waiting, Offered]);
+        assert!(close_unoffered(&mut bytes));
+        assert_eq!(bytes, written([MayHaveRun, Running, MayHaveRun, Offered]));
+        assert!(!close_unoffered(&mut bytes));
+    }
 
     #[test]
     fn the_table_of_states_is_the_one_in_the_docs() {

@@ -49,6 +49,42 @@ async fn a_backup_is_a_store_of_what_was_committed() {
 }
 
 #[tokio::test]
+async fn a_copy_hands_out_nothing_that_its_master_may_have_handed_out_since() {
+    let place = Place::new();
+    let store = place.open();
+    let job = job(&store);
+    let offers = [
+        ("a", OfferState::Offered),
+        ("b", OfferState::Queued),
+        ("c", OfferState::Waiting),
+    ];
+    publish(&store, &job, &offers).await;
+    let backup = store.back_up().await.unwrap();
+    assert_eq!(states(&store, &job.jid).await[1].1, OfferState::Queued);
+    drop(store);
+    std::fs::rename(
+        &place.settings.folder,
+        place.settings.folder.with_extension("away"),
+    )
+    .unwrap();
+    std::fs::rename(backup.folder, &place.settings.folder).unwrap();
+
+    let store = place.open();
+    let restored = [
+        (id("a"), OfferState::Offered),
+        (id("b"), OfferState::MayHaveRun),
+        (id("c"), OfferState::MayHaveRun),
+    ];
+    assert_eq!(states(&store, &job.jid).await, restored);
+    for minion in ["b", "c"] {
+        assert!(!store.claim(&id(minion), &job.jid).await.unwrap());
+    }
+    // It had run, and says so when it is back.
+    let verdict = answer(&store, "b", &job.jid, &Value::Null).await;
+    assert_eq!(verdict.unwrap(), ReturnVerdict::Stored);
+}
+
+#[tokio::test]
 async fn a_check_counts_what_is_there_and_names_what_is_damaged() {
     let place = Place::new();
     let (store, jobs) = busy_store(&place).await;
