@@ -20,7 +20,9 @@ const DUPLICATE_GONE: u64 = 60;
 pub enum Lineage {
     /// The store knows no start of the minion.
     New,
-    /// The start is the last known one, or its successor.
+    /// The start is the last known one.
+    Known,
+    /// The start is the successor of the last known one.
     Continued,
     /// The start follows an earlier one, or none: a copy of the minion, or a disk that was restored or emptied.
     Other,
@@ -33,7 +35,7 @@ pub struct ReconcilingStart {
     pub start: StartId,
     /// The starts before it from the last one that was reconciled on, as the minion's disk has them.
     pub predecessors: Vec<StartId>,
-    /// Whether the minion may have forgotten what it noted last.
+    /// Whether the minion may have forgotten what it noted last before this start.
     pub power_lost: bool,
     /// Whether another start of the minion may live beside it.
     pub beside: bool,
@@ -55,7 +57,7 @@ impl JobStore {
         match self.records.get(minion) {
             None => Lineage::New,
             Some(record) if record.start == StartId::default() => Lineage::New,
-            Some(record) if record.start == start.start => Lineage::Continued,
+            Some(record) if record.start == start.start => Lineage::Known,
             Some(record) if start.predecessors.contains(&record.start) && !start.beside => {
                 Lineage::Continued
             }
@@ -90,9 +92,13 @@ impl JobStore {
     /// Whether a job that the minion does not know may have been run by it.
     fn is_forgetful(&self, minion: &MinionId, start: &ReconcilingStart) -> bool {
         let is_older = |record: MinionRecord| start.begun < record.begun;
-        start.power_lost
-            || self.lineage(minion, start) == Lineage::Other
-            || self.records.get(minion).is_some_and(is_older)
+        let forgot = match self.lineage(minion, start) {
+            // What was lost before this start was settled when it reconciled.
+            Lineage::Known => false,
+            Lineage::New | Lineage::Continued => start.power_lost,
+            Lineage::Other => true,
+        };
+        forgot || self.records.get(minion).is_some_and(is_older)
     }
 
     /// Takes what a minion knows of jobs. With `start`, it reconciles. Returns the states that have

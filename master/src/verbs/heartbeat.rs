@@ -107,12 +107,16 @@ impl MinionVerbs {
     }
 
     fn note_lineage(&self, id: &MinionId, lineage: Lineage, start: &ReconcilingStart) {
-        let is_usual = matches!(lineage, Lineage::New | Lineage::Continued) && !start.power_lost;
+        let is_usual = match lineage {
+            Lineage::Known => true,
+            Lineage::New | Lineage::Continued => !start.power_lost,
+            Lineage::Other => false,
+        };
         if is_usual || !self.limiter.allows(id) {
             return;
         }
         match lineage {
-            Lineage::New | Lineage::Continued => tracing::warn!(
+            Lineage::New | Lineage::Known | Lineage::Continued => tracing::warn!(
                 "minion {id}: its machine lost power, or its spool was damaged; jobs that it had and no longer \
                  knows are shown as \"may have run\""
             ),

@@ -185,13 +185,13 @@ impl Spool {
         lock(&self.start).clone()
     }
 
-    /// Notes that a master knows this start: all that was noted before was told.
+    /// Notes that a master knows this start: the next one need not tell what was lost before it. This one tells it
+    /// again to a master whose store was put back.
     pub fn reconciled(&self) {
         let noted = std::mem::replace(&mut lock(&self.start).reconciled, true);
         if noted {
             return;
         }
-        lock(&self.start).power_lost = false;
         if let Err(error) = lock(&self.file).append_synced(&Record::Reconciled) {
             tracing::warn!("the reconciliation is not noted in the spool: {error}");
         }

@@ -212,7 +212,18 @@ fn a_damaged_spool_is_salvaged_and_kept() {
         assert!(spool.start().power_lost, "records are missing");
         assert_ne!(spool.start().id, first.id);
         drop(spool);
-        assert!(folder.open().start().power_lost, "until it was told");
+        let spool = folder.open();
+        assert!(spool.start().power_lost, "until it was told");
+        spool.reconciled();
+        assert!(
+            spool.start().power_lost,
+            "a master with an older store hears it"
+        );
+        drop(spool);
+        assert!(
+            !folder.open().start().power_lost,
+            "the next start lost nothing"
+        );
         let kept = std::fs::read_dir(folder.path().parent().unwrap()).unwrap();
         let kept = kept.filter_map(|entry| std::fs::read(entry.unwrap().path()).ok());
         assert!(kept.into_iter().any(|copy| copy == bytes), "a copy is kept");

@@ -53,8 +53,8 @@ pub struct Reconciliation {
     pub predecessors: Vec<StartId>,
     /// Whether every earlier start on the minion's disk has ended surely, because it ran in the same place.
     pub predecessor_ended: bool,
-    /// Whether the machine went down without an orderly stop of the minion since the last reconciliation,
-    /// so that what the minion noted last may be lost.
+    /// Whether the machine went down without an orderly stop of the minion between the last start that was reconciled
+    /// and this one, so that what the minion noted last before it may be lost.
     pub power_lost: bool,
     /// The heartbeat at this moment.
     pub heartbeat: Heartbeat,

@@ -286,6 +286,37 @@ async fn what_a_minion_has_forgotten_may_have_run() {
 }
 
 #[tokio::test]
+async fn a_loss_of_power_is_settled_once_and_again_by_a_master_that_did_not_hear_of_it() {
+    let place = Place::new();
+    let store = place.open();
+    reconcile(&store, &start(1, None), Known::No).await;
+    let before = job(&store);
+    publish(&store, &before, &[("a", Offered)]).await;
+    let backup = store.back_up().await.unwrap();
+    let lost = ReconcilingStart {
+        power_lost: true,
+        ..start(2, Some(1))
+    };
+    assert_eq!(
+        reconcile(&store, &lost, Known::No).await,
+        [before.jid.clone()]
+    );
+    assert_eq!(of_a(&store, &before).await, MayHaveRun);
+    // Its connection breaks while the next job is on its way, which it did not begin.
+    let after = job(&store);
+    publish(&store, &after, &[("a", Offered)]).await;
+    assert_eq!(reconcile(&store, &lost, Known::No).await, []);
+    assert_eq!(of_a(&store, &after).await, Offered);
+    drop(store);
+
+    let place = settings(backup.folder.into());
+    let store = JobStore::open(place, MasterClock::new(Clock)).unwrap();
+    assert_eq!(of_a(&store, &before).await, Offered);
+    reconcile(&store, &lost, Known::No).await;
+    assert_eq!(of_a(&store, &before).await, MayHaveRun);
+}
+
+#[tokio::test]
 async fn a_cancelled_job_is_over_when_the_minion_says_so() {
     let place = Place::new();
     let store = place.open();
