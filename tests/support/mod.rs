@@ -96,14 +96,16 @@ impl Log {
 pub fn ended(child: &mut Child) -> ExitStatus {
     let pid = Pid::from_child(child);
     let (tell, heard) = mpsc::sync_channel(1);
-    std::thread::scope(|scope| {
+    let status = std::thread::scope(|scope| {
         scope.spawn(move || tell.send(child.wait()));
-        heard.recv_timeout(TEST_TIMEOUT).unwrap_or_else(|_| {
-            kill_process(pid, Signal::KILL).unwrap();
-            panic!("the process goes on");
-        })
-    })
-    .unwrap()
+        let status = heard.recv_timeout(TEST_TIMEOUT);
+        if status.is_err() {
+            // It may end at this moment.
+            let _ = kill_process(pid, Signal::KILL);
+        }
+        status
+    });
+    status.expect("the process goes on").unwrap()
 }
 
 /// A daemon that this test started. Dropping it kills it.

@@ -57,8 +57,8 @@ pub(super) fn states_are_true(ledger: &Ledger<'_>) -> Book {
                 State::Returned => true,
                 // Said elsewhere, with what is open in it.
                 state if state.is_open() => true,
-                // The copy that was put back may be from before the job was handed over.
-                State::MayHaveRun if ledger.restored_after(run.at) => true,
+                // The copy that was put back is from before the run.
+                State::MayHaveRun if ledger.lost_within(run.at, run.at) => true,
                 State::MayHaveRun | State::LostTrack => {
                     ledger.lost_power_after(minion, run.at) || ledger.was_cloned(minion)
                 }
@@ -140,7 +140,15 @@ pub(super) fn in_time(ledger: &Ledger<'_>) -> Book {
             let Some(state) = ledger.final_state(jid, job, minion) else {
                 continue;
             };
-            let missed = matches!(state, State::Expired | State::Offered | State::NoWord);
+            let missed = match state {
+                State::Expired | State::Offered | State::NoWord => true,
+                State::MayHaveRun => {
+                    !(ledger.restored_after(publication.began)
+                        || ledger.lost_power_after(minion, publication.began)
+                        || ledger.was_cloned(minion))
+                }
+                _ => false,
+            };
             if !missed || ledger.runs_of(*token, minion).next().is_some() {
                 continue;
             }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use rusqlite::Connection;
-use saline_protocol::message::StoreBackup;
+use saline_protocol::message::{MasterTime, OfferState, StoreBackup};
 use saline_protocol::private_files;
 
 use super::partitions::Connections;
@@ -17,7 +17,8 @@ const UNFINISHED: &str = "unfinished";
 impl JobStore {
     /// Copies the store into a new folder (0700) beside its own one, below `backups`, which is named by the
     /// time like a jid. What was committed before the call is in it. Moved to the place of the store's
-    /// folder, the copy is a store, whose master hands out nothing that this one may have handed out since.
+    /// folder, the copy is a store. Its master does not hand out what was queued or waited for its turn when the copy
+    /// was made, since this one may have handed it out after that.
     ///
     /// # Errors
     /// When a file cannot be read or written. What was copied so far is deleted.
@@ -49,6 +50,9 @@ impl JobStore {
     /// of the files and their size.
     async fn copy_all(&self, folder: &Path) -> Result<(u64, u64), StoreError> {
         let (mut files, mut bytes) = (0, 0);
+        let now = self.now();
+        // What was handed over before `now` is in the copy as such.
+        self.flush_all().await?;
         // The minions first: a copy must not hold the word of one without the states that came before it.
         let (minions, to) = (
             self.records.path().to_owned(),
@@ -66,7 +70,7 @@ impl JobStore {
             let copied = to.clone();
             let copy = move |connections: &mut Connections| {
                 schema::copy_into(connections.of(start)?, &copied)?;
-                close_unoffered(&copied)
+                close_unoffered(&copied, now)
             };
             match self.upkeep.call(copy).await {
                 // It was pruned meanwhile.
@@ -80,27 +84,33 @@ impl JobStore {
     }
 }
 
-/// Says in a copy "may have run" of every minion to which its job was not handed over: the master that goes on hands
-/// it over, or tells operators that it never will, and a master that starts with the copy knows of neither.
-fn close_unoffered(copy: &Path) -> Result<(), StoreError> {
+/// Gives every minion to which its job was not handed over a final state in a copy: the master that goes on hands the
+/// job over, or tells operators that it never will, and a master that starts with the copy knows of neither.
+fn close_unoffered(copy: &Path, now: MasterTime) -> Result<(), StoreError> {
     let mut connection = schema::open(copy, Access::Upkeep, 0)?;
     let transaction = connection.transaction()?;
-    let unoffered = unoffered(&transaction)?;
-    for (job, states) in unoffered {
+    for (job, states) in unoffered(&transaction, now)? {
         let update = "UPDATE jobs SET states = ?2 WHERE jid = ?1";
         transaction.prepare_cached(update)?.execute((job, states))?;
     }
     Ok(transaction.commit()?)
 }
 
-/// Returns the jobs that are not handed over to all of their minions, with the states that they get.
-fn unoffered(connection: &Connection) -> Result<Vec<(i64, Vec<u8>)>, StoreError> {
-    let mut statement = connection.prepare("SELECT jid, states FROM jobs")?;
-    let mut found = statement.query([])?;
+/// Returns the jobs that are not handed over to all of their minions at `now`, with the states that they get: how the job
+/// has ended for these minions, or that they may have run it.
+fn unoffered(connection: &Connection, now: MasterTime) -> Result<Vec<(i64, Vec<u8>)>, StoreError> {
+    let all = "SELECT jid, states, cancelled > 0 AND cancelled < expires, expires <= ?1 FROM jobs";
+    let mut statement = connection.prepare(all)?;
+    let mut found = statement.query([rows::from_time(now)])?;
     let mut unoffered = Vec::new();
     while let Some(row) = found.next()? {
         let mut states = rows::blob(row, 1)?.to_vec();
-        if states::close_unoffered(&mut states) {
+        let end = match (row.get(2)?, row.get(3)?) {
+            (true, _) => OfferState::Cancelled,
+            (false, true) => OfferState::Expired,
+            (false, false) => OfferState::MayHaveRun,
+        };
+        if states::close_unoffered(&mut states, end) {
             unoffered.push((row.get(0)?, states));
         }
     }

@@ -95,8 +95,10 @@ impl JobStore {
         let forgot = match self.lineage(minion, start) {
             // What was lost before this start was settled when it reconciled.
             Lineage::Known => false,
-            Lineage::New | Lineage::Continued => start.power_lost,
-            Lineage::Other => true,
+            Lineage::Continued => start.power_lost,
+            // What was handed over to a minion of which the store knows no start was handed over before the store
+            // was put back from a copy.
+            Lineage::New | Lineage::Other => true,
         };
         forgot || self.records.get(minion).is_some_and(is_older)
     }

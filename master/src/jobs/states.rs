@@ -107,9 +107,9 @@ pub(super) fn find(bytes: &[u8], minion: &MinionId) -> Result<Option<OfferState>
     Ok(None)
 }
 
-/// Says "may have run" in the compact value of every minion to which its job was not handed over. Returns whether
-/// it had to. Entries that cannot be read stay as they are.
-pub(super) fn close_unoffered(bytes: &mut [u8]) -> bool {
+/// Gives every minion in the compact value to which its job was not handed over the state `end`. Returns whether there
+/// was one. Entries that cannot be read stay as they are.
+pub(super) fn close_unoffered(bytes: &mut [u8], end: OfferState) -> bool {
     let unoffered = [OfferState::Queued as u8, OfferState::Waiting as u8];
     let (mut at, mut closed) = (0, false);
     while let Some(length) = bytes.get(at) {
@@ -117,7 +117,7 @@ pub(super) fn close_unoffered(bytes: &mut [u8]) -> bool {
         if let Some(state) = bytes.get_mut(at)
             && unoffered.contains(state)
         {
-            *state = OfferState::MayHaveRun as u8;
+            *state = end as u8;
             closed = true;
         }
         at += 1;
@@ -167,9 +167,9 @@ mod tests {
             encode(&minions.clone().into_iter().zip(states).collect::<Vec<_>>())
         };
         let mut bytes = written([Queued, Running, Waiting, Offered]);
-        assert!(close_unoffered(&mut bytes));
+        assert!(close_unoffered(&mut bytes, MayHaveRun));
         assert_eq!(bytes, written([MayHaveRun, Running, MayHaveRun, Offered]));
-        assert!(!close_unoffered(&mut bytes));
+        assert!(!close_unoffered(&mut bytes, MayHaveRun));
     }
 
     #[test]

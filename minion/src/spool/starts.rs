@@ -15,7 +15,7 @@ pub struct Start {
     pub predecessors: Vec<StartId>,
     /// Whether every earlier start on this disk has ended surely, because it ran in the same place.
     pub predecessor_ended: bool,
-    /// Whether what the minion noted last before this start may be lost, and no start before it has told a master.
+    /// Whether what the minion noted last before this start may be lost, and no earlier start has told a master so.
     pub power_lost: bool,
     /// Whether this start was reconciled with a master.
     pub reconciled: bool,

@@ -22,8 +22,8 @@ use crate::transport::{Client, Clock, Instant, jitter};
 /// The longest delay that a master may ask for in the clear. Whoever forges a [`Kind::Busy`] gains no more.
 pub const MAX_BUSY_DELAY: Duration = Duration::from_secs(10);
 
-/// The shortest delay after a [`Kind::Busy`] in the clear. Whoever forges one of no time does not turn the peers
-/// of a master against it.
+/// The shortest delay after a [`Kind::Busy`] in the clear. A forged one of no time does not make peers flood their
+/// master.
 pub const MIN_BUSY_DELAY: Duration = Duration::from_millis(100);
 
 /// The role, the name and the keys of a connecting peer.

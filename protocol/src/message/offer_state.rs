@@ -25,8 +25,8 @@ pub enum OfferState {
     /// The minion had begun, and no longer knows the job. No return will come. Final.
     LostTrack = 7,
     /// The job was handed over to the minion before its machine lost power, or before its disk was
-    /// replaced, or perhaps by the master whose store was copied before it; so nobody knows whether it ran. It will
-    /// not run from now on. Final.
+    /// replaced; or the master's store was put back from a copy, and the job may have been handed over after the copy
+    /// was made. Nobody knows whether it ran. It will not run from now on. Final.
     MayHaveRun = 8,
     /// The job was cancelled before the minion began, and the minion will not run it. Final.
     Cancelled = 9,

@@ -59,6 +59,15 @@ async fn a_copy_hands_out_nothing_that_its_master_may_have_handed_out_since() {
         ("c", OfferState::Waiting),
     ];
     publish(&store, &job, &offers).await;
+    let mut over = super::job(&store);
+    over.expires = over.created;
+    publish(&store, &over, &offers).await;
+    let cancelled = super::job(&store);
+    publish(&store, &cancelled, &offers).await;
+    store.cancel(&cancelled.jid).await.unwrap();
+    while store.now() <= over.expires {
+        tokio::task::yield_now().await;
+    }
     let backup = store.back_up().await.unwrap();
     assert_eq!(states(&store, &job.jid).await[1].1, OfferState::Queued);
     drop(store);
@@ -76,6 +85,13 @@ async fn a_copy_hands_out_nothing_that_its_master_may_have_handed_out_since() {
         (id("c"), OfferState::MayHaveRun),
     ];
     assert_eq!(states(&store, &job.jid).await, restored);
+    assert_eq!(states(&store, &over.jid).await[1].1, OfferState::Expired);
+    let ended = &states(&store, &cancelled.jid).await[1..];
+    assert!(
+        ended
+            .iter()
+            .all(|(_, state)| *state == OfferState::Cancelled)
+    );
     for minion in ["b", "c"] {
         assert!(!store.claim(&id(minion), &job.jid).await.unwrap());
     }

@@ -299,7 +299,7 @@ async fn a_loss_of_power_is_settled_once_and_again_by_a_master_that_did_not_hear
     };
     assert_eq!(
         reconcile(&store, &lost, Known::No).await,
-        [before.jid.clone()]
+        std::slice::from_ref(&before.jid)
     );
     assert_eq!(of_a(&store, &before).await, MayHaveRun);
     // Its connection breaks while the next job is on its way, which it did not begin.
