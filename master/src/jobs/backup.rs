@@ -7,6 +7,7 @@ use rusqlite::Connection;
 use saline_protocol::message::{MasterTime, OfferState, StoreBackup};
 use saline_protocol::private_files;
 
+use super::lookup::IS_CANCELLED;
 use super::partitions::Connections;
 use super::schema::{self, Access};
 use super::{JobStore, StoreError, minion_records, rows, states};
@@ -99,8 +100,8 @@ fn close_unoffered(copy: &Path, now: MasterTime) -> Result<(), StoreError> {
 /// Returns the jobs that are not handed over to all of their minions at `now`, with the states that they get: how the job
 /// has ended for these minions, or that they may have run it.
 fn unoffered(connection: &Connection, now: MasterTime) -> Result<Vec<(i64, Vec<u8>)>, StoreError> {
-    let all = "SELECT jid, states, cancelled > 0 AND cancelled < expires, expires <= ?1 FROM jobs";
-    let mut statement = connection.prepare(all)?;
+    let all = format!("SELECT jid, states, {IS_CANCELLED}, expires <= ?1 FROM jobs");
+    let mut statement = connection.prepare(&all)?;
     let mut found = statement.query([rows::from_time(now)])?;
     let mut unoffered = Vec::new();
     while let Some(row) = found.next()? {

@@ -139,11 +139,14 @@ impl JobStore {
     }
 }
 
+/// The condition of SQL that a job was cancelled before it expired.
+pub(super) const IS_CANCELLED: &str = "cancelled > 0 AND cancelled < expires";
+
 /// Whether the job was cancelled before it expired.
 pub(super) fn is_cancelled(connection: &Connection, job: i64) -> Result<bool, StoreError> {
-    let mut statement = connection.prepare_cached(
-        "SELECT 1 FROM jobs WHERE jid = ?1 AND cancelled > 0 AND cancelled < expires",
-    )?;
+    let mut statement = connection.prepare_cached(&format!(
+        "SELECT 1 FROM jobs WHERE jid = ?1 AND {IS_CANCELLED}"
+    ))?;
     Ok(statement.exists([job])?)
 }
 

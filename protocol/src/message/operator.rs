@@ -60,7 +60,7 @@ pub enum OperatorRequest {
     Store {
         /// Identifies the request, so that it acts once if it is repeated until it is done.
         request_id: RequestId,
-        /// What the master is to do with its store.
+        /// The action of the master on its store.
         act: StoreAct,
     },
     /// Asks which minions a target includes.
