@@ -10,7 +10,7 @@ use quinn::crypto::rustls::QuicClientConfig;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use saline_protocol::transport::{Clock, Metric};
-use support::{Host, PING, TEST_TIMEOUT, ask, client, limits};
+use support::{Host, PING, TEST_TIMEOUT, ask, client, eventually, limits};
 
 /// Code of a connection that is closed for breaking the protocol.
 const VIOLATION: u32 = 1;
@@ -154,7 +154,9 @@ async fn whoever_breaks_the_protocol_is_cut_alone() {
             Some(u64::from(VIOLATION)),
             "{what}"
         );
-        assert_eq!(host.counters.get(Metric::PeersRefused), refused, "{what}");
+        let refused_peers = || host.counters.get(Metric::PeersRefused);
+        eventually(what, || refused_peers() >= refused).await;
+        assert_eq!(refused_peers(), refused, "{what}");
         assert_eq!(ask(&steady, what).await.unwrap(), what);
     }
 }

@@ -138,6 +138,17 @@ pub async fn next(subscriber: &mut Box<dyn Subscriber>) -> Delivery {
     next.await.expect("a delivery in time").expect("no end")
 }
 
+/// Waits until `condition` holds, where there is nothing to await.
+///
+/// A refused peer hears of it before the server's task counts it: QUIC closes a connection in a task of its own.
+pub async fn eventually(what: &str, condition: impl Fn() -> bool) {
+    let until = Clock.after(TEST_TIMEOUT);
+    while !condition() {
+        assert!(Clock.now() < until, "{what}: not in time");
+        Clock.pause(Duration::from_millis(5)).await;
+    }
+}
+
 /// What stands between one client and one server: it forwards datagrams, as long as it is told to.
 pub struct Relay {
     pub address: SocketAddr,
