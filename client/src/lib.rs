@@ -17,7 +17,7 @@
 //! # Ok(()) }
 //! ```
 //!
-//! The command line and embedding programs use this crate and nothing beneath it.
+//! Embedding programs need this crate, and the types of `saline-protocol` and `saline-config` that it takes.
 
 mod client;
 mod credentials;

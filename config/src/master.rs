@@ -56,7 +56,7 @@ pub struct MasterConfig {
     pub heartbeat_interval: Duration,
     /// `job_ttl`: how long an offered job may be begun. 60 s
     pub job_ttl: Duration,
-    /// `batch_safe_limit`: the number of matched minions from which a job is carried out in batches though nobody
+    /// `batch_safe_limit`: the number of matched minions from which a job is carried out in batches even if nobody
     /// asked for it; 0 for never.
     pub batch_safe_limit: u32,
     /// `batch_safe_size`: the size of such a batch. 8

@@ -62,7 +62,7 @@ pub fn parse(
                 .long("log-level")
                 .value_name("LEVEL")
                 .value_parser(|text: &str| text.parse::<LogLevel>())
-                .help("quiet, error, warning, info, debug or trace"),
+                .help("quiet, critical, error, warning, info, profile, debug, trace, garbage or all"),
         )
         .arg(
             Arg::new("pid-file")

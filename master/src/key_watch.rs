@@ -74,7 +74,9 @@ impl KeyWatch {
         } else {
             self.revocation.grains.retain(has_file);
             for id in known.into_iter().filter(|id| !has_file(id)) {
-                tracing::warn!("the key of minion {id} was removed while no master ran");
+                tracing::warn!(
+                    "the key of minion {id} was removed while no master ran: its open jobs are withdrawn"
+                );
                 changed.push(id);
             }
         }
@@ -91,7 +93,9 @@ impl KeyWatch {
             timer.tick().await;
             match self.keys.with_minions(KeyStore::changes_by_hand).await {
                 Some(Ok(changes)) => self.follow(changes).await,
-                Some(Err(error)) => tracing::error!("the keys cannot be watched: {error}"),
+                Some(Err(error)) => tracing::error!(
+                    "cannot look for changed key files: {error}; trying again in a second"
+                ),
                 // As above.
                 None => {}
             }
@@ -110,7 +114,9 @@ impl KeyWatch {
                 Some(_) => ("replaced", &mut changed),
                 None => ("removed", &mut gone),
             };
-            tracing::warn!("the key of minion {id} was {what} by hand");
+            tracing::warn!(
+                "the key file of minion {id} was {what} by hand: its session ends, and its open jobs are withdrawn"
+            );
             list.push(id);
         }
         let unreadable = self.revocation.settle(changed).await;

@@ -172,7 +172,9 @@ impl Maintenance {
         for part in pruned {
             let before = part.before;
             match (part.early, part.under_way) {
-                (false, _) => tracing::info!("removed the jobs before {before}: keep_jobs_seconds"),
+                (false, _) => tracing::info!(
+                    "removed the jobs before {before}, which are older than keep_jobs_seconds"
+                ),
                 (true, false) => tracing::warn!(
                     "removed the jobs before {before} early: the job store reached job_store_size"
                 ),

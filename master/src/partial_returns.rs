@@ -157,7 +157,11 @@ impl PartialReturns {
             .map(|(key, _)| key.clone())
             .collect();
         for key in stale {
-            tracing::info!("job {}: minion {} ceased to send its return", key.1, key.0);
+            tracing::info!(
+                "job {}: minion {} stopped sending its large return; it begins anew when it is back",
+                key.1,
+                key.0
+            );
             transfers.forget(&key);
         }
     }

@@ -55,7 +55,7 @@ impl Revocation {
                     KeyOnDisk::Accepted(key) => {
                         if !self.jobs.note_key(&id, key) {
                             tracing::warn!(
-                                "minion {id}: another key was accepted before; its open jobs are withdrawn"
+                                "minion {id} has a new key: the open jobs of the old one are withdrawn"
                             );
                             revoked.push((id, Some(key)));
                         }

@@ -1,4 +1,4 @@
-//! `saline-run`: look jobs up, follow the event bus.
+//! `saline-run`: runs functions on the master.
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> std::process::ExitCode {

@@ -78,7 +78,8 @@ pub(crate) struct KeyArguments {
     )]
     config_dir: PathBuf,
 
-    /// Log level for the standard error output: quiet, error, warning, info, debug, trace.
+    /// Log level for the standard error output: quiet, critical, error, warning,
+    /// info, profile, debug, trace, garbage, all.
     #[arg(long = "log-level", value_name = "LOG_LEVEL")]
     log_level: Option<LogLevel>,
 

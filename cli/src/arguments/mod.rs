@@ -47,7 +47,8 @@ pub(crate) struct CommonOptions {
     )]
     pub(crate) config_dir: PathBuf,
 
-    /// Log level for the standard error output: quiet, error, warning, info, debug, trace.
+    /// Log level for the standard error output: quiet, critical, error, warning,
+    /// info, profile, debug, trace, garbage, all.
     #[arg(short = 'l', long = "log-level", value_name = "LOG_LEVEL")]
     pub(crate) log_level: Option<LogLevel>,
 }

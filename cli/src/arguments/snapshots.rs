@@ -271,7 +271,7 @@ fn help_and_version() {
 
     Options:
       -c, --config-dir <CONFIG_DIR>     Pass in an alternative configuration directory [default: /etc/saline]
-      -l, --log-level <LOG_LEVEL>       Log level for the standard error output: quiet, error, warning, info, debug, trace
+      -l, --log-level <LOG_LEVEL>       Log level for the standard error output: quiet, critical, error, warning, info, profile, debug, trace, garbage, all
       -t, --timeout <TIMEOUT>           How long to wait for minions without a sign of life (in seconds); a running one is waited for. Default: the configuration's, 5
           --ttl <TIME>                  Give minions this time to begin (90, 90s, 15m, 1h, 2d; at most the master's keep_jobs_seconds), also those that are away now: they get the job when they connect. Default: the configuration's job_ttl, and only connected minions
           --private                     Send the job to each of its minions sealed for it alone. Without this, every accepted minion can read the arguments of a job for more than 64 minions

@@ -233,7 +233,7 @@ mod tests {
 
         Options:
           -c, --config-dir <CONFIG_DIR>  Pass in an alternative configuration directory [default: /etc/saline]
-          -l, --log-level <LOG_LEVEL>    Log level for the standard error output: quiet, error, warning, info, debug, trace
+          -l, --log-level <LOG_LEVEL>    Log level for the standard error output: quiet, critical, error, warning, info, profile, debug, trace, garbage, all
               --local                    Run saline-call locally, as if there was no master running
               --master <MASTER>          Specify the master to use, HOST or HOST:PORT. The minion's configured master is used otherwise
               --id <ID>                  Specify the minion id to use. The minion's configured id is used otherwise

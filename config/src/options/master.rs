@@ -227,7 +227,7 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
         name: "batch_safe_limit",
         unit: "minions, 0 for never",
         default: "0",
-        help: "A job that matches at least so many minions is carried out in batches, though nobody asked for \
+        help: "A job that matches at least this many minions is carried out in batches, even if nobody asked for \
                it with `-b`.",
         read: |config, given| {
             config.batch_safe_limit =

@@ -32,11 +32,7 @@ pub(crate) async fn bind(endpoint: &Endpoint) -> Result<SeqPacketListener> {
         return Err(Error::new(ErrorKind::Config, why));
     };
     let connect = async |path: &Path| socket::connect(path).map(drop);
-    let (bound, file) = claim_path(path, connect, socket::bind).await?;
-    let listener = socket::listen(bound).map_err(|error| {
-        let why = format!("cannot listen on {endpoint}: {error}");
-        Error::new(ErrorKind::Refused, why).with_source(error)
-    })?;
+    let (listener, file) = claim_path(path, connect, socket::bind, socket::listen).await?;
     Ok(SeqPacketListener { listener, file })
 }
 

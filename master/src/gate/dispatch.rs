@@ -108,7 +108,9 @@ impl Gate {
                 Box::pin(self.handlers.operator.carry_out(name, request)).await
             }
             Err(error) => {
-                tracing::warn!("operator {name} sent no operator's request ({class}): {error}");
+                tracing::warn!(
+                    "operator {name} sent a request that cannot be decoded ({class}): {error}"
+                );
                 OperatorReply::Refused(RefusedVerb::Malformed)
             }
         }

@@ -28,11 +28,12 @@ pub enum StoreError {
         source: Arc<rusqlite::Error>,
     },
     /// The file is the database of another program.
-    #[error("{} is no job store", .0.display())]
+    #[error("{} is not a job store of Saline: move it out of the folder", .0.display())]
     NoStore(PathBuf),
     /// The file was written by a later version.
     #[error(
-        "the job store {} has version {found}, and this program knows versions up to {known}",
+        "the job store {} has version {found}, and this program knows versions up to {known}: start the newer \
+         saline-master, or put back its copy of version {known}",
         path.display()
     )]
     TooNew {
@@ -62,11 +63,12 @@ pub enum StoreError {
     Database(#[source] Arc<rusqlite::Error>),
     /// Too many minions of too many jobs are under way.
     #[error(
-        "the jobs that minions may begin or run have {0} minions, as many as are held in memory; wait until some have ended"
+        "no job can be published now: open jobs have {0} minions, the most that a master keeps; wait until some jobs \
+         end, or cancel them with `saline-run jobs.cancel`"
     )]
     TooManyOpen(usize),
     /// The partition that the command is about was pruned.
-    #[error("the job was removed: keep_jobs_seconds or job_store_size")]
+    #[error("the job was removed meanwhile, because of keep_jobs_seconds or job_store_size")]
     Removed,
     /// The store was closed.
     #[error("the job store is closed")]

@@ -79,7 +79,7 @@ impl JobStore {
         match self.read(range.start, lookup::last_job).await {
             Ok(last) => last.is_none_or(|last| last < before_micros),
             Err(error) => {
-                tracing::warn!("it is not known whether jobs can be removed: {error}");
+                tracing::warn!("old jobs are kept, because their file cannot be read: {error}");
                 false
             }
         }

@@ -269,6 +269,6 @@ impl KeyStore {
 
 /// Returns what is assumed of a key that cannot be looked at now: it is as it was.
 fn unseen(id: &MinionId, old: Option<SeenKey>, error: &KeyError) -> Option<SeenKey> {
-    tracing::warn!(%id, %error, "whether a key has changed cannot be seen");
+    tracing::warn!("cannot see whether the key of minion {id} has changed: {error}");
     old.map(|old| SeenKey { stamp: None, ..old })
 }

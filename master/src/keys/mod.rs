@@ -175,7 +175,7 @@ impl KeyStore {
             })
         };
         look().unwrap_or_else(|error| {
-            tracing::warn!(%id, %error, "whether a key is accepted cannot be seen");
+            tracing::warn!("cannot read the key of minion {id}: {error}; it is refused until the file can be read");
             KeyOnDisk::Unreadable
         })
     }

@@ -51,7 +51,7 @@ impl MinionVerbs {
     /// Says in the log that a minion sent what is no request, if it was not said a moment ago.
     pub fn report_malformed(&self, id: &MinionId, class: Class, error: &DecodeError) {
         if self.limiter.allows(id) {
-            tracing::warn!("minion {id} sent no minion's request ({class}): {error}");
+            tracing::warn!("minion {id} sent a request that cannot be decoded ({class}): {error}");
         }
     }
 

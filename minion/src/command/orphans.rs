@@ -64,7 +64,7 @@ pub fn end_all(cache_dir: &Path) {
             Ok(noted) => noted,
             Err(error) => {
                 tracing::warn!(
-                    "{} is no note of a command: {error}",
+                    "ignoring {}, which does not name a command: {error}",
                     entry.path().display()
                 );
                 String::new()

@@ -198,7 +198,10 @@ impl JobRunner {
         }
         if self.taken.len() >= self.most_taken {
             // The master is asked for it again when there is room.
-            tracing::warn!("job {jid}: not taken, {} wait already", self.taken.len());
+            tracing::warn!(
+                "job {jid}: postponed, since {} jobs wait already; the master is asked for it again",
+                self.taken.len()
+            );
             self.overflowed.store(true, Ordering::Relaxed);
             return;
         }

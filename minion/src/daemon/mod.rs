@@ -369,7 +369,7 @@ impl Minion {
             Ended::Replaced => {
                 tracing::error!(
                     "another minion with the id {} has taken this one's place: two machines \
-                     share an id, or a key",
+                     share an id, or a key; give one of them another id, and delete its pki_dir and cachedir",
                     self.id
                 );
                 replaced.backoff.next_delay()
@@ -382,7 +382,7 @@ impl Minion {
     /// last connection, so that the master need not wait for a sign of it. Takes a few seconds at most.
     async fn drain(&self, last: Option<Connected>) {
         let running = self.host.running.list().len();
-        tracing::info!("the minion stops: {running} jobs run");
+        tracing::info!("stopping, and waiting a few seconds for {running} running jobs");
         self.state.set(ConnectionState::Draining);
         self.jobs.drain().await;
         if let Some(session) = self.session.get() {

@@ -304,15 +304,21 @@ impl ReturnSender {
             }
             Ok(MinionReply::Verdicts(verdicts)) => {
                 let (given, asked) = (verdicts.len(), returns.len());
-                tracing::warn!("the master gave {given} verdicts on {asked} returns");
+                tracing::warn!(
+                    "the master answered {given} of {asked} returns; they are sent again"
+                );
                 Answer::RetryAfter(returns, RETRY_DELAY + jitter(RETRY_DELAY))
             }
             Ok(MinionReply::Received(_)) => {
-                tracing::warn!("the master does not take the parts of a return");
+                tracing::warn!(
+                    "the master does not acknowledge the parts of a large return; it is sent again in a while"
+                );
                 Answer::RetryAfter(returns, STANDSTILL_DELAY)
             }
             Ok(_) => {
-                tracing::warn!("the master's reply to a return is no verdict");
+                tracing::warn!(
+                    "the master's reply to a return cannot be understood; the return is sent again in a while"
+                );
                 Answer::RetryAfter(returns, UNREADABLE_VERDICT_DELAY)
             }
             Err(AskError::Unreadable(error)) => {

@@ -20,7 +20,7 @@ use super::{Backoff, Clock, Counters, Limits, Metric, MetricsSink, Tls};
 ///   is for whoever handed it in.
 /// - When the token is cancelled, every task ends at its next await, and whoever waits is told:
 ///   requests and publications by an error, streams by `None` (`SHU-011`). Nothing that must happen
-///   may stand behind an await; it belongs into a guard that the task owns.
+///   may stand behind an await; it belongs in a guard that the task owns.
 ///
 /// A clone shares everything, tracker and token too. [`child`](Self::child) makes a part that can be
 /// ended and waited for alone: give one to each server and each client.

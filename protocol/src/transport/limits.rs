@@ -79,8 +79,8 @@ pub struct Limits {
     /// Requests that one server has handed out and that are not answered; at so many it stops reading
     /// more, and the clients wait (`LIM-004`). 16,384.
     pub requests_unanswered: usize,
-    /// How often a link is pinged, at least, by both sides, whether it is idle or not. A peer that is
-    /// gone without a FIN is noticed within two of these: by the client always, by the server where it
+    /// The longest time for which either side stays silent: an end that has written nothing for so long
+    /// sends a ping. A peer that is gone without a FIN is noticed within two of these: by the client always, by the server where it
     /// can tell who left (`CON-026`, a `SHOULD`). A large message on its way is no silence
     /// (`LIM-010`). 5 s.
     pub ping_interval: Duration,

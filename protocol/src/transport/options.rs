@@ -43,7 +43,7 @@ pub struct OptionSpec {
     pub kind: OptionKind,
     /// Whether its value is kept out of logs and `Debug` (`OBS-009`).
     pub secret: bool,
-    /// One line for the operators' book, with the unit and the default.
+    /// One line about the option, with the unit and the default. The error about a value of another kind quotes it.
     pub help: &'static str,
 }
 
@@ -115,7 +115,10 @@ impl Options {
                 (kind, _) => {
                     return Err(Error::new(
                         ErrorKind::Config,
-                        format!("option {name:?} takes a value of kind {kind:?}"),
+                        format!(
+                            "option {name:?} takes a value of kind {kind:?}: {}",
+                            spec.help
+                        ),
                     ));
                 }
             };

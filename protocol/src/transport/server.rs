@@ -20,7 +20,7 @@ pub struct ServeAt {
     pub publications: Option<Endpoint>,
 }
 
-/// A running server. Its parts are owned apart, because the rooms that use them are. Dropping all of
+/// A running server. Each part has its own owner, because different parts of a daemon use them. Dropping all of
 /// them without a [`shutdown`](ServerControl::shutdown) ends the server as well, without waiting
 /// (`SHU-014`). Dropping the requests alone leaves the publisher working; what is asked then ends
 /// with `NoReply` or at its deadline (`REQ-012`): its parts share one guard, and each works without the

@@ -42,7 +42,7 @@ pub use departure_queue::{DepartureReceiver, DepartureSender, departure_queue};
 pub use lifetime::Lifetime;
 pub use pipe::{Dialer, Incoming, Listener, Pipe, ReadPipe, SignsOfLife, Source, WritePipe};
 pub use server::serve;
-pub use state::{IdleTimer, Keepalive, PendingRequests, PingTimer, SubmitResult, Unsent};
+pub use state::{IdleTimer, Keepalive, PendingRequests, PingTimer, QueuedRequest, Unsent};
 pub use stream_pipe::StreamPipe;
 
 /// How long after the deadline of a shutdown tasks may still take to notice it.

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use saline_engine::net::{UnixSocketFile, bind_tcp, claim_path};
 use saline_engine::{Incoming, Listener, Source};
-use saline_protocol::transport::{Address, Clock, Endpoint, Error, ErrorKind, Result};
+use saline_protocol::transport::{Address, Clock, Endpoint, Result};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixSocket, UnixStream};
 
 use crate::options::{backlog, nodelay};
@@ -43,16 +43,13 @@ pub(crate) async fn bind(
     let backlog = backlog(&endpoint.options);
     if let Address::Local(path) = &endpoint.address {
         let connect = async |path: &std::path::Path| UnixStream::connect(path).await.map(drop);
-        let (socket, file) = claim_path(path, connect, |path| {
+        let bind = |path: &std::path::Path| {
             let socket = UnixSocket::new_stream()?;
             socket.bind(path)?;
             Ok(socket)
-        })
-        .await?;
-        let listener = socket.listen(backlog).map_err(|error| {
-            let why = format!("cannot listen on {endpoint}: {error}");
-            Error::new(ErrorKind::Refused, why).with_source(error)
-        })?;
+        };
+        let listen = |socket: UnixSocket| socket.listen(backlog);
+        let (listener, file) = claim_path(path, connect, bind, listen).await?;
         let listener = TcpTransportListener::Unix { listener, file };
         return Ok((vec![listener], endpoint.clone()));
     }

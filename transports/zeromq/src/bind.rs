@@ -1,14 +1,15 @@
-//! Binding sockets, and the files of local endpoints.
+//! Binds sockets to the addresses of an endpoint.
 
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use saline_engine::net::{UnixSocketFile, claim_path};
 use saline_protocol::transport::{Address, Endpoint, Error, ErrorKind, HostPort, Result};
 
-use crate::connection::candidates;
+use crate::connection::addresses;
 use crate::options::backlog;
 use crate::socket::Socket;
 
@@ -18,11 +19,11 @@ pub(crate) fn set_up_failed(error: impl Into<io::Error>) -> Error {
 }
 
 /// Binds `socket` to every address of `endpoint`. Returns the endpoint with the ports that the
-/// system chose, and the path that must be removed.
+/// system chose, and the file of a local one.
 pub(crate) async fn bind(
     socket: &mut Socket,
     endpoint: &Endpoint,
-) -> Result<(Endpoint, Option<BoundPath>)> {
+) -> Result<(Endpoint, Option<UnixSocketFile>)> {
     socket
         .options()
         .set_backlog(backlog(&endpoint.options))
@@ -39,21 +40,19 @@ pub(crate) async fn bind(
     };
     let mut bound = Vec::new();
     let mut file = None;
-    for candidate in candidates(endpoint).await? {
+    for address in addresses(endpoint).await? {
         if let Address::Local(path) = &endpoint.address {
-            refuse_a_living_socket(path, endpoint).await?;
-            let backlog = backlog(&endpoint.options);
-            let (listener, bound_path) = listen_alone(path, backlog).map_err(refused)?;
-            file = bound_path;
-            let at = socket.bind_to(listener, &candidate.endpoint);
+            let (listener, socket_file) = listen_at(path, backlog(&endpoint.options)).await?;
+            file = Some(socket_file);
+            let at = socket.bind_to(listener, &address.endpoint);
             bound.push(at.map_err(refused)?);
             continue;
         }
         socket
             .options()
-            .set_ipv6(candidate.ipv6)
+            .set_ipv6(address.ipv6)
             .map_err(set_up_failed)?;
-        bound.push(socket.bind(&candidate.endpoint).map_err(refused)?);
+        bound.push(socket.bind(&address.endpoint).map_err(refused)?);
     }
     let mut at = endpoint.clone();
     if let Address::Network { addresses, .. } = &mut at.address {
@@ -77,73 +76,17 @@ pub(crate) async fn bind(
 
 /// Returns a listening socket at `path` that only the process's own user can connect to, whatever the
 /// umask is. libzmq would give it the mode that the umask leaves, and listen at once.
-fn listen_alone(path: &Path, backlog: i32) -> io::Result<(OwnedFd, Option<BoundPath>)> {
-    match std::fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let kind = rustix::net::SocketType::STREAM;
-    let flags = rustix::net::SocketFlags::CLOEXEC | rustix::net::SocketFlags::NONBLOCK;
-    let socket = rustix::net::socket_with(rustix::net::AddressFamily::UNIX, kind, flags, None)?;
-    rustix::net::bind(&socket, &rustix::net::SocketAddrUnix::new(path)?)?;
-    let bound = BoundPath::new(path);
-    // Before it listens, nobody can connect whatever the mode is.
-    std::fs::set_permissions(path, PermissionsExt::from_mode(0o600))?;
-    rustix::net::listen(&socket, backlog)?;
-    Ok((socket, bound))
-}
-
-/// The file of a bound Unix socket, removed on drop: libzmq leaves it behind when it closes.
-#[derive(Debug)]
-pub(crate) struct BoundPath {
-    path: PathBuf,
-    /// Device and inode, since a later file at the path may belong to somebody else.
-    file: (u64, u64),
-}
-
-impl BoundPath {
-    fn new(path: &Path) -> Option<Self> {
-        let file = file_at(path)?;
-        let path = path.to_owned();
-        Some(Self { path, file })
-    }
-}
-
-impl Drop for BoundPath {
-    fn drop(&mut self) {
-        if file_at(&self.path) == Some(self.file)
-            && let Err(error) = std::fs::remove_file(&self.path)
-        {
-            tracing::debug!(path = %self.path.display(), %error, "could not remove a socket");
-        }
-    }
-}
-
-fn file_at(path: &Path) -> Option<(u64, u64)> {
-    let found = std::fs::symlink_metadata(path).ok()?;
-    Some((found.dev(), found.ino()))
-}
-
-/// Fails when somebody listens at `path` or it is not a socket: binding removes what is there, and only
-/// the file that a dead process left behind may go.
-async fn refuse_a_living_socket(path: &Path, endpoint: &Endpoint) -> Result<()> {
-    let refused = |why: &str| {
-        Err(Error::new(
-            ErrorKind::Refused,
-            format!("cannot listen on {endpoint}: {why}"),
-        ))
+async fn listen_at(path: &Path, backlog: i32) -> Result<(OwnedFd, UnixSocketFile)> {
+    let connect = async |path: &Path| tokio::net::UnixStream::connect(path).await.map(drop);
+    let bind = |path: &Path| {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        net::bind(&socket, &SocketAddrUnix::new(path)?)?;
+        Ok(socket)
     };
-    match std::fs::symlink_metadata(path) {
-        Err(_) => return Ok(()),
-        Ok(found) if !found.file_type().is_socket() => {
-            return refused("something that is not a socket stands there");
-        }
-        Ok(_) => {}
-    }
-    match tokio::net::UnixStream::connect(path).await {
-        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        // A full backlog and a forbidden path are signs of life too.
-        _ => refused("somebody is listening there"),
-    }
+    let listen = |socket: OwnedFd| {
+        net::listen(&socket, backlog)?;
+        Ok(socket)
+    };
+    claim_path(path, connect, bind, listen).await
 }

@@ -14,7 +14,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::GRACE;
-use crate::connection::{Connection, ReconnectPolicy, candidates};
+use crate::connection::{Connection, ReconnectPolicy, addresses};
 use crate::frame::{Frame, REQUEST_HEADER};
 use crate::joined_requests;
 use crate::liveness::Verdict;
@@ -84,7 +84,8 @@ pub(crate) async fn connect(
 #[async_trait]
 impl Client for ZmqClient {
     async fn request(&self, payload: Bytes, deadline: Instant) -> Result<Bytes> {
-        self.requests.ask(payload, deadline).await
+        let clock = self.context.clock;
+        self.requests.ask(payload, deadline, clock).await
     }
 
     async fn subscribe(
@@ -201,10 +202,10 @@ impl ClientTask {
                 format!("{}: no answer in time", self.endpoint),
             )
         };
-        let found = clock.deadline(until, candidates(&self.endpoint)).await;
+        let found = clock.deadline(until, addresses(&self.endpoint)).await;
         let found = found.map_err(|_| unreachable())??;
         let mut last = None;
-        for (index, candidate) in found.iter().enumerate() {
+        for (index, address) in found.iter().enumerate() {
             let deadline = self.reconnect.attempt_deadline(until, found.len() - index);
             let tune = |socket: &mut Socket| {
                 socket.options().set_sndhwm(SEND_QUEUE)?;
@@ -213,7 +214,7 @@ impl ClientTask {
             let opened = Connection::open(
                 &self.shared,
                 &self.context,
-                candidate,
+                address,
                 zmq::DEALER,
                 deadline,
                 tune,

@@ -1,19 +1,15 @@
-//! One connection to a server: the candidate addresses, and a fresh socket for each attempt.
+//! One connection to a server: the addresses, and a fresh socket for each attempt.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use saline_engine::Keepalive;
-use saline_protocol::transport::{
-    Address, Context, Endpoint, Error, ErrorKind, Instant, Metric, Result,
-};
+use saline_engine::net::{self, Candidate};
+use saline_protocol::transport::{Context, Endpoint, Error, ErrorKind, Instant, Metric, Result};
 
 use crate::liveness::{LookTimer, PeerLiveness, Verdict};
 use crate::monitor::MonitoredSocket;
 use crate::socket::{Shared, Socket, millis};
-
-/// The longest path of a socket in bytes: `sun_path` without its NUL.
-const LONGEST_PATH: usize = 107;
 
 /// The events that the monitor of a connecting socket reports.
 const EVENTS: u32 = zmq_sys::ZMQ_EVENT_CONNECTED
@@ -30,7 +26,7 @@ const NEVER: i32 = 1 << 30;
 
 /// One address of an endpoint, as libzmq takes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Candidate {
+pub(crate) struct ZmqAddress {
     /// `tcp://address:port` or `ipc://path`.
     pub(crate) endpoint: String,
     /// Whether it needs the option ZMQ_IPV6.
@@ -41,52 +37,37 @@ pub(crate) struct Candidate {
 ///
 /// # Errors
 /// `Config` when the endpoint is not of this backend's kind, `Unreachable` when no name resolves.
-pub(crate) async fn candidates(endpoint: &Endpoint) -> Result<Vec<Candidate>> {
-    match &endpoint.address {
-        Address::Local(path) => {
-            let bad = |why: String| {
-                Error::new(
-                    ErrorKind::Config,
-                    format!("socket path {}: {why}", path.display()),
-                )
-            };
-            let text = path.to_str().ok_or_else(|| bad("not UTF-8".into()))?;
-            if text.len() > LONGEST_PATH {
-                return Err(bad(format!(
-                    "{} bytes, the system allows {LONGEST_PATH}",
-                    text.len()
-                )));
+pub(crate) async fn addresses(endpoint: &Endpoint) -> Result<Vec<ZmqAddress>> {
+    let candidates = net::candidates(endpoint).await?;
+    candidates.into_iter().map(ZmqAddress::of).collect()
+}
+
+impl ZmqAddress {
+    fn of(candidate: Candidate) -> Result<Self> {
+        let path = match candidate {
+            Candidate::Network { address, .. } => {
+                return Ok(Self {
+                    endpoint: format!("tcp://{address}"),
+                    ipv6: address.is_ipv6(),
+                });
             }
-            // libzmq reads these as a wildcard and as the abstract namespace.
-            if text.is_empty() || text.starts_with(['*', '@']) || text.contains('\0') {
-                return Err(bad("not a path of a socket".into()));
+            Candidate::Local(path) => path,
+            other => {
+                let why = format!("zeromq cannot reach {other:?}");
+                return Err(Error::new(ErrorKind::Config, why));
             }
-            Ok(vec![Candidate {
-                endpoint: format!("ipc://{text}"),
-                ipv6: false,
-            }])
-        }
-        Address::Network { addresses, .. } => {
-            let mut candidates = Vec::with_capacity(addresses.len());
-            let mut failed = None;
-            for address in addresses {
-                match tokio::net::lookup_host((address.host.as_str(), address.port)).await {
-                    Ok(found) => candidates.extend(found.map(|found| Candidate {
-                        endpoint: format!("tcp://{found}"),
-                        ipv6: found.is_ipv6(),
-                    })),
-                    Err(error) => failed = Some((address, error)),
-                }
-            }
-            match failed {
-                Some((address, error)) if candidates.is_empty() => Err(Error::new(
-                    ErrorKind::Unreachable,
-                    format!("cannot resolve {address}"),
-                )
-                .with_source(error)),
-                _ => Ok(candidates),
-            }
-        }
+        };
+        // libzmq reads these as a wildcard and as the abstract namespace.
+        let text = path.to_str().filter(|text| !text.starts_with(['*', '@']));
+        let Some(text) = text else {
+            let why = "not a path that ZeroMQ takes: it is not UTF-8, or begins with * or @";
+            let why = format!("socket path {}: {why}", path.display());
+            return Err(Error::new(ErrorKind::Config, why));
+        };
+        Ok(Self {
+            endpoint: format!("ipc://{text}"),
+            ipv6: false,
+        })
     }
 }
 
@@ -102,7 +83,7 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// Connects a fresh socket to `candidate`; `tune` sets what is particular to its kind.
+    /// Connects a fresh socket to `address`; `tune` sets what is particular to its kind.
     ///
     /// # Errors
     /// `Unreachable` when the connection is refused or does not stand at `deadline`.
@@ -112,7 +93,7 @@ impl Connection {
     pub(crate) async fn open(
         shared: &Arc<Shared>,
         context: &Context,
-        candidate: &Candidate,
+        address: &ZmqAddress,
         kind: zmq::SocketType,
         deadline: Instant,
         tune: impl FnOnce(&mut Socket) -> std::io::Result<()>,
@@ -120,14 +101,14 @@ impl Connection {
         let unreachable = |why: &str| {
             Error::new(
                 ErrorKind::Unreachable,
-                format!("{}: {why}", candidate.endpoint),
+                format!("{}: {why}", address.endpoint),
             )
         };
         let mut socket = Socket::new(shared, kind, &context.limits)?;
         let remaining = deadline.saturating_duration_since(context.clock.now());
         let tuned = || -> std::io::Result<()> {
             let options = socket.options();
-            options.set_ipv6(candidate.ipv6)?;
+            options.set_ipv6(address.ipv6)?;
             // Reconnecting is ours: a socket is used for one attempt and never again. -1 would say so
             // to libzmq, and so would IMMEDIATE, but both make it throw away what has come in and is
             // not yet read when a connection ends, the last replies of a server that shuts down.
@@ -139,7 +120,7 @@ impl Connection {
         let mut monitored = socket.monitor(EVENTS)?;
         monitored
             .socket
-            .connect(&candidate.endpoint)
+            .connect(&address.endpoint)
             .map_err(|error| unreachable("cannot connect").with_source(error))?;
         let mut descriptor = None;
         let ended = async {

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use saline_engine::Lifetime;
+use saline_engine::net::UnixSocketFile;
 use saline_protocol::transport::{
     Context, Instant, Metric, Peer, Reply, ReplyRoute, ReplyToken, Request,
 };
 
-use crate::bind::BoundPath;
 use crate::connection_table::ConnectionTable;
 use crate::frame::{Frame, REQUEST_HEADER};
 use crate::joined_requests::{self, AnswerFrame};
@@ -26,7 +26,7 @@ pub(crate) struct RouterTask {
     pub(crate) exchange: OpenRequestExchange,
     pub(crate) monitored: MonitoredSocket,
     /// The file of a local endpoint, removed after the socket is closed.
-    pub(crate) path: Option<BoundPath>,
+    pub(crate) path: Option<UnixSocketFile>,
     pub(crate) context: Context,
     pub(crate) lifetime: Arc<Lifetime>,
     pub(crate) connections: ConnectionTable,

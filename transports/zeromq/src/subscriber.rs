@@ -19,7 +19,7 @@ use saline_protocol::transport::{
 use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::connection::{Connection, ReconnectPolicy, candidates};
+use crate::connection::{Connection, ReconnectPolicy, addresses};
 use crate::filters::{Filters, Meaning, Payloads};
 use crate::liveness::Verdict;
 use crate::native;
@@ -165,10 +165,10 @@ impl SubscriptionTask {
         let clock = self.context.clock;
         let unreachable = format!("{}: not confirmed in time", self.endpoint);
         let unreachable = || Error::new(ErrorKind::Unreachable, unreachable.clone());
-        let found = clock.deadline(until, candidates(&self.endpoint)).await;
+        let found = clock.deadline(until, addresses(&self.endpoint)).await;
         let found = found.map_err(|_| unreachable())??;
         let mut last = None;
-        for (index, candidate) in found.iter().enumerate() {
+        for (index, address) in found.iter().enumerate() {
             let deadline = self.reconnect.attempt_deadline(until, found.len() - index);
             let queue = i32::try_from(self.context.limits.subscriber_queue_messages);
             let tune = |socket: &mut Socket| {
@@ -181,7 +181,7 @@ impl SubscriptionTask {
                 Ok(())
             };
             let (shared, context) = (Arc::clone(&self.shared), self.context.clone());
-            let opened = Connection::open(&shared, &context, candidate, zmq::SUB, deadline, tune);
+            let opened = Connection::open(&shared, &context, address, zmq::SUB, deadline, tune);
             let confirmed = async {
                 let connection = opened.await?;
                 self.confirm(connection).await

@@ -7,10 +7,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use saline_engine::Lifetime;
+use saline_engine::net::UnixSocketFile;
 use saline_protocol::transport::{Context, Instant, Metric, Publisher, Result, Topic};
 use tokio_util::sync::DropGuard;
 
-use crate::bind::BoundPath;
 use crate::liveness::LookTimer;
 use crate::monitor::MonitoredSocket;
 use crate::native::IntOption;
@@ -51,7 +51,7 @@ pub(crate) struct XpubTask {
     pub(crate) queue: OpenPublishQueue,
     pub(crate) monitored: MonitoredSocket,
     /// The file of a local endpoint, removed after the socket is closed.
-    pub(crate) path: Option<BoundPath>,
+    pub(crate) path: Option<UnixSocketFile>,
     pub(crate) subscribers: SubscriberLiveness,
     pub(crate) context: Context,
     pub(crate) lifetime: Arc<Lifetime>,

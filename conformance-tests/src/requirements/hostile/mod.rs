@@ -115,7 +115,7 @@ pub const ALL: &[Requirement] = &[
         id: "SEC-011",
         name: "deaf_strangers",
         level: Level::Must,
-        sentence: "Strangers that repeat what a real client says for ever, requests, subscriptions, withdrawals and pings, and never read what comes back, stay below a ceiling of memory and delay nobody.",
+        sentence: "Strangers that endlessly repeat a real client's requests, subscriptions, withdrawals and pings, and never read what comes back, stay below a ceiling of memory and delay nobody.",
         why: "Everything that a peer can make the other side queue has a bound in bytes.",
         look_at: "answers, confirmations and denials that are queued for a peer that does not read",
         needs: &[Need::ConnectionWire, Need::OwnProcess],

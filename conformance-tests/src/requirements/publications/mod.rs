@@ -134,7 +134,7 @@ pub const ALL: &[Requirement] = &[
         name: "concurrent_publishers",
         level: Level::Must,
         sentence: "Publications of several tasks at once are all delivered, each topic's in the order in which it was published.",
-        why: "A master publishes from as many places as it has rooms.",
+        why: "Several tasks of a master publish at the same time.",
         look_at: "numbers that are taken in one order and sent in another",
         needs: &[],
         run: |world| Box::pin(delivery::concurrent_publishers(world)),

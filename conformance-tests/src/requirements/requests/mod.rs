@@ -103,7 +103,7 @@ pub const ALL: &[Requirement] = &[
         level: Level::Must,
         sentence: "A request whose deadline has passed already ends at once with Unreachable or TimedOut.",
         why: "Deadlines are computed early and used late.",
-        look_at: "durations made of instants that lie in the past",
+        look_at: "durations made of instants that lie in the past; a reply that is faster than the timer",
         needs: &[],
         run: |world| Box::pin(outcomes::passed_deadline(world)),
     },

@@ -279,6 +279,10 @@ impl Client for ToyClient {
         if line.end.is_cancelled() {
             return Err(Error::closed());
         }
+        // A timer that is behind would let the reply come first.
+        if deadline <= line.context.clock.now() {
+            return Err(Error::new(ErrorKind::Unreachable, "too late"));
+        }
         let mut link = line.link.subscribe();
         let waits = line.kind.fault != WireFault::SendEarly;
         let takes = |link: &Option<Link>| {

@@ -116,7 +116,9 @@ impl Client for EngineClient {
     where
         'a: 'b,
     {
-        Box::pin(self.core.requests.ask(payload, deadline))
+        let core = &self.core;
+        let clock = core.lifetime.context.clock;
+        Box::pin(core.requests.ask(payload, deadline, clock))
     }
 
     async fn subscribe(

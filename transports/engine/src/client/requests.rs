@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 
 use crate::lock;
 use crate::pipe::WritePipe;
-use crate::state::{PendingRequests, StagedRequests, SubmitResult, Unsent, WriterWake};
+use crate::state::{PendingRequests, QueuedRequest, StagedRequests, Unsent, WriterWake};
 use crate::wire::BOUNDARY;
 use crate::wire::frame::REQUEST_HEADER;
 
@@ -74,21 +74,31 @@ impl<U: Unsent> ClientRequests<U> {
     ///
     /// # Cancel safety
     /// Dropping the future forgets the request.
-    pub fn ask(&self, payload: Bytes, deadline: Instant) -> impl Future<Output = Result<Bytes>> {
+    pub fn ask(
+        &self,
+        payload: Bytes,
+        deadline: Instant,
+        clock: Clock,
+    ) -> impl Future<Output = Result<Bytes>> {
         Caller {
             requests: self,
-            stage: Stage::Unasked(payload, deadline),
+            stage: Stage::Unasked(payload, deadline, clock),
         }
     }
 
-    /// Queues a request. Returns its number; `None` when the client is closed.
-    fn submit(&self, payload: Bytes, deadline: Instant, caller: &Waker) -> Option<u64> {
+    /// Queues a request, and returns its number.
+    fn submit(
+        &self,
+        payload: Bytes,
+        deadline: Instant,
+        now: Instant,
+        caller: &Waker,
+    ) -> Result<u64> {
         let mut state = self.state();
         state.queued = state.queued.wrapping_add(REQUEST_HEADER + payload.len());
-        let submitted = state.pending.submit(payload, deadline, caller.clone());
-        let SubmitResult::Queued { id, is_earliest } = submitted else {
-            return None;
-        };
+        let caller = caller.clone();
+        let QueuedRequest { id, is_earliest } =
+            state.pending.submit(payload, deadline, now, caller)?;
         let wakes = state.wake.queued(1);
         drop(state);
         if is_earliest {
@@ -97,7 +107,7 @@ impl<U: Unsent> ClientRequests<U> {
         if wakes {
             self.wake.notify_one();
         }
-        Some(id)
+        Ok(id)
     }
 
     /// Fetches the outcome of a request; `None` while it has none.
@@ -308,7 +318,7 @@ struct Caller<'a, U: Unsent> {
 
 /// How far a caller is.
 enum Stage {
-    Unasked(Bytes, Instant),
+    Unasked(Bytes, Instant, Clock),
     /// It waits for the outcome of the request of this number.
     Asked(u64),
     Over,
@@ -326,16 +336,13 @@ impl<U: Unsent> Future for Caller<'_, U> {
             self.stage = Stage::Over;
             return Poll::Ready(outcome);
         }
-        let Stage::Unasked(payload, deadline) = mem::replace(&mut self.stage, Stage::Over) else {
+        let unasked = mem::replace(&mut self.stage, Stage::Over);
+        let Stage::Unasked(payload, deadline, clock) = unasked else {
             return Poll::Ready(Err(Error::closed()));
         };
-        match requests.submit(payload, deadline, cx.waker()) {
-            Some(id) => {
-                self.stage = Stage::Asked(id);
-                Poll::Pending
-            }
-            None => Poll::Ready(Err(Error::closed())),
-        }
+        let id = requests.submit(payload, deadline, clock.now(), cx.waker())?;
+        self.stage = Stage::Asked(id);
+        Poll::Pending
     }
 }
 

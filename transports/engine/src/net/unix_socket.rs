@@ -36,8 +36,8 @@ pub fn check_path(path: &Path) -> Result<()> {
 
 /// Binds a Unix socket of any type at `path`, in a folder that nobody else can write to. Whatever a
 /// dead process left there is replaced; a socket that somebody listens on, and a file that is no
-/// socket, are left alone. `bind` makes the socket there and returns it, not listening yet; `connect`
-/// tries to connect to the path, and tells by its error whether somebody listens.
+/// socket, are left alone. `connect` tries to connect to the path, and tells by its error whether somebody
+/// listens. `bind` makes the socket there, not listening yet; `listen` lets it listen.
 ///
 /// # Errors
 /// `Config` when the path cannot be a socket's; `Refused` when it is in use, or the folder is
@@ -45,23 +45,24 @@ pub fn check_path(path: &Path) -> Result<()> {
 ///
 /// # Cancel safety
 /// When the future is dropped, nothing stays bound.
-pub async fn claim_path<S>(
+pub async fn claim_path<S, L>(
     path: &Path,
     connect: impl AsyncFnOnce(&Path) -> io::Result<()>,
     bind: impl FnOnce(&Path) -> io::Result<S>,
-) -> Result<(S, UnixSocketFile)> {
+    listen: impl FnOnce(S) -> io::Result<L>,
+) -> Result<(L, UnixSocketFile)> {
     check_path(path)?;
     let uid = rustix::process::geteuid().as_raw();
     let claimed = async {
-        // Held until the file stands, so that of two processes that start at once neither removes
-        // the other's.
+        // Held until somebody listens, so that of two processes that start at once neither removes
+        // the other's file.
         let _lock = lock_folder(path, uid).await?;
         remove_stale(path, connect).await?;
         let socket = bind(path)?;
         let file = UnixSocketFile::at(path, uid)?;
         // Before it listens, nobody can connect whatever the mode is.
         std::fs::set_permissions(path, PermissionsExt::from_mode(0o600))?;
-        Ok((socket, file))
+        Ok((listen(socket)?, file))
     };
     claimed.await.map_err(|error: io::Error| {
         let why = format!("cannot listen on {}: {error}", path.display());
@@ -198,6 +199,22 @@ mod tests {
         assert!(may_connect(0, 1000));
         assert!(!may_connect(1001, 1000));
         assert!(!may_connect(1000, 0));
+    }
+
+    /// A socket that is bound and does not listen looks like one that a dead process left behind.
+    #[tokio::test]
+    async fn the_folder_stays_locked_until_the_socket_listens() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let is_locked = || File::open(folder.path()).unwrap().try_lock().is_err();
+        let connect = async |_: &Path| unreachable!("there was no file");
+        let bind = |path: &Path| File::create(path);
+        let listen = |_: File| Ok(is_locked());
+        let (was_locked, file) = claim_path(&path, connect, bind, listen).await.unwrap();
+        assert!(was_locked, "while it began to listen");
+        assert!(!is_locked(), "afterwards");
+        drop(file);
+        assert!(!path.exists());
     }
 
     #[test]

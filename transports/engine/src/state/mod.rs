@@ -20,7 +20,7 @@ pub(crate) use hub::{Hub, Published};
 pub(crate) use inbox::{Inbox, PushResult};
 pub use keepalive::{IdleTimer, Keepalive, PingTimer};
 pub(crate) use outbound_queue::{Drained, EnqueueResult, Next, OutboundQueue};
-pub use pending_requests::{PendingRequests, SubmitResult};
+pub use pending_requests::{PendingRequests, QueuedRequest};
 pub(crate) use staged_requests::StagedRequests;
 pub use staged_requests::Unsent;
 pub(crate) use subscription_index::SubscriptionIndex;

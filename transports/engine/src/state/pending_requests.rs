@@ -21,18 +21,13 @@ pub struct PendingRequests<W> {
     closed: bool,
 }
 
-/// The result of submitting a request.
+/// A request that was [queued](PendingRequests::submit).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SubmitResult {
-    /// The request is queued under this number.
-    Queued {
-        /// The number.
-        id: u64,
-        /// Whether its deadline is the earliest now, so that whoever watches deadlines has to look again.
-        is_earliest: bool,
-    },
-    /// The client is closed.
-    Closed,
+pub struct QueuedRequest {
+    /// Its number.
+    pub id: u64,
+    /// Whether its deadline is the earliest now, so that whoever watches deadlines has to look again.
+    pub is_earliest: bool,
 }
 
 impl<W> Default for PendingRequests<W> {
@@ -48,16 +43,30 @@ impl<W> Default for PendingRequests<W> {
 
 impl<W> PendingRequests<W> {
     /// Queues a request.
-    pub fn submit(&mut self, payload: Bytes, deadline: Instant, caller: W) -> SubmitResult {
+    ///
+    /// # Errors
+    /// `Closed` when the client is closed, `Unreachable` when `deadline` has passed at `now`: whoever watches
+    /// deadlines could be later than the reply.
+    pub fn submit(
+        &mut self,
+        payload: Bytes,
+        deadline: Instant,
+        now: Instant,
+        caller: W,
+    ) -> Result<QueuedRequest> {
         if self.closed {
-            return SubmitResult::Closed;
+            return Err(Error::closed());
+        }
+        if deadline <= now {
+            let why = "the deadline had passed before the request was made";
+            return Err(Error::new(ErrorKind::Unreachable, why));
         }
         let id = self.table.insert(payload, deadline, caller);
         let is_earliest = self.next_deadline.is_none_or(|next| deadline < next);
         if is_earliest {
             self.next_deadline = Some(deadline);
         }
-        SubmitResult::Queued { id, is_earliest }
+        Ok(QueuedRequest { id, is_earliest })
     }
 
     /// Fetches the outcome of a request and forgets it; `None` while it has none. `caller` replaces

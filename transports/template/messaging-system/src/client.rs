@@ -119,7 +119,8 @@ impl Supervisor {
 #[async_trait]
 impl Client for TemplateClient {
     async fn request(&self, payload: Bytes, deadline: Instant) -> Result<Bytes> {
-        self.requests.ask(payload, deadline).await
+        let clock = self.lifetime.context.clock;
+        self.requests.ask(payload, deadline, clock).await
     }
 
     async fn subscribe(

@@ -5,8 +5,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
 use bytes::Bytes;
-use saline_engine::{PendingRequests, SubmitResult};
-use saline_protocol::transport::{Clock, Error, Instant, Result};
+use saline_engine::{PendingRequests, QueuedRequest};
+use saline_protocol::transport::{Clock, Instant, Result};
 use tokio::sync::Notify;
 
 /// The requests of one client.
@@ -33,14 +33,18 @@ impl Requests {
     ///
     /// # Cancel safety
     /// Dropping the future forgets the request.
-    pub(crate) async fn ask(&self, payload: Bytes, deadline: Instant) -> Result<Bytes> {
+    pub(crate) async fn ask(
+        &self,
+        payload: Bytes,
+        deadline: Instant,
+        clock: Clock,
+    ) -> Result<Bytes> {
         let submitted = poll_fn(|cx| {
             let (payload, waker) = (payload.clone(), cx.waker().clone());
-            Poll::Ready(self.pending().submit(payload, deadline, waker))
+            let now = clock.now();
+            Poll::Ready(self.pending().submit(payload, deadline, now, waker))
         });
-        let SubmitResult::Queued { id, is_earliest } = submitted.await else {
-            return Err(Error::closed());
-        };
+        let QueuedRequest { id, is_earliest } = submitted.await?;
         let _caller = Caller(self, id);
         self.queued.notify_one();
         if is_earliest {
@@ -132,25 +136,28 @@ mod tests {
             // A second reply is nobody's.
             requests.settle(id, None);
         };
-        let (reply, ()) = tokio::join!(requests.ask("ping".into(), later), serve);
+        let (reply, ()) = tokio::join!(requests.ask("ping".into(), later, Clock), serve);
         assert_eq!(reply.unwrap(), "ping");
 
         let lose = async {
             requests.next(100).await;
             requests.disconnected();
         };
-        let (lost, ()) = tokio::join!(requests.ask("ping".into(), later), lose);
+        let (lost, ()) = tokio::join!(requests.ask("ping".into(), later, Clock), lose);
         assert_eq!(lost.unwrap_err().kind(), ErrorKind::ConnectionLost);
 
         let soon = Clock.after(Duration::from_millis(1));
         let late = tokio::select! {
-            late = requests.ask("ping".into(), soon) => late,
+            late = requests.ask("ping".into(), soon, Clock) => late,
             () = requests.watch_deadlines(Clock) => unreachable!(),
         };
         assert_eq!(late.unwrap_err().kind(), ErrorKind::Unreachable);
 
+        let passed = requests.ask("ping".into(), Clock.now(), Clock).await;
+        assert_eq!(passed.unwrap_err().kind(), ErrorKind::Unreachable);
+
         requests.close();
-        let closed = requests.ask("ping".into(), later).await;
+        let closed = requests.ask("ping".into(), later, Clock).await;
         assert_eq!(closed.unwrap_err().kind(), ErrorKind::Closed);
     }
 }

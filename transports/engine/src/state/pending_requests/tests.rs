@@ -184,15 +184,25 @@ impl Run {
         }
     }
 
-    fn submit(&mut self, size: usize, deadline: u64) {
+    fn submit(&mut self, size: usize, deadline: i64) {
         let n = self.requests.len();
         let payload = Bytes::from(vec![n as u8; size]);
-        let deadline = self.now + Duration::from_secs(deadline);
-        let submitted = self.pending.submit(payload.clone(), deadline, n);
-        let SubmitResult::Queued { id, is_earliest } = submitted else {
-            return assert!(self.is_closed);
+        let after = Duration::from_secs(deadline.unsigned_abs());
+        let deadline = match deadline < 0 {
+            true => self.now - after,
+            false => self.now + after,
+        };
+        let submitted = self.pending.submit(payload.clone(), deadline, self.now, n);
+        let QueuedRequest { id, is_earliest } = match submitted {
+            Ok(queued) => queued,
+            Err(error) if self.is_closed => return assert_eq!(error.kind(), ErrorKind::Closed),
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::Unreachable);
+                return assert!(deadline <= self.now, "refused before its deadline");
+            }
         };
         assert!(!self.is_closed);
+        assert!(deadline > self.now, "queued after its deadline");
         assert!(self.requests.iter().all(|other| other.id != id));
         if is_earliest {
             self.watched = self.pending.next_deadline();

@@ -9,7 +9,8 @@ use super::LARGEST;
 pub(super) enum Step {
     Submit {
         size: usize,
-        deadline: u64,
+        /// Seconds from now; below one, it has passed.
+        deadline: i64,
     },
     /// The writer puts so many requests together, behind a ping if it has one to say.
     Stage {
@@ -38,8 +39,9 @@ pub(super) enum Step {
 /// Returns any step.
 pub(super) fn step() -> impl Strategy<Value = Step> {
     let size = prop_oneof![8 => 0usize..60, 2 => 4000usize..=LARGEST, 1 => LARGEST..LARGEST + 3];
+    let deadline = prop_oneof![12 => 1i64..60, 1 => -2i64..=0];
     prop_oneof![
-        12 => (size, 1u64..60).prop_map(|(size, deadline)| Step::Submit { size, deadline }),
+        12 => (size, deadline).prop_map(|(size, deadline)| Step::Submit { size, deadline }),
         8 => (1usize..6, any::<bool>()).prop_map(|(most, ping)| Step::Stage { most, ping }),
         8 => prop_oneof![0usize..60, 0usize..20_000].prop_map(Step::Write),
         8 => (0usize..40, any::<bool>()).prop_map(|(request, reply)| Step::Settle { request, reply }),
