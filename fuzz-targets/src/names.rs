@@ -4,7 +4,9 @@ use std::path::{Component, Path};
 
 use saline_protocol::channel::PublicIdentity;
 use saline_protocol::message::{Event, EventTag, Jid, MinionId, decode, encode};
-use saline_protocol::transport::{HostPort, MAX_BYTES, MAX_SEGMENTS, Topic, TopicFilter};
+use saline_protocol::transport::{
+    HostPort, MAX_TOPIC_BYTES, MAX_TOPIC_SEGMENTS, Topic, TopicFilter,
+};
 
 /// Returns the text that the bytes are; targets of texts have nothing to do with others.
 pub(crate) fn text(bytes: &[u8]) -> Option<&str> {
@@ -146,8 +148,8 @@ pub(crate) fn topics(bytes: &[u8]) {
         return;
     };
     for topic in [&topic, &other] {
-        assert!(topic.as_str().len() <= MAX_BYTES);
-        assert!((1..=MAX_SEGMENTS).contains(&topic.segments().count()));
+        assert!(topic.as_str().len() <= MAX_TOPIC_BYTES);
+        assert!((1..=MAX_TOPIC_SEGMENTS).contains(&topic.segments().count()));
         assert!(topic.segments().all(|segment| !segment.is_empty()));
     }
     let whole: Vec<&str> = topic.segments().collect();

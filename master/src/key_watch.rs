@@ -8,7 +8,7 @@ use std::time::Duration;
 use saline_protocol::channel::KeyError;
 use saline_protocol::message::MinionId;
 
-use crate::keys::{ChangedByHand, KeyAccess, KeyChanges, KeyStore};
+use crate::keys::{ExternalChange, KeyAccess, KeyChanges, KeyStore};
 use crate::master_clock::MasterClock;
 use crate::revocation::Revocation;
 
@@ -48,7 +48,7 @@ impl KeyWatch {
     /// A key that was revoked before the future is dropped stays revoked.
     pub async fn compare_at_start(&self) -> Result<(), KeyError> {
         // The code of the key store panicked, which the runtime logs.
-        let Some(changes) = self.keys.with_minions(KeyStore::changes_by_hand).await else {
+        let Some(changes) = self.keys.with_minions(KeyStore::external_changes).await else {
             return Ok(());
         };
         let changes = changes?;
@@ -91,7 +91,7 @@ impl KeyWatch {
         let mut timer = self.clock.clock().interval(SCAN_INTERVAL);
         loop {
             timer.tick().await;
-            match self.keys.with_minions(KeyStore::changes_by_hand).await {
+            match self.keys.with_minions(KeyStore::external_changes).await {
                 Some(Ok(changes)) => self.follow(changes).await,
                 Some(Err(error)) => tracing::error!(
                     "cannot look for changed key files: {error}; trying again in a second"
@@ -109,7 +109,7 @@ impl KeyWatch {
         let before = std::mem::replace(&mut *self.unreadable(), unreadable.clone());
         changed.extend(before.into_iter().filter(|id| !unreadable.contains(id)));
         let mut gone = Vec::new();
-        for ChangedByHand { id, identity } in changes.changed {
+        for ExternalChange { id, identity } in changes.changed {
             let (what, list) = match identity {
                 Some(_) => ("replaced", &mut changed),
                 None => ("removed", &mut gone),

@@ -14,7 +14,7 @@
 //! | [`sessions`] | keeps the table of sessions, which is presence |
 //! | [`jobs`] | stores jobs, the states of minions in them, and returns |
 //! | [`runners`] | carries out the functions that run on the master |
-//! | `batch_runner` | gives the minions of batches their turns |
+//! | `batch_scheduler` | gives the minions of batches their turns |
 //! | [`grains`] | keeps the grains that minions reported |
 //! | [`target_resolver`] | finds the minions that a target includes |
 //! | [`partial_returns`] | holds large returns until all of their parts are there |
@@ -31,7 +31,7 @@
 //! | [`maintenance`] | expires offers, forgets silent sessions, writes grains, prunes old jobs |
 
 pub mod admission;
-mod batch_runner;
+mod batch_scheduler;
 mod denied_peers;
 mod ended_connections;
 mod error;

@@ -50,8 +50,8 @@ impl Revocation {
         let withdrawn = {
             let _turn = self.turn.acquire().await;
             let mut revoked = Vec::new();
-            for (id, standing) in self.keys.standings(minions).await {
-                match standing {
+            for (id, key) in self.keys.keys_on_disk(minions).await {
+                match key {
                     KeyOnDisk::Accepted(key) => {
                         if !self.jobs.note_key(&id, key) {
                             tracing::warn!(
@@ -87,9 +87,9 @@ impl Revocation {
         }
         let withdrawn = {
             let _turn = self.turn.acquire().await;
-            let standings = self.keys.standings(minions).await.into_iter();
-            let revoked: Vec<Revoked> = standings
-                .map(|(id, standing)| match standing {
+            let keys_on_disk = self.keys.keys_on_disk(minions).await.into_iter();
+            let revoked: Vec<Revoked> = keys_on_disk
+                .map(|(id, key)| match key {
                     KeyOnDisk::Accepted(key) => (id, Some(key)),
                     KeyOnDisk::NotAccepted | KeyOnDisk::Unreadable => (id, None),
                 })

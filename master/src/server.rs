@@ -147,7 +147,7 @@ impl Master {
             listeners.push(Listener { control, bound });
         }
         context.spawn(state.maintenance(key_watch).run());
-        context.spawn(state.batch_runner().run());
+        context.spawn(state.batch_scheduler().run());
         tracing::info!("master {} is up", identity.public().fingerprint());
         Ok(Self {
             state,

@@ -9,7 +9,7 @@ use saline_protocol::transport::{Context, Counters, Endpoint, Publisher, ServerC
 use tokio::sync::Semaphore;
 
 use crate::admission::AdmissionControl;
-use crate::batch_runner::BatchRunner;
+use crate::batch_scheduler::BatchScheduler;
 use crate::denied_peers::DeniedPeers;
 use crate::ended_connections::EndedConnections;
 use crate::error::MasterError;
@@ -372,8 +372,8 @@ impl MasterState {
     }
 
     /// Returns the part that goes on with batches.
-    pub(crate) fn batch_runner(&self) -> BatchRunner {
-        BatchRunner {
+    pub(crate) fn batch_scheduler(&self) -> BatchScheduler {
+        BatchScheduler {
             clock: self.clock.clone(),
             jobs: Arc::clone(&self.jobs),
             sessions: Arc::clone(&self.sessions),

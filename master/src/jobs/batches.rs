@@ -1,4 +1,4 @@
-//! The batches in the job store, as the `BatchRunner` and the verbs use them.
+//! The batches in the job store, as the `BatchScheduler` and the verbs use them.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

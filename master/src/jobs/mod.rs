@@ -9,6 +9,7 @@
 //! copies and checks.
 
 mod backup;
+mod batch_slots;
 mod batches;
 mod calls;
 mod cancel;
@@ -39,7 +40,6 @@ mod states;
 #[cfg(test)]
 mod tests;
 mod thread;
-mod window;
 mod writer;
 
 use std::path::PathBuf;

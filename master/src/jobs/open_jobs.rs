@@ -80,7 +80,7 @@ struct OpenJob {
     changes: u64,
     /// Whether the store has it among the jobs that a start reads, since a minion ran it.
     is_written_as_running: bool,
-    /// The window of the batch, if the job is a batch under way.
+    /// The slots of the batch, if the job is a batch under way.
     batch: Option<Box<OpenBatch>>,
 }
 
@@ -131,7 +131,7 @@ impl OpenJob {
             && self
                 .batch
                 .as_ref()
-                .is_none_or(|batch| batch.window.may_claim(at))
+                .is_none_or(|batch| batch.slots.may_claim(at))
     }
 
     /// Returns the minions whose state is one of these.
@@ -297,7 +297,7 @@ impl OpenJobs {
         opened.states[at].1 = to;
         self.state_changed.notify_waiters();
         if let Some(batch) = &mut opened.batch {
-            batch.window.changed(at, to, failed, now);
+            batch.slots.changed(at, to, failed, now);
             self.batch_changed.notify_one();
         }
         if is_written {

@@ -16,7 +16,7 @@ fn seed(master: &TestMaster, id: &str, number: u8) -> [u8; 32] {
 
 fn changed(id: MinionId, identity: Option<[u8; 32]>) -> KeyChanges {
     KeyChanges {
-        changed: vec![ChangedByHand { id, identity }],
+        changed: vec![ExternalChange { id, identity }],
         ..KeyChanges::default()
     }
 }
@@ -83,7 +83,7 @@ async fn what_cannot_be_read_at_the_start_is_settled_when_it_can_be_or_is_gone()
     assert_eq!(noted(), [true; 4], "none was removed");
     let look = async || {
         let changes = keys
-            .with_minions(KeyStore::changes_by_hand)
+            .with_minions(KeyStore::external_changes)
             .await
             .unwrap()
             .unwrap();

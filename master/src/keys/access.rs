@@ -72,11 +72,11 @@ impl KeyAccess {
     ///
     /// # Cancel safety
     /// Nothing is changed.
-    pub async fn standings(&self, ids: Vec<MinionId>) -> Vec<(MinionId, KeyOnDisk)> {
+    pub async fn keys_on_disk(&self, ids: Vec<MinionId>) -> Vec<(MinionId, KeyOnDisk)> {
         let asked = ids.clone();
         let look = move |keys: &KeyStore| {
-            let standings = asked.iter().map(|id| keys.standing(id));
-            standings.collect::<Vec<_>>()
+            let keys_on_disk = asked.iter().map(|id| keys.key_on_disk(id));
+            keys_on_disk.collect::<Vec<_>>()
         };
         // None when the code of the key store panicked, which the runtime logs.
         let found = self.with_minions(look).await.unwrap_or_default();

@@ -7,7 +7,7 @@
 mod access;
 mod act;
 mod authenticate;
-mod by_hand;
+mod external_changes;
 mod folder;
 mod folder_ids;
 mod offline;
@@ -27,12 +27,12 @@ use saline_protocol::transport::{Clock, Instant, SourcePlaces};
 pub use access::{KeyAccess, KeysUnreadable};
 pub use act::{Applied, KeyChange};
 pub use authenticate::{Policy, Verdict};
-pub use by_hand::{ChangedByHand, KeyChanges};
+pub use external_changes::{ExternalChange, KeyChanges};
 pub use offline::offline;
 pub use operators::{LOCAL_OPERATOR, OperatorStore};
 pub use root_key::root_key;
 
-use by_hand::SeenKeys;
+use external_changes::SeenKeys;
 use folder::{Folder, Found};
 use folder_ids::FolderIds;
 
@@ -162,7 +162,7 @@ impl KeyStore {
     }
 
     /// Returns what the disk says now about the accepted key of an id.
-    pub fn standing(&self, id: &MinionId) -> KeyOnDisk {
+    pub fn key_on_disk(&self, id: &MinionId) -> KeyOnDisk {
         let look = || -> Result<KeyOnDisk, KeyError> {
             // Whatever it holds, it rejects the id.
             if self.rejected.exists(id)? {

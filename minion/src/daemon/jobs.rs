@@ -298,7 +298,7 @@ impl JobRunner {
             return;
         }
         tracing::info!("job {jid}: running {}", job.fun);
-        let announcement = self.announce_start(&jid);
+        let announcement = self.report_begun(&jid);
         let (modules, host) = (Arc::clone(&self.modules), Arc::clone(&self.host));
         let (spool, copy) = (Arc::clone(&self.spool), job.clone());
         let work = move || run_job(&modules, &host, &spool, &copy, entered);
@@ -364,7 +364,7 @@ impl JobRunner {
 
     /// Announces that a job was begun, unless it ends soon. The job has ended when what is returned is
     /// dropped.
-    fn announce_start(self: &Arc<Self>, jid: &Jid) -> DropGuard {
+    fn report_begun(self: &Arc<Self>, jid: &Jid) -> DropGuard {
         let (this, jid) = (Arc::clone(self), jid.clone());
         let ended = CancellationToken::new();
         let guard = ended.clone().drop_guard();

@@ -21,7 +21,7 @@ pub enum Ended {
     /// The minion's key was deleted or rejected.
     KeyGone,
     /// The minion has another session, in place of this one.
-    Succeeded,
+    HandedOver,
 }
 
 /// The reason why a request has no answer.

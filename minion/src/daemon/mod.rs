@@ -1,6 +1,5 @@
 //! The daemon: connects to its master, serves sessions, and runs jobs.
 
-mod announce;
 mod catch_up;
 pub(crate) mod connect;
 mod connection_settings;
@@ -15,13 +14,14 @@ mod id_file;
 mod jobs;
 mod master_session;
 mod master_time;
+mod minion_start_event;
 mod return_parts;
 mod return_sender;
 mod run_job;
+mod session_handover;
 mod session_loop;
 mod start;
 mod start_error;
-mod succession;
 pub(crate) mod trust;
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -46,7 +46,6 @@ use crate::spool::Spool;
 pub use start::run;
 pub use start_error::StartError;
 
-use announce::announce_start;
 use connect::{Connected, Connector};
 use connection_settings::{ConnectionSettings, LiveConnectionSettings};
 use connection_state::{ConnectionState, CurrentState};
@@ -56,9 +55,10 @@ use handshake::Authenticator;
 use jobs::{JobResources, JobRunner};
 use master_session::Ended;
 use master_time::MasterTimeEstimate;
+use minion_start_event::fire_minion_start;
 use return_sender::ReturnSender;
+use session_handover::{Authenticated, SessionHandover};
 use session_loop::SessionLoop;
-use succession::{Authenticated, Successor};
 
 /// The first and the longest delay of a minion whose place another one with its id has taken.
 const FIRST_REPLACED_DELAY: Duration = Duration::from_secs(5);
@@ -103,7 +103,7 @@ impl Minion {
         Self::with_versions(config, registry, modules, ProtocolVersions::OURS)
     }
 
-    /// Creates a minion that speaks other protocol versions than this build does, as a successor will: for the
+    /// Creates a minion that speaks other protocol versions than this build does, as a handover will: for the
     /// tests of what both sides agree on.
     ///
     /// # Errors
@@ -250,7 +250,7 @@ impl Minion {
             self.id,
             self.authenticator.fingerprint()
         );
-        announce_start(&self.id, &self.host.events);
+        fire_minion_start(&self.id, &self.host.events);
         self.context.spawn(Arc::clone(&self.returns).run());
         let events = EventSender::new(
             Arc::clone(&self.host),
@@ -281,12 +281,12 @@ impl Minion {
     /// Connects, authenticates and serves sessions, again and again. Notes the last connection in `last`.
     async fn serve_sessions(&self, last: &mut Option<Connected>) {
         let mut replaced = Replacements::default();
-        let mut successor: Option<Successor> = None;
+        let mut handover: Option<SessionHandover> = None;
         let mut failed = None;
         let mut changes = self.settings.subscribe();
         loop {
-            let (connected, mut first, mut before) = match successor.take() {
-                Some(Successor {
+            let (connected, mut first, mut before) = match handover.take() {
+                Some(SessionHandover {
                     connected,
                     session,
                     before,
@@ -324,7 +324,7 @@ impl Minion {
             match next {
                 // The old connection stands until the new session is the minion's.
                 Some((new, session)) => {
-                    successor = Some(Successor {
+                    handover = Some(SessionHandover {
                         connected: new,
                         session,
                         before: Some(connected),
@@ -335,7 +335,7 @@ impl Minion {
         }
     }
 
-    /// Waits after the end of a session that had no successor.
+    /// Waits after the end of a session that had no handover.
     async fn pause_after(
         &self,
         ended: Ended,
@@ -350,7 +350,7 @@ impl Minion {
             replaced.backoff.reset();
         }
         let delay = match ended {
-            Ended::Lost | Ended::Succeeded => lost.next_delay(),
+            Ended::Lost | Ended::HandedOver => lost.next_delay(),
             Ended::KeyGone => {
                 tracing::warn!("the master has deleted or rejected this minion's key");
                 lost.next_delay()

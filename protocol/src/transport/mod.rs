@@ -131,5 +131,5 @@ pub use server::{
 pub use source::{SourceNetwork, SourcePlaces};
 pub use subscriber::{Delivery, Lost, Subscriber};
 pub use tls::{Tls, VerifyPeer};
-pub use topic::{MAX_BYTES, MAX_SEGMENTS, Topic, TopicError, TopicFilter};
+pub use topic::{MAX_TOPIC_BYTES, MAX_TOPIC_SEGMENTS, Topic, TopicError, TopicFilter};
 pub use transport::Transport;

@@ -5,19 +5,19 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 /// The most segments that a topic has.
-pub const MAX_SEGMENTS: usize = 8;
+pub const MAX_TOPIC_SEGMENTS: usize = 8;
 /// The most bytes that a topic has, separators included.
-pub const MAX_BYTES: usize = 512;
+pub const MAX_TOPIC_BYTES: usize = 512;
 
 /// The reason why a text is not a topic.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TopicError {
-    /// More than [`MAX_BYTES`].
-    #[error("a topic has at most {MAX_BYTES} bytes, not {0}")]
+    /// More than [`MAX_TOPIC_BYTES`].
+    #[error("a topic has at most {MAX_TOPIC_BYTES} bytes, not {0}")]
     TooLong(usize),
-    /// More than [`MAX_SEGMENTS`].
-    #[error("a topic has at most {MAX_SEGMENTS} segments")]
+    /// More than [`MAX_TOPIC_SEGMENTS`].
+    #[error("a topic has at most {MAX_TOPIC_SEGMENTS} segments")]
     TooManySegments,
     /// `a//b`, `/a`, or nothing at all.
     #[error("a topic's segments are not empty")]
@@ -48,7 +48,7 @@ impl Topic {
     /// # Errors
     /// When the text breaks one of the rules of [`TopicError`].
     pub fn parse(text: &str) -> Result<Self, TopicError> {
-        if text.len() > MAX_BYTES {
+        if text.len() > MAX_TOPIC_BYTES {
             return Err(TopicError::TooLong(text.len()));
         }
         if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
@@ -62,7 +62,7 @@ impl Topic {
                 return Err(TopicError::EmptySegment);
             }
         }
-        if count > MAX_SEGMENTS {
+        if count > MAX_TOPIC_SEGMENTS {
             return Err(TopicError::TooManySegments);
         }
         Ok(Self(text.into()))
@@ -191,8 +191,8 @@ mod tests {
         #[test]
         fn what_parses_is_within_the_rules(text in ".{0,600}") {
             if let Ok(topic) = Topic::parse(&text) {
-                prop_assert!(topic.as_str().len() <= MAX_BYTES);
-                prop_assert!((1..=MAX_SEGMENTS).contains(&topic.segments().count()));
+                prop_assert!(topic.as_str().len() <= MAX_TOPIC_BYTES);
+                prop_assert!((1..=MAX_TOPIC_SEGMENTS).contains(&topic.segments().count()));
                 prop_assert!(topic.segments().all(|s| !s.is_empty()));
             }
         }

@@ -7,9 +7,9 @@ use tokio::sync::Notify;
 
 use saline_protocol::transport::{Delivery, Limits, Lost};
 
-/// A receiver says what it has read after so many messages, or that part of the queue.
-const TOLD_AFTER: usize = 64;
-const PART: usize = 16;
+/// Credit returns after 64 messages or 1/16 of the queue, whichever is less.
+const CREDIT_BATCH: usize = 64;
+const CREDIT_SHARE: usize = 16;
 
 /// Queues deliveries for one subscriber within [`Limits::subscriber_queue_messages`] and
 /// [`Limits::subscriber_queue_bytes`]. What does not fit is dropped, counted, and told to the
@@ -44,7 +44,7 @@ pub fn delivery_queue(limits: &Limits) -> (DeliverySender, DeliveryReceiver) {
         wake: Notify::new(),
         messages,
         bytes: limits.subscriber_queue_bytes,
-        told_after: (messages / PART).clamp(1, TOLD_AFTER),
+        credit_after: (messages / CREDIT_SHARE).clamp(1, CREDIT_BATCH),
     });
     (
         DeliverySender(Arc::clone(&shared)),
@@ -59,7 +59,7 @@ pub fn delivery_queue(limits: &Limits) -> (DeliverySender, DeliveryReceiver) {
 #[derive(Debug, Default)]
 struct State {
     queue: VecDeque<Delivery>,
-    /// Messages that the receiver has not told to be read, those that it has taken among them.
+    /// Messages whose room the receiver has not given back, those that it has taken among them.
     messages: usize,
     bytes: usize,
     /// The receiver waits.
@@ -106,7 +106,7 @@ struct Shared {
     wake: Notify,
     messages: usize,
     bytes: usize,
-    told_after: usize,
+    credit_after: usize,
 }
 
 impl Shared {
@@ -284,7 +284,7 @@ impl DeliveryReceiver {
                 self.read.bytes += payload.len();
             }
         }
-        let is_enough = self.taken.is_empty() || self.read.messages >= self.shared.told_after;
+        let is_enough = self.taken.is_empty() || self.read.messages >= self.shared.credit_after;
         if is_enough && self.read.messages > 0 {
             let read = std::mem::take(&mut self.read);
             let mut state = self.shared.lock();

@@ -135,10 +135,10 @@ impl Filters {
                 Some(Filter { next: Some(_), .. }) => Meaning::Broken,
                 _ => Meaning::Nothing,
             },
-            Some(Published::LinkPing { incarnation }) if known == 0 || incarnation == known => {
-                Meaning::LinkPing
+            Some(Published::Ping { incarnation }) if known == 0 || incarnation == known => {
+                Meaning::Ping
             }
-            Some(Published::LinkPing { .. }) => Meaning::Broken,
+            Some(Published::Ping { .. }) => Meaning::Broken,
             Some(Published::Confirmed { .. }) => Meaning::Nothing,
             None => Meaning::Foreign,
         }
@@ -156,7 +156,7 @@ pub(crate) enum Meaning {
     /// The number of publications that were lost.
     Lost(u64),
     /// A link ping, which has to be answered.
-    LinkPing,
+    Ping,
     /// A frame that means nothing to this subscription.
     Nothing,
     /// A frame that is not of this transport.

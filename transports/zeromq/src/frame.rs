@@ -6,7 +6,8 @@ use std::ops::{Deref, Range};
 /// The version of all frames, at either port.
 pub(crate) const VERSION: u8 = 1;
 /// The most bytes that come before a payload, at either port.
-pub(crate) const MAX_HEADER: usize = saline_protocol::transport::MAX_BYTES + 2 + 2 + 8 + 2 + 9 * 8;
+pub(crate) const MAX_HEADER: usize =
+    saline_protocol::transport::MAX_TOPIC_BYTES + 2 + 2 + 8 + 2 + 9 * 8;
 /// Bytes before the payload of a request or a reply.
 pub(crate) const REQUEST_HEADER: usize = 10;
 

@@ -88,7 +88,7 @@ impl Subscription {
                 lost.saturating_add(count)
             }
             Meaning::Lost(lost) => lost,
-            Meaning::LinkPing | Meaning::Nothing | Meaning::Foreign | Meaning::Broken => 0,
+            Meaning::Ping | Meaning::Nothing | Meaning::Foreign | Meaning::Broken => 0,
         }
     }
 }

@@ -204,7 +204,7 @@ impl PublishQueue {
         if topic.len() > published::MAX_SUBSCRIPTION {
             return false;
         }
-        if topic == published::LINK_PING || topic == published::ALIVE_TOO {
+        if topic == published::PUBLISHER_PING || topic == published::SUBSCRIBER_PING {
             return what <= 1;
         }
         let mut state = self.lock();

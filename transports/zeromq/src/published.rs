@@ -10,20 +10,20 @@
 //! subscribed to now instead of every topic that it ever saw.
 
 use bytes::Bytes;
-use saline_protocol::transport::{MAX_BYTES, Topic, TopicFilter};
+use saline_protocol::transport::{MAX_TOPIC_BYTES, Topic, TopicFilter};
 
 use crate::frame::{LENGTH, MAX_HEADER, VERSION, join, put_length};
 use crate::sequence_numbers::SequenceNumbers;
 
 /// The most bytes of a subscription: a filter and what a confirmation puts before it.
-pub(crate) const MAX_SUBSCRIPTION: usize = MAX_BYTES + 2 + 2 + 8;
+pub(crate) const MAX_SUBSCRIPTION: usize = MAX_TOPIC_BYTES + 2 + 2 + 8;
 
 /// The topic of link pings, which every subscriber subscribes to: proof that the publisher is alive.
-pub(crate) const LINK_PING: &[u8] = b"\x02b";
+pub(crate) const PUBLISHER_PING: &[u8] = b"\x02b";
 /// The topic that a subscriber subscribes to at a link ping and withdraws at the next: proof that it is
 /// alive, which a publisher could not ask for otherwise. ZMTP's heartbeats would do, but libzmq 4.3.4 ends the process
 /// when one is due on a connection that broke while it was not being read.
-pub(crate) const ALIVE_TOO: &[u8] = b"\x02a";
+pub(crate) const SUBSCRIBER_PING: &[u8] = b"\x02a";
 /// The first bytes of a confirmation's topic.
 const CONFIRM: &[u8] = b"\x02c";
 
@@ -113,7 +113,7 @@ pub(crate) enum Published<'a> {
         number: u64,
     },
     /// Tells that the publisher is alive.
-    LinkPing {
+    Ping {
         /// The publisher that sent it.
         incarnation: u64,
     },
@@ -131,7 +131,7 @@ pub(crate) enum Published<'a> {
 /// The kinds of frames, behind the topic.
 const MESSAGE: u8 = 1;
 const BEACON: u8 = 2;
-const ALIVE: u8 = 3;
+const PING: u8 = 3;
 const CONFIRMED: u8 = 4;
 const SERIES: u8 = 5;
 /// Ends a filter of whole segments in a beacon, where an exact topic has its NUL.
@@ -224,8 +224,8 @@ pub(crate) fn beacon(key: &[u8], incarnation: u64, number: u64) -> zmq::Message 
 
 /// Encodes a link ping.
 pub(crate) fn link_ping(incarnation: u64) -> zmq::Message {
-    let mut bytes = LINK_PING.to_vec();
-    bytes.extend_from_slice(&[VERSION, ALIVE]);
+    let mut bytes = PUBLISHER_PING.to_vec();
+    bytes.extend_from_slice(&[VERSION, PING]);
     bytes.extend_from_slice(&incarnation.to_le_bytes());
     bytes.into()
 }
@@ -243,9 +243,9 @@ pub(crate) fn confirmed(topic: &[u8], incarnation: u64, number: u64) -> zmq::Mes
 impl<'a> Published<'a> {
     /// Reads a frame; `None` when it is not a frame of this transport.
     pub(crate) fn decode(bytes: &'a [u8]) -> Option<Self> {
-        if let Some(rest) = bytes.strip_prefix(LINK_PING) {
+        if let Some(rest) = bytes.strip_prefix(PUBLISHER_PING) {
             let (kind, rest) = kind(rest)?;
-            return (kind == ALIVE).then_some(Self::LinkPing {
+            return (kind == PING).then_some(Self::Ping {
                 incarnation: u64::from_le_bytes(*rest.first_chunk()?),
             });
         }
@@ -263,7 +263,7 @@ impl<'a> Published<'a> {
         }
         let end = bytes
             .iter()
-            .take(MAX_BYTES + 2)
+            .take(MAX_TOPIC_BYTES + 2)
             .position(|byte| *byte <= END)?;
         let exact = bytes[end] == 0;
         let key = if exact { &bytes[..=end] } else { &bytes[..end] };
@@ -375,7 +375,7 @@ mod tests {
                 prop_assert!(payload <= bytes.len());
             }
             let _ = Published::decode(&[CONFIRM, &bytes].concat());
-            let _ = Published::decode(&[LINK_PING, &bytes].concat());
+            let _ = Published::decode(&[PUBLISHER_PING, &bytes].concat());
         }
 
         #[test]

@@ -212,7 +212,7 @@ impl SubscriptionTask {
         let token = RandomState::new().build_hasher().finish();
         let options = connection.monitored.socket.options();
         options
-            .set_subscribe(published::LINK_PING)
+            .set_subscribe(published::PUBLISHER_PING)
             .map_err(failed)?;
         for (key, filter) in &mut self.filters.by_key {
             filter.next = None;
@@ -329,12 +329,12 @@ impl SubscriptionTask {
                     self.arrive(message, payloads, &topic);
                 }
                 Meaning::Lost(lost) => self.lose(lost),
-                Meaning::LinkPing => {
+                Meaning::Ping => {
                     let options = connection.monitored.socket.options();
                     self.odd_ping = !self.odd_ping;
                     let answered = match self.odd_ping {
-                        true => options.set_subscribe(published::ALIVE_TOO),
-                        false => options.set_unsubscribe(published::ALIVE_TOO),
+                        true => options.set_subscribe(published::SUBSCRIBER_PING),
+                        false => options.set_unsubscribe(published::SUBSCRIBER_PING),
                     };
                     if let Err(error) = answered {
                         tracing::debug!(%error, "could not answer a link ping");

@@ -17,7 +17,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::queue::{self, Receiver, Sender};
 use super::socket::{self, Kind, Stream};
-use super::wire::{self, Frame, Silence};
+use super::wire::{self, Frame, IdleTimer};
 use crate::wire_fault::WireFault;
 
 type Waiting = HashMap<u64, oneshot::Sender<Result<Bytes>>>;
@@ -40,30 +40,30 @@ struct State {
 
 /// A link that is up.
 #[derive(Debug, Clone)]
-struct Link {
+struct Connection {
     out: mpsc::Sender<Frame>,
     /// The largest payload of a request that may be sent now.
     allowed: usize,
 }
 
 #[derive(Debug)]
-struct Line {
+struct ClientCore {
     endpoint: Endpoint,
     context: Context,
     kind: Kind,
     state: Mutex<State>,
-    link: watch::Sender<Option<Link>>,
+    link: watch::Sender<Option<Connection>>,
     end: CancellationToken,
 }
 
 #[derive(Debug)]
 struct ToyClient {
-    line: Arc<Line>,
+    core: Arc<ClientCore>,
     _end: DropGuard,
 }
 
 pub async fn connect(endpoint: &Endpoint, context: Context, kind: Kind) -> Result<Arc<dyn Client>> {
-    let line = Arc::new(Line {
+    let core = Arc::new(ClientCore {
         endpoint: endpoint.clone(),
         end: context.cancel.child_token(),
         context,
@@ -71,16 +71,16 @@ pub async fn connect(endpoint: &Endpoint, context: Context, kind: Kind) -> Resul
         state: Mutex::default(),
         link: watch::channel(None).0,
     });
-    let until = line
+    let until = core
         .context
         .clock
-        .after(line.context.limits.connect_timeout);
-    let stream = line.context.clock.deadline(until, line.open()).await;
+        .after(core.context.limits.connect_timeout);
+    let stream = core.context.clock.deadline(until, core.open()).await;
     let stream = stream.map_err(io::Error::other).and_then(|opened| opened);
     let stream = stream
         .map_err(|error| Error::new(ErrorKind::Unreachable, format!("cannot connect: {error}")))?;
-    let own = Arc::clone(&line);
-    line.context.spawn(async move {
+    let own = Arc::clone(&core);
+    core.context.spawn(async move {
         let end = own.end.clone();
         tokio::select! {
             () = end.cancelled() => {}
@@ -93,12 +93,12 @@ pub async fn connect(endpoint: &Endpoint, context: Context, kind: Kind) -> Resul
         state.subscriptions.clear();
     });
     Ok(Arc::new(ToyClient {
-        _end: line.end.clone().drop_guard(),
-        line,
+        _end: core.end.clone().drop_guard(),
+        core,
     }))
 }
 
-impl Line {
+impl ClientCore {
     /// Returns a stream, and the largest payload before admission.
     async fn open(&self) -> io::Result<(Box<dyn Stream>, usize)> {
         let mut stream = socket::dial(&self.endpoint, self.kind).await?;
@@ -156,7 +156,7 @@ impl Line {
         // comes after finds the link. Asked for twice, it would lose what the first one had queued.
         let again: Vec<_> = {
             let state = self.state.lock().unwrap();
-            self.link.send_replace(Some(Link { out, allowed }));
+            self.link.send_replace(Some(Connection { out, allowed }));
             let all = state.subscriptions.iter();
             all.map(|(number, own)| Frame::subscribe(*number, &own.filters))
                 .collect()
@@ -183,7 +183,7 @@ impl Line {
         let mut from = wire::Source {
             stream: from,
             most: limits.max_message,
-            silence: Silence::new(patience),
+            idle: IdleTimer::new(patience),
             fault: self.kind.fault,
             rest: None,
             entry: None,
@@ -264,7 +264,7 @@ impl Line {
 }
 
 /// Forgets its request when it is dropped.
-struct Forget<'a>(&'a Line, u64);
+struct Forget<'a>(&'a ClientCore, u64);
 
 impl Drop for Forget<'_> {
     fn drop(&mut self) {
@@ -275,38 +275,38 @@ impl Drop for Forget<'_> {
 #[async_trait]
 impl Client for ToyClient {
     async fn request(&self, payload: Bytes, deadline: Instant) -> Result<Bytes> {
-        let line = &self.line;
-        if line.end.is_cancelled() {
+        let core = &self.core;
+        if core.end.is_cancelled() {
             return Err(Error::closed());
         }
         // A timer that is behind would let the reply come first.
-        if deadline <= line.context.clock.now() {
+        if deadline <= core.context.clock.now() {
             return Err(Error::new(ErrorKind::Unreachable, "too late"));
         }
-        let mut link = line.link.subscribe();
-        let waits = line.kind.fault != WireFault::SendEarly;
-        let takes = |link: &Option<Link>| {
-            let takes = |link: &Link| link.allowed >= payload.len() || !waits;
+        let mut link = core.link.subscribe();
+        let waits = core.kind.fault != WireFault::SendEarly;
+        let takes = |link: &Option<Connection>| {
+            let takes = |link: &Connection| link.allowed >= payload.len() || !waits;
             link.as_ref().is_some_and(takes)
         };
-        let up = line.context.clock.deadline(deadline, link.wait_for(takes));
+        let up = core.context.clock.deadline(deadline, link.wait_for(takes));
         if !matches!(up.await, Ok(Ok(_))) {
             return Err(Error::new(ErrorKind::Unreachable, "no link"));
         }
         let (done, outcome) = oneshot::channel();
         let number = {
-            let mut state = line.state.lock().unwrap();
+            let mut state = core.state.lock().unwrap();
             state.last += 1;
             let number = state.last;
             state.waiting.insert(number, done);
             number
         };
-        let _forget = Forget(line, number);
+        let _forget = Forget(core, number);
         let exchange = async {
-            line.send(Frame::new(wire::REQUEST, number, payload)).await;
+            core.send(Frame::new(wire::REQUEST, number, payload)).await;
             outcome.await.unwrap_or_else(|_| Err(Error::closed()))
         };
-        let outcome = line.context.clock.deadline(deadline, exchange).await;
+        let outcome = core.context.clock.deadline(deadline, exchange).await;
         outcome.unwrap_or_else(|_| Err(Error::new(ErrorKind::TimedOut, "no reply")))
     }
 
@@ -316,13 +316,13 @@ impl Client for ToyClient {
         topics: Vec<TopicFilter>,
         deadline: Instant,
     ) -> Result<Box<dyn Subscriber>> {
-        let line = Arc::clone(&self.line);
-        let (queue, receiver) = queue::queue(&line.context.limits);
+        let core = Arc::clone(&self.core);
+        let (queue, receiver) = queue::queue(&core.context.limits);
         let (confirmed, confirmation) = oneshot::channel();
         let (frame, link) = {
-            let mut state = line.state.lock().unwrap();
+            let mut state = core.state.lock().unwrap();
             let held = state.subscriptions.values().map(|own| own.filters.len());
-            let most = line.context.limits.subscriptions_per_connection;
+            let most = core.context.limits.subscriptions_per_connection;
             if held.sum::<usize>() + topics.len() > most {
                 return Err(Error::new(ErrorKind::Config, "too many topics"));
             }
@@ -336,7 +336,7 @@ impl Client for ToyClient {
                 down: false,
             };
             state.subscriptions.insert(number, own);
-            (frame, line.link.borrow().clone())
+            (frame, core.link.borrow().clone())
         };
         let number = frame.number;
         let asking = async {
@@ -346,9 +346,9 @@ impl Client for ToyClient {
             }
             confirmation.await
         };
-        let outcome = line.context.clock.deadline(deadline, asking).await;
+        let outcome = core.context.clock.deadline(deadline, asking).await;
         let subscriber = ToySubscriber {
-            line: Arc::clone(&line),
+            core: Arc::clone(&core),
             number,
             receiver,
         };
@@ -360,16 +360,16 @@ impl Client for ToyClient {
     }
 
     async fn shutdown(&self, _deadline: Duration) -> Result<()> {
-        self.line.end.cancel();
-        self.line.context.tracker.close();
-        self.line.context.tracker.wait().await;
+        self.core.end.cancel();
+        self.core.context.tracker.close();
+        self.core.context.tracker.wait().await;
         Ok(())
     }
 }
 
 #[derive(Debug)]
 struct ToySubscriber {
-    line: Arc<Line>,
+    core: Arc<ClientCore>,
     number: u64,
     receiver: Receiver,
 }
@@ -383,9 +383,9 @@ impl Subscriber for ToySubscriber {
 
 impl Drop for ToySubscriber {
     fn drop(&mut self) {
-        let mut state = self.line.state.lock().unwrap();
+        let mut state = self.core.state.lock().unwrap();
         state.subscriptions.remove(&self.number);
-        if let Some(up) = &*self.line.link.borrow() {
+        if let Some(up) = &*self.core.link.borrow() {
             let _ = up
                 .out
                 .try_send(Frame::new(wire::UNSUBSCRIBE, self.number, ""));

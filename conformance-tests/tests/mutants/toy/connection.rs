@@ -15,9 +15,9 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::admission::Entry;
 use super::hub::Outbox;
 use super::queue::Receiver;
-use super::server::House;
+use super::server::ServerCore;
 use super::socket::Stream;
-use super::wire::{self, Frame, Silence, Source};
+use super::wire::{self, Frame, IdleTimer, Source};
 use crate::wire_fault::WireFault;
 
 /// Long enough to count as never.
@@ -25,7 +25,7 @@ pub const NEVER: Duration = Duration::from_secs(3600);
 
 /// Takes leave of everything when the connection ends, however it does.
 struct Leave<'a> {
-    house: &'a House,
+    core: &'a ServerCore,
     number: u64,
     of_itself: bool,
     _end: DropGuard,
@@ -33,65 +33,65 @@ struct Leave<'a> {
 
 impl Drop for Leave<'_> {
     fn drop(&mut self) {
-        self.house.hub.leave(self.number);
-        self.house.answers.leave(self.number);
-        self.house.context.count(Metric::Disconnected);
-        self.house.peers.leave(self.number, self.of_itself);
+        self.core.hub.leave(self.number);
+        self.core.answers.leave(self.number);
+        self.core.context.count(Metric::Disconnected);
+        self.core.peers.leave(self.number, self.of_itself);
     }
 }
 
-pub async fn run(stream: Box<dyn Stream>, house: &House) {
-    let number = house.last.fetch_add(1, Ordering::Relaxed);
-    let end = house.down.child_token();
+pub async fn run(stream: Box<dyn Stream>, core: &ServerCore) {
+    let number = core.last.fetch_add(1, Ordering::Relaxed);
+    let end = core.down.child_token();
     let admitted = Arc::new(AtomicBool::new(false));
     let (outbox, told) = (Arc::new(Outbox::default()), Arc::new(Notify::new()));
-    house.answers.enter(number, &outbox);
-    house.context.count(Metric::Connected);
-    house.peers.enter(number, &end, &admitted, &told);
+    core.answers.enter(number, &outbox);
+    core.context.count(Metric::Connected);
+    core.peers.enter(number, &end, &admitted, &told);
     let mut leave = Leave {
-        house,
+        core,
         number,
         of_itself: false,
         _end: end.clone().drop_guard(),
     };
-    let room = match house.kind.fault {
+    let room = match core.kind.fault {
         WireFault::BufferForSlow => 1_000_000,
         _ => 16,
     };
     let (out, queued) = mpsc::channel::<Frame>(room);
     let (from, to) = tokio::io::split(stream);
     let reader = Reader {
-        house,
+        core,
         number,
         out,
         subscriptions: HashMap::new(),
-        permits: Arc::new(Semaphore::new(house.context.limits.requests_in_flight)),
+        permits: Arc::new(Semaphore::new(core.context.limits.requests_in_flight)),
         end: &end,
         admitted: &admitted,
     };
     let ended = tokio::select! {
         biased;
         () = end.cancelled() => Ok(()),
-        () = too_late(house, &admitted) => Err(io::ErrorKind::InvalidData.into()),
+        () = too_late(core, &admitted) => Err(io::ErrorKind::InvalidData.into()),
         done = reader.read(from) => done,
-        done = write(to, &outbox, queued, &told, house) => done,
+        done = write(to, &outbox, queued, &told, core) => done,
     };
     if let Err(error) = ended {
         let refused = error.kind() == io::ErrorKind::InvalidData;
-        if refused && house.kind.fault != WireFault::ForgetRefused {
-            house.context.count(Metric::PeersRefused);
+        if refused && core.kind.fault != WireFault::ForgetRefused {
+            core.context.count(Metric::PeersRefused);
         }
         leave.of_itself = error.kind() == io::ErrorKind::UnexpectedEof;
     }
 }
 
 /// Comes when the time is over in which it should have been admitted.
-async fn too_late(house: &House, admitted: &AtomicBool) {
-    if let Some(tight) = &house.context.limits.admission
-        && house.kind.fault != WireFault::NeverTooLate
+async fn too_late(core: &ServerCore, admitted: &AtomicBool) {
+    if let Some(tight) = &core.context.limits.admission
+        && core.kind.fault != WireFault::NeverTooLate
     {
         Clock.pause(tight.time).await;
-        if !admitted.load(Ordering::Relaxed) || house.kind.fault == WireFault::CutAdmitted {
+        if !admitted.load(Ordering::Relaxed) || core.kind.fault == WireFault::CutAdmitted {
             return;
         }
     }
@@ -103,9 +103,9 @@ async fn write(
     outbox: &Outbox,
     mut queued: mpsc::Receiver<Frame>,
     told: &Notify,
-    house: &House,
+    core: &ServerCore,
 ) -> io::Result<()> {
-    let ping = house.context.limits.ping_interval / 2;
+    let ping = core.context.limits.ping_interval / 2;
     loop {
         tokio::select! {
             biased;
@@ -123,7 +123,7 @@ async fn write(
 }
 
 struct Reader<'a> {
-    house: &'a House,
+    core: &'a ServerCore,
     number: u64,
     out: mpsc::Sender<Frame>,
     subscriptions: HashMap<u64, DropGuard>,
@@ -135,21 +135,21 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     async fn read(mut self, from: ReadHalf<Box<dyn Stream>>) -> io::Result<()> {
-        let (house, limits) = (self.house, &self.house.context.limits);
+        let (core, limits) = (self.core, &self.core.context.limits);
         let mut from = Source {
             stream: from,
             most: limits.max_message,
-            silence: Silence::new(match house.kind.fault {
+            idle: IdleTimer::new(match core.kind.fault {
                 WireFault::BufferForSlow | WireFault::NoPings => NEVER,
                 _ => limits.ping_interval * 2,
             }),
-            fault: house.kind.fault,
-            rest: Some(Arc::clone(&house.rest)),
+            fault: core.kind.fault,
+            rest: Some(Arc::clone(&core.rest)),
             entry: Some(Entry {
                 admitted: Arc::clone(self.admitted),
                 limits: limits.admission.clone(),
-                partial: Arc::clone(&house.partial),
-                fault: house.kind.fault,
+                partial: Arc::clone(&core.partial),
+                fault: core.kind.fault,
             }),
         };
         loop {
@@ -165,7 +165,7 @@ impl Reader<'_> {
             wire::SUBSCRIBE => self.subscribe(frame).await?,
             wire::UNSUBSCRIBE => {
                 self.subscriptions.remove(&frame.number);
-                self.house.hub.withdraw(key);
+                self.core.hub.withdraw(key);
             }
             _ => return Err(io::ErrorKind::InvalidData.into()),
         }
@@ -173,10 +173,10 @@ impl Reader<'_> {
     }
 
     async fn request(&self, frame: Frame) {
-        let (house, request) = (self.house, frame.number);
+        let (core, request) = (self.core, frame.number);
         // They are never closed.
         let own = Arc::clone(&self.permits).acquire_owned().await.unwrap();
-        let permit = Arc::clone(&house.permits).acquire_owned().await.unwrap();
+        let permit = Arc::clone(&core.permits).acquire_owned().await.unwrap();
         let connection = self.number;
         let token = ReplyToken {
             connection,
@@ -184,26 +184,25 @@ impl Reader<'_> {
         };
         let peer = Peer::new(connection, None);
         let permits = [permit, own];
-        house.answers.waiting.lock().unwrap().insert(token, permits);
-        let route = Arc::clone(&house.answers);
-        let reply = Reply::new(route, token, house.context.limits.max_message);
+        core.answers.waiting.lock().unwrap().insert(token, permits);
+        let route = Arc::clone(&core.answers);
+        let reply = Reply::new(route, token, core.context.limits.max_message);
         // Requests of connections that are gone may still stand there, and their permits are free.
         let request = Request::new(peer, frame.body, reply);
-        let _ = house.inbox.send(request).await;
+        let _ = core.inbox.send(request).await;
     }
 
     async fn subscribe(&mut self, frame: Frame) -> io::Result<()> {
-        let (house, number) = (self.house, frame.number);
+        let (core, number) = (self.core, frame.number);
         let filters = frame.as_filters().ok_or(io::ErrorKind::InvalidData)?;
-        let most = house.context.limits.subscriptions_per_connection;
-        let fault = house.kind.fault;
-        if house.hub.filters(self.number) + filters.len() > most {
+        let most = core.context.limits.subscriptions_per_connection;
+        let fault = core.kind.fault;
+        if core.hub.filters(self.number) + filters.len() > most {
             let denied = Frame::new(wire::DENIED, number, "");
             match fault {
                 WireFault::QueueDenials => {
                     let out = self.out.clone();
-                    house
-                        .context
+                    core.context
                         .spawn(async move { drop(out.send(denied).await) });
                 }
                 WireFault::DialForEver => return Err(io::ErrorKind::InvalidData.into()),
@@ -215,17 +214,17 @@ impl Reader<'_> {
         let guard = own.clone().drop_guard();
         self.subscriptions.insert(number, guard);
         let (hub, out, key) = (
-            Arc::clone(&house.hub),
+            Arc::clone(&core.hub),
             self.out.clone(),
             (self.number, number),
         );
         if fault == WireFault::ConfirmEarly {
             let _ = out.send(Frame::new(wire::SUBSCRIBED, number, "")).await;
             // Long enough for a publication of whoever believes that, also on a busy machine.
-            house.context.clock.pause(EARLY).await;
+            core.context.clock.pause(EARLY).await;
         }
         let receiver = hub.subscribe(key, filters, self.admitted);
-        house.context.spawn(async move {
+        core.context.spawn(async move {
             tokio::select! {
                 biased;
                 () = own.cancelled() => {}
@@ -237,15 +236,15 @@ impl Reader<'_> {
 }
 
 /// Hands out what is no request, where that is the fault.
-pub fn hand_out(house: &House, payload: Bytes) {
+pub fn hand_out(core: &ServerCore, payload: Bytes) {
     let token = ReplyToken {
         connection: u64::MAX,
         request: 0,
     };
-    let route = Arc::clone(&house.answers);
+    let route = Arc::clone(&core.answers);
     let reply = Reply::new(route, token, payload.len());
     let peer = Peer::new(token.connection, None);
-    let _ = house.inbox.try_send(Request::new(peer, payload, reply));
+    let _ = core.inbox.try_send(Request::new(peer, payload, reply));
 }
 
 /// How much too early a subscription is confirmed.

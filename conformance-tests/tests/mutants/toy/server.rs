@@ -22,7 +22,7 @@ use super::wire::{self, Rest};
 use crate::wire_fault::WireFault;
 
 #[derive(Debug, Clone)]
-pub struct House {
+pub struct ServerCore {
     pub context: Context,
     pub kind: Kind,
     pub rest: Rest,
@@ -42,7 +42,7 @@ pub async fn serve(at: ServeAt, context: Context, kind: Kind, rest: &Rest) -> Re
     let down = context.cancel.child_token();
     let limits = &context.limits;
     let (inbox, requests) = mpsc::channel(limits.requests_unanswered);
-    let house = House {
+    let core = ServerCore {
         hub: Arc::new(Hub::new(context.clone(), kind.fault, down.clone())),
         answers: Arc::new(Answers {
             fault: kind.fault,
@@ -61,8 +61,8 @@ pub async fn serve(at: ServeAt, context: Context, kind: Kind, rest: &Rest) -> Re
         down: down.clone(),
         kind,
     };
-    let token = house.running.token();
-    let (accepting, listener) = (house.clone(), bound.listener);
+    let token = core.running.token();
+    let (accepting, listener) = (core.clone(), bound.listener);
     context.spawn(async move {
         let _running = token;
         tokio::select! {
@@ -70,7 +70,7 @@ pub async fn serve(at: ServeAt, context: Context, kind: Kind, rest: &Rest) -> Re
             () = accept(&listener, &accepting) => {}
         }
     });
-    let departures = Told::of(&house.peers);
+    let departures = Told::of(&core.peers);
     // The last part that goes ends all.
     let end = Arc::new(down.clone().drop_guard());
     let shared = (kind.fault != WireFault::OwnGuard).then(|| Arc::clone(&end));
@@ -81,11 +81,11 @@ pub async fn serve(at: ServeAt, context: Context, kind: Kind, rest: &Rest) -> Re
             _end: shared.clone(),
         }),
         Arc::new(ToyPublisher {
-            hub: Arc::clone(&house.hub),
+            hub: Arc::clone(&core.hub),
             _end: shared,
         }),
         Arc::new(Control {
-            house,
+            core,
             file: bound.file,
             _end: end,
         }),
@@ -119,35 +119,35 @@ impl Requests for Incoming {
     }
 }
 
-async fn accept(listener: &Listener, house: &House) {
+async fn accept(listener: &Listener, core: &ServerCore) {
     loop {
         let stream = match listener.accept().await {
             Ok(stream) => stream,
-            Err(_) if house.kind.fault == WireFault::EndOnError => return,
+            Err(_) if core.kind.fault == WireFault::EndOnError => return,
             // As when descriptors have run out, which may take a while.
             Err(_) => {
-                house.context.clock.pause(Duration::from_millis(5)).await;
+                core.context.clock.pause(Duration::from_millis(5)).await;
                 continue;
             }
         };
-        match house.kind.fault {
+        match core.kind.fault {
             WireFault::HandshakeInline => {
-                if let Ok(stream) = greet(stream, house).await {
-                    start(house, stream, true);
+                if let Ok(stream) = greet(stream, core).await {
+                    start(core, stream, true);
                 }
             }
-            WireFault::EndOnGarbage => match greet(stream, house).await {
-                Ok(stream) => start(house, stream, true),
+            WireFault::EndOnGarbage => match greet(stream, core).await {
+                Ok(stream) => start(core, stream, true),
                 Err(_) => return,
             },
-            _ => start(house, stream, false),
+            _ => start(core, stream, false),
         }
     }
 }
 
-fn start(house: &House, stream: Box<dyn Stream>, greeted: bool) {
-    let (own, token) = (house.clone(), house.running.token());
-    house.context.spawn(async move {
+fn start(core: &ServerCore, stream: Box<dyn Stream>, greeted: bool) {
+    let (own, token) = (core.clone(), core.running.token());
+    core.context.spawn(async move {
         let _running = token;
         let greeting = async {
             match greeted {
@@ -166,30 +166,30 @@ fn start(house: &House, stream: Box<dyn Stream>, greeted: bool) {
 }
 
 /// The greeting, within the time for handshakes.
-async fn greet(mut stream: Box<dyn Stream>, house: &House) -> io::Result<Box<dyn Stream>> {
-    let clock = house.context.clock;
-    let until = clock.after(house.context.limits.handshake_timeout);
+async fn greet(mut stream: Box<dyn Stream>, core: &ServerCore) -> io::Result<Box<dyn Stream>> {
+    let clock = core.context.clock;
+    let until = clock.after(core.context.limits.handshake_timeout);
     let mut greeting = [0; 4];
     let read = clock.deadline(until, stream.read_exact(&mut greeting));
     let read = read.await.map_err(io::Error::other).and_then(|read| read);
     if read.is_ok() && greeting == wire::GREETING {
         stream.write_all(wire::GREETING).await?;
-        let tight = house.context.limits.admission.as_ref();
+        let tight = core.context.limits.admission.as_ref();
         let allowed = tight.map_or(u64::MAX, |tight| tight.max_message as u64);
         stream.write_u64(allowed).await?;
         return Ok(stream);
     }
-    if read.is_ok() && house.kind.fault != WireFault::ForgetRefused {
-        house.context.count(Metric::PeersRefused);
+    if read.is_ok() && core.kind.fault != WireFault::ForgetRefused {
+        core.context.count(Metric::PeersRefused);
     }
-    match house.kind.fault {
+    match core.kind.fault {
         WireFault::LeakConnections => std::mem::forget(stream),
         WireFault::BufferGarbage => {
             let mut kept = Vec::new();
             let _ = stream.read_to_end(&mut kept).await;
             std::mem::forget(kept);
         }
-        WireFault::TakeGarbage => connection::hand_out(house, greeting.to_vec().into()),
+        WireFault::TakeGarbage => connection::hand_out(core, greeting.to_vec().into()),
         _ => {}
     }
     Err(io::ErrorKind::InvalidData.into())
@@ -197,7 +197,7 @@ async fn greet(mut stream: Box<dyn Stream>, house: &House) -> io::Result<Box<dyn
 
 #[derive(Debug)]
 struct Control {
-    house: House,
+    core: ServerCore,
     file: Option<File>,
     _end: Arc<DropGuard>,
 }
@@ -205,20 +205,20 @@ struct Control {
 #[async_trait]
 impl ServerControl for Control {
     fn admitted(&self, peer: Peer) -> bool {
-        self.house.peers.admit(peer.connection)
+        self.core.peers.admit(peer.connection)
     }
 
     fn disconnect(&self, peer: Peer) -> bool {
-        self.house.peers.cut(peer.connection)
+        self.core.peers.cut(peer.connection)
     }
 
     async fn shutdown(&self, _deadline: Duration) -> Result<()> {
-        let house = &self.house;
-        house.down.cancel();
-        house.running.close();
-        house.running.wait().await;
+        let core = &self.core;
+        core.down.cancel();
+        core.running.close();
+        core.running.wait().await;
         if let Some(file) = &self.file {
-            file.remove(house.kind.fault);
+            file.remove(core.kind.fault);
         }
         Ok(())
     }

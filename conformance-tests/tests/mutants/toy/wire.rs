@@ -86,14 +86,14 @@ pub async fn write(to: &mut (impl AsyncWrite + Unpin), frame: &Frame) -> io::Res
 /// How long a peer may still be silent, in eighths of what is allowed. One of them that took longer,
 /// because this process did not run, counts as one.
 #[derive(Debug)]
-pub struct Silence {
+pub struct IdleTimer {
     eighth: Duration,
     left: u32,
     /// When the next of them is over.
     tick: Instant,
 }
 
-impl Silence {
+impl IdleTimer {
     pub fn new(allowed: Duration) -> Self {
         Self {
             eighth: allowed / 8,
@@ -123,7 +123,7 @@ pub struct Source<R> {
     /// The largest payload.
     pub most: usize,
     /// Bytes break it, not frames: a slow network brings them one by one.
-    pub silence: Silence,
+    pub idle: IdleTimer,
     pub fault: WireFault,
     pub rest: Option<Rest>,
     /// Where it comes from somebody who may not be admitted.
@@ -142,11 +142,11 @@ impl<R: AsyncRead + Unpin> Source<R> {
             biased;
             read = self.stream.read(into) => {
                 if self.fault != WireFault::MessagesAreLife {
-                    self.silence.heard();
+                    self.idle.heard();
                 }
                 read
             }
-            () = self.silence.over() => Err(io::ErrorKind::TimedOut.into()),
+            () = self.idle.over() => Err(io::ErrorKind::TimedOut.into()),
         }
     }
 
@@ -172,7 +172,7 @@ impl<R: AsyncRead + Unpin> Source<R> {
             return Err(broken());
         }
         let bytes = self.body(length).await?;
-        self.silence.heard();
+        self.idle.heard();
         let number = u64::from_be_bytes(bytes[1..9].try_into().unwrap());
         let frame = Frame::new(bytes[0], number, bytes.slice(9..));
         // The room beyond it is for topics and filters.

@@ -1,4 +1,4 @@
-//! The windows of the batches that are under way, beside the states of their minions.
+//! The slots of the batches that are under way, beside the states of their minions.
 
 use std::collections::BTreeSet;
 
@@ -7,14 +7,14 @@ use saline_protocol::message::{
 };
 
 use super::{OpenJob, OpenJobs};
+use crate::jobs::batch_slots::{BatchSlots, Counts};
 use crate::jobs::batches::{BatchReport, BatchStep};
 use crate::jobs::jid;
-use crate::jobs::window::{Counts, Window};
 
 /// A batch that is under way.
 #[derive(Debug)]
 pub(super) struct OpenBatch {
-    pub(super) window: Window,
+    pub(super) slots: BatchSlots,
     /// Whether the store had it when the master was started.
     is_recovered: bool,
     /// The counts, and whether the batch was stopped, in the last event; none before the first event.
@@ -41,15 +41,15 @@ impl OpenJobs {
             return;
         };
         let states = opened.states.iter().map(|(_, state)| *state);
-        let mut window = Window::new(batch, grace, states);
+        let mut slots = BatchSlots::new(batch, grace, states);
         if let Some((recovered, now)) = recovered {
-            window.recover(now);
+            slots.recover(now);
             if recovered.has_failed && batch.failhard {
-                window.stop(BatchStop::Halted);
+                slots.stop(BatchStop::Halted);
             }
         }
         opened.batch = Some(Box::new(OpenBatch {
-            window,
+            slots,
             is_recovered: recovered.is_some(),
             told: None,
         }));
@@ -61,7 +61,7 @@ impl OpenJobs {
     pub(in crate::jobs) fn batches_under_way(&self) -> (bool, bool) {
         let new = |job: &i64| {
             let batch = self.jobs.get(job).and_then(|job| job.batch.as_ref());
-            batch.is_some_and(|batch| !batch.window.is_looked_at())
+            batch.is_some_and(|batch| !batch.slots.is_looked_at())
         };
         (!self.batches.is_empty(), self.batches.iter().any(new))
     }
@@ -81,7 +81,7 @@ impl OpenJobs {
         };
         let at = opened.index(minion);
         if let (Some(batch), Some(at)) = (&mut opened.batch, at) {
-            let granted = batch.window.claim(at, now);
+            let granted = batch.slots.claim(at, now);
             self.batch_changed.notify_one();
             if !granted {
                 return false;
@@ -124,7 +124,7 @@ impl OpenJobs {
         };
         if let Some(present) = present {
             let is_present = |at: usize| states.get(at).is_some_and(|(id, _)| present.contains(id));
-            batch.window.look(now, is_present);
+            batch.slots.look(now, is_present);
         }
         if batch.told.is_none() {
             let event = match batch.is_recovered {
@@ -132,15 +132,15 @@ impl OpenJobs {
                 false => BatchEvent::New,
             };
             step.reports.push(batch.report(job, event, states));
-            batch.told = Some((batch.window.counts(), false));
+            batch.told = Some((batch.slots.counts(), false));
         }
-        let away = match batch.window.batch().queues {
+        let away = match batch.slots.batch().queues {
             true => OfferState::Queued,
             false => OfferState::NotConnected,
         };
-        let stopped = batch.window.left_by_stop();
+        let stopped = batch.slots.left_by_stop();
         let settled = stopped.into_iter().map(|at| (at, OfferState::Cancelled));
-        let behind = batch.window.left_behind(now);
+        let behind = batch.slots.left_behind(now);
         let behind = behind.into_iter().map(|at| (at, away));
         let settled: Vec<(MinionId, OfferState)> = settled
             .chain(behind)
@@ -160,14 +160,14 @@ impl OpenJobs {
         else {
             return;
         };
-        let turns = batch.window.advance(now);
+        let turns = batch.slots.advance(now);
         if !turns.is_empty() {
             let ids = turns.iter().filter_map(|at| states.get(*at));
             let ids = ids.map(|(id, _)| id.clone()).collect();
             step.turns.push((jid::from_micros(job), ids));
         }
         batch.tell(job, states, &mut step.reports);
-        if batch.window.is_complete() {
+        if batch.slots.is_complete() {
             step.reports
                 .push(batch.report(job, BatchEvent::Complete, states));
             if let Some(opened) = self.jobs.get_mut(&job) {
@@ -176,7 +176,7 @@ impl OpenJobs {
             self.batches.remove(&job);
             return;
         }
-        step.next = match (step.next, batch.window.next_slot(now)) {
+        step.next = match (step.next, batch.slots.next_slot(now)) {
             (Some(one), Some(other)) => Some(one.min(other)),
             (one, other) => one.or(other),
         };
@@ -205,16 +205,16 @@ impl OpenJobs {
 
 impl OpenBatch {
     fn progress(&self, job: i64) -> BatchProgress {
-        let counts = self.window.counts();
+        let counts = self.slots.counts();
         let number = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
         BatchProgress {
             jid: jid::from_micros(job),
-            batch: self.window.batch(),
+            batch: self.slots.batch(),
             minions: number(counts.minions),
             waiting: number(counts.waiting),
             active: number(counts.active),
             ended: number(counts.ended),
-            stopped: self.window.stopped().map(|(why, _)| why),
+            stopped: self.slots.stopped().map(|(why, _)| why),
         }
     }
 
@@ -224,7 +224,7 @@ impl OpenBatch {
         event: BatchEvent,
         states: &[(MinionId, OfferState)],
     ) -> BatchReport {
-        let failed = self.window.stopped().and_then(|(_, failed)| failed);
+        let failed = self.slots.stopped().and_then(|(_, failed)| failed);
         BatchReport {
             event,
             progress: self.progress(job),
@@ -239,8 +239,8 @@ impl OpenBatch {
         states: &[(MinionId, OfferState)],
         reports: &mut Vec<BatchReport>,
     ) {
-        let stopped = self.window.stopped();
-        let now = (self.window.counts(), stopped.is_some());
+        let stopped = self.slots.stopped();
+        let now = (self.slots.counts(), stopped.is_some());
         let before = self.told.replace(now);
         if let (Some((why, _)), false) = (stopped, before.is_some_and(|(_, told)| told)) {
             let event = match why {

@@ -18,7 +18,7 @@ impl OpenJobs {
         };
         self.cancelled.insert(job);
         if let Some(batch) = &mut opened.batch {
-            batch.window.stop(BatchStop::Cancelled);
+            batch.slots.stop(BatchStop::Cancelled);
         }
         let queued = opened.minions_in(is_to_be_offered);
         for minion in &queued {

@@ -1,8 +1,8 @@
 //! What the key store promises, from outside.
 
 mod acts;
-mod by_hand;
 mod disk;
+mod external_changes;
 
 use std::path::PathBuf;
 

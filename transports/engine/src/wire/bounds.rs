@@ -1,12 +1,12 @@
 //! The lengths that a frame may have, by its kind, the side that reads it, and the limits.
 
-use saline_protocol::transport::{Limits, MAX_BYTES};
+use saline_protocol::transport::{Limits, MAX_TOPIC_BYTES};
 
 use super::frame::{FrameKind, Violation};
 use super::greeting::{LONGEST, SHORTEST};
 
 /// The most bytes of one filter in a subscription.
-const FILTER: usize = 1 + 2 + MAX_BYTES;
+const FILTER: usize = 1 + 2 + MAX_TOPIC_BYTES;
 
 /// The frames that one side may be sent.
 #[derive(Debug, Clone, Copy)]
@@ -74,7 +74,11 @@ impl Bounds {
                 10,
                 self.filters.saturating_mul(FILTER).saturating_add(10),
             ),
-            FrameKind::Publication => (false, 3, self.max_message.saturating_add(2 + MAX_BYTES)),
+            FrameKind::Publication => (
+                false,
+                3,
+                self.max_message.saturating_add(2 + MAX_TOPIC_BYTES),
+            ),
             FrameKind::Lagged => (false, 16, 16),
             FrameKind::Ping => (self.server, 0, 0),
             FrameKind::Admitted => (false, 0, 0),

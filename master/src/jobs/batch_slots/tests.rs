@@ -1,4 +1,4 @@
-//! The window under thousands of schedules of minions that come, go, claim, lose the answer, end and fail, of
+//! The slots under thousands of schedules of minions that come, go, claim, lose the answer, end and fail, of
 //! stops and of restarts of the master, against promises that are counted apart from it.
 
 use super::*;
@@ -48,7 +48,7 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// A minion as it is, and what the window may conclude of it.
+/// A minion as it is, and what the slots may conclude of it.
 #[derive(Debug, Clone)]
 struct Minion {
     state: OfferState,
@@ -73,7 +73,7 @@ impl Minion {
 
 #[derive(Debug)]
 struct World {
-    window: Window,
+    slots: BatchSlots,
     batch: Batch,
     now: MasterTime,
     minions: Vec<Minion>,
@@ -99,7 +99,7 @@ impl World {
             begun: 0,
         });
         let mut world = Self {
-            window: Window::new(batch, GRACE, states),
+            slots: BatchSlots::new(batch, GRACE, states),
             batch,
             now: 1_000,
             minions: minions.collect(),
@@ -131,12 +131,12 @@ impl World {
             }
             minion.turn = None;
         }
-        self.window.changed(at, to, failed, self.now);
+        self.slots.changed(at, to, failed, self.now);
     }
 
     fn look(&mut self) {
         let present: Vec<bool> = self.minions.iter().map(|m| m.is_present).collect();
-        self.window.look(self.now, |at| present[at]);
+        self.slots.look(self.now, |at| present[at]);
         for minion in &mut self.minions {
             if !minion.is_open() {
                 continue;
@@ -159,11 +159,11 @@ impl World {
 
     /// What the store does after every event.
     fn step(&mut self) {
-        for at in self.window.left_by_stop() {
+        for at in self.slots.left_by_stop() {
             assert!(self.is_stopped && !self.minions[at].was_granted);
             self.set(at, Cancelled, false);
         }
-        for at in self.window.left_behind(self.now) {
+        for at in self.slots.left_behind(self.now) {
             let minion = &self.minions[at];
             assert!(minion.away.is_some() && !minion.was_granted, "{minion:?}");
             assert!(!self.minions.iter().any(|m| m.holds || m.turn.is_some()));
@@ -173,7 +173,7 @@ impl World {
                 false => self.set(at, NotConnected, false),
             }
         }
-        let turns = self.window.advance(self.now);
+        let turns = self.slots.advance(self.now);
         for at in &turns {
             let minion = &mut self.minions[*at];
             assert!(minion.away.is_none() && minion.is_open(), "{minion:?}");
@@ -199,10 +199,10 @@ impl World {
         };
         let rests = self.now < self.rests_until;
         if !self.is_stopped && !rests && self.minions.iter().any(|minion| waits(&minion)) {
-            assert!(self.busy() >= size, "a slot is idle: {:?}", self.window);
+            assert!(self.busy() >= size, "a slot is idle: {:?}", self.slots);
         }
         let active = self.minions.iter().filter(|m| m.holds || m.turn.is_some());
-        assert_eq!(self.window.counts().active, active.count());
+        assert_eq!(self.slots.counts().active, active.count());
     }
 
     fn claim(&mut self, at: usize, gets_answer: bool) {
@@ -213,7 +213,7 @@ impl World {
             return;
         }
         let (had_turn, held) = (minion.turn.is_some(), minion.holds);
-        let granted = self.window.claim(at, self.now);
+        let granted = self.slots.claim(at, self.now);
         let minion = &mut self.minions[at];
         minion.was_told = false;
         if had_turn && (!self.is_stopped || minion.was_granted) || held {
@@ -238,12 +238,12 @@ impl World {
 
     fn restart(&mut self) {
         let states: Vec<OfferState> = self.minions.iter().map(|m| m.state).collect();
-        let mut window = Window::new(self.batch, GRACE, states.into_iter());
-        window.recover(self.now);
+        let mut slots = BatchSlots::new(self.batch, GRACE, states.into_iter());
+        slots.recover(self.now);
         if self.is_stopped {
-            window.stop(BatchStop::Halted);
+            slots.stop(BatchStop::Halted);
         }
-        self.window = window;
+        self.slots = slots;
         let now = self.now;
         self.rests_until = now + self.batch.wait_ms;
         for minion in &mut self.minions {
@@ -282,7 +282,7 @@ impl World {
             }
             Event::Stop => {
                 self.is_stopped = true;
-                self.window.stop(BatchStop::Cancelled);
+                self.slots.stop(BatchStop::Cancelled);
             }
             Event::Restart => self.restart(),
         }
@@ -331,7 +331,7 @@ proptest! {
             world.apply(event);
         }
         world.finish();
-        prop_assert!(world.window.is_complete(), "{:?}", world);
+        prop_assert!(world.slots.is_complete(), "{:?}", world);
         for minion in &world.minions {
             prop_assert!(minion.begun <= 1);
             match minion.state {
@@ -341,7 +341,7 @@ proptest! {
                 other => prop_assert!(false, "{:?} at the end", other),
             }
         }
-        let counts = world.window.counts();
+        let counts = world.slots.counts();
         prop_assert_eq!((counts.ended, counts.waiting, counts.active), (counts.minions, 0, 0));
     }
 }
@@ -360,7 +360,7 @@ fn a_slot_rests_for_the_whole_wait_and_no_longer() {
     assert!(world.minions[0].was_told && !world.minions[1].was_told);
     world.apply(&Event::Claim(0, true));
     world.apply(&Event::End(0, false));
-    assert_eq!(world.window.next_slot(world.now), Some(1_050));
+    assert_eq!(world.slots.next_slot(world.now), Some(1_050));
     world.apply(&Event::Time(49));
     assert!(!world.minions[1].was_told);
     world.apply(&Event::Time(1));
@@ -416,10 +416,10 @@ fn a_failure_halts_a_batch_once_and_is_named() {
     world.apply(&Event::Claim(0, true));
     world.apply(&Event::Claim(1, true));
     world.apply(&Event::End(1, true));
-    assert_eq!(world.window.stopped(), Some((BatchStop::Halted, Some(1))));
+    assert_eq!(world.slots.stopped(), Some((BatchStop::Halted, Some(1))));
     assert_eq!(world.minions[0].state, Offered, "it goes on");
     assert_eq!(world.minions[2].state, Cancelled);
     world.apply(&Event::End(0, true));
-    assert_eq!(world.window.stopped(), Some((BatchStop::Halted, Some(1))));
-    assert!(world.window.is_complete());
+    assert_eq!(world.slots.stopped(), Some((BatchStop::Halted, Some(1))));
+    assert!(world.slots.is_complete());
 }

@@ -15,7 +15,7 @@ const DOWN: Duration = Duration::from_secs(3);
 
 /// A session that takes the place of another one.
 #[derive(Debug)]
-pub struct Successor {
+pub struct SessionHandover {
     /// The connection of the session.
     pub connected: Connected,
     /// The session.
@@ -73,7 +73,7 @@ impl Minion {
             ended = &mut served => return (ended, None),
             successor = self.successor(&session, changes) => successor,
         };
-        session.end(Ended::Succeeded);
+        session.end(Ended::HandedOver);
         (served.await, Some(successor))
     }
 

@@ -1,4 +1,4 @@
-//! The window that slides over the minions of a batch: who has a slot, and whose turn is next. A state machine
+//! The slots of a batch: which minions hold them, and whose turn is next. A state machine
 //! without input or output.
 //!
 //! A minion that is present gets its *turn* when a slot is free: it is told so and takes the slot. It begins only
@@ -9,9 +9,9 @@ use std::collections::{BTreeSet, VecDeque};
 
 use saline_protocol::message::{Batch, BatchStop, MasterTime, OfferState};
 
-/// The window of one batch. A minion is its index in the states of the job.
+/// The slots of one batch. A minion is its index in the states of the job.
 #[derive(Debug)]
-pub(super) struct Window {
+pub(super) struct BatchSlots {
     batch: Batch,
     /// How long a minion may be away, or take to claim the job, before others take its slot, in milliseconds.
     grace: MasterTime,
@@ -71,15 +71,15 @@ pub(super) struct Counts {
     pub(super) ended: usize,
 }
 
-impl Window {
-    /// Creates the window of a batch whose minions are in these states. None of them counts as present before
+impl BatchSlots {
+    /// Creates the slots of a batch whose minions are in these states. None of them counts as present before
     /// [`look`](Self::look) was called.
     pub(super) fn new(
         batch: Batch,
         grace: MasterTime,
         states: impl Iterator<Item = OfferState>,
     ) -> Self {
-        let mut window = Self {
+        let mut slots = Self {
             batch,
             grace,
             members: Vec::new(),
@@ -100,18 +100,18 @@ impl Window {
                 state if state.is_final() => Place::Ended,
                 _ => Place::Holding,
             };
-            window.waiting += usize::from(place == Place::Waiting);
-            window.ended += usize::from(place == Place::Ended);
-            window.taken += usize::from(place == Place::Holding);
-            window.tickets.1 += 1;
-            window.members.push(Member {
+            slots.waiting += usize::from(place == Place::Waiting);
+            slots.ended += usize::from(place == Place::Ended);
+            slots.taken += usize::from(place == Place::Holding);
+            slots.tickets.1 += 1;
+            slots.members.push(Member {
                 place,
-                ticket: window.tickets.1,
+                ticket: slots.tickets.1,
                 away: Some(0),
                 was_granted: place == Place::Holding,
             });
         }
-        window
+        slots
     }
 
     /// Goes on with a batch that the store has at the start of a master, where everybody is away: minions get the
@@ -136,7 +136,7 @@ impl Window {
         slots.saturating_sub(self.taken.saturating_add(self.resting.len()))
     }
 
-    /// Whether [`look`](Self::look) was called since the window was created.
+    /// Whether [`look`](Self::look) was called since the slots were created.
     pub(super) fn is_looked_at(&self) -> bool {
         self.is_looked_at
     }

@@ -17,10 +17,10 @@ use crate::sessions::Sessions;
 /// The interval at which the runner finds out which minions are present.
 const PRESENCE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Drives the batches of one master. The job store holds their windows, so that a claim and a turn never disagree;
+/// Drives the batches of one master. The job store holds their slots, so that a claim and a turn never disagree;
 /// a late runner delays turns and does no other harm.
 #[derive(Debug)]
-pub struct BatchRunner {
+pub struct BatchScheduler {
     pub(crate) clock: MasterClock,
     pub(crate) jobs: Arc<JobStore>,
     pub(crate) sessions: Arc<Sessions>,
@@ -28,7 +28,7 @@ pub struct BatchRunner {
     pub(crate) events: Events,
 }
 
-impl BatchRunner {
+impl BatchScheduler {
     /// Runs until the future is dropped.
     pub async fn run(self) {
         let mut looks = self.clock.clock().interval(PRESENCE_INTERVAL);

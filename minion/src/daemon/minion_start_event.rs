@@ -6,7 +6,7 @@ use saline_protocol::transport::Clock;
 use crate::event_queue::EventQueue;
 
 /// Fires `salt/minion/<id>/start`, which the master gets with the first session.
-pub fn announce_start(id: &MinionId, events: &EventQueue) {
+pub fn fire_minion_start(id: &MinionId, events: &EventQueue) {
     let text = format!("Minion {id} started at {}", now_as_text());
     let data = [("id", id.as_str()), ("data", &text)];
     let data = data.map(|(key, value)| (key.to_owned(), Value::from(value)));

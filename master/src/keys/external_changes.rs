@@ -35,7 +35,7 @@ struct SeenKey {
 
 /// An accepted key that was changed by hand.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ChangedByHand {
+pub struct ExternalChange {
     /// The minion whose key it was.
     pub id: MinionId,
     /// The key that is accepted now, if there is one.
@@ -47,7 +47,7 @@ pub struct ChangedByHand {
 pub struct KeyChanges {
     /// The keys that were accepted at the last look and are not now, or are others now, and were not changed
     /// through this store.
-    pub changed: Vec<ChangedByHand>,
+    pub changed: Vec<ExternalChange>,
     /// The keys that were accepted since, by hand or through this store; all of them at the first look.
     pub accepted: Vec<(MinionId, [u8; 32])>,
     /// The ids with a file among the accepted keys that has not held a key while this store is open, so that
@@ -103,7 +103,7 @@ impl KeyStore {
     ///
     /// # Errors
     /// When a folder cannot be read; nothing has been noted.
-    pub fn changes_by_hand(&self) -> Result<KeyChanges, KeyError> {
+    pub fn external_changes(&self) -> Result<KeyChanges, KeyError> {
         // Not in the condition, which would hold the lock for as long as what follows it.
         let before = self.acting().seen.keys.clone();
         if let Some(before) = before {
@@ -125,7 +125,7 @@ impl KeyStore {
         })
     }
 
-    /// Takes the look with which [`changes_by_hand`](Self::changes_by_hand) begins again.
+    /// Takes the look with which [`external_changes`](Self::external_changes) begins again.
     #[cfg(test)]
     pub(super) fn scan_again(&self) -> KeyScan {
         let before = self.acting().seen.keys.clone();
@@ -198,7 +198,7 @@ impl KeyStore {
                 (Some(old), seen) if Some(old.identity) != seen.map(|seen| seen.identity) => {
                     let identity = seen.map(|seen| seen.identity);
                     let id = id.clone();
-                    changed.push(ChangedByHand { id, identity });
+                    changed.push(ExternalChange { id, identity });
                 }
                 _ => {}
             }

@@ -2,7 +2,7 @@
 
 use super::*;
 
-use crate::keys::{ChangedByHand, KeyChanges, KeyOnDisk};
+use crate::keys::{ExternalChange, KeyChanges, KeyOnDisk};
 
 use KeyAction::{Accept, Delete};
 use KeyState::{Accepted, Pending, Rejected};
@@ -15,7 +15,7 @@ fn keys_that_are_changed_by_hand_are_noticed_once_and_others_are_not() {
         place.seed(Accepted, name, number as u8);
     }
     let changed = || {
-        let mut changed = store.changes_by_hand().unwrap().changed;
+        let mut changed = store.external_changes().unwrap().changed;
         changed.sort_by(|a, b| a.id.cmp(&b.id));
         let plain = changed.into_iter().map(|c| (c.id.to_string(), c.identity));
         plain.collect::<Vec<_>>()
@@ -23,7 +23,7 @@ fn keys_that_are_changed_by_hand_are_noticed_once_and_others_are_not() {
     assert_eq!(changed(), [], "the first look");
     assert_eq!(changed(), []);
     assert_eq!(
-        store.changes_by_hand().unwrap().accepted,
+        store.external_changes().unwrap().accepted,
         [],
         "they are known"
     );
@@ -38,7 +38,7 @@ fn keys_that_are_changed_by_hand_are_noticed_once_and_others_are_not() {
     assert_eq!(changed(), [], "what this process does it has told already");
     std::fs::remove_file(place.file(Rejected, "c")).unwrap();
     place.seed(Accepted, "d", 4);
-    let changes = store.changes_by_hand().unwrap();
+    let changes = store.external_changes().unwrap();
     assert_eq!(changes.changed, [], "a key that comes takes nothing back");
     let mut came = changes.accepted;
     came.sort();
@@ -67,14 +67,14 @@ fn all_keys_that_were_moved_to_the_rejected_ones_are_noticed() {
         place.seed(Accepted, name, number as u8);
     }
     assert_eq!(
-        store.changes_by_hand().unwrap().changed,
+        store.external_changes().unwrap().changed,
         [],
         "the first look"
     );
     for name in ["a", "b"] {
         std::fs::rename(place.file(Accepted, name), place.file(Rejected, name)).unwrap();
     }
-    assert_eq!(store.changes_by_hand().unwrap().changed.len(), 2);
+    assert_eq!(store.external_changes().unwrap().changed.len(), 2);
 }
 
 #[test]
@@ -84,19 +84,19 @@ fn a_key_that_is_copied_over_itself_is_not_gone() {
     place.seed(Accepted, "a", 1);
     place.seed(Accepted, "b", 2);
     assert_eq!(
-        store.changes_by_hand().unwrap().changed,
+        store.external_changes().unwrap().changed,
         [],
         "the first look"
     );
     // Between the two writes of a copy.
     std::fs::write(place.file(Accepted, "a"), "").unwrap();
-    assert_eq!(store.changes_by_hand().unwrap().changed, []);
+    assert_eq!(store.external_changes().unwrap().changed, []);
     place.seed(Accepted, "a", 1);
-    assert_eq!(store.changes_by_hand().unwrap().changed, []);
+    assert_eq!(store.external_changes().unwrap().changed, []);
     std::fs::write(place.file(Accepted, "a"), "").unwrap();
-    assert_eq!(store.changes_by_hand().unwrap().changed, []);
+    assert_eq!(store.external_changes().unwrap().changed, []);
     assert_eq!(
-        store.changes_by_hand().unwrap().changed.len(),
+        store.external_changes().unwrap().changed.len(),
         1,
         "it stays empty"
     );
@@ -109,16 +109,16 @@ fn a_file_without_a_key_among_the_rejected_ones_rejects_as_a_key_does() {
     place.seed(Accepted, "a", 1);
     place.seed(Accepted, "b", 2);
     assert_eq!(
-        store.changes_by_hand().unwrap().changed,
+        store.external_changes().unwrap().changed,
         [],
         "the first look"
     );
     std::fs::write(place.file(Rejected, "a"), "rejected by hand").unwrap();
-    let gone = ChangedByHand {
+    let gone = ExternalChange {
         id: id("a"),
         identity: None,
     };
-    assert_eq!(store.changes_by_hand().unwrap().changed, [gone]);
+    assert_eq!(store.external_changes().unwrap().changed, [gone]);
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn keys_that_this_store_changes_during_a_look_are_not_taken_for_changed_by_hand(
     }
     place.seed(Pending, "e", 4);
     assert_eq!(
-        store.changes_by_hand().unwrap().accepted.len(),
+        store.external_changes().unwrap().accepted.len(),
         4,
         "the first look"
     );
@@ -145,7 +145,7 @@ fn keys_that_this_store_changes_during_a_look_are_not_taken_for_changed_by_hand(
         [(id("e"), key(4))],
         "it was accepted all the same"
     );
-    assert_eq!(store.changes_by_hand().unwrap(), KeyChanges::default());
+    assert_eq!(store.external_changes().unwrap(), KeyChanges::default());
 
     // Deleted, and deleted and accepted again, after the files were looked at.
     let scan = store.scan_again();
@@ -153,14 +153,14 @@ fn keys_that_this_store_changes_during_a_look_are_not_taken_for_changed_by_hand(
     place.seed(Pending, "b", 9);
     store.apply(&act(Accept, vec![(Pending, id("b"))]));
     assert_eq!(store.confirm(scan).changed, []);
-    assert_eq!(store.changes_by_hand().unwrap().changed, []);
+    assert_eq!(store.external_changes().unwrap().changed, []);
 
     // The names were read while a key was not there: it was put back before the look is judged.
     std::fs::remove_file(place.file(Accepted, "c")).unwrap();
     let scan = store.scan_again();
     place.seed(Accepted, "c", 2);
     assert_eq!(store.confirm(scan).changed, []);
-    assert_eq!(store.changes_by_hand().unwrap().changed, []);
+    assert_eq!(store.external_changes().unwrap().changed, []);
 
     // And what really goes by hand during all of that is noticed.
     std::fs::remove_file(place.file(Accepted, "d")).unwrap();
@@ -188,18 +188,18 @@ fn a_file_that_is_half_written_at_the_first_look_is_read_again() {
     std::fs::write(place.file(Accepted, "c"), "").unwrap();
     std::fs::write(place.file(Rejected, "c"), "").unwrap();
     let_rest(&place);
-    let first = store.changes_by_hand().unwrap();
+    let first = store.external_changes().unwrap();
     assert_eq!(first.accepted, [(id("a"), key(1))]);
     assert_eq!(first.unreadable, [id("b")], "the other one is rejected");
-    assert_eq!(store.changes_by_hand().unwrap().unreadable, [id("b")]);
+    assert_eq!(store.external_changes().unwrap().unreadable, [id("b")]);
     assert_eq!(*store.accepted_ids().unwrap(), [id("a")]);
-    assert_eq!(store.standing(&id("b")), KeyOnDisk::Unreadable);
-    assert_eq!(store.standing(&id("c")), KeyOnDisk::NotAccepted);
+    assert_eq!(store.key_on_disk(&id("b")), KeyOnDisk::Unreadable);
+    assert_eq!(store.key_on_disk(&id("c")), KeyOnDisk::NotAccepted);
     // Written in place: the folder does not change.
     place.seed(Accepted, "b", 2);
     assert_eq!(*store.accepted_ids().unwrap(), [id("a"), id("b")]);
-    let changes = store.changes_by_hand().unwrap();
+    let changes = store.external_changes().unwrap();
     assert_eq!(changes.accepted, [(id("b"), key(2))]);
     assert_eq!(changes.unreadable, []);
-    assert_eq!(store.standing(&id("b")), KeyOnDisk::Accepted(key(2)));
+    assert_eq!(store.key_on_disk(&id("b")), KeyOnDisk::Accepted(key(2)));
 }
