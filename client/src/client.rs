@@ -13,7 +13,7 @@ use saline_protocol::transport::{Context, Registry};
 
 use crate::master::Master;
 use crate::master_session::MasterSession;
-use crate::{ClientError, EventFilter, Events, JobSpec, Run, RunnerRun, RunnerSpec};
+use crate::{ClientError, EventFilter, Events, JobFollower, JobSpec, RunnerRun, RunnerSpec};
 
 /// A connection to the master on this machine, with the rights of its local operator. Takes any
 /// number of requests at once, and reconnects by itself when the master restarts.
@@ -63,10 +63,10 @@ impl Client {
     ///
     /// # Cancel safety
     /// The job may be published all the same.
-    pub async fn run(&self, spec: JobSpec) -> Result<Run, ClientError> {
+    pub async fn run(&self, spec: JobSpec) -> Result<JobFollower, ClientError> {
         let timeout = spec.timeout.unwrap_or(self.timeout);
         let published = self.run_async(spec).await?;
-        Ok(Run::new(
+        Ok(JobFollower::new(
             Arc::clone(&self.session) as Arc<dyn Master>,
             published,
             timeout,

@@ -4,7 +4,7 @@ use std::future::pending;
 use std::io;
 use std::time::Duration;
 
-use saline_client::{Client, JobSpec, Run};
+use saline_client::{Client, JobFollower, JobSpec};
 use saline_protocol::message::{Arguments, BatchRequest, MinionId};
 use saline_protocol::target::CompiledTarget;
 use saline_protocol::transport::{Clock, Instant};
@@ -33,7 +33,7 @@ pub(super) struct PublishedJob<'c> {
     /// The user who asks.
     pub(super) user: String,
     pub(super) look_up: LookUp,
-    pub(super) run: Run,
+    pub(super) run: JobFollower,
     pub(super) report: Report,
     pub(super) shows_progress: bool,
 }

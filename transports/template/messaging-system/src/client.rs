@@ -1,11 +1,12 @@
 //! The client, and the task that keeps it connected.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use saline_engine::{IdleTimer, Keepalive, Lifetime};
+use saline_engine::{ClientRequests, IdleTimer, Keepalive, Lifetime};
 use saline_protocol::transport::{
     Client, Context, Endpoint, Instant, Metric, Result, Subscriber, TopicFilter,
 };
@@ -13,8 +14,10 @@ use tokio_util::sync::DropGuard;
 
 use crate::connection::Connection;
 use crate::message::Message;
-use crate::requests::Requests;
 use crate::subscriber;
+
+/// The requests of a client and their outcomes. What is taken from them counts as sent.
+type Requests = ClientRequests<()>;
 
 /// A client of one server. Dropping it without a shutdown ends it as well.
 #[derive(Debug)]
@@ -100,12 +103,17 @@ impl Supervisor {
         let context = &self.lifetime.context;
         let keepalive = Keepalive::new(&context.limits, context.limits.ping_interval);
         let mut idle = IdleTimer::new(context.clock.now(), keepalive.dead_after);
+        let mut requests = VecDeque::new();
         loop {
+            // Take no more than the messaging system has room for.
+            self.requests.take(1, &mut requests);
+            if let Some((id, payload)) = requests.pop_front() {
+                connection.send(&Message::Request { id, payload }).await?;
+                continue;
+            }
             tokio::select! {
                 biased;
-                (id, payload) = self.requests.next(context.limits.max_message) => {
-                    connection.send(&Message::Request { id, payload }).await?;
-                }
+                () = self.requests.woken() => {}
                 () = context.clock.until(idle.deadline()) => {
                     if idle.is_dead(context.clock.now()) {
                         return Ok(());

@@ -11,13 +11,11 @@
 //! | `connection.rs` | a client's connection to the messaging system |
 //! | `server.rs` | requests, publications, and how a server ends |
 //! | `client.rs` | the client, and the task that keeps it connected |
-//! | `requests.rs` | the requests of a client and their outcomes: written, with the engine's part |
 //! | `subscriber.rs` | the subscriptions of a client |
 
 mod client;
 mod connection;
 mod message;
-mod requests;
 mod server;
 mod subscriber;
 

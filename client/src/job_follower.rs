@@ -24,7 +24,7 @@ const RECONNECT_TIME: Duration = Duration::from_secs(20);
 /// The event bus is best effort and the store is the truth: returns are taken from events as they
 /// come, and from the store at the beginning, after every gap, and when minions show no sign of life.
 #[derive(Debug)]
-pub struct Run {
+pub struct JobFollower {
     master: Arc<dyn Master>,
     published: Published,
     timeout: Duration,
@@ -45,7 +45,7 @@ pub struct Run {
     sessions: u64,
 }
 
-/// The state of a run: the step that comes next. Every step may be repeated after an error.
+/// The state of a follower: the step that comes next. Every step may be repeated after an error.
 ///
 /// ```text
 /// Subscribing ─> ReadingStore ─> Listening ─> ReadingStore ─> … ─> Ended
@@ -71,7 +71,7 @@ enum State {
 /// The state after a gap in the events.
 const GAP: State = State::ReadingStore { timed_out: false };
 
-impl Run {
+impl JobFollower {
     pub(crate) fn new(master: Arc<dyn Master>, published: Published, timeout: Duration) -> Self {
         let mut minions = JobProgress::default();
         minions.update(&published.minions, None);

@@ -122,7 +122,7 @@ impl Table {
         self.state.lock().unwrap()
     }
 
-    fn run(self: &Arc<Self>, unknown: &[&str]) -> Run {
+    fn run(self: &Arc<Self>, unknown: &[&str]) -> JobFollower {
         let published = Published {
             jid: Some(jid()),
             expires: 60_000,
@@ -131,7 +131,7 @@ impl Table {
             unsure: Vec::new(),
             batch: None,
         };
-        Run::new(Arc::clone(self) as Arc<dyn Master>, published, TIMEOUT)
+        JobFollower::new(Arc::clone(self) as Arc<dyn Master>, published, TIMEOUT)
     }
 
     fn set(&self, minion: &str, state: OfferState) {
@@ -178,7 +178,7 @@ fn returned_data() -> Value {
 }
 
 /// Returns the progress of `run` until it has to wait for more than a tick.
-async fn told(run: &mut Run) -> Vec<String> {
+async fn told(run: &mut JobFollower) -> Vec<String> {
     let mut told = Vec::new();
     while let Ok(next) = Clock.deadline(Clock.now(), run.next()).await {
         match next {
@@ -392,7 +392,7 @@ async fn nobody_matched() {
         unsure: vec![],
         batch: None,
     };
-    let mut run = Run::new(Table::new(&[]), published, TIMEOUT);
+    let mut run = JobFollower::new(Table::new(&[]), published, TIMEOUT);
     assert_eq!(run.jid(), None);
     assert_eq!(told(&mut run).await, ["end"]);
 }
