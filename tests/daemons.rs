@@ -36,6 +36,21 @@ fn a_second_instance_says_so_and_ends() {
     fleet.saline(&["m1", "test.ping"]).expect(0);
 }
 
+/// With sockets of its own, as in another container on the same volume, it would share the job store.
+#[test]
+fn a_second_master_on_the_same_job_store_ends() {
+    let fleet = Fleet::with_minions("tcp", &["m1"]);
+    let file = fleet.config().join("master");
+    let text = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, format!("{text}sock_dir: /run2\n")).unwrap();
+    let mut second = Daemon::spawn(&mut fleet.master_command());
+    assert_eq!(second.wait(), Some(1));
+    let line = second.log.wait_for("another instance runs already", 1);
+    assert!(line.contains("/cache/"), "{line}");
+    std::fs::write(&file, text).unwrap();
+    fleet.saline(&["m1", "test.ping"]).expect(0);
+}
+
 #[test]
 fn a_port_in_use_is_named() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

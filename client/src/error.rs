@@ -34,7 +34,7 @@ pub enum ClientError {
     },
     /// The master was connected, and has been away for too long.
     #[error(
-        "the master at {endpoint} has been gone for {} s: start saline-master again; minions keep running the jobs that they have begun, and keep the returns",
+        "the master at {endpoint} has been gone for {} s: start saline-master again. What it was asked last may have been done. Minions keep running the jobs that they have begun, and keep the returns",
         gone.as_secs()
     )]
     MasterGone {

@@ -166,9 +166,14 @@ impl MasterConfig {
         self.paths.sock_dir.join("master_event_pub.ipc")
     }
 
-    /// `sock_dir/.lock`: held by a running master.
+    /// `sock_dir/.lock`: held by a running master, and by whoever acts on its keys while none runs.
     pub fn lock_file(&self) -> PathBuf {
         self.paths.sock_dir.join(".lock")
+    }
+
+    /// `cachedir/.lock`: held by a running master, so that no second one with other sockets uses its job store.
+    pub fn store_lock_file(&self) -> PathBuf {
+        self.paths.cache_dir.join(".lock")
     }
 
     /// Every option of the file: what the loader accepts and what the documentation lists.

@@ -28,6 +28,9 @@ const PRESENT: Duration = Duration::from_secs(60);
 /// How often old jobs are pruned.
 const PRUNING: Duration = Duration::from_secs(300);
 
+/// How long no job is removed after a start at which the clock was far ahead of the job store: it may be wrong.
+const AHEAD: Duration = Duration::from_secs(3_600);
+
 /// The upkeep of one master.
 #[derive(Debug)]
 pub struct Maintenance {
@@ -118,10 +121,17 @@ impl Maintenance {
     }
 
     async fn prunings(&self) {
-        let mut timer = self.clock.clock().interval(PRUNING);
+        let clock = self.clock.clock();
+        let mut timer = clock.interval(PRUNING);
+        let credible = match self.jobs.started_ahead() {
+            true => clock.after(AHEAD),
+            false => clock.now(),
+        };
         loop {
             timer.tick().await;
-            self.prune().await;
+            if clock.now() >= credible {
+                self.prune().await;
+            }
             self.expire_pending_keys().await;
         }
     }

@@ -26,7 +26,7 @@ pub struct Master {
     context: Context,
     listeners: Vec<Listener>,
     /// Released last, when everything else has ended.
-    _lock: InstanceLock,
+    _locks: [InstanceLock; 2],
 }
 
 #[derive(Debug)]
@@ -61,14 +61,21 @@ impl Master {
         registry: &Registry,
         versions: ProtocolVersions,
     ) -> Result<Self, MasterError> {
-        let lock = InstanceLock::take(&config.lock_file())?;
+        let locks = [
+            InstanceLock::take(&config.lock_file())?,
+            InstanceLock::take(&config.store_lock_file())?,
+        ];
         let identity = Arc::new(Identity::load_or_create(&config.paths.pki_dir)?);
         let noise = NoiseKey::load_or_create(&config.paths.pki_dir)?;
-        MasterKeys {
+        let public = MasterKeys {
             identity: identity.public(),
             noise: Some(noise.public()),
+        };
+        let public_file = config.paths.pki_dir.join("identity.pub");
+        // On a full disk nothing is written that is there already.
+        if !MasterKeys::read(&public_file).is_ok_and(|found| found == Some(public)) {
+            public.write(&public_file)?;
         }
-        .write(&config.paths.pki_dir.join("identity.pub"))?;
         let counters = Counters::new();
         let context = context(&config, &counters);
         let stores = Stores::open(&config, &context)?;
@@ -154,7 +161,7 @@ impl Master {
             counters,
             context,
             listeners,
-            _lock: lock,
+            _locks: locks,
         })
     }
 

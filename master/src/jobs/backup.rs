@@ -19,7 +19,7 @@ impl JobStore {
     /// Copies the store into a new folder (0700) beside its own one, below `backups`, which is named by the
     /// time like a jid. What was committed before the call is in it. Moved to the place of the store's
     /// folder, the copy is a store. Its master does not hand out what was queued or waited for its turn when the copy
-    /// was made, since this one may have handed it out after that.
+    /// was made, since this one may have handed it out after that. Several calls make their copies one after the other.
     ///
     /// # Errors
     /// When a file cannot be read or written. What was copied so far is deleted.
@@ -27,6 +27,8 @@ impl JobStore {
     /// # Cancel safety
     /// The copy of one file is finished, and what was copied is deleted by the next call.
     pub async fn back_up(&self) -> Result<StoreBackup, StoreError> {
+        // A copy that is not finished is deleted by the next call, which must not find that of another one.
+        let _turn = self.copying.acquire().await;
         let backups = self.settings.folder.with_file_name("backups");
         let folder = backups.join(self.next_jid().as_str());
         let unfinished = folder.with_extension(UNFINISHED);
@@ -64,7 +66,7 @@ impl JobStore {
             move |_: &mut Connections| schema::copy_into(&schema::open_minions(&minions)?, &copied);
         self.upkeep.call(copy).await?;
         files += 1;
-        bytes += fs::metadata(&to).map_or(0, |file| file.len());
+        bytes += size(&to)?;
         for start in self.partitions.all() {
             let path = self.partitions.path(start);
             let to = folder.join(path.file_name().unwrap_or_default());
@@ -79,7 +81,7 @@ impl JobStore {
                 copied => copied?,
             }
             files += 1;
-            bytes += fs::metadata(&to).map_or(0, |file| file.len());
+            bytes += size(&to)?;
         }
         Ok((files, bytes))
     }
@@ -116,6 +118,11 @@ fn unoffered(connection: &Connection, now: MasterTime) -> Result<Vec<(i64, Vec<u
         }
     }
     Ok(unoffered)
+}
+
+fn size(file: &Path) -> Result<u64, StoreError> {
+    let found = fs::metadata(file).map_err(|error| StoreError::io(file, error))?;
+    Ok(found.len())
 }
 
 /// Gives a copy its name when all of it is on the disk.

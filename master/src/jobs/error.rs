@@ -58,6 +58,18 @@ pub enum StoreError {
         /// The value in the store.
         found: String,
     },
+    /// A file of the store cannot be read when the master starts.
+    #[error(
+        "the file {} of the job store is damaged: {source}; put a copy of it in its place (docs/operating.md), or move \
+         it away, without the jobs in it",
+        path.display()
+    )]
+    DamagedFile {
+        /// The file.
+        path: PathBuf,
+        /// The damage.
+        source: Box<StoreError>,
+    },
     /// SQLite failed. No part of the command was kept.
     #[error("the job store: {0}")]
     Database(#[source] Arc<rusqlite::Error>),
@@ -80,6 +92,17 @@ impl StoreError {
         Self::Io {
             path: path.to_owned(),
             source: Arc::new(source),
+        }
+    }
+
+    /// Names the file in which a start found damage, unless the error names it already.
+    pub(super) fn of_file(self, path: &Path) -> Self {
+        match self {
+            Self::Corrupt { .. } | Self::Database(_) => Self::DamagedFile {
+                path: path.to_owned(),
+                source: Box::new(self),
+            },
+            other => other,
         }
     }
 

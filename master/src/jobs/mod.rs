@@ -89,6 +89,10 @@ const SPANS: (Duration, Duration) = (Duration::from_secs(60), Duration::from_sec
 /// By how much the clock must be behind the store for a warning, in milliseconds.
 const NOTICED: MasterTime = 2_000;
 
+/// How far the clock may be ahead of the newest entry of the store at a start before an operator is asked to look, in
+/// milliseconds: a day.
+const CREDIBLE: MasterTime = 24 * 3_600 * 1_000;
+
 /// The folder of a job store, and its limits.
 #[derive(Debug, Clone)]
 pub struct StoreSettings {
@@ -128,6 +132,10 @@ pub struct JobStore {
     flushed: AtomicI64,
     /// Has one permit, for the flush that is under way.
     flushing: Semaphore,
+    /// Whether the clock was far ahead of the store's newest entry at the start.
+    is_ahead: bool,
+    /// The turn of the copy that is made.
+    copying: Semaphore,
     passes: Mutex<offers::Passes>,
     /// The records that are written after all states that changed before them.
     unwritten_records: Mutex<RecordCopies>,
@@ -165,7 +173,7 @@ impl JobStore {
     fn try_open(settings: StoreSettings, clock: MasterClock) -> Result<Self, StoreError> {
         let partitions = Arc::new(Partitions::list(&settings.folder, settings.cache_bytes)?);
         let records = Arc::new(MinionRecords::open(&settings.folder)?);
-        let now = resume(&clock, &partitions, &records, settings.cache_bytes)?;
+        let (now, is_ahead) = resume(&clock, &partitions, &records, settings.cache_bytes)?;
         let mut jids = JidSource::default();
         let (mut receipts, mut parts) = (0, 0);
         let mut open = OpenJobs::default();
@@ -173,17 +181,22 @@ impl JobStore {
         for start in partitions.all() {
             jids.rise_above(start.saturating_sub(1));
             let path = partitions.path(start);
-            let connection = schema::open(&path, Access::Write, settings.cache_bytes)?;
-            jids.rise_above(lookup::last_job(&connection)?.unwrap_or(0));
-            receipts = receipts.max(returns::last_receipt(&connection)?);
-            parts = parts.max(large_payloads::settle(&connection)?);
-            let grace = batches::grace(settings.heartbeat);
-            records
-                .look(|records| publish::read_open(&connection, now, grace, records, &mut open))?;
-            for (at, request, effect) in outcomes::read(&connection, now)? {
-                // The first effect of a request stands.
-                let _ = outcomes.begin(request, effect, at);
-            }
+            let mut read = || {
+                let connection = schema::open(&path, Access::Write, settings.cache_bytes)?;
+                jids.rise_above(lookup::last_job(&connection)?.unwrap_or(0));
+                receipts = receipts.max(returns::last_receipt(&connection)?);
+                parts = parts.max(large_payloads::settle(&connection)?);
+                let grace = batches::grace(settings.heartbeat);
+                records.look(|records| {
+                    publish::read_open(&connection, now, grace, records, &mut open)
+                })?;
+                for (at, request, effect) in outcomes::read(&connection, now)? {
+                    // The first effect of a request stands.
+                    let _ = outcomes.begin(request, effect, at);
+                }
+                Ok(())
+            };
+            read().map_err(|error: StoreError| error.of_file(&path))?;
         }
         if partitions.newest().is_none() {
             let first = jids.next_number(clock.micros());
@@ -224,6 +237,8 @@ impl JobStore {
             partitions,
             flushed: AtomicI64::new(i64::MIN),
             flushing: Semaphore::new(1),
+            is_ahead,
+            copying: Semaphore::new(1),
             undeleted: Mutex::default(),
             settings,
         })
@@ -245,6 +260,12 @@ impl JobStore {
         self.reader.0.close().await;
         self.upkeep.0.close().await;
         self.writer.close().await;
+    }
+
+    /// Returns whether the clock was more than a day ahead of the store's newest entry at the start: it may be wrong,
+    /// or the master was off.
+    pub fn started_ahead(&self) -> bool {
+        self.is_ahead
     }
 
     /// Returns a new jid: the time, or one above the highest jid so far.
@@ -285,24 +306,28 @@ impl JobStore {
     }
 }
 
-/// Has the master's time go on after the times in the store, and returns it.
+/// Has the master's time go on after the times in the store. Returns it, and whether it is far ahead of them.
 fn resume(
     clock: &MasterClock,
     partitions: &Partitions,
     records: &MinionRecords,
     cache: usize,
-) -> Result<MasterTime, StoreError> {
+) -> Result<(MasterTime, bool), StoreError> {
     let mut latest = i64::try_from(records.latest())
         .unwrap_or(i64::MAX)
         .saturating_mul(1_000);
     if let Some(newest) = partitions.newest() {
-        let connection = schema::open(&partitions.path(newest), Access::Write, cache)?;
-        latest = latest
-            .max(newest)
-            .max(lookup::last_job(&connection)?.unwrap_or(0))
-            .max(returns::last_receipt(&connection)?);
+        let path = partitions.path(newest);
+        let read = || {
+            let connection = schema::open(&path, Access::Write, cache)?;
+            let last_job = lookup::last_job(&connection)?.unwrap_or(0);
+            Ok(last_job.max(returns::last_receipt(&connection)?))
+        };
+        let last = read().map_err(|error: StoreError| error.of_file(&path))?;
+        latest = latest.max(newest).max(last);
     }
-    let behind = clock.rise_above(MasterTime::try_from(latest / 1_000).unwrap_or(0));
+    let latest = MasterTime::try_from(latest / 1_000).unwrap_or(0);
+    let behind = clock.rise_above(latest);
     if behind > NOTICED {
         tracing::warn!(
             "the clock of this machine is {} s behind the newest entry of the job store; the master's time \
@@ -310,7 +335,17 @@ fn resume(
             behind / 1_000
         );
     }
-    Ok(clock.now())
+    let now = clock.now();
+    let ahead = now.saturating_sub(latest);
+    let is_ahead = latest > 0 && ahead > CREDIBLE;
+    if is_ahead {
+        tracing::warn!(
+            "the clock of this machine is {} days ahead of the newest entry of the job store; old jobs are removed \
+             in an hour: if the clock is wrong, stop the master before that and set it right",
+            ahead / CREDIBLE
+        );
+    }
+    Ok((now, is_ahead))
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

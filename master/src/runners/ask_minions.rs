@@ -53,11 +53,14 @@ pub(super) async fn ask_minions(
     let until = job_report::patience(run);
     let states = job_report::settled_states(run, &jid, until, waits).await?;
     let mut silent = states.iter().filter(|state| waits(run, state));
+    let returns = job_report::returns(run, &jid).await?;
     if let Some((first, _)) = silent.next() {
         run.note(format!(
             "{} minions did not answer in time, {first} among them: {consequence}",
             silent.count() + 1
         ));
+    } else if returns.is_empty() {
+        run.note(format!("no minion is connected: {consequence}"));
     }
-    Ok(Some(job_report::returns(run, &jid).await?))
+    Ok(Some(returns))
 }

@@ -87,7 +87,7 @@ pub struct Minion {
     context: Context,
     counters: Arc<Counters>,
     /// Released when nothing writes to the minion's files any more.
-    lock: Mutex<Option<InstanceLock>>,
+    locks: Mutex<Option<[InstanceLock; 2]>>,
 }
 
 impl Minion {
@@ -114,7 +114,8 @@ impl Minion {
         modules: Modules,
         versions: ProtocolVersions,
     ) -> Result<Arc<Self>, StartError> {
-        let lock = InstanceLock::take(&config.lock_file())?;
+        let [sockets, spool] = config.lock_files();
+        let locks = [InstanceLock::take(&sockets)?, InstanceLock::take(&spool)?];
         let id = match &config.id {
             Some(id) => id.clone(),
             None => MinionId::parse(&host_name())?,
@@ -207,7 +208,7 @@ impl Minion {
             jobs,
             context,
             counters,
-            lock: Mutex::new(Some(lock)),
+            locks: Mutex::new(Some(locks)),
         }))
     }
 
@@ -400,8 +401,8 @@ impl Minion {
         if self.jobs.is_idle() {
             self.spool.stopped();
             // Nothing writes to the spool any more, so another instance may start.
-            let mut lock = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
-            lock.take();
+            let mut locks = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
+            locks.take();
         }
         tracing::info!("the minion has stopped");
     }

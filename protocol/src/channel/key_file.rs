@@ -46,7 +46,11 @@ pub fn write(path: &Path, text: &str, mode: u32) -> Result<(), KeyError> {
         file.sync_all()?;
         fs::rename(&temporary, path)
     };
-    attempt().map_err(io_error("write", path))
+    attempt().map_err(|error| {
+        // On a full disk it is empty, and the next attempt may be another process's.
+        let _ = fs::remove_file(&temporary);
+        io_error("write", path)(error)
+    })
 }
 
 /// Reads the public key in `path`; returns none if there is no such file. Others may read it; links are not

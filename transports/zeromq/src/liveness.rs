@@ -105,13 +105,16 @@ impl PeerLiveness {
         descriptor: Option<RawFd>,
     ) -> Verdict {
         let has_moved = descriptor.is_some_and(|descriptor| self.progress.has_moved(descriptor));
-        if std::mem::take(&mut self.heard) || has_moved {
+        let heard = std::mem::take(&mut self.heard);
+        if heard || has_moved {
             self.idle = IdleTimer::new(now, self.dead_after);
-            self.ask.spoke(now);
-            return Verdict::Alive;
-        }
-        if self.idle.is_dead_at_look(now, late) {
+        } else if self.idle.is_dead_at_look(now, late) {
             return Verdict::Dead;
+        }
+        // A peer that is only in the midst of a large message is asked all the same: it may hear nothing of this
+        // side meanwhile, since its own pings wait behind the message.
+        if heard {
+            self.ask.spoke(now);
         }
         if now >= self.ask.deadline() {
             self.ask.spoke(now);

@@ -21,6 +21,27 @@ async fn busy_store(place: &Place) -> (JobStore, Vec<Job>) {
 }
 
 #[tokio::test]
+async fn backups_at_once_do_not_delete_each_other() {
+    let place = Place::new();
+    let (store, _jobs) = busy_store(&place).await;
+    let all = tokio::join!(
+        store.back_up(),
+        store.back_up(),
+        store.back_up(),
+        store.back_up()
+    );
+    for backup in [all.0, all.1, all.2, all.3] {
+        let backup = backup.unwrap();
+        let files = std::fs::read_dir(&backup.folder).unwrap();
+        let sizes: Vec<u64> = files
+            .map(|file| file.unwrap().metadata().unwrap().len())
+            .collect();
+        let found = (sizes.len() as u64, sizes.iter().sum());
+        assert_eq!(found, (backup.files, backup.bytes), "{}", backup.folder);
+    }
+}
+
+#[tokio::test]
 async fn a_backup_is_a_store_of_what_was_committed() {
     let place = Place::new();
     let (store, jobs) = busy_store(&place).await;
