@@ -171,7 +171,7 @@ impl MasterConfig {
         self.paths.sock_dir.join(".lock")
     }
 
-    /// `cachedir/.lock`: held by a running master, so that no second one with other sockets uses its job store.
+    /// `cachedir/.lock`: held by a running master, so that no second one with another `sock_dir` uses its job store.
     pub fn store_lock_file(&self) -> PathBuf {
         self.paths.cache_dir.join(".lock")
     }

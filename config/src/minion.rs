@@ -104,10 +104,14 @@ impl MinionConfig {
         self.paths.pki_dir.join("master.pub")
     }
 
-    /// `sock_dir/.lock` and `cachedir/.lock`: held by a running minion, so that no second one uses its sockets, or its
-    /// spool with sockets of its own.
-    pub fn lock_files(&self) -> [PathBuf; 2] {
-        [&self.paths.sock_dir, &self.paths.cache_dir].map(|folder| folder.join(".lock"))
+    /// `sock_dir/.lock`: held by a running minion.
+    pub fn lock_file(&self) -> PathBuf {
+        self.paths.sock_dir.join(".lock")
+    }
+
+    /// `cachedir/.lock`: held by a running minion, so that no second one with another `sock_dir` uses its spool.
+    pub fn spool_lock_file(&self) -> PathBuf {
+        self.paths.cache_dir.join(".lock")
     }
 
     /// Every option of the file: what the loader accepts and what the documentation lists.

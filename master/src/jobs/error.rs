@@ -60,14 +60,14 @@ pub enum StoreError {
     },
     /// A file of the store cannot be read when the master starts.
     #[error(
-        "the file {} of the job store is damaged: {source}; put a copy of it in its place (docs/operating.md), or move \
+        "the file {} of the job store cannot be read: {source}; put a copy of it in its place (docs/operating.md), or move \
          it away, without the jobs in it",
         path.display()
     )]
-    DamagedFile {
-        /// The file.
+    UnreadableFile {
+        /// The file that cannot be read.
         path: PathBuf,
-        /// The damage.
+        /// The error of reading it.
         source: Box<StoreError>,
     },
     /// SQLite failed. No part of the command was kept.
@@ -95,10 +95,10 @@ impl StoreError {
         }
     }
 
-    /// Names the file in which a start found damage, unless the error names it already.
+    /// Names the file that a start could not read, unless the error names it already.
     pub(super) fn of_file(self, path: &Path) -> Self {
         match self {
-            Self::Corrupt { .. } | Self::Database(_) => Self::DamagedFile {
+            Self::Corrupt { .. } | Self::Database(_) => Self::UnreadableFile {
                 path: path.to_owned(),
                 source: Box::new(self),
             },

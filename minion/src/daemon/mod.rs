@@ -103,7 +103,7 @@ impl Minion {
         Self::with_versions(config, registry, modules, ProtocolVersions::OURS)
     }
 
-    /// Creates a minion that speaks other protocol versions than this build does, as a handover will: for the
+    /// Creates a minion that speaks other protocol versions than this build does, as a successor will: for the
     /// tests of what both sides agree on.
     ///
     /// # Errors
@@ -114,8 +114,10 @@ impl Minion {
         modules: Modules,
         versions: ProtocolVersions,
     ) -> Result<Arc<Self>, StartError> {
-        let [sockets, spool] = config.lock_files();
-        let locks = [InstanceLock::take(&sockets)?, InstanceLock::take(&spool)?];
+        let locks = [
+            InstanceLock::take(&config.lock_file())?,
+            InstanceLock::take(&config.spool_lock_file())?,
+        ];
         let id = match &config.id {
             Some(id) => id.clone(),
             None => MinionId::parse(&host_name())?,
@@ -336,7 +338,7 @@ impl Minion {
         }
     }
 
-    /// Waits after the end of a session that had no handover.
+    /// Waits after the end of a session that was not handed over.
     async fn pause_after(
         &self,
         ended: Ended,

@@ -80,9 +80,9 @@ pub struct Limits {
     /// more, and the clients wait (`LIM-004`). 16,384.
     pub requests_unanswered: usize,
     /// The longest time for which either side stays silent: an end that has written nothing for so long
-    /// sends a ping. A peer that is gone without a FIN is noticed within two of these: by the client always, by the server where it
-    /// can tell who left (`CON-026`, a `SHOULD`). A large message on its way is no silence
-    /// (`LIM-010`). 5 s.
+    /// sends a ping. A peer that is gone without a FIN is noticed within two of these: by the client
+    /// always, by the server where it can tell who left (`CON-026`, a `SHOULD`). A large message on its
+    /// way is no silence (`LIM-010`). 5 s.
     pub ping_interval: Duration,
     /// How long `connect` tries before it says `Unreachable`, all addresses and the handshake together;
     /// each attempt to reconnect may take as long. 5 s.

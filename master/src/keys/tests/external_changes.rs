@@ -7,6 +7,20 @@ use crate::keys::{ExternalChange, KeyChanges, KeyOnDisk};
 use KeyAction::{Accept, Delete};
 use KeyState::{Accepted, Pending, Rejected};
 
+/// A place with two accepted keys, and a store that has looked at them once.
+fn watched() -> (Place, KeyStore) {
+    let place = Place::new();
+    let store = place.open();
+    place.seed(Accepted, "a", 1);
+    place.seed(Accepted, "b", 2);
+    assert_eq!(
+        store.external_changes().unwrap().changed,
+        [],
+        "the first look"
+    );
+    (place, store)
+}
+
 #[test]
 fn keys_that_are_changed_by_hand_are_noticed_once_and_others_are_not() {
     let place = Place::new();
@@ -79,15 +93,7 @@ fn all_keys_that_were_moved_to_the_rejected_ones_are_noticed() {
 
 #[test]
 fn a_key_that_is_copied_over_itself_is_not_gone() {
-    let place = Place::new();
-    let store = place.open();
-    place.seed(Accepted, "a", 1);
-    place.seed(Accepted, "b", 2);
-    assert_eq!(
-        store.external_changes().unwrap().changed,
-        [],
-        "the first look"
-    );
+    let (place, store) = watched();
     // Between the two writes of a copy.
     std::fs::write(place.file(Accepted, "a"), "").unwrap();
     assert_eq!(store.external_changes().unwrap().changed, []);
@@ -104,15 +110,7 @@ fn a_key_that_is_copied_over_itself_is_not_gone() {
 
 #[test]
 fn a_file_without_a_key_among_the_rejected_ones_rejects_as_a_key_does() {
-    let place = Place::new();
-    let store = place.open();
-    place.seed(Accepted, "a", 1);
-    place.seed(Accepted, "b", 2);
-    assert_eq!(
-        store.external_changes().unwrap().changed,
-        [],
-        "the first look"
-    );
+    let (place, store) = watched();
     std::fs::write(place.file(Rejected, "a"), "rejected by hand").unwrap();
     let gone = ExternalChange {
         id: id("a"),

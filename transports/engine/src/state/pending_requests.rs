@@ -24,7 +24,7 @@ pub struct PendingRequests<W> {
 /// A request that was [queued](PendingRequests::submit).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QueuedRequest {
-    /// Its number.
+    /// The number by which its outcome is fetched.
     pub id: u64,
     /// Whether its deadline is the earliest now, so that whoever watches deadlines has to look again.
     pub is_earliest: bool,
