@@ -267,6 +267,33 @@ fn minions_that_are_away_take_no_slot() {
     assert_eq!(wait_for_returns(&fleet, jid, 6), all());
 }
 
+/// The minion whose turn would be next is killed while the first one runs the job.
+#[test]
+fn a_batch_says_for_whom_it_waits_and_how_long() {
+    let mut fleet = Fleet::with_minions("tcp", &["m1", "m2"]);
+    let goes_on = fleet.path("goes-on");
+    let command = format!("until test -e {}; do sleep 0.05; done", goes_on.display());
+    let begin = ["-b", "1", "*", "cmd.run", &command];
+    let mut waiting = fleet.command("saline", &[&begin[..], &["-v", "-t", "1"]].concat());
+    let waiting = waiting
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    fleet.minions["m1"].log.wait_for("running cmd.run", 1);
+    fleet.minions.get_mut("m2").unwrap().kill();
+    fleet.master().log.wait_for("minions are gone: m2", 1);
+    std::fs::write(&goes_on, "").unwrap();
+    let said = CommandOutput::from(waiting.wait_with_output().unwrap()).expect(1);
+    let told = "s (two heartbeats) for minions of the batch that are gone and may come back: m2";
+    assert!(said.stderr.contains(told), "{said:?}");
+    assert!(said.stdout.contains("[Not connected]"), "{said:?}");
+    let jid = said.stdout.split("with jid ").nth(1).unwrap();
+    let jid = jid.split_whitespace().next().unwrap();
+    let ended = look(&fleet, "batch.status", jid);
+    assert_eq!(ended["waits_for_gone_seconds"], Value::Null, "{ended}");
+}
+
 #[test]
 fn a_batch_goes_on_without_its_command() {
     let fleet = Fleet::with_minions("tcp", &SIX);

@@ -14,7 +14,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use support::{Fleet, TEST_TIMEOUT};
+use support::{CommandOutput, Fleet, TEST_TIMEOUT};
 
 /// Starts a job without waiting for it, and returns its jid.
 fn begin(fleet: &Fleet, arguments: &[&str]) -> String {
@@ -56,12 +56,12 @@ fn copy(from: &Path, to: &Path) {
 }
 
 /// The connection ends with the process over each of them: a minion that was killed is gone a second
-/// later, and nobody waits the five seconds of `timeout` for it.
+/// later, and has the time of `-t` to come back.
 #[test]
-fn a_minion_that_is_killed_while_it_runs_is_told_soon() {
+fn a_minion_that_is_killed_while_it_runs_is_waited_for_as_long_as_the_timeout_says() {
     for transport in ["tcp", "zeromq"] {
         let mut fleet = Fleet::with_minions(transport, &["m1", "m2"]);
-        let mut command = fleet.command("saline", &["*", "test.sleep", "30", "-t", "25"]);
+        let mut command = fleet.command("saline", &["*", "test.sleep", "30", "-t", "3"]);
         let waiting = std::thread::spawn(move || command.output().unwrap());
         for id in ["m1", "m2"] {
             let begun = format!("minion {id} runs it");
@@ -72,7 +72,12 @@ fn a_minion_that_is_killed_while_it_runs_is_told_soon() {
             fleet.minions.get_mut(id).unwrap().kill();
         }
         let said = waiting.join().unwrap();
-        assert!(killed.elapsed() < Duration::from_secs(10), "{transport}");
+        assert!(killed.elapsed() < Duration::from_secs(15), "{transport}");
+        let told = String::from_utf8(said.stderr).unwrap();
+        assert!(
+            told.contains("s for minions that are gone and may come back: m1"),
+            "{told}"
+        );
         let text = String::from_utf8(said.stdout).unwrap();
         assert_eq!(
             text.matches("The minion began the job and was not heard of since")
@@ -81,6 +86,24 @@ fn a_minion_that_is_killed_while_it_runs_is_told_soon() {
             "{text}"
         );
     }
+}
+
+#[test]
+fn what_a_minion_returns_that_comes_back_within_the_timeout_is_printed() {
+    let mut fleet = Fleet::with_minions("tcp", &["m1"]);
+    let mut command = fleet.command("saline", &["m1", "test.sleep", "60", "-t", "60"]);
+    let waiting = std::thread::spawn(move || command.output().unwrap());
+    fleet.master().log.wait_for("minion m1 runs it", 1);
+    fleet.minions.get_mut("m1").unwrap().kill();
+    fleet.master().log.wait_for("1 minions are gone", 1);
+    fleet.start_minion("m1");
+    let said = CommandOutput::from(waiting.join().unwrap()).expect(1);
+    assert!(
+        said.stdout
+            .contains("The minion stopped while it ran this job"),
+        "{said:?}"
+    );
+    assert!(said.stderr.contains("m1 (130)"), "{said:?}");
 }
 
 #[test]

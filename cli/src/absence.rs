@@ -43,6 +43,7 @@ impl LookUp {
 fn state(absence: Absence) -> &'static str {
     match absence {
         Absence::NotConnected => "Not connected",
+        Absence::Offered => "Offered",
         Absence::Queued => "Queued",
         Absence::Waiting => "Waiting",
         Absence::Running => "Running",
@@ -54,7 +55,6 @@ fn state(absence: Absence) -> &'static str {
         Absence::Cancelled => "Cancelled",
         Absence::Withdrawn => "Withdrawn",
         Absence::ReturnedAndLost => "Returned and lost",
-        Absence::NoResponse => "Offered",
         Absence::Unknown => "No key",
         _ => "No response",
     }
@@ -82,7 +82,7 @@ pub(crate) fn text(absence: Absence, expires: MasterTime, look_up: &LookUp) -> S
         Absence::Running => format!(
             "{line}\nThe minion is running the job, and will return upon completion. {hint}"
         ),
-        Absence::Silent => format!(
+        Absence::NoResponse => format!(
             "{line}\nThe minion began the job and was not heard of since. It will return when it is back. {hint}"
         ),
         Absence::Declined => format!("{line}\nThe minion does not match the target."),
@@ -135,9 +135,9 @@ mod tests {
             options: String::new(),
         };
         let all = [
-            Absence::NoResponse,
+            Absence::Offered,
             Absence::NotConnected,
-            Absence::Silent,
+            Absence::NoResponse,
             Absence::Running,
             Absence::Queued,
             Absence::Waiting,

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::io;
+use std::time::Duration;
 
 use saline_client::{Absence, Absent, MinionReturn, Progress};
 use saline_protocol::message::{Batch, MasterTime, MinionId, Value};
@@ -27,6 +28,8 @@ pub(crate) struct ReportOptions {
     pub(crate) documentation: bool,
     /// Whether the minions that did not return are only counted.
     pub(crate) hide_absent: bool,
+    /// The interval of heartbeats, of which the master gives two to a minion of a batch that is gone.
+    pub(crate) heartbeat: Duration,
     /// Whether to print how many minions returned, did not return and failed.
     pub(crate) summary: bool,
 }
@@ -67,7 +70,32 @@ impl Report {
                 self.absent.push(absent);
                 Ok(())
             }
+            Progress::AllGone { minions, within } => {
+                if !self.options.hide_absent {
+                    screen.complain(self.waiting_for_gone(&minions, within));
+                }
+                Ok(())
+            }
+            // Of a later version, about which this one has nothing to print.
+            _ => Ok(()),
         }
+    }
+
+    /// Returns the line about minions that are gone and may come back.
+    fn waiting_for_gone(&self, minions: &[MinionId], within: Option<Duration>) -> String {
+        let seconds = |time: Duration| time.as_secs_f64().ceil();
+        let who = match within {
+            Some(within) => format!("{} s for minions", seconds(within)),
+            None => format!(
+                "{} s (two heartbeats) for minions of the batch",
+                seconds(self.options.heartbeat * 2)
+            ),
+        };
+        let named: Vec<String> = minions.iter().map(MinionId::to_string).collect();
+        format!(
+            "Waiting up to {who} that are gone and may come back: {}",
+            listed(&named)
+        )
     }
 
     fn returned(&mut self, screen: &mut Screen<'_>, answer: MinionReturn) -> io::Result<()> {
@@ -123,11 +151,9 @@ impl Report {
             ));
         }
         if !absent.is_empty() {
-            let named = absent.iter().map(|Absent { name, absence }| match absence {
-                Absence::NoResponse => format!("{name} (offered)"),
-                Absence::Unknown => format!("{name} (no key)"),
-                absence => format!("{name} ({})", absence.name()),
-            });
+            let named = absent
+                .iter()
+                .map(|Absent { name, absence }| format!("{name} ({})", absence.name()));
             screen.complain(format!(
                 "ERROR: {} of {targeted} did not return: {}",
                 absent.len(),
@@ -277,8 +303,8 @@ impl Report {
             _ => {
                 let (name, line) = (escape_line(name), absence::line(absence));
                 screen.complain(match absence {
-                    Absence::NoResponse
-                    | Absence::Silent
+                    Absence::Offered
+                    | Absence::NoResponse
                     | Absence::Running
                     | Absence::Queued
                     | Absence::Waiting

@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use saline_config::{ConfigError, Loaded, Logging, MasterConfig, MinionConfig};
+use saline_config::{ConfigError, Loaded, MasterConfig, MinionConfig};
 use saline_protocol::transport::Registry;
 
 use crate::arguments::{CommonOptions, OutputOptions};
-use crate::masters_user;
+use crate::process_user;
 use crate::screen::Screen;
 
 /// Reads the configuration, and starts the log on the standard error output.
@@ -36,11 +36,7 @@ fn start_log<C>(
     loaded: Result<Loaded<C>, ConfigError>,
 ) -> Result<C, String> {
     let loaded = loaded.map_err(|error| format!("ERROR: {error}"))?;
-    // `log_level` and `log_file` are the daemon's: what an operator reads is asked for with -l.
-    let mut logging = Logging::default();
-    if let Some(level) = options.log_level {
-        logging.level = level;
-    }
+    let logging = options.process.logging(options.log_level);
     let log = saline_daemon::logging::start(&logging).map_err(|error| format!("ERROR: {error}"))?;
     // A command writes its few lines itself, so that none is lost however it ends.
     drop(log);
@@ -55,8 +51,8 @@ fn start_log<C>(
     Ok(loaded.config)
 }
 
-/// Reads the configuration, opens the file that takes the output, and goes on as the master's user if root runs
-/// the command: in this order, since that user may not be able to do the others.
+/// Reads the configuration, opens the files that take the log and the output, and goes on as the user of `-u`, or as
+/// the master's if root runs the command: in this order, since that user may not be able to do the others.
 ///
 /// # Errors
 /// One line that says what could not be done.
@@ -68,12 +64,15 @@ pub(crate) fn prepare(
 ) -> Result<MasterConfig, String> {
     let config = load(options, registry)?;
     output.open_file(screen)?;
-    masters_user::drop_privileges(&config.paths.pki_dir).map_err(|error| {
-        format!(
-            "ERROR: cannot go on as the owner of {}: {error}; run this as that user",
-            config.paths.pki_dir.display()
-        )
-    })?;
+    match &options.process.user {
+        Some(user) => process_user::go_on_as(user)?,
+        None => process_user::go_on_as_owner(&config.paths.pki_dir).map_err(|error| {
+            format!(
+                "ERROR: cannot go on as the owner of {}: {error}; run this as that user",
+                config.paths.pki_dir.display()
+            )
+        })?,
+    }
     Ok(config)
 }
 

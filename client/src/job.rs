@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use saline_protocol::message::{
-    Arguments, BatchRequest, OperatorRequest, Packed, PublicationWithMetadata, PublishRequest,
-    RequestId, Value,
+    Arguments, BatchRequest, Jid, OperatorRequest, Packed, PublicationUnderJid,
+    PublicationWithMetadata, PublishRequest, RequestId, Value,
 };
 use saline_protocol::target::{CompiledTarget, Target, TargetError};
 
@@ -35,6 +35,9 @@ pub struct JobSpec {
     /// The metadata of the job, to find it by: entries of a mapping. The master stores them; minions do not
     /// get them.
     pub metadata: Option<Vec<(String, Value)>>,
+    /// The jid of the job: above that of every job of the master, and at most a minute from the master's time; none
+    /// for one that the master makes.
+    pub jid: Option<Jid>,
 }
 
 impl JobSpec {
@@ -51,6 +54,7 @@ impl JobSpec {
             subset: None,
             batch: BatchRequest::default(),
             metadata: None,
+            jid: None,
         }
     }
 
@@ -111,6 +115,13 @@ impl JobSpec {
         self
     }
 
+    /// Sets the jid; without one, the master makes it.
+    #[must_use]
+    pub fn under_jid(mut self, jid: Option<Jid>) -> Self {
+        self.jid = jid;
+        self
+    }
+
     /// Returns the request that publishes the job.
     pub(crate) fn into_request(self, request_id: RequestId) -> OperatorRequest {
         let ttl_ms = |ttl: Duration| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
@@ -125,14 +136,22 @@ impl JobSpec {
             subset: self.subset,
             batch: self.batch,
         };
-        match self.metadata {
-            None => OperatorRequest::Publish(publish),
-            Some(metadata) => {
-                OperatorRequest::PublishWithMetadata(Box::new(PublicationWithMetadata {
+        let pack = |metadata| Packed::pack(&Value::Map(metadata));
+        let metadata = self.metadata.map(pack);
+        // A master before `PublishUnderJid` knows the others.
+        match (self.jid, metadata) {
+            (None, None) => OperatorRequest::Publish(publish),
+            (None, Some(metadata)) => OperatorRequest::PublishWithMetadata(
+                PublicationWithMetadata { publish, metadata }.into(),
+            ),
+            (Some(jid), metadata) => OperatorRequest::PublishUnderJid(
+                PublicationUnderJid {
                     publish,
-                    metadata: Packed::pack(&Value::Map(metadata)),
-                }))
-            }
+                    metadata,
+                    jid,
+                }
+                .into(),
+            ),
         }
     }
 

@@ -38,6 +38,8 @@ pub struct JobFollower {
     deadline: Instant,
     /// The highest receipt number of the returns that were read from the store.
     received: u64,
+    /// Whether [`Progress::AllGone`] was reported, and has held since.
+    are_gone: bool,
     /// The ids of the job's minions that two machines use.
     duplicates: BTreeSet<MinionId>,
     /// The number of the master's sessions when the store was last read: if there are more now, the
@@ -74,7 +76,7 @@ const GAP: State = State::ReadingStore { timed_out: false };
 impl JobFollower {
     pub(crate) fn new(master: Arc<dyn Master>, published: Published, timeout: Duration) -> Self {
         let mut minions = JobProgress::default();
-        minions.update(&published.minions, None);
+        minions.update(&published.minions);
         let unknown = published.unknown.iter().map(|name| {
             Progress::Absent(Absent {
                 name: name.clone(),
@@ -88,6 +90,7 @@ impl JobFollower {
             state: State::Subscribing,
             events: None,
             received: 0,
+            are_gone: false,
             duplicates: BTreeSet::new(),
             master,
             timeout,
@@ -186,6 +189,7 @@ impl JobFollower {
             }
         }
         let (mut after, mut silent) = (None, Vec::new());
+        let now = self.master.clock().now();
         loop {
             let request = OperatorRequest::JobStates {
                 jid: jid.clone(),
@@ -195,7 +199,7 @@ impl JobFollower {
                 return Err(ClientError::WrongAnswer("JobStates"));
             };
             tracing::trace!(states = ?page.states, more = page.more, "from the store");
-            self.minions.update(&page.states, None);
+            self.minions.update(&page.states);
             self.minions.set_words(&page.no_word_since);
             self.duplicates.extend(page.duplicates);
             silent.extend(page.silent);
@@ -204,7 +208,7 @@ impl JobFollower {
                 break;
             }
         }
-        self.minions.update(&[], Some(&silent));
+        self.minions.set_silent(&silent, now);
         let sessions = self.master.sessions();
         let restarted = std::mem::replace(&mut self.sessions, sessions) != sessions;
         if restarted {
@@ -217,8 +221,7 @@ impl JobFollower {
             return Ok(State::ReadingStore { timed_out });
         }
         if timed_out {
-            self.minions.judge();
-            self.deadline = self.master.clock().after(self.timeout);
+            self.deadline = self.minions.judge(now, self.timeout);
         }
         Ok(State::Listening)
     }
@@ -302,7 +305,7 @@ impl JobFollower {
                     None => return GAP,
                 }
             }
-            JobEvent::Gone(minion) => self.minions.gone(&minion),
+            JobEvent::Gone(minion) => self.minions.gone(&minion, self.master.clock().now()),
             JobEvent::New => {}
         }
         State::Listening
@@ -318,11 +321,31 @@ impl JobFollower {
     fn conclude(&mut self) {
         let absent = self.minions.take_absent();
         self.found.extend(absent.into_iter().map(Progress::Absent));
+        let are_gone = self.minions.are_gone();
+        let were_gone = std::mem::replace(&mut self.are_gone, are_gone);
+        if are_gone && !were_gone {
+            self.found.push_back(self.all_gone());
+        }
         if !self.minions.is_waiting() {
             self.state = State::Ended;
             let given_up = self.minions.take_given_up();
             self.found
                 .extend(given_up.into_iter().map(Progress::Absent));
+        }
+    }
+
+    /// Reports that all minions that are waited for are gone.
+    fn all_gone(&self) -> Progress {
+        let last = self.minions.last_gone().map(|since| since + self.timeout);
+        let until = last.map_or(self.deadline, |last| last.max(self.deadline));
+        let within = until.saturating_duration_since(self.master.clock().now());
+        Progress::AllGone {
+            minions: self
+                .minions
+                .waited_for()
+                .map(|(id, _)| id.clone())
+                .collect(),
+            within: self.published.batch.is_none().then_some(within),
         }
     }
 }

@@ -1,8 +1,10 @@
 //! The progress of every minion of one job, as far as this client knows.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use saline_protocol::message::{MasterTime, MinionId, OfferState};
+use saline_protocol::transport::Instant;
 
 use crate::{Absence, Absent};
 
@@ -22,6 +24,8 @@ pub(crate) struct JobProgress {
 struct Counted {
     /// The minions that may still return and were not given up.
     waited_for: usize,
+    /// Those of them that are gone.
+    waited_for_gone: usize,
     /// The minions of which the store has a return that was not received.
     lacking: usize,
     /// The minions that will not return and were not reported.
@@ -31,6 +35,7 @@ struct Counted {
 impl Counted {
     fn add(&mut self, minion: &MinionId, progress: &MinionProgress) {
         self.waited_for += usize::from(progress.is_waited_for());
+        self.waited_for_gone += usize::from(progress.is_waited_for_gone());
         self.lacking += usize::from(progress.is_lacking());
         if progress.is_unreported() {
             self.unreported.insert(minion.clone());
@@ -39,6 +44,7 @@ impl Counted {
 
     fn remove(&mut self, minion: &MinionId, progress: &MinionProgress) {
         self.waited_for -= usize::from(progress.is_waited_for());
+        self.waited_for_gone -= usize::from(progress.is_waited_for_gone());
         self.lacking -= usize::from(progress.is_lacking());
         if progress.is_unreported() {
             self.unreported.remove(minion);
@@ -49,8 +55,9 @@ impl Counted {
 #[derive(Debug)]
 struct MinionProgress {
     state: OfferState,
-    /// The minion is gone: its connection has ended, or it has been silent for two heartbeats.
-    silent: bool,
+    /// Since when the minion is known to be gone: its connection has ended, or it has been silent for two
+    /// heartbeats.
+    silent_since: Option<Instant>,
     /// The last expiry up to which the minion gave its word, while that is what its state waits for.
     word: Option<MasterTime>,
     /// The minion's return has been reported.
@@ -67,7 +74,7 @@ impl MinionProgress {
     fn new(state: OfferState) -> Self {
         Self {
             state,
-            silent: false,
+            silent_since: None,
             word: None,
             returned: false,
             absent: false,
@@ -85,6 +92,10 @@ impl MinionProgress {
     fn is_waited_for(&self) -> bool {
         // A minion for which the job is queued may be away for days.
         self.is_open() && !self.given_up && self.state != OfferState::Queued
+    }
+
+    fn is_waited_for_gone(&self) -> bool {
+        self.is_waited_for() && self.silent_since.is_some()
     }
 
     fn is_lacking(&self) -> bool {
@@ -119,38 +130,34 @@ impl MinionProgress {
             self.state = state;
         }
         if state == Running {
-            (self.silent, self.given_up) = (false, false);
+            self.given_up = false;
         }
     }
 
     fn absence(&self) -> Option<Absence> {
         // `Returned` without a return: the store reports it and never yields it.
-        match Absence::of(self.state, self.silent) {
+        match Absence::of(self.state, self.silent_since.is_some()) {
             Some(Absence::NoWord { .. }) => Some(Absence::NoWord { since: self.word }),
-            told => told.or(Some(Absence::NoResponse)),
+            told => told.or(Some(Absence::Offered)),
         }
     }
 }
 
 impl JobProgress {
-    /// Applies the states that the master reports, and the silent minions where they are known.
-    pub(crate) fn update(
-        &mut self,
-        states: &[(MinionId, OfferState)],
-        silent: Option<&[MinionId]>,
-    ) {
+    /// Applies the states that the master reports.
+    pub(crate) fn update(&mut self, states: &[(MinionId, OfferState)]) {
         for (minion, state) in states {
             self.entry(minion, *state).set(*state);
         }
-        if let Some(silent) = silent {
-            for progress in self.minions.values_mut() {
-                progress.silent = false;
-            }
-            for minion in silent {
-                if let Some(progress) = self.minions.get_mut(minion) {
-                    progress.silent = true;
-                }
-            }
+        self.count();
+    }
+
+    /// Notes which minions are gone, as the master says at `now`: all others are not.
+    pub(crate) fn set_silent(&mut self, silent: &[MinionId], now: Instant) {
+        let silent: BTreeSet<&MinionId> = silent.iter().collect();
+        for (minion, progress) in &mut self.minions {
+            let since = progress.silent_since.unwrap_or(now);
+            progress.silent_since = silent.contains(minion).then_some(since);
         }
         self.count();
     }
@@ -187,17 +194,22 @@ impl JobProgress {
         done
     }
 
-    /// Sets a minion's state. A final state stays, except that a minion may still return.
+    /// Sets the state that an event tells of a minion. A final state stays, except that a minion may still return; that it
+    /// runs the job is a sign of life.
     pub(crate) fn set(&mut self, minion: &MinionId, state: OfferState) {
-        self.change(minion, state, |progress| progress.set(state));
+        self.change(minion, state, |progress| {
+            progress.set(state);
+            if state == OfferState::Running {
+                progress.silent_since = None;
+            }
+        });
     }
 
-    /// Notes that a minion is gone: it is not waited for any more.
-    pub(crate) fn gone(&mut self, minion: &MinionId) {
+    /// Notes that a minion is gone: from now on it has the timeout to come back.
+    pub(crate) fn gone(&mut self, minion: &MinionId, now: Instant) {
         if self.minions.contains_key(minion) {
             self.change(minion, OfferState::Offered, |progress| {
-                progress.silent = true;
-                progress.given_up = progress.is_open();
+                progress.silent_since.get_or_insert(now);
             });
         }
     }
@@ -251,27 +263,46 @@ impl JobProgress {
         absent
     }
 
-    /// Gives up the minions that show no sign of life, since the time for it is over. A minion that
-    /// runs the job in a live session is still waited for, and so is one whose turn in a batch has not come,
-    /// which the master settles, or has come only now.
-    pub(crate) fn judge(&mut self) {
+    /// Gives up the minions that show no sign of life, since `timeout` has passed. Still waited for are those that
+    /// run the job and are not gone, or not for so long; those whose turn in a batch has not come, which the master
+    /// settles; and those whose turn has come only now. Returns when to judge again.
+    pub(crate) fn judge(&mut self, now: Instant, timeout: Duration) -> Instant {
+        let mut next = now + timeout;
         for progress in self.minions.values_mut() {
             let is_new = std::mem::take(&mut progress.is_new);
             let gives_up = match progress.state {
                 OfferState::Waiting => false,
-                OfferState::Running => progress.silent,
-                OfferState::Offered => progress.silent || !is_new,
+                OfferState::Running => progress.silent_since.is_some_and(|since| {
+                    let until = since + timeout;
+                    if until > now {
+                        next = next.min(until);
+                    }
+                    until <= now
+                }),
+                OfferState::Offered => !is_new,
                 _ => true,
             };
             progress.given_up = progress.is_open() && gives_up;
         }
         self.count();
+        next
     }
 
     /// Returns the minions that are waited for, and whether each runs the job.
     pub(crate) fn waited_for(&self) -> impl Iterator<Item = (&MinionId, bool)> {
         let waited_for = self.minions.iter().filter(|(_, p)| p.is_waited_for());
         waited_for.map(|(minion, p)| (minion, p.state == OfferState::Running))
+    }
+
+    /// Whether minions are waited for, and all of them are gone.
+    pub(crate) fn are_gone(&self) -> bool {
+        self.is_waiting() && self.counted.waited_for_gone == self.counted.waited_for
+    }
+
+    /// Returns since when the minion is gone that went last of those that are waited for.
+    pub(crate) fn last_gone(&self) -> Option<Instant> {
+        let waited_for = self.minions.values().filter(|p| p.is_waited_for_gone());
+        waited_for.filter_map(|p| p.silent_since).max()
     }
 
     /// Whether a minion is still waited for.
@@ -290,6 +321,9 @@ mod tests {
     use super::*;
     use OfferState::*;
     use proptest::prelude::*;
+    use saline_protocol::transport::Clock;
+
+    const TIMEOUT: Duration = Duration::from_secs(5);
 
     fn id(text: &str) -> MinionId {
         MinionId::parse(text).unwrap()
@@ -298,7 +332,7 @@ mod tests {
     fn progress(states: &[(&str, OfferState)]) -> JobProgress {
         let mut progress = JobProgress::default();
         let states: Vec<_> = states.iter().map(|(m, s)| (id(m), *s)).collect();
-        progress.update(&states, None);
+        progress.update(&states);
         progress
     }
 
@@ -319,13 +353,16 @@ mod tests {
     #[test]
     fn who_shows_no_sign_of_life_is_given_up_and_told_when_nobody_is_waited_for() {
         let mut s = progress(&[("a", Offered), ("b", Running), ("c", Running)]);
-        s.update(&[], Some(&[id("c")]));
-        s.judge();
-        assert!(s.is_waiting(), "b runs");
+        let now = Clock.now();
+        s.set_silent(&[id("c")], now);
+        assert_eq!(s.judge(now + TIMEOUT / 2, TIMEOUT), now + TIMEOUT);
+        assert_eq!(s.waited_for().count(), 2, "c may come back");
+        s.judge(now + TIMEOUT, TIMEOUT);
+        assert_eq!(s.waited_for().count(), 1, "b runs");
         assert!(s.returned(&id("b")));
         assert!(!s.is_waiting());
         let absent: Vec<_> = s.take_given_up().into_iter().map(|a| a.absence).collect();
-        assert_eq!(absent, [Absence::NoResponse, Absence::Silent]);
+        assert_eq!(absent, [Absence::Offered, Absence::NoResponse]);
         assert!(s.returned(&id("a")), "a late return is told all the same");
     }
 
@@ -333,16 +370,16 @@ mod tests {
     fn a_batch_is_waited_for_until_the_last_turn_is_over() {
         let mut s = progress(&[("a", Running), ("b", Waiting), ("c", Waiting)]);
         assert!(s.returned(&id("a")));
-        s.judge();
+        s.judge(Clock.now(), TIMEOUT);
         assert!(
             s.is_waiting(),
             "nobody is offered the job, and the master goes on"
         );
         s.set(&id("b"), Offered);
         s.set(&id("c"), NotConnected);
-        s.judge();
+        s.judge(Clock.now(), TIMEOUT);
         assert!(s.is_waiting(), "b was offered the job a moment ago");
-        s.judge();
+        s.judge(Clock.now(), TIMEOUT);
         assert!(!s.is_waiting(), "b has had the whole time");
         let absent: Vec<_> = s.take_absent().into_iter().map(|a| a.absence).collect();
         assert_eq!(absent, [Absence::NotConnected]);
@@ -355,14 +392,14 @@ mod tests {
         for late in [Offered, Queued, Waiting] {
             s.set(&id("a"), late);
         }
-        s.judge();
+        s.judge(Clock.now(), TIMEOUT);
         assert!(s.is_waiting(), "it runs");
     }
 
     #[test]
     fn what_is_queued_at_the_end_of_a_batch_is_not_waited_for() {
         let mut s = progress(&[("a", Waiting)]);
-        s.judge();
+        s.judge(Clock.now(), TIMEOUT);
         s.set(&id("a"), Queued);
         assert!(!s.is_waiting());
     }
@@ -390,14 +427,26 @@ mod tests {
         ) {
             let names = ["a", "b", "c", "d", "e"];
             let mut s = progress(&names.map(|name| (name, Offered)));
+            let mut now = Clock.now();
             let (mut returned, mut absent) = (Vec::new(), Vec::new());
             for (who, state, silent) in events {
                 let who = id(names[usize::from(who)]);
+                now += TIMEOUT / 3;
                 match OfferState::from_number(state.into()) {
-                    Some(Returned) => if s.returned(&who) { returned.push(who.to_string()) },
-                    Some(state) => s.update(&[(who.clone(), state)], silent.then_some(&[who])),
-                    None if state == 14 => s.gone(&who),
-                    None => s.judge(),
+                    Some(Returned) => {
+                        if s.returned(&who) {
+                            returned.push(who.to_string());
+                        }
+                    }
+                    Some(state) => {
+                        s.update(&[(who.clone(), state)]);
+                        let silent: &[MinionId] = if silent { &[who] } else { &[] };
+                        s.set_silent(silent, now);
+                    }
+                    None if state == 14 => s.gone(&who, now),
+                    None => {
+                        s.judge(now, TIMEOUT);
+                    }
                 }
                 prop_assert_eq!(s.waited_for().count(), s.counted.waited_for);
                 let counted = std::mem::take(&mut s.counted);
@@ -405,7 +454,7 @@ mod tests {
                 prop_assert_eq!(&counted, &s.counted);
                 absent.extend(s.take_absent().into_iter().map(|a| a.name));
             }
-            s.judge();
+            s.judge(Clock.now(), TIMEOUT);
             absent.extend(s.take_given_up().into_iter().map(|a| a.name));
             for list in [&returned, &absent] {
                 let mut once = list.clone();

@@ -11,6 +11,7 @@
 //!     match progress {
 //!         Progress::Returned(answer) => println!("{}: {:?}", answer.minion, answer.value),
 //!         Progress::Absent(absent) => println!("{}: {}", absent.name, absent.absence.name()),
+//!         _ => {}
 //!     }
 //! }
 //! client.shutdown().await;

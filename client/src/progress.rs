@@ -1,14 +1,24 @@
 //! The progress that a run reports.
 
+use std::time::Duration;
+
 use saline_protocol::message::{MasterTime, MinionId, OfferState, StoredReturn, Value};
 
 /// One piece of progress of a job.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub enum Progress {
     /// A minion returned.
     Returned(MinionReturn),
     /// A minion will not return, or did not return in time.
     Absent(Absent),
+    /// Every minion that is still waited for is gone, and may come back.
+    AllGone {
+        /// The minions.
+        minions: Vec<MinionId>,
+        /// How long they are waited for at most; none in a batch, where the master gives them two heartbeats.
+        within: Option<Duration>,
+    },
 }
 
 /// The return of a minion.
@@ -75,10 +85,11 @@ pub struct Absent {
 pub enum Absence {
     /// The minion had no session when the job was published, and will not run it.
     NotConnected,
-    /// The minion gave no sign of life within the timeout. It may still begin until the job expires.
+    /// The minion was offered the job and gave no sign of life within the timeout. It may still begin until the
+    /// job expires.
+    Offered,
+    /// The minion began, and its session has been gone for the timeout. Its return is stored when it reconnects.
     NoResponse,
-    /// The minion began, and its session is gone. Its return is stored when it reconnects.
-    Silent,
     /// The minion may begin when it connects, until the job expires.
     Queued,
     /// The job is a batch, and the minion's turn has not come.
@@ -112,11 +123,11 @@ impl Absence {
     /// Returns the reason why a minion in `state` has not returned; none when it has.
     pub fn of(state: OfferState, silent: bool) -> Option<Self> {
         Some(match state {
-            OfferState::Offered => Self::NoResponse,
+            OfferState::Offered => Self::Offered,
             OfferState::NotConnected => Self::NotConnected,
             OfferState::Queued => Self::Queued,
             OfferState::Waiting => Self::Waiting,
-            OfferState::Running if silent => Self::Silent,
+            OfferState::Running if silent => Self::NoResponse,
             OfferState::Running => Self::Running,
             OfferState::Returned => return None,
             OfferState::Declined => Self::Declined,
@@ -134,8 +145,8 @@ impl Absence {
     pub fn name(self) -> &'static str {
         match self {
             Self::NotConnected => "not connected",
+            Self::Offered => "offered",
             Self::NoResponse => "no response",
-            Self::Silent => "silent",
             Self::Queued => "queued",
             Self::Waiting => "waiting",
             Self::Running => "running",
@@ -147,7 +158,7 @@ impl Absence {
             Self::Cancelled => "cancelled",
             Self::Withdrawn => "withdrawn",
             Self::ReturnedAndLost => "returned and lost",
-            Self::Unknown => "unknown",
+            Self::Unknown => "no key",
         }
     }
 }

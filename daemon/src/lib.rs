@@ -1,6 +1,6 @@
 //! The parts that every Saline daemon shares: arguments, logging, pid file, signals, the limit of open descriptors,
-//! the allocator's settings, the lock that keeps a second instance from running, and the report of versions,
-//! which every other program prints too.
+//! the allocator's settings, the lock that keeps a second instance from running, and the report of versions and the values of
+//! options that nobody set, which every other program prints too.
 
 mod arguments;
 mod descriptors;
@@ -10,6 +10,7 @@ mod large_memory;
 pub mod logging;
 mod pid_file;
 mod reload;
+mod resolved_options;
 mod signals;
 mod versions;
 
@@ -20,5 +21,6 @@ pub use instance_lock::{InstanceLock, LockError};
 pub use large_memory::give_large_memory_back;
 pub use pid_file::{PidFile, PidFileError};
 pub use reload::{Reloaded, reload};
+pub use resolved_options::resolved_options;
 pub use signals::{Signal, Signals};
 pub use versions::versions_report;

@@ -28,7 +28,7 @@ use lines::Lines;
 #[non_exhaustive]
 pub enum LoggingError {
     /// The log file cannot be opened.
-    #[error("cannot write the log to {path}: {source}; correct log_file")]
+    #[error("cannot write the log to {path}: {source}; name another log file")]
     File {
         /// The log file.
         path: String,

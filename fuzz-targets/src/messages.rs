@@ -133,6 +133,11 @@ pub(crate) fn operator_requests(bytes: &[u8]) {
             let _ = publication.publish.target.compile();
             let _ = publication.metadata.unpack_or_show();
         }
+        Some(OperatorRequest::PublishUnderJid(publication)) => {
+            read_arguments(&publication.publish.arg);
+            let _ = publication.publish.target.compile();
+            let _ = publication.metadata.map(|packed| packed.unpack_or_show());
+        }
         Some(OperatorRequest::Runner(RunnerRequest::Run(call))) => read_arguments(&call.arg),
         _ => {}
     }

@@ -17,11 +17,11 @@ use saline_protocol::message::{
     Introduction, Jid, Job, JobAccount, JobsPage, KeyAction, KeyEntry, KeyHolder, KeyReply,
     KeyRequest, KeyState, Known, Lease, MinionEvent, MinionEvents, MinionId, MinionReply,
     MinionRequest, OfferState, OperatorReply, OperatorRequest, Packed, PeerVersion, PendingRequest,
-    ProtocolVersions, PublicationAddress, PublicationWithMetadata, PublishRequest, Published,
-    Reconciliation, ReconciliationReply, RefusedVerb, RequestId, Return, ReturnPart, ReturnVerdict,
-    ReturnsPage, RunnerCall, RunnerEnd, RunnerReply, RunnerRequest, SignedJob, StartId, StatesPage,
-    StoreAct, StoreBackup, StoreCheck, StoredJob, StoredReturn, TargetMatches, TransferId, Value,
-    Welcome, decode, encode,
+    ProtocolVersions, PublicationAddress, PublicationUnderJid, PublicationWithMetadata,
+    PublishRequest, Published, Reconciliation, ReconciliationReply, RefusedVerb, RequestId, Return,
+    ReturnPart, ReturnVerdict, ReturnsPage, RunnerCall, RunnerEnd, RunnerReply, RunnerRequest,
+    SignedJob, StartId, StatesPage, StoreAct, StoreBackup, StoreCheck, StoredJob, StoredReturn,
+    TargetMatches, TransferId, Value, Welcome, decode, encode,
 };
 use saline_protocol::target::{Target, TargetKind};
 use serde::Serialize;
@@ -420,6 +420,11 @@ fn operator(lines: &mut String) {
         },
         metadata: packed(),
     };
+    let under_jid = PublicationUnderJid {
+        publish: publication.publish.clone(),
+        metadata: Some(packed()),
+        jid: jid(),
+    };
     request(
         lines,
         "PublishWithMetadata",
@@ -427,6 +432,11 @@ fn operator(lines: &mut String) {
     );
     request(lines, "KeyHolders", OperatorRequest::KeyHolders(vec![id()]));
     request(lines, "RotateGroupKey", OperatorRequest::RotateGroupKey);
+    request(
+        lines,
+        "PublishUnderJid",
+        OperatorRequest::PublishUnderJid(Box::new(under_jid)),
+    );
 
     let reply = |lines: &mut String, name: &str, reply: OperatorReply| {
         line(lines, &format!("OperatorReply.{name}"), &reply);

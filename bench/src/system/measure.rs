@@ -161,6 +161,8 @@ pub(super) async fn ping(client: &Client, glob: &str) -> Result<usize> {
             Progress::Absent(absent) => {
                 return Err(format!("{}: {}", absent.name, absent.absence.name()).into());
             }
+            // Whether they come back is told next.
+            _ => {}
         }
     }
     Ok(returned)

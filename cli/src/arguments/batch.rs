@@ -52,13 +52,15 @@ impl BatchOptions {
         }
     }
 
-    /// Checks that options which guard a batch do not stand alone: without a batch they would guard nothing.
+    /// Checks that options which guard a batch do not stand alone: without a batch they would guard nothing. The
+    /// master makes batches of jobs for at least `safe_limit` minions, if that is not 0.
     ///
     /// # Errors
     /// One line that says what to write instead.
-    pub(crate) fn check(&self) -> Result<(), String> {
+    pub(crate) fn check(&self, safe_limit: u32) -> Result<(), String> {
         let guards = self.failhard || self.batch_wait.is_some();
-        match guards && self.size.is_none() && self.batch_safe_limit.is_none() {
+        let safe_limit = self.batch_safe_limit.unwrap_or(safe_limit);
+        match guards && self.size.is_none() && safe_limit == 0 {
             true => Err(
                 "--failhard and --batch-wait are for batches: give -b or --batch-safe-limit too"
                     .to_owned(),

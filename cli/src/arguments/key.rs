@@ -8,7 +8,7 @@ use clap::builder::PossibleValuesParser;
 use saline_config::LogLevel;
 use saline_protocol::message::{KeyAction, KeyState, MinionId};
 
-use super::{AboutOptions, CommonOptions, HELP, OutputOptions, Refused, read};
+use super::{AboutOptions, CommonOptions, HELP, OutputOptions, ProcessOptions, Refused, read};
 
 const USAGE: &str = "saline-key [options]";
 
@@ -83,6 +83,9 @@ pub(crate) struct KeyArguments {
     #[arg(long = "log-level", value_name = "LOG_LEVEL")]
     log_level: Option<LogLevel>,
 
+    #[command(flatten)]
+    process: ProcessOptions,
+
     /// List the public keys: "pre", "un" and "unaccepted" list unaccepted keys, "acc" and
     /// "accepted" accepted ones, "rej" and "rejected" rejected ones, "den" and "denied" denied
     /// ones, "all" all of them.
@@ -145,6 +148,10 @@ pub(crate) struct KeyArguments {
     /// The directory that --gen-keys writes to.
     #[arg(long, value_name = "DIR", default_value = ".")]
     gen_keys_dir: PathBuf,
+
+    /// Accepted as in Salt, without effect: the keys are Ed25519, which has one size.
+    #[arg(long, value_name = "SIZE", requires = "gen_keys")]
+    keysize: Option<u32>,
 
     /// Include rejected keys when accepting, accepted keys when rejecting.
     #[arg(long)]
@@ -231,13 +238,15 @@ impl KeyArguments {
         CommonOptions {
             config_dir: self.config_dir.clone(),
             log_level: self.log_level,
+            process: self.process.clone(),
         }
     }
 
-    /// Returns the id of the minion whose keys are to be generated, and the folder for them.
-    pub(crate) fn generated(&self) -> Option<(&MinionId, &Path)> {
+    /// Returns the id of the minion whose keys are to be generated, the folder for them, and the user who is to have
+    /// them.
+    pub(crate) fn generated(&self) -> Option<(&MinionId, &Path, Option<&str>)> {
         let id = self.gen_keys.as_ref()?;
-        Some((id, &self.gen_keys_dir))
+        Some((id, &self.gen_keys_dir, self.process.user.as_deref()))
     }
 
     /// Returns the action; without an option, all keys are listed.

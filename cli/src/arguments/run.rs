@@ -12,6 +12,9 @@ const USAGE: &str = "saline-run [options] <function> [arguments]";
 /// The function that returns the documentation of runners.
 const DOC: &str = "doc.runner";
 
+/// The function that prints the events of the master.
+pub(crate) const STATE_EVENT: &str = "state.event";
+
 /// saline-run is the frontend command for functions that run on the master:
 /// batch.*, cache.*, config.get, doc.*, event.send, jobs.*, manage.*, state.event, store.*.
 /// -d prints what they do, and -d FUNCTION how one is used.
@@ -31,7 +34,7 @@ pub(crate) struct RunArguments {
 
     /// How long the function may take (in seconds); the master ends it then. Default: 60, and a day for
     /// store.*.
-    #[arg(short = 't', long, value_name = "TIMEOUT", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(short = 't', long, value_name = "TIMEOUT", value_parser = timeout)]
     timeout: Option<u64>,
 
     /// Begin the function, print its jid and do not wait for it: the master stores what it returns.
@@ -62,6 +65,10 @@ impl RunArguments {
         if read.words.is_empty() && !read.doc && read.about.asked().is_none() {
             return Err(Refused::incomplete::<Self>());
         }
+        if read.async_ && read.function() == STATE_EVENT {
+            let message = "state.event prints events as they come: --async does not go with it";
+            return Err(Refused::usage(USAGE, message));
+        }
         Ok(read)
     }
 
@@ -83,4 +90,9 @@ impl RunArguments {
     pub(crate) fn timeout(&self) -> Option<Duration> {
         self.timeout.map(Duration::from_secs)
     }
+}
+
+fn timeout(text: &str) -> Result<u64, String> {
+    let seconds = text.parse().ok().filter(|seconds| *seconds > 0);
+    seconds.ok_or_else(|| format!("'{text}' is no whole number of seconds, such as 60"))
 }

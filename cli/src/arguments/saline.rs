@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use clap::Parser;
 use saline_config::parse_argument;
-use saline_protocol::message::{MAX_METADATA, Packed, Value};
-use saline_protocol::target::Target;
+use saline_protocol::message::{Jid, MAX_METADATA, Packed, Value};
+use saline_protocol::target::{Target, TargetKind};
 
 use super::batch::BatchOptions;
 use super::{
@@ -82,6 +82,11 @@ pub(crate) struct SalineArguments {
     #[arg(short = 'p', long)]
     pub(crate) progress: bool,
 
+    /// Publish the job under this jid instead of one that the master makes: the present time in UTC,
+    /// YYYYMMDDhhmmssffffff, above the jid of every other job.
+    #[arg(long, value_name = "JID", value_parser = jid)]
+    pub(crate) jid: Option<Jid>,
+
     /// Accepted as in Salt, without effect: the event of a minion that has begun is always fired, unless the
     /// minion returns within half a second.
     #[arg(long)]
@@ -132,8 +137,12 @@ impl SalineArguments {
             words.extend(lines.lines().map(OsString::from));
             read = read_words(USAGE, words)?;
         }
-        if let Err(message) = read.targeting.check().and_then(|()| read.batch.check()) {
+        if let Err(message) = read.targeting.check() {
             return Err(Refused::usage(USAGE, &message));
+        }
+        // As in Salt: the documentation of all minions' functions.
+        if read.doc && read.words.is_empty() && read.targeting.kind() == TargetKind::Glob {
+            read.words.push("*".to_owned());
         }
         let needs_function = !read.doc && !read.targeting.preview_target;
         let least = if needs_function { 2 } else { 1 };
@@ -144,6 +153,15 @@ impl SalineArguments {
             return Err(Refused::usage(USAGE, "the name of the function is empty"));
         }
         Ok(read)
+    }
+
+    /// Checks the options about batches, for a master whose configuration has this `batch_safe_limit`.
+    ///
+    /// # Errors
+    /// The text to be printed instead.
+    pub(crate) fn check_batch(&self, safe_limit: u32) -> Result<(), Refused> {
+        let checked = self.batch.check(safe_limit);
+        checked.map_err(|message| Refused::usage(USAGE, &message))
     }
 
     /// Returns the target expression.
@@ -216,6 +234,12 @@ fn span(text: &str) -> Result<Duration, String> {
             "'{text}' is no duration; write 90, 90s, 15m, 1h or 2d"
         )),
     }
+}
+
+fn jid(text: &str) -> Result<Jid, String> {
+    Jid::parse(text).map_err(|_| {
+        format!("'{text}' is no jid: 20 digits, the present time in UTC as YYYYMMDDhhmmssffffff")
+    })
 }
 
 fn seconds(text: &str) -> Result<i64, String> {

@@ -117,7 +117,8 @@ fn documentation_needs_no_function() {
     };
     assert!(once("saline * -d") && once("saline * sys.doc") && once("saline * -d --out=json"));
     assert!(!once("saline * sys.doc --out=json") && !once("saline * test.ping"));
-    assert_eq!(refused("saline -d").code, 42);
+    assert_eq!(saline("saline -d").target().expression, "*");
+    assert_eq!(refused("saline -d -E").code, 42);
 }
 
 #[test]
@@ -204,7 +205,6 @@ fn bad_options_are_refused_in_two_lines() {
         "saline * test.ping -b 1 --batch-wait 1s",
         "saline * test.ping --batch-safe-limit many",
         "saline * test.ping --batch-safe-size 0",
-        "saline * test.ping --failhard",
         "saline * test.ping --subset x",
         "saline * test.ping --delimiter ::",
         "saline * test.ping --out xml",
@@ -227,7 +227,6 @@ fn bad_options_are_refused_in_two_lines() {
     saline: error: option --batch-wait: '1s' is no time in seconds; write 5 or 0.5
     saline: error: option --batch-safe-limit: 'many' is no number of minions, and not 0 for never
     saline: error: option --batch-safe-size: '0' is no number of minions, 1 or more
-    saline: error: --failhard and --batch-wait are for batches: give -b or --batch-safe-limit too
     saline: error: option --subset: 'x' is no number of minions, 1 or more
     saline: error: option --delimiter: '::' is not one character
     saline: error: option --out: invalid choice: 'xml' (choose from 'nested', 'json', 'yaml', 'txt', 'raw', 'pprint', 'key', 'table', 'newline_values_only', 'no_return', 'quiet')
@@ -238,6 +237,25 @@ fn bad_options_are_refused_in_two_lines() {
     saline: error: option --delimiter goes with -G or -P; in a compound expression write it behind the letter: G|@key|value
     saline: error: option --preview-target shows all that match; --subset chooses anew for each job
     "#);
+}
+
+#[test]
+fn what_guards_a_batch_needs_one() {
+    let refused = |line: &str, safe_limit| saline(line).check_batch(safe_limit).is_err();
+    for guard in ["--failhard", "--batch-wait 3"] {
+        assert!(refused(&format!("saline * f {guard}"), 0));
+        assert!(refused(
+            &format!("saline * f {guard} --batch-safe-limit 0"),
+            9
+        ));
+        assert!(!refused(&format!("saline * f {guard}"), 9));
+        assert!(!refused(
+            &format!("saline * f {guard} --batch-safe-limit 3"),
+            0
+        ));
+        assert!(!refused(&format!("saline * f {guard} -b 3"), 0));
+    }
+    assert!(!refused("saline * f", 0));
 }
 
 #[test]
@@ -272,6 +290,9 @@ fn help_and_version() {
     Options:
       -c, --config-dir <CONFIG_DIR>     Pass in an alternative configuration directory [default: /etc/saline]
       -l, --log-level <LOG_LEVEL>       Log level for the standard error output: quiet, critical, error, warning, info, profile, debug, trace, garbage, all
+          --log-file <LOG_FILE>         Append the log of this command to this file, and print none on the standard error output
+          --log-file-level <LOG_LEVEL>  Log level of --log-file; otherwise that of the other log level option, or warning
+      -u, --user <USER>                 Run this command as another user, as only root can. Otherwise root goes on as the owner of the master's pki_dir
       -t, --timeout <TIMEOUT>           How long to wait for minions without a sign of life (in seconds); a running one is waited for. Default: the configuration's, 5
           --ttl <TIME>                  Give minions this time to begin (90, 90s, 15m, 1h, 2d; at most the master's keep_jobs_seconds), also those that are away now: they get the job when they connect. Default: the configuration's job_ttl, and only connected minions
           --private                     Send the job to each of its minions sealed for it alone. Without this, every accepted minion can read the arguments of a job for more than 64 minions
@@ -287,6 +308,7 @@ fn help_and_version() {
           --summary                     Print the numbers of minions that returned, did not return and failed
           --hide-timeout                Do not print the minions that did not return. The last line still counts them
       -p, --progress                    Show on the terminal how many minions have returned, and which one is waited for and when it was heard last
+          --jid <JID>                   Publish the job under this jid instead of one that the master makes: the present time in UTC, YYYYMMDDhhmmssffffff, above the jid of every other job
           --start-event                 Accepted as in Salt, without effect: the event of a minion that has begun is always fired, unless the minion returns within half a second
           --metadata <METADATA>         Note this with the job: a mapping in YAML or JSON, such as '{ticket: 4711}'. Minions do not get it; saline-run jobs.list_jobs search_metadata='{ticket: 4711}' finds the job by it
       -d, --doc                         Print the documentation of the functions that the arguments name, all without arguments: once for all minions that have the same
@@ -463,6 +485,10 @@ fn options_of_salt_are_taken_or_named() {
         "saline * f --metadata {\"ticket\":4711}",
         "saline * --preview-target",
         "saline * f --start-event",
+        "saline * f --jid 20261121091409931549",
+        "saline * f --log-file /x --log-file-level debug -u root",
+        "saline * f --user root",
+        "saline -d",
     ];
     for line in taken {
         saline(line);
@@ -470,7 +496,6 @@ fn options_of_salt_are_taken_or_named() {
     for option in [
         "-R",
         "--range",
-        "--jid",
         "--return",
         "--return_config",
         "--return_kwargs",
@@ -485,12 +510,8 @@ fn options_of_salt_are_taken_or_named() {
         "--make-token",
         "--module-executors",
         "--executor-opts",
-        "--log-file",
-        "--log-file-level",
         "--state-output",
         "--state-verbose",
-        "-u",
-        "--user",
         "--hard-crash",
         "--no-parse",
         "--saltfile",
@@ -527,16 +548,14 @@ fn options_of_salt_are_taken_or_named() {
         "-L -v --verbose",
         "--gen-keys web1",
         "--rotate-aes-key",
-        "--gen-keys web1 --gen-keys-dir /x",
+        "--gen-keys web1 --gen-keys-dir /x --keysize 4096 --user root",
+        "-L -u root --log-file /x",
         "-A --include-all --include-accepted --include-rejected --include-denied",
         "-A -y -q --yes --quiet --out json --no-color -c /x --log-level info",
     ] {
         key(&format!("saline-key {line}"));
     }
     for option in [
-        "--keysize",
-        "--user",
-        "-u",
         "--gen-signature",
         "--priv",
         "--pub",

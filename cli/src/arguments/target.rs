@@ -92,7 +92,8 @@ impl TargetOptions {
         Target::with_delimiter(self.kind(), expression, self.delimiter.unwrap_or(':'))
     }
 
-    fn kind(&self) -> TargetKind {
+    /// Returns the kind of the target.
+    pub(super) fn kind(&self) -> TargetKind {
         self.given()
             .next()
             .map_or(TargetKind::Glob, |(kind, _)| kind)

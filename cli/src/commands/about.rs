@@ -7,9 +7,9 @@ use saline_protocol::message::Value;
 use saline_protocol::printable::escape_line;
 use saline_protocol::transport::Registry;
 
-use crate::arguments::{About, CommonOptions};
+use crate::arguments::{About, CommonOptions, OutputOptions};
 use crate::exit;
-use crate::output::{Format, Style};
+use crate::output::Format;
 use crate::screen::Screen;
 
 /// The configuration that a program reads.
@@ -29,7 +29,7 @@ pub(crate) fn print(
     screen: &mut Screen<'_>,
     asked: About,
     (program, role): (&str, Role),
-    options: &CommonOptions,
+    (options, output): (&CommonOptions, &OutputOptions),
     registry: &Registry,
 ) -> io::Result<u8> {
     match asked {
@@ -41,7 +41,9 @@ pub(crate) fn print(
                 Role::Minion => MinionConfig::load(&options.config_dir, &schemes).map(dump),
             };
             let (values, warnings) = match dumped {
-                Ok(dumped) => dumped,
+                Ok((values, warnings)) => {
+                    (saline_daemon::resolved_options(values, registry), warnings)
+                }
                 Err(error) => {
                     screen.complain(format!("ERROR: {error}"));
                     return Ok(exit::FAILED);
@@ -50,7 +52,8 @@ pub(crate) fn print(
             for warning in warnings {
                 screen.complain(escape_line(&format!("WARNING: {warning}")));
             }
-            if let Some(text) = Format::Yaml.render(&values, Style::default(), false) {
+            let format = output.format_or(Format::Yaml);
+            if let Some(text) = format.render(&values, output.style(screen), false) {
                 screen.line(text)?;
             }
         }

@@ -23,7 +23,7 @@ use crate::glob::Glob;
 use crate::output::keys::{Heading, Line, render};
 use crate::output::{Format, Style};
 use crate::screen::Screen;
-use crate::{exit, settings};
+use crate::{exit, process_user, settings};
 
 /// The largest number of keys in one request.
 const PORTION: usize = 250;
@@ -61,11 +61,17 @@ pub(crate) async fn key(
             screen,
             asked,
             ("saline-key", Role::Master),
-            &arguments.common(),
+            (&arguments.common(), &arguments.output),
             &registry,
         );
     }
-    if let Some((id, folder)) = arguments.generated() {
+    if let Some((id, folder, user)) = arguments.generated() {
+        if let Some(user) = user
+            && let Err(line) = process_user::go_on_as(user)
+        {
+            screen.complain(line);
+            return Ok(exit::FAILED);
+        }
         return generate::generate(screen, id, folder);
     }
     let prepared = settings::prepare(screen, &arguments.common(), &arguments.output, &registry);

@@ -14,14 +14,11 @@ use super::lookup_states::LookedUpStates;
 use super::saline::executed;
 use super::{events, failed};
 use crate::absence::LookUp;
-use crate::arguments::{OutputOptions, RunArguments};
+use crate::arguments::{OutputOptions, RunArguments, STATE_EVENT};
 use crate::interrupt::{Interrupt, Interruption};
 use crate::output::docs;
 use crate::screen::Screen;
 use crate::{exit, settings, user_name};
-
-/// The function that prints events for as long as it runs, and is no runner of the master.
-const STATE_EVENT: &str = "state.event";
 
 /// Carries out the command line of `saline-run`. Returns the exit code.
 ///
@@ -41,7 +38,7 @@ pub(crate) async fn run(
             screen,
             asked,
             ("saline-run", Role::Master),
-            &arguments.common,
+            (&arguments.common, &arguments.output),
             &registry,
         );
     }
@@ -147,11 +144,16 @@ fn print(
     if let Some(states) = states {
         states.tell_absent(screen, &value);
     }
+    let knows_nothing = arguments.doc && value == Value::Map(Vec::new());
     let text = rendered(&arguments.output, arguments.doc, screen, value);
     // Like Salt, prints nothing, not an empty line, for an empty text.
     match text {
         Some(text) if !text.is_empty() => screen.line(text)?,
         _ => {}
+    }
+    if knows_nothing {
+        screen.complain(docs::NOTHING);
+        return Ok(exit::FAILED);
     }
     Ok(if end.success {
         exit::GOOD

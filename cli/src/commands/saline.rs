@@ -2,12 +2,13 @@
 
 use std::ffi::OsString;
 use std::io;
+use std::time::Duration;
 
 use saline_client::{Client, JobSpec};
 use saline_config::parse_call;
 use saline_protocol::message::{Jid, Value};
 use saline_protocol::printable::escape_line;
-use saline_protocol::target::CompiledTarget;
+use saline_protocol::target::{CompiledTarget, TargetKind};
 use saline_protocol::transport::Registry;
 
 use super::about::{self, Role};
@@ -40,7 +41,7 @@ pub(crate) async fn saline(
             screen,
             asked,
             ("saline", Role::Master),
-            &arguments.common,
+            (&arguments.common, &arguments.output),
             &registry,
         );
     }
@@ -55,7 +56,9 @@ pub(crate) async fn saline(
                 "saline: error: {}",
                 escape_line(&error.to_string())
             ));
-            if let Some(picture) = error.picture(&target.expression) {
+            // No part of a pillar target is wrong more than another.
+            let has_place = !matches!(target.kind, TargetKind::Pillar | TargetKind::PillarPcre);
+            if let Some(picture) = error.picture(&target.expression).filter(|_| has_place) {
                 screen.complain(picture);
             }
             return Ok(exit::USAGE);
@@ -69,6 +72,9 @@ pub(crate) async fn saline(
             return Ok(exit::FAILED);
         }
     };
+    if let Err(refused) = arguments.check_batch(config.batch_safe_limit) {
+        return refused.print(screen);
+    }
     let mut interrupt = Interrupt::catch();
     let connected = tokio::select! {
         biased;
@@ -83,7 +89,19 @@ pub(crate) async fn saline(
     };
     let code = match arguments.targeting.preview_target {
         true => preview_target(screen, &client, target, &arguments.output).await,
-        false => publish(screen, &arguments, target, user, &client, &mut interrupt).await,
+        false => {
+            let heartbeat = config.heartbeat_interval;
+            publish(
+                screen,
+                &arguments,
+                target,
+                user,
+                &client,
+                heartbeat,
+                &mut interrupt,
+            )
+            .await
+        }
     };
     client.shutdown().await;
     code
@@ -95,6 +113,7 @@ async fn publish(
     target: CompiledTarget,
     user: String,
     client: &Client,
+    heartbeat: Duration,
     interrupt: &mut Interrupt,
 ) -> io::Result<u8> {
     let options = settings::options_to_repeat(&arguments.common);
@@ -107,7 +126,8 @@ async fn publish(
         .kept_private(arguments.private)
         .with_subset(arguments.targeting.subset)
         .in_batches(arguments.batch.request())
-        .with_metadata(arguments.metadata());
+        .with_metadata(arguments.metadata())
+        .under_jid(arguments.jid.clone());
     let run = tokio::select! {
         biased;
         interruption = interrupt.wait() => {
@@ -146,6 +166,7 @@ async fn publish(
         as_group: arguments.static_,
         documentation: arguments.wants_documentation(format),
         hide_absent: arguments.hide_timeout,
+        heartbeat,
         summary: arguments.summary,
     });
     let job = PublishedJob {
@@ -229,6 +250,14 @@ mod tests {
         --- stdout
         --- stderr
         saline: error: pillar targets (-I, -J, I@, J@) are not there yet: Saline has no pillar
+        --- exit 64
+        ");
+        insta::assert_snapshot!(run("saline -C I@role:web f").await, @"
+        --- stdout
+        --- stderr
+        saline: error: pillar targets (-I, -J, I@, J@) are not there yet: Saline has no pillar
+          I@role:web
+            ^
         --- exit 64
         ");
         insta::assert_snapshot!(run("saline -G os|Debian test.ping --delimiter=/").await, @"

@@ -28,6 +28,7 @@ fn options(format: Format) -> ReportOptions {
         as_group: false,
         documentation: false,
         hide_absent: false,
+        heartbeat: Duration::from_secs(15),
         summary: false,
     }
 }
@@ -154,7 +155,7 @@ fn who_did_not_return_stands_at_the_end() {
         absent("nosuch", Absence::Unknown),
         absent("m009", Absence::NotConnected),
         returned("m000", 0, true),
-        absent("m008", Absence::NoResponse),
+        absent("m008", Absence::Offered),
         absent("m007", Absence::Declined),
     ];
     insta::assert_snapshot!(shown(Format::Nested, false, &what), @"
@@ -226,10 +227,7 @@ fn one_that_was_given_up_and_returned_is_not_absent() {
     let (code, printed) = report(
         Format::Nested,
         false,
-        &[
-            absent("m000", Absence::NoResponse),
-            returned("m000", 0, true),
-        ],
+        &[absent("m000", Absence::Offered), returned("m000", 0, true)],
     );
     assert_eq!(
         (code, printed.out.as_slice()),
@@ -271,7 +269,7 @@ proptest! {
             .into_iter()
             .map(|(n, value, there, name)| match there {
                 true => returned(&format!("m{n}"), i64::from(n % 2), value),
-                false => absent(&name, Absence::NoResponse),
+                false => absent(&name, Absence::Offered),
             })
             .collect();
         let (_, printed) = report(Format::Json, as_group, &what);
@@ -507,4 +505,28 @@ fn documentation_is_one_mapping_to_programs_and_nobody_knows_a_wrong_name() {
     ERROR: no function has such a name: give a module, a function or a glob over functions, as in -d test, -d test.ping or -d '*.ping'
     --- exit 1
     ");
+}
+
+#[test]
+fn minions_that_are_gone_are_named_while_they_are_waited_for() {
+    let gone = |within| Progress::AllGone {
+        minions: vec![
+            MinionId::parse("db1").unwrap(),
+            MinionId::parse("db2").unwrap(),
+        ],
+        within,
+    };
+    let told = [gone(Some(Duration::from_millis(4_100))), gone(None)];
+    insta::assert_snapshot!(printed(options(Format::Nested), &told), @"
+    --- stdout
+    --- stderr
+    Waiting up to 5 s for minions that are gone and may come back: db1, db2
+    Waiting up to 30 s (two heartbeats) for minions of the batch that are gone and may come back: db1, db2
+    --- exit 0
+    ");
+    let hidden = ReportOptions {
+        hide_absent: true,
+        ..options(Format::Nested)
+    };
+    assert!(!printed(hidden, &told).contains("Waiting"));
 }

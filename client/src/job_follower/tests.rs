@@ -186,6 +186,10 @@ async fn told(run: &mut JobFollower) -> Vec<String> {
             Ok(Some(Progress::Absent(absent))) => {
                 told.push(format!("{} {}", absent.name, absent.absence.name()));
             }
+            Ok(Some(Progress::AllGone { minions, within })) => {
+                let minions: Vec<_> = minions.iter().map(MinionId::as_str).collect();
+                told.push(format!("{} gone, {within:?}", minions.join(", ")));
+            }
             Ok(None) => {
                 told.push("end".to_owned());
                 break;
@@ -239,12 +243,7 @@ async fn who_is_not_there_is_told_at_once_and_nobody_is_waited_for() {
     let mut run = table.run(&["nosuch"]);
     assert_eq!(
         told(&mut run).await,
-        [
-            "nosuch unknown",
-            "a not connected",
-            "b not connected",
-            "end"
-        ]
+        ["nosuch no key", "a not connected", "b not connected", "end"]
     );
     assert_eq!(table.asked(), 0);
 }
@@ -269,7 +268,7 @@ async fn a_running_minion_extends_the_wait_and_a_dead_one_does_not() {
         assert_eq!(told(&mut run).await, [""; 0]);
     }
     table.store("slow", true);
-    assert_eq!(told(&mut run).await, ["slow", "dead no response", "end"]);
+    assert_eq!(told(&mut run).await, ["slow", "dead offered", "end"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -284,11 +283,11 @@ async fn a_dead_minion_costs_the_timeout_and_no_more() {
     pass(4).await;
     assert_eq!(told(&mut run).await, ["quick"]);
     pass(1).await;
-    assert_eq!(told(&mut run).await, ["dead no response", "end"]);
+    assert_eq!(told(&mut run).await, ["dead offered", "end"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_running_minion_whose_session_is_gone_is_given_up() {
+async fn a_running_minion_whose_session_is_gone_is_given_up_after_the_timeout() {
     // The others stand on further pages, where nobody is silent.
     let names = ["a", "b", "c", "d", "e"];
     let table = Table::new(&names.map(|name| (name, OfferState::Running)));
@@ -300,9 +299,33 @@ async fn a_running_minion_whose_session_is_gone_is_given_up() {
         table.store(name, true);
     }
     assert_eq!(told(&mut run).await, ["b", "c", "d", "e"]);
+    pass(3).await;
     table.lock().silent = vec![id("a")];
-    pass(5).await;
-    assert_eq!(told(&mut run).await, ["a silent", "end"]);
+    table.fire(JobEvent::Gone(id("a")), Value::Null);
+    assert_eq!(told(&mut run).await, ["a gone, Some(5s)"]);
+    pass(4).await;
+    assert_eq!(told(&mut run).await, [""; 0], "it may come back");
+    pass(1).await;
+    assert_eq!(told(&mut run).await, ["a no response", "end"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_minion_that_comes_back_within_the_timeout_is_waited_for() {
+    let table = Table::new(&[("a", OfferState::Running)]);
+    let mut run = table.run(&[]);
+    told(&mut run).await;
+    for _ in 0..5 {
+        table.lock().silent = vec![id("a")];
+        table.fire(JobEvent::Gone(id("a")), Value::Null);
+        assert_eq!(told(&mut run).await, ["a gone, Some(5s)"]);
+        pass(4).await;
+        table.lock().silent.clear();
+        assert_eq!(told(&mut run).await, [""; 0]);
+        pass(10).await;
+        assert_eq!(told(&mut run).await, [""; 0]);
+    }
+    table.store("a", true);
+    assert_eq!(told(&mut run).await, ["a", "end"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -343,7 +366,7 @@ async fn the_clock_stands_still_while_the_master_is_away_and_then_the_fleet_has_
     table.lock().silent = vec![id("a"), id("b")];
     table.store("a", false);
     table.push(Delivery::Connected);
-    assert_eq!(told(&mut run).await, ["a"]);
+    assert_eq!(told(&mut run).await, ["a", "b gone, Some(20s)"]);
     pass(10).await;
     assert_eq!(told(&mut run).await, [""; 0]);
     table.store("b", true);
@@ -377,9 +400,11 @@ async fn a_restart_that_only_the_session_shows_gives_the_fleet_time_too() {
     table.lock().silent = vec![id("a")];
     table.sessions.fetch_add(1, Ordering::Relaxed);
     pass(5).await;
+    assert_eq!(told(&mut run).await, ["a gone, Some(20s)"]);
+    pass(15).await;
     assert_eq!(told(&mut run).await, [""; 0]);
-    pass(20).await;
-    assert_eq!(told(&mut run).await, ["a silent", "end"]);
+    pass(5).await;
+    assert_eq!(told(&mut run).await, ["a no response", "end"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -403,6 +428,6 @@ async fn a_return_that_the_store_names_and_never_gives_is_given_up() {
     let mut run = table.run(&[]);
     assert_eq!(told(&mut run).await, [""; 0]);
     pass(5).await;
-    assert_eq!(told(&mut run).await, ["a no response", "end"]);
+    assert_eq!(told(&mut run).await, ["a offered", "end"]);
     assert!(table.asked() < 5);
 }

@@ -334,6 +334,16 @@ impl BatchSlots {
         }
     }
 
+    /// Returns until when the batch waits for minions to come back, if all that have not ended are gone.
+    pub(super) fn waits_until(&self) -> Option<MasterTime> {
+        let holds = |member: &&Member| !matches!(member.place, Place::Released | Place::Ended);
+        let open = self.members.iter().filter(holds);
+        let since: Option<Vec<MasterTime>> = open.map(|member| member.away).collect();
+        // Those that were never present are not waited for.
+        let last = since?.into_iter().filter(|since| *since > 0).max();
+        last.map(|since| since.saturating_add(self.grace))
+    }
+
     fn never_granted(&self) -> Vec<usize> {
         let waits = |member: &Member| {
             matches!(member.place, Place::Waiting | Place::Turn(_)) && !member.was_granted

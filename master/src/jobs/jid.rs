@@ -11,6 +11,36 @@ use time::{Date, Month, OffsetDateTime, PrimitiveDateTime, Time};
 /// The last microsecond of the year 9999, the last one that twenty digits can write.
 const LAST: i64 = 253_402_300_799_999_999;
 
+/// How far a jid that somebody chose may be from the master's time, in microseconds: jobs are stored by their
+/// jids, and later jids are above it.
+const MAX_DISTANCE: u64 = 60_000_000;
+
+/// The reason why a jid that somebody chose is not taken.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RefusedJid {
+    /// The digits are no time.
+    #[error("the jid {0} is no time: write the present time as YYYYMMDDhhmmssffffff, in UTC")]
+    NoTime(Jid),
+    /// The jid is far from the master's time.
+    #[error(
+        "the jid {chosen} is more than a minute from the master's time, which is {now} as a jid"
+    )]
+    Far {
+        /// The jid.
+        chosen: Jid,
+        /// The jid that writes the master's time.
+        now: Jid,
+    },
+    /// Another job has a jid as high.
+    #[error("the jid {chosen} is not above the last one, {last}: jids rise")]
+    NotAbove {
+        /// The jid.
+        chosen: Jid,
+        /// The highest jid so far.
+        last: Jid,
+    },
+}
+
 /// Creates jids, each above the one before.
 #[derive(Debug, Default)]
 pub(super) struct JidSource {
@@ -32,6 +62,27 @@ impl JidSource {
     /// publish under the same jid twice.
     pub(super) fn next(&mut self, now: i64) -> Jid {
         from_micros(self.next_number(now))
+    }
+
+    /// Takes a jid that somebody chose, as if it had been the next one.
+    pub(super) fn take(&mut self, chosen: Jid, now: i64) -> Result<Jid, RefusedJid> {
+        let Some(micros) = to_micros(&chosen) else {
+            return Err(RefusedJid::NoTime(chosen));
+        };
+        if micros.abs_diff(now) > MAX_DISTANCE {
+            return Err(RefusedJid::Far {
+                chosen,
+                now: from_micros(now),
+            });
+        }
+        if let Some(last) = self.last.filter(|last| micros <= *last) {
+            return Err(RefusedJid::NotAbove {
+                chosen,
+                last: from_micros(last),
+            });
+        }
+        self.last = Some(micros);
+        Ok(chosen)
     }
 
     /// Returns the next jid as a number: `max(last + 1, now)`. `now` is the master's time in microseconds.
@@ -99,6 +150,36 @@ mod tests {
         let jid = JidSource::default().next(1_700_000_000_123_456);
         assert_eq!(jid.as_str(), "20231114221320123456");
         assert_eq!(to_micros(&jid), Some(1_700_000_000_123_456));
+    }
+
+    #[test]
+    fn a_chosen_jid_is_above_all_others_and_near_the_time() {
+        const NOW: i64 = 1_700_000_000_000_000;
+        let mut source = JidSource::default();
+        let mut take = |micros: i64| source.take(from_micros(micros), NOW).map(|_| ());
+        let refused = |error: Result<(), RefusedJid>| error.unwrap_err().to_string();
+        assert_eq!(take(NOW - 60_000_000), Ok(()));
+        assert_eq!(take(NOW + 5), Ok(()));
+        for below in [NOW, NOW + 5] {
+            let said = refused(take(below));
+            assert!(
+                said.contains("not above the last one, 20231114221320000005"),
+                "{said}"
+            );
+        }
+        assert_eq!(take(NOW + 60_000_000), Ok(()));
+        for far in [NOW - 60_000_001, NOW + 60_000_001] {
+            let said = refused(take(far));
+            assert!(said.contains("more than a minute"), "{said}");
+        }
+        assert_eq!(
+            source.next_number(NOW),
+            NOW + 60_000_001,
+            "the others rise above it"
+        );
+        let no_time = Jid::parse("20231399000000000000").unwrap();
+        let said = source.take(no_time, NOW).unwrap_err().to_string();
+        assert!(said.contains("is no time"), "{said}");
     }
 
     #[test]

@@ -48,11 +48,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rusqlite::Connection;
-use saline_protocol::message::{Jid, MasterTime};
+use saline_protocol::message::{Jid, MasterTime, RequestId};
 
 pub use batches::{BatchFailures, BatchReport, BatchStep};
 pub use calls::JobCall;
 pub use error::StoreError;
+pub use jid::RefusedJid;
 pub use lookup::JobStates;
 pub use minion_records::MinionRecord;
 pub use open_jobs::ActiveJob;
@@ -271,6 +272,17 @@ impl JobStore {
     /// Returns a new jid: the time, or one above the highest jid so far.
     pub fn next_jid(&self) -> Jid {
         lock(&self.jids).next(self.clock.micros())
+    }
+
+    /// Takes a jid that an operator chose for the job of this request: no later jid is below it.
+    ///
+    /// # Errors
+    /// When the jid is not above all others, unless it is that of the same request before, or not near the master's time.
+    pub fn take_jid(&self, chosen: Jid, request: RequestId) -> Result<Jid, RefusedJid> {
+        if lock(&self.outcomes).find(request).is_some() {
+            return Ok(chosen);
+        }
+        lock(&self.jids).take(chosen, self.clock.micros())
     }
 
     /// Returns what wakes all waiters when the state of any minion in any job has changed.

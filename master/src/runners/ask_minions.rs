@@ -8,6 +8,7 @@ use saline_protocol::target::Target;
 use super::error::RunnerError;
 use super::job_report::{self, State};
 use super::run::Run;
+use crate::verbs::PublishOptions;
 
 /// Publishes a job for all minions of `target` at once, and waits for those that are present, at most for the
 /// master's `timeout`. Returns what came by then, and notes that others did not answer, with what follows from that;
@@ -40,7 +41,9 @@ pub(super) async fn ask_minions(
         },
     };
     let publish = &run.parts.publish;
-    let published = publish.carry_out(&run.operator, request, None).await?;
+    let published = publish
+        .carry_out(&run.operator, request, PublishOptions::default())
+        .await?;
     let jid = match published {
         OperatorReply::Published(published) => published.jid,
         OperatorReply::Failed(why) => return Err(RunnerError::Failed(why)),

@@ -1,5 +1,7 @@
 //! `batch`: jobs that are carried out in batches.
 
+use std::time::Duration;
+
 use saline_protocol::message::{
     Batch, BatchProgress, BatchStop, Jid, Job, MinionId, OfferState, Value,
 };
@@ -43,7 +45,8 @@ async fn list_active(run: &Run) -> Result<Returned> {
 }
 
 const STATUS: &str = "
-Return how far a batch has come, why it ended if it was cut short, and its minions by their states.
+Return how far a batch has come, why it ended if it was cut short, and its minions by their states. If all that it waits
+for are gone, `waits_for_gone_seconds` is for how long it still waits for them.
 
 CLI Example:
 
@@ -73,7 +76,12 @@ async fn status(run: &Run, given: &BoundArguments) -> Result<Returned> {
         false => Vec::new(),
     };
     let progress = active.unwrap_or_else(|| ended(&jid, batch, &states, &failed));
-    Ok(told(&job.job, &progress, &states, &failed).into())
+    let minions = Minions {
+        states: &states,
+        failed: &failed,
+        waits: run.parts.jobs.wait_for_gone(&jid),
+    };
+    Ok(told(&job.job, &progress, minions).into())
 }
 
 /// Returns the minions whose failures halted a batch that was cut short: those whose returns are failures, or whose
@@ -119,8 +127,23 @@ fn ended(jid: &Jid, batch: Batch, states: &[State], failed: &[MinionId]) -> Batc
     }
 }
 
+/// The minions of a batch.
+#[derive(Debug, Clone, Copy)]
+struct Minions<'s> {
+    states: &'s [State],
+    /// Those whose failures have halted the batch.
+    failed: &'s [MinionId],
+    /// For how long the batch still waits for minions to come back; none if it waits for others too, or for nobody.
+    waits: Option<Duration>,
+}
+
 /// Returns a batch in the same shape whether it is under way or has ended.
-fn told(job: &Job, progress: &BatchProgress, states: &[State], failed: &[MinionId]) -> Value {
+fn told(job: &Job, progress: &BatchProgress, minions: Minions<'_>) -> Value {
+    let Minions {
+        states,
+        failed,
+        waits,
+    } = minions;
     let is_under_way = progress.ended < progress.minions;
     let mut entries = vec![
         ("jid", Value::from(job.jid.as_str())),
@@ -131,6 +154,8 @@ fn told(job: &Job, progress: &BatchProgress, states: &[State], failed: &[MinionI
     entries.extend(numbers(progress, is_under_way));
     let halted_by = Value::texts(failed.iter().map(MinionId::as_str));
     entries.push(("halted_by", halted_by));
+    let waits = waits.map_or(Value::Null, |time| Value::Float(time.as_secs_f64()));
+    entries.push(("waits_for_gone_seconds", waits));
     let named = OfferState::ALL.into_iter().filter_map(|which| {
         let minions = states.iter().filter(|(_, state)| *state == which);
         let minions: Vec<&str> = minions.map(|(minion, _)| minion.as_str()).collect();
@@ -246,18 +271,18 @@ mod tests {
                 .collect();
             let failed: Vec<MinionId> = failed.iter().map(|name| id(name)).collect();
             let job = job();
-            told(
-                &job,
-                &ended(&job.jid, batch(), &states, &failed),
-                &states,
-                &failed,
-            )
+            let minions = Minions {
+                states: &states,
+                failed: &failed,
+                waits: None,
+            };
+            told(&job, &ended(&job.jid, batch(), &states, &failed), minions)
         };
         let halted = told(&[Returned, Returned, Cancelled], &["m2"]);
         assert_eq!(
             shown(&halted),
             "{jid: 20261121091409931549, fun: cmd.run, tgt: *, batch: 8, batch_wait: 1.5, failhard: true, \
-             status: halted, minions: 3, waiting: 0, active: 0, ended: 3, halted_by: [m2], \
+             status: halted, minions: 3, waiting: 0, active: 0, ended: 3, halted_by: [m2], waits_for_gone_seconds: null, \
              states: {returned: [m1, m2], cancelled: [m3]}}"
         );
         let status = |value: &Value| value.get("status").cloned();

@@ -25,6 +25,7 @@ pub use key_holders::KeyHolderQueries;
 pub use key_verbs::KeyVerbs;
 pub use minion::MinionVerbs;
 pub use operator::OperatorVerbs;
+pub(crate) use publish::PublishOptions;
 pub use publish::PublishVerb;
 pub use queries::JobQueries;
 pub(crate) use reconciliation_budget::ReconciliationBudget;

@@ -1,12 +1,14 @@
 //! Carries out the requests of operators.
 
-use saline_protocol::message::{OperatorReply, OperatorRequest, PublicationWithMetadata};
+use saline_protocol::message::{
+    OperatorReply, OperatorRequest, PublicationUnderJid, PublicationWithMetadata,
+};
 
 use crate::publisher::MinionPublisher;
 
 use super::{
-    CancelVerb, JobQueries, KeyHolderQueries, KeyVerbs, PublishVerb, RunnerVerb, StoreVerbs,
-    TargetQueries,
+    CancelVerb, JobQueries, KeyHolderQueries, KeyVerbs, PublishOptions, PublishVerb, RunnerVerb,
+    StoreVerbs, TargetQueries,
 };
 
 /// Carries out the requests of operators.
@@ -27,10 +29,30 @@ impl OperatorVerbs {
     /// Carries out the request of the operator `name`.
     pub async fn carry_out(&self, name: &str, request: OperatorRequest) -> OperatorReply {
         let done = match request {
-            OperatorRequest::Publish(request) => self.publish.carry_out(name, request, None).await,
+            OperatorRequest::Publish(request) => {
+                self.publish
+                    .carry_out(name, request, PublishOptions::default())
+                    .await
+            }
             OperatorRequest::PublishWithMetadata(publication) => {
                 let PublicationWithMetadata { publish, metadata } = *publication;
-                self.publish.carry_out(name, publish, Some(metadata)).await
+                let options = PublishOptions {
+                    metadata: Some(metadata),
+                    jid: None,
+                };
+                self.publish.carry_out(name, publish, options).await
+            }
+            OperatorRequest::PublishUnderJid(publication) => {
+                let PublicationUnderJid {
+                    publish,
+                    metadata,
+                    jid,
+                } = *publication;
+                let options = PublishOptions {
+                    metadata,
+                    jid: Some(jid),
+                };
+                self.publish.carry_out(name, publish, options).await
             }
             OperatorRequest::Runner(request) => self.runners.carry_out(name, request).await,
             OperatorRequest::JobReturns { jid, after } => self.queries.returns(&jid, after).await,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use saline_protocol::channel::Identity;
 use saline_protocol::channel::publication::sign_job;
 use saline_protocol::message::{
-    Claims, Job, MAX_METADATA, MasterTime, MinionId, OfferState, OperatorReply, Packed,
+    Claims, Jid, Job, MAX_METADATA, MasterTime, MinionId, OfferState, OperatorReply, Packed,
     PublishRequest, Published, SignedJob, Value,
 };
 use saline_protocol::random::{self, NoRandomness};
@@ -50,14 +50,24 @@ fn refused_metadata(metadata: &Packed) -> Option<String> {
     }
 }
 
+/// The parts of a publication that most do not have.
+#[derive(Debug, Default)]
+pub(crate) struct PublishOptions {
+    /// The metadata of the job.
+    pub(crate) metadata: Option<Packed>,
+    /// The jid that the operator chose.
+    pub(crate) jid: Option<Jid>,
+}
+
 impl PublishVerb {
-    /// Carries out the request of the operator `name`, who notes `metadata` with the job.
+    /// Carries out the request of the operator `name`.
     pub(crate) async fn carry_out(
         &self,
         name: &str,
         request: PublishRequest,
-        metadata: Option<Packed>,
+        options: PublishOptions,
     ) -> Result<OperatorReply, StoreError> {
+        let metadata = options.metadata;
         if let Some(why) = metadata.as_ref().and_then(refused_metadata) {
             return Ok(OperatorReply::Failed(why));
         }
@@ -124,8 +134,15 @@ impl PublishVerb {
         let usual = batch.map_or(settings.job_ttl, |_| settings.keep_jobs);
         // Jobs are not kept longer.
         let ttl = request.ttl_ms.unwrap_or(usual).min(settings.keep_jobs);
+        let jid = match options.jid {
+            None => self.jobs.next_jid(),
+            Some(chosen) => match self.jobs.take_jid(chosen, request.request_id) {
+                Ok(jid) => jid,
+                Err(refused) => return Ok(OperatorReply::Failed(refused.to_string())),
+            },
+        };
         let job = Job {
-            jid: self.jobs.next_jid(),
+            jid,
             target,
             fun: request.fun,
             arg: request.arg,

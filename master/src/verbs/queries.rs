@@ -47,8 +47,7 @@ impl JobQueries {
             return Ok(OperatorReply::NoSuchJob);
         };
         let is_silent = |(id, state): &&(MinionId, OfferState)| {
-            let is_to_be_offered = matches!(state, OfferState::Queued | OfferState::Waiting);
-            !state.is_final() && !is_to_be_offered && self.sessions.alive(id).is_none()
+            !state.is_final() && *state != OfferState::Queued && self.sessions.alive(id).is_none()
         };
         let silent = page.states.iter().filter(is_silent);
         let duplicates = self.sessions.duplicates().into_iter().map(|(id, _)| id);

@@ -4,8 +4,8 @@
 use saline_protocol::message::{
     Arguments, BatchRequest, ExpiryStatement, GrainsReport, Heartbeat, Jid, JobAccount, KeyRequest,
     Known, MinionEvent, MinionEvents, MinionId, MinionRequest, OperatorRequest, Packed,
-    PublicationWithMetadata, PublishRequest, Reconciliation, RequestId, Return, ReturnPart,
-    RunnerCall, RunnerRequest, StartId, StoreAct, TransferId, Value, encode,
+    PublicationUnderJid, PublicationWithMetadata, PublishRequest, Reconciliation, RequestId,
+    Return, ReturnPart, RunnerCall, RunnerRequest, StartId, StoreAct, TransferId, Value, encode,
 };
 use saline_protocol::target::Target;
 
@@ -141,17 +141,7 @@ fn next_of_operator(verb: &OperatorRequest, jid: &Jid) -> Option<OperatorRequest
         }
         OperatorRequest::Runner(RunnerRequest::Kill { .. }) => {
             OperatorRequest::PublishWithMetadata(Box::new(PublicationWithMetadata {
-                publish: PublishRequest {
-                    request_id: RequestId([8; 16]),
-                    target: Target::glob("*"),
-                    fun: "test.forged".into(),
-                    arg: Arguments::default().pack(),
-                    user: "root".into(),
-                    ttl_ms: None,
-                    private: false,
-                    subset: None,
-                    batch: BatchRequest::default(),
-                },
+                publish: forged(),
                 metadata: Packed::pack(&Value::map([("forged", Value::Bool(true))])),
             }))
         }
@@ -159,13 +149,19 @@ fn next_of_operator(verb: &OperatorRequest, jid: &Jid) -> Option<OperatorRequest
             OperatorRequest::KeyHolders(vec![MinionId::parse("m1").unwrap()])
         }
         OperatorRequest::KeyHolders(_) => OperatorRequest::RotateGroupKey,
-        OperatorRequest::RotateGroupKey => return None,
+        OperatorRequest::RotateGroupKey => {
+            OperatorRequest::PublishUnderJid(Box::new(PublicationUnderJid {
+                publish: forged(),
+                metadata: None,
+                jid: jid.clone(),
+            }))
+        }
+        OperatorRequest::PublishUnderJid(_) => return None,
     })
 }
 
-/// Returns an example of every verb of operators about this job.
-pub fn of_operators(jid: &Jid) -> Vec<OperatorRequest> {
-    let first = OperatorRequest::Publish(PublishRequest {
+fn forged() -> PublishRequest {
+    PublishRequest {
         request_id: RequestId([8; 16]),
         target: Target::glob("*"),
         fun: "test.forged".into(),
@@ -175,6 +171,11 @@ pub fn of_operators(jid: &Jid) -> Vec<OperatorRequest> {
         private: false,
         subset: None,
         batch: BatchRequest::default(),
-    });
+    }
+}
+
+/// Returns an example of every verb of operators about this job.
+pub fn of_operators(jid: &Jid) -> Vec<OperatorRequest> {
+    let first = OperatorRequest::Publish(forged());
     std::iter::successors(Some(first), |verb| next_of_operator(verb, jid)).collect()
 }

@@ -92,8 +92,9 @@ CLI Example:
 
 fn run(call: &Call<'_>) -> Result<Outcome, Failure> {
     let (asked, done) = execute(call, true)?;
+    let ended = Ended::of(&done);
     Ok(Outcome::new(
-        asked.value("run", done.timed_out, done.stdout)?,
+        asked.value(done.stdout, ended)?,
         asked.retcode(done.retcode, done.timed_out),
     ))
 }
@@ -113,14 +114,16 @@ fn run_all(call: &Call<'_>) -> Result<Outcome, Failure> {
     let (asked, done) = execute(call, false)?;
     let retcode = asked.retcode(done.retcode, done.timed_out);
     let shown = if done.timed_out { 1 } else { done.retcode };
+    let ended = Ended::of(&done);
+    let in_time = Ended {
+        timed_out: false,
+        ..ended
+    };
     let value = Value::map([
         ("pid", Value::from(u64::from(done.pid))),
         ("retcode", Value::Int(shown)),
-        ("stderr", asked.value("run_all", false, done.stderr)?),
-        (
-            "stdout",
-            asked.value("run_all", done.timed_out, done.stdout)?,
-        ),
+        ("stderr", asked.value(done.stderr, in_time)?),
+        ("stdout", asked.value(done.stdout, ended)?),
     ]);
     Ok(Outcome::new(value, retcode))
 }
@@ -156,8 +159,9 @@ CLI Example:
 
 fn run_stdout(call: &Call<'_>) -> Result<Outcome, Failure> {
     let (asked, done) = execute(call, false)?;
+    let ended = Ended::of(&done);
     Ok(Outcome::new(
-        asked.value("run_stdout", done.timed_out, done.stdout)?,
+        asked.value(done.stdout, ended)?,
         asked.retcode(done.retcode, done.timed_out),
     ))
 }
@@ -174,10 +178,27 @@ CLI Example:
 
 fn run_stderr(call: &Call<'_>) -> Result<Outcome, Failure> {
     let (asked, done) = execute(call, false)?;
+    let ended = Ended::of(&done);
     Ok(Outcome::new(
-        asked.value("run_stderr", done.timed_out, done.stderr)?,
+        asked.value(done.stderr, ended)?,
         asked.retcode(done.retcode, done.timed_out),
     ))
+}
+
+/// How a command ended.
+#[derive(Clone, Copy)]
+struct Ended {
+    retcode: i64,
+    timed_out: bool,
+}
+
+impl Ended {
+    fn of(done: &Finished) -> Self {
+        Self {
+            retcode: done.retcode,
+            timed_out: done.timed_out,
+        }
+    }
 }
 
 /// The parsed options of a call.
@@ -189,11 +210,12 @@ struct Asked {
 }
 
 impl Asked {
-    /// Returns the output as a value.
-    fn value(&self, fun: &str, timed_out: bool, output: Output) -> Result<Value, Failure> {
+    /// Returns an output of a command as a value.
+    fn value(&self, output: Output, ended: Ended) -> Result<Value, Failure> {
+        let Ended { retcode, timed_out } = ended;
         let mut bytes = output
             .into_bytes()
-            .map_err(|why| Failure::Invocation(format!("cmd.{fun}: {why}")))?;
+            .map_err(|why| Failure::Oversize { why, retcode })?;
         if self.strip {
             bytes.truncate(bytes.trim_ascii_end().len());
         }

@@ -62,6 +62,13 @@ pub enum Failure {
     Execution(String),
     /// An unforeseen error.
     Exception(String),
+    /// A command printed more than a return can hold.
+    Oversize {
+        /// The size of the output, and where it is.
+        why: String,
+        /// The retcode of the command.
+        retcode: i64,
+    },
     /// The minion stops.
     Interrupted,
     /// Another job ended this one while it ran.
@@ -82,6 +89,14 @@ impl Failure {
             Self::Execution(why) => Outcome::new(format!("ERROR: {why}"), 1),
             Self::Exception(why) => {
                 Outcome::new(format!("The minion function caused an exception: {why}"), 1)
+            }
+            Self::Oversize { why, retcode } => {
+                // Also a success: its output is missing.
+                let shown = if retcode == 0 { 1 } else { retcode };
+                Outcome::new(
+                    format!("ERROR: {why}; the command's retcode was {retcode}"),
+                    shown,
+                )
             }
             Self::Interrupted => Outcome::interrupted(),
             Self::Ended(ending) => Outcome::new(format!("This job was {ending}"), ending.retcode()),

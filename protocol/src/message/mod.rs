@@ -46,8 +46,8 @@ pub use minion::{
 pub use offer_state::OfferState;
 pub use operator::{
     GrainsPage, KeyHolder, MAX_KEY_HOLDERS, MAX_METADATA, OperatorReply, OperatorRequest,
-    PublicationWithMetadata, PublishRequest, Published, ReturnsPage, StatesPage, StoreAct,
-    StoreBackup, StoreCheck, TargetMatches,
+    PublicationUnderJid, PublicationWithMetadata, PublishRequest, Published, ReturnsPage,
+    StatesPage, StoreAct, StoreBackup, StoreCheck, TargetMatches,
 };
 pub(crate) use packed::unpack_within;
 pub use packed::{MAX_DEPTH, MAX_VALUES, Packed, UnpackError};

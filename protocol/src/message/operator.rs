@@ -83,6 +83,8 @@ pub enum OperatorRequest {
     KeyHolders(Vec<MinionId>),
     /// Makes a new group key, and sends it to all minions that are present.
     RotateGroupKey,
+    /// Publishes a job under a jid that the operator chose.
+    PublishUnderJid(Box<PublicationUnderJid>),
 }
 
 impl OperatorRequest {
@@ -106,6 +108,7 @@ impl OperatorRequest {
             Self::PublishWithMetadata(_) => "PublishWithMetadata",
             Self::KeyHolders(_) => "KeyHolders",
             Self::RotateGroupKey => "RotateGroupKey",
+            Self::PublishUnderJid(_) => "PublishUnderJid",
         }
     }
 }
@@ -148,6 +151,17 @@ pub struct PublicationWithMetadata {
     pub metadata: Packed,
 }
 
+/// A job to be published under a jid that the operator chose.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PublicationUnderJid {
+    /// The job to publish.
+    pub publish: PublishRequest,
+    /// The metadata of the job, as in [`PublicationWithMetadata`].
+    pub metadata: Option<Packed>,
+    /// The jid: above that of every job of the master, and at most a minute from the master's time.
+    pub jid: Jid,
+}
+
 /// An action on the whole job store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StoreAct {
@@ -160,7 +174,7 @@ pub enum StoreAct {
 /// The reply to an operator's request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OperatorReply {
-    /// The reply to `Publish` and `PublishWithMetadata`, sent after the commit.
+    /// The reply to `Publish`, `PublishWithMetadata` and `PublishUnderJid`, sent after the commit.
     Published(Published),
     /// The reply to `JobReturns`.
     Returns(ReturnsPage),

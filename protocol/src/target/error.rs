@@ -163,11 +163,7 @@ impl TargetError {
     pub fn picture(&self, expression: &str) -> Option<String> {
         if matches!(
             self.problem,
-            TargetProblem::Empty
-                | TargetProblem::TooLong(_)
-                | TargetProblem::PatternsTooLong(_)
-                | TargetProblem::Pillar
-                | TargetProblem::Range
+            TargetProblem::Empty | TargetProblem::TooLong(_) | TargetProblem::PatternsTooLong(_)
         ) {
             return None;
         }

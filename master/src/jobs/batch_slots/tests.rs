@@ -423,3 +423,27 @@ fn a_failure_halts_a_batch_once_and_is_named() {
     assert_eq!(world.slots.stopped(), Some((BatchStop::Halted, Some(1))));
     assert!(world.slots.is_complete());
 }
+
+#[test]
+fn a_batch_says_until_when_it_waits_for_those_who_are_gone() {
+    let batch = Batch {
+        size: 1,
+        wait_ms: 0,
+        failhard: false,
+        queues: false,
+    };
+    let mut slots = BatchSlots::new(batch, GRACE, [Waiting; 3].into_iter());
+    let is_never_there = 2;
+    slots.look(1_000, |at| at != is_never_there);
+    assert_eq!(slots.advance(1_000), [0]);
+    assert!(slots.claim(0, 1_000));
+    assert_eq!(slots.waits_until(), None, "it runs");
+    slots.look(1_010, |at| at == 1);
+    assert_eq!(slots.waits_until(), None, "the next one is there");
+    slots.look(1_020, |_| false);
+    assert_eq!(slots.waits_until(), Some(1_020 + GRACE));
+    slots.changed(0, Returned, false, 1_030);
+    assert_eq!(slots.waits_until(), Some(1_020 + GRACE));
+    assert_eq!(slots.left_behind(1_019 + GRACE), [0; 0]);
+    assert_eq!(slots.left_behind(1_020 + GRACE), [1, 2]);
+}

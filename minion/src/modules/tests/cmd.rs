@@ -209,7 +209,12 @@ fn output_above_the_limit_is_left_in_a_file_that_the_error_names() {
     let path = stored_in(said);
     assert!(path.starts_with(bench.folder.path().to_str().unwrap()));
     assert_eq!(std::fs::read(path).unwrap(), vec![b'x'; 5000]);
-    assert!(!outcome.success());
+    assert_eq!(outcome.retcode, 1, "its output is missing");
+    let ended = "head -c 5000 /dev/zero; kill -TERM $$";
+    let ended = cmd(&bench, "cmd.run", ended, &[]);
+    assert_eq!(ended.retcode, 143);
+    let said = text(&ended);
+    assert!(said.ends_with("; the command's retcode was 143"), "{said}");
     bench.host.set_output_file_size(16_000);
     let endless = cmd(&bench, "cmd.run", "head -c 500000 /dev/zero", &[]);
     let said = text(&endless);

@@ -59,11 +59,11 @@ fn a_wrong_expression_is_refused_at_its_place() {
         ("G@", "expected a pattern after the `@`\n  G@\n    ^"),
         (
             "I@role:web",
-            "pillar targets (-I, -J, I@, J@) are not there yet: Saline has no pillar",
+            "pillar targets (-I, -J, I@, J@) are not there yet: Saline has no pillar\n  I@role:web\n    ^",
         ),
         (
             "R@%web",
-            "Saline has no range servers (-R, R@); a list (-L) or a nodegroup (-N) names minions",
+            "Saline has no range servers (-R, R@); a list (-L) or a nodegroup (-N) names minions\n  R@%web\n  ^",
         ),
         (
             "web* or \"db",
