@@ -47,6 +47,9 @@ fn a_command_runs_as_it_was_typed() {
         "m1:\n    ERROR executing 'cmd.run': The following keyword arguments are not valid: \
          FOO=\"bar make it\". If this is the 'cmd' itself, write cmd='FOO=bar make it'\n"
     );
+    let unquoted = fleet.saline(&["m1", "cmd.run", "FOO=bar", "env"]).expect(1);
+    let hint = "If this is a part of the 'cmd', quote the whole: cmd='FOO=... ...'\n";
+    assert!(unquoted.stdout.ends_with(hint), "{}", unquoted.stdout);
     let written = "cmd=FOO=bar; echo $FOO";
     let said = fleet.saline(&["m1", "cmd.run", written]).expect(0);
     assert_eq!(said.stdout, "m1:\n    bar\n");
@@ -161,6 +164,21 @@ fn documentation_is_printed_once_for_all_minions() {
         "{}",
         said.stderr
     );
+    let all = fleet.saline(&["-d"]).expect(0);
+    assert!(all.stdout.contains("test.ping:\n"), "{}", all.stdout);
+    let nothing = fleet.run("saline-run", &["-d", "nope"]).expect(1);
+    assert!(
+        nothing
+            .stderr
+            .starts_with("ERROR: no function has such a name")
+    );
+    let events = fleet
+        .run("saline-run", &["--async", "state.event"])
+        .expect(64);
+    assert!(
+        events.stderr.contains("--async does not go with it"),
+        "{events:?}"
+    );
     let said = fleet.saline(&["m1", "-d", "cmd.run"]).expect(0);
     assert!(
         said.stdout.contains(r"awk '/foo/{print \$2}'"),
@@ -189,6 +207,17 @@ fn a_program_describes_itself_without_a_master() {
         let dump = fleet.run(program, &["--config-dump"]).expect(0);
         assert!(dump.stdout.contains("\ntimeout: 7\n"), "{}", dump.stdout);
         assert!(dump.stdout.contains("\njob_ttl: 60\n"), "{}", dump.stdout);
+        // The values in force of what nobody has set.
+        assert!(
+            dump.stdout.contains("\nipc_transport: tcp\n"),
+            "{}",
+            dump.stdout
+        );
+        let dump = fleet
+            .run(program, &["--config-dump", "--out", "json"])
+            .expect(0);
+        let dump: serde_json::Value = serde_json::from_str(&dump.stdout).unwrap();
+        assert_eq!(dump["timeout"], 7);
     }
     for (program, path) in [
         ("saline-call", env!("CARGO_BIN_EXE_saline-call")),
@@ -213,6 +242,96 @@ fn a_program_describes_itself_without_a_master() {
         let version: CommandOutput = Command::new(path).arg("-V").output().unwrap().into();
         assert_eq!(version.expect(0).stdout, format!("{program} 0.1.0\n"));
     }
+}
+
+#[test]
+fn a_job_runs_under_the_jid_that_was_chosen() {
+    let fleet = Fleet::with_minions("tcp", &["m1"]);
+    let date = Command::new("date")
+        .args(["-u", "+%Y%m%d%H%M%S%6N"])
+        .output();
+    let jid = String::from_utf8(date.unwrap().stdout).unwrap();
+    let jid = jid.trim();
+    let chosen = ["m1", "test.ping", "--jid", jid, "--metadata", "{ticket: 7}"];
+    let said = fleet
+        .saline(&[&chosen[..], &["--show-jid"]].concat())
+        .expect(0);
+    assert_eq!(said.stdout, format!("jid: {jid}\nm1:\n    True\n"));
+    let found = fleet.run(
+        "saline-run",
+        &["jobs.list_jobs", "search_metadata={ticket: 7}"],
+    );
+    assert!(found.expect(0).stdout.contains(jid));
+    let again = fleet.saline(&chosen).expect(1);
+    assert!(
+        again.stderr.contains("is not above the last one"),
+        "{again:?}"
+    );
+    let old = fleet
+        .saline(&["m1", "test.ping", "--jid", "20201121091409931549"])
+        .expect(1);
+    assert!(
+        old.stderr
+            .contains("more than a minute from the master's time"),
+        "{old:?}"
+    );
+    let none = fleet
+        .saline(&["m1", "test.ping", "--jid", "now"])
+        .expect(64);
+    assert!(none.stderr.contains("'now' is no jid"), "{none:?}");
+    fleet.saline(&["m1", "test.ping"]).expect(0);
+}
+
+#[test]
+fn the_log_of_a_command_goes_into_a_file() {
+    let fleet = Fleet::with_minions("tcp", &["m1"]);
+    let log = fleet.path("command.log");
+    let file = [
+        "--log-file",
+        log.to_str().unwrap(),
+        "--log-file-level",
+        "trace",
+    ];
+    for times in 1..=2 {
+        let said = fleet
+            .saline(&[&["m1", "test.ping"], &file[..]].concat())
+            .expect(0);
+        assert_eq!(said.stderr, "");
+        let written = std::fs::read_to_string(&log).unwrap();
+        assert_eq!(
+            written.matches("subscribed to the job's events").count(),
+            times,
+            "{written}"
+        );
+    }
+    let nowhere = ["m1", "test.ping", "--log-file", "/dev/full/log"];
+    let said = fleet.saline(&nowhere).expect(1);
+    assert!(
+        said.stderr
+            .contains("cannot write the log to /dev/full/log"),
+        "{said:?}"
+    );
+}
+
+#[test]
+fn a_command_goes_on_as_another_user_for_root_alone() {
+    let fleet = Fleet::with_minions("tcp", &["m1"]);
+    let own = rustix::process::geteuid();
+    let nobody = fleet.saline(&["m1", "test.ping", "-u", "nobody"]).expect(1);
+    if own.is_root() {
+        // It cannot read the master's key.
+        assert!(nobody.stderr.contains(".root_key"), "{nobody:?}");
+        fleet.saline(&["m1", "test.ping", "-u", "root"]).expect(0);
+    } else {
+        assert!(nobody.stderr.contains("only root can"), "{nobody:?}");
+    }
+    let unknown = fleet
+        .saline(&["m1", "test.ping", "-u", "no-such-user"])
+        .expect(1);
+    assert!(
+        unknown.stderr.contains("this machine has no such user"),
+        "{unknown:?}"
+    );
 }
 
 #[test]

@@ -12,7 +12,7 @@ pub struct PidFile(PathBuf);
 
 impl PidFile {
     /// Writes the file (0600), and makes the folder around it (0700) if it is missing. A link in its place is
-    /// not followed.
+    /// not followed. On a full disk the log says that the file is missing, and the daemon goes on without it.
     ///
     /// # Errors
     /// When the file cannot be written, or somebody else could change it.
@@ -27,12 +27,30 @@ impl PidFile {
             }
             private_files::write(path, format!("{}\n", std::process::id()).as_bytes())
         };
-        attempt().map_err(|source| PidFileError {
-            path: path.to_owned(),
-            source,
-        })?;
-        Ok(Self(path.to_owned()))
+        match attempt() {
+            Ok(()) => Ok(Self(path.to_owned())),
+            Err(error) if is_full(&error) => {
+                // An empty one would be taken for a file that somebody is writing.
+                let _ = std::fs::remove_file(path);
+                tracing::warn!(
+                    "the pid file {} is missing, since its disk is full",
+                    path.display()
+                );
+                Ok(Self(path.to_owned()))
+            }
+            Err(source) => Err(PidFileError {
+                path: path.to_owned(),
+                source,
+            }),
+        }
     }
+}
+
+fn is_full(error: &std::io::Error) -> bool {
+    matches!(
+        error.kind(),
+        std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded
+    )
 }
 
 /// The pid file cannot be written.

@@ -14,6 +14,9 @@ use crate::yaml::{Content, Node, YamlError};
 /// The longest time that an option takes: fifty years, so that no clock overflows.
 pub(crate) const LONGEST: Duration = Duration::from_secs(50 * 365 * 86_400);
 
+/// The shortest time above zero that an option takes: shorter ones are not told from zero, or keep a daemon busy.
+const SHORTEST: Duration = Duration::from_millis(1);
+
 /// A value in a file, with its context.
 pub(crate) struct Given<'a> {
     pub name: &'a str,
@@ -154,15 +157,26 @@ impl<'a> Given<'a> {
 
     /// Returns seconds above zero, or from zero on.
     pub fn seconds(&self, zero: bool) -> Result<Duration, YamlError> {
-        self.time(1.0, "seconds", zero)
+        self.time((1.0, "seconds"), zero, SHORTEST)
+    }
+
+    /// Returns seconds, at least `shortest`.
+    pub fn seconds_from(&self, shortest: Duration) -> Result<Duration, YamlError> {
+        self.time((1.0, "seconds"), false, shortest)
     }
 
     /// Returns milliseconds above zero.
     pub fn milliseconds(&self) -> Result<Duration, YamlError> {
-        self.time(1e-3, "milliseconds", false)
+        self.time((1e-3, "milliseconds"), false, SHORTEST)
     }
 
-    fn time(&self, seconds: f64, unit: &str, zero: bool) -> Result<Duration, YamlError> {
+    /// Reads a time in a unit of so many seconds.
+    fn time(
+        &self,
+        (seconds, unit): (f64, &str),
+        zero: bool,
+        shortest: Duration,
+    ) -> Result<Duration, YamlError> {
         let number = match self.number() {
             Some(Value::Int(n)) => Some(n as f64),
             Some(Value::UInt(n)) => Some(n as f64),
@@ -171,10 +185,13 @@ impl<'a> Given<'a> {
         };
         number
             .and_then(|number| Duration::try_from_secs_f64(number * seconds).ok())
-            .filter(|time| *time <= LONGEST && (zero || !time.is_zero()))
+            .filter(|time| (*time <= LONGEST && *time >= shortest) || (zero && time.is_zero()))
             .ok_or_else(|| {
-                let from = if zero { "0 or more" } else { "more than 0" };
-                self.wrong(&format!("{from} {unit}, at most fifty years"))
+                let shortest = shortest.as_secs_f64() / seconds;
+                let zero = if zero { "0 or " } else { "" };
+                self.wrong(&format!(
+                    "{unit}: {zero}at least {shortest}, at most fifty years"
+                ))
             })
     }
 

@@ -70,6 +70,9 @@ impl Role for MasterConfig {
     }
 }
 
+/// The shortest `heartbeat_interval`: a minion takes part of it to answer.
+const SHORTEST_HEARTBEAT: Duration = Duration::from_millis(100);
+
 const OPTIONS: &[OptionDoc<MasterConfig>] = &[
     OptionDoc {
         name: "interface",
@@ -207,9 +210,9 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
         name: "heartbeat_interval",
         unit: "seconds",
         default: "15",
-        help: "How often minions send a heartbeat. Minions take the value from their master.",
+        help: "How often minions send a heartbeat, 0.1 or more. Minions take the value from their master.",
         read: |config, given| {
-            config.heartbeat_interval = given.seconds(false)?;
+            config.heartbeat_interval = given.seconds_from(SHORTEST_HEARTBEAT)?;
             Ok(())
         },
     },

@@ -198,8 +198,8 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Returns how to write the first argument if it was taken for a named one, as the command `FOO=bar make` is;
-/// empty if it cannot have been.
+/// Returns how to write the first argument if it, or a part of it, was taken for a named one, as the command
+/// `FOO=bar make` is, with quotes and without; empty if it cannot have been.
 fn taken_for_named(
     function: &Function,
     bound: &[Option<Value>],
@@ -210,6 +210,14 @@ fn taken_for_named(
             let first = first.name;
             let text: String = text.chars().take(60).collect();
             format!(". If this is the '{first}' itself, write {first}='{name}={text}'")
+        }
+        (Some(first), Some(Some(Value::Text(_))), Some((name, Value::Text(_))))
+            if first.required =>
+        {
+            let first = first.name;
+            format!(
+                ". If this is a part of the '{first}', quote the whole: {first}='{name}=... ...'"
+            )
         }
         _ => String::new(),
     }

@@ -32,7 +32,7 @@ pub enum KeyError {
     },
     /// Others can read a private key.
     #[error(
-        "others can read the private key {} (mode {mode:o}): chmod 600 it, or, if somebody may have read it, delete it and start again for a new one",
+        "others can read the private key {} (mode {mode:o}): chmod 600 it, or, if somebody may have read it, delete it, and identity.pub with an identity.key, and start again for a new one",
         path.display()
     )]
     Exposed {
@@ -40,6 +40,15 @@ pub enum KeyError {
         path: PathBuf,
         /// The mode of the file.
         mode: u32,
+    },
+    /// The private key is missing, and the public one is there: its peers know it by that.
+    #[error(
+        "the private key {} is missing, and identity.pub beside it is there: put a copy of the key back, or remove          identity.pub to begin with a new identity, which peers that know the old one refuse",
+        path.display()
+    )]
+    Lost {
+        /// The file of the private key.
+        path: PathBuf,
     },
     /// The text does not hold a key.
     #[error("not {0}")]

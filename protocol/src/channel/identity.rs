@@ -88,20 +88,22 @@ impl Identity {
     /// Reads `folder/identity.key`, or creates it (0600) and `identity.pub` beside it.
     ///
     /// # Errors
-    /// When the folder or a file in it cannot be read or written, or holds something else.
+    /// When the folder or a file in it cannot be read or written, or holds something else, and when `identity.pub` is there
+    /// without the private key.
     pub fn load_or_create(folder: &Path) -> Result<Self, KeyError> {
         let path = folder.join(FILE);
         key_file::create_private_folder(folder)?;
         if let Some(identity) = Self::read_optional(&path)? {
             return Ok(identity);
         }
+        let public = folder.join("identity.pub");
+        if public.symlink_metadata().is_ok() {
+            return Err(KeyError::Lost { path });
+        }
         let identity = Self::generate()?;
+        // In this order: a crash in between leaves the private key.
         identity.write(&path, 0o600)?;
-        key_file::write(
-            &folder.join("identity.pub"),
-            &identity.public().to_pem(),
-            0o644,
-        )?;
+        key_file::write(&public, &identity.public().to_pem(), 0o644)?;
         Ok(identity)
     }
 
@@ -203,6 +205,21 @@ mod tests {
         assert_eq!(PublicIdentity::from_pem(&public.to_pem()).unwrap(), public);
         assert!(PublicIdentity::from_pem("-----BEGIN PUBLIC KEY-----\nAAAA\n").is_err());
         assert!(public.has_fingerprint(&public.fingerprint().to_uppercase().replace(':', "")));
+    }
+
+    #[test]
+    fn a_private_key_that_was_lost_is_not_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let identity = Identity::load_or_create(folder.path()).unwrap();
+        let private = folder.path().join("identity.key");
+        let kept = folder.path().join("kept");
+        std::fs::rename(&private, &kept).unwrap();
+        let error = Identity::load_or_create(folder.path()).unwrap_err();
+        assert!(matches!(error, KeyError::Lost { .. }), "{error}");
+        assert!(!private.exists());
+        std::fs::rename(&kept, &private).unwrap();
+        let again = Identity::load_or_create(folder.path()).unwrap();
+        assert_eq!(again.public(), identity.public());
     }
 
     #[test]
