@@ -24,7 +24,7 @@ pub enum MasterError {
     #[error(transparent)]
     Transport(#[from] transport::Error),
     /// A transport cannot listen.
-    #[error("{source}{hint}")]
+    #[error("{}{hint}", source.context())]
     Serve {
         /// The error of the transport.
         source: transport::Error,

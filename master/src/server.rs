@@ -262,6 +262,13 @@ fn explain_shared_port(taken: &[&ServeAt], at: &ServeAt, scheme: &str) -> Option
             .collect::<Vec<_>>()
     };
     let wanted = ports(at);
+    if let [requests, publications] = wanted.as_slice()
+        && requests == publications
+    {
+        return Some(format!(
+            "; ret_port and publish_port are both {requests}, and {scheme} needs two ports: change one of them"
+        ));
+    }
     let other = taken
         .iter()
         .find(|taken| ports(taken).iter().any(|port| wanted.contains(port)))?;

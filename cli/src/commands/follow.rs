@@ -96,7 +96,11 @@ impl PublishedJob<'_> {
                 next = self.run.next() => next,
             };
             match next {
-                Ok(Some(progress)) => self.report.take(screen, progress)?,
+                Ok(Some(progress)) => {
+                    // Beside what is printed now it would show the counts from before.
+                    screen.show_status("");
+                    self.report.take(screen, progress)?;
+                }
                 Ok(None) => {
                     screen.show_status("");
                     let batch = self.run.published().batch;

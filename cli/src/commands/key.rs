@@ -313,6 +313,7 @@ impl KeyCommand<'_> {
         }
         // In portions, so that a busy master can answer other requests in between.
         let mut changed_keys = Vec::new();
+        let mut failure = None;
         for portion in keys.chunks(PORTION) {
             let Ok(request_id) = RequestId::random() else {
                 return Ok(complain(screen, "the system has no randomness"));
@@ -327,7 +328,10 @@ impl KeyCommand<'_> {
             };
             match self.store.ask(request).await {
                 Ok(reply) => changed_keys.extend(reply.keys),
-                Err(why) => return Ok(complain(screen, &why)),
+                Err(why) => {
+                    failure = Some(why);
+                    break;
+                }
             }
         }
         let changed: BTreeSet<&MinionId> = changed_keys.iter().map(|key| &key.id).collect();
@@ -335,7 +339,7 @@ impl KeyCommand<'_> {
         for key in &keys {
             if changed.contains(&key.id) {
                 self.say(screen, &format!("Key for minion {} {done}.", key.id))?;
-            } else {
+            } else if failure.is_none() {
                 screen.complain(format!(
                     "ERROR: Key for minion {} was left alone: it is not {} any more.",
                     key.id,
@@ -354,6 +358,14 @@ impl KeyCommand<'_> {
                 screen,
                 &group(&changed, &states, |_| Description::default()),
             )?;
+        }
+        if let Some(why) = failure {
+            code = complain(screen, &why);
+            screen.complain(format!(
+                "{} of {} keys were {done} before that, and perhaps some of the others: repeat the command for them",
+                changed_keys.len(),
+                keys.len()
+            ));
         }
         Ok(code)
     }

@@ -46,6 +46,34 @@ pub enum CallError {
         /// The minion.
         id: MinionId,
     },
+    /// The master knows another key under the id.
+    #[error(
+        "the master at {endpoint} knows another key as that of minion {id}: call with the id that belongs to the key here,          or let this key in instead with `saline-key -a {id} --include-denied` on the master"
+    )]
+    OtherKey {
+        /// The master's endpoint.
+        endpoint: String,
+        /// The minion.
+        id: MinionId,
+    },
+    /// The key of the minion was rejected.
+    #[error(
+        "the master at {endpoint} has rejected the key of minion {id}: on the master, run          `saline-key -a {id} --include-rejected`, or use --local here"
+    )]
+    Rejected {
+        /// The master's endpoint.
+        endpoint: String,
+        /// The minion.
+        id: MinionId,
+    },
+    /// The master takes no more minions, or no more pending keys.
+    #[error(
+        "the master at {endpoint} takes no more minions or keys now: try later, or use --local"
+    )]
+    Full {
+        /// The master's endpoint.
+        endpoint: String,
+    },
     /// The master speaks no common version of the protocol.
     #[error(
         "the master at {endpoint} is Saline {software} and speaks protocol {versions}, with which this \

@@ -107,10 +107,19 @@ impl CallerSession {
                 versions,
                 software,
             }),
-            _ => Err(CallError::NotAccepted {
+            Admission::Pending => Err(CallError::NotAccepted {
                 endpoint,
                 id: id.clone(),
             }),
+            Admission::Denied => Err(CallError::OtherKey {
+                endpoint,
+                id: id.clone(),
+            }),
+            Admission::Rejected => Err(CallError::Rejected {
+                endpoint,
+                id: id.clone(),
+            }),
+            Admission::Full => Err(CallError::Full { endpoint }),
         }
     }
 

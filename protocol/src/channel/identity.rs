@@ -1,6 +1,7 @@
 //! The identity of a master, a minion or an operator: one Ed25519 key.
 
 use std::fmt;
+use std::io::ErrorKind;
 use std::path::Path;
 
 use aws_lc_rs::digest::{SHA256, digest};
@@ -123,7 +124,7 @@ impl Identity {
         Self::read_optional(path)?.ok_or_else(|| KeyError::Io {
             what: "read",
             path: path.to_owned(),
-            source: std::io::ErrorKind::NotFound.into(),
+            source: std::io::Error::new(ErrorKind::NotFound, "there is no such file"),
         })
     }
 

@@ -130,6 +130,11 @@ impl Error {
         self.kind
     }
 
+    /// What the error happened to, without the kind.
+    pub fn context(&self) -> &str {
+        &self.context
+    }
+
     /// Whether asking again can help.
     pub fn is_retryable(&self) -> bool {
         self.retryable

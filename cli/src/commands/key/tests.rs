@@ -379,3 +379,60 @@ async fn a_file_without_a_key_is_named_and_can_only_be_deleted() {
     --- exit 0
     ");
 }
+
+#[tokio::test]
+async fn the_keys_that_were_changed_before_a_failure_are_named() {
+    let asked = RefCell::new(0);
+    let act = |_: &MasterConfig, request: KeyRequest| {
+        let keys = match request {
+            KeyRequest::List => (0..=PORTION)
+                .map(|number| entry(&format!("m{number:04}"), KeyState::Pending))
+                .collect(),
+            KeyRequest::Act { keys, .. } => {
+                if asked.replace_with(|times| *times + 1) > 0 {
+                    return Err("the master is away".to_owned());
+                }
+                let accepted = keys.iter();
+                accepted
+                    .map(|(_, id)| entry(id.as_str(), KeyState::Accepted))
+                    .collect()
+            }
+        };
+        Ok(KeyReply {
+            keys,
+            master: [9; 32],
+            duplicates: Vec::new(),
+        })
+    };
+    let config = MasterConfig::default();
+    let store = KeyStore::Offline {
+        config: &config,
+        act: &act,
+    };
+    let mut printed = Printed::default();
+    let command = KeyCommand {
+        store: &store,
+        format: Format::default(),
+        style: Style::default(),
+        yes: true,
+        shows_key_holders: false,
+    };
+    let verb = KeyArguments::read(["saline-key", "-A"].map(OsString::from));
+    let code = command
+        .carry_out(&mut printed.screen(&[]), verb.unwrap().verb())
+        .await
+        .unwrap();
+    assert_eq!(code, exit::FAILED);
+    let told = String::from_utf8(printed.out).unwrap();
+    assert_eq!(told.matches(" accepted.\n").count(), PORTION);
+    let told = String::from_utf8(printed.err).unwrap();
+    let counted = format!(
+        "{PORTION} of {} keys were accepted before that",
+        PORTION + 1
+    );
+    assert!(
+        told.starts_with("ERROR: the master is away\n") && told.contains(&counted),
+        "{told}"
+    );
+    assert!(!told.contains("left alone"), "{told}");
+}

@@ -72,7 +72,12 @@ async fn bind_all<S>(
 }
 
 fn refused(endpoint: &Endpoint, address: &impl std::fmt::Display, error: io::Error) -> Error {
-    let why = format!("cannot listen on {address} of {endpoint}: {error}");
+    let why = match &endpoint.address {
+        Address::Network { addresses, .. } if addresses.len() > 1 => {
+            format!("cannot listen on {address} of {endpoint}: {error}")
+        }
+        _ => format!("cannot listen on {endpoint}: {error}"),
+    };
     Error::new(ErrorKind::Refused, why).with_source(error)
 }
 
