@@ -368,6 +368,20 @@ fn a_daemon_does_not_start_with_a_restriction_that_has_no_effect() {
 }
 
 #[test]
+fn an_option_that_a_transport_does_not_have_is_named_with_its_place() {
+    // Also that of a transport which is not used.
+    for scheme in ["tcp", "quic"] {
+        let fleet = Fleet::new("tcp", &format!("{scheme}:\n  nope: 5\n"));
+        fleet.write_master_config();
+        let started: CommandOutput = fleet.master_command().output().unwrap().into();
+        let said = started.expect(1).stderr;
+        let place = "/master:";
+        let what = format!(":3: section \"{scheme}\": unknown option \"nope\"; known are: ");
+        assert!(said.contains(place) && said.contains(&what), "{said}");
+    }
+}
+
+#[test]
 fn the_quickstart_ends_quietly_when_its_reader_does() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_saline-quickstart"))
         .args(["--exit", "--minions", "1", "--transport", "tcp"])

@@ -4,13 +4,15 @@ use std::cell::RefCell;
 use std::path::Path;
 
 use saline_protocol::message::Value;
+use saline_protocol::transport::Registry;
 
 use crate::files::{Setting, gather};
 use crate::nearest::nearest;
 use crate::options::{Given, Role};
 use crate::reload::GivenValues;
 use crate::salt_options::{instead_of, is_met, is_off, is_salt_option, restricts};
-use crate::{ConfigError, sections, yaml};
+use crate::sections::{self, TransportOption};
+use crate::{ConfigError, yaml};
 
 /// A configuration, and warnings for the operator.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,22 +26,28 @@ pub struct Loaded<C> {
     pub unsupported_restrictions: Vec<String>,
     /// Every option by its name: as the files have it, or its default.
     pub options: Value,
+    /// The options in the sections of transports, which only the transports know.
+    pub(crate) of_transports: Vec<TransportOption>,
     pub(crate) given: GivenValues,
 }
 
 impl<C> Loaded<C> {
     /// Checks that a daemon may start with this configuration. The operator's commands need not: they
-    /// restrict nothing.
+    /// restrict nothing, and use the local transport alone.
     ///
     /// # Errors
-    /// `Unmet` when an option of Salt restricts what the daemon does, and has no effect here.
-    pub fn check_daemon(&self) -> Result<(), ConfigError> {
-        match self.unsupported_restrictions.is_empty() {
-            true => Ok(()),
-            false => Err(ConfigError::Unmet {
+    /// `Unmet` when an option of Salt restricts what the daemon does, and has no effect here; `At` for an option that its
+    /// transport does not have or take, also if the transport is not used.
+    pub fn check_daemon(&self, registry: &Registry) -> Result<(), ConfigError> {
+        if !self.unsupported_restrictions.is_empty() {
+            return Err(ConfigError::Unmet {
                 lines: self.unsupported_restrictions.clone(),
-            }),
+            });
         }
+        for option in &self.of_transports {
+            option.check(registry)?;
+        }
+        Ok(())
     }
 }
 
@@ -51,6 +59,7 @@ pub(crate) fn load<C: Role>(folder: &Path, schemes: &[&str]) -> Result<Loaded<C>
         warnings: gathered.warnings,
         unsupported_restrictions: Vec::new(),
         options: Value::Null,
+        of_transports: Vec::new(),
         given: GivenValues::default(),
     };
     let mut unsupported = Vec::new();
@@ -60,8 +69,9 @@ pub(crate) fn load<C: Role>(folder: &Path, schemes: &[&str]) -> Result<Loaded<C>
             continue;
         }
         if schemes.contains(&name) {
-            sections::read(&mut loaded.config, setting)
-                .map_err(|error| ConfigError::at(&*setting.file, error))?;
+            let read = sections::read(&mut loaded.config, setting);
+            let options = read.map_err(|error| ConfigError::at(&*setting.file, error))?;
+            loaded.of_transports.extend(options);
         } else if C::is_of_other_role(name) {
             let other = C::OTHER;
             let message = format!("option {name:?} is one of the {other}, and has no effect here");

@@ -1,17 +1,50 @@
 //! Sections of transports: `tcp: {…}`. Ports are read here. The other options are kept as they are, and checked
-//! when the transport is started, since only the transport knows them.
+//! against what the transport says of itself before a daemon starts, and again when the transport is started.
 
 use std::cell::RefCell;
+use std::path::Path;
+use std::sync::Arc;
 
 use saline_protocol::message::Value;
-use saline_protocol::transport::OptionValue;
+use saline_protocol::transport::{OptionValue, Options, Registry};
 
+use crate::ConfigError;
 use crate::files::Setting;
 use crate::options::{Given, Role};
-use crate::yaml::{Content, YamlError};
+use crate::yaml::{Content, Position, YamlError};
 
-/// Adds a section to the configuration. A later file overrides options of an earlier one.
-pub(crate) fn read<C: Role>(config: &mut C, setting: &Setting) -> Result<(), YamlError> {
+/// An option in the section of a transport, with its place.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct TransportOption {
+    scheme: String,
+    name: String,
+    value: OptionValue,
+    file: Arc<Path>,
+    position: Position,
+}
+
+impl TransportOption {
+    /// Checks that the transport has the option, and takes the value.
+    pub(crate) fn check(&self, registry: &Registry) -> Result<(), ConfigError> {
+        let Ok(transport) = registry.get(&self.scheme) else {
+            return Ok(());
+        };
+        let given = [(self.name.clone(), self.value.clone())];
+        let checked = Options::check(transport.options(), given);
+        checked.map(drop).map_err(|error| {
+            let message = format!("section {:?}: {}", self.scheme, error.context());
+            ConfigError::at(&*self.file, self.position.error(message))
+        })
+    }
+}
+
+/// Adds a section to the configuration. A later file overrides options of an earlier one. Returns the options that
+/// only the transport knows.
+pub(crate) fn read<C: Role>(
+    config: &mut C,
+    setting: &Setting,
+) -> Result<Vec<TransportOption>, YamlError> {
+    let mut options = Vec::new();
     let scheme = &setting.key.name;
     let entries = match &setting.node.content {
         Content::Map(entries) => entries.as_slice(),
@@ -58,7 +91,14 @@ pub(crate) fn read<C: Role>(config: &mut C, setting: &Setting) -> Result<(), Yam
             .entry(scheme.clone())
             .or_default();
         section.retain(|(known, _)| known != name);
-        section.push((name.clone(), value));
+        section.push((name.clone(), value.clone()));
+        options.push(TransportOption {
+            scheme: scheme.clone(),
+            name: name.clone(),
+            value,
+            file: Arc::clone(&setting.file),
+            position: key.position,
+        });
     }
-    Ok(())
+    Ok(options)
 }

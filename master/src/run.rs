@@ -49,7 +49,7 @@ pub fn run(registry: Registry) -> ExitCode {
 fn load(registry: &Registry, arguments: &Arguments) -> Result<Loaded<MasterConfig>, ConfigError> {
     let schemes: Vec<&str> = registry.schemes().collect();
     let mut loaded = MasterConfig::load(&arguments.config_dir, &schemes)?;
-    loaded.check_daemon()?;
+    loaded.check_daemon(registry)?;
     loaded.options = saline_daemon::resolved_options(loaded.options, registry);
     loaded.config.options = loaded.options.clone();
     arguments.override_logging(&mut loaded.config.logging);

@@ -4,6 +4,7 @@
 #![allow(dead_code, clippy::unwrap_used)]
 
 use saline_config::{ConfigError, Loaded, MasterConfig, MinionConfig};
+use saline_protocol::transport::Registry;
 use tempfile::TempDir;
 
 /// The transports that the tests' programs have.
@@ -53,7 +54,9 @@ fn warnings<C>(dir: &TempDir, loaded: Result<Loaded<C>, ConfigError>) -> String 
 pub fn master_restrictions(text: &str) -> String {
     let dir = folder(&[("master", text)]);
     let loaded = MasterConfig::load(dir.path(), SCHEMES).unwrap();
-    let unsupported_restrictions = loaded.check_daemon().map_err(|error| error.to_string());
+    let unsupported_restrictions = loaded
+        .check_daemon(&Registry::new())
+        .map_err(|error| error.to_string());
     relative(&dir, &unsupported_restrictions.err().unwrap_or_default())
 }
 

@@ -66,7 +66,7 @@ pub fn run(registry: Registry) -> ExitCode {
 fn load(arguments: &Arguments, registry: &Registry) -> Result<Loaded<MinionConfig>, ConfigError> {
     let schemes: Vec<&str> = registry.schemes().collect();
     let mut loaded = MinionConfig::load(&arguments.config_dir, &schemes)?;
-    loaded.check_daemon()?;
+    loaded.check_daemon(registry)?;
     arguments.override_logging(&mut loaded.config.logging);
     if let Some(path) = &arguments.pid_file {
         loaded.config.paths.pid_file = Some(path.clone());
