@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::Parser;
 use saline_config::parse_argument;
 use saline_protocol::message::{Jid, MAX_METADATA, Packed, Value};
+use saline_protocol::printable::escape_line;
 use saline_protocol::target::{Target, TargetKind};
 
 use super::batch::BatchOptions;
@@ -168,6 +169,24 @@ impl SalineArguments {
     pub(crate) fn target(&self) -> Target {
         self.targeting
             .target(self.words.first().map_or("", String::as_str))
+    }
+
+    /// Returns how a target that matches nobody may have been meant; none where nothing suggests itself.
+    pub(crate) fn target_hint(&self) -> Option<String> {
+        let Target {
+            kind, expression, ..
+        } = self.target();
+        if kind != TargetKind::Glob {
+            return None;
+        }
+        if expression.contains(',') && !expression.contains(['{', '[']) {
+            return Some("A list of minions needs -L: saline -L 'web1,web2' ...".to_owned());
+        }
+        let is_function = self.doc && self.words.len() == 1 && expression.contains('.');
+        is_function.then(|| {
+            let function = escape_line(&expression);
+            format!("-d takes a target too: saline '*' -d {function}")
+        })
     }
 
     /// Returns the name of the function.

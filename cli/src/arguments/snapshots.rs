@@ -240,6 +240,21 @@ fn bad_options_are_refused_in_two_lines() {
 }
 
 #[test]
+fn a_target_that_matches_nobody_may_have_been_meant_otherwise() {
+    let hint = |line: &str| saline(line).target_hint();
+    assert!(hint("saline web1,web2 f").is_some_and(|hint| hint.contains("-L")));
+    assert!(hint("saline -d test.ping").is_some_and(|hint| hint.ends_with("'*' -d test.ping")));
+    for line in [
+        "saline web{1,2} f",
+        "saline -L web1,web2 f",
+        "saline web f",
+        "saline w.x f",
+    ] {
+        assert_eq!(hint(line), None, "{line}");
+    }
+}
+
+#[test]
 fn what_guards_a_batch_needs_one() {
     let refused = |line: &str, safe_limit| saline(line).check_batch(safe_limit).is_err();
     for guard in ["--failhard", "--batch-wait 3"] {

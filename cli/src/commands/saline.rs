@@ -141,6 +141,9 @@ async fn publish(
     };
     let format = arguments.output.format();
     let Some(jid) = run.jid().cloned() else {
+        if let Some(hint) = arguments.target_hint() {
+            screen.complain(hint);
+        }
         return nobody_matched(screen, format, arguments.targeting.subset.is_some());
     };
     warn_of_unsure(screen, &run.published().unsure);
