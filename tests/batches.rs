@@ -291,7 +291,7 @@ fn a_batch_says_for_whom_it_waits_and_how_long() {
     let jid = said.stdout.split("with jid ").nth(1).unwrap();
     let jid = jid.split_whitespace().next().unwrap();
     let ended = look(&fleet, "batch.status", jid);
-    assert_eq!(ended["waits_for_gone_seconds"], Value::Null, "{ended}");
+    assert_eq!(ended["grace_seconds_left"], Value::Null, "{ended}");
 }
 
 #[test]

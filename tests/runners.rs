@@ -337,7 +337,7 @@ fn a_run_that_takes_long_is_seen_and_ended() {
     let (code, why, _) = looked_up(&fleet, &jid);
     assert_eq!(
         (code, why),
-        (Some(1), json!("the runner was ended before it was done"))
+        (Some(1), json!("the run was ended before it was done"))
     );
     assert_eq!(returned(&fleet, &["jobs.master"]), json!([]));
     let gone = run(&fleet, &["jobs.kill", &jid]).expect(1);
@@ -392,7 +392,7 @@ fn who_is_interrupted_leaves_a_run_that_goes_on() {
     returned(&fleet, &["jobs.kill", jid]);
     assert_eq!(
         looked_up(&fleet, jid).1,
-        json!("the runner was ended before it was done")
+        json!("the run was ended before it was done")
     );
 }
 
@@ -421,7 +421,7 @@ fn whoever_types_ctrl_c_at_a_terminal_can_stop_the_run() {
     kill_process(pid, Signal::INT).unwrap();
     // The question has no line of its own: it is answered before it is seen to be asked.
     terminal.write_all(b"y\n").unwrap();
-    told.wait_for("ERROR: the runner was ended before it was done", 1);
+    told.wait_for("ERROR: the run was ended before it was done", 1);
     assert_eq!(ended(&mut waiting).code(), Some(1));
     assert_eq!(returned(&fleet, &["jobs.master"]), json!([]));
 }

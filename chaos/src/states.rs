@@ -48,7 +48,8 @@ impl State {
         known.map_or(Self::Unknown(number), |(_, state, _)| *state)
     }
 
-    /// Returns the state that an operator was told. "No response" is none: it is said of several.
+    /// Returns the state that an operator was told. "No response" is none: it is a running minion that is
+    /// gone.
     pub(crate) fn from_word(word: &str) -> Option<Self> {
         let word = word.to_lowercase();
         // The longest first: "returned and lost" begins as "returned" does.

@@ -38,31 +38,13 @@ impl LookUp {
     }
 }
 
-/// Returns the word for the reason, which is printed in brackets: Salt's where Salt has one, which says "No response"
-/// of most.
-fn state(absence: Absence) -> &'static str {
-    match absence {
-        Absence::NotConnected => "Not connected",
-        Absence::Offered => "Offered",
-        Absence::Queued => "Queued",
-        Absence::Waiting => "Waiting",
-        Absence::Running => "Running",
-        Absence::Declined => "Declined",
-        Absence::Expired => "Expired",
-        Absence::NoWord { .. } => "No word",
-        Absence::LostTrack => "Lost track",
-        Absence::MayHaveRun => "May have run",
-        Absence::Cancelled => "Cancelled",
-        Absence::Withdrawn => "Withdrawn",
-        Absence::ReturnedAndLost => "Returned and lost",
-        Absence::Unknown => "No key",
-        _ => "No response",
-    }
-}
-
-/// Returns the first line, which is Salt's.
+/// Returns the first line, which is Salt's, with the reason in brackets.
 pub(crate) fn line(absence: Absence) -> String {
-    format!("Minion did not return. [{}]", state(absence))
+    let mut name = absence.name().to_owned();
+    if let Some(first) = name.get_mut(..1) {
+        first.make_ascii_uppercase();
+    }
+    format!("Minion did not return. [{name}]")
 }
 
 /// Returns the whole text: the meaning of the state, whether a return may still come and until
@@ -115,12 +97,17 @@ pub(crate) fn text(absence: Absence, expires: MasterTime, look_up: &LookUp) -> S
         Absence::ReturnedAndLost => format!(
             "{line}\nThe minion returned, and the return is lost: the job store was restored from an older copy."
         ),
-        Absence::Unknown => {
+        Absence::NoKey => {
             format!("{line}\nNo minion of this name is known to the master: no key has it.")
         }
-        _ => format!(
+        Absence::NotDelivered => format!(
+            "{line}\nThe minion returned, and the master has not delivered what it returned. {hint}"
+        ),
+        Absence::Offered => format!(
             "{line}\nThe minion was offered the job and has not said that it began. It may still begin the job until {until}, and will return upon completion. {hint}"
         ),
+        // `Absence` is non-exhaustive.
+        _ => line,
     }
 }
 
@@ -151,7 +138,8 @@ mod tests {
             Absence::Cancelled,
             Absence::Withdrawn,
             Absence::ReturnedAndLost,
-            Absence::Unknown,
+            Absence::NoKey,
+            Absence::NotDelivered,
         ]
         .map(|absence| text(absence, 1_795_252_784_000, &look_up))
         .join("\n===\n");
@@ -211,6 +199,11 @@ mod tests {
         ===
         Minion did not return. [No key]
         No minion of this name is known to the master: no key has it.
+        ===
+        Minion did not return. [Return not delivered]
+        The minion returned, and the master has not delivered what it returned. To look up the return data for this job later, run the following command:
+
+        saline-run jobs.lookup_jid 20261121091841717259
         ");
     }
 }

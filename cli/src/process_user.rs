@@ -1,4 +1,4 @@
-//! The user whose rights a command has.
+//! Switches the user of this process.
 
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -6,13 +6,13 @@ use std::path::Path;
 
 use nix::unistd::{Gid, Uid, User, setgid, setgroups, setuid};
 
-/// Goes on as the owner of the master's keys if root runs this command, as Salt's commands do: what it writes
+/// Switches to the owner of the master's keys if root runs this command, as Salt's commands do: what it writes
 /// can then be read by the master, and what that user owns cannot make root do anything. Changes nothing
 /// where the folder does not exist, since the master has not been started.
 ///
 /// # Errors
 /// When the system refuses.
-pub(crate) fn go_on_as_owner(pki_dir: &Path) -> io::Result<()> {
+pub(crate) fn drop_to_owner_of(pki_dir: &Path) -> io::Result<()> {
     let Ok(folder) = std::fs::metadata(pki_dir) else {
         return Ok(());
     };
@@ -20,18 +20,18 @@ pub(crate) fn go_on_as_owner(pki_dir: &Path) -> io::Result<()> {
     if !Uid::effective().is_root() || user.is_root() {
         return Ok(());
     }
-    become_user(user, group)
+    set_user(user, group)
 }
 
-/// Goes on as the user of this name (`-u`). Changes nothing when this process has that user already.
+/// Switches to the user of this name (`-u`). Changes nothing when this process has that user already.
 ///
 /// # Errors
 /// One line: there is no such user, or this process may not become it.
-pub(crate) fn go_on_as(name: &str) -> Result<(), String> {
-    let refused = |why: &str| format!("ERROR: cannot go on as user {name} (-u): {why}");
+pub(crate) fn switch_to(name: &str) -> Result<(), String> {
+    let refused = |why: &str| format!("ERROR: cannot switch to user {name} (-u): {why}");
     let user = match User::from_name(name) {
         Ok(Some(user)) => user,
-        Ok(None) => return Err(refused("this machine has no such user")),
+        Ok(None) => return Err(refused("no such user on this machine")),
         Err(error) => return Err(refused(&io::Error::from(error).to_string())),
     };
     if user.uid == Uid::effective() {
@@ -40,10 +40,10 @@ pub(crate) fn go_on_as(name: &str) -> Result<(), String> {
     if !Uid::effective().is_root() {
         return Err(refused("only root can; run this as that user, or as root"));
     }
-    become_user(user.uid, user.gid).map_err(|error| refused(&error.to_string()))
+    set_user(user.uid, user.gid).map_err(|error| refused(&error.to_string()))
 }
 
-fn become_user(user: Uid, group: Gid) -> io::Result<()> {
+fn set_user(user: Uid, group: Gid) -> io::Result<()> {
     setgroups(&[group])?;
     setgid(group)?;
     setuid(user)?;
@@ -57,14 +57,14 @@ mod tests {
     #[test]
     fn a_user_that_this_process_cannot_become_is_refused() {
         let own = User::from_uid(Uid::effective()).unwrap().unwrap();
-        assert_eq!(go_on_as(&own.name), Ok(()));
-        let unknown = go_on_as("no-such-user").unwrap_err();
+        assert_eq!(switch_to(&own.name), Ok(()));
+        let unknown = switch_to("no-such-user").unwrap_err();
         assert!(
-            unknown.ends_with("this machine has no such user"),
+            unknown.ends_with("no such user on this machine"),
             "{unknown}"
         );
         if !own.uid.is_root() {
-            let refused = go_on_as("root").unwrap_err();
+            let refused = switch_to("root").unwrap_err();
             assert!(refused.contains("only root can"), "{refused}");
         }
     }

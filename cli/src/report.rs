@@ -28,7 +28,7 @@ pub(crate) struct ReportOptions {
     pub(crate) documentation: bool,
     /// Whether the minions that did not return are only counted.
     pub(crate) hide_absent: bool,
-    /// The interval of heartbeats, of which the master gives two to a minion of a batch that is gone.
+    /// The heartbeat interval. The master gives a minion of a batch that is gone two of them to come back.
     pub(crate) heartbeat: Duration,
     /// Whether to print how many minions returned, did not return and failed.
     pub(crate) summary: bool,
@@ -76,7 +76,7 @@ impl Report {
                 }
                 Ok(())
             }
-            // Of a later version, about which this one has nothing to print.
+            // `Progress` is non-exhaustive; other kinds print nothing.
             _ => Ok(()),
         }
     }

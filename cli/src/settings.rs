@@ -9,7 +9,7 @@ use crate::arguments::{CommonOptions, OutputOptions};
 use crate::process_user;
 use crate::screen::Screen;
 
-/// Reads the configuration, and starts the log on the standard error output.
+/// Reads the configuration, and starts the command's log.
 ///
 /// # Errors
 /// One line that names the mistake and its place.
@@ -18,7 +18,7 @@ fn load(options: &CommonOptions, registry: &Registry) -> Result<MasterConfig, St
     start_log(options, MasterConfig::load(&options.config_dir, &schemes))
 }
 
-/// Reads the configuration of the minion on this machine, and starts the log on the standard error output.
+/// Reads the configuration of the minion on this machine, and starts the command's log.
 ///
 /// # Errors
 /// One line that names the mistake and its place.
@@ -65,10 +65,10 @@ pub(crate) fn prepare(
     let config = load(options, registry)?;
     output.open_file(screen)?;
     match &options.process.user {
-        Some(user) => process_user::go_on_as(user)?,
-        None => process_user::go_on_as_owner(&config.paths.pki_dir).map_err(|error| {
+        Some(user) => process_user::switch_to(user)?,
+        None => process_user::drop_to_owner_of(&config.paths.pki_dir).map_err(|error| {
             format!(
-                "ERROR: cannot go on as the owner of {}: {error}; run this as that user",
+                "ERROR: cannot switch to the owner of {}: {error}; run this as that user",
                 config.paths.pki_dir.display()
             )
         })?,

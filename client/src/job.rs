@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use saline_protocol::message::{
-    Arguments, BatchRequest, Jid, OperatorRequest, Packed, PublicationUnderJid,
+    Arguments, BatchRequest, Jid, OperatorRequest, Packed, PublicationWithJid,
     PublicationWithMetadata, PublishRequest, RequestId, Value,
 };
 use saline_protocol::target::{CompiledTarget, Target, TargetError};
@@ -117,7 +117,7 @@ impl JobSpec {
 
     /// Sets the jid; without one, the master makes it.
     #[must_use]
-    pub fn under_jid(mut self, jid: Option<Jid>) -> Self {
+    pub fn with_jid(mut self, jid: Option<Jid>) -> Self {
         self.jid = jid;
         self
     }
@@ -138,14 +138,14 @@ impl JobSpec {
         };
         let pack = |metadata| Packed::pack(&Value::Map(metadata));
         let metadata = self.metadata.map(pack);
-        // A master before `PublishUnderJid` knows the others.
+        // A master before `PublishWithJid` knows the others.
         match (self.jid, metadata) {
             (None, None) => OperatorRequest::Publish(publish),
             (None, Some(metadata)) => OperatorRequest::PublishWithMetadata(
                 PublicationWithMetadata { publish, metadata }.into(),
             ),
-            (Some(jid), metadata) => OperatorRequest::PublishUnderJid(
-                PublicationUnderJid {
+            (Some(jid), metadata) => OperatorRequest::PublishWithJid(
+                PublicationWithJid {
                     publish,
                     metadata,
                     jid,

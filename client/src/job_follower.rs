@@ -39,7 +39,7 @@ pub struct JobFollower {
     /// The highest receipt number of the returns that were read from the store.
     received: u64,
     /// Whether [`Progress::AllGone`] was reported, and has held since.
-    are_gone: bool,
+    all_gone_reported: bool,
     /// The ids of the job's minions that two machines use.
     duplicates: BTreeSet<MinionId>,
     /// The number of the master's sessions when the store was last read: if there are more now, the
@@ -80,7 +80,7 @@ impl JobFollower {
         let unknown = published.unknown.iter().map(|name| {
             Progress::Absent(Absent {
                 name: name.clone(),
-                absence: Absence::Unknown,
+                absence: Absence::NoKey,
             })
         });
         let mut run = Self {
@@ -90,7 +90,7 @@ impl JobFollower {
             state: State::Subscribing,
             events: None,
             received: 0,
-            are_gone: false,
+            all_gone_reported: false,
             duplicates: BTreeSet::new(),
             master,
             timeout,
@@ -208,7 +208,7 @@ impl JobFollower {
                 break;
             }
         }
-        self.minions.set_silent(&silent, now);
+        self.minions.set_gone(&silent, now);
         let sessions = self.master.sessions();
         let restarted = std::mem::replace(&mut self.sessions, sessions) != sessions;
         if restarted {
@@ -321,9 +321,9 @@ impl JobFollower {
     fn conclude(&mut self) {
         let absent = self.minions.take_absent();
         self.found.extend(absent.into_iter().map(Progress::Absent));
-        let are_gone = self.minions.are_gone();
-        let were_gone = std::mem::replace(&mut self.are_gone, are_gone);
-        if are_gone && !were_gone {
+        let all_gone = self.minions.are_all_gone();
+        let was_reported = std::mem::replace(&mut self.all_gone_reported, all_gone);
+        if all_gone && !was_reported {
             self.found.push_back(self.all_gone());
         }
         if !self.minions.is_waiting() {
@@ -334,9 +334,12 @@ impl JobFollower {
         }
     }
 
-    /// Reports that all minions that are waited for are gone.
+    /// Returns the progress that all minions that are waited for are gone.
     fn all_gone(&self) -> Progress {
-        let last = self.minions.last_gone().map(|since| since + self.timeout);
+        let last = self
+            .minions
+            .latest_gone_since()
+            .map(|since| since + self.timeout);
         let until = last.map_or(self.deadline, |last| last.max(self.deadline));
         let within = until.saturating_duration_since(self.master.clock().now());
         Progress::AllGone {

@@ -25,7 +25,7 @@ struct Counted {
     /// The minions that may still return and were not given up.
     waited_for: usize,
     /// Those of them that are gone.
-    waited_for_gone: usize,
+    awaited_gone: usize,
     /// The minions of which the store has a return that was not received.
     lacking: usize,
     /// The minions that will not return and were not reported.
@@ -35,7 +35,7 @@ struct Counted {
 impl Counted {
     fn add(&mut self, minion: &MinionId, progress: &MinionProgress) {
         self.waited_for += usize::from(progress.is_waited_for());
-        self.waited_for_gone += usize::from(progress.is_waited_for_gone());
+        self.awaited_gone += usize::from(progress.is_awaited_and_gone());
         self.lacking += usize::from(progress.is_lacking());
         if progress.is_unreported() {
             self.unreported.insert(minion.clone());
@@ -44,7 +44,7 @@ impl Counted {
 
     fn remove(&mut self, minion: &MinionId, progress: &MinionProgress) {
         self.waited_for -= usize::from(progress.is_waited_for());
-        self.waited_for_gone -= usize::from(progress.is_waited_for_gone());
+        self.awaited_gone -= usize::from(progress.is_awaited_and_gone());
         self.lacking -= usize::from(progress.is_lacking());
         if progress.is_unreported() {
             self.unreported.remove(minion);
@@ -57,7 +57,7 @@ struct MinionProgress {
     state: OfferState,
     /// Since when the minion is known to be gone: its connection has ended, or it has been silent for two
     /// heartbeats.
-    silent_since: Option<Instant>,
+    gone_since: Option<Instant>,
     /// The last expiry up to which the minion gave its word, while that is what its state waits for.
     word: Option<MasterTime>,
     /// The minion's return has been reported.
@@ -74,7 +74,7 @@ impl MinionProgress {
     fn new(state: OfferState) -> Self {
         Self {
             state,
-            silent_since: None,
+            gone_since: None,
             word: None,
             returned: false,
             absent: false,
@@ -94,8 +94,8 @@ impl MinionProgress {
         self.is_open() && !self.given_up && self.state != OfferState::Queued
     }
 
-    fn is_waited_for_gone(&self) -> bool {
-        self.is_waited_for() && self.silent_since.is_some()
+    fn is_awaited_and_gone(&self) -> bool {
+        self.is_waited_for() && self.gone_since.is_some()
     }
 
     fn is_lacking(&self) -> bool {
@@ -136,9 +136,9 @@ impl MinionProgress {
 
     fn absence(&self) -> Option<Absence> {
         // `Returned` without a return: the store reports it and never yields it.
-        match Absence::of(self.state, self.silent_since.is_some()) {
+        match Absence::of(self.state, self.gone_since.is_some()) {
             Some(Absence::NoWord { .. }) => Some(Absence::NoWord { since: self.word }),
-            told => told.or(Some(Absence::Offered)),
+            told => told.or(Some(Absence::NotDelivered)),
         }
     }
 }
@@ -153,11 +153,11 @@ impl JobProgress {
     }
 
     /// Notes which minions are gone, as the master says at `now`: all others are not.
-    pub(crate) fn set_silent(&mut self, silent: &[MinionId], now: Instant) {
-        let silent: BTreeSet<&MinionId> = silent.iter().collect();
+    pub(crate) fn set_gone(&mut self, gone: &[MinionId], now: Instant) {
+        let gone: BTreeSet<&MinionId> = gone.iter().collect();
         for (minion, progress) in &mut self.minions {
-            let since = progress.silent_since.unwrap_or(now);
-            progress.silent_since = silent.contains(minion).then_some(since);
+            let since = progress.gone_since.unwrap_or(now);
+            progress.gone_since = gone.contains(minion).then_some(since);
         }
         self.count();
     }
@@ -200,7 +200,7 @@ impl JobProgress {
         self.change(minion, state, |progress| {
             progress.set(state);
             if state == OfferState::Running {
-                progress.silent_since = None;
+                progress.gone_since = None;
             }
         });
     }
@@ -209,7 +209,7 @@ impl JobProgress {
     pub(crate) fn gone(&mut self, minion: &MinionId, now: Instant) {
         if self.minions.contains_key(minion) {
             self.change(minion, OfferState::Offered, |progress| {
-                progress.silent_since.get_or_insert(now);
+                progress.gone_since.get_or_insert(now);
             });
         }
     }
@@ -272,7 +272,7 @@ impl JobProgress {
             let is_new = std::mem::take(&mut progress.is_new);
             let gives_up = match progress.state {
                 OfferState::Waiting => false,
-                OfferState::Running => progress.silent_since.is_some_and(|since| {
+                OfferState::Running => progress.gone_since.is_some_and(|since| {
                     let until = since + timeout;
                     if until > now {
                         next = next.min(until);
@@ -295,14 +295,14 @@ impl JobProgress {
     }
 
     /// Whether minions are waited for, and all of them are gone.
-    pub(crate) fn are_gone(&self) -> bool {
-        self.is_waiting() && self.counted.waited_for_gone == self.counted.waited_for
+    pub(crate) fn are_all_gone(&self) -> bool {
+        self.is_waiting() && self.counted.awaited_gone == self.counted.waited_for
     }
 
     /// Returns since when the minion is gone that went last of those that are waited for.
-    pub(crate) fn last_gone(&self) -> Option<Instant> {
-        let waited_for = self.minions.values().filter(|p| p.is_waited_for_gone());
-        waited_for.filter_map(|p| p.silent_since).max()
+    pub(crate) fn latest_gone_since(&self) -> Option<Instant> {
+        let waited_for = self.minions.values().filter(|p| p.is_awaited_and_gone());
+        waited_for.filter_map(|p| p.gone_since).max()
     }
 
     /// Whether a minion is still waited for.
@@ -354,7 +354,7 @@ mod tests {
     fn who_shows_no_sign_of_life_is_given_up_and_told_when_nobody_is_waited_for() {
         let mut s = progress(&[("a", Offered), ("b", Running), ("c", Running)]);
         let now = Clock.now();
-        s.set_silent(&[id("c")], now);
+        s.set_gone(&[id("c")], now);
         assert_eq!(s.judge(now + TIMEOUT / 2, TIMEOUT), now + TIMEOUT);
         assert_eq!(s.waited_for().count(), 2, "c may come back");
         s.judge(now + TIMEOUT, TIMEOUT);
@@ -441,7 +441,7 @@ mod tests {
                     Some(state) => {
                         s.update(&[(who.clone(), state)]);
                         let silent: &[MinionId] = if silent { &[who] } else { &[] };
-                        s.set_silent(silent, now);
+                        s.set_gone(silent, now);
                     }
                     None if state == 14 => s.gone(&who, now),
                     None => {

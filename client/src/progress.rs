@@ -88,7 +88,7 @@ pub enum Absence {
     /// The minion was offered the job and gave no sign of life within the timeout. It may still begin until the
     /// job expires.
     Offered,
-    /// The minion began, and its session has been gone for the timeout. Its return is stored when it reconnects.
+    /// The minion began the job and is gone. Its return is stored when it reconnects.
     NoResponse,
     /// The minion may begin when it connects, until the job expires.
     Queued,
@@ -115,8 +115,10 @@ pub enum Absence {
     Withdrawn,
     /// The minion returned, and the master's store was restored from a copy that is older.
     ReturnedAndLost,
+    /// The store has the return, and the master did not deliver it.
+    NotDelivered,
     /// The target's list names it, but there is no key for it.
-    Unknown,
+    NoKey,
 }
 
 impl Absence {
@@ -158,7 +160,8 @@ impl Absence {
             Self::Cancelled => "cancelled",
             Self::Withdrawn => "withdrawn",
             Self::ReturnedAndLost => "returned and lost",
-            Self::Unknown => "no key",
+            Self::NotDelivered => "return not delivered",
+            Self::NoKey => "no key",
         }
     }
 }

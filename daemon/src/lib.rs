@@ -1,6 +1,6 @@
 //! The parts that every Saline daemon shares: arguments, logging, pid file, signals, the limit of open descriptors,
-//! the allocator's settings, the lock that keeps a second instance from running, and the report of versions and the values of
-//! options that nobody set, which every other program prints too.
+//! the allocator's settings, the lock that keeps a second instance from running; and two things that every other program uses
+//! too: the report of versions, and the defaults of options that depend on the build or the machine.
 
 mod arguments;
 mod descriptors;
@@ -10,7 +10,7 @@ mod large_memory;
 pub mod logging;
 mod pid_file;
 mod reload;
-mod resolved_options;
+mod resolve_defaults;
 mod signals;
 mod versions;
 
@@ -21,6 +21,6 @@ pub use instance_lock::{InstanceLock, LockError};
 pub use large_memory::give_large_memory_back;
 pub use pid_file::{PidFile, PidFileError};
 pub use reload::{Reloaded, reload};
-pub use resolved_options::resolved_options;
+pub use resolve_defaults::resolve_defaults;
 pub use signals::{Signal, Signals};
 pub use versions::versions_report;

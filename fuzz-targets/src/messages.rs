@@ -133,7 +133,7 @@ pub(crate) fn operator_requests(bytes: &[u8]) {
             let _ = publication.publish.target.compile();
             let _ = publication.metadata.unpack_or_show();
         }
-        Some(OperatorRequest::PublishUnderJid(publication)) => {
+        Some(OperatorRequest::PublishWithJid(publication)) => {
             read_arguments(&publication.publish.arg);
             let _ = publication.publish.target.compile();
             let _ = publication.metadata.map(|packed| packed.unpack_or_show());

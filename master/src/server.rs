@@ -251,7 +251,8 @@ fn addresses(
     Ok(addresses)
 }
 
-/// Returns what to do when `at` cannot be bound because an earlier transport has the port.
+/// Returns what to do when `at` cannot be bound because an earlier transport has the port, or because its own two ports
+/// are the same.
 fn explain_shared_port(taken: &[&ServeAt], at: &ServeAt, scheme: &str) -> Option<String> {
     let ports = |at: &ServeAt| {
         let publications = at.publications.as_ref().and_then(Endpoint::port);

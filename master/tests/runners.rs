@@ -118,7 +118,7 @@ async fn a_request_that_is_repeated_begins_one_run() {
     let (ended, _) = end(&operator, waited).await;
     assert_eq!(
         ended.error.as_deref(),
-        Some("the runner was ended before it was done")
+        Some("the run was ended before it was done")
     );
     assert!(!ended.success);
     assert_eq!(under_way(&operator).await, 0);
@@ -208,7 +208,7 @@ async fn a_run_is_kept_that_its_operator_leaves() {
         panic!("it is not kept");
     };
     for (jid, expected) in [
-        (&jid, "the runner was ended before it was done"),
+        (&jid, "the run was ended before it was done"),
         (&other, "mine"),
     ] {
         // The store may take a moment for the first.

@@ -17,7 +17,7 @@ use saline_protocol::message::{
     Introduction, Jid, Job, JobAccount, JobsPage, KeyAction, KeyEntry, KeyHolder, KeyReply,
     KeyRequest, KeyState, Known, Lease, MinionEvent, MinionEvents, MinionId, MinionReply,
     MinionRequest, OfferState, OperatorReply, OperatorRequest, Packed, PeerVersion, PendingRequest,
-    ProtocolVersions, PublicationAddress, PublicationUnderJid, PublicationWithMetadata,
+    ProtocolVersions, PublicationAddress, PublicationWithJid, PublicationWithMetadata,
     PublishRequest, Published, Reconciliation, ReconciliationReply, RefusedVerb, RequestId, Return,
     ReturnPart, ReturnVerdict, ReturnsPage, RunnerCall, RunnerEnd, RunnerReply, RunnerRequest,
     SignedJob, StartId, StatesPage, StoreAct, StoreBackup, StoreCheck, StoredJob, StoredReturn,
@@ -420,7 +420,7 @@ fn operator(lines: &mut String) {
         },
         metadata: packed(),
     };
-    let under_jid = PublicationUnderJid {
+    let with_jid = PublicationWithJid {
         publish: publication.publish.clone(),
         metadata: Some(packed()),
         jid: jid(),
@@ -434,8 +434,8 @@ fn operator(lines: &mut String) {
     request(lines, "RotateGroupKey", OperatorRequest::RotateGroupKey);
     request(
         lines,
-        "PublishUnderJid",
-        OperatorRequest::PublishUnderJid(Box::new(under_jid)),
+        "PublishWithJid",
+        OperatorRequest::PublishWithJid(Box::new(with_jid)),
     );
 
     let reply = |lines: &mut String, name: &str, reply: OperatorReply| {

@@ -6,6 +6,7 @@ mod about;
 mod batch;
 mod call;
 mod key;
+mod process;
 mod refusal;
 mod run;
 mod saline;
@@ -16,7 +17,7 @@ mod target;
 use std::path::PathBuf;
 
 use clap::Args;
-use saline_config::{LogLevel, Logging};
+use saline_config::LogLevel;
 
 use crate::output::{Format, Style};
 use crate::screen::Screen;
@@ -24,6 +25,7 @@ use crate::screen::Screen;
 pub(crate) use about::{About, AboutOptions};
 pub(crate) use call::{CallArguments, CallOutput};
 pub(crate) use key::{KeyArguments, KeyListing, KeyVerb, Selection};
+pub(crate) use process::ProcessOptions;
 pub(crate) use refusal::{Refused, read};
 pub(crate) use run::{RunArguments, STATE_EVENT};
 pub(crate) use saline::SalineArguments;
@@ -54,36 +56,6 @@ pub(crate) struct CommonOptions {
 
     #[command(flatten)]
     pub(crate) process: ProcessOptions,
-}
-
-/// The options about the process of a command.
-#[derive(Debug, Clone, Args)]
-pub(crate) struct ProcessOptions {
-    /// Append the log of this command to this file, and print none on the standard error output.
-    #[arg(long, value_name = "LOG_FILE")]
-    log_file: Option<PathBuf>,
-
-    /// Log level of --log-file; otherwise that of the other log level option, or warning.
-    #[arg(long, value_name = "LOG_LEVEL", requires = "log_file")]
-    log_file_level: Option<LogLevel>,
-
-    /// Run this command as another user, as only root can. Otherwise root goes on as the owner of the master's pki_dir.
-    #[arg(short = 'u', long, value_name = "USER")]
-    pub(crate) user: Option<String>,
-}
-
-impl ProcessOptions {
-    /// Returns the log of a command with this `level`; `log_level` and `log_file` of the configuration are the
-    /// daemon's.
-    pub(crate) fn logging(&self, level: Option<LogLevel>) -> Logging {
-        let mut logging = Logging::default();
-        if let Some(level) = level {
-            logging.level = level;
-        }
-        logging.file_level = self.log_file_level;
-        logging.file.clone_from(&self.log_file);
-        logging
-    }
 }
 
 /// The options about printing.

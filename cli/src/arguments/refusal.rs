@@ -150,6 +150,10 @@ fn message(error: &clap::Error, command: &Command) -> String {
         ErrorKind::TooManyValues | ErrorKind::WrongNumberOfValues if !option.is_empty() => {
             format!("{option} option does not take a value")
         }
+        ErrorKind::MissingRequiredArgument => {
+            let missing = option.split(' ').next().unwrap_or(option);
+            format!("option {missing} is missing, which another option needs")
+        }
         ErrorKind::InvalidUtf8 => "the command line is not UTF-8".to_owned(),
         // Other errors of the parser: the first line says enough.
         _ => error

@@ -12,7 +12,7 @@ const USAGE: &str = "saline-run [options] <function> [arguments]";
 /// The function that returns the documentation of runners.
 const DOC: &str = "doc.runner";
 
-/// The function that prints the events of the master.
+/// The function that prints events for as long as it runs, and is no runner: `saline-run` follows the bus itself.
 pub(crate) const STATE_EVENT: &str = "state.event";
 
 /// saline-run is the frontend command for functions that run on the master:
@@ -66,7 +66,8 @@ impl RunArguments {
             return Err(Refused::incomplete::<Self>());
         }
         if read.async_ && read.function() == STATE_EVENT {
-            let message = "state.event prints events as they come: --async does not go with it";
+            let message =
+                "--async cannot be used with state.event, which prints events as they come";
             return Err(Refused::usage(USAGE, message));
         }
         Ok(read)
@@ -94,5 +95,5 @@ impl RunArguments {
 
 fn timeout(text: &str) -> Result<u64, String> {
     let seconds = text.parse().ok().filter(|seconds| *seconds > 0);
-    seconds.ok_or_else(|| format!("'{text}' is no whole number of seconds, such as 60"))
+    seconds.ok_or_else(|| format!("'{text}' is not a whole number of seconds above 0, such as 60"))
 }

@@ -37,8 +37,8 @@ pub(crate) struct SalineArguments {
     #[command(flatten)]
     pub(crate) common: CommonOptions,
 
-    /// How long to wait for minions without a sign of life (in seconds); a running one is waited
-    /// for. Default: the configuration's, 5.
+    /// How long to wait for a minion that gives no sign of life, or that went away while it ran the job (in
+    /// seconds). One that runs the job and is present is waited for without limit. Default: the configuration's timeout, 5.
     #[arg(short = 't', long, value_name = "TIMEOUT", allow_negative_numbers = true,
         value_parser = seconds)]
     timeout: Option<i64>,
@@ -83,8 +83,8 @@ pub(crate) struct SalineArguments {
     #[arg(short = 'p', long)]
     pub(crate) progress: bool,
 
-    /// Publish the job under this jid instead of one that the master makes: the present time in UTC,
-    /// YYYYMMDDhhmmssffffff, above the jid of every other job.
+    /// Use this jid for the job: the present time in UTC as YYYYMMDDhhmmssffffff, above that of every other
+    /// job and within a minute of the master's time. Default: the master makes one.
     #[arg(long, value_name = "JID", value_parser = jid)]
     pub(crate) jid: Option<Jid>,
 
@@ -257,7 +257,9 @@ fn span(text: &str) -> Result<Duration, String> {
 
 fn jid(text: &str) -> Result<Jid, String> {
     Jid::parse(text).map_err(|_| {
-        format!("'{text}' is no jid: 20 digits, the present time in UTC as YYYYMMDDhhmmssffffff")
+        format!(
+            "'{text}' is no jid; write the present time in UTC as YYYYMMDDhhmmssffffff, 20 digits"
+        )
     })
 }
 

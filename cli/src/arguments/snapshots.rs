@@ -214,6 +214,8 @@ fn bad_options_are_refused_in_two_lines() {
         "saline -E -L a test.ping",
         "saline -L a test.ping --delimiter /",
         "saline * --preview-target --subset 1",
+        "saline * f --log-file-level debug",
+        "saline * f --jid now",
     ];
     insta::assert_snapshot!(lines.map(last).join("\n"), @r#"
     saline: error: ambiguous option: --ver (--verbose, --version, --versions-report?)
@@ -236,6 +238,8 @@ fn bad_options_are_refused_in_two_lines() {
     saline: error: The options -E/--pcre, -L/--list are mutually exclusive. Please only choose one of them
     saline: error: option --delimiter goes with -G or -P; in a compound expression write it behind the letter: G|@key|value
     saline: error: option --preview-target shows all that match; --subset chooses anew for each job
+    saline: error: option --log-file is missing, which another option needs
+    saline: error: option --jid: 'now' is no jid; write the present time in UTC as YYYYMMDDhhmmssffffff, 20 digits
     "#);
 }
 
@@ -306,9 +310,9 @@ fn help_and_version() {
       -c, --config-dir <CONFIG_DIR>     Pass in an alternative configuration directory [default: /etc/saline]
       -l, --log-level <LOG_LEVEL>       Log level for the standard error output: quiet, critical, error, warning, info, profile, debug, trace, garbage, all
           --log-file <LOG_FILE>         Append the log of this command to this file, and print none on the standard error output
-          --log-file-level <LOG_LEVEL>  Log level of --log-file; otherwise that of the other log level option, or warning
-      -u, --user <USER>                 Run this command as another user, as only root can. Otherwise root goes on as the owner of the master's pki_dir
-      -t, --timeout <TIMEOUT>           How long to wait for minions without a sign of life (in seconds); a running one is waited for. Default: the configuration's, 5
+          --log-file-level <LOG_LEVEL>  Log level of --log-file. Default: that of --log-level, or warning
+      -u, --user <USER>                 Run as this user (root only). Default for root: the owner of the master's pki_dir; for saline-call and --gen-keys, root
+      -t, --timeout <TIMEOUT>           How long to wait for a minion that gives no sign of life, or that went away while it ran the job (in seconds). One that runs the job and is present is waited for without limit. Default: the configuration's timeout, 5
           --ttl <TIME>                  Give minions this time to begin (90, 90s, 15m, 1h, 2d; at most the master's keep_jobs_seconds), also those that are away now: they get the job when they connect. Default: the configuration's job_ttl, and only connected minions
           --private                     Send the job to each of its minions sealed for it alone. Without this, every accepted minion can read the arguments of a job for more than 64 minions
       -b, --batch-size <BATCH>          Offer the job to so many minions at a time, or to so many percent of those that match (10, 10%). When one has ended, the next one is offered it. The master does it: the batch goes on without this command
@@ -323,7 +327,7 @@ fn help_and_version() {
           --summary                     Print the numbers of minions that returned, did not return and failed
           --hide-timeout                Do not print the minions that did not return. The last line still counts them
       -p, --progress                    Show on the terminal how many minions have returned, and which one is waited for and when it was heard last
-          --jid <JID>                   Publish the job under this jid instead of one that the master makes: the present time in UTC, YYYYMMDDhhmmssffffff, above the jid of every other job
+          --jid <JID>                   Use this jid for the job: the present time in UTC as YYYYMMDDhhmmssffffff, above that of every other job and within a minute of the master's time. Default: the master makes one
           --start-event                 Accepted as in Salt, without effect: the event of a minion that has begun is always fired, unless the minion returns within half a second
           --metadata <METADATA>         Note this with the job: a mapping in YAML or JSON, such as '{ticket: 4711}'. Minions do not get it; saline-run jobs.list_jobs search_metadata='{ticket: 4711}' finds the job by it
       -d, --doc                         Print the documentation of the functions that the arguments name, all without arguments: once for all minions that have the same

@@ -42,7 +42,7 @@ pub(crate) fn print(
             };
             let (values, warnings) = match dumped {
                 Ok((values, warnings)) => {
-                    (saline_daemon::resolved_options(values, registry), warnings)
+                    (saline_daemon::resolve_defaults(values, registry), warnings)
                 }
                 Err(error) => {
                     screen.complain(format!("ERROR: {error}"));

@@ -73,7 +73,7 @@ pub(crate) async fn call(
     // Read now, since the next step may change the user of this process.
     let user = user_name::current();
     if let Some(other) = &arguments.common.process.user
-        && let Err(line) = process_user::go_on_as(other)
+        && let Err(line) = process_user::switch_to(other)
     {
         screen.complain(line);
         return Ok(exit::FAILED);
@@ -244,8 +244,8 @@ mod tests {
           -c, --config-dir <CONFIG_DIR>     Pass in an alternative configuration directory [default: /etc/saline]
           -l, --log-level <LOG_LEVEL>       Log level for the standard error output: quiet, critical, error, warning, info, profile, debug, trace, garbage, all
               --log-file <LOG_FILE>         Append the log of this command to this file, and print none on the standard error output
-              --log-file-level <LOG_LEVEL>  Log level of --log-file; otherwise that of the other log level option, or warning
-          -u, --user <USER>                 Run this command as another user, as only root can. Otherwise root goes on as the owner of the master's pki_dir
+              --log-file-level <LOG_LEVEL>  Log level of --log-file. Default: that of --log-level, or warning
+          -u, --user <USER>                 Run as this user (root only). Default for root: the owner of the master's pki_dir; for saline-call and --gen-keys, root
               --local                       Run saline-call locally, as if there was no master running
               --master <MASTER>             Specify the master to use, HOST or HOST:PORT. The minion's configured master is used otherwise
               --id <ID>                     Specify the minion id to use. The minion's configured id is used otherwise

@@ -67,7 +67,7 @@ pub(crate) async fn key(
     }
     if let Some((id, folder, user)) = arguments.generated() {
         if let Some(user) = user
-            && let Err(line) = process_user::go_on_as(user)
+            && let Err(line) = process_user::switch_to(user)
         {
             screen.complain(line);
             return Ok(exit::FAILED);
@@ -362,7 +362,7 @@ impl KeyCommand<'_> {
         if let Some(why) = failure {
             code = complain(screen, &why);
             screen.complain(format!(
-                "{} of {} keys were {done} before that, and perhaps some of the others: repeat the command for them",
+                "{} of {} keys were {done} before the error; others may have been too. Repeat the command to finish",
                 changed_keys.len(),
                 keys.len()
             ));

@@ -8,7 +8,7 @@ use saline_client::{Client, JobSpec};
 use saline_config::parse_call;
 use saline_protocol::message::{Jid, Value};
 use saline_protocol::printable::escape_line;
-use saline_protocol::target::{CompiledTarget, TargetKind};
+use saline_protocol::target::CompiledTarget;
 use saline_protocol::transport::Registry;
 
 use super::about::{self, Role};
@@ -56,9 +56,7 @@ pub(crate) async fn saline(
                 "saline: error: {}",
                 escape_line(&error.to_string())
             ));
-            // No part of a pillar target is wrong more than another.
-            let has_place = !matches!(target.kind, TargetKind::Pillar | TargetKind::PillarPcre);
-            if let Some(picture) = error.picture(&target.expression).filter(|_| has_place) {
+            if let Some(picture) = error.picture(&target.expression) {
                 screen.complain(picture);
             }
             return Ok(exit::USAGE);
@@ -127,7 +125,7 @@ async fn publish(
         .with_subset(arguments.targeting.subset)
         .in_batches(arguments.batch.request())
         .with_metadata(arguments.metadata())
-        .under_jid(arguments.jid.clone());
+        .with_jid(arguments.jid.clone());
     let run = tokio::select! {
         biased;
         interruption = interrupt.wait() => {

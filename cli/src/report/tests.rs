@@ -152,7 +152,7 @@ fn a_failure_is_told_and_exits_with_1() {
 #[test]
 fn who_did_not_return_stands_at_the_end() {
     let what = [
-        absent("nosuch", Absence::Unknown),
+        absent("nosuch", Absence::NoKey),
         absent("m009", Absence::NotConnected),
         returned("m000", 0, true),
         absent("m008", Absence::Offered),
@@ -362,7 +362,7 @@ fn the_last_lines_name_who_failed_and_who_did_not_return() {
     let mut what: Vec<Progress> = (0..30)
         .map(|n| returned(&format!("m{n:02}"), n, true))
         .collect();
-    what.push(absent("db\n1", Absence::Unknown));
+    what.push(absent("db\n1", Absence::NoKey));
     what.push(absent("web7", Absence::NotConnected));
     let quiet = printed(options(Format::Quiet), &what);
     insta::assert_snapshot!(quiet, @r"

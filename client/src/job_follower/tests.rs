@@ -428,6 +428,6 @@ async fn a_return_that_the_store_names_and_never_gives_is_given_up() {
     let mut run = table.run(&[]);
     assert_eq!(told(&mut run).await, [""; 0]);
     pass(5).await;
-    assert_eq!(told(&mut run).await, ["a offered", "end"]);
+    assert_eq!(told(&mut run).await, ["a return not delivered", "end"]);
     assert!(table.asked() < 5);
 }

@@ -14,8 +14,8 @@ use crate::yaml::{Content, Node, YamlError};
 /// The longest time that an option takes: fifty years, so that no clock overflows.
 pub(crate) const LONGEST: Duration = Duration::from_secs(50 * 365 * 86_400);
 
-/// The shortest time above zero that an option takes: shorter ones are not told from zero, or keep a daemon busy.
-const SHORTEST: Duration = Duration::from_millis(1);
+/// The shortest time above zero that an option takes.
+const MIN_TIME: Duration = Duration::from_millis(1);
 
 /// A value in a file, with its context.
 pub(crate) struct Given<'a> {
@@ -157,17 +157,17 @@ impl<'a> Given<'a> {
 
     /// Returns seconds above zero, or from zero on.
     pub fn seconds(&self, zero: bool) -> Result<Duration, YamlError> {
-        self.time((1.0, "seconds"), zero, SHORTEST)
+        self.time((1.0, "seconds"), zero, MIN_TIME)
     }
 
     /// Returns seconds, at least `shortest`.
-    pub fn seconds_from(&self, shortest: Duration) -> Result<Duration, YamlError> {
+    pub fn seconds_at_least(&self, shortest: Duration) -> Result<Duration, YamlError> {
         self.time((1.0, "seconds"), false, shortest)
     }
 
-    /// Returns milliseconds above zero.
+    /// Returns a time in milliseconds, at least 1.
     pub fn milliseconds(&self) -> Result<Duration, YamlError> {
-        self.time((1e-3, "milliseconds"), false, SHORTEST)
+        self.time((1e-3, "milliseconds"), false, MIN_TIME)
     }
 
     /// Reads a time in a unit of so many seconds.
@@ -188,9 +188,9 @@ impl<'a> Given<'a> {
             .filter(|time| (*time <= LONGEST && *time >= shortest) || (zero && time.is_zero()))
             .ok_or_else(|| {
                 let shortest = shortest.as_secs_f64() / seconds;
-                let zero = if zero { "0 or " } else { "" };
+                let zero = if zero { "0, or " } else { "" };
                 self.wrong(&format!(
-                    "{unit}: {zero}at least {shortest}, at most fifty years"
+                    "a number of {unit}: {zero}from {shortest} to fifty years"
                 ))
             })
     }

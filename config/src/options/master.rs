@@ -70,8 +70,8 @@ impl Role for MasterConfig {
     }
 }
 
-/// The shortest `heartbeat_interval`: a minion takes part of it to answer.
-const SHORTEST_HEARTBEAT: Duration = Duration::from_millis(100);
+/// The shortest `heartbeat_interval`: below it, delays of the network alone would make minions count as gone.
+const MIN_HEARTBEAT_INTERVAL: Duration = Duration::from_millis(100);
 
 const OPTIONS: &[OptionDoc<MasterConfig>] = &[
     OptionDoc {
@@ -212,7 +212,7 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
         default: "15",
         help: "How often minions send a heartbeat, 0.1 or more. Minions take the value from their master.",
         read: |config, given| {
-            config.heartbeat_interval = given.seconds_from(SHORTEST_HEARTBEAT)?;
+            config.heartbeat_interval = given.seconds_at_least(MIN_HEARTBEAT_INTERVAL)?;
             Ok(())
         },
     },

@@ -335,7 +335,7 @@ impl BatchSlots {
     }
 
     /// Returns until when the batch waits for minions to come back, if all that have not ended are gone.
-    pub(super) fn waits_until(&self) -> Option<MasterTime> {
+    pub(super) fn grace_ends(&self) -> Option<MasterTime> {
         let holds = |member: &&Member| !matches!(member.place, Place::Released | Place::Ended);
         let open = self.members.iter().filter(holds);
         let since: Option<Vec<MasterTime>> = open.map(|member| member.away).collect();

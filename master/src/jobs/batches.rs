@@ -76,10 +76,10 @@ impl JobStore {
         lock(&self.open).batch_progress()
     }
 
-    /// Returns for how long a batch that is under way still waits for minions to come back; none if it waits for others
-    /// too, or has ended.
-    pub fn wait_for_gone(&self, jid: &Jid) -> Option<Duration> {
-        let until = lock(&self.open).batch_waits_until(jid::to_micros(jid)?)?;
+    /// Returns how long the minions that a batch under way waits for still have to come back; none if one of them is
+    /// present, or the batch has ended.
+    pub fn grace_left(&self, jid: &Jid) -> Option<Duration> {
+        let until = lock(&self.open).batch_grace_ends(jid::to_micros(jid)?)?;
         Some(Duration::from_millis(until.saturating_sub(self.now())))
     }
 

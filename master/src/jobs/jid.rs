@@ -15,25 +15,27 @@ const LAST: i64 = 253_402_300_799_999_999;
 /// jids, and later jids are above it.
 const MAX_DISTANCE: u64 = 60_000_000;
 
-/// The reason why a jid that somebody chose is not taken.
+/// The reason why a jid that somebody chose cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum RefusedJid {
+pub enum JidError {
     /// The digits are no time.
-    #[error("the jid {0} is no time: write the present time as YYYYMMDDhhmmssffffff, in UTC")]
-    NoTime(Jid),
+    #[error(
+        "the jid {0} is not a valid time; write the present time in UTC as YYYYMMDDhhmmssffffff"
+    )]
+    InvalidTime(Jid),
     /// The jid is far from the master's time.
     #[error(
         "the jid {chosen} is more than a minute from the master's time, which is {now} as a jid"
     )]
-    Far {
+    TooFarFromNow {
         /// The jid.
         chosen: Jid,
         /// The jid that writes the master's time.
         now: Jid,
     },
     /// Another job has a jid as high.
-    #[error("the jid {chosen} is not above the last one, {last}: jids rise")]
-    NotAbove {
+    #[error("the jid {chosen} is not above the last one, {last}; choose a later time")]
+    NotIncreasing {
         /// The jid.
         chosen: Jid,
         /// The highest jid so far.
@@ -64,19 +66,19 @@ impl JidSource {
         from_micros(self.next_number(now))
     }
 
-    /// Takes a jid that somebody chose, as if it had been the next one.
-    pub(super) fn take(&mut self, chosen: Jid, now: i64) -> Result<Jid, RefusedJid> {
+    /// Reserves a jid that somebody chose, as if it had been the next one.
+    pub(super) fn reserve(&mut self, chosen: Jid, now: i64) -> Result<Jid, JidError> {
         let Some(micros) = to_micros(&chosen) else {
-            return Err(RefusedJid::NoTime(chosen));
+            return Err(JidError::InvalidTime(chosen));
         };
         if micros.abs_diff(now) > MAX_DISTANCE {
-            return Err(RefusedJid::Far {
+            return Err(JidError::TooFarFromNow {
                 chosen,
                 now: from_micros(now),
             });
         }
         if let Some(last) = self.last.filter(|last| micros <= *last) {
-            return Err(RefusedJid::NotAbove {
+            return Err(JidError::NotIncreasing {
                 chosen,
                 last: from_micros(last),
             });
@@ -156,20 +158,20 @@ mod tests {
     fn a_chosen_jid_is_above_all_others_and_near_the_time() {
         const NOW: i64 = 1_700_000_000_000_000;
         let mut source = JidSource::default();
-        let mut take = |micros: i64| source.take(from_micros(micros), NOW).map(|_| ());
-        let refused = |error: Result<(), RefusedJid>| error.unwrap_err().to_string();
-        assert_eq!(take(NOW - 60_000_000), Ok(()));
-        assert_eq!(take(NOW + 5), Ok(()));
+        let mut reserve = |micros: i64| source.reserve(from_micros(micros), NOW).map(|_| ());
+        let refused = |error: Result<(), JidError>| error.unwrap_err().to_string();
+        assert_eq!(reserve(NOW - 60_000_000), Ok(()));
+        assert_eq!(reserve(NOW + 5), Ok(()));
         for below in [NOW, NOW + 5] {
-            let said = refused(take(below));
+            let said = refused(reserve(below));
             assert!(
                 said.contains("not above the last one, 20231114221320000005"),
                 "{said}"
             );
         }
-        assert_eq!(take(NOW + 60_000_000), Ok(()));
+        assert_eq!(reserve(NOW + 60_000_000), Ok(()));
         for far in [NOW - 60_000_001, NOW + 60_000_001] {
-            let said = refused(take(far));
+            let said = refused(reserve(far));
             assert!(said.contains("more than a minute"), "{said}");
         }
         assert_eq!(
@@ -178,8 +180,8 @@ mod tests {
             "the others rise above it"
         );
         let no_time = Jid::parse("20231399000000000000").unwrap();
-        let said = source.take(no_time, NOW).unwrap_err().to_string();
-        assert!(said.contains("is no time"), "{said}");
+        let said = source.reserve(no_time, NOW).unwrap_err().to_string();
+        assert!(said.contains("is not a valid time"), "{said}");
     }
 
     #[test]

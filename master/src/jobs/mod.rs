@@ -53,7 +53,7 @@ use saline_protocol::message::{Jid, MasterTime, RequestId};
 pub use batches::{BatchFailures, BatchReport, BatchStep};
 pub use calls::JobCall;
 pub use error::StoreError;
-pub use jid::RefusedJid;
+pub use jid::JidError;
 pub use lookup::JobStates;
 pub use minion_records::MinionRecord;
 pub use open_jobs::ActiveJob;
@@ -274,15 +274,16 @@ impl JobStore {
         lock(&self.jids).next(self.clock.micros())
     }
 
-    /// Takes a jid that an operator chose for the job of this request: no later jid is below it.
+    /// Reserves a jid that an operator chose for the job of this request: no later jid is below it.
     ///
     /// # Errors
-    /// When the jid is not above all others, unless it is that of the same request before, or not near the master's time.
-    pub fn take_jid(&self, chosen: Jid, request: RequestId) -> Result<Jid, RefusedJid> {
+    /// When the jid is not above all others (except when the same request is repeated), or is more than a minute from the
+    /// master's time.
+    pub fn reserve_jid(&self, chosen: Jid, request: RequestId) -> Result<Jid, JidError> {
         if lock(&self.outcomes).find(request).is_some() {
             return Ok(chosen);
         }
-        lock(&self.jids).take(chosen, self.clock.micros())
+        lock(&self.jids).reserve(chosen, self.clock.micros())
     }
 
     /// Returns what wakes all waiters when the state of any minion in any job has changed.

@@ -197,22 +197,11 @@ impl Folder {
         write().map_err(|error| io_error("write", &path, error))
     }
 
-    /// Deletes the key of `id`, or what stands in its place, if there is something: of a folder only one that is
-    /// empty, since nobody knows what an operator keeps in it.
+    /// Deletes the key of `id`, or what stands in its place, if there is something. A folder is no key, and stays.
     pub(super) fn remove(&self, id: &MinionId) -> Result<(), KeyError> {
         let path = self.path.join(id.as_str());
-        let is_folder = self.metadata(id)?.is_some_and(|found| found.is_dir());
-        let removed = match is_folder {
-            true => fs::remove_dir(&path),
-            false => fs::remove_file(&path),
-        };
-        absent_is_fine(removed).map_err(|error| match error.kind() {
-            ErrorKind::DirectoryNotEmpty => {
-                let why = "it is a folder with files in it; move it away by hand";
-                io_error("remove", &path, io::Error::new(error.kind(), why))
-            }
-            _ => io_error("remove", &path, error),
-        })
+        let removed = absent_is_fine(fs::remove_file(&path));
+        removed.map_err(|error| io_error("remove", &path, error))
     }
 
     /// Makes the writes and deletions so far survive a power loss.

@@ -45,8 +45,8 @@ async fn list_active(run: &Run) -> Result<Returned> {
 }
 
 const STATUS: &str = "
-Return how far a batch has come, why it ended if it was cut short, and its minions by their states. If all that it waits
-for are gone, `waits_for_gone_seconds` is for how long it still waits for them.
+Return how far a batch has come, why it ended if it was cut short, and its minions by their states. When every minion
+that the batch still waits for is gone, `grace_seconds_left` is the time that they have left to come back; null otherwise.
 
 CLI Example:
 
@@ -79,7 +79,7 @@ async fn status(run: &Run, given: &BoundArguments) -> Result<Returned> {
     let minions = Minions {
         states: &states,
         failed: &failed,
-        waits: run.parts.jobs.wait_for_gone(&jid),
+        grace_left: run.parts.jobs.grace_left(&jid),
     };
     Ok(told(&job.job, &progress, minions).into())
 }
@@ -133,8 +133,8 @@ struct Minions<'s> {
     states: &'s [State],
     /// Those whose failures have halted the batch.
     failed: &'s [MinionId],
-    /// For how long the batch still waits for minions to come back; none if it waits for others too, or for nobody.
-    waits: Option<Duration>,
+    /// How long minions that are gone still have to come back; none if the batch waits for others too, or for nobody.
+    grace_left: Option<Duration>,
 }
 
 /// Returns a batch in the same shape whether it is under way or has ended.
@@ -142,7 +142,7 @@ fn told(job: &Job, progress: &BatchProgress, minions: Minions<'_>) -> Value {
     let Minions {
         states,
         failed,
-        waits,
+        grace_left,
     } = minions;
     let is_under_way = progress.ended < progress.minions;
     let mut entries = vec![
@@ -154,8 +154,8 @@ fn told(job: &Job, progress: &BatchProgress, minions: Minions<'_>) -> Value {
     entries.extend(numbers(progress, is_under_way));
     let halted_by = Value::texts(failed.iter().map(MinionId::as_str));
     entries.push(("halted_by", halted_by));
-    let waits = waits.map_or(Value::Null, |time| Value::Float(time.as_secs_f64()));
-    entries.push(("waits_for_gone_seconds", waits));
+    let left = grace_left.map_or(Value::Null, |time| Value::Float(time.as_secs_f64()));
+    entries.push(("grace_seconds_left", left));
     let named = OfferState::ALL.into_iter().filter_map(|which| {
         let minions = states.iter().filter(|(_, state)| *state == which);
         let minions: Vec<&str> = minions.map(|(minion, _)| minion.as_str()).collect();
@@ -274,7 +274,7 @@ mod tests {
             let minions = Minions {
                 states: &states,
                 failed: &failed,
-                waits: None,
+                grace_left: None,
             };
             told(&job, &ended(&job.jid, batch(), &states, &failed), minions)
         };
@@ -282,7 +282,7 @@ mod tests {
         assert_eq!(
             shown(&halted),
             "{jid: 20261121091409931549, fun: cmd.run, tgt: *, batch: 8, batch_wait: 1.5, failhard: true, \
-             status: halted, minions: 3, waiting: 0, active: 0, ended: 3, halted_by: [m2], waits_for_gone_seconds: null, \
+             status: halted, minions: 3, waiting: 0, active: 0, ended: 3, halted_by: [m2], grace_seconds_left: null, \
              states: {returned: [m1, m2], cancelled: [m3]}}"
         );
         let status = |value: &Value| value.get("status").cloned();

@@ -192,7 +192,7 @@ async fn master(run: &Run) -> Result<Returned> {
 }
 
 const KILL: &str = "
-End a runner that is under way on this master, before it is done. Jobs of minions are ended with
+End a run that is under way on this master, before it is done. Jobs of minions are ended with
 `jobs.cancel` and with `saltutil.kill_job` on the minions.
 
 CLI Example:

@@ -236,7 +236,7 @@ impl RunTask {
         };
         let ended = tokio::select! {
             biased;
-            () = state.kill.cancelled() => Err("the runner was ended before it was done".to_owned()),
+            () = state.kill.cancelled() => Err("the run was ended before it was done".to_owned()),
             ended = clock.deadline(deadline, working) => match ended {
                 Ok(Ok(returned)) => within_bounds(returned),
                 Ok(Err(error)) => Err(error.to_string()),

@@ -1,7 +1,7 @@
 //! Carries out the requests of operators.
 
 use saline_protocol::message::{
-    OperatorReply, OperatorRequest, PublicationUnderJid, PublicationWithMetadata,
+    OperatorReply, OperatorRequest, PublicationWithJid, PublicationWithMetadata,
 };
 
 use crate::publisher::MinionPublisher;
@@ -42,8 +42,8 @@ impl OperatorVerbs {
                 };
                 self.publish.carry_out(name, publish, options).await
             }
-            OperatorRequest::PublishUnderJid(publication) => {
-                let PublicationUnderJid {
+            OperatorRequest::PublishWithJid(publication) => {
+                let PublicationWithJid {
                     publish,
                     metadata,
                     jid,

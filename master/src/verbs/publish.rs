@@ -136,7 +136,7 @@ impl PublishVerb {
         let ttl = request.ttl_ms.unwrap_or(usual).min(settings.keep_jobs);
         let jid = match options.jid {
             None => self.jobs.next_jid(),
-            Some(chosen) => match self.jobs.take_jid(chosen, request.request_id) {
+            Some(chosen) => match self.jobs.reserve_jid(chosen, request.request_id) {
                 Ok(jid) => jid,
                 Err(refused) => return Ok(OperatorReply::Failed(refused.to_string())),
             },

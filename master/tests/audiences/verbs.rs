@@ -4,8 +4,8 @@
 use saline_protocol::message::{
     Arguments, BatchRequest, ExpiryStatement, GrainsReport, Heartbeat, Jid, JobAccount, KeyRequest,
     Known, MinionEvent, MinionEvents, MinionId, MinionRequest, OperatorRequest, Packed,
-    PublicationUnderJid, PublicationWithMetadata, PublishRequest, Reconciliation, RequestId,
-    Return, ReturnPart, RunnerCall, RunnerRequest, StartId, StoreAct, TransferId, Value, encode,
+    PublicationWithJid, PublicationWithMetadata, PublishRequest, Reconciliation, RequestId, Return,
+    ReturnPart, RunnerCall, RunnerRequest, StartId, StoreAct, TransferId, Value, encode,
 };
 use saline_protocol::target::Target;
 
@@ -150,13 +150,13 @@ fn next_of_operator(verb: &OperatorRequest, jid: &Jid) -> Option<OperatorRequest
         }
         OperatorRequest::KeyHolders(_) => OperatorRequest::RotateGroupKey,
         OperatorRequest::RotateGroupKey => {
-            OperatorRequest::PublishUnderJid(Box::new(PublicationUnderJid {
+            OperatorRequest::PublishWithJid(Box::new(PublicationWithJid {
                 publish: forged(),
                 metadata: None,
                 jid: jid.clone(),
             }))
         }
-        OperatorRequest::PublishUnderJid(_) => return None,
+        OperatorRequest::PublishWithJid(_) => return None,
     })
 }
 

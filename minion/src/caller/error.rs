@@ -48,9 +48,10 @@ pub enum CallError {
     },
     /// The master knows another key under the id.
     #[error(
-        "the master at {endpoint} knows another key as that of minion {id}: call with the id that belongs to the key here,          or let this key in instead with `saline-key -a {id} --include-denied` on the master"
+        "the master at {endpoint} knows another key as that of minion {id}: call with the id that belongs to the key here, \
+         or let this key in instead with `saline-key -a {id} --include-denied` on the master"
     )]
-    OtherKey {
+    Denied {
         /// The master's endpoint.
         endpoint: String,
         /// The minion.
@@ -58,7 +59,8 @@ pub enum CallError {
     },
     /// The key of the minion was rejected.
     #[error(
-        "the master at {endpoint} has rejected the key of minion {id}: on the master, run          `saline-key -a {id} --include-rejected`, or use --local here"
+        "the master at {endpoint} has rejected the key of minion {id}: on the master, run \
+         `saline-key -a {id} --include-rejected`, or use --local here"
     )]
     Rejected {
         /// The master's endpoint.

@@ -111,7 +111,7 @@ impl CallerSession {
                 endpoint,
                 id: id.clone(),
             }),
-            Admission::Denied => Err(CallError::OtherKey {
+            Admission::Denied => Err(CallError::Denied {
                 endpoint,
                 id: id.clone(),
             }),

@@ -198,8 +198,7 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Returns how to write the first argument if it, or a part of it, was taken for a named one, as the command
-/// `FOO=bar make` is, with quotes and without; empty if it cannot have been.
+/// Returns a hint when a command such as `FOO=bar make`, quoted or not, was taken for a named argument; empty otherwise.
 fn taken_for_named(
     function: &Function,
     bound: &[Option<Value>],

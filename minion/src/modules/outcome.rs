@@ -91,7 +91,7 @@ impl Failure {
                 Outcome::new(format!("The minion function caused an exception: {why}"), 1)
             }
             Self::Oversize { why, retcode } => {
-                // Also a success: its output is missing.
+                // A command that succeeded fails too, because its output is missing.
                 let shown = if retcode == 0 { 1 } else { retcode };
                 Outcome::new(
                     format!("ERROR: {why}; the command's retcode was {retcode}"),

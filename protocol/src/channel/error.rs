@@ -32,7 +32,8 @@ pub enum KeyError {
     },
     /// Others can read a private key.
     #[error(
-        "others can read the private key {} (mode {mode:o}): chmod 600 it, or, if somebody may have read it, delete it, and identity.pub with an identity.key, and start again for a new one",
+        "others can read the private key {} (mode {mode:o}): chmod 600 it; if somebody may have read it, delete it instead \
+         (with identity.key also identity.pub) and start again: a new key is made",
         path.display()
     )]
     Exposed {
@@ -41,9 +42,11 @@ pub enum KeyError {
         /// The mode of the file.
         mode: u32,
     },
-    /// The private key is missing, and the public one is there: its peers know it by that.
+    /// The private key is missing although `identity.pub` exists: a new identity would be refused by every peer that
+    /// trusts the old one.
     #[error(
-        "the private key {} is missing, and identity.pub beside it is there: put a copy of the key back, or remove          identity.pub to begin with a new identity, which peers that know the old one refuse",
+        "the private key {} is missing, but identity.pub is there: put the key back from a copy, or remove identity.pub \
+         to make a new identity, which peers that trust the old one will refuse",
         path.display()
     )]
     Lost {

@@ -46,7 +46,7 @@ pub use minion::{
 pub use offer_state::OfferState;
 pub use operator::{
     GrainsPage, KeyHolder, MAX_KEY_HOLDERS, MAX_METADATA, OperatorReply, OperatorRequest,
-    PublicationUnderJid, PublicationWithMetadata, PublishRequest, Published, ReturnsPage,
+    PublicationWithJid, PublicationWithMetadata, PublishRequest, Published, ReturnsPage,
     StatesPage, StoreAct, StoreBackup, StoreCheck, TargetMatches,
 };
 pub(crate) use packed::unpack_within;

@@ -84,7 +84,7 @@ pub enum OperatorRequest {
     /// Makes a new group key, and sends it to all minions that are present.
     RotateGroupKey,
     /// Publishes a job under a jid that the operator chose.
-    PublishUnderJid(Box<PublicationUnderJid>),
+    PublishWithJid(Box<PublicationWithJid>),
 }
 
 impl OperatorRequest {
@@ -108,7 +108,7 @@ impl OperatorRequest {
             Self::PublishWithMetadata(_) => "PublishWithMetadata",
             Self::KeyHolders(_) => "KeyHolders",
             Self::RotateGroupKey => "RotateGroupKey",
-            Self::PublishUnderJid(_) => "PublishUnderJid",
+            Self::PublishWithJid(_) => "PublishWithJid",
         }
     }
 }
@@ -153,7 +153,7 @@ pub struct PublicationWithMetadata {
 
 /// A job to be published under a jid that the operator chose.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PublicationUnderJid {
+pub struct PublicationWithJid {
     /// The job to publish.
     pub publish: PublishRequest,
     /// The metadata of the job, as in [`PublicationWithMetadata`].
@@ -174,7 +174,7 @@ pub enum StoreAct {
 /// The reply to an operator's request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OperatorReply {
-    /// The reply to `Publish`, `PublishWithMetadata` and `PublishUnderJid`, sent after the commit.
+    /// The reply to `Publish`, `PublishWithMetadata` and `PublishWithJid`, sent after the commit.
     Published(Published),
     /// The reply to `JobReturns`.
     Returns(ReturnsPage),
@@ -320,8 +320,8 @@ pub struct StatesPage {
     pub states: Vec<(MinionId, OfferState)>,
     /// Whether more minions follow the last of these.
     pub more: bool,
-    /// The minions that were offered the job or run it, and whose session has been silent for
-    /// two heartbeats.
+    /// The minions in an open state, other than queued, that are gone: their connection has ended, or they have been
+    /// silent for two heartbeats.
     pub silent: Vec<MinionId>,
     /// The master's clock.
     pub clock: MasterTime,

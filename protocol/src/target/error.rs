@@ -167,6 +167,10 @@ impl TargetError {
         ) {
             return None;
         }
+        // A pillar target that is no term of a compound one is wrong as a whole.
+        if matches!(self.problem, TargetProblem::Pillar) && self.at == 0 {
+            return None;
+        }
         let characters: Vec<char> = expression
             .chars()
             .map(|c| match c {

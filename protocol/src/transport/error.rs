@@ -130,7 +130,7 @@ impl Error {
         self.kind
     }
 
-    /// What the error happened to, without the kind.
+    /// Returns the context of the error, without its kind.
     pub fn context(&self) -> &str {
         &self.context
     }

@@ -427,7 +427,7 @@ async fn the_keys_that_were_changed_before_a_failure_are_named() {
     assert_eq!(told.matches(" accepted.\n").count(), PORTION);
     let told = String::from_utf8(printed.err).unwrap();
     let counted = format!(
-        "{PORTION} of {} keys were accepted before that",
+        "{PORTION} of {} keys were accepted before the error",
         PORTION + 1
     );
     assert!(

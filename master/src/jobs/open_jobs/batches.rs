@@ -203,8 +203,8 @@ impl OpenJobs {
     }
 
     /// Returns until when a batch that is under way waits for minions to come back; none if it waits for others too.
-    pub(in crate::jobs) fn batch_waits_until(&self, job: i64) -> Option<MasterTime> {
-        self.jobs.get(&job)?.batch.as_ref()?.slots.waits_until()
+    pub(in crate::jobs) fn batch_grace_ends(&self, job: i64) -> Option<MasterTime> {
+        self.jobs.get(&job)?.batch.as_ref()?.slots.grace_ends()
     }
 }
 

@@ -1,11 +1,11 @@
-//! The values of options that nobody set and that only a program knows.
+//! Fills in the defaults of options that depend on the build or the machine.
 
 use saline_protocol::message::Value;
 use saline_protocol::transport::Registry;
 
 /// Puts the values that are in force in the place of those that are not set: the default transports of `registry`, and one
 /// thread for each core.
-pub fn resolved_options(options: Value, registry: &Registry) -> Value {
+pub fn resolve_defaults(options: Value, registry: &Registry) -> Value {
     let Value::Map(entries) = options else {
         return options;
     };
@@ -42,12 +42,12 @@ mod tests {
             ("worker_threads", Value::Null),
             ("log_file", Value::Null),
         ]);
-        let resolved = resolved_options(options, &registry);
+        let resolved = resolve_defaults(options, &registry);
         assert_eq!(resolved.get("transport"), Some(&"quic".into()));
         assert_eq!(resolved.get("ipc_transport"), Some(&Value::Null));
         assert_eq!(resolved.get("log_file"), Some(&Value::Null));
         let threads = resolved.get("worker_threads").and_then(Value::as_i64);
         assert!(threads.is_some_and(|threads| threads > 0), "{threads:?}");
-        assert_eq!(resolved_options(Value::Null, &registry), Value::Null);
+        assert_eq!(resolve_defaults(Value::Null, &registry), Value::Null);
     }
 }
