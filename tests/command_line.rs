@@ -48,7 +48,7 @@ fn a_command_runs_as_it_was_typed() {
          FOO=\"bar make it\". If this is the 'cmd' itself, write cmd='FOO=bar make it'\n"
     );
     let unquoted = fleet.saline(&["m1", "cmd.run", "FOO=bar", "env"]).expect(1);
-    let hint = "If this is a part of the 'cmd', quote the whole: cmd='FOO=... ...'\n";
+    let hint = "If this is a part of the 'cmd', put the whole into quotes: cmd='...'\n";
     assert!(unquoted.stdout.ends_with(hint), "{}", unquoted.stdout);
     let written = "cmd=FOO=bar; echo $FOO";
     let said = fleet.saline(&["m1", "cmd.run", written]).expect(0);
@@ -198,6 +198,8 @@ fn documentation_is_printed_once_for_all_minions() {
 fn a_program_describes_itself_without_a_master() {
     let fleet = Fleet::new("tcp", "timeout: 7\n");
     fleet.write_master_config();
+    let to = fleet.path("dump.json");
+    let to = to.to_str().unwrap();
     for program in ["saline", "saline-key", "saline-run"] {
         let report = fleet.run(program, &["-V"]).expect(0);
         assert!(report.stdout.contains(&format!("program: {program}\n")));
@@ -216,10 +218,17 @@ fn a_program_describes_itself_without_a_master() {
             dump.stdout
         );
         let dump = fleet
-            .run(program, &["--config-dump", "--out", "json"])
+            .run(
+                program,
+                &["--config-dump", "--out", "json", "--out-file", to],
+            )
             .expect(0);
-        let dump: serde_json::Value = serde_json::from_str(&dump.stdout).unwrap();
+        assert_eq!(dump.stdout, "");
+        let dump = std::fs::read_to_string(to).unwrap();
+        let dump: serde_json::Value = serde_json::from_str(&dump).unwrap();
         assert_eq!(dump["timeout"], 7);
+        let pki = fleet.path("master/etc/saline/pki/master");
+        assert_eq!(dump["pki_dir"], pki.to_str().unwrap(), "below root_dir");
     }
     for (program, path) in [
         ("saline-call", env!("CARGO_BIN_EXE_saline-call")),
@@ -274,7 +283,7 @@ fn a_job_runs_under_the_jid_that_was_chosen() {
         .expect(1);
     assert!(
         old.stderr
-            .contains("more than a minute from the master's time"),
+            .contains("more than a minute before the master's time"),
         "{old:?}"
     );
     let none = fleet

@@ -146,6 +146,22 @@ fn what_the_master_has_not_accepted_calls_nothing(transport: &'static str) {
     assert!(!listed.stdout.contains("m2"), "{}", listed.stdout);
 }
 
+#[test]
+fn a_key_that_the_master_does_not_take_is_told_with_what_to_do() {
+    let fleet = Fleet::with_minions("tcp", &["m1", "m2"]);
+    let of_another = call(&fleet, "m1", &["--id", "m2", "test.ping"]).expect(1);
+    let told = "does not accept the key here as that of minion m2: on the master, `saline-key -f m2` shows";
+    assert!(of_another.stderr.contains(told), "{of_another:?}");
+    fleet
+        .run("saline-key", &["-y", "-r", "m1", "--include-accepted"])
+        .expect(0);
+    let rejected = call(&fleet, "m1", &["test.ping"]).expect(1);
+    assert!(
+        rejected.stderr.contains("`saline-key -a m1`"),
+        "{rejected:?}"
+    );
+}
+
 /// A minion that starts ends the commands of a killed one, and not those of a call that goes on; and a
 /// signal ends the command of a call.
 #[test]

@@ -70,32 +70,22 @@ impl Report {
                 self.absent.push(absent);
                 Ok(())
             }
-            Progress::AllGone { minions, within } => {
+            Progress::HeldUp {
+                minions,
+                within,
+                in_turns,
+            } => {
                 if !self.options.hide_absent {
-                    screen.complain(self.waiting_for_gone(&minions, within));
+                    // As long as it takes until the master goes on without them, and this command too.
+                    let turns = in_turns.then_some(self.options.heartbeat * 2);
+                    let within = within.max(turns).unwrap_or_default();
+                    screen.complain(waiting_for_gone(&minions, within));
                 }
                 Ok(())
             }
             // `Progress` is non-exhaustive; other kinds print nothing.
             _ => Ok(()),
         }
-    }
-
-    /// Returns the line about minions that are gone and may come back.
-    fn waiting_for_gone(&self, minions: &[MinionId], within: Option<Duration>) -> String {
-        let seconds = |time: Duration| time.as_secs_f64().ceil();
-        let who = match within {
-            Some(within) => format!("{} s for minions", seconds(within)),
-            None => format!(
-                "{} s (two heartbeats) for minions of the batch",
-                seconds(self.options.heartbeat * 2)
-            ),
-        };
-        let named: Vec<String> = minions.iter().map(MinionId::to_string).collect();
-        format!(
-            "Waiting up to {who} that are gone and may come back: {}",
-            listed(&named)
-        )
     }
 
     fn returned(&mut self, screen: &mut Screen<'_>, answer: MinionReturn) -> io::Result<()> {
@@ -317,6 +307,16 @@ impl Report {
             }
         }
     }
+}
+
+/// Returns the line about minions that are gone and may come back.
+fn waiting_for_gone(minions: &[MinionId], within: Duration) -> String {
+    let named: Vec<String> = minions.iter().map(MinionId::to_string).collect();
+    format!(
+        "Waiting up to {} s for minions that are gone and may come back: {}",
+        within.as_secs_f64().ceil(),
+        listed(&named)
+    )
 }
 
 /// Reports that no minion matched, or none of those that are present, and nothing was published.

@@ -292,6 +292,7 @@ impl Client {
         match (self.session.ask(request).await?, request) {
             (OperatorReply::BadTarget(why), _) => Err(ClientError::BadTarget(why)),
             (OperatorReply::Failed(why), _) => Err(ClientError::Failed(why)),
+            (OperatorReply::Invalid(why), _) => Err(ClientError::Invalid(why)),
             (
                 OperatorReply::NoSuchJob,
                 OperatorRequest::JobReturns { jid, .. }

@@ -124,6 +124,9 @@ pub enum ClientError {
     /// The master could not carry out the request.
     #[error("the master failed: {0}; its log says more")]
     Failed(String),
+    /// The master does not carry out the request as it is.
+    #[error("{0}")]
+    Invalid(String),
     /// The reply does not fit the request.
     #[error("the master's reply to {0} is invalid: do both have the same version?")]
     WrongAnswer(&'static str),

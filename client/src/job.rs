@@ -35,7 +35,7 @@ pub struct JobSpec {
     /// The metadata of the job, to find it by: entries of a mapping. The master stores them; minions do not
     /// get them.
     pub metadata: Option<Vec<(String, Value)>>,
-    /// The jid of the job: above that of every job of the master, and at most a minute from the master's time; none
+    /// The jid of the job: above that of every job of the master, and at most a minute before the master's time; none
     /// for one that the master makes.
     pub jid: Option<Jid>,
 }

@@ -19,6 +19,9 @@ use crate::{Absence, Absent, ClientError, MinionReturn, Progress};
 /// seconds apart.
 const RECONNECT_TIME: Duration = Duration::from_secs(20);
 
+/// How long a minion of a batch must be gone before it holds the batch up.
+const SETTLING_TIME: Duration = Duration::from_secs(1);
+
 /// A published job, as a stream of its progress.
 ///
 /// The event bus is best effort and the store is the truth: returns are taken from events as they
@@ -38,8 +41,8 @@ pub struct JobFollower {
     deadline: Instant,
     /// The highest receipt number of the returns that were read from the store.
     received: u64,
-    /// Whether [`Progress::AllGone`] was reported, and has held since.
-    all_gone_reported: bool,
+    /// Whether [`Progress::HeldUp`] was reported, and has held since.
+    held_up_reported: bool,
     /// The ids of the job's minions that two machines use.
     duplicates: BTreeSet<MinionId>,
     /// The number of the master's sessions when the store was last read: if there are more now, the
@@ -90,7 +93,7 @@ impl JobFollower {
             state: State::Subscribing,
             events: None,
             received: 0,
-            all_gone_reported: false,
+            held_up_reported: false,
             duplicates: BTreeSet::new(),
             master,
             timeout,
@@ -122,7 +125,7 @@ impl JobFollower {
     }
 
     /// Returns the minions that are waited for, in the order of their ids, and whether each is known to run
-    /// the job.
+    /// the job and is present.
     pub fn waited_for(&self) -> impl Iterator<Item = (&MinionId, bool)> {
         self.minions.waited_for()
     }
@@ -321,11 +324,9 @@ impl JobFollower {
     fn conclude(&mut self) {
         let absent = self.minions.take_absent();
         self.found.extend(absent.into_iter().map(Progress::Absent));
-        let all_gone = self.minions.are_all_gone();
-        let was_reported = std::mem::replace(&mut self.all_gone_reported, all_gone);
-        if all_gone && !was_reported {
-            self.found.push_back(self.all_gone());
-        }
+        let held_up = self.held_up();
+        let was_reported = std::mem::replace(&mut self.held_up_reported, held_up.is_some());
+        self.found.extend(held_up.filter(|_| !was_reported));
         if !self.minions.is_waiting() {
             self.state = State::Ended;
             let given_up = self.minions.take_given_up();
@@ -334,22 +335,29 @@ impl JobFollower {
         }
     }
 
-    /// Returns the progress that all minions that are waited for are gone.
-    fn all_gone(&self) -> Progress {
-        let last = self
-            .minions
-            .latest_gone_since()
-            .map(|since| since + self.timeout);
-        let until = last.map_or(self.deadline, |last| last.max(self.deadline));
-        let within = until.saturating_duration_since(self.master.clock().now());
-        Progress::AllGone {
-            minions: self
-                .minions
-                .waited_for()
-                .map(|(id, _)| id.clone())
-                .collect(),
-            within: self.published.batch.is_none().then_some(within),
+    /// Returns the progress that the job is held up by minions that are gone, if it is.
+    fn held_up(&self) -> Option<Progress> {
+        let now = self.master.clock().now();
+        // A master that was away has no session of any minion at first.
+        if self.deadline > now + self.timeout {
+            return None;
         }
+        let held_up = self.minions.held_up()?;
+        // The master settles at once which minions were away when the batch began.
+        if !held_up.has_active && held_up.latest + SETTLING_TIME > now {
+            return None;
+        }
+        let until = self.deadline.max(held_up.latest + self.timeout);
+        let within = until.saturating_duration_since(now);
+        if within.is_zero() {
+            // They are given up in the next step.
+            return None;
+        }
+        Some(Progress::HeldUp {
+            minions: held_up.minions,
+            within: (!held_up.has_present).then_some(within),
+            in_turns: held_up.has_turnless,
+        })
     }
 }
 

@@ -19,13 +19,31 @@ pub(crate) struct JobProgress {
     counted: Counted,
 }
 
+/// The minions whose absence keeps a job from going on.
+#[derive(Debug)]
+pub(crate) struct HeldUp {
+    pub(crate) minions: Vec<MinionId>,
+    /// Since when the one is gone that went last.
+    pub(crate) latest: Instant,
+    /// Whether they have the job.
+    pub(crate) has_active: bool,
+    /// Whether the job is a batch in which minions wait for their turn.
+    pub(crate) has_turnless: bool,
+    /// Whether one of those is present.
+    pub(crate) has_present: bool,
+}
+
 /// Counts over all minions of a job.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Counted {
     /// The minions that may still return and were not given up.
     waited_for: usize,
-    /// Those of them that are gone.
-    awaited_gone: usize,
+    /// Those of them that have the job, not those whose turn in a batch has not come.
+    active: usize,
+    /// Those of the active ones that are gone.
+    active_gone: usize,
+    /// Those whose turn has not come and that are gone.
+    turnless_gone: usize,
     /// The minions of which the store has a return that was not received.
     lacking: usize,
     /// The minions that will not return and were not reported.
@@ -35,7 +53,9 @@ struct Counted {
 impl Counted {
     fn add(&mut self, minion: &MinionId, progress: &MinionProgress) {
         self.waited_for += usize::from(progress.is_waited_for());
-        self.awaited_gone += usize::from(progress.is_awaited_and_gone());
+        self.active += usize::from(progress.is_active());
+        self.active_gone += usize::from(progress.is_active() && progress.is_gone());
+        self.turnless_gone += usize::from(progress.is_turnless() && progress.is_gone());
         self.lacking += usize::from(progress.is_lacking());
         if progress.is_unreported() {
             self.unreported.insert(minion.clone());
@@ -44,7 +64,9 @@ impl Counted {
 
     fn remove(&mut self, minion: &MinionId, progress: &MinionProgress) {
         self.waited_for -= usize::from(progress.is_waited_for());
-        self.awaited_gone -= usize::from(progress.is_awaited_and_gone());
+        self.active -= usize::from(progress.is_active());
+        self.active_gone -= usize::from(progress.is_active() && progress.is_gone());
+        self.turnless_gone -= usize::from(progress.is_turnless() && progress.is_gone());
         self.lacking -= usize::from(progress.is_lacking());
         if progress.is_unreported() {
             self.unreported.remove(minion);
@@ -94,8 +116,18 @@ impl MinionProgress {
         self.is_open() && !self.given_up && self.state != OfferState::Queued
     }
 
-    fn is_awaited_and_gone(&self) -> bool {
-        self.is_waited_for() && self.gone_since.is_some()
+    fn is_gone(&self) -> bool {
+        self.gone_since.is_some()
+    }
+
+    /// Whether the minion is waited for and has the job.
+    fn is_active(&self) -> bool {
+        self.is_waited_for() && self.state != OfferState::Waiting
+    }
+
+    /// Whether the minion is waited for and its turn in a batch has not come.
+    fn is_turnless(&self) -> bool {
+        self.is_waited_for() && self.state == OfferState::Waiting
     }
 
     fn is_lacking(&self) -> bool {
@@ -288,21 +320,39 @@ impl JobProgress {
         next
     }
 
-    /// Returns the minions that are waited for, and whether each runs the job.
+    /// Returns the minions that are waited for, and whether each runs the job and is present.
     pub(crate) fn waited_for(&self) -> impl Iterator<Item = (&MinionId, bool)> {
         let waited_for = self.minions.iter().filter(|(_, p)| p.is_waited_for());
-        waited_for.map(|(minion, p)| (minion, p.state == OfferState::Running))
+        waited_for.map(|(minion, p)| (minion, p.state == OfferState::Running && !p.is_gone()))
     }
 
-    /// Whether minions are waited for, and all of them are gone.
-    pub(crate) fn are_all_gone(&self) -> bool {
-        self.is_waiting() && self.counted.awaited_gone == self.counted.waited_for
-    }
-
-    /// Returns since when the minion is gone that went last of those that are waited for.
-    pub(crate) fn latest_gone_since(&self) -> Option<Instant> {
-        let waited_for = self.minions.values().filter(|p| p.is_awaited_and_gone());
-        waited_for.filter_map(|p| p.gone_since).max()
+    /// Returns the minions whose absence keeps the job from going on: all that have the job, if all of them are gone;
+    /// if nobody has it, all whose turn in a batch has not come, if all of these are gone.
+    pub(crate) fn held_up(&self) -> Option<HeldUp> {
+        let Counted {
+            waited_for,
+            active,
+            active_gone,
+            turnless_gone,
+            ..
+        } = self.counted;
+        let turnless = waited_for - active;
+        let is_held_up = match active {
+            0 => turnless > 0 && turnless_gone == turnless,
+            active => active_gone == active,
+        };
+        if !is_held_up {
+            return None;
+        }
+        let is_meant = |p: &MinionProgress| p.is_active() || (active == 0 && p.is_turnless());
+        let meant = self.minions.iter().filter(|(_, p)| is_meant(p));
+        Some(HeldUp {
+            latest: meant.clone().filter_map(|(_, p)| p.gone_since).max()?,
+            minions: meant.map(|(minion, _)| minion.clone()).collect(),
+            has_active: active > 0,
+            has_turnless: turnless > 0,
+            has_present: turnless_gone < turnless,
+        })
     }
 
     /// Whether a minion is still waited for.

@@ -12,12 +12,16 @@ pub enum Progress {
     Returned(MinionReturn),
     /// A minion will not return, or did not return in time.
     Absent(Absent),
-    /// Every minion that is still waited for is gone, and may come back.
-    AllGone {
+    /// The job is held up by minions that are gone and may come back: every one that has the job, or, in a batch that
+    /// nobody has, every one whose turn has not come.
+    HeldUp {
         /// The minions.
         minions: Vec<MinionId>,
-        /// How long they are waited for at most; none in a batch, where the master gives them two heartbeats.
+        /// How long they are waited for at most; none in a batch that goes on without them.
         within: Option<Duration>,
+        /// Whether others wait for their turn in a batch: the master goes on without minions that were gone for two
+        /// heartbeats.
+        in_turns: bool,
     },
 }
 

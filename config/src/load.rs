@@ -12,7 +12,7 @@ use crate::options::{Given, Role};
 use crate::reload::GivenValues;
 use crate::salt_options::{instead_of, is_met, is_off, is_salt_option, restricts};
 use crate::sections::{self, TransportOption};
-use crate::{ConfigError, yaml};
+use crate::{ConfigError, Paths, yaml};
 
 /// A configuration, and warnings for the operator.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,7 +24,7 @@ pub struct Loaded<C> {
     /// Why a daemon must not start: options of Salt that restrict what it does, and have no effect here.
     /// One line each, with its place.
     pub unsupported_restrictions: Vec<String>,
-    /// Every option by its name: as the files have it, or its default.
+    /// Every option by its name: as the files have it, or its default; paths with `root_dir` before them.
     pub options: Value,
     /// The options in the sections of transports, which only the transports know.
     pub(crate) of_transports: Vec<TransportOption>,
@@ -112,6 +112,7 @@ pub(crate) fn load<C: Role>(folder: &Path, schemes: &[&str]) -> Result<Loaded<C>
         }
     }
     loaded.config.finish();
+    place_paths(&mut loaded);
     let tls = loaded.config.tls().clone();
     loaded.given = GivenValues::of(gathered.settings, tls, schemes);
     Ok(loaded)
@@ -136,6 +137,33 @@ fn without_effect(settings: &[&Setting]) -> Option<String> {
         ),
     };
     Some(at_key(first, message).to_string())
+}
+
+/// Puts the paths with `root_dir` before them, as they are used, in the place of those that were given.
+fn place_paths<C: Role>(loaded: &mut Loaded<C>) {
+    let Paths {
+        pki_dir,
+        cache_dir,
+        sock_dir,
+        pid_file,
+        ..
+    } = loaded.config.paths().clone();
+    let placed = [
+        ("pki_dir", Some(pki_dir)),
+        ("cachedir", Some(cache_dir)),
+        ("sock_dir", Some(sock_dir)),
+        ("pidfile", pid_file),
+        ("log_file", loaded.config.logging().file.clone()),
+    ];
+    let Value::Map(options) = &mut loaded.options else {
+        return;
+    };
+    for (name, path) in placed {
+        let option = options.iter_mut().find(|(known, _)| known == name);
+        if let (Some((_, value)), Some(path)) = (option, path) {
+            *value = path.display().to_string().into();
+        }
+    }
 }
 
 /// Returns every option with its value.

@@ -263,7 +263,7 @@ async fn metadata_are_a_mapping_of_bounded_size() {
         (Packed::from_bytes(vec![0xc1]), "the metadata of the job: "),
     ] {
         match publish(metadata).await {
-            OperatorReply::Failed(said) => assert!(said.starts_with(why), "{said}"),
+            OperatorReply::Invalid(said) => assert!(said.starts_with(why), "{said}"),
             other => panic!("{other:?}"),
         }
     }

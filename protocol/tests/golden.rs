@@ -451,6 +451,7 @@ fn operator(lines: &mut String) {
     };
     reply(lines, "KeyHolders", OperatorReply::KeyHolders(vec![holder]));
     reply(lines, "Rotated", OperatorReply::Rotated);
+    reply(lines, "Invalid", OperatorReply::Invalid("x".into()));
     let published = Published {
         jid: Some(jid()),
         expires: 300,

@@ -161,7 +161,7 @@ pub(super) async fn ping(client: &Client, glob: &str) -> Result<usize> {
             Progress::Absent(absent) => {
                 return Err(format!("{}: {}", absent.name, absent.absence.name()).into());
             }
-            // `AllGone` is followed by a return or an absence of each minion.
+            // `HeldUp` is followed by a return or an absence of each minion.
             _ => {}
         }
     }

@@ -89,7 +89,9 @@ fn size(text: &str) -> Result<BatchSize, String> {
             .filter(|size| *size > 0)
             .map(BatchSize::Minions),
     };
-    read.ok_or_else(|| format!("'{text}' is no size of a batch; write 10 or 10%"))
+    read.ok_or_else(|| {
+        format!("'{text}' is no size of a batch; write a number such as 10, or 1% to 100%")
+    })
 }
 
 /// Reads a number of minions, or 0 for never.

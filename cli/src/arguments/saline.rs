@@ -84,7 +84,7 @@ pub(crate) struct SalineArguments {
     pub(crate) progress: bool,
 
     /// Use this jid for the job: the present time in UTC as YYYYMMDDhhmmssffffff, above that of every other
-    /// job and within a minute of the master's time. Default: the master makes one.
+    /// job and at most a minute before the master's time. Default: the master makes one.
     #[arg(long, value_name = "JID", value_parser = jid)]
     pub(crate) jid: Option<Jid>,
 

@@ -225,7 +225,7 @@ fn bad_options_are_refused_in_two_lines() {
     saline: error: --timeout option requires 1 argument
     saline: error: no such option: -=
     saline: error: option --ttl: '1w' is no duration; write 90, 90s, 15m, 1h or 2d
-    saline: error: option --batch-size: '0' is no size of a batch; write 10 or 10%
+    saline: error: option --batch-size: '0' is no size of a batch; write a number such as 10, or 1% to 100%
     saline: error: option --batch-wait: '1s' is no time in seconds; write 5 or 0.5
     saline: error: option --batch-safe-limit: 'many' is no number of minions, and not 0 for never
     saline: error: option --batch-safe-size: '0' is no number of minions, 1 or more
@@ -327,7 +327,7 @@ fn help_and_version() {
           --summary                     Print the numbers of minions that returned, did not return and failed
           --hide-timeout                Do not print the minions that did not return. The last line still counts them
       -p, --progress                    Show on the terminal how many minions have returned, and which one is waited for and when it was heard last
-          --jid <JID>                   Use this jid for the job: the present time in UTC as YYYYMMDDhhmmssffffff, above that of every other job and within a minute of the master's time. Default: the master makes one
+          --jid <JID>                   Use this jid for the job: the present time in UTC as YYYYMMDDhhmmssffffff, above that of every other job and at most a minute before the master's time. Default: the master makes one
           --start-event                 Accepted as in Salt, without effect: the event of a minion that has begun is always fired, unless the minion returns within half a second
           --metadata <METADATA>         Note this with the job: a mapping in YAML or JSON, such as '{ticket: 4711}'. Minions do not get it; saline-run jobs.list_jobs search_metadata='{ticket: 4711}' finds the job by it
       -d, --doc                         Print the documentation of the functions that the arguments name, all without arguments: once for all minions that have the same

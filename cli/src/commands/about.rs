@@ -32,6 +32,10 @@ pub(crate) fn print(
     (options, output): (&CommonOptions, &OutputOptions),
     registry: &Registry,
 ) -> io::Result<u8> {
+    if let Err(line) = output.open_file(screen) {
+        screen.complain(line);
+        return Ok(exit::FAILED);
+    }
     match asked {
         About::Versions => screen.line(saline_daemon::versions_report(program, registry))?,
         About::Config => {

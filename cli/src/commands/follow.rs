@@ -19,6 +19,9 @@ use crate::status_line::JobStatus;
 /// How often the master is asked when it heard the minion of the line of `--progress` last.
 const STATUS_INTERVAL: Duration = Duration::from_secs(1);
 
+/// Said when the master could not be asked to stop a job.
+const NOT_STOPPED: &str = "The job was not stopped.";
+
 /// What the master last said of the minion that the line of `--progress` names.
 struct LastHeard {
     minion: MinionId,
@@ -186,7 +189,7 @@ impl PublishedJob<'_> {
             Ok(_) => {}
             Err(error) => {
                 failed(screen, &error);
-                return;
+                return screen.complain(NOT_STOPPED);
             }
         }
         let terminate = JobSpec::new(self.target.clone(), "saltutil.term_job")
@@ -210,6 +213,7 @@ impl PublishedJob<'_> {
             ),
             Err(error) => {
                 failed(screen, &error);
+                screen.complain(NOT_STOPPED);
             }
         }
     }

@@ -509,19 +509,27 @@ fn documentation_is_one_mapping_to_programs_and_nobody_knows_a_wrong_name() {
 
 #[test]
 fn minions_that_are_gone_are_named_while_they_are_waited_for() {
-    let gone = |within| Progress::AllGone {
+    let gone = |within: Option<u64>, in_turns| Progress::HeldUp {
         minions: vec![
             MinionId::parse("db1").unwrap(),
             MinionId::parse("db2").unwrap(),
         ],
-        within,
+        within: within.map(Duration::from_millis),
+        in_turns,
     };
-    let told = [gone(Some(Duration::from_millis(4_100))), gone(None)];
+    let told = [
+        gone(Some(4_100), false),
+        gone(Some(4_100), true),
+        gone(Some(40_000), true),
+        gone(None, true),
+    ];
     insta::assert_snapshot!(printed(options(Format::Nested), &told), @"
     --- stdout
     --- stderr
     Waiting up to 5 s for minions that are gone and may come back: db1, db2
-    Waiting up to 30 s (two heartbeats) for minions of the batch that are gone and may come back: db1, db2
+    Waiting up to 30 s for minions that are gone and may come back: db1, db2
+    Waiting up to 40 s for minions that are gone and may come back: db1, db2
+    Waiting up to 30 s for minions that are gone and may come back: db1, db2
     --- exit 0
     ");
     let hidden = ReportOptions {

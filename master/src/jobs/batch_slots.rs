@@ -334,13 +334,19 @@ impl BatchSlots {
         }
     }
 
-    /// Returns until when the batch waits for minions to come back, if all that have not ended are gone.
+    /// Returns until when minions that are gone hold the batch up: those that have slots, if all of them are gone; if nobody
+    /// has one, those that wait for their turn, if all of these are gone.
     pub(super) fn grace_ends(&self) -> Option<MasterTime> {
-        let holds = |member: &&Member| !matches!(member.place, Place::Released | Place::Ended);
-        let open = self.members.iter().filter(holds);
-        let since: Option<Vec<MasterTime>> = open.map(|member| member.away).collect();
+        let in_places = |wanted: fn(Place) -> bool| {
+            let found = self.members.iter().filter(move |m| wanted(m.place));
+            found.map(|member| member.away).collect::<Option<Vec<_>>>()
+        };
+        let away = match self.taken {
+            0 => in_places(|place| place == Place::Waiting)?,
+            _ => in_places(|place| matches!(place, Place::Turn(_) | Place::Holding))?,
+        };
         // Those that were never present are not waited for.
-        let last = since?.into_iter().filter(|since| *since > 0).max();
+        let last = away.into_iter().filter(|since| *since > 0).max();
         last.map(|since| since.saturating_add(self.grace))
     }
 

@@ -76,8 +76,8 @@ impl JobStore {
         lock(&self.open).batch_progress()
     }
 
-    /// Returns how long the minions that a batch under way waits for still have to come back; none if one of them is
-    /// present, or the batch has ended.
+    /// Returns how long minions that are gone still have to come back, if they hold up a batch under way: all that have
+    /// its slots, or all that wait for their turn when nobody has one.
     pub fn grace_left(&self, jid: &Jid) -> Option<Duration> {
         let until = lock(&self.open).batch_grace_ends(jid::to_micros(jid)?)?;
         Some(Duration::from_millis(until.saturating_sub(self.now())))

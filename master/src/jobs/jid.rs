@@ -11,9 +11,11 @@ use time::{Date, Month, OffsetDateTime, PrimitiveDateTime, Time};
 /// The last microsecond of the year 9999, the last one that twenty digits can write.
 const LAST: i64 = 253_402_300_799_999_999;
 
-/// How far a jid that somebody chose may be from the master's time, in microseconds: jobs are stored by their
-/// jids, and later jids are above it.
-const MAX_DISTANCE: u64 = 60_000_000;
+/// How far a jid that somebody chose may be before the master's time, in microseconds: jobs are stored by their jids.
+const MAX_AGE: i64 = 60_000_000;
+
+/// How far it may be ahead of the master's time, in microseconds: all later jids are above it.
+const MAX_LEAD: i64 = 1_000_000;
 
 /// The reason why a jid that somebody chose cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -25,7 +27,7 @@ pub enum JidError {
     InvalidTime(Jid),
     /// The jid is far from the master's time.
     #[error(
-        "the jid {chosen} is more than a minute from the master's time, which is {now} as a jid"
+        "the jid {chosen} is more than a minute before the master's time, or a second ahead of it, which is {now} as a jid"
     )]
     TooFarFromNow {
         /// The jid.
@@ -71,7 +73,7 @@ impl JidSource {
         let Some(micros) = to_micros(&chosen) else {
             return Err(JidError::InvalidTime(chosen));
         };
-        if micros.abs_diff(now) > MAX_DISTANCE {
+        if micros < now.saturating_sub(MAX_AGE) || micros > now.saturating_add(MAX_LEAD) {
             return Err(JidError::TooFarFromNow {
                 chosen,
                 now: from_micros(now),
@@ -169,14 +171,14 @@ mod tests {
                 "{said}"
             );
         }
-        assert_eq!(reserve(NOW + 60_000_000), Ok(()));
-        for far in [NOW - 60_000_001, NOW + 60_000_001] {
+        assert_eq!(reserve(NOW + 1_000_000), Ok(()));
+        for far in [NOW - 60_000_001, NOW + 1_000_001] {
             let said = refused(reserve(far));
             assert!(said.contains("more than a minute"), "{said}");
         }
         assert_eq!(
             source.next_number(NOW),
-            NOW + 60_000_001,
+            NOW + 1_000_001,
             "the others rise above it"
         );
         let no_time = Jid::parse("20231399000000000000").unwrap();

@@ -277,8 +277,8 @@ impl JobStore {
     /// Reserves a jid that an operator chose for the job of this request: no later jid is below it.
     ///
     /// # Errors
-    /// When the jid is not above all others (except when the same request is repeated), or is more than a minute from the
-    /// master's time.
+    /// When the jid is not above all others (except when the same request is repeated), or is more than a minute before the
+    /// master's time, or a second ahead of it.
     pub fn reserve_jid(&self, chosen: Jid, request: RequestId) -> Result<Jid, JidError> {
         if lock(&self.outcomes).find(request).is_some() {
             return Ok(chosen);

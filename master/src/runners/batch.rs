@@ -45,8 +45,9 @@ async fn list_active(run: &Run) -> Result<Returned> {
 }
 
 const STATUS: &str = "
-Return how far a batch has come, why it ended if it was cut short, and its minions by their states. When every minion
-that the batch still waits for is gone, `grace_seconds_left` is the time that they have left to come back; null otherwise.
+Return how far a batch has come, why it ended if it was cut short, and its minions by their states. When minions that
+are gone hold the batch up (all that have the job, or all whose turn has not come), `grace_seconds_left` is the time that they
+have left to come back; null otherwise.
 
 CLI Example:
 
@@ -133,7 +134,7 @@ struct Minions<'s> {
     states: &'s [State],
     /// Those whose failures have halted the batch.
     failed: &'s [MinionId],
-    /// How long minions that are gone still have to come back; none if the batch waits for others too, or for nobody.
+    /// How long minions that hold the batch up still have to come back; none if nobody does.
     grace_left: Option<Duration>,
 }
 

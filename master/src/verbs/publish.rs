@@ -69,7 +69,7 @@ impl PublishVerb {
     ) -> Result<OperatorReply, StoreError> {
         let metadata = options.metadata;
         if let Some(why) = metadata.as_ref().and_then(refused_metadata) {
-            return Ok(OperatorReply::Failed(why));
+            return Ok(OperatorReply::Invalid(why));
         }
         let resolved_at = self.clock.now();
         let resolved = self.targets.resolve(request.target).await;
@@ -138,7 +138,7 @@ impl PublishVerb {
             None => self.jobs.next_jid(),
             Some(chosen) => match self.jobs.reserve_jid(chosen, request.request_id) {
                 Ok(jid) => jid,
-                Err(refused) => return Ok(OperatorReply::Failed(refused.to_string())),
+                Err(refused) => return Ok(OperatorReply::Invalid(refused.to_string())),
             },
         };
         let job = Job {

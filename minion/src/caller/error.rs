@@ -1,9 +1,24 @@
 //! Why a function was not called, in one line.
 
+use std::io::ErrorKind;
+
 use saline_protocol::channel::{ChannelError, KeyError};
 use saline_protocol::message::{IdError, MinionId, ProtocolVersions};
 use saline_protocol::random::NoRandomness;
 use saline_protocol::transport;
+
+/// Returns what to do about a key that cannot be read, where the error does not say it.
+fn remedy(error: &KeyError) -> &'static str {
+    match error {
+        KeyError::Io { source, .. } if source.kind() == ErrorKind::NotFound => {
+            "; start saline-minion once, or use --local to do without a master"
+        }
+        KeyError::Io { source, .. } if source.kind() == ErrorKind::PermissionDenied => {
+            "; run this as the user of saline-minion, or use --local to do without a master"
+        }
+        _ => "; or use --local to do without a master",
+    }
+}
 
 /// The reason why a function was not called, or did not run to its end.
 #[derive(Debug, thiserror::Error)]
@@ -13,7 +28,7 @@ pub enum CallError {
     #[error("{0}; give the minion an `id` in its configuration, or use --id")]
     Id(#[from] IdError),
     /// The key of the minion cannot be read.
-    #[error("{0}; start saline-minion once, or use --local to do without a master")]
+    #[error("{0}{remedy}", remedy = remedy(.0))]
     Key(#[from] KeyError),
     /// The configuration names an unknown transport, or no master.
     #[error(transparent)]
@@ -35,46 +50,16 @@ pub enum CallError {
         /// The reason.
         source: ChannelError,
     },
-    /// The master has not accepted the key of the minion.
+    /// The master does not accept the key of the minion: it waits, was rejected, or is not the one known under the id.
     #[error(
-        "the master at {endpoint} has not accepted the key of minion {id}: on the master, run \
-         `saline-key -a {id}`, or use --local here"
+        "the master at {endpoint} does not accept the key here as that of minion {id}: on the master, `saline-key -f {id}` \
+         shows the keys that it knows under this id, and `saline-key -a {id}` accepts one that waits; or use --local here"
     )]
     NotAccepted {
         /// The master's endpoint.
         endpoint: String,
         /// The minion.
         id: MinionId,
-    },
-    /// The master knows another key under the id.
-    #[error(
-        "the master at {endpoint} knows another key as that of minion {id}: call with the id that belongs to the key here, \
-         or let this key in instead with `saline-key -a {id} --include-denied` on the master"
-    )]
-    Denied {
-        /// The master's endpoint.
-        endpoint: String,
-        /// The minion.
-        id: MinionId,
-    },
-    /// The key of the minion was rejected.
-    #[error(
-        "the master at {endpoint} has rejected the key of minion {id}: on the master, run \
-         `saline-key -a {id} --include-rejected`, or use --local here"
-    )]
-    Rejected {
-        /// The master's endpoint.
-        endpoint: String,
-        /// The minion.
-        id: MinionId,
-    },
-    /// The master takes no more minions, or no more pending keys.
-    #[error(
-        "the master at {endpoint} takes no more minions or keys now: try later, or use --local"
-    )]
-    Full {
-        /// The master's endpoint.
-        endpoint: String,
     },
     /// The master speaks no common version of the protocol.
     #[error(

@@ -107,19 +107,10 @@ impl CallerSession {
                 versions,
                 software,
             }),
-            Admission::Pending => Err(CallError::NotAccepted {
+            _ => Err(CallError::NotAccepted {
                 endpoint,
                 id: id.clone(),
             }),
-            Admission::Denied => Err(CallError::Denied {
-                endpoint,
-                id: id.clone(),
-            }),
-            Admission::Rejected => Err(CallError::Rejected {
-                endpoint,
-                id: id.clone(),
-            }),
-            Admission::Full => Err(CallError::Full { endpoint }),
         }
     }
 

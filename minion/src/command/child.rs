@@ -77,7 +77,11 @@ impl Command {
         // Closes this process's copies of the program's pipe ends; otherwise the streams would
         // never end.
         drop(command);
-        let output = || Output::new(host.max_payload(), host.output_file_size(), &host.cache_dir);
+        let file_most = match self.discards_output {
+            true => 0,
+            false => host.output_file_size(),
+        };
+        let output = || Output::new(host.max_payload(), file_most, &host.cache_dir);
         let running = Running {
             group: Group::of(child, process, host),
             stdin,

@@ -30,6 +30,8 @@ pub struct Command {
     pub timeout: Option<Duration>,
     /// Whether both output streams are merged into one, in the order of their bytes.
     pub merged: bool,
+    /// Whether nobody reads the output: what does not fit into memory is not stored.
+    pub discards_output: bool,
 }
 
 /// The end of a program.

@@ -210,12 +210,10 @@ fn taken_for_named(
             let text: String = text.chars().take(60).collect();
             format!(". If this is the '{first}' itself, write {first}='{name}={text}'")
         }
-        (Some(first), Some(Some(Value::Text(_))), Some((name, Value::Text(_))))
-            if first.required =>
-        {
+        (Some(first), Some(Some(Value::Text(_))), Some((_, Value::Text(_)))) if first.required => {
             let first = first.name;
             format!(
-                ". If this is a part of the '{first}', quote the whole: {first}='{name}=... ...'"
+                ". If this is a part of the '{first}', put the whole into quotes: {first}='...'"
             )
         }
         _ => String::new(),

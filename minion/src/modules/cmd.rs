@@ -91,7 +91,7 @@ CLI Example:
 ";
 
 fn run(call: &Call<'_>) -> Result<Outcome, Failure> {
-    let (asked, done) = execute(call, true)?;
+    let (asked, done) = execute(call, Wanted::Merged)?;
     let ended = Ended::of(&done);
     Ok(Outcome::new(
         asked.value(done.stdout, ended)?,
@@ -111,7 +111,7 @@ CLI Example:
 ";
 
 fn run_all(call: &Call<'_>) -> Result<Outcome, Failure> {
-    let (asked, done) = execute(call, false)?;
+    let (asked, done) = execute(call, Wanted::Apart)?;
     let retcode = asked.retcode(done.retcode, done.timed_out);
     let shown = if done.timed_out { 1 } else { done.retcode };
     let ended = Ended::of(&done);
@@ -139,7 +139,7 @@ CLI Example:
 ";
 
 fn retcode(call: &Call<'_>) -> Result<Outcome, Failure> {
-    let (asked, done) = execute(call, true)?;
+    let (asked, done) = execute(call, Wanted::Nothing)?;
     let shown = if done.timed_out { 1 } else { done.retcode };
     Ok(Outcome::new(
         Value::Int(shown),
@@ -158,7 +158,7 @@ CLI Example:
 ";
 
 fn run_stdout(call: &Call<'_>) -> Result<Outcome, Failure> {
-    let (asked, done) = execute(call, false)?;
+    let (asked, done) = execute(call, Wanted::Apart)?;
     let ended = Ended::of(&done);
     Ok(Outcome::new(
         asked.value(done.stdout, ended)?,
@@ -177,7 +177,7 @@ CLI Example:
 ";
 
 fn run_stderr(call: &Call<'_>) -> Result<Outcome, Failure> {
-    let (asked, done) = execute(call, false)?;
+    let (asked, done) = execute(call, Wanted::Apart)?;
     let ended = Ended::of(&done);
     Ok(Outcome::new(
         asked.value(done.stderr, ended)?,
@@ -242,7 +242,18 @@ impl Asked {
     }
 }
 
-fn execute(call: &Call<'_>, merged: bool) -> Result<(Asked, Finished), Failure> {
+/// The output of a command that a function returns.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    /// Both streams in one.
+    Merged,
+    /// Each stream.
+    Apart,
+    /// None.
+    Nothing,
+}
+
+fn execute(call: &Call<'_>, wanted: Wanted) -> Result<(Asked, Finished), Failure> {
     if call.value("runas").is_some() {
         return Err(Failure::Execution(
             "runas is not supported yet; commands run as the minion's own user".to_owned(),
@@ -264,7 +275,8 @@ fn execute(call: &Call<'_>, merged: bool) -> Result<(Asked, Finished), Failure> 
         clean_environment: call.flag("clean_env")?.unwrap_or(false),
         input: call.text("stdin")?.unwrap_or_default().into_bytes(),
         timeout,
-        merged,
+        merged: wanted != Wanted::Apart,
+        discards_output: wanted == Wanted::Nothing,
     };
     let asked = Asked {
         seconds: timeout.unwrap_or_default().as_secs_f64().ceil() as u64,

@@ -65,6 +65,15 @@ impl fmt::Debug for PublicIdentity {
 /// The name of the file that holds a private key.
 const FILE: &str = "identity.key";
 
+/// The file of the public key beside it.
+const PUBLIC_FILE: &str = "identity.pub";
+
+/// Whether the private key is missing and the public one is there.
+fn is_lost(private: &Path, folder: &Path) -> bool {
+    let is_there = |path: &Path| path.symlink_metadata().is_ok();
+    !is_there(private) && is_there(&folder.join(PUBLIC_FILE))
+}
+
 /// An identity with its private key, which is overwritten when it is dropped.
 pub struct Identity {
     pub(super) seed: Zeroizing<[u8; 32]>,
@@ -97,23 +106,30 @@ impl Identity {
         if let Some(identity) = Self::read_optional(&path)? {
             return Ok(identity);
         }
-        let public = folder.join("identity.pub");
-        if public.symlink_metadata().is_ok() {
+        if is_lost(&path, folder) {
             return Err(KeyError::Lost { path });
         }
         let identity = Self::generate()?;
         // In this order: a crash in between leaves the private key.
         identity.write(&path, 0o600)?;
-        key_file::write(&public, &identity.public().to_pem(), 0o644)?;
+        key_file::write(
+            &folder.join(PUBLIC_FILE),
+            &identity.public().to_pem(),
+            0o644,
+        )?;
         Ok(identity)
     }
 
     /// Reads `folder/identity.key`.
     ///
     /// # Errors
-    /// As [`read`](Self::read).
+    /// As [`read`](Self::read), and when `identity.pub` is there without the private key.
     pub fn load(folder: &Path) -> Result<Self, KeyError> {
-        Self::read(&folder.join(FILE))
+        let path = folder.join(FILE);
+        match Self::read(&path) {
+            Err(_) if is_lost(&path, folder) => Err(KeyError::Lost { path }),
+            read => read,
+        }
     }
 
     /// Reads a private key.

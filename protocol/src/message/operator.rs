@@ -158,7 +158,7 @@ pub struct PublicationWithJid {
     pub publish: PublishRequest,
     /// The metadata of the job, as in [`PublicationWithMetadata`].
     pub metadata: Option<Packed>,
-    /// The jid: above that of every job of the master, and at most a minute from the master's time.
+    /// The jid: above that of every job of the master, and at most a minute before the master's time.
     pub jid: Jid,
 }
 
@@ -221,6 +221,8 @@ pub enum OperatorReply {
     KeyHolders(Vec<KeyHolder>),
     /// The reply to `RotateGroupKey`.
     Rotated,
+    /// The request cannot be carried out as it is, for this reason: the reply to a verb that version 1 did not have.
+    Invalid(String),
 }
 
 /// The largest number of minions in one request for key_holders.

@@ -202,7 +202,7 @@ impl OpenJobs {
         open.collect()
     }
 
-    /// Returns until when a batch that is under way waits for minions to come back; none if it waits for others too.
+    /// Returns until when minions that are gone hold up a batch under way; none if they do not.
     pub(in crate::jobs) fn batch_grace_ends(&self, job: i64) -> Option<MasterTime> {
         self.jobs.get(&job)?.batch.as_ref()?.slots.grace_ends()
     }
