@@ -274,7 +274,7 @@ fn a_batch_says_for_whom_it_waits_and_how_long() {
     let goes_on = fleet.path("goes-on");
     let command = format!("until test -e {}; do sleep 0.05; done", goes_on.display());
     let begin = ["-b", "1", "*", "cmd.run", &command];
-    let mut waiting = fleet.command("saline", &[&begin[..], &["-v", "-t", "1"]].concat());
+    let mut waiting = fleet.command("saline", &[&begin[..], &["-v", "-t", "60"]].concat());
     let waiting = waiting
         .stdout(std::process::Stdio::piped())
         .stderr(std::process::Stdio::piped())
@@ -285,7 +285,7 @@ fn a_batch_says_for_whom_it_waits_and_how_long() {
     fleet.master().log.wait_for("minions are gone: m2", 1);
     std::fs::write(&goes_on, "").unwrap();
     let said = CommandOutput::from(waiting.wait_with_output().unwrap()).expect(1);
-    let told = "s for minions that are gone and may come back: m2";
+    let told = "Waiting up to 4 s for minions that are gone and may come back: m2";
     assert!(said.stderr.contains(told), "{said:?}");
     assert!(said.stdout.contains("[Not connected]"), "{said:?}");
     let jid = said.stdout.split("with jid ").nth(1).unwrap();

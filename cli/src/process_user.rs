@@ -1,10 +1,11 @@
 //! Switches the user of this process.
 
+use std::ffi::CString;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use nix::unistd::{Gid, Uid, User, setgid, setgroups, setuid};
+use nix::unistd::{Gid, Uid, User, initgroups, setgid, setgroups, setuid};
 
 /// Switches to the owner of the master's keys if root runs this command, as Salt's commands do: what it writes
 /// can then be read by the master, and what that user owns cannot make root do anything. Changes nothing
@@ -20,10 +21,12 @@ pub(crate) fn drop_to_owner_of(pki_dir: &Path) -> io::Result<()> {
     if !Uid::effective().is_root() || user.is_root() {
         return Ok(());
     }
-    set_user(user, group)
+    setgroups(&[group])?;
+    setgid(group)?;
+    Ok(setuid(user)?)
 }
 
-/// Switches to the user of this name (`-u`). Changes nothing when this process has that user already.
+/// Switches to the user of this name (`-u`), with its groups. The environment stays. Changes nothing when this process has that user already.
 ///
 /// # Errors
 /// One line: there is no such user, or this process may not become it.
@@ -40,14 +43,12 @@ pub(crate) fn switch_to(name: &str) -> Result<(), String> {
     if !Uid::effective().is_root() {
         return Err(refused("only root can; run this as that user, or as root"));
     }
-    set_user(user.uid, user.gid).map_err(|error| refused(&error.to_string()))
-}
-
-fn set_user(user: Uid, group: Gid) -> io::Result<()> {
-    setgroups(&[group])?;
-    setgid(group)?;
-    setuid(user)?;
-    Ok(())
+    let set = || -> io::Result<()> {
+        initgroups(&CString::new(name)?, user.gid)?;
+        setgid(user.gid)?;
+        Ok(setuid(user.uid)?)
+    };
+    set().map_err(|error| refused(&error.to_string()))
 }
 
 #[cfg(test)]

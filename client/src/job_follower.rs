@@ -19,6 +19,9 @@ use crate::{Absence, Absent, ClientError, MinionReturn, Progress};
 /// seconds apart.
 const RECONNECT_TIME: Duration = Duration::from_secs(20);
 
+/// The longest timeout: a clock overflows with a longer one.
+const LONGEST_TIMEOUT: Duration = Duration::from_secs(50 * 365 * 86_400);
+
 /// How long a minion of a batch must be gone before it holds the batch up.
 const SETTLING_TIME: Duration = Duration::from_secs(1);
 
@@ -87,7 +90,7 @@ impl JobFollower {
             })
         });
         let mut run = Self {
-            deadline: master.clock().after(timeout),
+            deadline: master.clock().after(timeout.min(LONGEST_TIMEOUT)),
             sessions: master.sessions(),
             found: unknown.collect(),
             state: State::Subscribing,
@@ -96,7 +99,7 @@ impl JobFollower {
             held_up_reported: false,
             duplicates: BTreeSet::new(),
             master,
-            timeout,
+            timeout: timeout.min(LONGEST_TIMEOUT),
             minions,
             published,
         };
@@ -233,10 +236,10 @@ impl JobFollower {
     /// too long.
     async fn listen(&mut self, jid: &Jid, away: Option<Instant>) -> Result<State, ClientError> {
         let clock = self.master.clock();
+        let until = away.map_or(self.next_step(), |since| since + MASTER_TIMEOUT);
         let Some(events) = &mut self.events else {
             return Ok(State::Subscribing);
         };
-        let until = away.map_or(self.deadline, |since| since + MASTER_TIMEOUT);
         let delivery = clock.deadline(until, events.next()).await;
         tracing::trace!(?delivery, "from the bus");
         let next = match delivery {
@@ -259,6 +262,8 @@ impl JobFollower {
                     gone: MASTER_TIMEOUT,
                 });
             }
+            // A job that is held up is told of.
+            Err(Elapsed) if until < self.deadline => State::Listening,
             Err(Elapsed) => State::ReadingStore { timed_out: true },
         };
         // Events that were under way do not end the wait for an absent master.
@@ -308,7 +313,11 @@ impl JobFollower {
                     None => return GAP,
                 }
             }
-            JobEvent::Gone(minion) => self.minions.gone(&minion, self.master.clock().now()),
+            JobEvent::Gone(minion) => {
+                self.minions.gone(&minion, self.master.clock().now());
+                // Its time begins anew, which is worth another line.
+                self.held_up_reported = false;
+            }
             JobEvent::New => {}
         }
         State::Listening
@@ -335,6 +344,17 @@ impl JobFollower {
         }
     }
 
+    /// Returns when the next step is due without an event: the deadline, or before it the end of the settling time of those
+    /// who hold up a batch.
+    fn next_step(&self) -> Instant {
+        match self.minions.held_up() {
+            Some(held_up) if !held_up.has_active && !self.held_up_reported => {
+                self.deadline.min(held_up.latest + SETTLING_TIME)
+            }
+            _ => self.deadline,
+        }
+    }
+
     /// Returns the progress that the job is held up by minions that are gone, if it is.
     fn held_up(&self) -> Option<Progress> {
         let now = self.master.clock().now();
@@ -349,13 +369,15 @@ impl JobFollower {
         }
         let until = self.deadline.max(held_up.latest + self.timeout);
         let within = until.saturating_duration_since(now);
-        if within.is_zero() {
+        // Otherwise the master goes on without them.
+        let is_bounded_here = held_up.has_active && !held_up.has_present;
+        if is_bounded_here && within.is_zero() {
             // They are given up in the next step.
             return None;
         }
         Some(Progress::HeldUp {
             minions: held_up.minions,
-            within: (!held_up.has_present).then_some(within),
+            within: is_bounded_here.then_some(within),
             in_turns: held_up.has_turnless,
         })
     }

@@ -241,7 +241,8 @@ impl JobProgress {
     pub(crate) fn gone(&mut self, minion: &MinionId, now: Instant) {
         if self.minions.contains_key(minion) {
             self.change(minion, OfferState::Offered, |progress| {
-                progress.gone_since.get_or_insert(now);
+                // It was back in between, if it is known to be gone already.
+                progress.gone_since = Some(now);
             });
         }
     }

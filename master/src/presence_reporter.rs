@@ -35,7 +35,7 @@ impl PresenceReporter {
         tracing::info!("{} minions are gone: {}", ids.len(), first_names(ids));
         self.events.presence_change(&[], ids).await;
         for id in ids {
-            for jid in self.jobs.handed_over(id) {
+            for jid in self.jobs.waiting_for(id) {
                 self.events.job_gone(&jid, id).await;
             }
         }

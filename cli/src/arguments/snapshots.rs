@@ -311,7 +311,7 @@ fn help_and_version() {
       -l, --log-level <LOG_LEVEL>       Log level for the standard error output: quiet, critical, error, warning, info, profile, debug, trace, garbage, all
           --log-file <LOG_FILE>         Append the log of this command to this file, and print none on the standard error output
           --log-file-level <LOG_LEVEL>  Log level of --log-file. Default: that of --log-level, or warning
-      -u, --user <USER>                 Run as this user (root only). Default for root: the owner of the master's pki_dir; for saline-call and --gen-keys, root
+      -u, --user <USER>                 Run with the rights of this user (root only). Default for root: the owner of the master's pki_dir; for saline-call and --gen-keys, root
       -t, --timeout <TIMEOUT>           How long to wait for a minion that gives no sign of life, or that went away while it ran the job (in seconds). One that runs the job and is present is waited for without limit. Default: the configuration's timeout, 5
           --ttl <TIME>                  Give minions this time to begin (90, 90s, 15m, 1h, 2d; at most the master's keep_jobs_seconds), also those that are away now: they get the job when they connect. Default: the configuration's job_ttl, and only connected minions
           --private                     Send the job to each of its minions sealed for it alone. Without this, every accepted minion can read the arguments of a job for more than 64 minions

@@ -245,7 +245,7 @@ mod tests {
           -l, --log-level <LOG_LEVEL>       Log level for the standard error output: quiet, critical, error, warning, info, profile, debug, trace, garbage, all
               --log-file <LOG_FILE>         Append the log of this command to this file, and print none on the standard error output
               --log-file-level <LOG_LEVEL>  Log level of --log-file. Default: that of --log-level, or warning
-          -u, --user <USER>                 Run as this user (root only). Default for root: the owner of the master's pki_dir; for saline-call and --gen-keys, root
+          -u, --user <USER>                 Run with the rights of this user (root only). Default for root: the owner of the master's pki_dir; for saline-call and --gen-keys, root
               --local                       Run saline-call locally, as if there was no master running
               --master <MASTER>             Specify the master to use, HOST or HOST:PORT. The minion's configured master is used otherwise
               --id <ID>                     Specify the minion id to use. The minion's configured id is used otherwise

@@ -123,6 +123,10 @@ impl Table {
     }
 
     fn run(self: &Arc<Self>, unknown: &[&str]) -> JobFollower {
+        self.follow(TIMEOUT, unknown)
+    }
+
+    fn follow(self: &Arc<Self>, timeout: Duration, unknown: &[&str]) -> JobFollower {
         let published = Published {
             jid: Some(jid()),
             expires: 60_000,
@@ -131,7 +135,7 @@ impl Table {
             unsure: Vec::new(),
             batch: None,
         };
-        JobFollower::new(Arc::clone(self) as Arc<dyn Master>, published, TIMEOUT)
+        JobFollower::new(Arc::clone(self) as Arc<dyn Master>, published, timeout)
     }
 
     fn set(&self, minion: &str, state: OfferState) {
@@ -350,14 +354,45 @@ async fn a_batch_is_held_up_by_those_that_have_the_job_or_by_all_whose_turn_has_
     assert_eq!(told(&mut run).await, [""; 0]);
     table.store("b", true);
     assert_eq!(told(&mut run).await, ["b"]);
-    pass(5).await;
-    assert_eq!(told(&mut run).await, ["c gone, Some(5s)", "in turns"]);
+    pass(1).await;
+    assert_eq!(told(&mut run).await, ["c gone, None", "in turns"]);
     table.set("c", OfferState::NotConnected);
     pass(5).await;
     assert_eq!(
         told(&mut run).await,
         ["c not connected", "a no response", "end"]
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_goes_away_before_its_turn_is_told_of_also_with_a_long_timeout() {
+    use OfferState::{Running, Waiting};
+    let table = Table::new(&[("a", Running), ("b", Waiting)]);
+    let mut run = table.follow(Duration::from_secs(u64::MAX), &[]);
+    told(&mut run).await;
+    table.fire(JobEvent::Gone(id("b")), Value::Null);
+    assert_eq!(told(&mut run).await, [""; 0], "a goes on");
+    pass(2).await;
+    table.store("a", true);
+    let told_of = told(&mut run).await;
+    assert!(told_of[0] == "a" && told_of[1] == "b gone, None" && told_of[2] == "in turns");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_minion_that_goes_away_again_has_the_whole_time_again() {
+    let table = Table::new(&[("a", OfferState::Running)]);
+    let mut run = table.run(&[]);
+    told(&mut run).await;
+    for _ in 0..4 {
+        // It is back in between, before the store is read.
+        table.fire(JobEvent::Gone(id("a")), Value::Null);
+        table.lock().silent = vec![id("a")];
+        assert_eq!(told(&mut run).await, ["a gone, Some(5s)"]);
+        pass(3).await;
+        assert_eq!(told(&mut run).await, [""; 0]);
+    }
+    pass(2).await;
+    assert_eq!(told(&mut run).await, ["a no response", "end"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -349,6 +349,19 @@ impl OpenJobs {
         numbered.take(most).collect()
     }
 
+    /// Returns the jobs that wait for the minion: it was handed them, or its turn in a batch has not come.
+    pub(super) fn waiting_for(&self, minion: &MinionId) -> Vec<i64> {
+        let waits = |state| {
+            matches!(
+                state,
+                OfferState::Offered | OfferState::Running | OfferState::Waiting
+            )
+        };
+        let open = self.open_jobs(minion, i64::MIN);
+        let waiting = open.filter(|(_, _, state)| waits(*state));
+        waiting.map(|(number, _, _)| number).collect()
+    }
+
     /// Returns the jobs that were cancelled after they were handed over to the minion, and that it has not
     /// accounted for.
     pub(super) fn cancelled_of(&self, minion: &MinionId, most: usize) -> Vec<i64> {

@@ -255,12 +255,10 @@ impl JobStore {
         })
     }
 
-    /// Returns the jobs that were handed over to a minion and have no final state.
-    pub fn handed_over(&self, minion: &MinionId) -> Vec<Jid> {
-        let open = lock(&self.open).handed_over(minion, i64::MIN, usize::MAX);
-        open.into_iter()
-            .map(|(job, _)| jid::from_micros(job))
-            .collect()
+    /// Returns the jobs that wait for the minion: it was handed them, or its turn in a batch has not come.
+    pub fn waiting_for(&self, minion: &MinionId) -> Vec<Jid> {
+        let open = lock(&self.open).waiting_for(minion);
+        open.into_iter().map(jid::from_micros).collect()
     }
 
     /// Grants a minion a job that it claims, unless it is not offered to it, or is a batch and it is not the

@@ -155,7 +155,9 @@ fn told(job: &Job, progress: &BatchProgress, minions: Minions<'_>) -> Value {
     entries.extend(numbers(progress, is_under_way));
     let halted_by = Value::texts(failed.iter().map(MinionId::as_str));
     entries.push(("halted_by", halted_by));
-    let left = grace_left.map_or(Value::Null, |time| Value::Float(time.as_secs_f64()));
+    let left = grace_left.map_or(Value::Null, |time| {
+        Value::Float(time.as_millis() as f64 / 1_000.0)
+    });
     entries.push(("grace_seconds_left", left));
     let named = OfferState::ALL.into_iter().filter_map(|which| {
         let minions = states.iter().filter(|(_, state)| *state == which);

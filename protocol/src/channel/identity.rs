@@ -103,7 +103,12 @@ impl Identity {
     pub fn load_or_create(folder: &Path) -> Result<Self, KeyError> {
         let path = folder.join(FILE);
         key_file::create_private_folder(folder)?;
+        let public = folder.join(PUBLIC_FILE);
         if let Some(identity) = Self::read_optional(&path)? {
+            if public.symlink_metadata().is_err() {
+                // A crash was between the two. On a full disk the daemon starts all the same.
+                let _ = key_file::write(&public, &identity.public().to_pem(), 0o644);
+            }
             return Ok(identity);
         }
         if is_lost(&path, folder) {
@@ -112,11 +117,7 @@ impl Identity {
         let identity = Self::generate()?;
         // In this order: a crash in between leaves the private key.
         identity.write(&path, 0o600)?;
-        key_file::write(
-            &folder.join(PUBLIC_FILE),
-            &identity.public().to_pem(),
-            0o644,
-        )?;
+        key_file::write(&public, &identity.public().to_pem(), 0o644)?;
         Ok(identity)
     }
 
@@ -235,8 +236,11 @@ mod tests {
         assert!(matches!(error, KeyError::Lost { .. }), "{error}");
         assert!(!private.exists());
         std::fs::rename(&kept, &private).unwrap();
+        let public = folder.path().join("identity.pub");
+        std::fs::remove_file(&public).unwrap();
         let again = Identity::load_or_create(folder.path()).unwrap();
         assert_eq!(again.public(), identity.public());
+        assert!(public.exists(), "so that the next loss is noticed");
     }
 
     #[test]
