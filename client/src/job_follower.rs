@@ -146,6 +146,7 @@ impl JobFollower {
     /// Nothing is lost when the future is dropped.
     pub async fn next(&mut self) -> Result<Option<Progress>, ClientError> {
         loop {
+            self.report_held_up();
             if let Some(progress) = self.found.pop_front() {
                 return Ok(Some(progress));
             }
@@ -333,9 +334,6 @@ impl JobFollower {
     fn conclude(&mut self) {
         let absent = self.minions.take_absent();
         self.found.extend(absent.into_iter().map(Progress::Absent));
-        let held_up = self.held_up();
-        let was_reported = std::mem::replace(&mut self.held_up_reported, held_up.is_some());
-        self.found.extend(held_up.filter(|_| !was_reported));
         if !self.minions.is_waiting() {
             self.state = State::Ended;
             let given_up = self.minions.take_given_up();
@@ -344,15 +342,25 @@ impl JobFollower {
         }
     }
 
+    /// Reports that the job is held up, once for as long as it is. While the master is away, nobody knows.
+    fn report_held_up(&mut self) {
+        if matches!(self.state, State::MasterAway { .. }) {
+            return;
+        }
+        let held_up = self.held_up();
+        let was_reported = std::mem::replace(&mut self.held_up_reported, held_up.is_some());
+        self.found.extend(held_up.filter(|_| !was_reported));
+    }
+
     /// Returns when the next step is due without an event: the deadline, or before it the end of the settling time of those
     /// who hold up a batch.
     fn next_step(&self) -> Instant {
-        match self.minions.held_up() {
-            Some(held_up) if !held_up.has_active && !self.held_up_reported => {
-                self.deadline.min(held_up.latest + SETTLING_TIME)
-            }
-            _ => self.deadline,
-        }
+        let held_up = self.minions.held_up();
+        let settles = held_up.filter(|held_up| !held_up.has_active && !self.held_up_reported);
+        let settles = settles.map(|held_up| held_up.latest + SETTLING_TIME);
+        // A time that has passed would be waited for again and again.
+        let due = settles.filter(|at| *at > self.master.clock().now());
+        due.map_or(self.deadline, |at| at.min(self.deadline))
     }
 
     /// Returns the progress that the job is held up by minions that are gone, if it is.

@@ -379,6 +379,30 @@ async fn who_goes_away_before_its_turn_is_told_of_also_with_a_long_timeout() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_batch_whose_minions_are_all_gone_after_a_restart_waits_quietly() {
+    let table = Table::new(&[("a", OfferState::Waiting), ("b", OfferState::Waiting)]);
+    let mut run = table.run(&[]);
+    told(&mut run).await;
+    table.lock().silent = vec![id("a"), id("b")];
+    table.push(Delivery::Disconnected);
+    assert_eq!(told(&mut run).await, [""; 0]);
+    table.push(Delivery::Connected);
+    assert_eq!(told(&mut run).await, [""; 0]);
+    let asked = table.asked();
+    for _ in 0..3 {
+        pass(4).await;
+        assert_eq!(
+            told(&mut run).await,
+            [""; 0],
+            "they have twenty seconds to connect"
+        );
+    }
+    assert_eq!(table.asked(), asked);
+    pass(5).await;
+    assert_eq!(told(&mut run).await, ["a, b gone, None", "in turns"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_minion_that_goes_away_again_has_the_whole_time_again() {
     let table = Table::new(&[("a", OfferState::Running)]);
     let mut run = table.run(&[]);
@@ -482,7 +506,7 @@ async fn a_restart_that_only_the_session_shows_gives_the_fleet_time_too() {
     pass(5).await;
     assert_eq!(told(&mut run).await, [""; 0]);
     pass(15).await;
-    assert_eq!(told(&mut run).await, [""; 0]);
+    assert_eq!(told(&mut run).await, ["a gone, Some(5s)"]);
     pass(5).await;
     assert_eq!(told(&mut run).await, ["a no response", "end"]);
 }

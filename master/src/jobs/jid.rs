@@ -5,7 +5,9 @@
 //! `…59999999` is the next minute and not `…60000000`, so every jid is a time that exists, has
 //! twenty digits, and sorts as text in the order of creation.
 
-use saline_protocol::message::Jid;
+use std::collections::VecDeque;
+
+use saline_protocol::message::{Jid, RequestId};
 use time::{Date, Month, OffsetDateTime, PrimitiveDateTime, Time};
 
 /// The last microsecond of the year 9999, the last one that twenty digits can write.
@@ -45,10 +47,15 @@ pub enum JidError {
     },
 }
 
+/// The number of reservations that are remembered, so that their requests may be repeated.
+const REMEMBERED: usize = 64;
+
 /// Creates jids, each above the one before.
 #[derive(Debug, Default)]
 pub(super) struct JidSource {
     last: Option<i64>,
+    /// The last jids that somebody chose, with their requests.
+    reserved: VecDeque<(RequestId, Jid)>,
 }
 
 impl JidSource {
@@ -68,8 +75,18 @@ impl JidSource {
         from_micros(self.next_number(now))
     }
 
-    /// Reserves a jid that somebody chose, as if it had been the next one.
-    pub(super) fn reserve(&mut self, chosen: Jid, now: i64) -> Result<Jid, JidError> {
+    /// Reserves a jid that somebody chose for this request, as if it had been the next one. The request may be
+    /// repeated.
+    pub(super) fn reserve(
+        &mut self,
+        chosen: Jid,
+        request: RequestId,
+        now: i64,
+    ) -> Result<Jid, JidError> {
+        let is_repeated = |(by, jid): &(RequestId, Jid)| *by == request && *jid == chosen;
+        if self.reserved.iter().any(is_repeated) {
+            return Ok(chosen);
+        }
         let Some(micros) = to_micros(&chosen) else {
             return Err(JidError::InvalidTime(chosen));
         };
@@ -86,6 +103,10 @@ impl JidSource {
             });
         }
         self.last = Some(micros);
+        self.reserved.push_back((request, chosen.clone()));
+        if self.reserved.len() > REMEMBERED {
+            self.reserved.pop_front();
+        }
         Ok(chosen)
     }
 
@@ -160,7 +181,11 @@ mod tests {
     fn a_chosen_jid_is_above_all_others_and_near_the_time() {
         const NOW: i64 = 1_700_000_000_000_000;
         let mut source = JidSource::default();
-        let mut reserve = |micros: i64| source.reserve(from_micros(micros), NOW).map(|_| ());
+        let mut requests = 0_u8..;
+        let mut reserve = |micros: i64| {
+            let request = RequestId([requests.next().unwrap_or_default(); 16]);
+            source.reserve(from_micros(micros), request, NOW).map(drop)
+        };
         let refused = |error: Result<(), JidError>| error.unwrap_err().to_string();
         assert_eq!(reserve(NOW - 60_000_000), Ok(()));
         assert_eq!(reserve(NOW + 5), Ok(()));
@@ -181,8 +206,17 @@ mod tests {
             NOW + 1_000_001,
             "the others rise above it"
         );
+        let (again, second) = (RequestId([1; 16]), from_micros(NOW + 5));
+        assert_eq!(
+            source.reserve(second.clone(), again, NOW),
+            Ok(second),
+            "the second request is repeated"
+        );
         let no_time = Jid::parse("20231399000000000000").unwrap();
-        let said = source.reserve(no_time, NOW).unwrap_err().to_string();
+        let said = source
+            .reserve(no_time, RequestId([99; 16]), NOW)
+            .unwrap_err()
+            .to_string();
         assert!(said.contains("is not a valid time"), "{said}");
     }
 

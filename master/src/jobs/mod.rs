@@ -277,13 +277,13 @@ impl JobStore {
     /// Reserves a jid that an operator chose for the job of this request: no later jid is below it.
     ///
     /// # Errors
-    /// When the jid is not above all others (except when the same request is repeated), or is more than a minute before the
+    /// When the jid is not above all others (except when the same request is repeated, also before its job is stored), or is more than a minute before the
     /// master's time, or a second ahead of it.
     pub fn reserve_jid(&self, chosen: Jid, request: RequestId) -> Result<Jid, JidError> {
         if lock(&self.outcomes).find(request).is_some() {
             return Ok(chosen);
         }
-        lock(&self.jids).reserve(chosen, self.clock.micros())
+        lock(&self.jids).reserve(chosen, request, self.clock.micros())
     }
 
     /// Returns what wakes all waiters when the state of any minion in any job has changed.
