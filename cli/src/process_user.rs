@@ -26,7 +26,8 @@ pub(crate) fn drop_to_owner_of(pki_dir: &Path) -> io::Result<()> {
     Ok(setuid(user)?)
 }
 
-/// Switches to the user of this name (`-u`), with its groups. The environment stays. Changes nothing when this process has that user already.
+/// Switches to the user of this name (`-u`), with its groups. The environment stays. Changes nothing when this
+/// process has that user already.
 ///
 /// # Errors
 /// One line: there is no such user, or this process may not become it.

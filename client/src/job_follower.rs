@@ -386,7 +386,7 @@ impl JobFollower {
         Some(Progress::HeldUp {
             minions: held_up.minions,
             within: is_bounded_here.then_some(within),
-            in_turns: held_up.has_turnless,
+            in_turns: held_up.has_awaiting_turn,
         })
     }
 }

@@ -28,7 +28,7 @@ pub(crate) struct HeldUp {
     /// Whether they have the job.
     pub(crate) has_active: bool,
     /// Whether the job is a batch in which minions wait for their turn.
-    pub(crate) has_turnless: bool,
+    pub(crate) has_awaiting_turn: bool,
     /// Whether one of those is present.
     pub(crate) has_present: bool,
 }
@@ -43,7 +43,7 @@ struct Counted {
     /// Those of the active ones that are gone.
     active_gone: usize,
     /// Those whose turn has not come and that are gone.
-    turnless_gone: usize,
+    awaiting_turn_gone: usize,
     /// The minions of which the store has a return that was not received.
     lacking: usize,
     /// The minions that will not return and were not reported.
@@ -55,7 +55,7 @@ impl Counted {
         self.waited_for += usize::from(progress.is_waited_for());
         self.active += usize::from(progress.is_active());
         self.active_gone += usize::from(progress.is_active() && progress.is_gone());
-        self.turnless_gone += usize::from(progress.is_turnless() && progress.is_gone());
+        self.awaiting_turn_gone += usize::from(progress.is_awaiting_turn() && progress.is_gone());
         self.lacking += usize::from(progress.is_lacking());
         if progress.is_unreported() {
             self.unreported.insert(minion.clone());
@@ -66,7 +66,7 @@ impl Counted {
         self.waited_for -= usize::from(progress.is_waited_for());
         self.active -= usize::from(progress.is_active());
         self.active_gone -= usize::from(progress.is_active() && progress.is_gone());
-        self.turnless_gone -= usize::from(progress.is_turnless() && progress.is_gone());
+        self.awaiting_turn_gone -= usize::from(progress.is_awaiting_turn() && progress.is_gone());
         self.lacking -= usize::from(progress.is_lacking());
         if progress.is_unreported() {
             self.unreported.remove(minion);
@@ -126,7 +126,7 @@ impl MinionProgress {
     }
 
     /// Whether the minion is waited for and its turn in a batch has not come.
-    fn is_turnless(&self) -> bool {
+    fn is_awaiting_turn(&self) -> bool {
         self.is_waited_for() && self.state == OfferState::Waiting
     }
 
@@ -334,25 +334,25 @@ impl JobProgress {
             waited_for,
             active,
             active_gone,
-            turnless_gone,
+            awaiting_turn_gone,
             ..
         } = self.counted;
-        let turnless = waited_for - active;
+        let awaiting_turn = waited_for - active;
         let is_held_up = match active {
-            0 => turnless > 0 && turnless_gone == turnless,
+            0 => awaiting_turn > 0 && awaiting_turn_gone == awaiting_turn,
             active => active_gone == active,
         };
         if !is_held_up {
             return None;
         }
-        let is_meant = |p: &MinionProgress| p.is_active() || (active == 0 && p.is_turnless());
+        let is_meant = |p: &MinionProgress| p.is_active() || (active == 0 && p.is_awaiting_turn());
         let meant = self.minions.iter().filter(|(_, p)| is_meant(p));
         Some(HeldUp {
             latest: meant.clone().filter_map(|(_, p)| p.gone_since).max()?,
             minions: meant.map(|(minion, _)| minion.clone()).collect(),
             has_active: active > 0,
-            has_turnless: turnless > 0,
-            has_present: turnless_gone < turnless,
+            has_awaiting_turn: awaiting_turn > 0,
+            has_present: awaiting_turn_gone < awaiting_turn,
         })
     }
 

@@ -32,7 +32,7 @@ pub enum JidError {
         "the jid {chosen} is more than a minute before the master's time, or a second ahead of it, which is {now} as a jid"
     )]
     TooFarFromNow {
-        /// The jid.
+        /// The jid that was chosen.
         chosen: Jid,
         /// The jid that writes the master's time.
         now: Jid,
@@ -40,7 +40,7 @@ pub enum JidError {
     /// Another job has a jid as high.
     #[error("the jid {chosen} is not above the last one, {last}; choose a later time")]
     NotIncreasing {
-        /// The jid.
+        /// The jid that was chosen.
         chosen: Jid,
         /// The highest jid so far.
         last: Jid,

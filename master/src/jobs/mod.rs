@@ -280,6 +280,7 @@ impl JobStore {
     /// When the jid is not above all others (except when the same request is repeated, also before its job is stored), or is more than a minute before the
     /// master's time, or a second ahead of it.
     pub fn reserve_jid(&self, chosen: Jid, request: RequestId) -> Result<Jid, JidError> {
+        // The jid is that of its own job, which a master before this one may have stored.
         if lock(&self.outcomes).find(request).is_some() {
             return Ok(chosen);
         }

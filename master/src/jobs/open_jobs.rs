@@ -334,19 +334,13 @@ impl OpenJobs {
         unbegun.map(|(number, _, _)| number).take(most).collect()
     }
 
-    /// Returns the first jobs after `after` that were handed over to the minion and have no final state,
-    /// with their states, the oldest first.
-    pub(super) fn handed_over(
-        &self,
-        minion: &MinionId,
-        after: i64,
-        most: usize,
-    ) -> Vec<(i64, OfferState)> {
+    /// Returns the jobs after `after` that were handed over to the minion and have no final state, with their
+    /// states, the oldest first.
+    pub(super) fn handed_over(&self, minion: &MinionId, after: i64) -> Vec<(i64, OfferState)> {
         let handed = self
             .open_jobs(minion, after)
             .filter(|(_, _, state)| matches!(state, OfferState::Offered | OfferState::Running));
-        let numbered = handed.map(|(number, _, state)| (number, state));
-        numbered.take(most).collect()
+        handed.map(|(number, _, state)| (number, state)).collect()
     }
 
     /// Returns the jobs that wait for the minion: it was handed them, or its turn in a batch has not come.

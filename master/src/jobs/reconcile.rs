@@ -75,7 +75,7 @@ impl JobStore {
     ) -> Vec<Jid> {
         let after = after.and_then(jid::to_micros).unwrap_or(i64::MIN);
         let forgetful = self.is_forgetful(minion, start);
-        let open = lock(&self.open).handed_over(minion, after, usize::MAX);
+        let open = lock(&self.open).handed_over(minion, after);
         let asked = open
             .into_iter()
             .filter(|(_, state)| forgetful || *state == OfferState::Running);

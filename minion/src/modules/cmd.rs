@@ -92,9 +92,8 @@ CLI Example:
 
 fn run(call: &Call<'_>) -> Result<Outcome, Failure> {
     let (asked, done) = execute(call, Wanted::Merged)?;
-    let ended = Ended::of(&done);
     Ok(Outcome::new(
-        asked.value(done.stdout, ended)?,
+        asked.value(done.stdout, done.retcode, done.timed_out)?,
         asked.retcode(done.retcode, done.timed_out),
     ))
 }
@@ -114,16 +113,14 @@ fn run_all(call: &Call<'_>) -> Result<Outcome, Failure> {
     let (asked, done) = execute(call, Wanted::Apart)?;
     let retcode = asked.retcode(done.retcode, done.timed_out);
     let shown = if done.timed_out { 1 } else { done.retcode };
-    let ended = Ended::of(&done);
-    let in_time = Ended {
-        timed_out: false,
-        ..ended
-    };
     let value = Value::map([
         ("pid", Value::from(u64::from(done.pid))),
         ("retcode", Value::Int(shown)),
-        ("stderr", asked.value(done.stderr, in_time)?),
-        ("stdout", asked.value(done.stdout, ended)?),
+        ("stderr", asked.value(done.stderr, done.retcode, false)?),
+        (
+            "stdout",
+            asked.value(done.stdout, done.retcode, done.timed_out)?,
+        ),
     ]);
     Ok(Outcome::new(value, retcode))
 }
@@ -159,9 +156,8 @@ CLI Example:
 
 fn run_stdout(call: &Call<'_>) -> Result<Outcome, Failure> {
     let (asked, done) = execute(call, Wanted::Apart)?;
-    let ended = Ended::of(&done);
     Ok(Outcome::new(
-        asked.value(done.stdout, ended)?,
+        asked.value(done.stdout, done.retcode, done.timed_out)?,
         asked.retcode(done.retcode, done.timed_out),
     ))
 }
@@ -178,27 +174,10 @@ CLI Example:
 
 fn run_stderr(call: &Call<'_>) -> Result<Outcome, Failure> {
     let (asked, done) = execute(call, Wanted::Apart)?;
-    let ended = Ended::of(&done);
     Ok(Outcome::new(
-        asked.value(done.stderr, ended)?,
+        asked.value(done.stderr, done.retcode, done.timed_out)?,
         asked.retcode(done.retcode, done.timed_out),
     ))
-}
-
-/// How a command ended.
-#[derive(Clone, Copy)]
-struct Ended {
-    retcode: i64,
-    timed_out: bool,
-}
-
-impl Ended {
-    fn of(done: &Finished) -> Self {
-        Self {
-            retcode: done.retcode,
-            timed_out: done.timed_out,
-        }
-    }
 }
 
 /// The parsed options of a call.
@@ -210,9 +189,8 @@ struct Asked {
 }
 
 impl Asked {
-    /// Returns an output of a command as a value.
-    fn value(&self, output: Output, ended: Ended) -> Result<Value, Failure> {
-        let Ended { retcode, timed_out } = ended;
+    /// Returns an output of a command with this retcode as a value, with Salt's line after it if it timed out.
+    fn value(&self, output: Output, retcode: i64, timed_out: bool) -> Result<Value, Failure> {
         let mut bytes = output
             .into_bytes()
             .map_err(|why| Failure::Oversize { why, retcode })?;
@@ -245,11 +223,11 @@ impl Asked {
 /// The output of a command that a function returns.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Wanted {
-    /// Both streams in one.
+    /// Both streams in the order of their bytes.
     Merged,
-    /// Each stream.
+    /// Each stream by itself.
     Apart,
-    /// None.
+    /// No output, only the retcode.
     Nothing,
 }
 

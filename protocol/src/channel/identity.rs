@@ -68,10 +68,13 @@ const FILE: &str = "identity.key";
 /// The file of the public key beside it.
 const PUBLIC_FILE: &str = "identity.pub";
 
-/// Whether the private key is missing and the public one is there.
-fn is_lost(private: &Path, folder: &Path) -> bool {
-    let is_there = |path: &Path| path.symlink_metadata().is_ok();
-    !is_there(private) && is_there(&folder.join(PUBLIC_FILE))
+/// Returns the error of a file that is not there.
+fn missing(path: &Path) -> KeyError {
+    KeyError::Io {
+        what: "read",
+        path: path.to_owned(),
+        source: std::io::Error::new(ErrorKind::NotFound, "there is no such file"),
+    }
 }
 
 /// An identity with its private key, which is overwritten when it is dropped.
@@ -101,22 +104,18 @@ impl Identity {
     /// When the folder or a file in it cannot be read or written, or holds something else, and when `identity.pub` is there
     /// without the private key.
     pub fn load_or_create(folder: &Path) -> Result<Self, KeyError> {
-        let path = folder.join(FILE);
         key_file::create_private_folder(folder)?;
         let public = folder.join(PUBLIC_FILE);
-        if let Some(identity) = Self::read_optional(&path)? {
+        if let Some(identity) = Self::read_in(folder)? {
             if public.symlink_metadata().is_err() {
                 // A crash was between the two. On a full disk the daemon starts all the same.
                 let _ = key_file::write(&public, &identity.public().to_pem(), 0o644);
             }
             return Ok(identity);
         }
-        if is_lost(&path, folder) {
-            return Err(KeyError::Lost { path });
-        }
         let identity = Self::generate()?;
         // In this order: a crash in between leaves the private key.
-        identity.write(&path, 0o600)?;
+        identity.write(&folder.join(FILE), 0o600)?;
         key_file::write(&public, &identity.public().to_pem(), 0o644)?;
         Ok(identity)
     }
@@ -126,10 +125,16 @@ impl Identity {
     /// # Errors
     /// As [`read`](Self::read), and when `identity.pub` is there without the private key.
     pub fn load(folder: &Path) -> Result<Self, KeyError> {
+        Self::read_in(folder)?.ok_or_else(|| missing(&folder.join(FILE)))
+    }
+
+    /// Reads `folder/identity.key`, if it is there.
+    fn read_in(folder: &Path) -> Result<Option<Self>, KeyError> {
         let path = folder.join(FILE);
-        match Self::read(&path) {
-            Err(_) if is_lost(&path, folder) => Err(KeyError::Lost { path }),
-            read => read,
+        let found = Self::read_optional(&path)?;
+        match found.is_none() && folder.join(PUBLIC_FILE).symlink_metadata().is_ok() {
+            true => Err(KeyError::Lost { path }),
+            false => Ok(found),
         }
     }
 
@@ -138,11 +143,7 @@ impl Identity {
     /// # Errors
     /// When the file is not there, cannot be read, or holds something else.
     pub fn read(path: &Path) -> Result<Self, KeyError> {
-        Self::read_optional(path)?.ok_or_else(|| KeyError::Io {
-            what: "read",
-            path: path.to_owned(),
-            source: std::io::Error::new(ErrorKind::NotFound, "there is no such file"),
-        })
+        Self::read_optional(path)?.ok_or_else(|| missing(path))
     }
 
     fn read_optional(path: &Path) -> Result<Option<Self>, KeyError> {

@@ -294,7 +294,7 @@ fn compare(open: &OpenJobs, model: &Model, now: u64) -> Result<(), TestCaseError
             .filter(|(job, _)| open.has(**job))
             .map(|(job, row)| (*job, row.states[at]))
             .collect();
-        prop_assert_eq!(open.handed_over(&minion(at), i64::MIN, usize::MAX), handed);
+        prop_assert_eq!(open.handed_over(&minion(at), i64::MIN), handed);
         let barred = of(|state| state == Offered).filter(|(_, row)| row.barred);
         let barred: Vec<i64> = barred
             .map(|(job, _)| *job)
