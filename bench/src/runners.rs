@@ -6,14 +6,15 @@ use std::time::Duration;
 
 use saline_client::{Client, RunnerSpec};
 use saline_config::{MasterConfig, Paths};
+use saline_data::{Packed, Value};
 use saline_master::Master;
 use saline_master::jobs::{Committed, JobStore, NewJob, StoreSettings};
 use saline_master::master_clock::MasterClock;
-use saline_protocol::message::{
-    Arguments, Claims, Jid, Job, MinionId, OfferState, Packed, RequestId, Return, SignedJob, Value,
+use saline_messages::{
+    Arguments, Claims, Jid, Job, MinionId, OfferState, RequestId, Return, SignedJob,
 };
-use saline_protocol::target::Target;
 use saline_protocol::transport::{Clock, Registry};
+use saline_targeting::Target;
 use tokio::task::JoinSet;
 
 use crate::Result;

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use saline_data::{Packed, Value};
 use saline_master::grains::{GrainsTable, GrainsTaken};
 use saline_master::target_resolver::resolve_among;
-use saline_protocol::message::{GrainsReport, MinionId, Packed, Value};
-use saline_protocol::target::{Target, TargetKind};
+use saline_messages::{GrainsReport, MinionId};
 use saline_protocol::transport::{Clock, Context};
+use saline_targeting::{Target, TargetKind};
 
 use crate::Result;
 

@@ -1,7 +1,7 @@
 //! Texts about a minion that did not return.
 
 use saline_client::Absence;
-use saline_protocol::message::{Jid, MasterTime};
+use saline_messages::{Jid, MasterTime};
 
 use crate::dates::utc;
 

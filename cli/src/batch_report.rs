@@ -1,6 +1,6 @@
 //! The lines that `saline` prints about a batch.
 
-use saline_protocol::message::Batch;
+use saline_messages::Batch;
 
 use crate::absence::LookUp;
 
@@ -39,7 +39,7 @@ pub(crate) fn goes_on(look_up: &LookUp) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use saline_protocol::message::Jid;
+    use saline_messages::Jid;
 
     #[test]
     fn what_is_said_of_a_batch() {

@@ -1,6 +1,6 @@
 //! Formats of times.
 
-use saline_protocol::message::MasterTime;
+use saline_messages::MasterTime;
 use time::OffsetDateTime;
 use time::macros::format_description;
 

@@ -1,10 +1,8 @@
 //! Shell globs over names of keys and tags of events, with the syntax of targets.
 
-use saline_protocol::target;
-
 /// One or several compiled globs, of which one must match.
 #[derive(Debug, Clone)]
-pub(crate) struct Glob(Vec<target::Glob>);
+pub(crate) struct Glob(Vec<saline_targeting::Glob>);
 
 impl Glob {
     /// Compiles one glob.
@@ -12,7 +10,7 @@ impl Glob {
     /// # Errors
     /// One line that names the mistake.
     pub(crate) fn one(text: &str) -> Result<Self, String> {
-        target::Glob::compile(text)
+        saline_targeting::Glob::compile(text)
             .map(|glob| Self(vec![glob]))
             .map_err(|error| error.to_string())
     }

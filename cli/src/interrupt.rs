@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use saline_protocol::message::Jid;
+use saline_messages::Jid;
 use saline_protocol::transport::Context;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;

@@ -36,7 +36,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use saline_config::MasterConfig;
-use saline_protocol::message::{KeyReply, KeyRequest};
+use saline_messages::{KeyReply, KeyRequest};
 use saline_protocol::transport::Registry;
 
 pub use commands::call::{FunctionCall, FunctionReturn};

@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use saline_protocol::printable::escape_line;
+use saline_data::printable::escape_line;
 
 /// The largest number of names that are written.
 const MAX_NAMED: usize = 20;

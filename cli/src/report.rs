@@ -5,8 +5,9 @@ use std::io;
 use std::time::Duration;
 
 use saline_client::{Absence, Absent, MinionReturn, Progress};
-use saline_protocol::message::{Batch, MasterTime, MinionId, Value};
-use saline_protocol::printable::escape_line;
+use saline_data::Value;
+use saline_data::printable::escape_line;
+use saline_messages::{Batch, MasterTime, MinionId};
 
 use crate::absence::{self, LookUp};
 use crate::names::listed;

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{self, BufRead, IsTerminal, Read, Write};
 
-use saline_protocol::printable::{escape_line, escape_lines};
+use saline_data::printable::{escape_line, escape_lines};
 use saline_protocol::transport::Context;
 
 /// The standard streams of a command. Every write is flushed at once, so that it can be read while

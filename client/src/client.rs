@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use saline_config::MasterConfig;
-use saline_protocol::message::{
+use saline_messages::{
     Jid, KeyHolder, KeyReply, KeyRequest, MinionId, OperatorReply, OperatorRequest, Published,
     RequestId, ReturnsPage, StatesPage, StoreAct, StoreCheck, StoredJob, TargetMatches,
 };
-use saline_protocol::target::CompiledTarget;
 use saline_protocol::transport::{Context, Registry};
+use saline_targeting::CompiledTarget;
 
 use crate::master::Master;
 use crate::master_session::MasterSession;
@@ -215,7 +215,7 @@ impl Client {
     }
 
     /// Returns where the holders of the keys of these minions are and when the master heard them last, at most
-    /// [`MAX_KEY_HOLDERS`](saline_protocol::message::MAX_KEY_HOLDERS) minions.
+    /// [`MAX_KEY_HOLDERS`](saline_messages::MAX_KEY_HOLDERS) minions.
     ///
     /// # Errors
     /// As for every request; `WrongAnswer` when the master is too old to tell.

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use saline_channel::{Credentials, Identity, MasterKeys, MasterTrust, NoiseKey};
 use saline_config::MasterConfig;
-use saline_protocol::channel::{Credentials, Identity, MasterKeys, MasterTrust, NoiseKey};
-use saline_protocol::message::{ProtocolVersions, Role};
+use saline_messages::{ProtocolVersions, Role};
 
 use crate::ClientError;
 

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use saline_protocol::channel::{ChannelError, KeyError};
-use saline_protocol::message::{Jid, ProtocolVersions, Refusal};
+use saline_channel::{ChannelError, KeyError};
+use saline_messages::{Jid, ProtocolVersions, Refusal};
 use saline_protocol::transport;
 
 /// The reason why a request to the master failed.

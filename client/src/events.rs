@@ -1,6 +1,6 @@
 //! Events of the master's bus.
 
-use saline_protocol::message::Event;
+use saline_messages::Event;
 use saline_protocol::transport::{Delivery, Lost, Subscriber, Topic, TopicFilter};
 
 use crate::ClientError;

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use saline_protocol::message::{
-    Arguments, BatchRequest, Jid, OperatorRequest, Packed, PublicationWithJid,
-    PublicationWithMetadata, PublishRequest, RequestId, Value,
+use saline_data::{Packed, Value};
+use saline_messages::{
+    Arguments, BatchRequest, Jid, OperatorRequest, PublicationWithJid, PublicationWithMetadata,
+    PublishRequest, RequestId,
 };
-use saline_protocol::target::{CompiledTarget, Target, TargetError};
+use saline_targeting::{CompiledTarget, Target, TargetError};
 
 /// The description of a job to be published.
 #[derive(Debug, Clone, PartialEq)]

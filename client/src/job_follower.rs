@@ -4,9 +4,10 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use saline_protocol::message::{
+use saline_data::Value;
+use saline_messages::{
     Event, EventTag, Jid, JobEvent, MasterTime, MinionId, OfferState, OperatorReply,
-    OperatorRequest, Published, Value,
+    OperatorRequest, Published,
 };
 use saline_protocol::transport::{Delivery, Elapsed, Instant, Subscriber, TopicFilter};
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use saline_protocol::message::{MasterTime, MinionId, OfferState};
+use saline_messages::{MasterTime, MinionId, OfferState};
 use saline_protocol::transport::Instant;
 
 use crate::{Absence, Absent};

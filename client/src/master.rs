@@ -3,7 +3,7 @@
 use std::fmt;
 
 use async_trait::async_trait;
-use saline_protocol::message::{OperatorReply, OperatorRequest};
+use saline_messages::{OperatorReply, OperatorRequest};
 use saline_protocol::transport::{Clock, Subscriber, TopicFilter};
 
 use crate::ClientError;

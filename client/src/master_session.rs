@@ -5,11 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use saline_channel::{ChannelError, Session, establish};
 use saline_config::MasterConfig;
-use saline_protocol::channel::{ChannelError, Session, establish};
-use saline_protocol::message::{
-    Admission, Class, OperatorReply, OperatorRequest, Refusal, RefusedVerb,
-};
+use saline_messages::{Admission, Class, OperatorReply, OperatorRequest, Refusal, RefusedVerb};
 use saline_protocol::transport::{
     self, Address, Backoff, Clock, Context, Endpoint, ErrorKind, Instant, Limits, Registry,
     Subscriber, TopicFilter,

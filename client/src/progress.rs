@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use saline_protocol::message::{MasterTime, MinionId, OfferState, StoredReturn, Value};
+use saline_data::Value;
+use saline_messages::{MasterTime, MinionId, OfferState, StoredReturn};
 
 /// One piece of progress of a job.
 #[derive(Debug, Clone, PartialEq)]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use saline_protocol::message::{
+use saline_messages::{
     Arguments, Jid, OperatorReply, OperatorRequest, RequestId, RunnerCall, RunnerEnd, RunnerReply,
     RunnerRequest, decode,
 };

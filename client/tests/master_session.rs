@@ -4,9 +4,7 @@
 mod support;
 
 use saline_client::{Client, ClientError, JobSpec};
-use saline_protocol::message::{
-    Admission, Jid, OperatorReply, OperatorRequest, Published, RefusedVerb,
-};
+use saline_messages::{Admission, Jid, OperatorReply, OperatorRequest, Published, RefusedVerb};
 use support::{Act, TestMaster};
 
 fn ping() -> JobSpec {
@@ -133,7 +131,7 @@ async fn who_cannot_connect_is_told_why_in_one_line() {
     assert!(!down && line.contains(".root_key"), "{line}");
 
     master.write_root_key();
-    let other = saline_protocol::channel::Identity::generate().unwrap();
+    let other = saline_channel::Identity::generate().unwrap();
     std::fs::write(&identity, other.public().to_pem()).unwrap();
     let _serving = master.serve().await;
     let (down, line) = connect().await;

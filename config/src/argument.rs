@@ -1,8 +1,9 @@
 //! Parses the arguments that an operator types after a function, as Salt does.
 
-use saline_protocol::message::{Arguments, Value};
+use saline_data::Value;
+use saline_messages::Arguments;
 
-use crate::yaml;
+use saline_data::yaml;
 
 /// Parses one word as a value, as Salt's `yamlify_arg` does.
 ///

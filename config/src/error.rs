@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::yaml::YamlError;
+use saline_data::yaml::YamlError;
 
 /// A configuration that cannot be used.
 #[derive(Debug, thiserror::Error)]

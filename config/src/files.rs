@@ -5,12 +5,12 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use saline_protocol::message::Value;
-use saline_protocol::private_files::{Changeable, changeable, is_root};
+use saline_data::Value;
+use saline_private_files::{Changeable, changeable, is_root};
 
 use crate::ConfigError;
 use crate::pattern::{PatternError, expand};
-use crate::yaml::{self, Content, Key, Node, Position};
+use saline_data::yaml::{self, Content, Key, Node, Position};
 
 /// The largest file in bytes.
 const MAX_FILE: u64 = 4 * 1024 * 1024;

@@ -18,9 +18,7 @@ mod paths;
 mod pattern;
 mod reload;
 pub mod salt_options;
-mod scalar;
 mod sections;
-pub mod yaml;
 
 pub use argument::{parse_argument, parse_arguments, parse_call};
 pub use error::ConfigError;

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::path::Path;
 
-use saline_protocol::message::Value;
+use saline_data::Value;
 use saline_protocol::transport::Registry;
 
 use crate::files::{Setting, gather};
@@ -12,7 +12,8 @@ use crate::options::{Given, Role};
 use crate::reload::GivenValues;
 use crate::salt_options::{instead_of, is_met, is_off, is_salt_option, restricts};
 use crate::sections::{self, TransportOption};
-use crate::{ConfigError, Paths, yaml};
+use crate::{ConfigError, Paths};
+use saline_data::yaml;
 
 /// A configuration, and warnings for the operator.
 #[derive(Debug, Clone, PartialEq)]

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use saline_protocol::message::Value;
-use saline_protocol::target::{NodegroupDefinition, Nodegroups};
+use saline_data::Value;
 use saline_protocol::transport::Tls;
+use saline_targeting::{NodegroupDefinition, Nodegroups};
 
 use crate::options::Role;
 use crate::{ConfigError, Loaded, Logging, OptionDoc, Paths, TransportOptions};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use saline_protocol::message::MinionId;
+use saline_messages::MinionId;
 use saline_protocol::transport::{HostPort, Tls};
 
 use crate::minion_id;
@@ -51,7 +51,7 @@ pub struct MinionConfig {
     /// `spool_sync`: `always` writes the spool through to the disk at every record.
     pub spool_sync_always: bool,
     /// `grains`: facts that the operator adds.
-    pub grains: Vec<(String, saline_protocol::message::Value)>,
+    pub grains: Vec<(String, saline_data::Value)>,
     /// `log_level`, `log_file` and the like.
     pub logging: Logging,
 }

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use saline_protocol::message::MinionId;
+use saline_messages::MinionId;
 
 use crate::ConfigError;
 use crate::files::{check, read_bytes};
@@ -42,7 +42,7 @@ pub(crate) fn read(
 mod tests {
     use std::os::unix::fs::PermissionsExt;
 
-    use saline_protocol::private_files::is_root;
+    use saline_private_files::is_root;
 
     use crate::MinionConfig;
 

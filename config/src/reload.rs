@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use saline_protocol::message::Value;
+use saline_data::Value;
 use saline_protocol::transport::Tls;
 
 use crate::Loaded;

@@ -6,9 +6,9 @@
 //! API, and those that only Salt's reference of the two files lists. It is longer than other files
 //! because it is a list of names, one a line, so that a change shows which.
 
-use saline_protocol::message::Value;
+use saline_data::Value;
 
-use crate::yaml::{Content, Node};
+use saline_data::yaml::{Content, Node};
 
 /// Whether Salt 3008 has an option with this name.
 pub fn is_salt_option(name: &str) -> bool {

@@ -5,13 +5,13 @@ use std::cell::RefCell;
 use std::path::Path;
 use std::sync::Arc;
 
-use saline_protocol::message::Value;
+use saline_data::Value;
 use saline_protocol::transport::{OptionValue, Options, Registry};
 
 use crate::ConfigError;
 use crate::files::Setting;
 use crate::options::{Given, Role};
-use crate::yaml::{Content, Position, YamlError};
+use saline_data::yaml::{Content, Position, YamlError};
 
 /// An option in the section of a transport, with its place.
 #[derive(Debug, Clone, PartialEq)]

@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 use saline_config::{parse_argument, parse_arguments, parse_call};
-use saline_protocol::message::{MAX_DEPTH, Value};
+use saline_data::{MAX_DEPTH, Value};
 
 fn text(text: &str) -> Value {
     Value::from(text)
@@ -231,7 +231,7 @@ fn words_that_salt_changes_and_saline_keeps() {
     }
 }
 
-fn parsed(words: &[&str]) -> saline_protocol::message::Arguments {
+fn parsed(words: &[&str]) -> saline_messages::Arguments {
     let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
     parse_arguments(&words)
 }
@@ -361,7 +361,7 @@ proptest! {
     #[test]
     fn any_word_becomes_a_value_that_can_be_sent(word in prop_oneof![".*", yaml_like()]) {
         let value = parse_argument(&word);
-        let packed = saline_protocol::message::Packed::pack(&value);
+        let packed = saline_data::Packed::pack(&value);
         let unpacked = packed.unpack().unwrap();
         prop_assert!(unpacked == value || word.contains(".nan"), "{word:?}");
         let arguments = parse_arguments(&[word.clone(), word]);

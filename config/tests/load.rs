@@ -12,7 +12,8 @@ use folder::{
 };
 use insta::assert_snapshot;
 use saline_config::{LogFormat, LogLevel, MasterConfig, MinionConfig};
-use saline_protocol::message::{MinionId, Value};
+use saline_data::Value;
+use saline_messages::MinionId;
 use saline_protocol::transport::{HostPort, OptionValue};
 use saline_protocol::transport::{Tls, VerifyPeer};
 

@@ -5,7 +5,6 @@ use std::io::{Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
-use saline_protocol::private_files;
 
 /// The reason why the lock was not taken.
 #[derive(Debug, thiserror::Error)]
@@ -51,11 +50,11 @@ impl InstanceLock {
             source,
         };
         if let Some(folder) = path.parent() {
-            private_files::create_folder(folder).map_err(io)?;
+            saline_private_files::create_folder(folder).map_err(io)?;
         }
-        let mut options = private_files::options();
+        let mut options = saline_private_files::options();
         options.read(true).write(true).create(true).truncate(false);
-        let mut file = private_files::open(path, &options).map_err(io)?;
+        let mut file = saline_private_files::open(path, &options).map_err(io)?;
         if let Err(error) = flock(&file, FlockOperation::NonBlockingLockExclusive) {
             if error != rustix::io::Errno::WOULDBLOCK {
                 return Err(io(error.into()));

@@ -11,6 +11,8 @@ pub mod logging;
 mod pid_file;
 mod reload;
 mod resolve_defaults;
+#[cfg(feature = "chaos")]
+pub mod sabotage;
 mod signals;
 mod versions;
 

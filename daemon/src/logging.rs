@@ -12,7 +12,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use saline_config::{LogLevel, Logging};
-use saline_protocol::private_files;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::Registry;
 use tracing_subscriber::fmt::MakeWriter;
@@ -196,9 +195,9 @@ fn open(path: &Path) -> std::io::Result<(File, Option<PathBuf>)> {
         // Where containers log, as /dev/stdout, which is a link.
         return Ok((OpenOptions::new().append(true).open(path)?, None));
     }
-    let mut options = private_files::options();
-    let file = private_files::open(path, options.create(true).append(true))?;
-    let open_to_others = private_files::is_open_to_others(folder)?;
+    let mut options = saline_private_files::options();
+    let file = saline_private_files::open(path, options.create(true).append(true))?;
+    let open_to_others = saline_private_files::is_open_to_others(folder)?;
     Ok((file, open_to_others.then(|| folder.to_owned())))
 }
 

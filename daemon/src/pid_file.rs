@@ -4,8 +4,6 @@ use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use saline_protocol::private_files;
-
 /// A file with the process id in it, removed when dropped.
 #[derive(Debug)]
 pub struct PidFile(PathBuf);
@@ -25,7 +23,7 @@ impl PidFile {
                     .mode(0o700)
                     .create(folder)?;
             }
-            private_files::write(path, format!("{}\n", std::process::id()).as_bytes())
+            saline_private_files::write(path, format!("{}\n", std::process::id()).as_bytes())
         };
         match attempt() {
             Ok(()) => Ok(Self(path.to_owned())),

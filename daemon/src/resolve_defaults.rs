@@ -1,6 +1,6 @@
 //! Fills in the defaults of options that depend on the build or the machine.
 
-use saline_protocol::message::Value;
+use saline_data::Value;
 use saline_protocol::transport::Registry;
 
 /// Puts the values that are in force in the place of those that are not set: the default transports of `registry`, and one

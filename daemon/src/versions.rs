@@ -1,6 +1,6 @@
 //! The report of versions that every program prints with `-V`.
 
-use saline_protocol::message::{ProtocolVersions, SOFTWARE};
+use saline_messages::{ProtocolVersions, SOFTWARE};
 use saline_protocol::transport::Registry;
 
 /// Returns the versions of `program`, its protocol, its transports and this system, in Salt's layout.

@@ -17,7 +17,7 @@ fn passes<T: Serialize + DeserializeOwned>(name: &str, bytes: &[u8]) {
 
 #[test]
 fn the_peer_of_version_1_reads_and_writes_every_message_of_it() {
-    let messages = include_str!("../../protocol/tests/version-1.txt");
+    let messages = include_str!("../../messages/tests/version-1.txt");
     for line in messages.lines() {
         let (name, hex) = line.split_once(' ').unwrap();
         let digits: Vec<u8> = hex

@@ -2,11 +2,11 @@
 
 use std::fmt::Debug;
 
-use saline_config::yaml::{self, MAX_NESTING, MAX_NODES};
 use saline_config::{
     ConfigError, Loaded, MasterConfig, MinionConfig, parse_argument, parse_arguments,
 };
-use saline_protocol::message::{Packed, Value};
+use saline_data::yaml::{self, MAX_NESTING, MAX_NODES};
+use saline_data::{Packed, Value};
 
 use crate::names::text;
 use crate::scratch_folder::ScratchFolder;

@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use saline_protocol::message::{
-    Class, HEADER_LEN, Header, Kind, Refusal, SessionId, busy, refusal,
-};
+use saline_messages::{Class, HEADER_LEN, Header, Kind, Refusal, SessionId, busy, refusal};
 
 pub(crate) fn envelope(bytes: &[u8]) {
     let decoded = Header::decode(bytes);

@@ -1,6 +1,6 @@
 //! The golden bytes of every message, as seeds.
 
-const GOLDEN: &str = include_str!("../../protocol/tests/golden.txt");
+const GOLDEN: &str = include_str!("../../messages/tests/golden.txt");
 
 /// Returns the bytes of the messages whose names begin with one of these.
 pub(crate) fn golden(prefixes: &[&str]) -> Vec<Vec<u8>> {

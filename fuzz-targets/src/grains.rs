@@ -1,7 +1,8 @@
 //! The grains that a minion reports, and targets that look at them.
 
-use saline_protocol::message::{MinionId, Packed, Value};
-use saline_protocol::target::{
+use saline_data::{Packed, Value};
+use saline_messages::MinionId;
+use saline_targeting::{
     Candidate, Grains as _, Inclusion, MAX_GRAINS, PackedGrains, Target, TargetKind,
 };
 
@@ -41,11 +42,11 @@ pub(crate) fn grains(bytes: &[u8]) {
         };
         let target = target.compile().expect("a target that is well formed");
         let of_packed = target.decide(Candidate {
-            id: &id,
+            id: id.as_str(),
             grains: Some(&grains),
         });
         let of_plain = target.decide(Candidate {
-            id: &id,
+            id: id.as_str(),
             grains: Some(&plain),
         });
         assert_eq!(of_packed, of_plain, "{expression}");

@@ -1,8 +1,8 @@
 //! A peer that keeps to Noise and to nothing else: it puts what it likes into a handshake. It is written
 //! from the description of the wire, not with Saline's own initiator and responder.
 
-use saline_protocol::channel::{Identity, NoiseKey};
-use saline_protocol::message::{Introduction, Role, decode, encode};
+use saline_channel::{Identity, NoiseKey};
+use saline_messages::{Introduction, Role, decode, encode};
 use snow::{Builder, HandshakeState};
 
 const XX: &str = "Noise_XX_25519_AESGCM_SHA256";

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use saline_protocol::channel::noise::{HalfOpen, split_cookie};
-use saline_protocol::channel::record::ResponderRecords;
-use saline_protocol::channel::{ChannelError, Established, MasterKeys, MasterTrust, establish};
-use saline_protocol::message::{
+use saline_channel::noise::{HalfOpen, split_cookie};
+use saline_channel::record::ResponderRecords;
+use saline_channel::{ChannelError, Established, MasterKeys, MasterTrust, establish};
+use saline_messages::{
     Admission, Class, Header, Introduction, Kind, SessionId, decode, encode, is_presentable,
 };
 use saline_protocol::transport::{

@@ -1,6 +1,6 @@
 //! Key files in PEM, and the folder of a daemon's keys.
 
-use saline_protocol::channel::{Identity, MasterKeys, NoiseKey, PublicIdentity};
+use saline_channel::{Identity, MasterKeys, NoiseKey, PublicIdentity};
 
 use crate::names::text;
 use crate::scratch_folder::ScratchFolder;

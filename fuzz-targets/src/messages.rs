@@ -2,11 +2,12 @@
 
 use std::fmt::Debug;
 
-use saline_protocol::channel::publication::Body;
-use saline_protocol::message::{
+use saline_channel::publication::Body;
+use saline_data::Value;
+use saline_messages::{
     Admission, CallerReply, CallerRequest, Event, Introduction, MinionEvents, MinionReply,
     MinionRequest, OperatorReply, OperatorRequest, PackedArguments, PendingRequest, Return,
-    RunnerEnd, RunnerReply, RunnerRequest, SignedJob, Value, decode, encode,
+    RunnerEnd, RunnerReply, RunnerRequest, SignedJob, decode, encode,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;

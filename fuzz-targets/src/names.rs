@@ -2,8 +2,8 @@
 
 use std::path::{Component, Path};
 
-use saline_protocol::channel::PublicIdentity;
-use saline_protocol::message::{Event, EventTag, Jid, MinionId, decode, encode};
+use saline_channel::PublicIdentity;
+use saline_messages::{Event, EventTag, Jid, MinionId, decode, encode};
 use saline_protocol::transport::{
     HostPort, MAX_TOPIC_BYTES, MAX_TOPIC_SEGMENTS, Topic, TopicFilter,
 };

@@ -4,9 +4,9 @@ use std::sync::{Arc, LazyLock};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use saline_protocol::channel::noise::{Responder, SplitKeys};
-use saline_protocol::channel::{Credentials, Identity, NoiseKey, PublicIdentity};
-use saline_protocol::message::{ProtocolVersions, Role};
+use saline_channel::noise::{Responder, SplitKeys};
+use saline_channel::{Credentials, Identity, NoiseKey, PublicIdentity};
+use saline_messages::{ProtocolVersions, Role};
 
 use crate::scratch_folder::ScratchFolder;
 

@@ -4,13 +4,13 @@
 use std::sync::{Arc, LazyLock};
 
 use aws_lc_rs::aead::{AES_256_GCM_SIV, Aad, LessSafeKey, Nonce, UnboundKey};
-use saline_protocol::channel::publication::{
+use saline_channel::publication::{
     Body, Content, PublicationError, PublicationKey, PublicationNumbers, sign_job, topic_all,
     topic_of, verify_job,
 };
-use saline_protocol::channel::record::ResponderRecords;
-use saline_protocol::channel::{PublicationOpener, PublicationRoot};
-use saline_protocol::message::{
+use saline_channel::record::ResponderRecords;
+use saline_channel::{PublicationOpener, PublicationRoot};
+use saline_messages::{
     Class, GroupKeyMaterial, Header, Kind, MinionId, SessionId, SignedJob, decode,
 };
 

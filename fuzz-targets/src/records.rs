@@ -2,9 +2,9 @@
 
 use std::collections::HashSet;
 
-use saline_protocol::channel::record::{InitiatorRecords, ResponderRecords};
-use saline_protocol::channel::replay::WINDOW;
-use saline_protocol::message::{Class, Header, Kind, SessionId};
+use saline_channel::record::{InitiatorRecords, ResponderRecords};
+use saline_channel::replay::WINDOW;
+use saline_messages::{Class, Header, Kind, SessionId};
 
 use crate::peers::session_keys;
 

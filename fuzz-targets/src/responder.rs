@@ -2,8 +2,8 @@
 
 use aws_lc_rs::digest::{SHA256, digest};
 use aws_lc_rs::hmac;
-use saline_protocol::channel::noise::{MAX_COOKIE, MAX_HANDSHAKE, Proven, split_cookie};
-use saline_protocol::message::{encode, is_presentable};
+use saline_channel::noise::{MAX_COOKIE, MAX_HANDSHAKE, Proven, split_cookie};
+use saline_messages::{encode, is_presentable};
 
 use crate::golden::golden;
 use crate::hostile_noise::{self, MINION, vouched_for};

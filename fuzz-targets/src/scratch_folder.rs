@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use saline_protocol::private_files;
 use tempfile::TempDir;
 
 /// A folder in memory, where the system has such a thing: a target makes thousands in a second.
@@ -24,7 +23,7 @@ impl ScratchFolder {
     pub(crate) fn write(&self, name: &str, bytes: &[u8]) -> std::path::PathBuf {
         let path = self.path().join(name);
         // As the decoders of keys demand it.
-        private_files::write(&path, bytes).expect("a target cannot run without its files");
+        saline_private_files::write(&path, bytes).expect("a target cannot run without its files");
         path
     }
 }

@@ -1,8 +1,9 @@
 //! The minion's spool, as it may stand on a disk that broke or that somebody wrote to.
 
+use saline_data::{Packed, Value};
+use saline_messages::{Arguments, Claims, Jid, Job, Return};
 use saline_minion::spool::Spool;
-use saline_protocol::message::{Arguments, Claims, Jid, Job, Packed, Return, Value};
-use saline_protocol::target::Target;
+use saline_targeting::Target;
 
 use crate::scratch_folder::ScratchFolder;
 

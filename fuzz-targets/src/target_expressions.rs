@@ -1,7 +1,8 @@
 //! Target expressions: which minions a job is for.
 
-use saline_protocol::message::{MinionId, Value};
-use saline_protocol::target::{Candidate, Inclusion, Target, TargetKind};
+use saline_data::Value;
+use saline_messages::MinionId;
+use saline_targeting::{Candidate, Inclusion, Target, TargetKind};
 
 use crate::names::text;
 
@@ -47,13 +48,13 @@ pub(crate) fn target_expressions(bytes: &[u8]) {
         ("ipv4", Value::texts(["10.1.2.3"])),
     ]);
     let known = Candidate {
-        id: &id,
+        id: id.as_str(),
         grains: Some(&grains),
     };
     if let Ok(decided) = compiled.decide(known) {
         // What is decided without the grains is decided with them alike.
         let without = compiled.decide(Candidate {
-            id: &id,
+            id: id.as_str(),
             grains: None,
         });
         if let Ok(without) = without
@@ -62,7 +63,7 @@ pub(crate) fn target_expressions(bytes: &[u8]) {
             assert_eq!(without, decided);
         }
     }
-    let matches = compiled.includes_id(&id);
+    let matches = compiled.includes_id(id.as_str());
     match kind {
         TargetKind::List => {
             let listed = expression.split([',', ' ', '\t', '\n']);
@@ -108,7 +109,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
-    use saline_protocol::target::TargetKind;
+    use saline_targeting::TargetKind;
 
     use crate::TARGETS;
 
@@ -139,7 +140,7 @@ mod tests {
             "\"",
             "N@a ",
         ] {
-            let expression = part.repeat(saline_protocol::target::MAX_PATTERN / part.len());
+            let expression = part.repeat(saline_targeting::MAX_PATTERN / part.len());
             for kind in 0..TargetKind::ALL.len() as u8 {
                 target.run(&[&[kind], &b"m1\n"[..], expression.as_bytes()].concat());
             }

@@ -2,7 +2,8 @@
 
 use std::collections::HashSet;
 
-use saline_protocol::message::{Arguments, MAX_DEPTH, MAX_VALUES, Packed, PackedArguments, Value};
+use saline_data::{MAX_DEPTH, MAX_VALUES, Packed, Value};
+use saline_messages::{Arguments, PackedArguments};
 
 pub(crate) fn values(bytes: &[u8]) {
     let packed = Packed::from_bytes(bytes.to_vec());

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use saline_protocol::channel::PublicIdentity;
-use saline_protocol::channel::noise::Proven;
-use saline_protocol::message::{
+use saline_channel::PublicIdentity;
+use saline_channel::noise::Proven;
+use saline_messages::{
     Admission, MinionId, PeerVersion, ProtocolVersions, PublicationAddress, Role, SOFTWARE, Welcome,
 };
 use saline_protocol::transport::{Peer, SourceNetwork};

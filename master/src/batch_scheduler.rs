@@ -6,7 +6,7 @@ use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
-use saline_protocol::message::{BatchEvent, Jid, MasterTime, MinionId};
+use saline_messages::{BatchEvent, Jid, MasterTime, MinionId};
 
 use crate::events::Events;
 use crate::jobs::{BatchReport, BatchStep, JobStore};

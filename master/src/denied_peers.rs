@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use saline_protocol::message::MinionId;
+use saline_messages::MinionId;
 use saline_protocol::transport::Instant;
 
 /// The largest number of ids whose denied peers are remembered.

@@ -1,8 +1,8 @@
 //! Why a master does not start, in one line.
 
+use saline_channel::KeyError;
 use saline_daemon::LockError;
-use saline_protocol::channel::KeyError;
-use saline_protocol::random::NoRandomness;
+use saline_messages::random::NoRandomness;
 use saline_protocol::transport;
 
 use crate::jobs::StoreError;

@@ -5,8 +5,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use saline_protocol::channel::KeyError;
-use saline_protocol::message::MinionId;
+use saline_channel::KeyError;
+use saline_messages::MinionId;
 
 use crate::keys::{ExternalChange, KeyAccess, KeyChanges, KeyStore};
 use crate::master_clock::MasterClock;

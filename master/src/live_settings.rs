@@ -4,8 +4,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use saline_config::MasterConfig;
-use saline_protocol::message::Value;
-use saline_protocol::target::Nodegroups;
+use saline_data::Value;
+use saline_targeting::Nodegroups;
 
 use crate::keys::Policy;
 use crate::verbs::{EventRates, SafeBatch};

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::UNIX_EPOCH;
 
 use rustix::time::{ClockId, clock_gettime};
-use saline_protocol::message::MasterTime;
+use saline_messages::MasterTime;
 use saline_protocol::transport::Clock;
 
 /// How fast the time is drawn to the wall clock, as a divisor: a two-thousandth, as fast as NTP slews.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use saline_protocol::message::{Jid, MinionId, Return, ReturnPart, TransferId, decode};
+use saline_messages::{Jid, MinionId, Return, ReturnPart, TransferId, decode};
 use saline_protocol::transport::{Clock, Instant};
 
 /// How long a transfer without a new part is kept.
@@ -205,7 +205,8 @@ impl Transfers {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use saline_protocol::message::{Arguments, Packed, Value, encode};
+    use saline_data::{Packed, Value};
+    use saline_messages::{Arguments, encode};
 
     const LARGEST: usize = 10_000;
 

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use saline_protocol::message::MinionId;
+use saline_messages::MinionId;
 use saline_protocol::transport::{Clock, Instant};
 
 use crate::events::Events;

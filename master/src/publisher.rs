@@ -3,11 +3,9 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use saline_protocol::channel::publication::{
-    Body, EncodedBody, PublicationKey, topic_all, topic_of,
-};
-use saline_protocol::message::{GroupKeyMaterial, MinionId, SessionId, SignedJob};
-use saline_protocol::random::{self, NoRandomness};
+use saline_channel::publication::{Body, EncodedBody, PublicationKey, topic_all, topic_of};
+use saline_messages::random::{self, NoRandomness};
+use saline_messages::{GroupKeyMaterial, MinionId, SessionId, SignedJob};
 use saline_protocol::transport::{Context, Publisher};
 use tokio::sync::{mpsc, oneshot};
 

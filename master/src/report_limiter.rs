@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use saline_protocol::message::MinionId;
+use saline_messages::MinionId;
 use saline_protocol::transport::{Clock, Instant};
 
 /// One report for each id in this time, unless something has changed.

@@ -8,8 +8,8 @@
 
 use std::sync::Arc;
 
-use saline_protocol::channel::PublicIdentity;
-use saline_protocol::message::{Jid, MinionId, OfferState};
+use saline_channel::PublicIdentity;
+use saline_messages::{Jid, MinionId, OfferState};
 use tokio::sync::Semaphore;
 
 use crate::events::Events;

@@ -4,11 +4,11 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use saline_channel::noise::Responder;
+use saline_channel::{Identity, MasterKeys, NoiseKey};
 use saline_config::MasterConfig;
 use saline_daemon::InstanceLock;
-use saline_protocol::channel::noise::Responder;
-use saline_protocol::channel::{Identity, MasterKeys, NoiseKey};
-use saline_protocol::message::{ProtocolVersions, PublicationAddress};
+use saline_messages::{ProtocolVersions, PublicationAddress};
 use saline_protocol::transport::{
     self, Address, AdmissionLimits, Context, Counters, Endpoint, HostPort, Limits, Options,
     Registry, ServeAt, Server, ServerControl,

@@ -2,9 +2,9 @@
 
 use std::sync::{Arc, Mutex};
 
+use saline_channel::Identity;
 use saline_config::MasterConfig;
-use saline_protocol::channel::Identity;
-use saline_protocol::message::ProtocolVersions;
+use saline_messages::ProtocolVersions;
 use saline_protocol::transport::{Context, Counters, Endpoint, Publisher, ServerControl};
 use tokio::sync::Semaphore;
 

@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
-use saline_protocol::message::MinionId;
-use saline_protocol::target::{
+use saline_messages::MinionId;
+use saline_protocol::transport::Context;
+use saline_targeting::{
     Candidate, CompiledTarget, Grains, Inclusion, PackedGrains, Target, TooManySteps,
 };
-use saline_protocol::transport::Context;
 
 use crate::grains::GrainsTable;
 use crate::keys::{KeyAccess, KeyStore};
@@ -116,7 +116,10 @@ pub fn resolve_among(
     for (number, id) in ids.iter().enumerate() {
         let grains = known.get(number).and_then(Option::as_deref);
         let grains = grains.map(|grains| grains as &dyn Grains);
-        match target.decide(Candidate { id, grains }) {
+        match target.decide(Candidate {
+            id: id.as_str(),
+            grains,
+        }) {
             Ok(Inclusion::Included) => minions.push(id.clone()),
             Ok(Inclusion::Unknown) => {
                 minions.push(id.clone());

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use saline_protocol::message::MinionId;
+use saline_messages::MinionId;
 use saline_protocol::transport::{Clock, Instant, SourceNetwork, SourcePlaces};
 use tokio::sync::Notify;
 

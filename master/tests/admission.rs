@@ -10,17 +10,18 @@ mod support;
 use std::sync::Arc;
 use std::time::Duration;
 
-use saline_protocol::channel::publication::topic_all;
-use saline_protocol::channel::{ChannelError, Credentials, MasterTrust};
-use saline_protocol::message::{
+use saline_channel::publication::topic_all;
+use saline_channel::{ChannelError, Credentials, MasterTrust};
+use saline_data::Packed;
+use saline_messages::{
     Admission, Arguments, BatchRequest, CallerReply, CallerRequest, Class, KeyAction, KeyState,
-    MinionEvent, MinionEvents, MinionReply, MinionRequest, OperatorRequest, Packed, PublishRequest,
+    MinionEvent, MinionEvents, MinionReply, MinionRequest, OperatorRequest, PublishRequest,
     RefusedVerb, RequestId, Role, StartId,
 };
-use saline_protocol::target::Target;
 use saline_protocol::transport::{
     AdmissionLimits, Client, Clock, Delivery, ErrorKind, Subscriber, TopicFilter,
 };
+use saline_targeting::Target;
 use support::{Deployment, Peer, TEST_TIMEOUT};
 
 /// Returns a request that is larger than a stranger may send.

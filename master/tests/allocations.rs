@@ -12,14 +12,14 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use saline_data::{Packed, Value};
 use saline_master::jobs::{JobStore, NewJob, StoreSettings};
 use saline_master::master_clock::MasterClock;
-use saline_protocol::message::{
-    Arguments, Claims, Job, MinionId, OfferState, Packed, RequestId, Return, ReturnVerdict,
-    SignedJob, Value,
+use saline_messages::{
+    Arguments, Claims, Job, MinionId, OfferState, RequestId, Return, ReturnVerdict, SignedJob,
 };
-use saline_protocol::target::Target;
 use saline_protocol::transport::Clock;
+use saline_targeting::Target;
 
 static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
 

@@ -7,9 +7,8 @@
 mod support;
 
 use saline_config::MasterConfig;
-use saline_protocol::message::{
-    MAX_EVENTS, MinionEvent, MinionEvents, MinionReply, MinionRequest, Packed, StartId,
-};
+use saline_data::Packed;
+use saline_messages::{MAX_EVENTS, MinionEvent, MinionEvents, MinionReply, MinionRequest, StartId};
 use support::{Deployment, TEST_TIMEOUT};
 
 /// Returns a request that fires so many events, each with so many bytes.

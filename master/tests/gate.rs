@@ -10,15 +10,16 @@ use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 use bytes::Bytes;
+use saline_channel::noise::{InitiatorKeys, Resumption};
+use saline_channel::publication::Content;
+use saline_channel::{ChannelError, Credentials, Identity, MasterTrust, NoiseKey};
+use saline_data::{Packed, Value};
 use saline_master::Master;
-use saline_protocol::channel::noise::{InitiatorKeys, Resumption};
-use saline_protocol::channel::publication::Content;
-use saline_protocol::channel::{ChannelError, Credentials, Identity, MasterTrust, NoiseKey};
-use saline_protocol::message::{
+use saline_messages::{
     Admission, Arguments, Class, Event, Header, Jid, KeyAction, KeyRequest, KeyState, Kind,
     MAX_EVENTS, MAX_RETURNS, MinionEvent, MinionEvents, MinionReply, MinionRequest, OfferState,
-    OperatorReply, OperatorRequest, Packed, ProtocolVersions, Refusal, RefusedVerb, RequestId,
-    Return, ReturnVerdict, Role, StartId, Value,
+    OperatorReply, OperatorRequest, ProtocolVersions, Refusal, RefusedVerb, RequestId, Return,
+    ReturnVerdict, Role, StartId,
 };
 use saline_protocol::transport::{Clock, Delivery};
 

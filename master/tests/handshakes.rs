@@ -7,9 +7,9 @@
 mod support;
 
 use bytes::Bytes;
-use saline_protocol::channel::noise::{FirstContact, Resumption, with_cookie};
-use saline_protocol::channel::{Credentials, MasterTrust};
-use saline_protocol::message::{
+use saline_channel::noise::{FirstContact, Resumption, with_cookie};
+use saline_channel::{Credentials, MasterTrust};
+use saline_messages::{
     Admission, Class, Header, KeyAction, KeyRequest, KeyState, Kind, MinionRequest, OperatorReply,
     OperatorRequest, Refusal, RefusedVerb, Role,
 };

@@ -6,10 +6,8 @@
 
 mod support;
 
-use saline_protocol::channel::{ChannelError, MasterTrust, establish};
-use saline_protocol::message::{
-    Admission, KeyRequest, OperatorReply, OperatorRequest, RefusedVerb, Role,
-};
+use saline_channel::{ChannelError, MasterTrust, establish};
+use saline_messages::{Admission, KeyRequest, OperatorReply, OperatorRequest, RefusedVerb, Role};
 use saline_protocol::transport::Clock;
 
 use support::{Deployment, Peer, TEST_TIMEOUT, credentials};

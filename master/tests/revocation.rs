@@ -9,10 +9,10 @@ mod support;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use saline_channel::publication::Content;
+use saline_channel::{Credentials, Identity, MasterTrust};
 use saline_config::MasterConfig;
-use saline_protocol::channel::publication::Content;
-use saline_protocol::channel::{Credentials, Identity, MasterTrust};
-use saline_protocol::message::{
+use saline_messages::{
     Jid, KeyAction, KeyState, MinionReply, MinionRequest, OfferState, OperatorReply,
     OperatorRequest, RefusedVerb, Role,
 };

@@ -6,14 +6,15 @@
 
 mod support;
 
-use saline_protocol::channel::MasterTrust;
-use saline_protocol::message::{
+use saline_channel::MasterTrust;
+use saline_data::{Packed, Value};
+use saline_messages::{
     Arguments, BatchRequest, Event, Jid, KeyAction, KeyHolder, KeyState, MinionId, MinionRequest,
-    OperatorReply, OperatorRequest, Packed, PublicationWithMetadata, PublishRequest, RequestId,
-    RunnerCall, RunnerEnd, RunnerReply, RunnerRequest, Value, decode,
+    OperatorReply, OperatorRequest, PublicationWithMetadata, PublishRequest, RequestId, RunnerCall,
+    RunnerEnd, RunnerReply, RunnerRequest, decode,
 };
-use saline_protocol::target::Target;
 use saline_protocol::transport::Delivery;
+use saline_targeting::Target;
 
 use support::{Deployment, Peer, TEST_TIMEOUT};
 

@@ -12,15 +12,16 @@ mod verbs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use saline_protocol::channel::noise::{FirstContact, Responder, Resumption};
-use saline_protocol::channel::publication::{
+use saline_channel::noise::{FirstContact, Responder, Resumption};
+use saline_channel::publication::{
     Body, PublicationError, PublicationKey, sign_job, topic_all, topic_of,
 };
-use saline_protocol::channel::{ChannelError, Identity, MasterTrust, NoiseKey};
-use saline_protocol::message::{
+use saline_channel::{ChannelError, Identity, MasterTrust, NoiseKey};
+use saline_data::{Packed, Value};
+use saline_messages::{
     Admission, Class, Event, Header, Jid, KeyAction, KeyState, Kind, MinionEvent, MinionEvents,
-    MinionId, MinionReply, MinionRequest, OfferState, OperatorReply, OperatorRequest, Packed,
-    RefusedVerb, ReturnVerdict, Role, SessionId, StartId, Value, encode,
+    MinionId, MinionReply, MinionRequest, OfferState, OperatorReply, OperatorRequest, RefusedVerb,
+    ReturnVerdict, Role, SessionId, StartId, encode,
 };
 use saline_protocol::transport::{Client, Clock, Delivery};
 
@@ -432,7 +433,7 @@ fn cve_2025_62348_yaml_constructs_nothing() {
         "!ruby/object:Gem::Installer {}",
     ] {
         // A tag is an error, or its value is plain data.
-        if let Ok(value) = saline_config::yaml::parse(text) {
+        if let Ok(value) = saline_data::yaml::parse(text) {
             assert!(!format!("{value:?}").contains("Tagged"), "{text}");
         }
     }
@@ -444,7 +445,7 @@ fn cve_2025_62348_yaml_constructs_nothing() {
                   e: &e [*d, *d, *d, *d, *d, *d, *d, *d, *d]\n\
                   f: &f [*e, *e, *e, *e, *e, *e, *e, *e, *e]\n\
                   g: &g [*f, *f, *f, *f, *f, *f, *f, *f, *f]\n";
-    if let Ok(value) = saline_config::yaml::parse(laughs) {
+    if let Ok(value) = saline_data::yaml::parse(laughs) {
         assert!(format!("{value:?}").len() < 1_000_000);
     }
 }

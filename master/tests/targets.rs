@@ -7,12 +7,13 @@
 
 mod support;
 
-use saline_protocol::message::{
+use saline_data::{Packed, Value};
+use saline_messages::{
     Arguments, BatchRequest, GrainsReport, KeyAction, KeyState, MinionReply, MinionRequest,
-    OperatorReply, OperatorRequest, Packed, PublishRequest, Published, RefusedVerb, RequestId,
-    TargetMatches, Value,
+    OperatorReply, OperatorRequest, PublishRequest, Published, RefusedVerb, RequestId,
+    TargetMatches,
 };
-use saline_protocol::target::{MAX_GRAINS, Target, TargetKind};
+use saline_targeting::{MAX_GRAINS, Target, TargetKind};
 
 use support::{Deployment, Peer};
 

@@ -8,10 +8,8 @@ mod support;
 
 use std::sync::Arc;
 
-use saline_protocol::channel::{
-    ChannelError, Credentials, Identity, MasterTrust, NoiseKey, establish,
-};
-use saline_protocol::message::{
+use saline_channel::{ChannelError, Credentials, Identity, MasterTrust, NoiseKey, establish};
+use saline_messages::{
     Admission, Class, Header, Introduction, KeyAction, KeyState, Kind, MinionId, MinionReply,
     MinionRequest, OperatorReply, OperatorRequest, PeerVersion, ProtocolVersions, Refusal, Role,
     SOFTWARE, encode,

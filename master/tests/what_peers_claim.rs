@@ -6,13 +6,13 @@
 
 mod support;
 
-use saline_protocol::message::{
+use saline_data::{Packed, Value};
+use saline_messages::{
     Arguments, BatchRequest, Event, MinionEvent, MinionEvents, MinionReply, MinionRequest,
-    OperatorReply, OperatorRequest, Packed, PublishRequest, RequestId, Return, ReturnVerdict,
-    StartId, Value,
+    OperatorReply, OperatorRequest, PublishRequest, RequestId, Return, ReturnVerdict, StartId,
 };
-use saline_protocol::target::Target;
 use saline_protocol::transport::{Delivery, Subscriber};
+use saline_targeting::Target;
 
 use support::Deployment;
 

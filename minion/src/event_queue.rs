@@ -3,8 +3,9 @@
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use saline_protocol::message::{
-    Event, EventTag, MAX_EVENT_DATA, MAX_EVENTS, MinionEvent, MinionId, Packed, StartId, Value,
+use saline_data::{Packed, Value};
+use saline_messages::{
+    Event, EventTag, MAX_EVENT_DATA, MAX_EVENTS, MinionEvent, MinionId, StartId,
 };
 use saline_protocol::transport::TopicError;
 use tokio::sync::Notify;

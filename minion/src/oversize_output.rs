@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use saline_protocol::private_files;
 use saline_protocol::transport::Clock;
 
 /// How long a file is kept.
@@ -24,7 +23,7 @@ fn folder(cache_dir: &Path) -> PathBuf {
 pub fn create(cache_dir: &Path, extension: &str) -> io::Result<(File, PathBuf)> {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let folder = folder(cache_dir);
-    private_files::create_folder(&folder)?;
+    saline_private_files::create_folder(&folder)?;
     let now = Clock
         .wall()
         .duration_since(std::time::UNIX_EPOCH)
@@ -35,8 +34,8 @@ pub fn create(cache_dir: &Path, extension: &str) -> io::Result<(File, PathBuf)> 
         std::process::id(),
         NUMBER.fetch_add(1, Ordering::Relaxed)
     ));
-    let mut options = private_files::options();
-    let file = private_files::open(&path, options.write(true).create_new(true))?;
+    let mut options = saline_private_files::options();
+    let file = saline_private_files::open(&path, options.write(true).create_new(true))?;
     Ok((file, path))
 }
 

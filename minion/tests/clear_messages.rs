@@ -10,7 +10,7 @@ mod scripted_master;
 use std::time::Duration;
 
 use bytes::Bytes;
-use saline_protocol::message::{Class, Header, Kind, Refusal, busy, refusal};
+use saline_messages::{Class, Header, Kind, Refusal, busy, refusal};
 use saline_protocol::transport::Clock;
 use scripted_master::Fixture;
 

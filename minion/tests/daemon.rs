@@ -5,9 +5,10 @@ mod deployment;
 use std::time::Duration;
 
 use deployment::{Deployment, wait};
-use saline_protocol::message::{KeyAction, KeyState, RETCODE_INTERRUPTED, Value};
-use saline_protocol::target::{MAX_GRAINS, Target, TargetKind};
+use saline_data::Value;
+use saline_messages::{KeyAction, KeyState, RETCODE_INTERRUPTED};
 use saline_protocol::transport::Clock;
+use saline_targeting::{MAX_GRAINS, Target, TargetKind};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn functions_run_and_what_fails_says_why() {
@@ -177,7 +178,7 @@ async fn the_first_contact_believes_only_the_finger_that_was_given() {
     let mut config = minion.stop().await;
     assert!(!config.master_identity().exists());
     let public = deployment.config.paths.pki_dir.join("identity.pub");
-    let keys = saline_protocol::channel::MasterKeys::read(&public).unwrap();
+    let keys = saline_channel::MasterKeys::read(&public).unwrap();
     config.master_finger = keys.map(|keys| keys.identity.fingerprint());
     let minion = deployment.start(config);
     deployment.wait_until_it_answers("m1").await;

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use saline_data::Value;
 use saline_inproc::InProc;
-use saline_protocol::message::Value;
 use saline_protocol::transport::{
     Capabilities, Client, Context, Endpoint, Error, ErrorKind, Instant, Result, ServeAt, Server,
     Subscriber, TopicFilter, Transport,

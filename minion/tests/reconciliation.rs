@@ -12,15 +12,16 @@ use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use saline_data::{Packed, Value};
 use saline_master::jobs::{JobStore, NewJob, ReconcilingStart, StoreSettings};
 use saline_master::master_clock::MasterClock;
-use saline_minion::spool::Spool;
-use saline_protocol::message::{
-    Arguments, Claims, Jid, Job, JobAccount, Known, MinionId, OfferState, Packed, RequestId,
-    Return, ReturnVerdict, SignedJob, Value,
+use saline_messages::{
+    Arguments, Claims, Jid, Job, JobAccount, Known, MinionId, OfferState, RequestId, Return,
+    ReturnVerdict, SignedJob,
 };
-use saline_protocol::target::Target;
+use saline_minion::spool::Spool;
 use saline_protocol::transport::Clock;
+use saline_targeting::Target;
 
 /// The number of schedules, and the number of steps of each.
 const SCHEDULES: u64 = 100;

@@ -9,9 +9,10 @@ mod deployment;
 
 use deployment::Deployment;
 use saline_client::{Client, RunnerSpec};
+use saline_data::Value;
 use saline_frozen_peers::v1::messages::{Admission, ReturnVerdict};
 use saline_frozen_peers::v1::minion::Minion;
-use saline_protocol::message::{ProtocolVersions, Value};
+use saline_messages::ProtocolVersions;
 use saline_protocol::transport::{Context, Endpoint, HostPort};
 
 fn versions(lowest: u16, highest: u16) -> ProtocolVersions {

@@ -8,15 +8,16 @@ mod scripted_master;
 
 use std::time::Duration;
 
-use saline_minion::spool::Spool;
-use saline_protocol::channel::Identity;
-use saline_protocol::channel::publication::sign_job;
-use saline_protocol::message::{
-    Claims, JobAccount, Known, Lease, MinionId, MinionReply, MinionRequest, Packed, RefusedVerb,
-    Return, ReturnVerdict, Value,
+use saline_channel::Identity;
+use saline_channel::publication::sign_job;
+use saline_data::{Packed, Value};
+use saline_messages::{
+    Claims, JobAccount, Known, Lease, MinionId, MinionReply, MinionRequest, RefusedVerb, Return,
+    ReturnVerdict,
 };
-use saline_protocol::target::Target;
+use saline_minion::spool::Spool;
 use saline_protocol::transport::Clock;
+use saline_targeting::Target;
 use scripted_master::{Fixture, NOW, ScriptedMaster, job};
 
 #[tokio::test]

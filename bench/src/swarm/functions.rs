@@ -1,7 +1,7 @@
 //! The functions of a swarm's minions: they return at once, so they need no threads.
 
+use saline_data::Value;
 use saline_minion::modules::{Call, Failure, Function, Module, Outcome, required};
-use saline_protocol::message::Value;
 
 /// The module `test`, as far as it returns at once.
 #[derive(Debug)]

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use saline_client::{Client, JobSpec};
-use saline_protocol::message::{OfferState, Value};
+use saline_data::Value;
+use saline_messages::OfferState;
 use saline_protocol::transport::Clock;
 use tokio::task::JoinSet;
 

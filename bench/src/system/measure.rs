@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use saline_client::{BusEvent, Client, EventFilter, JobSpec, Progress};
-use saline_protocol::message::Value;
+use saline_data::Value;
 use saline_protocol::transport::{Clock, Lost, Registry};
 use tokio::task::JoinSet;
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 use rustix::process::Signal;
 use saline_client::{Client, JobSpec};
 use saline_config::{MasterConfig, parse_arguments};
-use saline_protocol::target::Target;
 use saline_protocol::transport::Clock;
+use saline_targeting::Target;
 
 use super::Injector;
 use crate::error::{ChaosError, Result};

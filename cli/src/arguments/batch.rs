@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use saline_protocol::message::{BatchRequest, BatchSize};
+use saline_messages::{BatchRequest, BatchSize};
 
 use super::target::minions;
 

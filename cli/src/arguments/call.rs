@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use clap::Parser;
-use saline_protocol::message::MinionId;
+use saline_messages::MinionId;
 use saline_protocol::transport::HostPort;
 
 use super::{AboutOptions, CommonOptions, HELP, OutputOptions, Refused, read};

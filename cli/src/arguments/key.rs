@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::Parser;
 use clap::builder::PossibleValuesParser;
 use saline_config::LogLevel;
-use saline_protocol::message::{KeyAction, KeyState, MinionId};
+use saline_messages::{KeyAction, KeyState, MinionId};
 
 use super::{AboutOptions, CommonOptions, HELP, OutputOptions, ProcessOptions, Refused, read};
 

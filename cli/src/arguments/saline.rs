@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use clap::Parser;
 use saline_config::parse_argument;
-use saline_protocol::message::{Jid, MAX_METADATA, Packed, Value};
-use saline_protocol::printable::escape_line;
-use saline_protocol::target::{Target, TargetKind};
+use saline_data::printable::escape_line;
+use saline_data::{Packed, Value};
+use saline_messages::{Jid, MAX_METADATA};
+use saline_targeting::{Target, TargetKind};
 
 use super::batch::BatchOptions;
 use super::{

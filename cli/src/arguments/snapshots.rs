@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use clap::Parser;
 use proptest::prelude::*;
-use saline_protocol::message::{KeyAction, KeyState};
-use saline_protocol::target::TargetKind;
+use saline_messages::{KeyAction, KeyState};
+use saline_targeting::TargetKind;
 
 use super::{
     About, CallArguments, KeyArguments, KeyListing, KeyVerb, Refused, RunArguments,

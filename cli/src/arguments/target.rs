@@ -1,7 +1,7 @@
 //! The options that say which minions are meant.
 
 use clap::Args;
-use saline_protocol::target::{Target, TargetKind};
+use saline_targeting::{Target, TargetKind};
 
 /// The options that say which minions are meant.
 #[derive(Debug, Clone, Args)]

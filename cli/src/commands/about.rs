@@ -3,8 +3,8 @@
 use std::io;
 
 use saline_config::{Loaded, MasterConfig, MinionConfig};
-use saline_protocol::message::Value;
-use saline_protocol::printable::escape_line;
+use saline_data::Value;
+use saline_data::printable::escape_line;
 use saline_protocol::transport::Registry;
 
 use crate::arguments::{About, CommonOptions, OutputOptions};

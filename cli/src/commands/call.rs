@@ -4,8 +4,9 @@ use std::ffi::OsString;
 use std::io;
 
 use saline_config::{MinionConfig, parse_call};
-use saline_protocol::message::{Arguments, Value};
-use saline_protocol::printable::escape_line;
+use saline_data::Value;
+use saline_data::printable::escape_line;
+use saline_messages::Arguments;
 use saline_protocol::transport::{HostPort, Registry};
 
 use super::about::{self, Role};

@@ -4,15 +4,16 @@ use std::io;
 
 use saline_client::{BusEvent, Client, EventFilter};
 use saline_config::parse_arguments;
-use saline_protocol::message::{Event, Value};
-use saline_protocol::printable::escape_line;
+use saline_data::Value;
+use saline_data::printable::escape_line;
+use saline_messages::Event;
 use saline_protocol::transport::Lost;
 
 use super::failed;
 use crate::exit;
 use crate::glob::Glob;
-use crate::output::json;
 use crate::screen::Screen;
+use saline_data::json;
 
 /// The arguments of `state.event`.
 #[derive(Debug, Clone)]

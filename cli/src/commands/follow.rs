@@ -5,9 +5,9 @@ use std::io;
 use std::time::Duration;
 
 use saline_client::{Client, JobFollower, JobSpec};
-use saline_protocol::message::{Arguments, BatchRequest, MinionId};
-use saline_protocol::target::CompiledTarget;
+use saline_messages::{Arguments, BatchRequest, MinionId};
 use saline_protocol::transport::{Clock, Instant};
+use saline_targeting::CompiledTarget;
 
 use super::{failed, lookup_states};
 use crate::absence::LookUp;

@@ -7,11 +7,10 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io;
 
-use saline_protocol::channel::PublicIdentity;
-use saline_protocol::message::{
-    KeyAction, KeyEntry, KeyReply, KeyRequest, KeyState, MinionId, RequestId, Value,
-};
-use saline_protocol::printable::escape_line;
+use saline_channel::PublicIdentity;
+use saline_data::Value;
+use saline_data::printable::escape_line;
+use saline_messages::{KeyAction, KeyEntry, KeyReply, KeyRequest, KeyState, MinionId, RequestId};
 use saline_protocol::transport::Registry;
 
 use self::key_holders::KeyHolders;

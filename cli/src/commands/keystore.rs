@@ -2,7 +2,7 @@
 
 use saline_client::{Client, ClientError};
 use saline_config::MasterConfig;
-use saline_protocol::message::{KeyHolder, KeyReply, KeyRequest, MAX_KEY_HOLDERS, MinionId};
+use saline_messages::{KeyHolder, KeyReply, KeyRequest, MAX_KEY_HOLDERS, MinionId};
 use saline_protocol::transport::{Context, Registry};
 
 /// A function that works on the key store without a master.

@@ -3,7 +3,8 @@
 use std::collections::HashSet;
 
 use saline_client::{Absence, Client, ClientError};
-use saline_protocol::message::{Arguments, Jid, MinionId, OfferState, Value};
+use saline_data::Value;
+use saline_messages::{Arguments, Jid, MinionId, OfferState};
 
 use crate::absence;
 use crate::screen::Screen;

@@ -12,7 +12,7 @@ pub(crate) mod run;
 pub(crate) mod saline;
 
 use saline_client::ClientError;
-use saline_protocol::printable::escape_line;
+use saline_data::printable::escape_line;
 
 use crate::exit;
 use crate::screen::Screen;

@@ -4,9 +4,10 @@
 use std::io;
 
 use saline_client::Client;
-use saline_protocol::message::{MinionId, Value};
-use saline_protocol::printable::escape_line;
-use saline_protocol::target::CompiledTarget;
+use saline_data::Value;
+use saline_data::printable::escape_line;
+use saline_messages::MinionId;
+use saline_targeting::CompiledTarget;
 
 use super::failed;
 use crate::arguments::OutputOptions;

@@ -5,8 +5,9 @@ use std::io;
 
 use saline_client::{Client, RunnerRun, RunnerSpec};
 use saline_config::parse_arguments;
-use saline_protocol::message::{RunnerEnd, Value};
-use saline_protocol::printable::escape_line;
+use saline_data::Value;
+use saline_data::printable::escape_line;
+use saline_messages::RunnerEnd;
 use saline_protocol::transport::Registry;
 
 use super::about::{self, Role};
@@ -225,7 +226,8 @@ fn goes_on(look_up: &LookUp) -> String {
 mod tests {
     use super::*;
     use crate::screen::Printed;
-    use saline_protocol::message::{Jid, Packed};
+    use saline_data::Packed;
+    use saline_messages::Jid;
 
     fn shown(end: &RunnerEnd, line: &str) -> String {
         let words = line.split(' ').map(OsString::from);

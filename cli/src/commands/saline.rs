@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use saline_client::{Client, JobSpec};
 use saline_config::parse_call;
-use saline_protocol::message::{Jid, Value};
-use saline_protocol::printable::escape_line;
-use saline_protocol::target::CompiledTarget;
+use saline_data::Value;
+use saline_data::printable::escape_line;
+use saline_messages::Jid;
 use saline_protocol::transport::Registry;
+use saline_targeting::CompiledTarget;
 
 use super::about::{self, Role};
 use super::failed;

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use saline_protocol::message::Value;
-use saline_protocol::printable::{escape_line, escape_lines};
+use saline_data::Value;
+use saline_data::printable::{escape_line, escape_lines};
 
 use super::colour::Colour;
 use super::{Style, nested, raw};

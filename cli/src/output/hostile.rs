@@ -1,11 +1,13 @@
 //! What a peer sends reaches an operator only as data, in every output.
 
 use proptest::prelude::*;
-use saline_protocol::message::{KeyState, Value};
+use saline_data::Value;
+use saline_messages::KeyState;
 
 use super::keys::{Heading, Line};
-use super::test_values::{texts, values};
-use super::{Format, Style, json, keys, no_return};
+use super::{Format, Style, keys, no_return};
+use saline_data::arbitrary::{texts, values};
+use saline_data::json;
 
 const FILE: Style = Style {
     colour: false,

@@ -1,7 +1,8 @@
 //! Salt's key outputter: keys under the names of their states.
 
-use saline_protocol::message::{KeyState, Value};
-use saline_protocol::printable::{escape_line, escape_lines};
+use saline_data::Value;
+use saline_data::printable::{escape_line, escape_lines};
+use saline_messages::KeyState;
 
 use super::Style;
 use super::colour::Colour;

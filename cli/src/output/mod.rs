@@ -4,27 +4,22 @@ pub(crate) mod colour;
 pub(crate) mod docs;
 #[cfg(test)]
 mod hostile;
-pub(crate) mod json;
 pub(crate) mod keys;
 mod nested;
 mod newline_values_only;
 pub(crate) mod no_return;
 mod pprint;
-mod python;
 mod raw;
 #[cfg(test)]
 mod snapshots;
 mod table;
-#[cfg(test)]
-pub(crate) mod test_values;
 mod text_lines;
 mod txt;
-mod yaml;
 
 pub(crate) use colour::Style;
 
 use clap::ValueEnum;
-use saline_protocol::message::Value;
+use saline_data::{Value, json, yaml};
 
 /// An output format, the value of `--out`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
@@ -62,7 +57,7 @@ impl Format {
         match self {
             Self::Nested => Some(nested::render(data, style, failed)),
             Self::Json => Some(json::pretty(data, style.indent)),
-            Self::Yaml => Some(yaml::render(data, style.indent)),
+            Self::Yaml => Some(yaml::write(data, style.indent)),
             Self::Txt => Some(txt::render(data, style)),
             Self::Raw => Some(raw::render(data).into_bytes()),
             Self::Pprint => Some(pprint::render(data).into_bytes()),

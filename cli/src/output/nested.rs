@@ -1,11 +1,11 @@
 //! Salt's nested outputter, the default.
 
-use saline_protocol::message::Value;
-use saline_protocol::printable::escape_line;
+use saline_data::Value;
+use saline_data::printable::escape_line;
 
 use super::colour::{Colour, Style};
-use super::python;
 use super::text_lines::text_lines;
+use saline_data::python;
 
 /// `data` as Salt's nested outputter writes it, without the last newline. `failed` colours names
 /// red, as Salt does for a retcode other than 0.

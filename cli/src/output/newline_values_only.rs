@@ -1,6 +1,6 @@
 //! Salt's newline_values_only outputter: the values alone, a line each.
 
-use saline_protocol::message::Value;
+use saline_data::Value;
 
 use super::text_lines::text_lines;
 use super::{Style, raw};

@@ -1,6 +1,6 @@
 //! Salt's no_return outputter: minions that did not return, and the reason.
 
-use saline_protocol::printable::{escape_line, escape_lines};
+use saline_data::printable::{escape_line, escape_lines};
 
 use super::Style;
 use super::colour::Colour;

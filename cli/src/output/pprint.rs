@@ -2,9 +2,10 @@
 //!
 //! Python breaks long texts as well; here a text stays whole, so that it can be searched for.
 
-use saline_protocol::message::Value;
+use saline_data::Value;
 
-use super::{json, python, raw};
+use super::raw;
+use saline_data::{json, python};
 
 /// The width in characters.
 const WIDTH: usize = 80;

@@ -1,8 +1,8 @@
 //! Salt's raw outputter: Python's `repr`.
 
-use saline_protocol::message::Value;
+use saline_data::Value;
 
-use super::python;
+use saline_data::python;
 
 /// Formats `data` as Python's `repr` does. Bytes that are not text become a bytes literal, so that
 /// nothing is lost.

@@ -4,7 +4,7 @@ mod keys;
 mod nested;
 mod table;
 
-use saline_protocol::message::Value;
+use saline_data::Value;
 
 use super::{Format, Style, no_return};
 

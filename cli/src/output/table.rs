@@ -1,8 +1,8 @@
 //! Salt's table outputter: lists as tables with a row for each entry, mappings of plain values as tables
 //! of two columns, and everything else under its name.
 
-use saline_protocol::message::Value;
-use saline_protocol::printable::escape_line;
+use saline_data::Value;
+use saline_data::printable::escape_line;
 
 use super::colour::{Colour, Style};
 use super::text_lines::text_lines;

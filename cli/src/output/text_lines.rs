@@ -2,10 +2,11 @@
 
 use std::borrow::Cow;
 
-use saline_protocol::message::Value;
-use saline_protocol::printable::escape_lines;
+use saline_data::Value;
+use saline_data::printable::escape_lines;
 
-use super::{Style, python};
+use super::Style;
+use saline_data::python;
 
 /// Returns the lines of a text, or of bytes; none for other values. What would command a terminal is
 /// escaped. Bytes that are not UTF-8 reach a file as they are, and a terminal escaped.

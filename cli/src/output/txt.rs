@@ -1,7 +1,7 @@
 //! Salt's txt outputter: each line of each minion's return after the minion's name.
 
-use saline_protocol::message::Value;
-use saline_protocol::printable::escape_line;
+use saline_data::Value;
+use saline_data::printable::escape_line;
 
 use super::text_lines::text_lines;
 use super::{Style, raw};

@@ -1,9 +1,9 @@
 use proptest::prelude::*;
-use saline_protocol::message::{Jid, MinionId};
+use saline_messages::{Jid, MinionId};
 
 use super::*;
-use crate::output::test_values::values;
 use crate::screen::Printed;
+use saline_data::arbitrary::values;
 
 fn returned(minion: &str, retcode: i64, value: impl Into<Value>) -> Progress {
     Progress::Returned(MinionReturn {

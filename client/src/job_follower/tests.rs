@@ -3,8 +3,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 use async_trait::async_trait;
+use saline_data::{Packed, Value};
 use saline_engine::{DeliveryReceiver, DeliverySender, delivery_queue};
-use saline_protocol::message::{MinionId, Packed, ReturnsPage, StatesPage, StoredReturn, Value};
+use saline_messages::{MinionId, ReturnsPage, StatesPage, StoredReturn};
 use saline_protocol::transport::{Clock, Limits, Lost};
 
 use super::*;

@@ -4,12 +4,12 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use saline_channel::noise::{HalfOpen, Responder, split_cookie};
+use saline_channel::record::ResponderRecords;
+use saline_channel::{Identity, MasterKeys, NoiseKey};
 use saline_config::MasterConfig;
 use saline_inproc::InProc;
-use saline_protocol::channel::noise::{HalfOpen, Responder, split_cookie};
-use saline_protocol::channel::record::ResponderRecords;
-use saline_protocol::channel::{Identity, MasterKeys, NoiseKey};
-use saline_protocol::message::{
+use saline_messages::{
     Admission, Header, Kind, OperatorReply, OperatorRequest, PeerVersion, PublicationAddress,
     Refusal, SessionId, Welcome, decode, encode, refusal,
 };

@@ -5,11 +5,10 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use saline_protocol::message::Value;
+use saline_data::Value;
 
 use crate::nearest::nearest;
-use crate::scalar;
-use crate::yaml::{Content, Node, YamlError};
+use saline_data::yaml::{self, Content, Node, YamlError};
 
 /// The longest time that an option takes: fifty years, so that no clock overflows.
 pub(crate) const LONGEST: Duration = Duration::from_secs(50 * 365 * 86_400);
@@ -133,7 +132,7 @@ impl<'a> Given<'a> {
     /// Returns the number, also when it stands in quotes, as templates often write it.
     fn number(&self) -> Option<Value> {
         match self.scalar()? {
-            Value::Text(text) => Some(scalar::resolve(text)),
+            Value::Text(text) => Some(yaml::resolve(text)),
             other => Some(other.clone()),
         }
     }
@@ -237,7 +236,7 @@ fn describe(node: &Node) -> String {
                 format!("the text {beginning:?}…")
             }
             Value::Text(text) => format!("the text {text:?}"),
-            other => scalar::as_key(other.clone()),
+            other => yaml::as_key(other.clone()),
         },
     }
 }

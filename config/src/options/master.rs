@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use saline_protocol::target::Nodegroups;
+use saline_targeting::Nodegroups;
 
 use super::{OptionDoc, Role, TransportOptions, common, nodegroups};
 use crate::options::given::LONGEST;

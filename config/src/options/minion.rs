@@ -1,11 +1,12 @@
 //! The options of a minion.
 
-use saline_protocol::message::{MinionId, Value};
+use saline_data::Value;
+use saline_messages::MinionId;
 use saline_protocol::transport::HostPort;
 
 use super::{OptionDoc, Role, TransportOptions, common};
-use crate::yaml::Content;
 use crate::{Logging, MasterConfig, MinionConfig, Paths};
+use saline_data::yaml::Content;
 
 impl Role for MinionConfig {
     const FILE: &'static str = "minion";

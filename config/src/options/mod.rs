@@ -15,8 +15,8 @@ use saline_protocol::transport::OptionValue;
 pub(crate) use given::Given;
 
 use crate::paths::place;
-use crate::yaml::YamlError;
 use crate::{Logging, Paths};
+use saline_data::yaml::YamlError;
 
 /// An option of a role's configuration `C`: how it is read, and its documentation.
 #[derive(Debug, Clone, Copy)]

@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use saline_protocol::message::Value;
-use saline_protocol::target::NodegroupDefinition;
+use saline_data::Value;
+use saline_targeting::NodegroupDefinition;
 
 use super::Given;
-use crate::scalar;
-use crate::yaml::{Content, Node, YamlError};
+use saline_data::yaml::{self, Content, Node, YamlError};
 
 /// The kind of value that the option takes.
 const TAKES: &str = "a mapping of names to compound expressions, or to lists of their words";
@@ -42,6 +41,6 @@ fn word(node: &Node) -> Option<String> {
     match &node.content {
         Content::Scalar(Value::Null) | Content::List(_) | Content::Map(_) => None,
         Content::Scalar(Value::Text(text)) => Some(text.clone()),
-        Content::Scalar(other) => Some(scalar::as_key(other.clone())),
+        Content::Scalar(other) => Some(yaml::as_key(other.clone())),
     }
 }

@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use saline_protocol::message::Value;
-use saline_protocol::private_files;
+use saline_data::Value;
 use saline_protocol::transport::{Tls, VerifyPeer};
 
 use super::given::Given;
-use crate::yaml::{Content, YamlError};
+use saline_data::yaml::{Content, YamlError};
 
 /// Reads the option and its files, so that an error about a file has the place in the
 /// configuration.
@@ -65,7 +64,7 @@ fn pem(entry: &Given<'_>) -> Result<Arc<[u8]>, YamlError> {
 fn warn_of_readers(entry: &Given<'_>) -> Result<(), YamlError> {
     let path = entry.path()?;
     if let Ok(found) = std::fs::metadata(&path)
-        && let Some(mode) = private_files::mode_for_others(&found)
+        && let Some(mode) = saline_private_files::mode_for_others(&found)
     {
         let shown = path.display();
         entry.warn(format!(

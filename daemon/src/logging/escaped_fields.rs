@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use saline_protocol::printable::escape_line;
+use saline_data::printable::escape_line;
 use tracing_subscriber::field::RecordFields;
 use tracing_subscriber::fmt::FormatFields;
 use tracing_subscriber::fmt::format::{DefaultFields, Writer};
@@ -111,7 +111,7 @@ mod tests {
             for format in ["text", "json", "%(message)5s"] {
                 let log = logged(format, false, || tracing::warn!("{text}{text:?}"));
                 let line = log.strip_suffix('\n').unwrap();
-                prop_assert!(line.chars().all(saline_protocol::printable::is_printable), "{log:?}");
+                prop_assert!(line.chars().all(saline_data::printable::is_printable), "{log:?}");
             }
             let log = logged("json", false, || tracing::warn!(field = %text, "{text}"));
             let read: serde_json::Value = serde_json::from_str(&log).unwrap();

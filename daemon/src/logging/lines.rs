@@ -4,7 +4,7 @@ use std::fmt::{self, Write as _};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use saline_config::{Align, LogField, LogFormat, Piece};
-use saline_protocol::printable::is_printable;
+use saline_data::printable::is_printable;
 use saline_protocol::transport::Clock;
 use time::OffsetDateTime;
 use time::macros::format_description;

@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use saline_protocol::message::{
-    Event, EventTag, MAX_EVENT_DATA, MinionEvent, MinionEvents, MinionId, StartId, Value,
+use saline_data::Value;
+use saline_messages::{
+    Event, EventTag, MAX_EVENT_DATA, MinionEvent, MinionEvents, MinionId, StartId,
 };
 
 use super::Events;

@@ -6,7 +6,8 @@ mod reports;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use saline_protocol::message::{Event, EventTag, Value};
+use saline_data::Value;
+use saline_messages::{Event, EventTag};
 use saline_protocol::transport::{Clock, Context, Publisher, Topic};
 use time::OffsetDateTime;
 use time::format_description::BorrowedFormatItem;

@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use saline_protocol::channel::PublicIdentity;
-use saline_protocol::message::{
-    EventTag, Jid, Job, JobEvent, MinionId, OfferState, Packed, RunEvent, RunnerEnd, Value,
-};
+use saline_channel::PublicIdentity;
+use saline_data::{Packed, Value};
+use saline_messages::{EventTag, Jid, Job, JobEvent, MinionId, OfferState, RunEvent, RunnerEnd};
 
 use super::{Events, MAX_EVENT_RETURN};
 use crate::jobs::{BatchReport, JobCall};

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::hmac;
-use saline_protocol::random::{self, NoRandomness};
+use saline_messages::random::{self, NoRandomness};
 use saline_protocol::transport::{Clock, Instant, Peer};
 
 /// How long a secret is used. A cookie is good for this time at least, and for twice as long at most.

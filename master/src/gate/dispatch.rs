@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use saline_protocol::message::{
+use saline_messages::{
     Admission, CallerReply, CallerRequest, Class, MinionReply, MinionRequest, OperatorReply,
     OperatorRequest, PendingRequest, RefusedVerb, decode, encode,
 };

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use saline_protocol::channel::noise::HalfOpen;
-use saline_protocol::message::SessionId;
+use saline_channel::noise::HalfOpen;
+use saline_messages::SessionId;
 use saline_protocol::transport::{Clock, Instant};
 
 use crate::sessions::{UNPROVEN, UNPROVEN_FOR};

@@ -4,12 +4,10 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use saline_protocol::channel::ChannelError;
-use saline_protocol::channel::noise::{SplitKeys, split_cookie};
-use saline_protocol::channel::record::ResponderRecords;
-use saline_protocol::message::{
-    Admission, Header, Kind, Refusal, SessionId, busy, encode, refusal,
-};
+use saline_channel::ChannelError;
+use saline_channel::noise::{SplitKeys, split_cookie};
+use saline_channel::record::ResponderRecords;
+use saline_messages::{Admission, Header, Kind, Refusal, SessionId, busy, encode, refusal};
 use saline_protocol::transport::{Clock, Peer};
 
 use super::resume_times::ResumeTimes;

@@ -13,9 +13,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use saline_protocol::channel::ChannelError;
-use saline_protocol::channel::noise::Responder;
-use saline_protocol::message::{
+use saline_channel::ChannelError;
+use saline_channel::noise::Responder;
+use saline_messages::{
     Admission, EnvelopeError, Header, Kind, PublicationAddress, Refusal, refusal,
 };
 use saline_protocol::transport::{

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use saline_protocol::message::{Admission, MinionReply};
+use saline_messages::{Admission, MinionReply};
 
 use super::{BUSY_DELAY, Gate};
 use crate::keys::KeysUnreadable;

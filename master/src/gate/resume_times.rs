@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-use saline_protocol::channel::PublicIdentity;
+use saline_channel::PublicIdentity;
 
 /// How far the time of a resume may be behind the latest one of its key, in nanoseconds. Those that are
 /// further behind could be replays, and take the longer way.

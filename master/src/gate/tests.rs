@@ -5,11 +5,11 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use saline_protocol::channel::noise::{InitiatorKeys, Resumption};
-use saline_protocol::channel::{
+use saline_channel::noise::{InitiatorKeys, Resumption};
+use saline_channel::{
     ChannelError, Credentials, Established, Identity, MasterKeys, MasterTrust, NoiseKey, establish,
 };
-use saline_protocol::message::{
+use saline_messages::{
     Class, ExpiryStatement, Heartbeat, MinionReply, MinionRequest, ProtocolVersions,
     Reconciliation, Role, StartId,
 };

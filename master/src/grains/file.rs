@@ -5,9 +5,9 @@ use std::io;
 use std::path::Path;
 
 use rusqlite::{Connection, OpenFlags, params};
-use saline_protocol::message::{MinionId, Packed};
-use saline_protocol::private_files;
-use saline_protocol::target::{Grains as _, PackedGrains};
+use saline_data::Packed;
+use saline_messages::MinionId;
+use saline_targeting::{Grains as _, PackedGrains};
 
 /// The version of the file's schema. A file of another version is begun anew.
 const SCHEMA_VERSION: i64 = 1;
@@ -123,12 +123,12 @@ impl GrainsFile {
 
 fn try_open(path: &Path) -> Result<(Connection, Vec<Row>), OpenError> {
     if let Some(folder) = path.parent() {
-        private_files::create_folder(folder)?;
+        saline_private_files::create_folder(folder)?;
     }
     // Before SQLite opens it, which gives its log and its shared memory the same permissions.
-    let mut options = private_files::options();
+    let mut options = saline_private_files::options();
     options.read(true).write(true).create(true).truncate(false);
-    private_files::open(path, &options)?;
+    saline_private_files::open(path, &options)?;
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_NO_MUTEX
         | OpenFlags::SQLITE_OPEN_NOFOLLOW;

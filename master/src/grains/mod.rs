@@ -12,9 +12,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
-use saline_protocol::message::{GrainsReport, MinionId};
-use saline_protocol::target::{GrainsError, PackedGrains};
+use saline_messages::{GrainsReport, MinionId};
 use saline_protocol::transport::Context;
+use saline_targeting::{GrainsError, PackedGrains};
 
 use crate::token_bucket::{MAX_MINIONS, Rate, TokenBuckets};
 
@@ -213,8 +213,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
-    use saline_protocol::message::{Packed, Value};
-    use saline_protocol::target::Grains as _;
+    use saline_data::{Packed, Value};
+    use saline_targeting::Grains as _;
 
     use super::*;
 

@@ -4,8 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use rusqlite::Connection;
-use saline_protocol::message::{MasterTime, OfferState, StoreBackup};
-use saline_protocol::private_files;
+use saline_messages::{MasterTime, OfferState, StoreBackup};
 
 use super::lookup::IS_CANCELLED;
 use super::partitions::Connections;
@@ -135,12 +134,12 @@ fn finish(backups: &Path, unfinished: &Path, folder: &Path) -> std::io::Result<(
 
 /// Creates the folder of a copy, and deletes copies that were not finished.
 fn begin(backups: &Path, unfinished: &Path) -> std::io::Result<()> {
-    private_files::create_folder(backups)?;
+    saline_private_files::create_folder(backups)?;
     for entry in fs::read_dir(backups)? {
         let path = entry?.path();
         if path.extension().is_some_and(|end| end == UNFINISHED) {
             fs::remove_dir_all(path)?;
         }
     }
-    private_files::create_folder(unfinished)
+    saline_private_files::create_folder(unfinished)
 }

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use saline_protocol::message::{Batch, BatchStop, MasterTime, OfferState};
+use saline_messages::{Batch, BatchStop, MasterTime, OfferState};
 
 /// The slots of one batch. A minion is its index in the states of the job.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use saline_protocol::message::{
+use saline_messages::{
     BatchEvent, BatchProgress, Jid, MasterTime, MinionId, OfferState, SignedJob,
 };
 

@@ -5,7 +5,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use rusqlite::params;
-use saline_protocol::message::{Jid, Packed, PackedArguments};
+use saline_data::Packed;
+use saline_messages::{Jid, PackedArguments};
 
 use super::{JobStore, StoreError, jid, lock, rows};
 

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use rusqlite::{Connection, params};
-use saline_protocol::message::{Jid, MAX_ACCOUNTS, MinionId};
+use saline_messages::{Jid, MAX_ACCOUNTS, MinionId};
 
 use super::writer::Place;
 use super::{JobStore, StoreError, jid, lock, rows};

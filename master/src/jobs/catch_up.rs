@@ -1,6 +1,6 @@
 //! Finds the jobs that a minion may still begin when it comes back.
 
-use saline_protocol::message::{Jid, JobsPage, MasterTime, MinionId, SignedJob};
+use saline_messages::{Jid, JobsPage, MasterTime, MinionId, SignedJob};
 
 use super::partitions::Connections;
 use super::{JobStore, StoreError, jid, lock, rows};
@@ -135,7 +135,7 @@ fn read_page(
     let mut room = limits.bytes;
     for (at, number) in numbers.iter().enumerate() {
         #[cfg(feature = "chaos")]
-        if at == 32 && saline_protocol::sabotage::is_on("truncate-catchup") {
+        if at == 32 && saline_daemon::sabotage::is_on("truncate-catchup") {
             return Ok(page);
         }
         if at == limits.jobs {

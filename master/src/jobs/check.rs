@@ -1,7 +1,7 @@
 //! Checks the store while it is in use.
 
 use rusqlite::Connection;
-use saline_protocol::message::StoreCheck;
+use saline_messages::StoreCheck;
 
 use super::{JobStore, StoreError, jid, rows, states};
 

@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use saline_protocol::message::Jid;
+use saline_messages::Jid;
 
 /// The reason why the job store failed. One failed commit answers every caller whose command was in
 /// it, so an error can be cloned.

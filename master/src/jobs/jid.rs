@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use saline_protocol::message::{Jid, RequestId};
+use saline_messages::{Jid, RequestId};
 use time::{Date, Month, OffsetDateTime, PrimitiveDateTime, Time};
 
 /// The last microsecond of the year 9999, the last one that twenty digits can write.

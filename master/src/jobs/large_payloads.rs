@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use rusqlite::{Connection, params};
-use saline_protocol::message::{MinionId, Packed, Return};
+use saline_data::Packed;
+use saline_messages::{MinionId, Return};
 
 use super::writer::Place;
 use super::{JobStore, StoreError, lock, returns, rows};

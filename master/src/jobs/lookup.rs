@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use rusqlite::{Connection, params};
-use saline_protocol::message::{Jid, MasterTime, MinionId, OfferState, StoredJob};
+use saline_messages::{Jid, MasterTime, MinionId, OfferState, StoredJob};
 
 use super::minion_records::MinionRecord;
 use super::partitions::Connections;

@@ -1,7 +1,7 @@
 //! The key of each minion to which the offers under its id were made. Another key under the id is another
 //! machine, which inherits nothing.
 
-use saline_protocol::message::{Jid, MinionId};
+use saline_messages::{Jid, MinionId};
 
 use super::{JobStore, lock};
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use rusqlite::{Connection, params};
-use saline_protocol::message::{MasterTime, MinionId, OfferState, StartId, decode, encode};
+use saline_messages::{MasterTime, MinionId, OfferState, StartId, decode, encode};
 use tokio::sync::oneshot;
 
 use super::thread::{TaskQueue, Thread};

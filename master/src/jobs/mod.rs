@@ -48,7 +48,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rusqlite::Connection;
-use saline_protocol::message::{Jid, MasterTime, RequestId};
+use saline_messages::{Jid, MasterTime, RequestId};
 
 pub use batches::{BatchFailures, BatchReport, BatchStep};
 pub use calls::JobCall;

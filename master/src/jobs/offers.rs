@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use rusqlite::{Connection, params};
-use saline_protocol::message::{Jid, MasterTime, MinionId, OfferState};
+use saline_messages::{Jid, MasterTime, MinionId, OfferState};
 
 use super::open_jobs::ChangedJob;
 use super::publish::written_states;

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
-use saline_protocol::message::{Jid, MasterTime, MinionId, OfferState};
+use saline_messages::{Jid, MasterTime, MinionId, OfferState};
 use tokio::sync::Notify;
 
 mod batches;

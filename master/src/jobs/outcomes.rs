@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rusqlite::{Connection, params};
-use saline_protocol::message::{MasterTime, RequestId};
+use saline_messages::{MasterTime, RequestId};
 
 use super::writer::Place;
 use super::{JobStore, StoreError, lock, rows};

@@ -12,8 +12,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 use rusqlite::hooks::Wal;
-use saline_protocol::message::Jid;
-use saline_protocol::private_files;
+use saline_messages::Jid;
 
 use super::schema::{self, Access};
 use super::{StoreError, jid};
@@ -42,7 +41,7 @@ impl Partitions {
     /// Lists the partitions in `folder`, which is created (0700) as needed.
     pub(super) fn list(folder: &Path, cache: usize) -> Result<Self, StoreError> {
         let error = |error| StoreError::io(folder, error);
-        private_files::create_folder(folder).map_err(error)?;
+        saline_private_files::create_folder(folder).map_err(error)?;
         let mut starts = BTreeSet::new();
         for entry in fs::read_dir(folder).map_err(error)? {
             let entry = entry.map_err(error)?;

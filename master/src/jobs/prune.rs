@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use saline_protocol::message::{Jid, MasterTime};
+use saline_messages::{Jid, MasterTime};
 
 use super::partitions::Connections;
 use super::{JobStore, StoreError, jid, lock, lookup, reserve, rows};

@@ -4,9 +4,9 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension, params};
-use saline_protocol::message::{
-    Batch, MasterTime, MinionId, OfferState, Packed, Published, RequestId, SignedJob, decode,
-    encode,
+use saline_data::Packed;
+use saline_messages::{
+    Batch, MasterTime, MinionId, OfferState, Published, RequestId, SignedJob, decode, encode,
 };
 
 use super::minion_records::MinionRecord;
@@ -25,7 +25,7 @@ const MAX_OFFERS: usize = 5_000_000;
 pub struct NewJob {
     /// The job with the master's signature, so that a minion that missed it gets the same bytes.
     pub job: SignedJob,
-    /// The operator whose session asked; [`Job::user`](saline_protocol::message::Job::user) is only
+    /// The operator whose session asked; [`Job::user`](saline_messages::Job::user) is only
     /// what it said.
     pub operator: String,
     /// The request that asked.

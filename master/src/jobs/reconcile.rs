@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use saline_protocol::message::{
+use saline_messages::{
     ExpiryStatement, Jid, JobAccount, Known, MAX_ACCOUNTS, MasterTime, MinionId, OfferState,
     StartId,
 };

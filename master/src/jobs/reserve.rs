@@ -4,8 +4,6 @@
 use std::fs;
 use std::path::Path;
 
-use saline_protocol::private_files;
-
 /// The size of the file in bytes: room for what SQLite keeps beside each of the files.
 const SIZE: usize = 2 * 1024 * 1024;
 
@@ -19,7 +17,7 @@ pub(super) fn keep(folder: &Path) {
         return;
     }
     // With bytes in it, so that it takes the space.
-    let kept = private_files::write(&path, &vec![0x5a; SIZE])
+    let kept = saline_private_files::write(&path, &vec![0x5a; SIZE])
         .and_then(|()| fs::File::open(&path)?.sync_all());
     if let Err(error) = kept {
         tracing::debug!(%error, "no space is reserved for the job store");

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use rusqlite::{Connection, params};
-use saline_protocol::message::{
-    Jid, MasterTime, MinionId, OfferState, Packed, RETCODE_INTERRUPTED, Return, ReturnVerdict,
-    ReturnsPage, StoredReturn,
+use saline_data::Packed;
+use saline_messages::{
+    Jid, MasterTime, MinionId, OfferState, RETCODE_INTERRUPTED, Return, ReturnVerdict, ReturnsPage,
+    StoredReturn,
 };
 
 use super::batches::BatchFailures;

@@ -2,10 +2,9 @@
 
 use rusqlite::Row;
 use rusqlite::types::ValueRef;
-use saline_protocol::message::{
-    Batch, Jid, Job, MasterTime, MinionId, Packed, PackedArguments, StoredJob, decode,
-};
-use saline_protocol::target::{Target, TargetKind};
+use saline_data::Packed;
+use saline_messages::{Batch, Jid, Job, MasterTime, MinionId, PackedArguments, StoredJob, decode};
+use saline_targeting::{Target, TargetKind};
 
 use super::StoreError;
 use super::jid::from_micros;

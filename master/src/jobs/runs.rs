@@ -1,7 +1,8 @@
 //! Stores the asynchronous runs of runners, so that their returns can be looked up.
 
 use rusqlite::{Connection, params};
-use saline_protocol::message::{Jid, Packed, PackedArguments};
+use saline_data::Packed;
+use saline_messages::{Jid, PackedArguments};
 
 use super::writer::Place;
 use super::{JobStore, StoreError, jid, rows};

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
-use saline_protocol::private_files;
 
 use super::StoreError;
 
@@ -196,9 +195,9 @@ fn named(path: &Path, error: StoreError) -> StoreError {
 /// permissions. Closing any descriptor of the file drops this process's locks on it, so this happens
 /// before SQLite takes its locks.
 fn create_file(path: &Path) -> std::io::Result<()> {
-    let mut options = private_files::options();
+    let mut options = saline_private_files::options();
     options.read(true).write(true).create(true).truncate(false);
-    let file = private_files::open(path, &options)?;
+    let file = saline_private_files::open(path, &options)?;
     file.set_permissions(Permissions::from_mode(0o600))
 }
 

@@ -8,8 +8,9 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 
 use rusqlite::{Connection, Row, params};
-use saline_protocol::message::{Jid, Packed, PackedArguments, Value};
-use saline_protocol::target::Glob;
+use saline_data::{Packed, Value};
+use saline_messages::{Jid, PackedArguments};
+use saline_targeting::Glob;
 
 use super::{JobStore, StoreError, jid, rows};
 

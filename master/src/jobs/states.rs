@@ -1,6 +1,6 @@
 //! The states of a job's minions: how they change, and the compact value in which the store keeps them.
 
-use saline_protocol::message::{MasterTime, MinionId, OfferState};
+use saline_messages::{MasterTime, MinionId, OfferState};
 
 use super::{MinionRecord, StoreError};
 
@@ -156,7 +156,7 @@ mod tests {
     use super::*;
     use OfferState::{Expired, MayHaveRun, NoWord, Offered, Queued, Running, Waiting};
     use proptest::prelude::*;
-    use saline_protocol::message::StartId;
+    use saline_messages::StartId;
 
     const ALL: [OfferState; 14] = OfferState::ALL;
 

@@ -1,4 +1,4 @@
-use saline_protocol::channel::PublicIdentity;
+use saline_channel::PublicIdentity;
 
 use super::*;
 use crate::state::testing::TestMaster;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use saline_protocol::channel::PublicIdentity;
-use saline_protocol::message::{KeyState, MinionId};
+use saline_channel::PublicIdentity;
+use saline_messages::{KeyState, MinionId};
 use saline_protocol::transport::Context;
 
 use super::{KeyOnDisk, KeyStore, LOCAL_OPERATOR, OperatorStore};

@@ -1,7 +1,7 @@
 //! The changes that operators make to keys.
 
-use saline_protocol::channel::KeyError;
-use saline_protocol::message::{KeyAction, KeyEntry, KeyRequest, KeyState, MinionId};
+use saline_channel::KeyError;
+use saline_messages::{KeyAction, KeyEntry, KeyRequest, KeyState, MinionId};
 
 use super::KeyStore;
 use super::folder::Found;

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, SystemTime};
 
-use saline_protocol::channel::KeyError;
-use saline_protocol::message::{Admission, MinionId};
+use saline_channel::KeyError;
+use saline_messages::{Admission, MinionId};
 use saline_protocol::transport::SourceNetwork;
 
 use super::folder::Found;

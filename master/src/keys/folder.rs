@@ -14,9 +14,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use rustix::fs::OFlags;
-use saline_protocol::channel::{KeyError, PublicIdentity};
-use saline_protocol::message::MinionId;
-use saline_protocol::private_files;
+use saline_channel::{KeyError, PublicIdentity};
+use saline_messages::MinionId;
 use saline_protocol::transport::SourceNetwork;
 
 /// The largest part of a file that is read. A key in PEM has 113 bytes; the rest is room for
@@ -82,7 +81,7 @@ impl Folder {
     /// them, and one to which they could write is refused: its keys may not be those that were accepted.
     pub(super) fn open(path: PathBuf) -> Result<Self, KeyError> {
         let settle = || {
-            private_files::create_folder(&path)?;
+            saline_private_files::create_folder(&path)?;
             if fs::metadata(&path)?.permissions().mode() & 0o077 != 0 {
                 fs::set_permissions(&path, Permissions::from_mode(0o700))?;
             }

@@ -5,8 +5,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use saline_protocol::channel::KeyError;
-use saline_protocol::message::MinionId;
+use saline_channel::KeyError;
+use saline_messages::MinionId;
 
 use super::folder::{AT_REST, FileStamp, Folder, Found};
 

@@ -20,8 +20,8 @@ mod tests;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use saline_protocol::channel::KeyError;
-use saline_protocol::message::{KeyEntry, KeyState, MinionId};
+use saline_channel::KeyError;
+use saline_messages::{KeyEntry, KeyState, MinionId};
 use saline_protocol::transport::{Clock, Instant, SourcePlaces};
 
 pub use access::{KeyAccess, KeysUnreadable};
@@ -84,7 +84,7 @@ impl KeyStore {
     /// # Errors
     /// When a folder cannot be created, or belongs to another user.
     pub fn open(pki_dir: &Path, clock: Clock) -> Result<Self, KeyError> {
-        saline_protocol::channel::key_file::create_private_folder(pki_dir)?;
+        saline_channel::key_file::create_private_folder(pki_dir)?;
         let folder = |state: KeyState| Folder::open(pki_dir.join(state.folder()));
         Ok(Self {
             clock,

@@ -1,9 +1,9 @@
 //! The key store without a running master.
 
+use saline_channel::{Identity, KeyError};
 use saline_config::MasterConfig;
 use saline_daemon::{InstanceLock, LockError};
-use saline_protocol::channel::{Identity, KeyError};
-use saline_protocol::message::{KeyReply, KeyRequest};
+use saline_messages::{KeyReply, KeyRequest};
 use saline_protocol::transport::Clock;
 
 use super::KeyStore;

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use saline_protocol::channel::KeyError;
-use saline_protocol::message::MinionId;
+use saline_channel::KeyError;
+use saline_messages::MinionId;
 
 use super::folder::{Folder, Found};
 
@@ -57,7 +57,7 @@ impl OperatorStore {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use saline_protocol::channel::Identity;
+    use saline_channel::Identity;
 
     #[test]
     fn root_is_not_in_the_folder_and_names_are_no_paths() {

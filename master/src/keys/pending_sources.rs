@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use saline_protocol::channel::KeyError;
-use saline_protocol::message::MinionId;
+use saline_channel::KeyError;
+use saline_messages::MinionId;
 use saline_protocol::transport::SourceNetwork;
 
 use super::folder::Found;

@@ -1,7 +1,7 @@
 //! The key of the local operator, `cachedir/.root_key`. Every user who can read it is the operator.
 
+use saline_channel::{Identity, KeyError, key_file};
 use saline_config::MasterConfig;
-use saline_protocol::channel::{Identity, KeyError, key_file};
 
 /// Returns the public half of the local operator's key; creates the key (0400) if there is none.
 ///

@@ -1,5 +1,5 @@
-use saline_protocol::channel::{Identity, PublicIdentity};
-use saline_protocol::message::MinionId;
+use saline_channel::{Identity, PublicIdentity};
+use saline_messages::MinionId;
 
 use super::*;
 use crate::keys::Policy;

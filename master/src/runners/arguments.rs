@@ -1,7 +1,8 @@
 //! The arguments of a run, bound to the parameters of its function.
 
-use saline_protocol::message::{Arguments, Jid, Value};
-use saline_protocol::target::{Target, TargetKind};
+use saline_data::Value;
+use saline_messages::{Arguments, Jid};
+use saline_targeting::{Target, TargetKind};
 
 use super::error::RunnerError;
 use super::function::Function;

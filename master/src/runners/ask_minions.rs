@@ -1,9 +1,10 @@
 //! Has minions run a function for a runner, and waits for what they return.
 
-use saline_protocol::message::{
-    Arguments, BatchRequest, OperatorReply, PublishRequest, RequestId, StoredReturn, Value,
+use saline_data::Value;
+use saline_messages::{
+    Arguments, BatchRequest, OperatorReply, PublishRequest, RequestId, StoredReturn,
 };
-use saline_protocol::target::Target;
+use saline_targeting::Target;
 
 use super::error::RunnerError;
 use super::job_report::{self, State};

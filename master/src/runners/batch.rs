@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use saline_protocol::message::{
-    Batch, BatchProgress, BatchStop, Jid, Job, MinionId, OfferState, Value,
-};
+use saline_data::Value;
+use saline_messages::{Batch, BatchProgress, BatchStop, Jid, Job, MinionId, OfferState};
 
 use super::arguments::BoundArguments;
 use super::error::RunnerError;
@@ -217,8 +216,8 @@ fn numbers(progress: &BatchProgress, is_under_way: bool) -> Vec<(&'static str, V
 #[cfg(test)]
 mod tests {
     use OfferState::{Cancelled, NotConnected, Returned, Running};
-    use saline_protocol::message::{Arguments, Claims};
-    use saline_protocol::target::Target;
+    use saline_messages::{Arguments, Claims};
+    use saline_targeting::Target;
 
     use super::super::tests::shown;
     use super::*;

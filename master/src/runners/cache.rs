@@ -1,7 +1,7 @@
 //! `cache`: what the master keeps of its minions.
 
-use saline_protocol::message::{Packed, Value};
-use saline_protocol::target::Grains as _;
+use saline_data::{Packed, Value};
+use saline_targeting::Grains as _;
 
 use super::arguments::BoundArguments;
 use super::error::RunnerError;

@@ -1,6 +1,6 @@
 //! `config`: the configuration of the master.
 
-use saline_protocol::message::Value;
+use saline_data::Value;
 
 use super::arguments::BoundArguments;
 use super::error::RunnerError;

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use saline_daemon::indented_doc;
-use saline_protocol::message::Value;
-use saline_protocol::target::{Glob, Target};
+use saline_data::Value;
+use saline_targeting::{Glob, Target};
 
 use super::arguments::BoundArguments;
 use super::ask_minions::ask_minions;

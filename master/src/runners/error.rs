@@ -1,6 +1,6 @@
 //! Why a run has no return.
 
-use saline_protocol::message::Jid;
+use saline_messages::Jid;
 
 use crate::jobs::StoreError;
 use crate::target_resolver::ResolveError;

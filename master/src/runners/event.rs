@@ -1,6 +1,7 @@
 //! `event`: fires events on the master's bus.
 
-use saline_protocol::message::{Event, EventTag, Value};
+use saline_data::Value;
+use saline_messages::{Event, EventTag};
 
 use super::arguments::BoundArguments;
 use super::error::RunnerError;

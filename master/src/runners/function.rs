@@ -3,7 +3,7 @@
 use std::pin::Pin;
 use std::time::Duration;
 
-use saline_protocol::message::{Packed, Value};
+use saline_data::{Packed, Value};
 
 use super::arguments::BoundArguments;
 use super::error::RunnerError;

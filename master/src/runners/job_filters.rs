@@ -1,7 +1,7 @@
 //! The arguments of `jobs.list_jobs` that choose among jobs.
 
-use saline_protocol::message::Value;
-use saline_protocol::target::Glob;
+use saline_data::Value;
+use saline_targeting::Glob;
 use time::format_description::BorrowedFormatItem;
 use time::macros::format_description;
 use time::{Date, OffsetDateTime, PrimitiveDateTime, Time};

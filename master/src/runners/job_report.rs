@@ -2,9 +2,8 @@
 //!
 //! What minions returned stays packed: as values it takes many times its size.
 
-use saline_protocol::message::{
-    Jid, MinionId, OfferState, Packed, PackedArguments, StoredReturn, Value,
-};
+use saline_data::{Packed, Value};
+use saline_messages::{Jid, MinionId, OfferState, PackedArguments, StoredReturn};
 use saline_protocol::transport::Instant;
 
 use super::error::RunnerError;
@@ -256,7 +255,7 @@ pub(super) fn start_time(jid: &Jid) -> String {
 mod tests {
     use super::super::tests::shown;
     use super::*;
-    use saline_protocol::message::Arguments;
+    use saline_messages::Arguments;
 
     fn job() -> FoundJob {
         let arg = Arguments {

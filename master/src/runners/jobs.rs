@@ -3,8 +3,9 @@
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
-use saline_protocol::message::{Jid, MinionId, OfferState, Packed, Value};
-use saline_protocol::target::Target;
+use saline_data::{Packed, Value};
+use saline_messages::{Jid, MinionId, OfferState};
+use saline_targeting::Target;
 
 use super::arguments::BoundArguments;
 use super::ask_minions::ask_minions;

@@ -3,7 +3,8 @@
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
-use saline_protocol::message::{FleetVersions, MinionId, Value};
+use saline_data::Value;
+use saline_messages::{FleetVersions, MinionId};
 
 use super::error::RunnerError;
 use super::function::{Function, Returned};
@@ -195,7 +196,7 @@ fn numbers(version: &str) -> Vec<u64> {
 
 #[cfg(test)]
 mod tests {
-    use saline_protocol::message::{PeerVersion, ProtocolVersions};
+    use saline_messages::{PeerVersion, ProtocolVersions};
 
     use super::super::tests::shown;
     use super::*;

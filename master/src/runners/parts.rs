@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use saline_protocol::message::ProtocolVersions;
+use saline_messages::ProtocolVersions;
 use saline_protocol::transport::{Clock, Context, Endpoint};
 
 use crate::events::Events;

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use saline_protocol::message::{Jid, MinionId};
+use saline_messages::{Jid, MinionId};
 use saline_protocol::transport::Instant;
 
 use super::parts::RunnerParts;

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use saline_protocol::message::{Jid, PackedArguments, RequestId};
+use saline_messages::{Jid, PackedArguments, RequestId};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -30,7 +30,7 @@ pub(crate) enum Phase {
     Beginning,
     /// The run is under way.
     Running,
-    /// The run has ended: the encoded [`RunnerEnd`](saline_protocol::message::RunnerEnd).
+    /// The run has ended: the encoded [`RunnerEnd`](saline_messages::RunnerEnd).
     Ended(Arc<[u8]>),
     /// The run cannot be begun, for this reason.
     Failed(String),

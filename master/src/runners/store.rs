@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use saline_protocol::message::{StoreBackup, StoreCheck, Value};
+use saline_data::Value;
+use saline_messages::{StoreBackup, StoreCheck};
 
 use super::error::RunnerError;
 use super::function::{Function, Returned};

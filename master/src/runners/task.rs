@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use saline_protocol::message::{Packed, RequestId, RunnerCall, RunnerEnd, Value, decode, encode};
+use saline_data::{Packed, Value};
+use saline_messages::{RequestId, RunnerCall, RunnerEnd, decode, encode};
 use saline_protocol::transport::{Elapsed, Instant};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;

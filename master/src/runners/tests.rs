@@ -1,7 +1,8 @@
 //! The functions and their arguments, without a master.
 
 use saline_daemon::indented_doc;
-use saline_protocol::message::{Arguments, Value};
+use saline_data::Value;
+use saline_messages::Arguments;
 
 use super::arguments::BoundArguments;
 use super::{find, functions};

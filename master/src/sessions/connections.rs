@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use saline_protocol::message::SessionId;
+use saline_messages::SessionId;
 use saline_protocol::transport::Peer;
 
 use super::session::{Principal, Session, SessionState, lock};

@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use saline_protocol::channel::PublicIdentity;
-use saline_protocol::message::MinionId;
+use saline_channel::PublicIdentity;
+use saline_messages::MinionId;
 
 use super::session::{Session, SessionState, lock};
 use super::table::{Sessions, Table};

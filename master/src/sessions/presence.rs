@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use saline_protocol::message::{
+use saline_messages::{
     Claims, FleetVersions, Lease, MasterTime, MinionId, ProtocolVersions, SOFTWARE, StartId,
 };
 use saline_protocol::transport::{Clock, Instant};
@@ -158,7 +158,7 @@ impl Sessions {
 
     fn is_alive(&self, session: &Session) -> bool {
         #[cfg(feature = "chaos")]
-        if saline_protocol::sabotage::is_on("lie-presence") {
+        if saline_daemon::sabotage::is_on("lie-presence") {
             return true;
         }
         let now = self.time.now();

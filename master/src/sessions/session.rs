@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use saline_protocol::channel::record::ResponderRecords;
-use saline_protocol::channel::{ChannelError, PublicIdentity, PublicationRoot};
-use saline_protocol::message::{Header, Jid, Lease, MinionId, PeerVersion, SessionId, StartId};
+use saline_channel::record::ResponderRecords;
+use saline_channel::{ChannelError, PublicIdentity, PublicationRoot};
+use saline_messages::{Header, Jid, Lease, MinionId, PeerVersion, SessionId, StartId};
 use saline_protocol::transport::{Instant, SourceNetwork};
 
 use super::connections::ConnectionId;

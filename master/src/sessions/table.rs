@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use saline_protocol::channel::PublicIdentity;
-use saline_protocol::channel::noise::SplitKeys;
-use saline_protocol::channel::record::ResponderRecords;
-use saline_protocol::message::{Lease, MasterTime, MinionId, SessionId};
+use saline_channel::PublicIdentity;
+use saline_channel::noise::SplitKeys;
+use saline_channel::record::ResponderRecords;
+use saline_messages::{Lease, MasterTime, MinionId, SessionId};
 use saline_protocol::transport::Clock;
 use tokio::sync::Notify;
 

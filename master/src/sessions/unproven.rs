@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use saline_protocol::channel::PublicIdentity;
+use saline_channel::PublicIdentity;
 
 /// The largest number of half-open handshakes of a listener, and of unproven sessions of each origin.
 pub const UNPROVEN: usize = 1024;

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use saline_channel::Identity;
 use saline_config::{MasterConfig, Paths};
 use saline_inproc::InProc;
-use saline_protocol::channel::Identity;
 use saline_protocol::transport::{Context, Endpoint, Registry, Requests, ServeAt, ServerControl};
 
 use super::{MasterState, Stores};

@@ -1,6 +1,6 @@
 //! Decides whether a job is carried out in batches.
 
-use saline_protocol::message::{Batch, BatchRequest};
+use saline_messages::{Batch, BatchRequest};
 
 /// When a job becomes a batch though nobody asked for one, from the master's configuration.
 #[derive(Debug, Clone, Copy)]
@@ -43,7 +43,7 @@ pub(super) fn choose(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use saline_protocol::message::BatchSize;
+    use saline_messages::BatchSize;
 
     const SAFE: SafeBatch = SafeBatch {
         limit: 100,

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use saline_protocol::channel::Identity;
-use saline_protocol::channel::publication::sign_job;
-use saline_protocol::message::{
+use saline_channel::Identity;
+use saline_channel::publication::sign_job;
+use saline_messages::{
     CallerReply, CallerRequest, CallerReturn, Claims, Jid, Job, MAX_EVENTS, MinionId, OfferState,
     RefusedVerb, Return, ReturnVerdict,
 };
-use saline_protocol::target::{Target, TargetKind};
+use saline_targeting::{Target, TargetKind};
 
 use super::minion::return_report;
 use crate::events::{Events, MinionEventFirer};

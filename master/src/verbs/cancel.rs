@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use saline_protocol::message::{Jid, OfferState, OperatorReply};
+use saline_messages::{Jid, OfferState, OperatorReply};
 
 use crate::events::Events;
 use crate::jobs::{JobStore, StoreError};

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use saline_protocol::message::{MinionEvent, MinionEvents, MinionId};
+use saline_messages::{MinionEvent, MinionEvents, MinionId};
 use saline_protocol::transport::{Clock, Instant};
 
 use crate::token_bucket::{MAX_MINIONS, Rate, TokenBucket};
@@ -151,7 +151,8 @@ impl EventBudget {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use saline_protocol::message::{Packed, StartId};
+    use saline_data::Packed;
+    use saline_messages::StartId;
 
     fn events(count: usize, size: usize) -> MinionEvents {
         let event = MinionEvent {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use saline_protocol::message::{
+use saline_messages::{
     Heartbeat, HeartbeatReply, MAX_RUNNING, MinionId, MinionReply, OfferState, Reconciliation,
     ReconciliationReply,
 };

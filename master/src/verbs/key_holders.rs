@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use saline_protocol::message::{KeyHolder, MAX_KEY_HOLDERS, MinionId, OperatorReply};
+use saline_messages::{KeyHolder, MAX_KEY_HOLDERS, MinionId, OperatorReply};
 use saline_protocol::transport::Clock;
 
 use crate::denied_peers::DeniedPeers;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use saline_protocol::channel::PublicIdentity;
-use saline_protocol::message::{
+use saline_channel::PublicIdentity;
+use saline_messages::{
     KeyEntry, KeyReply, KeyRequest, KeyState, MinionId, OperatorReply, decode, encode,
 };
 use saline_protocol::transport::Clock;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use saline_protocol::message::{
+use saline_messages::{
     Class, DecodeError, EventTag, GrainsReport, Jid, JobEvent, MAX_ACCOUNTS, MAX_EVENTS,
     MAX_RETURNS, MAX_STARTED, MinionId, MinionReply, MinionRequest, OfferState, RefusedVerb,
     Return, ReturnPart, ReturnVerdict,
@@ -222,7 +222,7 @@ impl MinionVerbs {
             .map(|r| (r.jid.clone(), return_report(r)))
             .collect();
         #[cfg(feature = "chaos")]
-        if saline_protocol::sabotage::is_on("ack-before-commit") {
+        if saline_daemon::sabotage::is_on("ack-before-commit") {
             return Ok(self.acknowledge_before_commit(id, returns));
         }
         let verdicts = self.jobs.store_returns(id, returns).await?;

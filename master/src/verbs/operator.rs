@@ -1,6 +1,6 @@
 //! Carries out the requests of operators.
 
-use saline_protocol::message::{
+use saline_messages::{
     OperatorReply, OperatorRequest, PublicationWithJid, PublicationWithMetadata,
 };
 

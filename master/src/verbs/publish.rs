@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use saline_protocol::channel::Identity;
-use saline_protocol::channel::publication::sign_job;
-use saline_protocol::message::{
-    Claims, Jid, Job, MAX_METADATA, MasterTime, MinionId, OfferState, OperatorReply, Packed,
-    PublishRequest, Published, SignedJob, Value,
+use saline_channel::Identity;
+use saline_channel::publication::sign_job;
+use saline_data::{Packed, Value};
+use saline_messages::random::{self, NoRandomness};
+use saline_messages::{
+    Claims, Jid, Job, MAX_METADATA, MasterTime, MinionId, OfferState, OperatorReply,
+    PublishRequest, Published, SignedJob,
 };
-use saline_protocol::random::{self, NoRandomness};
-use saline_protocol::target::Target;
+use saline_targeting::Target;
 
 use super::batch_choice;
 use crate::events::Events;

@@ -2,10 +2,8 @@
 
 use std::sync::Arc;
 
-use saline_protocol::channel::record::OVERHEAD;
-use saline_protocol::message::{
-    Jid, MinionId, OfferState, OperatorReply, ProtocolVersions, StatesPage,
-};
+use saline_channel::record::OVERHEAD;
+use saline_messages::{Jid, MinionId, OfferState, OperatorReply, ProtocolVersions, StatesPage};
 
 use crate::jobs::{JobStore, StoreError};
 use crate::master_clock::MasterClock;

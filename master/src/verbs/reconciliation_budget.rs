@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use saline_protocol::message::MinionId;
+use saline_messages::MinionId;
 use saline_protocol::transport::Clock;
 
 use crate::token_bucket::{MAX_MINIONS, Rate, TokenBuckets};

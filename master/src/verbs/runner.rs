@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use saline_protocol::channel::record::OVERHEAD;
-use saline_protocol::message::{
+use saline_channel::record::OVERHEAD;
+use saline_messages::{
     EndedRun, OperatorReply, RefusedVerb, RequestId, RunnerReply, RunnerRequest,
 };
 use saline_protocol::transport::Context;

@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use saline_protocol::message::{OperatorReply, RequestId, StoreAct};
+use saline_messages::{OperatorReply, RequestId, StoreAct};
 use saline_protocol::transport::Context;
 use tokio::sync::watch;
 

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use saline_protocol::message::{GrainsPage, MinionId, OperatorReply, Packed, TargetMatches};
-use saline_protocol::target::{Grains as _, MAX_GRAINS, Target};
+use saline_data::Packed;
+use saline_messages::{GrainsPage, MinionId, OperatorReply, TargetMatches};
+use saline_targeting::{Grains as _, MAX_GRAINS, Target};
 
 use crate::grains::GrainsTable;
 use crate::target_resolver::{ResolveError, ResolvedTarget, TargetResolver};

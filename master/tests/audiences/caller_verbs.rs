@@ -1,8 +1,8 @@
 //! An example of every verb of callers, as `verbs` has those of the others.
 
-use saline_protocol::message::{
-    Arguments, CallerRequest, CallerReturn, MinionEvent, MinionEvents, Packed, RequestId, StartId,
-    Value,
+use saline_data::{Packed, Value};
+use saline_messages::{
+    Arguments, CallerRequest, CallerReturn, MinionEvent, MinionEvents, RequestId, StartId,
 };
 
 use super::verbs::START;

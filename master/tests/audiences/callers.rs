@@ -1,7 +1,7 @@
 //! Callers: programs beside a minion that have its key.
 
-use saline_protocol::channel::{ChannelError, MasterTrust};
-use saline_protocol::message::{
+use saline_channel::{ChannelError, MasterTrust};
+use saline_messages::{
     Admission, CallerReply, CallerRequest, Class, Event, KeyAction, KeyRequest, KeyState,
     OperatorReply, OperatorRequest, Refusal, RefusedVerb, RequestId, Role,
 };

@@ -12,15 +12,16 @@ mod replays;
 mod support;
 mod verbs;
 
-use saline_protocol::channel::{ChannelError, MasterTrust};
-use saline_protocol::message::{
+use saline_channel::{ChannelError, MasterTrust};
+use saline_data::{Packed, Value};
+use saline_messages::{
     Admission, Arguments, BatchRequest, Class, Event, GrainsReport, Header, Jid, KeyAction,
     KeyRequest, KeyState, Kind, MinionReply, MinionRequest, OfferState, OperatorReply,
-    OperatorRequest, Packed, PublishRequest, Refusal, RefusedVerb, RequestId, ReturnVerdict, Role,
-    SessionId, Value, encode,
+    OperatorRequest, PublishRequest, Refusal, RefusedVerb, RequestId, ReturnVerdict, Role,
+    SessionId, encode,
 };
-use saline_protocol::target::{Target, TargetKind};
 use saline_protocol::transport::{Clock, Delivery, ErrorKind};
+use saline_targeting::{Target, TargetKind};
 use serde::Serialize;
 
 use support::{Deployment, Peer, TEST_TIMEOUT, credentials};

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use saline_channel::MasterTrust;
 use saline_master::Master;
-use saline_protocol::channel::MasterTrust;
-use saline_protocol::message::{Header, Kind, MinionRequest, Refusal, Role};
+use saline_messages::{Header, Kind, MinionRequest, Refusal, Role};
 use saline_protocol::transport::{Client, Clock};
 
 use super::support::on_path::OnPath;

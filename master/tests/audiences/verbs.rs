@@ -1,13 +1,14 @@
 //! An example of every verb. Each names the next one, so that a verb that is added does not compile before it
 //! stands here.
 
-use saline_protocol::message::{
+use saline_data::{Packed, Value};
+use saline_messages::{
     Arguments, BatchRequest, ExpiryStatement, GrainsReport, Heartbeat, Jid, JobAccount, KeyRequest,
-    Known, MinionEvent, MinionEvents, MinionId, MinionRequest, OperatorRequest, Packed,
-    PublicationWithJid, PublicationWithMetadata, PublishRequest, Reconciliation, RequestId, Return,
-    ReturnPart, RunnerCall, RunnerRequest, StartId, StoreAct, TransferId, Value, encode,
+    Known, MinionEvent, MinionEvents, MinionId, MinionRequest, OperatorRequest, PublicationWithJid,
+    PublicationWithMetadata, PublishRequest, Reconciliation, RequestId, Return, ReturnPart,
+    RunnerCall, RunnerRequest, StartId, StoreAct, TransferId, encode,
 };
-use saline_protocol::target::Target;
+use saline_targeting::Target;
 
 /// The start of the minion that the examples name.
 pub const START: [u8; 16] = [9; 16];

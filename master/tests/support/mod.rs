@@ -9,26 +9,27 @@ pub mod on_path;
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
-use saline_config::{MasterConfig, Paths};
-use saline_inproc::InProc;
-use saline_master::Master;
-use saline_protocol::channel::noise::InitiatorKeys;
-use saline_protocol::channel::publication::{Content, topic_all, topic_of};
-use saline_protocol::channel::{
+use saline_channel::noise::InitiatorKeys;
+use saline_channel::publication::{Content, topic_all, topic_of};
+use saline_channel::{
     ChannelError, Credentials, Established, Identity, MasterKeys, MasterTrust, NoiseKey,
     PublicationOpener, establish,
 };
-use saline_protocol::message::{
+use saline_config::{MasterConfig, Paths};
+use saline_data::{Packed, Value};
+use saline_inproc::InProc;
+use saline_master::Master;
+use saline_messages::{
     Admission, Arguments, BatchRequest, Class, ExpiryStatement, GroupKeyMaterial, Heartbeat, Job,
     JobAccount, KeyAction, KeyRequest, KeyState, Known, MinionId, MinionReply, MinionRequest,
-    OperatorReply, OperatorRequest, Packed, ProtocolVersions, PublishRequest, Published,
-    Reconciliation, RequestId, Return, ReturnVerdict, Role, StartId, Value,
+    OperatorReply, OperatorRequest, ProtocolVersions, PublishRequest, Published, Reconciliation,
+    RequestId, Return, ReturnVerdict, Role, StartId,
 };
-use saline_protocol::target::Target;
 use saline_protocol::transport::{
     Client, Clock, Context, Delivery, Endpoint, ErrorKind, HostPort, Registry, Subscriber, Topic,
     TopicFilter,
 };
+use saline_targeting::Target;
 
 /// Keys that were made for a peer of this name.
 pub fn credentials(role: Role, id: &str) -> Credentials {

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use aws_lc_rs::digest::{SHA256, digest};
 use aws_lc_rs::hmac;
 use bytes::Bytes;
-use saline_protocol::message::{HEADER_LEN, Header, Kind};
+use saline_messages::{HEADER_LEN, Header, Kind};
 use saline_protocol::transport::{Client, Endpoint, Instant, Result, Subscriber, TopicFilter};
 
 /// A client on whose link somebody listens, and may answer with what was answered before.

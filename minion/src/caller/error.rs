@@ -2,9 +2,9 @@
 
 use std::io::ErrorKind;
 
-use saline_protocol::channel::{ChannelError, KeyError};
-use saline_protocol::message::{IdError, MinionId, ProtocolVersions};
-use saline_protocol::random::NoRandomness;
+use saline_channel::{ChannelError, KeyError};
+use saline_messages::random::NoRandomness;
+use saline_messages::{IdError, MinionId, ProtocolVersions};
 use saline_protocol::transport;
 
 /// Returns what to do about a key that cannot be read, where the error does not say it.

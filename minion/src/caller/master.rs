@@ -3,12 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use saline_channel::establish;
+use saline_channel::{ChannelError, Credentials, Established, Identity, NoiseKey, Session};
 use saline_config::MinionConfig;
-use saline_protocol::channel::establish;
-use saline_protocol::channel::{
-    ChannelError, Credentials, Established, Identity, NoiseKey, Session,
-};
-use saline_protocol::message::{
+use saline_messages::{
     Admission, CallerReply, CallerRequest, CallerReturn, Class, MinionEvents, MinionId,
     ProtocolVersions, Refusal, Role,
 };

@@ -7,9 +7,8 @@ use std::sync::Arc;
 
 use saline_config::MinionConfig;
 use saline_daemon::{Signal, Signals};
-use saline_protocol::message::{
-    Arguments, CallerReturn, Jid, MinionId, Packed, RequestId, StartId, Value,
-};
+use saline_data::{Packed, Value};
+use saline_messages::{Arguments, CallerReturn, Jid, MinionId, RequestId, StartId};
 use saline_protocol::transport::{Clock, Context, Registry};
 
 use crate::event_queue::EventQueue;

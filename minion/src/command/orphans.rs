@@ -7,7 +7,6 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use rustix::process::{Pid, Signal, kill_process_group};
-use saline_protocol::private_files;
 
 const FOLDER: &str = "commands";
 
@@ -24,9 +23,9 @@ pub struct Noted(PathBuf);
 /// When the file cannot be written; the command goes on all the same.
 pub fn note(cache_dir: &Path, pid: u32) -> io::Result<Noted> {
     let folder = cache_dir.join(FOLDER);
-    private_files::create_folder(&folder)?;
+    saline_private_files::create_folder(&folder)?;
     let path = folder.join(pid.to_string());
-    private_files::write(&path, text(pid, std::process::id())?.as_bytes())?;
+    saline_private_files::write(&path, text(pid, std::process::id())?.as_bytes())?;
     Ok(Noted(path))
 }
 
@@ -44,7 +43,7 @@ pub fn end_all(cache_dir: &Path) {
     if !folder.exists() {
         return;
     }
-    let entries = private_files::create_folder(&folder).and_then(|()| fs::read_dir(&folder));
+    let entries = saline_private_files::create_folder(&folder).and_then(|()| fs::read_dir(&folder));
     let entries = match entries {
         Ok(entries) => entries,
         Err(error) => {
@@ -106,7 +105,7 @@ fn is_alive(starter: &str) -> bool {
 
 fn read(path: &Path) -> io::Result<String> {
     let mut text = String::new();
-    private_files::open(path, private_files::options().read(true))?
+    saline_private_files::open(path, saline_private_files::options().read(true))?
         .take(MAX_NOTE)
         .read_to_string(&mut text)?;
     Ok(text)

@@ -1,7 +1,7 @@
 //! Asks for the jobs that the minion missed.
 
-use saline_protocol::channel::publication::verify_job;
-use saline_protocol::message::{Class, MinionReply, MinionRequest};
+use saline_channel::publication::verify_job;
+use saline_messages::{Class, MinionReply, MinionRequest};
 
 use super::jobs::Origin;
 use super::master_session::{AskError, Ended};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use saline_protocol::message::{Class, MinionRequest};
+use saline_messages::{Class, MinionRequest};
 use tokio::sync::watch;
 
 use super::master_session::MasterSession;

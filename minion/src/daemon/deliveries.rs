@@ -1,7 +1,7 @@
 //! Handles the publications and link events of a session's subscription.
 
-use saline_protocol::channel::publication::{Content, PublicationError, topic_all};
-use saline_protocol::message::Job;
+use saline_channel::publication::{Content, PublicationError, topic_all};
+use saline_messages::Job;
 use saline_protocol::transport::{Delivery, Subscriber, Topic};
 
 use super::jobs::Origin;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use saline_protocol::message::{Class, MinionEvents, MinionReply, MinionRequest, RefusedVerb};
+use saline_messages::{Class, MinionEvents, MinionReply, MinionRequest, RefusedVerb};
 use saline_protocol::transport::{Clock, ErrorKind, jitter};
 
 use super::current_session::CurrentSession;

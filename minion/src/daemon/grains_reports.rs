@@ -1,8 +1,9 @@
 //! Reports the minion's grains to the master, which chooses the minions of a target by them.
 
-use saline_protocol::message::{Class, GrainsReport, MinionReply, MinionRequest, Packed};
-use saline_protocol::target::MAX_GRAINS;
+use saline_data::Packed;
+use saline_messages::{Class, GrainsReport, MinionReply, MinionRequest};
 use saline_protocol::transport::jitter;
+use saline_targeting::MAX_GRAINS;
 
 use super::master_session::{AskError, Ended};
 use super::session_loop::{ANSWER_TIMEOUT, ActiveSession, RETRY_DELAY};

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use saline_channel::{ChannelError, Credentials, Established, Session, establish};
 use saline_config::MinionConfig;
-use saline_protocol::channel::{ChannelError, Credentials, Established, Session, establish};
-use saline_protocol::message::{Admission, Class, MinionReply, PendingRequest, SOFTWARE, Welcome};
+use saline_messages::{Admission, Class, MinionReply, PendingRequest, SOFTWARE, Welcome};
 use saline_protocol::transport::{Clock, ErrorKind, jitter};
 
 use super::connect::Connected;

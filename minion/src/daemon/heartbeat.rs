@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use saline_protocol::channel::publication::PublicationNumbers;
-use saline_protocol::message::{
+use saline_channel::publication::PublicationNumbers;
+use saline_messages::{
     Class, ExpiryStatement, Heartbeat, HeartbeatReply, Jid, JobAccount, Known, MAX_ACCOUNTS,
     MAX_RUNNING, MasterTime, MinionReply, MinionRequest, Reconciliation,
 };

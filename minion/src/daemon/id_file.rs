@@ -6,8 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use saline_config::MinionConfig;
-use saline_protocol::message::MinionId;
-use saline_protocol::private_files;
+use saline_messages::MinionId;
 
 use super::StartError;
 use crate::grains::host_name;
@@ -33,7 +32,7 @@ pub fn keep_host_name(folder: &Path) -> Result<MinionId, StartError> {
 
 /// Writes the file, which every user may read: `saline-call` does, and an id is no secret.
 fn write(path: &Path, id: &MinionId) -> io::Result<()> {
-    private_files::write(path, format!("{id}\n").as_bytes())?;
+    saline_private_files::write(path, format!("{id}\n").as_bytes())?;
     std::fs::set_permissions(path, PermissionsExt::from_mode(0o644))
 }
 

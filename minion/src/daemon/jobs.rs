@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use saline_protocol::message::{
+use saline_messages::{
     Claims, Class, Jid, Job, JobAccount, Known, MAX_STARTED, MinionId, MinionReply, MinionRequest,
 };
-use saline_protocol::target::{Candidate, Inclusion};
 use saline_protocol::transport::{Context, jitter};
+use saline_targeting::{Candidate, Inclusion};
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -254,7 +254,7 @@ impl JobRunner {
         };
         let grains = self.host.grains.all();
         let this = Candidate {
-            id: &self.id,
+            id: self.id.as_str(),
             grains: Some(grains.as_ref()),
         };
         match target.decide(this) {

@@ -3,10 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use saline_protocol::channel::{ChannelError, Session};
-use saline_protocol::message::{
-    Class, DecodeError, MinionReply, MinionRequest, RefusedVerb, Welcome,
-};
+use saline_channel::{ChannelError, Session};
+use saline_messages::{Class, DecodeError, MinionReply, MinionRequest, RefusedVerb, Welcome};
 use saline_protocol::transport::{self, Client, Clock, Endpoint};
 use tokio::sync::{OnceCell, watch};
 use tokio_util::sync::CancellationToken;

@@ -3,7 +3,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::time::{ClockId, clock_gettime};
-use saline_protocol::message::MasterTime;
+use saline_messages::MasterTime;
 
 /// How much the clocks may drift apart, as a divisor: a thousandth. A master draws its time to its wall
 /// clock more slowly than that.

@@ -1,6 +1,7 @@
 //! Announces that the minion has started.
 
-use saline_protocol::message::{MinionId, Value};
+use saline_data::Value;
+use saline_messages::MinionId;
 use saline_protocol::transport::Clock;
 
 use crate::event_queue::EventQueue;

@@ -27,10 +27,10 @@ pub(crate) mod trust;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use saline_channel::{Credentials, Identity, NoiseKey};
 use saline_config::MinionConfig;
 use saline_daemon::InstanceLock;
-use saline_protocol::channel::{Credentials, Identity, NoiseKey};
-use saline_protocol::message::{MinionId, ProtocolVersions, Role};
+use saline_messages::{MinionId, ProtocolVersions, Role};
 use saline_protocol::transport::{self, Backoff, Context, Counters, Instant, Limits, Registry};
 use tokio_util::sync::CancellationToken;
 

@@ -3,9 +3,7 @@
 
 use std::time::Duration;
 
-use saline_protocol::message::{
-    Class, MinionReply, MinionRequest, Return, ReturnPart, TransferId, encode,
-};
+use saline_messages::{Class, MinionReply, MinionRequest, Return, ReturnPart, TransferId, encode};
 use saline_protocol::transport::{Clock, ErrorKind};
 
 use super::master_session::{AskError, MasterSession};

@@ -4,9 +4,10 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use saline_protocol::message::{
-    Arguments, Class, Jid, MAX_RETURNS, MinionReply, MinionRequest, PARTS_FROM, Packed,
-    RefusedVerb, Return, ReturnVerdict, Value, encode,
+use saline_data::{Packed, Value};
+use saline_messages::{
+    Arguments, Class, Jid, MAX_RETURNS, MinionReply, MinionRequest, PARTS_FROM, RefusedVerb,
+    Return, ReturnVerdict, encode,
 };
 use saline_protocol::transport::{Context, ErrorKind, jitter};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};

@@ -1,6 +1,7 @@
 //! Runs the function of a job on the calling thread, and spools its return.
 
-use saline_protocol::message::{Arguments, Job, Packed, PackedArguments, Return, Value};
+use saline_data::{Packed, Value};
+use saline_messages::{Arguments, Job, PackedArguments, Return};
 
 use crate::executor::{Ending, Entered};
 use crate::host::Host;
@@ -40,7 +41,7 @@ pub fn run_job(
         (Ok(()), Err(error)) => Failure::Invocation(error.to_string()).outcome(&job.fun, ""),
     };
     #[cfg(feature = "chaos")]
-    if saline_protocol::sabotage::is_on("rerun")
+    if saline_daemon::sabotage::is_on("rerun")
         && let Ok(arguments) = job.arg.unpack()
     {
         // The first run counts.

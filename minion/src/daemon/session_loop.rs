@@ -4,9 +4,9 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use saline_protocol::channel::PublicationOpener;
-use saline_protocol::channel::publication::{topic_all, topic_of};
-use saline_protocol::message::{Lease, MasterTime, MinionId, PublicationAddress};
+use saline_channel::PublicationOpener;
+use saline_channel::publication::{topic_all, topic_of};
+use saline_messages::{Lease, MasterTime, MinionId, PublicationAddress};
 use saline_protocol::transport::{Context, Endpoint, Subscriber, TopicFilter};
 use tokio::sync::Notify;
 

@@ -1,9 +1,9 @@
 //! Why a minion cannot start, in one line.
 
+use saline_channel::KeyError;
 use saline_daemon::LockError;
-use saline_protocol::channel::KeyError;
-use saline_protocol::message::IdError;
-use saline_protocol::random::NoRandomness;
+use saline_messages::IdError;
+use saline_messages::random::NoRandomness;
 use saline_protocol::transport;
 
 /// Why a minion cannot start.

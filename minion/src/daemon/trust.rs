@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use saline_protocol::channel::{MasterKeys, MasterTrust};
+use saline_channel::{MasterKeys, MasterTrust};
 
 /// The master's pinned keys and the configured fingerprint.
 #[derive(Debug)]

@@ -4,7 +4,7 @@ use std::fmt;
 
 use rustix::io::Errno;
 use rustix::process::Signal;
-use saline_protocol::message::Jid;
+use saline_messages::Jid;
 
 /// The signals that can be named. Others are given as numbers.
 const NAMES: [(&str, Signal); 9] = [

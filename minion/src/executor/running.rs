@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use saline_protocol::message::{Jid, Job, Value};
+use saline_data::Value;
+use saline_messages::{Jid, Job};
 
 use super::JobControl;
 

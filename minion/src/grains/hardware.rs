@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use saline_protocol::message::Value;
+use saline_data::Value;
 
 use super::{Entries, add, read};
 

@@ -8,7 +8,8 @@ mod system;
 
 use std::sync::Arc;
 
-use saline_protocol::message::{MinionId, Value};
+use saline_data::Value;
+use saline_messages::MinionId;
 use tokio::sync::watch;
 
 pub use names::host_name;

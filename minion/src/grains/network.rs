@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use saline_protocol::message::Value;
+use saline_data::Value;
 
 use super::{Entries, add};
 

@@ -1,6 +1,6 @@
 //! The operating system, and the process.
 
-use saline_protocol::message::Value;
+use saline_data::Value;
 
 use super::{Entries, add, read};
 

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use saline_protocol::message::{Arguments, Value};
+use saline_data::Value;
+use saline_messages::Arguments;
 
 use super::{Failure, Function, Modules};
 use crate::executor::{JobControl, Woken};

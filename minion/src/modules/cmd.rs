@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use saline_protocol::message::Value;
+use saline_data::Value;
 
 use super::{Call, Failure, Function, Module, Outcome, Parameter, optional, required, scalar_text};
 use crate::command::{Command, CommandError, Finished, Output, split};

@@ -1,6 +1,6 @@
 //! `event`: fires events on the master's bus.
 
-use saline_protocol::message::Value;
+use saline_data::Value;
 
 use super::{Call, Failure, Function, Module, Outcome, optional, required};
 

@@ -1,6 +1,6 @@
 //! `grains`: facts about the machine.
 
-use saline_protocol::message::Value;
+use saline_data::Value;
 
 use super::{Call, Failure, Function, Module, Outcome, optional, required};
 

@@ -20,7 +20,7 @@ pub use outcome::{Failure, INTERRUPTED, Outcome};
 
 use crate::executor::JobControl;
 use crate::host::Host;
-use saline_protocol::message::Arguments;
+use saline_messages::Arguments;
 
 /// A set of functions under one name.
 pub trait Module: Send + Sync + fmt::Debug {
@@ -118,7 +118,7 @@ impl Modules {
 
 /// As in Salt, a mapping that says `result: False` or `success: False` is a failure.
 fn judged(mut outcome: Outcome) -> Outcome {
-    use saline_protocol::message::Value;
+    use saline_data::Value;
     let says_no = |key| outcome.value.get(key).and_then(Value::as_bool) == Some(false);
     if outcome.retcode == 0 && (says_no("result") || says_no("success")) {
         outcome.retcode = 1;

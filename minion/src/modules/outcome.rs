@@ -1,6 +1,7 @@
 //! The outcome of a function.
 
-use saline_protocol::message::{RETCODE_INTERRUPTED, Value};
+use saline_data::Value;
+use saline_messages::RETCODE_INTERRUPTED;
 
 use crate::executor::Ending;
 

@@ -1,7 +1,8 @@
 //! `saltutil`: running jobs and their end, and upkeep.
 
 use rustix::process::Signal;
-use saline_protocol::message::{Jid, Value};
+use saline_data::Value;
+use saline_messages::Jid;
 
 use super::{Call, Failure, Function, Module, Outcome, optional, required};
 use crate::executor::{Ending, SignalEffect, parse_signal};

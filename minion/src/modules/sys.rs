@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use saline_protocol::message::Value;
-use saline_protocol::target::Glob;
+use saline_data::Value;
+use saline_targeting::Glob;
 
 use super::{Call, Failure, Function, Module, Outcome};
 

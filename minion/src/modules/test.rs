@@ -1,6 +1,6 @@
 //! `test`: checks that the minion answers.
 
-use saline_protocol::message::Value;
+use saline_data::Value;
 
 use super::{Call, Failure, Function, Module, Outcome, optional, required};
 

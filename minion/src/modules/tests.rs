@@ -4,7 +4,8 @@ mod saltutil;
 
 use std::sync::Arc;
 
-use saline_protocol::message::{Arguments, MinionId, StartId, Value};
+use saline_data::Value;
+use saline_messages::{Arguments, MinionId, StartId};
 
 use super::{Modules, Outcome};
 use crate::event_queue::EventQueue;

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use saline_protocol::message::{MasterTime, Return};
+use saline_messages::{MasterTime, Return};
 
 use super::file::SpoolFile;
 use super::index::{FileRange, State};

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::index::FileRange;
 use super::record::{self, Marker, Record};
 
-use saline_protocol::{private_files, random};
+use saline_messages::random;
 
 /// A file below this size is never compacted.
 const SMALL: u64 = 64 * 1024;
@@ -75,7 +75,10 @@ impl SpoolFile {
     /// # Errors
     /// When the file exists and cannot be read, or a damaged one cannot be copied.
     pub fn replay(&mut self, mut each: impl FnMut(Record, FileRange)) -> io::Result<Condition> {
-        let mut file = match private_files::open(&self.path, private_files::options().read(true)) {
+        let mut file = match saline_private_files::open(
+            &self.path,
+            saline_private_files::options().read(true),
+        ) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Condition::Sound),
             Err(error) => return Err(error),
@@ -148,11 +151,13 @@ impl SpoolFile {
         for number in 1..=DAMAGED_KEPT {
             let copy = self.path.with_extension(format!("damaged-{number}"));
             if !copy.try_exists()? || number == DAMAGED_KEPT {
-                let mut from =
-                    private_files::open(&self.path, private_files::options().read(true))?;
-                let mut options = private_files::options();
+                let mut from = saline_private_files::open(
+                    &self.path,
+                    saline_private_files::options().read(true),
+                )?;
+                let mut options = saline_private_files::options();
                 options.write(true).create(true).truncate(false);
-                let mut to = private_files::open(&copy, &options)?;
+                let mut to = saline_private_files::open(&copy, &options)?;
                 to.set_len(0)?;
                 io::copy(&mut from, &mut to)?;
                 tracing::error!(
@@ -169,11 +174,11 @@ impl SpoolFile {
     fn file(&mut self) -> io::Result<(&File, Marker)> {
         if self.open.is_none() {
             if let Some(folder) = self.path.parent() {
-                private_files::create_folder(folder)?;
+                saline_private_files::create_folder(folder)?;
             }
-            let mut options = private_files::options();
+            let mut options = saline_private_files::options();
             options.read(true).append(true).create(true);
-            self.open = Some(private_files::open(&self.path, &options)?);
+            self.open = Some(saline_private_files::open(&self.path, &options)?);
         }
         let mut file = self.open.as_ref().ok_or(io::ErrorKind::NotFound)?;
         if self.dirty {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use saline_protocol::message::{ExpiryStatement, Jid, Known, MasterTime, Return};
+use saline_messages::{ExpiryStatement, Jid, Known, MasterTime, Return};
 
 /// The largest number of jobs that are remembered after their return was acknowledged. Of older
 /// ones only the last jid is kept.

@@ -17,11 +17,11 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use saline_protocol::message::{
-    ExpiryStatement, Jid, Job, Known, MasterTime, Packed, PackedArguments, RETCODE_INTERRUPTED,
-    Return, StartId, Value,
+use saline_data::{Packed, Value};
+use saline_messages::{
+    ExpiryStatement, Jid, Job, Known, MasterTime, PackedArguments, RETCODE_INTERRUPTED, Return,
+    StartId,
 };
-use saline_protocol::private_files;
 use tokio::sync::Notify;
 
 use crate::modules::INTERRUPTED;
@@ -73,13 +73,13 @@ impl Spool {
     /// randomness.
     pub fn open(path: PathBuf, sync_always: bool) -> io::Result<Self> {
         #[cfg(feature = "chaos")]
-        if saline_protocol::sabotage::is_on("forget-spool") {
+        if saline_daemon::sabotage::is_on("forget-spool") {
             // An error means that there was none.
             let _ = std::fs::remove_file(&path);
         }
         let folder = path.parent().map(ToOwned::to_owned);
         if let Some(folder) = &folder {
-            private_files::create_folder(folder)?;
+            saline_private_files::create_folder(folder)?;
         }
         let mut file = SpoolFile::new(path, sync_always);
         let mut index = Index::default();

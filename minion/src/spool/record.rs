@@ -2,7 +2,7 @@
 
 use std::io::{self, Read};
 
-use saline_protocol::message::{Jid, MasterTime, PackedArguments, Return, StartId, decode};
+use saline_messages::{Jid, MasterTime, PackedArguments, Return, StartId, decode};
 use serde::{Deserialize, Serialize};
 
 use crate::spool_location::SpoolLocation;

@@ -1,6 +1,6 @@
 //! The returns that a master refused. They stay in the spool, for the operator and for a master that asks.
 
-use saline_protocol::message::Jid;
+use saline_messages::Jid;
 
 use super::index::{self, State};
 use super::record::Record;

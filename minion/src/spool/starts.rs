@@ -1,7 +1,7 @@
 //! The starts of a minion, as its disk tells them: which one this is, which one was reconciled with a
 //! master before it, and whether the machine lost power in between.
 
-use saline_protocol::message::{MAX_PREDECESSORS, StartId};
+use saline_messages::{MAX_PREDECESSORS, StartId};
 
 use super::record::Record;
 use crate::spool_location::SpoolLocation;

@@ -1,7 +1,7 @@
 use super::*;
 use proptest::prelude::*;
-use saline_protocol::message::{Arguments, Claims};
-use saline_protocol::target::Target;
+use saline_messages::{Arguments, Claims};
+use saline_targeting::Target;
 
 fn jid(number: u64) -> Jid {
     Jid::parse(&format!("20261121{number:012}")).unwrap()

@@ -10,13 +10,14 @@ use std::time::Duration;
 
 use saline_client::{Client, JobSpec, MinionReturn, Progress};
 use saline_config::{MasterConfig, MinionConfig, Paths};
+use saline_data::Value;
 use saline_inproc::InProc;
 use saline_master::Master;
+use saline_messages::{
+    Arguments, Jid, KeyAction, KeyRequest, KeyState, MinionId, ProtocolVersions, RequestId,
+};
 use saline_minion::Minion;
 use saline_minion::modules::Modules;
-use saline_protocol::message::{
-    Arguments, Jid, KeyAction, KeyRequest, KeyState, MinionId, ProtocolVersions, RequestId, Value,
-};
 use saline_protocol::transport::{Clock, HostPort, Registry};
 use tokio_util::sync::CancellationToken;
 

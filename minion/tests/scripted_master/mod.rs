@@ -10,24 +10,25 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
+use saline_channel::noise::{HalfOpen, Responder, SplitKeys, split_cookie};
+use saline_channel::publication::{Body, PublicationKey, topic_all, topic_of};
+use saline_channel::record::ResponderRecords;
+use saline_channel::{Identity, NoiseKey};
 use saline_config::{MinionConfig, Paths};
+use saline_data::Value;
 use saline_inproc::InProc;
-use saline_minion::Minion;
-use saline_minion::modules::Modules;
-use saline_protocol::channel::noise::{HalfOpen, Responder, SplitKeys, split_cookie};
-use saline_protocol::channel::publication::{Body, PublicationKey, topic_all, topic_of};
-use saline_protocol::channel::record::ResponderRecords;
-use saline_protocol::channel::{Identity, NoiseKey};
-use saline_protocol::message::{
+use saline_messages::{
     Admission, Arguments, Claims, GroupKeyMaterial, Header, HeartbeatReply, Jid, Job, JobsPage,
     Kind, Lease, MinionId, MinionReply, MinionRequest, PeerVersion, PublicationAddress,
-    ReconciliationReply, Refusal, Return, ReturnVerdict, SessionId, SignedJob, Value, Welcome,
-    decode, encode, refusal,
+    ReconciliationReply, Refusal, Return, ReturnVerdict, SessionId, SignedJob, Welcome, decode,
+    encode, refusal,
 };
-use saline_protocol::target::Target;
+use saline_minion::Minion;
+use saline_minion::modules::Modules;
 use saline_protocol::transport::{
     Clock, Context, Endpoint, HostPort, Publisher, Registry, Requests, ServeAt, Transport,
 };
+use saline_targeting::Target;
 use tokio_util::sync::CancellationToken;
 
 /// How long a test waits for anything before it fails.
@@ -244,7 +245,7 @@ impl ScriptedMaster {
     }
 
     pub fn sign(&self, job: Job) -> SignedJob {
-        saline_protocol::channel::publication::sign_job(&self.identity, job)
+        saline_channel::publication::sign_job(&self.identity, job)
     }
 
     /// Publishes to everybody; without `deliver` it is lost on the way.

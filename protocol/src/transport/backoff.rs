@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use crate::random;
-
 /// Exponential backoff with full jitter: attempt n, counted from 0, waits a random time of up to
 /// `first * 2^n`, never above `max` and never below a tenth of that bound, so that a fleet whose
 /// master restarts does not come back in one wave.
@@ -63,7 +61,7 @@ impl Default for Backoff {
 pub fn jitter(bound: Duration) -> Duration {
     let mut bytes = [0u8; 4];
     // Without randomness the herd is not spread, which is worse but not wrong.
-    if random::fill(&mut bytes).is_err() {
+    if getrandom::fill(&mut bytes).is_err() {
         return bound;
     }
     bound.mul_f64(f64::from(u32::from_le_bytes(bytes)) / f64::from(u32::MAX))

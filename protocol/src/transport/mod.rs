@@ -3,7 +3,7 @@
 //! Whoever writes a backend implements [`Transport`] and keeps what these pages say; the conformance
 //! suite, `saline-conformance`, tells whether it does. Whoever uses one takes it from a
 //! [`Registry`]. The unit is a message, not a stream. Identity, secrecy and meaning live above, in
-//! [`channel`](crate::channel) and [`message`](crate::message): a payload is opaque here, and what a
+//! `saline-channel` and `saline-messages`: a payload is opaque here, and what a
 //! connection says about who its peer is counts for nothing.
 //!
 //! Everything is object-safe, because the configuration chooses the backend at run time.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use saline_client::{BusEvent, Client, EventFilter};
 use saline_config::MasterConfig;
-use saline_protocol::message::{EventTag, KeyRequest, KeyState};
+use saline_messages::{EventTag, KeyRequest, KeyState};
 use saline_protocol::transport::{Clock, Registry};
 
 use crate::Arguments;

@@ -3,8 +3,8 @@
 use std::io;
 use std::path::Path;
 
-use saline_protocol::channel::{Identity, key_file};
-use saline_protocol::message::MinionId;
+use saline_channel::{Identity, key_file};
+use saline_messages::MinionId;
 
 use crate::exit;
 use crate::screen::Screen;
@@ -54,7 +54,7 @@ mod tests {
 
     use super::*;
     use crate::screen::Printed;
-    use saline_protocol::channel::PublicIdentity;
+    use saline_channel::PublicIdentity;
 
     #[test]
     fn keys_are_generated_once() {

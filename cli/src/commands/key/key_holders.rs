@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use saline_protocol::message::{KeyEntry, KeyHolder, KeyState, MinionId};
-use saline_protocol::printable::escape_line;
+use saline_data::printable::escape_line;
+use saline_messages::{KeyEntry, KeyHolder, KeyState, MinionId};
 
 use crate::commands::keystore::KeyStore;
 

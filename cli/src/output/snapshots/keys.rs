@@ -1,6 +1,6 @@
 //! Snapshots of `key`.
 
-use saline_protocol::message::KeyState;
+use saline_messages::KeyState;
 
 use super::*;
 use crate::output::keys::{self, Heading, Line};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use saline_protocol::message::{
+use saline_messages::{
     Batch, BatchEvent, BatchProgress, BatchStop, MasterTime, MinionId, OfferState,
 };
 

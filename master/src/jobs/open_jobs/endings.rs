@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use saline_protocol::message::{BatchStop, Jid, MasterTime, MinionId, OfferState};
+use saline_messages::{BatchStop, Jid, MasterTime, MinionId, OfferState};
 
 use super::{Expiries, OpenJobs, WORD_AWAITED, is_to_be_offered};
 use crate::jobs::jid;
@@ -97,7 +97,7 @@ impl OpenJobs {
             };
             opened.looked_at = None;
             #[cfg(feature = "chaos")]
-            if saline_protocol::sabotage::is_on("expire-running") {
+            if saline_daemon::sabotage::is_on("expire-running") {
                 self.expire_running(job, &mut found);
             }
             let Some(opened) = self.jobs.get_mut(&job) else {

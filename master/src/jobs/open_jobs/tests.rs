@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use OfferState::{Cancelled, Expired, Offered, Queued, Returned, Running, Waiting, Withdrawn};
 
 use crate::jobs::{MinionRecord, jid};
-use saline_protocol::message::StartId;
+use saline_messages::StartId;
 
 /// The states that are stored.
 const STATES: [OfferState; 13] = {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::*;
 use crate::jobs::BatchStep;
-use saline_protocol::message::{Batch, BatchEvent, BatchStop};
+use saline_messages::{Batch, BatchEvent, BatchStop};
 
 use OfferState::{Cancelled, NotConnected, Offered, Queued, Returned, Running, Waiting};
 

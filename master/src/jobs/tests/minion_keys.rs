@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::jobs::ReconcilingStart;
-use saline_protocol::message::{ExpiryStatement, StartId};
+use saline_messages::{ExpiryStatement, StartId};
 
 use OfferState::{NoWord, Offered, Queued, Running, Withdrawn};
 

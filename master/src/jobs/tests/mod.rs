@@ -19,12 +19,13 @@ mod states;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use saline_protocol::message::{
-    Arguments, Claims, Jid, Job, MinionId, OfferState, Packed, RequestId, Return, ReturnVerdict,
-    SignedJob, StoredReturn, Value,
+use saline_data::{Packed, Value};
+use saline_messages::{
+    Arguments, Claims, Jid, Job, MinionId, OfferState, RequestId, Return, ReturnVerdict, SignedJob,
+    StoredReturn,
 };
-use saline_protocol::target::Target;
 use saline_protocol::transport::Clock;
+use saline_targeting::Target;
 use tempfile::TempDir;
 
 use crate::master_clock::MasterClock;

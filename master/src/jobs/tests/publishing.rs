@@ -1,7 +1,7 @@
 //! Publications: what is stored once and is there after a restart, and what is refused.
 
 use super::*;
-use saline_protocol::message::Published;
+use saline_messages::Published;
 
 use OfferState::{NotConnected, Offered, Returned};
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::jobs::{Lineage, ReconcilingStart};
-use saline_protocol::message::{ExpiryStatement, JobAccount, Known, StartId};
+use saline_messages::{ExpiryStatement, JobAccount, Known, StartId};
 
 use OfferState::{
     Cancelled, Expired, LostTrack, MayHaveRun, NoWord, NotConnected, Offered, Queued, Returned,
@@ -160,7 +160,7 @@ async fn another_copy_of_a_minion_loses_nothing_of_the_first() {
     }
     // What a copy of its disk says of a run is no word about that run.
     let mut interrupted = returned(&runs.jid, &Value::Null);
-    interrupted.retcode = saline_protocol::message::RETCODE_INTERRUPTED;
+    interrupted.retcode = saline_messages::RETCODE_INTERRUPTED;
     let verdict = store_one(&store, &id("a"), interrupted).await.unwrap();
     assert_eq!(verdict, ReturnVerdict::Disputed);
     assert_eq!(of_a(&store, &runs).await, Running);

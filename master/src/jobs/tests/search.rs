@@ -5,7 +5,7 @@ use std::slice::from_ref;
 use super::*;
 
 use crate::jobs::{FoundJobs, JobSearch, StoredRun, StoredRunEnd};
-use saline_protocol::target::Glob;
+use saline_targeting::Glob;
 
 const MASTER: &str = "here_master";
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::keys::tests::{Place, id, key};
-use saline_protocol::message::KeyState::{self, Accepted, Denied, Pending, Rejected};
+use saline_messages::KeyState::{self, Accepted, Denied, Pending, Rejected};
 use saline_protocol::transport::Clock;
 
 const PLAIN: Policy = Policy {
@@ -274,7 +274,7 @@ fn strangers_cannot_fill_the_disk() {
     // An operator makes room.
     let keys = vec![(Pending, id("m0"))];
     let _ = store.apply(&crate::keys::tests::act(
-        saline_protocol::message::KeyAction::Delete,
+        saline_messages::KeyAction::Delete,
         keys,
     ));
     assert_eq!(come("m10".to_owned()), Admission::Pending);

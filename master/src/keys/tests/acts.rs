@@ -2,9 +2,9 @@
 
 use super::*;
 use crate::keys::{KeyChange, offline};
+use saline_channel::Identity;
 use saline_config::MasterConfig;
-use saline_protocol::channel::Identity;
-use saline_protocol::message::KeyReply;
+use saline_messages::KeyReply;
 
 use KeyAction::{Accept, Delete, Reject};
 use KeyState::{Accepted, Denied, Pending, Rejected};

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::*;
 use crate::keys::Policy;
 use proptest::prelude::*;
-use saline_protocol::message::KeyEntry;
+use saline_messages::KeyEntry;
 
 use KeyState::{Accepted, Denied, Pending, Rejected};
 

@@ -6,8 +6,8 @@ mod external_changes;
 
 use std::path::PathBuf;
 
-use saline_protocol::channel::PublicIdentity;
-use saline_protocol::message::{KeyAction, KeyRequest, KeyState, MinionId, RequestId};
+use saline_channel::PublicIdentity;
+use saline_messages::{KeyAction, KeyRequest, KeyState, MinionId, RequestId};
 use saline_protocol::transport::Clock;
 use tempfile::TempDir;
 

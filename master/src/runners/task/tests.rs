@@ -1,7 +1,7 @@
 //! Runs of a master without gates.
 
 use saline_config::MasterConfig;
-use saline_protocol::message::Arguments;
+use saline_messages::Arguments;
 
 use super::*;
 use crate::state::testing::TestMaster;

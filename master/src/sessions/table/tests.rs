@@ -3,7 +3,7 @@ mod model;
 
 use super::*;
 use crate::sessions::{ConnectionId, MinionStart, UNPROVEN};
-use saline_protocol::message::{Claims, PeerVersion, StartId};
+use saline_messages::{Claims, PeerVersion, StartId};
 use saline_protocol::transport::Peer;
 
 const HEARTBEAT: Duration = Duration::from_secs(15);

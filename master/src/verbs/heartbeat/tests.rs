@@ -1,8 +1,8 @@
 //! What a heartbeat that is under way tells a minion whose key was deleted meanwhile.
 
-use saline_protocol::channel::PublicIdentity;
-use saline_protocol::channel::noise::SplitKeys;
-use saline_protocol::message::{ExpiryStatement, PeerVersion, SessionId};
+use saline_channel::PublicIdentity;
+use saline_channel::noise::SplitKeys;
+use saline_messages::{ExpiryStatement, PeerVersion, SessionId};
 
 use super::*;
 use crate::sessions::{NewSession, Origin, Principal};

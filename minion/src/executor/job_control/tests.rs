@@ -1,7 +1,7 @@
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::Command;
 
-use saline_protocol::message::Jid;
+use saline_messages::Jid;
 
 use super::*;
 

@@ -1,0 +1,88 @@
+//! The public keys of a master, and which master is trusted.
+
+use std::path::Path;
+
+use super::{KeyError, PublicIdentity, key_file, pem};
+
+const LABEL: &str = "PUBLIC KEY";
+
+/// A master's public keys: `pki_dir/master.pub` at a minion, `identity.pub` at the master itself.
+/// The file holds two PEM blocks: the identity (Ed25519) and, once it is known, the Noise key
+/// (X25519), which lets a session begin in one round trip. A file seeded by an operator may hold
+/// the identity alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MasterKeys {
+    /// The master's identity.
+    pub identity: PublicIdentity,
+    /// The master's Noise key, if it is known.
+    pub noise: Option<[u8; 32]>,
+}
+
+impl MasterKeys {
+    /// Reads `path`; returns none if there is no such file.
+    ///
+    /// # Errors
+    /// When the file cannot be read, or holds no identity.
+    pub fn read(path: &Path) -> Result<Option<Self>, KeyError> {
+        let Some(text) = key_file::read(path)? else {
+            return Ok(None);
+        };
+        let identity = PublicIdentity::from_pem(&text).map_err(|_| KeyError::NotAKey {
+            what: "an Ed25519 public key in PEM",
+            path: path.to_owned(),
+        })?;
+        Ok(Some(Self {
+            identity,
+            noise: pem::decode(LABEL, pem::X25519_PUBLIC_PREFIX, &text),
+        }))
+    }
+
+    /// Writes `path` (0644).
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn write(&self, path: &Path) -> Result<(), KeyError> {
+        let mut text = self.identity.to_pem();
+        if let Some(noise) = &self.noise {
+            text += &pem::encode(LABEL, pem::X25519_PUBLIC_PREFIX, noise);
+        }
+        if let Some(folder) = path.parent() {
+            key_file::create_private_folder(folder)?;
+        }
+        key_file::write(path, &text, 0o644)
+    }
+}
+
+/// The trusted master.
+#[derive(Debug, Clone)]
+pub enum MasterTrust {
+    /// The master with these keys.
+    Pinned(MasterKeys),
+    /// The first master that answers; with a fingerprint, the first that has it.
+    FirstUse {
+        /// The configured `master_finger`.
+        finger: Option<String>,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Identity, NoiseKey};
+
+    #[test]
+    fn both_keys_survive_the_file_and_the_second_may_be_missing() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pki/master.pub");
+        assert_eq!(MasterKeys::read(&path).unwrap(), None);
+        let mut keys = MasterKeys {
+            identity: Identity::generate().unwrap().public(),
+            noise: Some(NoiseKey::generate().unwrap().public()),
+        };
+        keys.write(&path).unwrap();
+        assert_eq!(MasterKeys::read(&path).unwrap(), Some(keys));
+        keys.noise = None;
+        keys.write(&path).unwrap();
+        assert_eq!(MasterKeys::read(&path).unwrap(), Some(keys));
+    }
+}

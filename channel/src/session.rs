@@ -1,0 +1,395 @@
+//! The connecting side of a session: makes it, and sends requests in it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, UNIX_EPOCH};
+
+use bytes::Bytes;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::noise::{FirstContact, InitiatorKeys, Resumption, SplitKeys, with_cookie};
+use super::record::InitiatorRecords;
+use super::{
+    ChannelError, Identity, MasterKeys, MasterTrust, NoiseKey, PublicIdentity, PublicationOpener,
+};
+use saline_messages::{
+    Admission, Class, GroupKeyMaterial, Header, Kind, MinionId, PeerVersion, ProtocolVersions,
+    Refusal, Role, SessionId, decode, encode, is_presentable,
+};
+use saline_protocol::transport::{Client, Clock, Instant, jitter};
+
+/// The longest delay that a master may ask for in the clear. Whoever forges a [`Kind::Busy`] gains no more.
+pub const MAX_BUSY_DELAY: Duration = Duration::from_secs(10);
+
+/// The shortest delay after a [`Kind::Busy`] in the clear. A forged one of no time does not make peers flood their
+/// master.
+pub const MIN_BUSY_DELAY: Duration = Duration::from_millis(100);
+
+/// The role, the name and the keys of a connecting peer.
+#[derive(Debug, Clone)]
+pub struct Credentials {
+    /// The peer's role.
+    pub role: Role,
+    /// A minion's id or an operator's name.
+    pub id: String,
+    /// The peer's identity.
+    pub identity: Arc<Identity>,
+    /// The peer's Noise key.
+    pub noise: NoiseKey,
+    /// The protocol versions that the peer speaks: [`ProtocolVersions::OURS`], but in tests.
+    pub versions: ProtocolVersions,
+}
+
+impl Credentials {
+    fn keys(&self, certificate: Option<[u8; 32]>) -> InitiatorKeys<'_> {
+        InitiatorKeys {
+            role: self.role,
+            id: &self.id,
+            identity: &self.identity,
+            noise: &self.noise,
+            certificate,
+            versions: self.versions,
+            attempted: attempt_time(),
+        }
+    }
+}
+
+/// A session that a handshake has made, accepted or not.
+#[derive(Debug)]
+pub struct Established {
+    /// The session.
+    pub session: Session,
+    /// The master's decision about the peer's key.
+    pub answer: Admission,
+    /// The master's keys, to be pinned at the first contact.
+    pub master: MasterKeys,
+}
+
+/// Makes a session: in one round trip (IK) when the master's Noise key is known, otherwise, or when
+/// the master has a new one, in two (XX). A master that is busy is asked again, for as long as the deadline
+/// leaves time for it.
+///
+/// # Errors
+/// `WrongMaster` when the master that answers is not the trusted one; `Refused` and `Busy` as the
+/// master says; `Transport` when the transport failed.
+///
+/// # Cancel safety
+/// A dropped future leaves no session; the master forgets the unfinished handshake within seconds.
+pub async fn establish(
+    client: &dyn Client,
+    credentials: &Credentials,
+    trust: &MasterTrust,
+    deadline: Instant,
+) -> Result<Established, ChannelError> {
+    if let MasterTrust::Pinned(
+        known @ MasterKeys {
+            noise: Some(noise), ..
+        },
+    ) = trust
+    {
+        match resume(client, credentials, known, noise, deadline).await {
+            // Its Noise key is another now, or this machine's clock was set back: in full it shows whether it
+            // is the same master, and nothing is taken for a replay.
+            Err(ChannelError::Refused(
+                Refusal::Handshake | Refusal::Malformed | Refusal::Replayed,
+            )) => {}
+            other => return other,
+        }
+    }
+    first_contact(client, credentials, trust, deadline).await
+}
+
+/// Returns the time now in nanoseconds since 1970.
+fn attempt_time() -> u64 {
+    let since = Clock.wall().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+}
+
+async fn first_contact(
+    client: &dyn Client,
+    credentials: &Credentials,
+    trust: &MasterTrust,
+    deadline: Instant,
+) -> Result<Established, ChannelError> {
+    let keys = credentials.keys(client.peer_certificate());
+    let (contact, body) = FirstContact::begin(keys)?;
+    let first = Header::bare(Kind::First, Class::First);
+    let mut reply = client
+        .request(first.with_body(&with_cookie(&[], &body)), deadline)
+        .await?;
+    if let Ok((header, cookie)) = Header::decode(&reply)
+        && header.kind == Kind::Cookie
+    {
+        // The master is under load, and answers whoever shows that it gets the answers.
+        let again = first.with_body(&with_cookie(cookie, &body));
+        reply = client.request(again, deadline).await?;
+    }
+    let (mut header, body) = expect(&reply, Kind::FirstReply)?;
+    let (identity, noise, finish, keys) = contact.finish(body)?;
+    believe(trust, &identity)?;
+
+    header.kind = Kind::FirstFinish;
+    let reply = client.request(header.with_body(&finish), deadline).await?;
+    let session = Session::new(header.session, &keys, identity);
+    let expected = Header {
+        kind: Kind::Record,
+        counter: 0,
+        ..header
+    };
+    let plain = session.open(&expected, &reply)?;
+    Ok(Established {
+        answer: answer(credentials, &plain)?,
+        session,
+        master: MasterKeys {
+            identity,
+            noise: Some(noise),
+        },
+    })
+}
+
+async fn resume(
+    client: &dyn Client,
+    credentials: &Credentials,
+    known: &MasterKeys,
+    noise: &[u8; 32],
+    deadline: Instant,
+) -> Result<Established, ChannelError> {
+    let keys = credentials.keys(client.peer_certificate());
+    let (resumption, body) = Resumption::begin(keys, noise)?;
+    let resume = Header::bare(Kind::Resume, Class::Resume).with_body(&body);
+    let reply = loop {
+        let reply = client.request(resume.clone(), deadline).await?;
+        let Err(ChannelError::Busy { after }) = expect(&reply, Kind::ResumeReply) else {
+            break reply;
+        };
+        // A busy master has not looked into the message. Sent again, it costs neither side another agreement.
+        let pause = after + jitter(after);
+        if Clock.after(pause) >= deadline {
+            break reply;
+        }
+        Clock.pause(pause).await;
+    };
+    let (header, body) = expect(&reply, Kind::ResumeReply)?;
+    let (payload, keys) = resumption.finish(body)?;
+    Ok(Established {
+        answer: answer(credentials, &payload)?,
+        session: Session::new(header.session, &keys, known.identity),
+        master: *known,
+    })
+}
+
+/// Reads the master's decision. A version that the peer does not speak, or one that cannot be shown to
+/// operators, is none.
+fn answer(credentials: &Credentials, bytes: &[u8]) -> Result<Admission, ChannelError> {
+    let answer: Admission = decode(bytes)?;
+    let ours = credentials.versions;
+    let fits = match &answer {
+        Admission::Accepted(welcome) => {
+            let PeerVersion { protocol, software } = &welcome.master;
+            (ours.lowest..=ours.highest).contains(protocol) && is_presentable(software)
+        }
+        Admission::NoCommonVersion { software, .. } => is_presentable(software),
+        _ => true,
+    };
+    fits.then_some(answer).ok_or(ChannelError::Mismatch)
+}
+
+fn believe(trust: &MasterTrust, found: &PublicIdentity) -> Result<(), ChannelError> {
+    match trust {
+        MasterTrust::Pinned(known) if known.identity != *found => {
+            Err(ChannelError::wrong_master(&known.identity, found))
+        }
+        MasterTrust::FirstUse {
+            finger: Some(finger),
+        } if !found.has_fingerprint(finger) => Err(ChannelError::WrongMaster {
+            expected: finger.clone(),
+            found: found.fingerprint(),
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// Splits a reply of `kind` into header and body. Refusals and other kinds become errors.
+fn expect(reply: &[u8], kind: Kind) -> Result<(Header, &[u8]), ChannelError> {
+    let (header, body) = Header::decode(reply)?;
+    match header.kind {
+        found if found == kind => Ok((header, body)),
+        Kind::Refused => Err(ChannelError::Refused(Refusal::from_body(body))),
+        Kind::Busy => {
+            let after = body.first_chunk().map_or(1000, |b| u32::from_be_bytes(*b));
+            let after = Duration::from_millis(u64::from(after));
+            // It is not authenticated.
+            Err(ChannelError::Busy {
+                after: after.clamp(MIN_BUSY_DELAY, MAX_BUSY_DELAY),
+            })
+        }
+        _ => Err(ChannelError::Mismatch),
+    }
+}
+
+/// A session at the connecting side. Any number of tasks can share it: every request has its own
+/// counter, which the reply repeats.
+#[derive(Debug)]
+pub struct Session {
+    id: SessionId,
+    records: InitiatorRecords,
+    master: PublicIdentity,
+    next: AtomicU64,
+}
+
+impl Session {
+    fn new(id: SessionId, keys: &SplitKeys, master: PublicIdentity) -> Self {
+        Self {
+            id,
+            records: InitiatorRecords::new(keys),
+            master,
+            // Zero answered the handshake.
+            next: AtomicU64::new(1),
+        }
+    }
+
+    /// Returns the session's id, as logs on both sides show it.
+    pub fn id(&self) -> SessionId {
+        self.id
+    }
+
+    /// Returns the master's identity.
+    pub fn master(&self) -> PublicIdentity {
+        self.master
+    }
+
+    /// Returns the opener of this session's publications to the minion `id`.
+    pub fn opener(&self, id: &MinionId, group: &GroupKeyMaterial) -> PublicationOpener {
+        PublicationOpener::new(
+            self.master,
+            self.id,
+            Arc::clone(&self.records.publications),
+            id,
+            group,
+        )
+    }
+
+    /// Sends a request, and waits for the reply until `deadline`.
+    ///
+    /// # Errors
+    /// `Transport` when the transport failed (its kind says whether the request may have been
+    /// carried out); `Refused` when the master does not know this session, so a new one is needed;
+    /// `Forged` or `Mismatch` when the reply is not the master's.
+    ///
+    /// # Cancel safety
+    /// As [`Client::request`]: a request that was sent may still be carried out.
+    pub async fn ask<Q: Serialize, A: DeserializeOwned>(
+        &self,
+        client: &dyn Client,
+        class: Class,
+        request: &Q,
+        deadline: Instant,
+    ) -> Result<A, ChannelError> {
+        let header = Header {
+            kind: Kind::Record,
+            session: self.id,
+            class,
+            counter: self.next.fetch_add(1, Ordering::Relaxed),
+        };
+        let sealed = self.records.seal_request(&header, &encode(request));
+        let reply: Bytes = client.request(sealed, deadline).await?;
+        Ok(decode(&self.open(&header, &reply)?)?)
+    }
+
+    fn open(&self, expected: &Header, reply: &[u8]) -> Result<Vec<u8>, ChannelError> {
+        let (header, body) = expect(reply, Kind::Record)?;
+        if header.session != expected.session || header.counter != expected.counter {
+            return Err(ChannelError::Mismatch);
+        }
+        self.records.open_reply(&header, body)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use async_trait::async_trait;
+
+    use super::*;
+    use saline_messages::busy;
+    use saline_protocol::transport::{Endpoint, Subscriber, TopicFilter};
+
+    /// Somebody on the path who answers everything after a millisecond with a [`Kind::Busy`] of this time.
+    #[derive(Debug)]
+    struct AlwaysBusy {
+        after: Duration,
+        asked: AtomicU64,
+    }
+
+    #[async_trait]
+    impl Client for AlwaysBusy {
+        async fn request(
+            &self,
+            payload: Bytes,
+            _: Instant,
+        ) -> saline_protocol::transport::Result<Bytes> {
+            self.asked.fetch_add(1, Ordering::Relaxed);
+            Clock.pause(Duration::from_millis(1)).await;
+            let (header, _) = Header::decode(&payload).unwrap();
+            Ok(busy(&header, self.after))
+        }
+
+        async fn subscribe(
+            &self,
+            _: Option<&Endpoint>,
+            _: Vec<TopicFilter>,
+            _: Instant,
+        ) -> saline_protocol::transport::Result<Box<dyn Subscriber>> {
+            unreachable!("no handshake subscribes")
+        }
+
+        async fn shutdown(&self, _: Duration) -> saline_protocol::transport::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// Resumes against somebody who is always busy, for ten seconds. Returns the delay that it is left with and the
+    /// number of messages that were sent.
+    async fn resumed(after: Duration) -> (Duration, u64) {
+        let credentials = Credentials {
+            role: Role::Minion,
+            id: "m1".to_owned(),
+            identity: Arc::new(Identity::generate().unwrap()),
+            noise: NoiseKey::generate().unwrap(),
+            versions: ProtocolVersions::OURS,
+        };
+        let master = MasterKeys {
+            identity: Identity::generate().unwrap().public(),
+            noise: Some(NoiseKey::generate().unwrap().public()),
+        };
+        let link = AlwaysBusy {
+            after,
+            asked: AtomicU64::new(0),
+        };
+        let deadline = Clock.after(Duration::from_secs(10));
+        let trust = MasterTrust::Pinned(master);
+        match establish(&link, &credentials, &trust, deadline).await {
+            Err(ChannelError::Busy { after }) => {
+                assert!(Clock.now() < deadline);
+                (after, link.asked.into_inner())
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_busy_of_no_time_is_not_asked_again_at_once() {
+        let (after, asked) = resumed(Duration::ZERO).await;
+        assert_eq!(after, MIN_BUSY_DELAY);
+        assert!(
+            (50..=100).contains(&asked),
+            "{asked} messages in ten seconds"
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_busy_for_weeks_is_one_of_seconds() {
+        let (after, asked) = resumed(Duration::from_secs(1 << 21)).await;
+        assert_eq!((after, asked), (MAX_BUSY_DELAY, 1));
+    }
+}

@@ -1,0 +1,87 @@
+//! Events: a tag and data, MessagePack on the local bus, which any language reads.
+
+use serde::{Deserialize, Serialize};
+
+use saline_data::unpack_within;
+use saline_data::{MAX_DEPTH, MAX_VALUES, Packed, UnpackError, Value};
+use saline_protocol::transport::{Topic, TopicError};
+
+/// How deeply an event may nest: around a return stand its own mapping and that of its data.
+const EVENT_DEPTH: usize = MAX_DEPTH + 4;
+
+/// How many values an event may hold: those of the arguments, those of the return, and its own.
+const EVENT_VALUES: usize = 2 * MAX_VALUES + 1_000;
+
+/// An event on the bus.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Event {
+    /// The tag: segments with `/` between them.
+    pub tag: String,
+    /// The data: a mapping, always with `_stamp` (UTC, ISO 8601).
+    pub data: Value,
+}
+
+impl Event {
+    /// Encodes the event: a MessagePack mapping of `tag` and `data`.
+    pub fn encode(&self) -> Vec<u8> {
+        let value = Value::map([
+            ("tag", Value::from(self.tag.as_str())),
+            ("data", self.data.clone()),
+        ]);
+        Packed::pack(&value).as_bytes().to_vec()
+    }
+
+    /// Decodes an event. What a minion may return can be read in its event too, though it nests deeper
+    /// there.
+    ///
+    /// # Errors
+    /// When the bytes are not what [`encode`](Self::encode) writes.
+    pub fn decode(bytes: &[u8]) -> Result<Self, UnpackError> {
+        let value = unpack_within(bytes, EVENT_DEPTH, EVENT_VALUES)?;
+        Ok(Self {
+            tag: value
+                .get("tag")
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .to_owned(),
+            data: value.get("data").cloned().unwrap_or_default(),
+        })
+    }
+
+    /// Returns the local topic of events with this tag: `event/<tag>`.
+    ///
+    /// # Errors
+    /// When the tag has too many segments, or characters that topics do not have.
+    pub fn topic(tag: &str) -> Result<Topic, TopicError> {
+        Topic::parse(&format!("event/{tag}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the deepest and the longest values that a minion may return.
+    fn extremes() -> [Value; 2] {
+        let nested = |depth: usize| Packed::from_bytes([vec![0x91; depth], vec![0xc0]].concat());
+        let deepest = (1..=MAX_DEPTH)
+            .rev()
+            .find_map(|depth| nested(depth).unpack().ok());
+        [
+            deepest.unwrap(),
+            Value::List(vec![Value::Null; MAX_VALUES - 1]),
+        ]
+    }
+
+    #[test]
+    fn a_minions_return_does_not_hide_its_event() {
+        for value in extremes() {
+            assert_eq!(Packed::pack(&value).unpack().unwrap(), value);
+            let event = Event {
+                tag: "salt/job/20261121091409931549/ret/m1".to_owned(),
+                data: Value::map([("fun_args", value.clone()), ("return", value)]),
+            };
+            assert_eq!(Event::decode(&event.encode()).unwrap(), event);
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! The messages between a master and its peers: the envelope, and the messages inside it.
+//!
+//! The wire is `postcard` behind an explicit version and kind ([`Header`]). Messages grow by new
+//! kinds and new variants at the end only. The values that functions take and return are
+//! self-describing ([`Value`]) and travel packed ([`Packed`]), so that a master passes them on
+//! without looking inside.
+
+mod auth;
+mod batch;
+mod caller;
+mod envelope;
+mod event;
+mod event_tag;
+mod id;
+mod job;
+mod keys;
+mod minion;
+mod offer_state;
+mod operator;
+
+pub mod random;
+mod reconciliation;
+mod refused_verb;
+mod return_part;
+mod runner;
+
+mod version;
+
+pub use auth::{Admission, GroupKeyMaterial, Introduction, PublicationAddress, Role, Welcome};
+pub use batch::{Batch, BatchProgress, BatchRequest, BatchSize, BatchStop};
+pub use caller::{CallerReply, CallerRequest, CallerReturn};
+pub use envelope::{
+    Class, ENVELOPE_VERSION, EnvelopeError, HEADER_LEN, Header, Kind, Refusal, busy, refusal,
+};
+pub use event::Event;
+pub use event_tag::{BatchEvent, EventTag, JobEvent, RunEvent};
+pub use id::{IdError, Jid, MinionId, RequestId, SessionId, StartId};
+pub use job::{
+    Arguments, CLAIMS_NAMED, Claims, Job, Lease, MasterTime, PackedArguments, RETCODE_INTERRUPTED,
+    Return, ReturnVerdict, SignedJob, StoredJob, StoredReturn,
+};
+pub use keys::{KeyAction, KeyEntry, KeyReply, KeyRequest, KeyState};
+pub use minion::{
+    GrainsReport, JobsPage, MAX_EVENT_DATA, MAX_EVENTS, MAX_RETURNS, MAX_STARTED, MinionEvent,
+    MinionEvents, MinionReply, MinionRequest, PendingRequest,
+};
+pub use offer_state::OfferState;
+pub use operator::{
+    GrainsPage, KeyHolder, MAX_KEY_HOLDERS, MAX_METADATA, OperatorReply, OperatorRequest,
+    PublicationWithJid, PublicationWithMetadata, PublishRequest, Published, ReturnsPage,
+    StatesPage, StoreAct, StoreBackup, StoreCheck, TargetMatches,
+};
+pub use reconciliation::{
+    ExpiryStatement, Heartbeat, HeartbeatReply, JobAccount, Known, MAX_ACCOUNTS, MAX_PREDECESSORS,
+    MAX_RUNNING, Reconciliation, ReconciliationReply,
+};
+pub use refused_verb::RefusedVerb;
+pub use return_part::{PARTS_FROM, ReturnPart, TransferId};
+pub use runner::{EndedRun, RunnerCall, RunnerEnd, RunnerReply, RunnerRequest};
+pub use version::{
+    Extension, FleetVersions, MAX_SOFTWARE, PeerVersion, ProtocolVersions, SOFTWARE, is_presentable,
+};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// The bytes inside an envelope are not the expected message.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("not of type {what}: {source}")]
+pub struct DecodeError {
+    what: &'static str,
+    source: postcard::Error,
+}
+
+/// Encodes a message.
+pub fn encode<T: Serialize>(message: &T) -> Vec<u8> {
+    // Messages are made of types whose lengths are known, and writing to memory does not fail.
+    postcard::to_stdvec(message).unwrap_or_default()
+}
+
+/// Decodes a message, which must use all bytes.
+///
+/// # Errors
+/// When the bytes are not such a message.
+pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, DecodeError> {
+    let error = |source| DecodeError {
+        what: short_type_name::<T>(),
+        source,
+    };
+    let (message, rest) = postcard::take_from_bytes(bytes).map_err(error)?;
+    if rest.is_empty() {
+        Ok(message)
+    } else {
+        Err(error(postcard::Error::DeserializeBadEncoding))
+    }
+}
+
+/// Returns the name of a message's type without its path and its parameters.
+fn short_type_name<T>() -> &'static str {
+    let full = std::any::type_name::<T>();
+    let path = full.split('<').next().unwrap_or(full);
+    path.rsplit("::").next().unwrap_or(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn any_bytes_decode_or_fail_cleanly(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+            let _ = decode::<MinionRequest>(&bytes);
+            let _ = decode::<MinionReply>(&bytes);
+            let _ = decode::<OperatorRequest>(&bytes);
+            let _ = decode::<OperatorReply>(&bytes);
+            let _ = decode::<PendingRequest>(&bytes);
+            let _ = decode::<Admission>(&bytes);
+            let _ = decode::<Introduction>(&bytes);
+            let _ = decode::<SignedJob>(&bytes);
+            let _ = Event::decode(&bytes);
+        }
+    }
+
+    #[test]
+    fn an_announced_length_reserves_nothing() {
+        // `Jobs` with 2^60 elements of which none follows.
+        let none = JobsPage {
+            jobs: Vec::new(),
+            more: false,
+        };
+        let mut bytes = encode(&MinionReply::Jobs(none))[..1].to_vec();
+        bytes.extend([0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x0f]);
+        assert!(decode::<MinionReply>(&bytes).is_err());
+    }
+
+    #[test]
+    fn a_message_that_does_not_decode_is_named() {
+        let error = decode::<Admission>(&[9]).unwrap_err().to_string();
+        assert!(error.starts_with("not of type Admission: "), "{error}");
+    }
+
+    #[test]
+    fn trailing_bytes_are_refused() {
+        let mut bytes = encode(&MinionRequest::Goodbye);
+        bytes.push(0);
+        assert!(decode::<MinionRequest>(&bytes).is_err());
+    }
+}

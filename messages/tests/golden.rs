@@ -1,0 +1,684 @@
+//! The bytes of every message, so that no change of the wire goes unnoticed. A new kind or variant gets
+//! a line here; a line that changes breaks every deployed master and minion.
+//!
+//! One long file, because it is one list: an example of each variant of each message.
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on says so by panicking"
+)]
+
+use std::collections::HashMap;
+
+use saline_channel::publication::Body;
+use saline_data::{Packed, Value};
+use saline_messages::{
+    Admission, Arguments, Batch, BatchProgress, BatchRequest, BatchSize, BatchStop, CallerReply,
+    CallerRequest, CallerReturn, Claims, EndedRun, Event, ExpiryStatement, Extension,
+    FleetVersions, GrainsPage, GrainsReport, GroupKeyMaterial, Heartbeat, HeartbeatReply,
+    Introduction, Jid, Job, JobAccount, JobsPage, KeyAction, KeyEntry, KeyHolder, KeyReply,
+    KeyRequest, KeyState, Known, Lease, MinionEvent, MinionEvents, MinionId, MinionReply,
+    MinionRequest, OfferState, OperatorReply, OperatorRequest, PeerVersion, PendingRequest,
+    ProtocolVersions, PublicationAddress, PublicationWithJid, PublicationWithMetadata,
+    PublishRequest, Published, Reconciliation, ReconciliationReply, RefusedVerb, RequestId, Return,
+    ReturnPart, ReturnVerdict, ReturnsPage, RunnerCall, RunnerEnd, RunnerReply, RunnerRequest,
+    SignedJob, StartId, StatesPage, StoreAct, StoreBackup, StoreCheck, StoredJob, StoredReturn,
+    TargetMatches, TransferId, Welcome, decode, encode,
+};
+use saline_targeting::{Target, TargetKind};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+const VERSION_1: ProtocolVersions = ProtocolVersions {
+    lowest: 1,
+    highest: 1,
+};
+
+fn jid() -> Jid {
+    Jid::parse("20261121091409931549").unwrap()
+}
+
+fn id() -> MinionId {
+    MinionId::parse("m1").unwrap()
+}
+
+fn request_id() -> RequestId {
+    RequestId([0xaa; 16])
+}
+
+fn arguments() -> Arguments {
+    Arguments {
+        positional: vec![Value::Int(1)],
+        named: vec![("k".into(), Value::Null)],
+    }
+}
+
+fn job() -> Job {
+    Job {
+        jid: jid(),
+        target: Target {
+            kind: TargetKind::Pcre,
+            expression: "m.".into(),
+        },
+        fun: "test.arg".into(),
+        arg: arguments().pack(),
+        user: "root".into(),
+        created: 1,
+        expires: 300,
+        claims: Claims::Of(vec![id()]),
+    }
+}
+
+fn stored() -> StoredJob {
+    StoredJob {
+        job: job(),
+        operator: "ann".into(),
+        batch: Some(batch()),
+    }
+}
+
+fn batch() -> Batch {
+    Batch {
+        size: 300,
+        wait_ms: 301,
+        failhard: true,
+        queues: false,
+    }
+}
+
+fn heartbeat() -> Heartbeat {
+    Heartbeat {
+        running: vec![jid()],
+        epoch: 5,
+        begun: 300,
+        expiry: ExpiryStatement {
+            after: 300,
+            until: 301,
+            begun: vec![jid()],
+        },
+    }
+}
+
+fn signed() -> SignedJob {
+    SignedJob {
+        job: job(),
+        signature: vec![0xbb; 2],
+    }
+}
+
+fn group() -> GroupKeyMaterial {
+    GroupKeyMaterial {
+        epoch: 5,
+        key: [0xcc; 32],
+        last_number: 6,
+    }
+}
+
+fn packed() -> Packed {
+    Packed::pack(&Value::Bool(true))
+}
+
+/// Adds a line `name hex`, after holding that the bytes are read back.
+fn line<T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug>(
+    lines: &mut String,
+    name: &str,
+    message: &T,
+) {
+    let bytes = encode(message);
+    assert_eq!(&decode::<T>(&bytes).unwrap(), message);
+    let hex: String = bytes.iter().map(|b| format!("{b:02x}")).collect();
+    lines.push_str(&format!("{name} {hex}\n"));
+}
+
+fn authentication(lines: &mut String) {
+    let version = PeerVersion {
+        protocol: 1,
+        software: "0.1.0".into(),
+    };
+    let extensions = vec![Extension {
+        number: 0x1234,
+        bytes: vec![0xee; 3],
+    }];
+    let introduction = Introduction {
+        id: "m1".into(),
+        identity: [1; 32],
+        signature: vec![2; 2],
+        versions: ProtocolVersions {
+            lowest: 1,
+            highest: 2,
+        },
+        software: "0.1.0".into(),
+        extensions: extensions.clone(),
+    };
+    line(lines, "Introduction", &introduction);
+    let welcome = |publications, group| {
+        Admission::Accepted(Welcome {
+            clock: 1,
+            heartbeat_ms: 15_000,
+            max_message: 1 << 26,
+            publications,
+            group,
+            master: version.clone(),
+            extensions: extensions.clone(),
+        })
+    };
+    line(
+        lines,
+        "Accepted.Port",
+        &welcome(PublicationAddress::Port(4505), Some(group())),
+    );
+    line(
+        lines,
+        "Accepted.SameConnection",
+        &welcome(PublicationAddress::SameConnection, None),
+    );
+    line(
+        lines,
+        "Accepted.Path",
+        &welcome(PublicationAddress::Path("/p".into()), None),
+    );
+    line(lines, "Pending", &Admission::<Welcome>::Pending);
+    line(lines, "Rejected", &Admission::<Welcome>::Rejected);
+    line(lines, "Denied", &Admission::<Welcome>::Denied);
+    line(lines, "Full", &Admission::<Welcome>::Full);
+    let refused = Admission::<Welcome>::NoCommonVersion {
+        versions: VERSION_1,
+        software: "0.1.0".into(),
+    };
+    line(lines, "NoCommonVersion", &refused);
+    line(lines, "PendingRequest.Poll", &PendingRequest::Poll);
+}
+
+fn minion(lines: &mut String) {
+    let request = |lines: &mut String, name: &str, request: MinionRequest| {
+        line(lines, &format!("MinionRequest.{name}"), &request);
+    };
+    request(lines, "Poll", MinionRequest::Poll);
+    request(lines, "Heartbeat", MinionRequest::Heartbeat(heartbeat()));
+    request(lines, "Started", MinionRequest::Started(vec![jid()]));
+    let returned = Return {
+        jid: jid(),
+        fun: "test.arg".into(),
+        fun_args: arguments().pack(),
+        retcode: -1,
+        success: false,
+        payload: packed(),
+    };
+    request(lines, "Returns", MinionRequest::Returns(vec![returned]));
+    let part = ReturnPart {
+        jid: jid(),
+        transfer: TransferId::of(b"whole"),
+        total: 300,
+        offset: 200,
+        bytes: vec![1, 2],
+    };
+    request(lines, "ReturnPart", MinionRequest::ReturnPart(part));
+    request(lines, "Declined", MinionRequest::Declined { jid: jid() });
+    request(lines, "Claim", MinionRequest::Claim { jid: jid() });
+    let pending = MinionRequest::PendingJobs { after: Some(jid()) };
+    request(lines, "PendingJobs", pending);
+    let events = MinionEvents {
+        start: StartId([9; 16]),
+        first: 300,
+        events: vec![MinionEvent {
+            tag: "start".into(),
+            data: packed(),
+        }],
+    };
+    request(lines, "FireEvents", MinionRequest::FireEvents(events));
+    request(lines, "Goodbye", MinionRequest::Goodbye);
+    let reconciliation = Reconciliation {
+        start: StartId([9; 16]),
+        predecessors: vec![StartId([8; 16])],
+        predecessor_ended: false,
+        power_lost: true,
+        heartbeat: heartbeat(),
+        accounts: Vec::new(),
+    };
+    request(lines, "Reconcile", MinionRequest::Reconcile(reconciliation));
+    for known in [
+        Known::No,
+        Known::Running,
+        Known::Finished,
+        Known::Delivered,
+        Known::Barred,
+        Known::Forgotten,
+    ] {
+        let account = JobAccount { jid: jid(), known };
+        let accounts = MinionRequest::Accounts(vec![account]);
+        request(lines, &format!("Accounts.{known:?}"), accounts);
+    }
+    for (name, grains) in [("None", None), ("Some", Some(packed()))] {
+        let digest = GrainsReport::digest_of(&packed());
+        let report = MinionRequest::Grains(GrainsReport { digest, grains });
+        request(lines, &format!("Grains.{name}"), report);
+    }
+
+    let reply = |lines: &mut String, name: &str, reply: MinionReply| {
+        line(lines, &format!("MinionReply.{name}"), &reply);
+    };
+    reply(lines, "Auth", MinionReply::Auth(Admission::Pending));
+    let heartbeat = HeartbeatReply {
+        clock: 1,
+        heartbeat_ms: 2,
+        epoch: 3,
+        group: Some(group()),
+        last_all: 4,
+        last_own: 5,
+        lease: Lease { after: 6, until: 7 },
+        stated_until: 8,
+        cancelled: vec![jid()],
+        reconcile: true,
+    };
+    reply(
+        lines,
+        "Heartbeat",
+        MinionReply::Heartbeat(heartbeat.clone()),
+    );
+    let reconciled = ReconciliationReply {
+        heartbeat,
+        asked: vec![jid()],
+    };
+    reply(lines, "Reconciled", MinionReply::Reconciled(reconciled));
+    reply(lines, "Done", MinionReply::Done);
+    reply(lines, "SendGrains", MinionReply::SendGrains);
+    for verdict in [
+        ReturnVerdict::Stored,
+        ReturnVerdict::Duplicate,
+        ReturnVerdict::UnknownJob,
+        ReturnVerdict::NotOffered,
+        ReturnVerdict::Disputed,
+    ] {
+        reply(
+            lines,
+            &format!("Verdicts.{verdict:?}"),
+            MinionReply::Verdicts(vec![verdict]),
+        );
+    }
+    reply(lines, "Received", MinionReply::Received(300));
+    let jobs = JobsPage {
+        jobs: vec![signed()],
+        more: true,
+    };
+    reply(lines, "Jobs", MinionReply::Jobs(jobs));
+    reply(lines, "Claimed", MinionReply::Claimed(true));
+    reply(lines, "Busy", MinionReply::Busy { after_ms: 300 });
+    for why in [
+        RefusedVerb::Malformed,
+        RefusedVerb::Replaced,
+        RefusedVerb::KeyGone,
+        RefusedVerb::ShuttingDown,
+    ] {
+        reply(
+            lines,
+            &format!("Refused.{why:?}"),
+            MinionReply::Refused(why),
+        );
+    }
+    line(lines, "Body.Job", &Body::Job(signed()));
+    for claims in [Claims::All, Claims::Always] {
+        line(lines, &format!("Claims.{claims:?}"), &claims);
+    }
+    line(lines, "Body.GroupKey", &Body::GroupKey(group()));
+    line(lines, "Body.HeartbeatRequest", &Body::HeartbeatRequest);
+}
+
+fn operator(lines: &mut String) {
+    let request = |lines: &mut String, name: &str, request: OperatorRequest| {
+        line(lines, &format!("OperatorRequest.{name}"), &request);
+    };
+    let publish = OperatorRequest::Publish(PublishRequest {
+        request_id: request_id(),
+        target: Target::glob("*"),
+        fun: "test.ping".into(),
+        arg: Arguments::default().pack(),
+        user: "root".into(),
+        ttl_ms: Some(300),
+        private: false,
+        subset: Some(300),
+        batch: BatchRequest::default(),
+    });
+    request(lines, "Publish", publish);
+    for kind in TargetKind::ALL {
+        let target = Target {
+            kind,
+            expression: "x".into(),
+        };
+        let matching = OperatorRequest::MatchTarget(target);
+        request(lines, &format!("MatchTarget.{kind:?}"), matching);
+    }
+    let grains = OperatorRequest::Grains {
+        target: Target::glob("*"),
+        after: Some(id()),
+    };
+    request(lines, "Grains", grains);
+    for size in [BatchSize::Minions(300), BatchSize::Percent(10)] {
+        let batch = BatchRequest {
+            size: Some(size),
+            wait_ms: 300,
+            failhard: true,
+            safe_limit: Some(100),
+            safe_size: Some(8),
+        };
+        line(lines, &format!("BatchRequest.{size:?}"), &batch);
+    }
+    request(lines, "Batches", OperatorRequest::Batches);
+    request(lines, "Cancel", OperatorRequest::Cancel { jid: jid() });
+    let returns = OperatorRequest::JobReturns {
+        jid: jid(),
+        after: 300,
+    };
+    request(lines, "JobReturns", returns);
+    let states = OperatorRequest::JobStates {
+        jid: jid(),
+        after: Some(id()),
+    };
+    request(lines, "JobStates", states);
+    let list = OperatorRequest::JobList {
+        limit: 10,
+        before: None,
+    };
+    request(lines, "JobList", list);
+    request(
+        lines,
+        "JobLookup",
+        OperatorRequest::JobLookup { jid: jid() },
+    );
+    request(lines, "Keys.List", OperatorRequest::Keys(KeyRequest::List));
+    for action in [KeyAction::Accept, KeyAction::Reject, KeyAction::Delete] {
+        let act = KeyRequest::Act {
+            request_id: request_id(),
+            action,
+            keys: vec![(KeyState::Pending, id())],
+        };
+        request(
+            lines,
+            &format!("Keys.{action:?}"),
+            OperatorRequest::Keys(act),
+        );
+    }
+    request(lines, "Running", OperatorRequest::Running);
+    request(lines, "Versions", OperatorRequest::Versions);
+    for act in [StoreAct::BackUp, StoreAct::Check] {
+        let store = OperatorRequest::Store {
+            request_id: request_id(),
+            act,
+        };
+        request(lines, &format!("Store.{act:?}"), store);
+    }
+
+    runner_requests(lines);
+    let publication = PublicationWithMetadata {
+        publish: PublishRequest {
+            request_id: request_id(),
+            target: job().target,
+            fun: "test.arg".into(),
+            arg: arguments().pack(),
+            user: "root".into(),
+            ttl_ms: Some(300),
+            private: true,
+            subset: Some(301),
+            batch: BatchRequest::default(),
+        },
+        metadata: packed(),
+    };
+    let with_jid = PublicationWithJid {
+        publish: publication.publish.clone(),
+        metadata: Some(packed()),
+        jid: jid(),
+    };
+    request(
+        lines,
+        "PublishWithMetadata",
+        OperatorRequest::PublishWithMetadata(Box::new(publication)),
+    );
+    request(lines, "KeyHolders", OperatorRequest::KeyHolders(vec![id()]));
+    request(lines, "RotateGroupKey", OperatorRequest::RotateGroupKey);
+    request(
+        lines,
+        "PublishWithJid",
+        OperatorRequest::PublishWithJid(Box::new(with_jid)),
+    );
+
+    let reply = |lines: &mut String, name: &str, reply: OperatorReply| {
+        line(lines, &format!("OperatorReply.{name}"), &reply);
+    };
+    runner_replies(lines);
+    let holder = KeyHolder {
+        minion: id(),
+        identity: [1; 32],
+        is_accepted: true,
+        address: Some("192.0.2.1".into()),
+        heard_ms: Some(300),
+    };
+    reply(lines, "KeyHolders", OperatorReply::KeyHolders(vec![holder]));
+    reply(lines, "Rotated", OperatorReply::Rotated);
+    reply(lines, "Invalid", OperatorReply::Invalid("x".into()));
+    let published = Published {
+        jid: Some(jid()),
+        expires: 300,
+        minions: OfferState::ALL.map(|state| (id(), state)).to_vec(),
+        unknown: vec!["x".into()],
+        unsure: vec![id()],
+        batch: Some(batch()),
+    };
+    reply(lines, "Published", OperatorReply::Published(published));
+    let page = ReturnsPage {
+        returns: vec![StoredReturn {
+            receipt: 300,
+            minion: id(),
+            retcode: 0,
+            success: true,
+            payload: packed(),
+        }],
+        more: true,
+    };
+    reply(lines, "Returns", OperatorReply::Returns(page));
+    let page = StatesPage {
+        states: vec![(id(), OfferState::Returned)],
+        more: true,
+        silent: vec![id()],
+        clock: 1,
+        expires: 2,
+        no_word_since: vec![(id(), 3)],
+        duplicates: vec![id()],
+    };
+    reply(lines, "States", OperatorReply::States(page));
+    reply(lines, "Jobs", OperatorReply::Jobs(vec![stored()]));
+    reply(lines, "Job", OperatorReply::Job(stored()));
+    let keys = KeyState::ALL.map(|state| KeyEntry {
+        id: id(),
+        state,
+        identity: [1; 32],
+    });
+    let keys = KeyReply {
+        keys: keys.to_vec(),
+        master: [2; 32],
+        duplicates: vec![(id(), vec!["192.0.2.1:1".into()])],
+    };
+    reply(lines, "Keys", OperatorReply::Keys(keys));
+    reply(
+        lines,
+        "Running",
+        OperatorReply::Running(vec![(id(), vec![jid()])]),
+    );
+    let version = PeerVersion {
+        protocol: 1,
+        software: "0.1.0".into(),
+    };
+    let versions = FleetVersions {
+        software: "0.1.0".into(),
+        versions: VERSION_1,
+        minions: vec![(id(), version)],
+    };
+    reply(lines, "Versions", OperatorReply::Versions(versions));
+    let backup = StoreBackup {
+        folder: "/x".into(),
+        files: 1,
+        bytes: 2,
+    };
+    reply(lines, "BackedUp", OperatorReply::BackedUp(backup));
+    let check = StoreCheck {
+        files: 1,
+        jobs: 2,
+        returns: 3,
+        problems: vec!["x".into()],
+    };
+    reply(lines, "Checked", OperatorReply::Checked(check));
+    let matches = TargetMatches {
+        minions: vec![id()],
+        unsure: vec![id()],
+        unknown: vec!["x".into()],
+    };
+    reply(lines, "Matched", OperatorReply::Matched(matches));
+    let page = GrainsPage {
+        minions: vec![(id(), Some(packed())), (id(), None)],
+        more: true,
+    };
+    reply(lines, "Grains", OperatorReply::Grains(page));
+    let progress = [None, Some(BatchStop::Halted), Some(BatchStop::Cancelled)];
+    let progress = progress.map(|stopped| BatchProgress {
+        jid: jid(),
+        batch: batch(),
+        minions: 300,
+        waiting: 1,
+        active: 2,
+        ended: 297,
+        stopped,
+    });
+    reply(lines, "Batches", OperatorReply::Batches(progress.to_vec()));
+    reply(lines, "Cancelling", OperatorReply::Cancelling);
+    reply(lines, "NoSuchJob", OperatorReply::NoSuchJob);
+    reply(lines, "BadTarget", OperatorReply::BadTarget("why".into()));
+    reply(lines, "Busy", OperatorReply::Busy { after_ms: 1 });
+    reply(
+        lines,
+        "Refused",
+        OperatorReply::Refused(RefusedVerb::Malformed),
+    );
+    reply(lines, "Failed", OperatorReply::Failed("why".into()));
+}
+
+fn runner_requests(lines: &mut String) {
+    let (request_id, offset) = (request_id(), 300);
+    let call = RunnerCall {
+        request_id,
+        fun: "jobs.active".into(),
+        arg: arguments().pack(),
+        user: "root".into(),
+        timeout_ms: Some(300),
+        is_async: true,
+    };
+    for (name, request) in [
+        ("Run", RunnerRequest::Run(call)),
+        ("Part", RunnerRequest::Part { request_id, offset }),
+        ("Kill", RunnerRequest::Kill { request_id }),
+        ("Keep", RunnerRequest::Keep { request_id }),
+    ] {
+        let name = format!("OperatorRequest.Runner.{name}");
+        line(lines, &name, &OperatorRequest::Runner(request));
+    }
+}
+
+fn runner_replies(lines: &mut String) {
+    let ended = EndedRun {
+        jid: jid(),
+        total: 300,
+        part: vec![1, 2],
+    };
+    for (name, reply) in [
+        ("Begun", RunnerReply::Begun(jid())),
+        ("Ended", RunnerReply::Ended(ended)),
+        ("Part", RunnerReply::Part(vec![3])),
+        ("Done", RunnerReply::Done(jid())),
+        ("NoSuchRun", RunnerReply::NoSuchRun),
+        ("Refused", RunnerReply::Refused("why".into())),
+    ] {
+        let name = format!("OperatorReply.Runner.{name}");
+        line(lines, &name, &OperatorReply::Runner(reply));
+    }
+    let end = RunnerEnd {
+        success: true,
+        error: Some("why".into()),
+        notes: vec!["x".into()],
+        payload: packed(),
+    };
+    line(lines, "RunnerEnd", &end);
+}
+
+fn caller(lines: &mut String) {
+    let request = |lines: &mut String, name: &str, request: CallerRequest| {
+        line(lines, &format!("CallerRequest.{name}"), &request);
+    };
+    let returned = CallerReturn {
+        request_id: request_id(),
+        fun: "test.ping".into(),
+        arg: Arguments::default().pack(),
+        user: "root".into(),
+        retcode: 0,
+        success: true,
+        payload: packed(),
+    };
+    request(lines, "Return", CallerRequest::Return(returned));
+    let events = MinionEvents {
+        start: StartId([9; 16]),
+        first: 1,
+        events: vec![MinionEvent {
+            tag: "called".into(),
+            data: packed(),
+        }],
+    };
+    request(lines, "FireEvents", CallerRequest::FireEvents(events));
+
+    let reply = |lines: &mut String, name: &str, reply: CallerReply| {
+        line(lines, &format!("CallerReply.{name}"), &reply);
+    };
+    reply(lines, "Stored", CallerReply::Stored(jid()));
+    reply(lines, "Done", CallerReply::Done);
+    reply(lines, "Busy", CallerReply::Busy { after_ms: 300 });
+    let refused = CallerReply::Refused(RefusedVerb::Malformed);
+    reply(lines, "Refused", refused);
+    reply(lines, "Failed", CallerReply::Failed("why".into()));
+}
+
+/// Returns the bytes of every message, a line each.
+fn lines() -> String {
+    let mut lines = String::new();
+    authentication(&mut lines);
+    minion(&mut lines);
+    operator(&mut lines);
+    caller(&mut lines);
+    let event = Event {
+        tag: "salt/key".into(),
+        data: Value::map([("id", Value::from("m1")), ("raw", Value::Bytes(vec![0xff]))]),
+    };
+    let hex: String = event.encode().iter().map(|b| format!("{b:02x}")).collect();
+    lines.push_str(&format!("Event {hex}\n"));
+    lines
+}
+
+#[test]
+fn the_bytes_of_every_message_are_known() {
+    let lines = lines();
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden.txt");
+    if std::env::var_os("SALINE_WRITE_DOCS").is_some() {
+        std::fs::write(path, &lines).unwrap();
+    }
+    let known = std::fs::read_to_string(path).unwrap_or_default();
+    for (now, then) in lines.lines().zip(known.lines()) {
+        assert_eq!(now, then, "the wire has changed");
+    }
+    assert_eq!(lines.lines().count(), known.lines().count());
+}
+
+/// `version-1.txt` is what `golden.txt` was when version 1 was frozen. Nothing writes it: messages that came
+/// later are not in it, and those that are in it stay as they are for as long as version 1 is spoken.
+#[test]
+fn the_bytes_of_version_1_stay() {
+    let lines = lines();
+    let now: HashMap<_, _> = lines.lines().filter_map(|l| l.split_once(' ')).collect();
+    for line in include_str!("version-1.txt").lines() {
+        let (name, frozen) = line.split_once(' ').unwrap();
+        let now = now.get(name).copied();
+        assert_eq!(now, Some(frozen), "{name} is of version 1, which is frozen");
+    }
+}

@@ -1,0 +1,244 @@
+//! A target that was parsed once and is matched against minions.
+
+use std::ops::ControlFlow;
+
+use super::error::{TargetError, TargetProblem, TooManySteps};
+use super::expression::{Expression, Term};
+use super::grain_matcher::GrainMatcher;
+use super::network_matcher::NetworkMatcher;
+use super::pattern::{Pattern, PatternOptions};
+use super::{Grains, MAX_PATTERN, Target, TargetKind};
+
+/// A minion against which a target is matched, as far as it is known.
+#[derive(Clone, Copy)]
+pub struct Candidate<'a> {
+    /// The minion's id.
+    pub id: &'a str,
+    /// The grains of the minion; none when they are not known.
+    pub grains: Option<&'a dyn Grains>,
+}
+
+/// Whether a target includes a minion.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Inclusion {
+    /// The target includes the minion.
+    Included,
+    /// The target does not include the minion.
+    Excluded,
+    /// The answer depends on grains that are not known.
+    Unknown,
+}
+
+/// A target whose expression has been parsed.
+#[derive(Debug, Clone)]
+pub struct CompiledTarget {
+    target: Target,
+    matcher: Matcher,
+    needs_grains: bool,
+}
+
+/// The compiled form of an [`Expression`].
+#[derive(Debug, Clone)]
+pub(super) enum Matcher {
+    /// Matches ids.
+    Id(Pattern),
+    /// Matches the ids in a list, which is sorted and without duplicates.
+    List(Vec<String>),
+    Grain(GrainMatcher),
+    Network(NetworkMatcher),
+    /// Stands for a nodegroup, which only a master knows.
+    Nodegroup,
+    Not(Box<Matcher>),
+    And(Vec<Matcher>),
+    Or(Vec<Matcher>),
+}
+
+impl CompiledTarget {
+    pub(super) fn new(target: Target, expression: &Expression) -> Result<Self, TargetError> {
+        let mut needs_grains = false;
+        expression.each_term(&mut |term| needs_grains |= term.kind.needs_grains());
+        Ok(Self {
+            matcher: compile(expression)?,
+            target,
+            needs_grains,
+        })
+    }
+
+    /// Returns the expression as it was typed.
+    pub fn target(&self) -> &Target {
+        &self.target
+    }
+
+    /// Gives the expression back, to be sent or stored.
+    pub fn into_target(self) -> Target {
+        self.target
+    }
+
+    /// Whether the target looks at grains.
+    pub fn needs_grains(&self) -> bool {
+        self.needs_grains
+    }
+
+    /// Decides whether the target includes a minion.
+    ///
+    /// # Errors
+    /// When a regular expression takes too many steps.
+    pub fn decide(&self, minion: Candidate<'_>) -> Result<Inclusion, TooManySteps> {
+        self.matcher.decide(minion)
+    }
+
+    /// Whether the target includes the minion `id` by its id alone.
+    pub fn includes_id(&self, id: &str) -> bool {
+        let minion = Candidate { id, grains: None };
+        self.decide(minion) == Ok(Inclusion::Included)
+    }
+
+    /// Returns the names that a list contains, sorted; nothing for other kinds. The master reports
+    /// the names for which there is no key.
+    pub fn listed(&self) -> &[String] {
+        match &self.matcher {
+            Matcher::List(ids) => ids,
+            _ => &[],
+        }
+    }
+}
+
+impl PartialEq for CompiledTarget {
+    /// The parsed form follows from the expression, so only the expressions are compared.
+    fn eq(&self, other: &Self) -> bool {
+        self.target == other.target
+    }
+}
+
+impl Eq for CompiledTarget {}
+
+/// Compiles the terms of an expression, which share a bounded memory and time.
+pub(super) fn compile(expression: &Expression) -> Result<Matcher, TargetError> {
+    let (mut patterns, mut bytes) = (0, 0);
+    expression.each_term(&mut |term| match term.kind {
+        TargetKind::Glob | TargetKind::Pcre => {
+            patterns += 1;
+            bytes += term.pattern.len();
+        }
+        TargetKind::Grain | TargetKind::GrainPcre => {
+            for size in GrainMatcher::pattern_sizes(term) {
+                patterns += 1;
+                bytes += size;
+            }
+        }
+        _ => {}
+    });
+    match bytes > MAX_PATTERN {
+        true => Err(TargetProblem::PatternsTooLong(bytes).at(0)),
+        false => compile_sharing(expression, patterns),
+    }
+}
+
+fn compile_sharing(expression: &Expression, patterns: usize) -> Result<Matcher, TargetError> {
+    let all = |inner: &[Expression]| -> Result<Vec<Matcher>, TargetError> {
+        inner
+            .iter()
+            .map(|one| compile_sharing(one, patterns))
+            .collect()
+    };
+    Ok(match expression {
+        Expression::Term(term) => compile_term(term, patterns)?,
+        Expression::Not(inner) => Matcher::Not(Box::new(compile_sharing(inner, patterns)?)),
+        Expression::And(inner) => Matcher::And(all(inner)?),
+        Expression::Or(inner) => Matcher::Or(all(inner)?),
+    })
+}
+
+fn compile_term(term: &Term, count: usize) -> Result<Matcher, TargetError> {
+    let options = PatternOptions {
+        ignore_case: false,
+        count,
+    };
+    let id = |compiled: Result<Pattern, super::PatternError>| {
+        compiled
+            .map(Matcher::Id)
+            .map_err(|error| error.within(term.at))
+    };
+    match term.kind {
+        TargetKind::Glob if term.pattern.contains('@') => {
+            let (before, _) = term.pattern.split_once('@').unwrap_or_default();
+            let shown = before.chars().take(20).collect();
+            Err(TargetProblem::UnknownKind(shown).at(term.at))
+        }
+        TargetKind::Glob => id(Pattern::glob(&term.pattern, options)),
+        TargetKind::Pcre => id(Pattern::regex(&term.pattern, options)),
+        TargetKind::List => {
+            let mut ids: Vec<String> = term
+                .pattern
+                .split([',', ' ', '\t', '\n'])
+                .filter(|id| !id.is_empty())
+                .map(str::to_owned)
+                .collect();
+            ids.sort_unstable();
+            ids.dedup();
+            match ids.is_empty() {
+                true => Err(TargetProblem::EmptyList.at(term.at)),
+                false => Ok(Matcher::List(ids)),
+            }
+        }
+        TargetKind::Grain | TargetKind::GrainPcre => {
+            GrainMatcher::compile(term, count).map(Matcher::Grain)
+        }
+        TargetKind::IpCidr => NetworkMatcher::compile(term).map(Matcher::Network),
+        TargetKind::Nodegroup => Ok(Matcher::Nodegroup),
+        TargetKind::Pillar | TargetKind::PillarPcre => Err(TargetProblem::Pillar.at(term.at)),
+        // The parser makes no such term.
+        TargetKind::Compound => Err(TargetProblem::Empty.at(term.at)),
+    }
+}
+
+impl Matcher {
+    fn decide(&self, minion: Candidate<'_>) -> Result<Inclusion, TooManySteps> {
+        let decided = |includes: bool| match includes {
+            true => Inclusion::Included,
+            false => Inclusion::Excluded,
+        };
+        Ok(match self {
+            Self::Id(pattern) => decided(pattern.matches(minion.id)?),
+            Self::List(ids) => decided(ids.binary_search_by(|x| x.as_str().cmp(minion.id)).is_ok()),
+            Self::Grain(matcher) => match minion.grains {
+                Some(grains) => decided(matcher.matches(grains)?),
+                None => Inclusion::Unknown,
+            },
+            Self::Network(matcher) => match minion.grains {
+                Some(grains) => decided(matcher.matches(grains)),
+                None => Inclusion::Unknown,
+            },
+            Self::Nodegroup => Inclusion::Unknown,
+            Self::Not(inner) => match inner.decide(minion)? {
+                Inclusion::Included => Inclusion::Excluded,
+                Inclusion::Excluded => Inclusion::Included,
+                Inclusion::Unknown => Inclusion::Unknown,
+            },
+            Self::And(all) => decide_all(all, minion, Inclusion::Excluded, Inclusion::Included)?,
+            Self::Or(all) => decide_all(all, minion, Inclusion::Included, Inclusion::Excluded)?,
+        })
+    }
+}
+
+/// Decides about each until one `decides` about all of them; otherwise they are unknown if one is, or else
+/// `without`.
+fn decide_all(
+    all: &[Matcher],
+    minion: Candidate<'_>,
+    decides: Inclusion,
+    without: Inclusion,
+) -> Result<Inclusion, TooManySteps> {
+    let decided = all
+        .iter()
+        .try_fold(without, |so_far, one| match one.decide(minion) {
+            Err(error) => ControlFlow::Break(Err(error)),
+            Ok(decided) if decided == decides => ControlFlow::Break(Ok(decides)),
+            Ok(Inclusion::Unknown) => ControlFlow::Continue(Inclusion::Unknown),
+            Ok(_) => ControlFlow::Continue(so_far),
+        });
+    match decided {
+        ControlFlow::Break(decided) => decided,
+        ControlFlow::Continue(decided) => Ok(decided),
+    }
+}

@@ -1,0 +1,243 @@
+//! Target expressions: which minions a job is for.
+//!
+//! A [`Target`] travels as text. Each side that needs to match it compiles it once, by way of the tree of an
+//! [`Expression`], and hands the [`CompiledTarget`] on.
+
+mod compiled;
+mod error;
+mod expression;
+mod glob;
+mod grain_matcher;
+mod grains;
+mod network_matcher;
+mod nodegroups;
+mod parser;
+mod pattern;
+#[cfg(test)]
+mod tests;
+
+use serde::{Deserialize, Serialize};
+
+pub use compiled::{Candidate, CompiledTarget, Inclusion};
+pub use error::{PatternError, TargetError, TargetProblem, TooManySteps};
+pub use expression::{Expression, Term};
+pub use glob::Glob;
+pub use grains::{Grains, GrainsError, MAX_GRAINS, PackedGrains};
+pub use nodegroups::{NodegroupDefinition, NodegroupError, Nodegroups};
+
+/// The longest expression in bytes. A list of 10,000 ids of 100 characters fits.
+pub const MAX_EXPRESSION: usize = 1024 * 1024;
+
+/// The longest glob or regular expression in bytes, and the most of all in one target together. Each byte of one
+/// takes some hundreds while it is compiled.
+pub const MAX_PATTERN: usize = 64 * 1024;
+
+/// The largest number of terms of a compound expression, with those of its nodegroups.
+pub const MAX_TERMS: usize = 256;
+
+/// How deeply parentheses, `not` and nodegroups may nest.
+pub const MAX_DEPTH: usize = 64;
+
+/// The largest number of parts of a grain's term: its keys, and its pattern.
+pub const MAX_PARTS: usize = 32;
+
+/// The language of a target expression, Salt's `tgt_type`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum TargetKind {
+    /// A shell glob over ids: `web*`, `m00[0-2]`.
+    Glob,
+    /// Ids with commas or spaces between them.
+    List,
+    /// A regular expression that matches from the beginning of an id, as Salt's `pcre` does.
+    Pcre,
+    /// A shell glob over the values of a grain: `os:Deb*`, `ip_interfaces:eth0:10.*`.
+    Grain,
+    /// A regular expression over the values of a grain.
+    GrainPcre,
+    /// An address, or a network in CIDR notation: `192.0.2.7`, `2001:db8::/32`.
+    IpCidr,
+    /// The name of a nodegroup. Only a master knows them: it publishes their definitions.
+    Nodegroup,
+    /// Terms of the other kinds with `and`, `or`, `not` and parentheses.
+    Compound,
+    /// A shell glob over the values of pillar, which does not exist yet.
+    Pillar,
+    /// A regular expression over the values of pillar, which does not exist yet.
+    PillarPcre,
+}
+
+/// Every kind with Salt's name, and its letter in a compound expression.
+const KINDS: [(TargetKind, &str, Option<char>); 10] = [
+    (TargetKind::Glob, "glob", None),
+    (TargetKind::List, "list", Some('L')),
+    (TargetKind::Pcre, "pcre", Some('E')),
+    (TargetKind::Grain, "grain", Some('G')),
+    (TargetKind::GrainPcre, "grain_pcre", Some('P')),
+    (TargetKind::IpCidr, "ipcidr", Some('S')),
+    (TargetKind::Nodegroup, "nodegroup", Some('N')),
+    (TargetKind::Compound, "compound", None),
+    (TargetKind::Pillar, "pillar", Some('I')),
+    (TargetKind::PillarPcre, "pillar_pcre", Some('J')),
+];
+
+impl TargetKind {
+    /// Every kind.
+    pub const ALL: [Self; KINDS.len()] = {
+        let mut all = [Self::Glob; KINDS.len()];
+        let mut at = 0;
+        while at < KINDS.len() {
+            all[at] = KINDS[at].0;
+            at += 1;
+        }
+        all
+    };
+
+    /// Returns Salt's name for this kind.
+    pub fn name(self) -> &'static str {
+        let found = KINDS.iter().find(|(kind, _, _)| *kind == self);
+        found.map_or("", |(_, name, _)| name)
+    }
+
+    /// Returns the kind with this name of Salt's.
+    pub fn from_name(name: &str) -> Option<Self> {
+        let found = KINDS.iter().find(|(_, known, _)| *known == name);
+        found.map(|(kind, _, _)| *kind)
+    }
+
+    /// Returns Salt's letter for this kind in a compound expression; globs and compounds have none.
+    pub(crate) fn letter(self) -> Option<char> {
+        let found = KINDS.iter().find(|(kind, _, _)| *kind == self);
+        found.and_then(|(_, _, letter)| *letter)
+    }
+
+    fn from_letter(letter: char) -> Option<Self> {
+        let found = KINDS.iter().find(|(_, _, known)| *known == Some(letter));
+        found.map(|(kind, _, _)| *kind)
+    }
+
+    /// Whether a delimiter stands between the parts of such a term.
+    pub fn has_delimiter(self) -> bool {
+        matches!(
+            self,
+            Self::Grain | Self::GrainPcre | Self::Pillar | Self::PillarPcre
+        )
+    }
+
+    fn needs_grains(self) -> bool {
+        matches!(self, Self::Grain | Self::GrainPcre | Self::IpCidr)
+    }
+}
+
+/// A target expression, as it was typed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Target {
+    /// The language of the expression.
+    pub kind: TargetKind,
+    /// The expression.
+    pub expression: String,
+}
+
+impl Target {
+    /// Creates a shell glob over ids.
+    pub fn glob(expression: impl Into<String>) -> Self {
+        Self {
+            kind: TargetKind::Glob,
+            expression: expression.into(),
+        }
+    }
+
+    /// Creates a list of ids.
+    pub fn list<'a>(ids: impl IntoIterator<Item = &'a str>) -> Self {
+        let ids: Vec<&str> = ids.into_iter().collect();
+        Self {
+            kind: TargetKind::List,
+            expression: ids.join(","),
+        }
+    }
+
+    /// Creates a term of a kind [with a delimiter](TargetKind::has_delimiter), which is written as a compound
+    /// expression when the delimiter is another one than a colon: `G|@key|pattern`.
+    pub fn with_delimiter(
+        kind: TargetKind,
+        expression: impl Into<String>,
+        delimiter: char,
+    ) -> Self {
+        let pattern = expression.into();
+        if delimiter == ':' {
+            return Self {
+                kind,
+                expression: pattern,
+            };
+        }
+        let term = Term {
+            kind,
+            delimiter,
+            pattern,
+            at: 0,
+        };
+        Self {
+            kind: TargetKind::Compound,
+            expression: term.to_string(),
+        }
+    }
+
+    /// Parses the expression.
+    ///
+    /// # Errors
+    /// When the expression is empty, too long or nests too deeply, or an operator or a parenthesis is at the
+    /// wrong place. Patterns are looked at when the target is [compiled](Self::compile).
+    pub fn parse(&self) -> Result<Expression, TargetError> {
+        let text = self.expression.as_str();
+        Self::check_length(text)?;
+        match self.kind {
+            TargetKind::Compound => parser::parse(text),
+            kind => Ok(Expression::Term(Term {
+                kind,
+                delimiter: ':',
+                pattern: text.to_owned(),
+                at: 0,
+            })),
+        }
+    }
+
+    fn check_length(text: &str) -> Result<(), TargetError> {
+        if text.len() > MAX_EXPRESSION {
+            return Err(TargetProblem::TooLong(text.len()).at(0));
+        }
+        if text.trim().is_empty() {
+            return Err(TargetProblem::Empty.at(0));
+        }
+        Ok(())
+    }
+
+    /// Parses the expression, so that it can be matched against minions. A minion is unknown to a nodegroup:
+    /// [expand](Self::expand) the target first.
+    ///
+    /// # Errors
+    /// When the expression is malformed, empty, or too long.
+    pub fn compile(self) -> Result<CompiledTarget, TargetError> {
+        let expression = self.parse()?;
+        CompiledTarget::new(self, &expression)
+    }
+
+    /// Puts the definitions of nodegroups in the place of their names. The target is then a compound one;
+    /// without nodegroups it stays as it is.
+    ///
+    /// # Errors
+    /// When the expression is malformed, or a nodegroup is unknown.
+    pub fn expand(self, nodegroups: &Nodegroups) -> Result<Self, TargetError> {
+        if !matches!(self.kind, TargetKind::Nodegroup | TargetKind::Compound) {
+            return Ok(self);
+        }
+        let expression = self.parse()?;
+        if !expression.has_nodegroup() {
+            return Ok(self);
+        }
+        let expanded = Self {
+            kind: TargetKind::Compound,
+            expression: expression.expand(nodegroups)?.to_string(),
+        };
+        Self::check_length(&expanded.expression)?;
+        Ok(expanded)
+    }
+}
