@@ -8,8 +8,8 @@ use saline_client::{Client, RunnerSpec};
 use saline_config::{MasterConfig, Paths};
 use saline_data::{Packed, Value};
 use saline_master::Master;
+use saline_master::clock::MasterClock;
 use saline_master::jobs::{Committed, JobStore, NewJob, StoreSettings};
-use saline_master::master_clock::MasterClock;
 use saline_messages::{
     Arguments, Claims, Jid, Job, MinionId, OfferState, RequestId, Return, SignedJob,
 };

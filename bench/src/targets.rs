@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use saline_data::{Packed, Value};
 use saline_master::grains::{GrainsTable, GrainsTaken};
-use saline_master::target_resolver::resolve_among;
+use saline_master::orders::resolve_among;
 use saline_messages::{GrainsReport, MinionId};
 use saline_protocol::transport::{Clock, Context};
 use saline_targeting::{Target, TargetKind};

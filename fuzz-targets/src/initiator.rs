@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use saline_channel::noise::{HalfOpen, split_cookie};
+use saline_channel::noise::{PendingHandshake, split_cookie};
 use saline_channel::record::ResponderRecords;
 use saline_channel::{ChannelError, Established, MasterKeys, MasterTrust, establish};
 use saline_messages::{
@@ -38,7 +38,7 @@ enum Master<'a> {
 /// A link to it.
 struct Link<'a> {
     master: Master<'a>,
-    half_open: Mutex<Option<HalfOpen>>,
+    half_open: Mutex<Option<PendingHandshake>>,
 }
 
 impl std::fmt::Debug for Link<'_> {

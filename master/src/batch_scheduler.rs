@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use saline_messages::{BatchEvent, Jid, MasterTime, MinionId};
 
+use crate::clock::MasterClock;
 use crate::events::Events;
 use crate::jobs::{BatchReport, BatchStep, JobStore};
-use crate::master_clock::MasterClock;
 use crate::publisher::MinionPublisher;
 use crate::sessions::Sessions;
 

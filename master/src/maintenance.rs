@@ -4,17 +4,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::ended_connections::EndedConnections;
+use crate::clock::MasterClock;
 use crate::events::Events;
 use crate::grains::GrainsTable;
 use crate::jobs::JobStore;
-use crate::key_watch::KeyWatch;
 use crate::keys::{KeyAccess, KeyStore};
-use crate::live_settings::LiveSettings;
-use crate::master_clock::MasterClock;
 use crate::partial_returns::PartialReturns;
-use crate::presence_reporter::PresenceReporter;
+use crate::peers::{EndedConnections, KeyWatch, PresenceReporter};
 use crate::sessions::Sessions;
+use crate::settings::LiveSettings;
 
 /// How often sessions are swept and expiry is checked.
 const MAINTENANCE_INTERVAL: Duration = Duration::from_secs(1);

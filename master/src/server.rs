@@ -15,22 +15,22 @@ use saline_protocol::transport::{
 };
 
 use crate::error::MasterError;
-use crate::gate::{Gate, Handlers};
-use crate::state::{MasterState, Stores};
+use crate::listener::{Handlers, Listener};
+use crate::parts::{MasterParts, Stores};
 
 /// A running master.
 #[derive(Debug)]
 pub struct Master {
-    state: MasterState,
+    state: MasterParts,
     counters: Arc<Counters>,
     context: Context,
-    listeners: Vec<Listener>,
+    listeners: Vec<BoundListener>,
     /// Released last, when everything else has ended.
     _locks: [InstanceLock; 2],
 }
 
 #[derive(Debug)]
-struct Listener {
+struct BoundListener {
     control: Arc<dyn ServerControl>,
     bound: ServeAt,
 }
@@ -106,7 +106,7 @@ impl Master {
         let controls = servers.iter().map(|s| Arc::clone(&s.control)).collect();
         // The local server is the last one; its publisher carries the event bus.
         let local = servers.len() - 1;
-        let state = MasterState::start(
+        let state = MasterParts::start(
             config,
             Arc::clone(&identity),
             stores,
@@ -136,7 +136,7 @@ impl Master {
             let responder =
                 Responder::new(Arc::clone(&identity), noise.clone(), control.certificate())
                     .with_versions(versions);
-            let gate = Gate::new(
+            let listener = Listener::new(
                 Arc::clone(&handlers),
                 responder,
                 number,
@@ -148,10 +148,10 @@ impl Master {
             if let Some(publications) = &bound.publications {
                 tracing::info!("publications on {publications}");
             }
-            let gate = Arc::new(gate);
-            context.spawn(Arc::clone(&gate).follow_departures(departures));
-            context.spawn(gate.serve(requests, context.clone()));
-            listeners.push(Listener { control, bound });
+            let listener = Arc::new(listener);
+            context.spawn(Arc::clone(&listener).follow_departures(departures));
+            context.spawn(listener.serve(requests, context.clone()));
+            listeners.push(BoundListener { control, bound });
         }
         context.spawn(state.maintenance(key_watch).run());
         context.spawn(state.batch_scheduler().run());

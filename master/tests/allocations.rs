@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use saline_data::{Packed, Value};
+use saline_master::clock::MasterClock;
 use saline_master::jobs::{JobStore, NewJob, StoreSettings};
-use saline_master::master_clock::MasterClock;
 use saline_messages::{
     Arguments, Claims, Job, MinionId, OfferState, RequestId, Return, ReturnVerdict, SignedJob,
 };

@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use saline_data::{Packed, Value};
+use saline_master::clock::MasterClock;
 use saline_master::jobs::{JobStore, NewJob, ReconcilingStart, StoreSettings};
-use saline_master::master_clock::MasterClock;
 use saline_messages::{
     Arguments, Claims, Jid, Job, JobAccount, Known, MinionId, OfferState, RequestId, Return,
     ReturnVerdict, SignedJob,

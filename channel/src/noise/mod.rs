@@ -19,7 +19,7 @@ use saline_messages::{
 };
 
 pub use initiator::{FirstContact, InitiatorKeys, Resumption};
-pub use responder::{HalfOpen, Responder, Resuming};
+pub use responder::{PendingHandshake, Responder, Resuming};
 
 const XX: &str = "Noise_XX_25519_AESGCM_SHA256";
 const IK: &str = "Noise_IK_25519_AESGCM_SHA256";

@@ -22,7 +22,7 @@ pub struct Responder {
 }
 
 /// A first contact that waits for its third message.
-pub struct HalfOpen {
+pub struct PendingHandshake {
     role: Role,
     state: HandshakeState,
 }
@@ -57,7 +57,7 @@ impl Responder {
     ///
     /// # Errors
     /// When the body is no such message.
-    pub fn first(&self, body: &[u8]) -> Result<(HalfOpen, Vec<u8>), ChannelError> {
+    pub fn first(&self, body: &[u8]) -> Result<(PendingHandshake, Vec<u8>), ChannelError> {
         let (role, message) = split_role(body)?;
         let prologue = prologue(role, self.certificate);
         let mut state = builder(XX, &self.noise, &prologue)?.build_responder()?;
@@ -71,7 +71,7 @@ impl Responder {
             Vec::new(),
         );
         let reply = write(&mut state, &mine)?;
-        Ok((HalfOpen { role, state }, reply))
+        Ok((PendingHandshake { role, state }, reply))
     }
 
     /// Checks the MAC of the body of a `Resume`, which only a peer that knows this master can make. It costs
@@ -128,7 +128,7 @@ fn prove(state: &HandshakeState, role: Role, payload: &[u8]) -> Result<Proven, C
     })
 }
 
-impl HalfOpen {
+impl PendingHandshake {
     /// Reads the body of a `FirstFinish`. Returns the peer and the keys.
     ///
     /// # Errors

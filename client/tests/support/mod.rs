@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use saline_channel::noise::{HalfOpen, Responder, split_cookie};
+use saline_channel::noise::{PendingHandshake, Responder, split_cookie};
 use saline_channel::record::ResponderRecords;
 use saline_channel::{Identity, MasterKeys, NoiseKey};
 use saline_config::MasterConfig;
@@ -148,7 +148,7 @@ impl Serving {
 struct Gate {
     responder: Responder,
     behaviour: Arc<Mutex<Behaviour>>,
-    half: HashMap<SessionId, HalfOpen>,
+    half: HashMap<SessionId, PendingHandshake>,
     sessions: HashMap<SessionId, ResponderRecords>,
 }
 

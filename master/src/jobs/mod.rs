@@ -79,7 +79,7 @@ use writer::{PartitionLimits, Writer};
 
 use tokio::sync::{Notify, Semaphore};
 
-use crate::master_clock::MasterClock;
+use crate::clock::MasterClock;
 
 /// The number of partitions that hold the jobs of the time for which jobs are kept.
 const PARTITIONS: u32 = 24;

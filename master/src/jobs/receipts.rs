@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use crate::master_clock::MasterClock;
+use crate::clock::MasterClock;
 
 /// Gives receipt numbers: the time in microseconds since 1970, or one above the last number.
 #[derive(Debug)]

@@ -14,11 +14,10 @@ use std::time::Duration;
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
-use super::StoreError;
 use super::connection_thread::ConnectionTask;
 use super::partitions::Connections;
-use super::schema;
 use super::thread::{QueuePermit, TaskQueue, Thread};
+use super::{StoreError, schema};
 
 /// The largest number of commands in one transaction.
 const BATCH: usize = 1_000;

@@ -9,20 +9,10 @@ use saline_protocol::transport::SourceNetwork;
 use super::folder::Found;
 use super::pending_sources::Room;
 use super::{Acting, KeyStore};
+use crate::settings::KeyPolicy;
 
 /// How often it is noted that a pending key is still presented.
 const TOUCHED: Duration = Duration::from_secs(3_600);
-
-/// The configured treatment of unknown keys.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Policy {
-    /// Accept the keys of unknown ids, and pending keys when they are presented again.
-    pub auto_accept: bool,
-    /// Accept every key of every id. For emergencies.
-    pub open_mode: bool,
-    /// The largest number of pending keys.
-    pub max_pending: usize,
-}
 
 /// The store's decision about a key, and what `salt/auth` reports of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,7 +68,7 @@ impl KeyStore {
         id: &MinionId,
         presented: [u8; 32],
         source: Option<SourceNetwork>,
-        policy: Policy,
+        policy: KeyPolicy,
     ) -> Verdict {
         let mut acting = self.acting();
         match self.judge(&mut acting, id, presented, source, policy) {
@@ -96,7 +86,7 @@ impl KeyStore {
         id: &MinionId,
         presented: [u8; 32],
         source: Option<SourceNetwork>,
-        policy: Policy,
+        policy: KeyPolicy,
     ) -> Result<Verdict, KeyError> {
         if policy.open_mode {
             let known = self.accepted.read(id)? == Found::Key(presented);

@@ -26,7 +26,7 @@ use saline_protocol::transport::{Clock, Instant, SourcePlaces};
 
 pub use access::{KeyAccess, KeysUnreadable};
 pub use act::{Applied, KeyChange};
-pub use authenticate::{Policy, Verdict};
+pub use authenticate::Verdict;
 pub use external_changes::{ExternalChange, KeyChanges};
 pub use offline::offline;
 pub use operators::{LOCAL_OPERATOR, OperatorStore};

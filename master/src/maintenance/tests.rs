@@ -2,8 +2,8 @@ use saline_channel::{Identity, PublicIdentity};
 use saline_messages::MinionId;
 
 use super::*;
-use crate::keys::Policy;
-use crate::state::testing::TestMaster;
+use crate::parts::testing::TestMaster;
+use crate::settings::KeyPolicy;
 
 const DAY: Duration = Duration::from_secs(86_400);
 
@@ -11,7 +11,7 @@ const DAY: Duration = Duration::from_secs(86_400);
 async fn present(keys: &KeyAccess, id: &str) {
     let PublicIdentity(key) = Identity::generate().unwrap().public();
     let id = MinionId::parse(id).unwrap();
-    let policy = Policy {
+    let policy = KeyPolicy {
         auto_accept: false,
         open_mode: false,
         max_pending: 10,

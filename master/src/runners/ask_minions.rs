@@ -9,7 +9,7 @@ use saline_targeting::Target;
 use super::error::RunnerError;
 use super::job_report::{self, State};
 use super::run::Run;
-use crate::verbs::PublishOptions;
+use crate::orders::PublishOptions;
 
 /// Publishes a job for all minions of `target` at once, and waits for those that are present, at most for the
 /// master's `timeout`. Returns what came by then, and notes that others did not answer, with what follows from that;

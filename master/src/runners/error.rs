@@ -3,7 +3,7 @@
 use saline_messages::Jid;
 
 use crate::jobs::StoreError;
-use crate::target_resolver::ResolveError;
+use crate::orders::ResolveError;
 
 /// Why a run has no return, in one line for the operator.
 #[derive(Debug, thiserror::Error)]

@@ -9,10 +9,10 @@ use crate::events::Events;
 use crate::grains::GrainsTable;
 use crate::jobs::JobStore;
 use crate::keys::KeyAccess;
-use crate::live_settings::LiveSettings;
+use crate::orders::TargetResolver;
+use crate::orders::{CancelOrder, PublishOrder};
 use crate::sessions::Sessions;
-use crate::target_resolver::TargetResolver;
-use crate::verbs::{CancelVerb, PublishVerb};
+use crate::settings::LiveSettings;
 
 /// The parts of the master that runners work with.
 #[derive(Debug)]
@@ -24,8 +24,8 @@ pub(crate) struct RunnerParts {
     pub(crate) grains: Arc<GrainsTable>,
     pub(crate) targets: TargetResolver,
     pub(crate) events: Events,
-    pub(crate) publish: PublishVerb,
-    pub(crate) cancel: CancelVerb,
+    pub(crate) publish: PublishOrder,
+    pub(crate) cancel: CancelOrder,
     /// The endpoints of requests on the network: a session's listener number is its index.
     pub(crate) listeners: Arc<[Endpoint]>,
     /// The protocol versions that the master speaks.

@@ -11,11 +11,11 @@ use saline_messages::{
 use saline_targeting::{Target, TargetKind};
 
 use super::minion::return_report;
+use crate::clock::MasterClock;
 use crate::events::{Events, MinionEventFirer};
 use crate::jobs::{Committed, JobCall, JobStore, NewJob, StoreError};
-use crate::live_settings::LiveSettings;
-use crate::master_clock::MasterClock;
 use crate::report_limiter::ReportLimiter;
+use crate::settings::LiveSettings;
 use crate::verbs::{EventBudget, EventRates};
 
 /// The rate at which the calls on one minion may store: each is a job and a return on the master's disk, which

@@ -6,8 +6,8 @@ use std::time::Duration;
 use saline_messages::{KeyHolder, MAX_KEY_HOLDERS, MinionId, OperatorReply};
 use saline_protocol::transport::Clock;
 
-use crate::denied_peers::DeniedPeers;
 use crate::keys::KeyAccess;
+use crate::peers::DeniedPeers;
 use crate::sessions::Sessions;
 use crate::wire_time::milliseconds;
 

@@ -9,13 +9,12 @@ use saline_messages::{
 };
 use saline_protocol::transport::Clock;
 
-use crate::denied_peers::DeniedPeers;
 use crate::events::Events;
 use crate::jobs::{Committed, JobStore, StoreError};
 use crate::keys::{KeyAccess, KeyChange};
-use crate::revocation::Revocation;
+use crate::listener::WaitingPolls;
+use crate::peers::{DeniedPeers, Revocation};
 use crate::sessions::Sessions;
-use crate::waiting_polls::WaitingPolls;
 
 /// How long the reply to an acceptance waits for the minions that asked for it to be present, so that the next order
 /// finds them.

@@ -8,16 +8,16 @@ use saline_messages::{
     Return, ReturnPart, ReturnVerdict,
 };
 
+use crate::clock::MasterClock;
 use crate::events::{Events, MAX_EVENT_RETURN, MinionEventFirer, ReturnReport};
 use crate::grains::{GrainsTable, GrainsTaken};
 use crate::jobs::{JobStore, StoreError};
-use crate::live_settings::LiveSettings;
-use crate::master_clock::MasterClock;
 use crate::partial_returns::{PartOutcome, PartialReturns};
-use crate::presence_reporter::PresenceReporter;
+use crate::peers::PresenceReporter;
 use crate::publisher::MinionPublisher;
 use crate::report_limiter::ReportLimiter;
 use crate::sessions::{Session, SessionState, Sessions};
+use crate::settings::LiveSettings;
 use crate::verbs::{EventBudget, ReconciliationBudget};
 
 /// How long a minion is asked to wait after the job store failed.
@@ -84,7 +84,7 @@ impl MinionVerbs {
         request: MinionRequest,
     ) -> Result<MinionReply, StoreError> {
         match request {
-            // The gate answers polls: it knows the address of its publications.
+            // The listener answers polls: it knows the address of its publications.
             MinionRequest::Poll => Ok(MinionReply::Refused(RefusedVerb::Malformed)),
             MinionRequest::Heartbeat(heartbeat) => {
                 let reply = self.heartbeat(session, id, heartbeat).await?;

@@ -4,21 +4,19 @@ use saline_messages::{
     OperatorReply, OperatorRequest, PublicationWithJid, PublicationWithMetadata,
 };
 
+use crate::orders::{CancelOrder, PublishOptions, PublishOrder};
 use crate::publisher::MinionPublisher;
 
-use super::{
-    CancelVerb, JobQueries, KeyHolderQueries, KeyVerbs, PublishOptions, PublishVerb, RunnerVerb,
-    StoreVerbs, TargetQueries,
-};
+use super::{JobQueries, KeyHolderQueries, KeyVerbs, RunnerVerb, StoreVerbs, TargetQueries};
 
 /// Carries out the requests of operators.
 #[derive(Debug)]
 pub struct OperatorVerbs {
-    pub(crate) publish: PublishVerb,
+    pub(crate) publish: PublishOrder,
     pub(crate) queries: JobQueries,
     pub(crate) keys: KeyVerbs,
     pub(crate) store: StoreVerbs,
-    pub(crate) cancel: CancelVerb,
+    pub(crate) cancel: CancelOrder,
     pub(crate) targets: TargetQueries,
     pub(crate) runners: RunnerVerb,
     pub(crate) key_holders: KeyHolderQueries,

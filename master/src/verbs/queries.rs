@@ -5,8 +5,8 @@ use std::sync::Arc;
 use saline_channel::record::OVERHEAD;
 use saline_messages::{Jid, MinionId, OfferState, OperatorReply, ProtocolVersions, StatesPage};
 
+use crate::clock::MasterClock;
 use crate::jobs::{JobStore, StoreError};
-use crate::master_clock::MasterClock;
 use crate::sessions::Sessions;
 
 /// The bytes of a message that a page of returns leaves free for its seal and its other fields.

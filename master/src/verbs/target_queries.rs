@@ -7,7 +7,7 @@ use saline_messages::{GrainsPage, MinionId, OperatorReply, TargetMatches};
 use saline_targeting::{Grains as _, MAX_GRAINS, Target};
 
 use crate::grains::GrainsTable;
-use crate::target_resolver::{ResolveError, ResolvedTarget, TargetResolver};
+use crate::orders::{ResolveError, ResolvedTarget, TargetResolver};
 
 /// The bytes of grains in one page, beside the last ones.
 const PAGE_BYTES: usize = 4 * 1024 * 1024;

@@ -1,4 +1,4 @@
-//! A master over the in-memory transport, and peers that talk to its gate.
+//! A master over the in-memory transport, and peers that talk to its listener.
 #![allow(
     dead_code,
     reason = "each test binary compiles this for itself and uses a part of it"

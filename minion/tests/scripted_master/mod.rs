@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use saline_channel::noise::{HalfOpen, Responder, SplitKeys, split_cookie};
+use saline_channel::noise::{PendingHandshake, Responder, SplitKeys, split_cookie};
 use saline_channel::publication::{Body, PublicationKey, topic_all, topic_of};
 use saline_channel::record::ResponderRecords;
 use saline_channel::{Identity, NoiseKey};
@@ -46,7 +46,7 @@ pub struct ScriptedMaster {
 
 #[derive(Default)]
 pub struct State {
-    half_open: HashMap<SessionId, HalfOpen>,
+    half_open: HashMap<SessionId, PendingHandshake>,
     records: Option<(SessionId, ResponderRecords)>,
     sessions: usize,
     said: Vec<MinionRequest>,

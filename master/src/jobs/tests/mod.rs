@@ -28,7 +28,7 @@ use saline_protocol::transport::Clock;
 use saline_targeting::Target;
 use tempfile::TempDir;
 
-use crate::master_clock::MasterClock;
+use crate::clock::MasterClock;
 
 use super::{Committed, JobStore, NewJob, StoreError, StoreSettings, lock};
 

@@ -5,16 +5,16 @@ use crate::keys::tests::{Place, id, key};
 use saline_messages::KeyState::{self, Accepted, Denied, Pending, Rejected};
 use saline_protocol::transport::Clock;
 
-const PLAIN: Policy = Policy {
+const PLAIN: KeyPolicy = KeyPolicy {
     auto_accept: false,
     open_mode: false,
     max_pending: 10,
 };
-const AUTO: Policy = Policy {
+const AUTO: KeyPolicy = KeyPolicy {
     auto_accept: true,
     ..PLAIN
 };
-const OPEN: Policy = Policy {
+const OPEN: KeyPolicy = KeyPolicy {
     open_mode: true,
     ..PLAIN
 };
@@ -27,7 +27,7 @@ struct Row {
     name: &'static str,
     /// What the store holds under the id.
     before: &'static [(KeyState, u8)],
-    policy: Policy,
+    policy: KeyPolicy,
     verdict: (Admission<()>, &'static str, bool, bool),
     after: &'static [(KeyState, u8)],
 }
@@ -148,7 +148,7 @@ const TABLE: &[Row] = &[
     Row {
         name: "none, no room",
         before: &[],
-        policy: Policy {
+        policy: KeyPolicy {
             max_pending: 0,
             ..PLAIN
         },
@@ -179,7 +179,7 @@ const TABLE: &[Row] = &[
     Row {
         name: "pending, same, no room: it has its place",
         before: &[(Pending, SAME)],
-        policy: Policy {
+        policy: KeyPolicy {
             max_pending: 0,
             ..PLAIN
         },
@@ -284,7 +284,7 @@ fn strangers_cannot_fill_the_disk() {
 fn a_pending_key_expires_when_it_is_not_presented_any_more() {
     let place = Place::new();
     let store = place.open();
-    let policy = Policy {
+    let policy = KeyPolicy {
         auto_accept: false,
         open_mode: false,
         max_pending: 2,
@@ -314,7 +314,7 @@ fn a_pending_key_expires_when_it_is_not_presented_any_more() {
 #[test]
 fn pending_keys_keep_their_sources_over_a_restart() {
     let place = Place::new();
-    let policy = Policy {
+    let policy = KeyPolicy {
         max_pending: 4,
         ..PLAIN
     };

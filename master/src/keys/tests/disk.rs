@@ -7,13 +7,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::*;
-use crate::keys::Policy;
+use crate::settings::KeyPolicy;
 use proptest::prelude::*;
 use saline_messages::KeyEntry;
 
 use KeyState::{Accepted, Denied, Pending, Rejected};
 
-const AUTO: Policy = Policy {
+const AUTO: KeyPolicy = KeyPolicy {
     auto_accept: true,
     open_mode: false,
     max_pending: 10,
@@ -201,7 +201,7 @@ fn a_write_replaces_a_link_and_not_what_it_leads_to() {
     fs::write(&victim, "precious").unwrap();
     symlink(&victim, place.file(Accepted, "web1")).unwrap();
     symlink(&victim, place.file(Accepted, ".unfinished")).unwrap();
-    let open = Policy {
+    let open = KeyPolicy {
         open_mode: true,
         ..AUTO
     };

@@ -4,7 +4,7 @@ use saline_config::MasterConfig;
 use saline_messages::Arguments;
 
 use super::*;
-use crate::state::testing::TestMaster;
+use crate::parts::testing::TestMaster;
 
 struct Running {
     master: TestMaster,

@@ -5,8 +5,8 @@ use saline_channel::noise::SplitKeys;
 use saline_messages::{ExpiryStatement, PeerVersion, SessionId};
 
 use super::*;
+use crate::parts::testing::TestMaster;
 use crate::sessions::{NewSession, Origin, Principal};
-use crate::state::testing::TestMaster;
 
 #[tokio::test]
 async fn a_deleted_minion_is_not_handed_the_new_group_key() {

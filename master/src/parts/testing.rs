@@ -8,12 +8,12 @@ use saline_config::{MasterConfig, Paths};
 use saline_inproc::InProc;
 use saline_protocol::transport::{Context, Endpoint, Registry, Requests, ServeAt, ServerControl};
 
-use super::{MasterState, Stores};
+use super::{MasterParts, Stores};
 use crate::keys::{KeyAccess, KeyStore, OperatorStore};
 
 /// A master without gates: its parts are asked directly.
 pub(crate) struct TestMaster {
-    pub(crate) state: MasterState,
+    pub(crate) state: MasterParts,
     pub(crate) identity: Arc<Identity>,
     pub(crate) control: Arc<dyn ServerControl>,
     pub(crate) context: Context,
@@ -41,7 +41,7 @@ impl TestMaster {
         let transport = registry.get("inproc").unwrap();
         let server = transport.serve(at, context.clone()).await.unwrap();
         let identity = Arc::new(Identity::generate().unwrap());
-        let state = MasterState::start(
+        let state = MasterParts::start(
             config,
             Arc::clone(&identity),
             stores,

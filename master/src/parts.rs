@@ -8,33 +8,30 @@ use saline_messages::ProtocolVersions;
 use saline_protocol::transport::{Context, Counters, Endpoint, Publisher, ServerControl};
 use tokio::sync::Semaphore;
 
-use crate::admission::AdmissionControl;
 use crate::batch_scheduler::BatchScheduler;
-use crate::denied_peers::DeniedPeers;
-use crate::ended_connections::EndedConnections;
+use crate::clock::MasterClock;
 use crate::error::MasterError;
 use crate::events::{Events, MinionEventFirer};
 use crate::grains::GrainsTable;
 use crate::jobs::{JobStore, StoreSettings};
-use crate::key_warnings::KeyWarnings;
-use crate::key_watch::KeyWatch;
 use crate::keys::{KeyAccess, KeyStore, OperatorStore, root_key};
-use crate::live_settings::LiveSettings;
+use crate::listener::WaitingPolls;
 use crate::maintenance::Maintenance;
-use crate::master_clock::MasterClock;
+use crate::orders::{CancelOrder, PublishOrder, TargetResolver};
 use crate::partial_returns::PartialReturns;
-use crate::presence_reporter::PresenceReporter;
+use crate::peers::{
+    AdmissionControl, DeniedPeers, EndedConnections, KeyWarnings, KeyWatch, PresenceReporter,
+    Revocation,
+};
 use crate::publisher::MinionPublisher;
 use crate::report_limiter::ReportLimiter;
-use crate::revocation::Revocation;
 use crate::runners::{RunnerParts, Runners};
 use crate::sessions::Sessions;
-use crate::target_resolver::TargetResolver;
+use crate::settings::LiveSettings;
 use crate::verbs::{
-    CallerVerbs, CancelVerb, EventBudget, JobQueries, KeyHolderQueries, KeyVerbs, MinionVerbs,
-    OperatorVerbs, PublishVerb, ReconciliationBudget, RunnerVerb, StoreVerbs, TargetQueries,
+    CallerVerbs, EventBudget, JobQueries, KeyHolderQueries, KeyVerbs, MinionVerbs, OperatorVerbs,
+    ReconciliationBudget, RunnerVerb, StoreVerbs, TargetQueries,
 };
-use crate::waiting_polls::WaitingPolls;
 use crate::wire_time::milliseconds;
 
 /// The stores of a master, which are opened before it serves.
@@ -75,7 +72,7 @@ impl Stores {
 /// The state of a running master. Its fields are private: each part gets clones of the pieces that
 /// it needs.
 #[derive(Debug)]
-pub(crate) struct MasterState {
+pub(crate) struct MasterParts {
     config: MasterConfig,
     settings: LiveSettings,
     polls: WaitingPolls,
@@ -98,7 +95,7 @@ pub(crate) struct MasterState {
     events: Events,
 }
 
-impl MasterState {
+impl MasterParts {
     /// Starts the event bus over `bus` and the publication to minions over `publishers`, which are
     /// indexed by listener. `listeners` are the endpoints of requests on the network.
     #[allow(
@@ -288,8 +285,8 @@ impl MasterState {
         }
     }
 
-    fn publish_verb(&self) -> PublishVerb {
-        PublishVerb {
+    fn publish_verb(&self) -> PublishOrder {
+        PublishOrder {
             clock: self.clock.clone(),
             settings: self.settings.clone(),
             identity: Arc::clone(&self.identity),
@@ -302,8 +299,8 @@ impl MasterState {
         }
     }
 
-    fn cancel_verb(&self) -> CancelVerb {
-        CancelVerb {
+    fn cancel_verb(&self) -> CancelOrder {
+        CancelOrder {
             jobs: Arc::clone(&self.jobs),
             publisher: self.publisher.clone(),
             events: self.events.clone(),

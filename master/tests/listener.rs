@@ -1,4 +1,4 @@
-//! The gate and the verbs behind it, over the in-memory transport.
+//! The listener and the verbs behind it, over the in-memory transport.
 #![allow(
     clippy::unwrap_used,
     reason = "a test that cannot go on says so by panicking"

@@ -2,12 +2,13 @@
 
 mod cookies;
 mod dispatch;
-mod half_open;
 mod handshakes;
+mod pending_handshakes;
 mod poll_turns;
 mod polls;
 mod resume_times;
 mod source_budget;
+mod waiting_polls;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,16 +23,15 @@ use saline_protocol::transport::{
     Clock, Context, Departure, Departures, Peer, Request, Requests, ServerControl,
 };
 
-use crate::admission::AdmissionControl;
-use crate::ended_connections::EndedConnections;
+use crate::parts::MasterParts;
+use crate::peers::{AdmissionControl, EndedConnections};
 use crate::sessions::{Principal, Session, SessionState, Sessions};
-use crate::state::MasterState;
 use crate::verbs::{CallerVerbs, MinionVerbs, OperatorVerbs};
-use crate::waiting_polls::WaitingPolls;
 use cookies::Cookies;
-use half_open::HalfOpenTable;
 pub use handshakes::HandshakeLimits;
+use pending_handshakes::PendingHandshakes;
 pub use poll_turns::PollTurns;
+pub use waiting_polls::WaitingPolls;
 
 /// The largest message in bytes that is read from a peer without a session.
 const MAX_UNAUTHENTICATED: usize = 64 * 1024;
@@ -59,7 +59,7 @@ pub struct Handlers {
 
 impl Handlers {
     /// Makes the parts of a master.
-    pub(crate) fn of(state: &MasterState, clock: Clock) -> Self {
+    pub(crate) fn of(state: &MasterParts, clock: Clock) -> Self {
         let minion = state.minion_verbs();
         Self {
             clock,
@@ -76,9 +76,9 @@ impl Handlers {
     }
 }
 
-/// The gate of one listener.
+/// The listener of one listener.
 #[derive(Debug)]
-pub struct Gate {
+pub struct Listener {
     handlers: Arc<Handlers>,
     responder: Responder,
     /// The listener's number, which its sessions carry.
@@ -89,12 +89,12 @@ pub struct Gate {
     publications: PublicationAddress,
     /// Admits the connections of sessions.
     control: Arc<dyn ServerControl>,
-    half_open: HalfOpenTable,
+    pending_handshakes: PendingHandshakes,
     cookies: Cookies,
 }
 
-impl Gate {
-    /// Creates the gate of listener `listener`.
+impl Listener {
+    /// Creates the listener of number `listener`.
     pub fn new(
         handlers: Arc<Handlers>,
         responder: Responder,
@@ -105,7 +105,7 @@ impl Gate {
     ) -> Self {
         Self {
             control,
-            half_open: HalfOpenTable::new(handlers.clock),
+            pending_handshakes: PendingHandshakes::new(handlers.clock),
             cookies: Cookies::new(handlers.clock, listener),
             handlers,
             responder,
@@ -121,8 +121,8 @@ impl Gate {
         let mut batch = Vec::new();
         while requests.next_batch(&mut batch, BATCH).await > 0 {
             for request in batch.drain(..) {
-                let gate = Arc::clone(&self);
-                context.spawn(async move { gate.answer(request).await });
+                let listener = Arc::clone(&self);
+                context.spawn(async move { listener.answer(request).await });
             }
         }
     }

@@ -13,18 +13,18 @@ use saline_messages::{
 use saline_targeting::Target;
 
 use super::batch_choice;
+use super::{ResolveError, ResolvedTarget, TargetResolver};
+use crate::clock::MasterClock;
 use crate::events::Events;
 use crate::jobs::{Committed, JobStore, NewJob, StoreError, may_become};
-use crate::live_settings::LiveSettings;
-use crate::master_clock::MasterClock;
+use crate::peers::Revocation;
 use crate::publisher::MinionPublisher;
-use crate::revocation::Revocation;
 use crate::sessions::Sessions;
-use crate::target_resolver::{ResolveError, ResolvedTarget, TargetResolver};
+use crate::settings::LiveSettings;
 
 /// Answers the verb that publishes a job: commits it, then sends it to its minions.
 #[derive(Debug)]
-pub struct PublishVerb {
+pub struct PublishOrder {
     pub(crate) clock: MasterClock,
     pub(crate) settings: LiveSettings,
     pub(crate) identity: Arc<Identity>,
@@ -60,7 +60,7 @@ pub(crate) struct PublishOptions {
     pub(crate) jid: Option<Jid>,
 }
 
-impl PublishVerb {
+impl PublishOrder {
     /// Carries out the request of the operator `name`.
     pub(crate) async fn carry_out(
         &self,

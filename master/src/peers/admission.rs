@@ -9,16 +9,14 @@ use saline_messages::{
 };
 use saline_protocol::transport::{Peer, SourceNetwork};
 
-use crate::denied_peers::DeniedPeers;
+use super::{DeniedPeers, KeyWarnings, Revocation};
+use crate::clock::MasterClock;
 use crate::events::Events;
-use crate::key_warnings::KeyWarnings;
 use crate::keys::{KeyAccess, KeysUnreadable, LOCAL_OPERATOR, Verdict};
-use crate::live_settings::LiveSettings;
-use crate::master_clock::MasterClock;
 use crate::publisher::MinionPublisher;
 use crate::report_limiter::ReportLimiter;
-use crate::revocation::Revocation;
 use crate::sessions::{Principal, Session, Sessions};
+use crate::settings::LiveSettings;
 
 /// Decides which peers are let in.
 #[derive(Debug)]

@@ -8,9 +8,9 @@ use std::time::Duration;
 use saline_channel::KeyError;
 use saline_messages::MinionId;
 
+use super::Revocation;
+use crate::clock::MasterClock;
 use crate::keys::{ExternalChange, KeyAccess, KeyChanges, KeyStore};
-use crate::master_clock::MasterClock;
-use crate::revocation::Revocation;
 
 /// How often the keys are looked at.
 const SCAN_INTERVAL: Duration = Duration::from_secs(1);

@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use saline_messages::{Admission, MinionReply};
 
-use super::{BUSY_DELAY, Gate};
+use super::{BUSY_DELAY, Listener};
 use crate::keys::KeysUnreadable;
 use crate::sessions::Session;
 
-impl Gate {
+impl Listener {
     /// Answers the poll of a session whose key was not accepted: when an operator has decided about the key, or
     /// after a few seconds, unless the session polls too often or too many do.
     pub(super) async fn poll(&self, session: &Arc<Session>) -> MinionReply {
@@ -48,7 +48,7 @@ impl Gate {
 
     async fn decide_again(&self, session: &Arc<Session>) -> Admission {
         let decided = self.handlers.admission.decide_again(session).await;
-        // The welcome is made before the key is looked up again: see `Gate::add` in `handshakes.rs`.
+        // The welcome is made before the key is looked up again: see `Listener::add` in `handshakes.rs`.
         let told = self.tell(&session.principal, decided, session.version.protocol);
         if told.is_accepted() {
             self.handlers.sessions.accept(session);

@@ -1,7 +1,7 @@
 use saline_channel::PublicIdentity;
 
 use super::*;
-use crate::state::testing::TestMaster;
+use crate::parts::testing::TestMaster;
 
 fn id(text: &str) -> MinionId {
     MinionId::parse(text).unwrap()

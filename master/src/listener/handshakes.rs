@@ -12,9 +12,9 @@ use saline_protocol::transport::{Clock, Peer};
 
 use super::resume_times::ResumeTimes;
 use super::source_budget::SourceBudget;
-use super::{BUSY_DELAY, Gate};
-use crate::admission::Decision;
+use super::{BUSY_DELAY, Listener};
 use crate::keys::KeysUnreadable;
+use crate::peers::Decision;
 use crate::sessions::{NewSession, Origin, Session, SessionState};
 
 /// The limits of handshakes, shared by all listeners.
@@ -52,7 +52,7 @@ enum Added {
     NotNow,
 }
 
-impl Gate {
+impl Listener {
     /// Answers the first message of a first contact.
     pub(super) fn first(
         &self,
@@ -61,7 +61,7 @@ impl Gate {
         body: &[u8],
     ) -> Result<Bytes, ChannelError> {
         let (cookie, message) = split_cookie(body)?;
-        if self.half_open.is_under_load() && !self.cookies.is_valid(peer, cookie) {
+        if self.pending_handshakes.is_under_load() && !self.cookies.is_valid(peer, cookie) {
             let mut answer = *header;
             answer.kind = Kind::Cookie;
             let cookie = self.cookies.cookie(peer);
@@ -71,14 +71,14 @@ impl Gate {
             return Err(ChannelError::Mismatch);
         }
         let limits = &self.handlers.handshakes;
-        if !limits.first_contacts.take(peer.source()) || !self.half_open.has_room() {
+        if !limits.first_contacts.take(peer.source()) || !self.pending_handshakes.has_room() {
             return Ok(busy(header, BUSY_DELAY));
         }
         let (state, reply) = self.responder.first(message)?;
         let mut answer = *header;
         answer.kind = Kind::FirstReply;
         answer.session = SessionId::random().map_err(|_| ChannelError::Mismatch)?;
-        self.half_open.insert(answer.session, state);
+        self.pending_handshakes.insert(answer.session, state);
         Ok(answer.with_body(&reply))
     }
 
@@ -89,7 +89,7 @@ impl Gate {
         header: &Header,
         body: &[u8],
     ) -> Result<Bytes, ChannelError> {
-        let Some(state) = self.half_open.take(header.session) else {
+        let Some(state) = self.pending_handshakes.take(header.session) else {
             return Ok(refusal(Some(header), Refusal::UnknownSession));
         };
         let (proven, keys) = state.finish(body)?;

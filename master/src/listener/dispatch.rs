@@ -7,11 +7,11 @@ use saline_messages::{
     OperatorRequest, PendingRequest, RefusedVerb, decode, encode,
 };
 
-use super::Gate;
+use super::Listener;
 use crate::keys::KeysUnreadable;
 use crate::sessions::{Principal, Session, SessionState};
 
-impl Gate {
+impl Listener {
     /// Carries out the request `plain` of a session in `state`, and returns the encoded reply.
     pub(super) async fn dispatch(
         &self,

@@ -2,14 +2,7 @@
 
 use saline_messages::{Batch, BatchRequest};
 
-/// When a job becomes a batch though nobody asked for one, from the master's configuration.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct SafeBatch {
-    /// The number of matched minions from which a job becomes a batch; 0 for never. Salt's `batch_safe_limit`.
-    pub(crate) limit: u32,
-    /// The size of such a batch. Salt's `batch_safe_size`.
-    pub(crate) size: u32,
-}
+use crate::settings::SafeBatch;
 
 /// Returns how a job that matches so many minions is carried out in batches, if it is. `queues` says that it waits for
 /// minions that are away.

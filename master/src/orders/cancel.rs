@@ -10,15 +10,15 @@ use crate::publisher::MinionPublisher;
 
 /// Carries out the request of an operator to cancel a job.
 #[derive(Debug)]
-pub struct CancelVerb {
+pub struct CancelOrder {
     pub(crate) jobs: Arc<JobStore>,
     pub(crate) publisher: MinionPublisher,
     pub(crate) events: Events,
 }
 
-impl CancelVerb {
+impl CancelOrder {
     /// Carries out the request of the operator `name`.
-    pub(super) async fn carry_out(
+    pub(crate) async fn carry_out(
         &self,
         name: &str,
         jid: &Jid,

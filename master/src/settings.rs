@@ -7,15 +7,34 @@ use saline_config::MasterConfig;
 use saline_data::Value;
 use saline_targeting::Nodegroups;
 
-use crate::keys::Policy;
-use crate::verbs::{EventRates, SafeBatch};
+use crate::verbs::EventRates;
 use crate::wire_time::milliseconds;
+
+/// The configured treatment of unknown keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeyPolicy {
+    /// Accept the keys of unknown ids, and pending keys when they are presented again.
+    pub auto_accept: bool,
+    /// Accept every key of every id. For emergencies.
+    pub open_mode: bool,
+    /// The largest number of pending keys.
+    pub max_pending: usize,
+}
+
+/// When a job becomes a batch though nobody asked for one, from the master's configuration.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SafeBatch {
+    /// The number of matched minions from which a job becomes a batch; 0 for never. Salt's `batch_safe_limit`.
+    pub(crate) limit: u32,
+    /// The size of such a batch. Salt's `batch_safe_size`.
+    pub(crate) size: u32,
+}
 
 /// The values of the settings at one moment.
 #[derive(Debug, Clone)]
 pub struct SettingsValues {
     /// The treatment of unknown keys.
-    pub policy: Policy,
+    pub policy: KeyPolicy,
     /// The largest number of connected minions; 0 for no limit.
     pub max_minions: usize,
     /// How long an offered job may be begun, in milliseconds.
@@ -39,7 +58,7 @@ pub struct SettingsValues {
 impl SettingsValues {
     fn of(config: &MasterConfig) -> Self {
         Self {
-            policy: Policy {
+            policy: KeyPolicy {
                 auto_accept: config.auto_accept,
                 open_mode: config.open_mode,
                 max_pending: config.max_pending_keys,

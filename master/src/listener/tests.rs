@@ -1,4 +1,4 @@
-//! What peers of several addresses may ask of a gate: none keeps those of another source out.
+//! What peers of several addresses may ask of a listener: none keeps those of another source out.
 
 use std::net::SocketAddr;
 use std::sync::Mutex;
@@ -16,22 +16,22 @@ use saline_messages::{
 use saline_protocol::transport::{Client, Endpoint, Instant, Result, Subscriber, TopicFilter};
 
 use super::*;
+use crate::parts::testing::TestMaster;
 use crate::sessions::UNPROVEN;
-use crate::state::testing::TestMaster;
 
 /// The requests of one source that are carried out at once, and in a second.
 const BURST: usize = 384;
 const PER_SECOND: usize = 100;
 
-struct TestGate {
+struct TestListener {
     master: TestMaster,
-    gate: Arc<Gate>,
-    /// The gate of the local endpoint.
-    local: Arc<Gate>,
+    listener: Arc<Listener>,
+    /// The listener of the local endpoint.
+    local: Arc<Listener>,
     keys: MasterKeys,
 }
 
-impl TestGate {
+impl TestListener {
     async fn start(change: impl FnOnce(&mut saline_config::MasterConfig)) -> Self {
         let master = TestMaster::start(change).await;
         let noise = NoiseKey::generate().unwrap();
@@ -40,8 +40,8 @@ impl TestGate {
             noise: Some(noise.public()),
         };
         let handlers = Arc::new(Handlers::of(&master.state, Clock));
-        let gate = |listener, local| {
-            Arc::new(Gate::new(
+        let listener = |listener, local| {
+            Arc::new(Listener::new(
                 Arc::clone(&handlers),
                 Responder::new(Arc::clone(&master.identity), noise.clone(), None),
                 listener,
@@ -51,8 +51,8 @@ impl TestGate {
             ))
         };
         Self {
-            gate: gate(0, false),
-            local: gate(1, true),
+            listener: listener(0, false),
+            local: listener(1, true),
             master,
             keys,
         }
@@ -60,13 +60,13 @@ impl TestGate {
 
     /// Has each poll answered at once, so that what it answers is seen.
     fn hold_no_polls(&self) {
-        self.gate.handlers.waiting.close();
+        self.listener.handlers.waiting.close();
     }
 
     /// Returns a client at 192.0.2.`source`.
     fn at(&self, source: u8) -> AtGate {
         AtGate {
-            gate: Arc::clone(&self.gate),
+            listener: Arc::clone(&self.listener),
             peer: Peer::new(
                 source.into(),
                 Some(SocketAddr::from(([192, 0, 2, source], 1))),
@@ -101,13 +101,13 @@ impl TestGate {
     /// Sends a resume that nobody goes on with, from 192.0.2.`source`. Returns the kind of the answer.
     async fn resume(&self, source: u8, credentials: &Credentials, attempted: u64) -> Kind {
         let peer = self.at(source).peer;
-        self.resume_at(&self.gate, peer, credentials, attempted)
+        self.resume_at(&self.listener, peer, credentials, attempted)
             .await
     }
 
     async fn resume_at(
         &self,
-        gate: &Gate,
+        listener: &Listener,
         peer: Peer,
         credentials: &Credentials,
         attempted: u64,
@@ -123,15 +123,15 @@ impl TestGate {
         };
         let (_, body) = Resumption::begin(keys, &self.keys.noise.unwrap()).unwrap();
         let message = Header::bare(Kind::Resume, Class::Resume).with_body(&body);
-        let reply = gate.respond(peer, &message).await;
+        let reply = listener.respond(peer, &message).await;
         Header::decode(&reply).unwrap().0.kind
     }
 }
 
-/// A peer whose requests come to the gate from an address.
+/// A peer whose requests come to the listener from an address.
 #[derive(Debug)]
 struct AtGate {
-    gate: Arc<Gate>,
+    listener: Arc<Listener>,
     peer: Peer,
     /// The requests so far.
     sent: Mutex<Vec<Bytes>>,
@@ -141,7 +141,7 @@ struct AtGate {
 impl Client for AtGate {
     async fn request(&self, payload: Bytes, _: Instant) -> Result<Bytes> {
         self.sent.lock().unwrap().push(payload.clone());
-        Ok(self.gate.respond(self.peer, &payload).await)
+        Ok(self.listener.respond(self.peer, &payload).await)
     }
 
     async fn subscribe(
@@ -211,16 +211,16 @@ fn accept_all(config: &mut saline_config::MasterConfig) {
 
 #[tokio::test]
 async fn a_resume_takes_from_its_source_until_a_record_proves_that_it_is_no_replay() {
-    let gate = TestGate::start(accept_all).await;
+    let listener = TestListener::start(accept_all).await;
     let mut minions = Vec::new();
     for number in 0..80 {
-        minions.push(gate.minion(1, &format!("m{number}")).await);
+        minions.push(listener.minion(1, &format!("m{number}")).await);
     }
     // Somebody on the path held their resumes back, and sends them all from its own address.
     let (began, mut answered) = (Clock.now(), 0);
     for round in 0..8 {
         for minion in &minions {
-            let kind = gate.resume(2, &minion.credentials, now() + round).await;
+            let kind = listener.resume(2, &minion.credentials, now() + round).await;
             answered += usize::from(kind == Kind::ResumeReply);
         }
     }
@@ -232,15 +232,15 @@ async fn a_resume_takes_from_its_source_until_a_record_proves_that_it_is_no_repl
 
 #[tokio::test]
 async fn a_fleet_behind_one_address_resumes_at_full_speed() {
-    let gate = TestGate::start(accept_all).await;
-    let mut minion = gate.minion(1, "m1").await;
-    let trust = MasterTrust::Pinned(gate.keys);
+    let listener = TestListener::start(accept_all).await;
+    let mut minion = listener.minion(1, "m1").await;
+    let trust = MasterTrust::Pinned(listener.keys);
     let began = Clock.now();
     let mut made = 0;
     // More than what comes back by itself in any case.
     while made < 2 * BURST + 2 * PER_SECOND * (Clock.now() - began).as_secs() as usize {
         let credentials = minion.credentials;
-        minion = gate.contact(1, credentials, &trust).await.unwrap();
+        minion = listener.contact(1, credentials, &trust).await.unwrap();
         let polled = minion.ask(&MinionRequest::Poll).await;
         assert!(matches!(polled, MinionReply::Auth(_)), "{polled:?}");
         made += 1;
@@ -249,20 +249,23 @@ async fn a_fleet_behind_one_address_resumes_at_full_speed() {
 
 #[tokio::test]
 async fn a_resume_that_the_master_was_too_busy_for_is_sent_again_as_it_was() {
-    let gate = TestGate::start(accept_all).await;
-    let minion = gate.minion(1, "m1").await;
+    let listener = TestListener::start(accept_all).await;
+    let minion = listener.minion(1, "m1").await;
     let mut others = Vec::new();
     for number in 0..80 {
-        others.push(gate.minion(3, &format!("other{number}")).await);
+        others.push(listener.minion(3, &format!("other{number}")).await);
     }
     // Sessions that nobody proves take all that the source may have.
     let mut resumes = (0..8).flat_map(|round| others.iter().map(move |other| (round, other)));
     while let Some((round, other)) = resumes.next()
-        && gate.resume(2, &other.credentials, now() + round).await == Kind::ResumeReply
+        && listener.resume(2, &other.credentials, now() + round).await == Kind::ResumeReply
     {}
     assert!(resumes.next().is_some(), "the source may have no more");
-    let trust = MasterTrust::Pinned(gate.keys);
-    let made = gate.contact(2, minion.credentials, &trust).await.unwrap();
+    let trust = MasterTrust::Pinned(listener.keys);
+    let made = listener
+        .contact(2, minion.credentials, &trust)
+        .await
+        .unwrap();
     assert!(made.established.answer.is_accepted());
     let sent = made.client.sent.into_inner().unwrap();
     assert!(sent.len() >= 2, "the master was busy");
@@ -271,8 +274,8 @@ async fn a_resume_that_the_master_was_too_busy_for_is_sent_again_as_it_was() {
 
 #[tokio::test]
 async fn unproven_sessions_of_the_network_take_no_places_of_the_local_command_line() {
-    let gate = TestGate::start(|_| {}).await;
-    let folder = gate.master.pki_dir.join("operators");
+    let listener = TestListener::start(|_| {}).await;
+    let folder = listener.master.pki_dir.join("operators");
     let operators: Vec<_> = (0..=UNPROVEN / 8)
         .map(|number| {
             let operator = credentials(Role::Operator, &format!("operator{number}"));
@@ -286,24 +289,24 @@ async fn unproven_sessions_of_the_network_take_no_places_of_the_local_command_li
     for round in 0..8 {
         for (number, operator) in operators.iter().enumerate() {
             let source = u8::try_from(number).unwrap();
-            let kind = gate.resume(source, operator, now() + round).await;
+            let kind = listener.resume(source, operator, now() + round).await;
             answered += usize::from(kind == Kind::ResumeReply);
         }
     }
     assert_eq!(answered, UNPROVEN);
     let new = credentials(Role::Operator, "new");
     std::fs::write(folder.join(&new.id), new.identity.public().to_pem()).unwrap();
-    assert_eq!(gate.resume(250, &new, now()).await, Kind::Busy);
+    assert_eq!(listener.resume(250, &new, now()).await, Kind::Busy);
     let peer = Peer::new(1, None);
-    let local = gate.resume_at(&gate.local, peer, &new, now());
+    let local = listener.resume_at(&listener.local, peer, &new, now());
     assert_eq!(local.await, Kind::ResumeReply);
 }
 
 #[tokio::test]
 async fn a_session_whose_key_waits_polls_as_often_as_it_may() {
-    let gate = TestGate::start(|_| {}).await;
-    gate.hold_no_polls();
-    let waits = gate.minion(1, "waits").await;
+    let listener = TestListener::start(|_| {}).await;
+    listener.hold_no_polls();
+    let waits = listener.minion(1, "waits").await;
     let pending = MinionReply::Auth(Admission::Pending);
     let began = Clock.now();
     let mut answered = 0;
@@ -317,7 +320,7 @@ async fn a_session_whose_key_waits_polls_as_often_as_it_may() {
     };
     assert!(answered >= 20 && after_ms <= 100, "{answered}, {after_ms}");
     // Others may poll meanwhile, and so may it when it has waited.
-    let other = gate.minion(1, "other").await;
+    let other = listener.minion(1, "other").await;
     assert_eq!(other.ask(&MinionRequest::Poll).await, pending);
     Clock.pause(Duration::from_millis(after_ms.into())).await;
     assert_eq!(waits.ask(&MinionRequest::Poll).await, pending);
@@ -325,10 +328,10 @@ async fn a_session_whose_key_waits_polls_as_often_as_it_may() {
 
 #[tokio::test]
 async fn polls_of_many_sessions_take_few_threads() {
-    let gate = TestGate::start(|_| {}).await;
-    gate.hold_no_polls();
-    let waits = gate.minion(1, "waits").await;
-    let polls = &gate.gate.handlers.polls;
+    let listener = TestListener::start(|_| {}).await;
+    listener.hold_no_polls();
+    let waits = listener.minion(1, "waits").await;
+    let polls = &listener.listener.handlers.polls;
     // As many read the keys.
     let mut reading = Vec::new();
     for _ in 0..16 {
@@ -347,20 +350,20 @@ async fn polls_of_many_sessions_take_few_threads() {
 
 #[tokio::test]
 async fn one_source_does_not_keep_new_minions_of_others_out() {
-    let gate = TestGate::start(|config| config.max_pending_keys = 10).await;
-    gate.hold_no_polls();
+    let listener = TestListener::start(|config| config.max_pending_keys = 10).await;
+    listener.hold_no_polls();
     let mut strangers = Vec::new();
     for number in 0..10 {
-        strangers.push(gate.minion(1, &format!("stranger{number}")).await);
+        strangers.push(listener.minion(1, &format!("stranger{number}")).await);
     }
-    let more = gate.minion(1, "more").await;
+    let more = listener.minion(1, "more").await;
     assert_eq!(more.established.answer, Admission::Full);
     // They keep their places by presenting their keys, all but one.
     for stranger in &strangers[1..] {
         let polled = stranger.ask(&MinionRequest::Poll).await;
         assert_eq!(polled, MinionReply::Auth(Admission::Pending));
     }
-    let new = gate.minion(2, "new").await;
+    let new = listener.minion(2, "new").await;
     assert_eq!(new.established.answer, Admission::Pending);
     let full = MinionReply::Auth(Admission::Full);
     assert_eq!(strangers[0].ask(&MinionRequest::Poll).await, full);
@@ -372,8 +375,11 @@ async fn one_source_does_not_keep_new_minions_of_others_out() {
 
 #[tokio::test]
 async fn a_minion_that_reconciles_again_and_again_waits() {
-    let gate = TestGate::start(accept_all).await;
-    let (minion, other) = (gate.minion(1, "m1").await, gate.minion(1, "m2").await);
+    let listener = TestListener::start(accept_all).await;
+    let (minion, other) = (
+        listener.minion(1, "m1").await,
+        listener.minion(1, "m2").await,
+    );
     let began = Clock.now();
     let mut done = 0;
     while let MinionReply::Reconciled(_) = minion.reconcile().await {
@@ -384,8 +390,11 @@ async fn a_minion_that_reconciles_again_and_again_waits() {
     // It does not get around that by farewells and new sessions.
     let farewell = minion.ask(&MinionRequest::Goodbye).await;
     assert!(matches!(farewell, MinionReply::Busy { .. }), "{farewell:?}");
-    let trust = MasterTrust::Pinned(gate.keys);
-    let again = gate.contact(1, minion.credentials, &trust).await.unwrap();
+    let trust = MasterTrust::Pinned(listener.keys);
+    let again = listener
+        .contact(1, minion.credentials, &trust)
+        .await
+        .unwrap();
     let reply = again.reconcile().await;
     assert!(matches!(reply, MinionReply::Busy { .. }), "{reply:?}");
     let reply = other.reconcile().await;
@@ -395,23 +404,23 @@ async fn a_minion_that_reconciles_again_and_again_waits() {
 /// With `max_minions`, those that are gone make room.
 #[tokio::test]
 async fn a_master_that_is_full_takes_another_minion_when_one_has_gone() {
-    let gate = TestGate::start(|config| {
+    let listener = TestListener::start(|config| {
         config.auto_accept = true;
         config.max_minions = 1;
     })
     .await;
-    let first = gate.minion(1, "m1").await;
+    let first = listener.minion(1, "m1").await;
     assert!(matches!(
         first.reconcile().await,
         MinionReply::Reconciled(_)
     ));
-    let second = gate.minion(1, "m2").await;
+    let second = listener.minion(1, "m2").await;
     assert_eq!(second.established.answer, Admission::Full);
-    let trust = MasterTrust::Pinned(gate.keys);
+    let trust = MasterTrust::Pinned(listener.keys);
     let credentials = first.credentials.clone();
-    let again = gate.contact(1, credentials, &trust).await.unwrap();
+    let again = listener.contact(1, credentials, &trust).await.unwrap();
     assert!(again.established.answer.is_accepted(), "it is here already");
     assert_eq!(first.ask(&MinionRequest::Goodbye).await, MinionReply::Done);
-    let second = gate.minion(1, "m2").await;
+    let second = listener.minion(1, "m2").await;
     assert!(second.established.answer.is_accepted());
 }

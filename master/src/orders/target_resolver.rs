@@ -11,7 +11,7 @@ use saline_targeting::{
 
 use crate::grains::GrainsTable;
 use crate::keys::{KeyAccess, KeyStore};
-use crate::live_settings::LiveSettings;
+use crate::settings::LiveSettings;
 
 /// Finds the minions that targets include.
 #[derive(Debug, Clone)]

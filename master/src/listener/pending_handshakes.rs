@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use saline_channel::noise::HalfOpen;
+use saline_channel::noise::PendingHandshake;
 use saline_messages::SessionId;
 use saline_protocol::transport::{Clock, Instant};
 
@@ -13,17 +13,17 @@ use crate::sessions::{UNPROVEN, UNPROVEN_FOR};
 const LOADED: usize = UNPROVEN / 8;
 
 /// The handshakes of one listener that wait for their last message.
-pub(super) struct HalfOpenTable {
+pub(super) struct PendingHandshakes {
     clock: Clock,
     entries: Mutex<HashMap<SessionId, Entry>>,
 }
 
 struct Entry {
-    state: HalfOpen,
+    state: PendingHandshake,
     since: Instant,
 }
 
-impl HalfOpenTable {
+impl PendingHandshakes {
     pub(super) fn new(clock: Clock) -> Self {
         Self {
             clock,
@@ -52,13 +52,13 @@ impl HalfOpenTable {
     }
 
     /// Holds a handshake until its last message comes.
-    pub(super) fn insert(&self, id: SessionId, state: HalfOpen) {
+    pub(super) fn insert(&self, id: SessionId, state: PendingHandshake) {
         let since = self.clock.now();
         self.lock().insert(id, Entry { state, since });
     }
 
     /// Takes a handshake out; none when there is none with this id, or it is too old.
-    pub(super) fn take(&self, id: SessionId) -> Option<HalfOpen> {
+    pub(super) fn take(&self, id: SessionId) -> Option<PendingHandshake> {
         let now = self.clock.now();
         let entry = self.lock().remove(&id)?;
         (now - entry.since <= UNPROVEN_FOR).then_some(entry.state)
@@ -69,8 +69,8 @@ impl HalfOpenTable {
     }
 }
 
-impl std::fmt::Debug for HalfOpenTable {
+impl std::fmt::Debug for PendingHandshakes {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "HalfOpenTable({} handshakes)", self.lock().len())
+        write!(f, "PendingHandshakes({} handshakes)", self.lock().len())
     }
 }

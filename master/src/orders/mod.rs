@@ -1,0 +1,12 @@
+//! What is ordered, by whomever: publishing a job, cancelling it, and the minions that an order is about. Verbs and
+//! runners give their orders here.
+
+mod batch_choice;
+mod cancel;
+mod publish;
+mod target_resolver;
+
+pub use cancel::CancelOrder;
+pub(crate) use publish::PublishOptions;
+pub use publish::PublishOrder;
+pub use target_resolver::{ResolveError, ResolvedTarget, TargetResolver, resolve_among};

@@ -1,0 +1,17 @@
+//! Which peers are let in, which of them are here, and what ends when a key goes.
+
+mod admission;
+mod denied_peers;
+mod ended_connections;
+mod key_warnings;
+mod key_watch;
+mod presence_reporter;
+mod revocation;
+
+pub use admission::{AdmissionControl, Decision};
+pub(crate) use denied_peers::DeniedPeers;
+pub(crate) use ended_connections::EndedConnections;
+pub(crate) use key_warnings::KeyWarnings;
+pub(crate) use key_watch::KeyWatch;
+pub(crate) use presence_reporter::PresenceReporter;
+pub(crate) use revocation::Revocation;
