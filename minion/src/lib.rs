@@ -13,8 +13,11 @@ pub mod event_queue;
 pub mod executor;
 pub mod grains;
 mod host;
+mod jobs;
+mod link;
 pub mod modules;
 mod oversize_output;
+mod session;
 pub mod spool;
 mod spool_location;
 

@@ -13,9 +13,9 @@ use saline_messages::{
 use saline_protocol::transport::{Clock, Context, Limits, Registry};
 
 use super::CallError;
-use crate::daemon::connect::{self, Connected};
-use crate::daemon::trust::PinnedMaster;
 use crate::host::Host;
+use crate::link::connect::{self, Connected};
+use crate::link::trust::PinnedMaster;
 
 /// How long the handshake, and each request, may take.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);

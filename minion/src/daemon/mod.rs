@@ -1,28 +1,10 @@
 //! The daemon: connects to its master, serves sessions, and runs jobs.
 
-mod catch_up;
-pub(crate) mod connect;
-mod connection_settings;
-mod connection_state;
-mod current_session;
-mod deliveries;
-mod event_sender;
-mod grains_reports;
-mod handshake;
-mod heartbeat;
+mod handover;
 mod id_file;
-mod jobs;
-mod master_session;
-mod master_time;
 mod minion_start_event;
-mod return_parts;
-mod return_sender;
-mod run_job;
-mod session_handover;
-mod session_loop;
 mod start;
 mod start_error;
-pub(crate) mod trust;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -39,26 +21,26 @@ use crate::event_queue::EventQueue;
 use crate::executor::{Pool, Stop};
 use crate::grains::{GrainStore, host_name};
 use crate::host::Host;
+use crate::jobs::job_runner::{JobResources, JobRunner};
+use crate::jobs::return_sender::ReturnSender;
+use crate::link::connect::{Connected, Connector};
+use crate::link::connection_state::{ConnectionState, CurrentState};
+use crate::link::current_session::CurrentSession;
+use crate::link::handshake::Authenticator;
+use crate::link::master_time::MasterTimeEstimate;
+use crate::link::minion_session::Ended;
+use crate::link::settings::{ConnectionSettings, LiveConnectionSettings};
 use crate::modules::Modules;
 use crate::oversize_output;
+use crate::session::event_sender::EventSender;
+use crate::session::session_loop::SessionLoop;
 use crate::spool::Spool;
 
 pub use start::run;
 pub use start_error::StartError;
 
-use connect::{Connected, Connector};
-use connection_settings::{ConnectionSettings, LiveConnectionSettings};
-use connection_state::{ConnectionState, CurrentState};
-use current_session::CurrentSession;
-use event_sender::EventSender;
-use handshake::Authenticator;
-use jobs::{JobResources, JobRunner};
-use master_session::Ended;
-use master_time::MasterTimeEstimate;
+use handover::{Authenticated, SessionHandover};
 use minion_start_event::fire_minion_start;
-use return_sender::ReturnSender;
-use session_handover::{Authenticated, SessionHandover};
-use session_loop::SessionLoop;
 
 /// The first and the longest delay of a minion whose place another one with its id has taken.
 const FIRST_REPLACED_DELAY: Duration = Duration::from_secs(5);

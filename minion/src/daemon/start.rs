@@ -10,8 +10,8 @@ use saline_protocol::transport::Registry;
 use tokio_util::sync::CancellationToken;
 
 use super::Minion;
-use super::connection_settings::ConnectionSettings;
 use super::id_file::keep_host_name;
+use crate::link::settings::ConnectionSettings;
 use crate::modules::Modules;
 
 /// How long threads of the runtime that still run at the end may take.

@@ -6,11 +6,11 @@ use std::time::Duration;
 use saline_messages::{Class, MinionRequest};
 use tokio::sync::watch;
 
-use super::master_session::MasterSession;
+use super::minion_session::MinionSession;
 
 /// The accepted session while there is one. Clones share it.
 #[derive(Debug, Clone)]
-pub struct CurrentSession(Arc<watch::Sender<Option<Arc<MasterSession>>>>);
+pub struct CurrentSession(Arc<watch::Sender<Option<Arc<MinionSession>>>>);
 
 impl CurrentSession {
     /// Creates the state in which there is no session.
@@ -19,17 +19,17 @@ impl CurrentSession {
     }
 
     /// Returns the session, if there is one.
-    pub fn get(&self) -> Option<Arc<MasterSession>> {
+    pub fn get(&self) -> Option<Arc<MinionSession>> {
         self.0.borrow().clone()
     }
 
     /// Replaces the session.
-    pub fn set(&self, session: Option<Arc<MasterSession>>) {
+    pub fn set(&self, session: Option<Arc<MinionSession>>) {
         self.0.send_replace(session);
     }
 
     /// Returns a receiver of every change.
-    pub fn subscribe(&self) -> watch::Receiver<Option<Arc<MasterSession>>> {
+    pub fn subscribe(&self) -> watch::Receiver<Option<Arc<MinionSession>>> {
         self.0.subscribe()
     }
 

@@ -5,8 +5,8 @@ use saline_messages::{Class, GrainsReport, MinionReply, MinionRequest};
 use saline_protocol::transport::jitter;
 use saline_targeting::MAX_GRAINS;
 
-use super::master_session::{AskError, Ended};
 use super::session_loop::{ANSWER_TIMEOUT, ActiveSession, RETRY_DELAY};
+use crate::link::minion_session::{AskError, Ended};
 
 impl ActiveSession {
     /// Reports the grains when the session begins, and whenever they were collected again.

@@ -11,9 +11,9 @@ use saline_messages::{Admission, Class, MinionReply, PendingRequest, SOFTWARE, W
 use saline_protocol::transport::{Clock, ErrorKind, jitter};
 
 use super::connect::Connected;
-use super::connection_settings::{Delays, LiveConnectionSettings};
 use super::connection_state::{ConnectionState, CurrentState};
-use super::master_session::MasterSession;
+use super::minion_session::MinionSession;
+use super::settings::{Delays, LiveConnectionSettings};
 use super::trust::{Distrust, PinnedMaster};
 
 /// How long a handshake, or a poll, may take.
@@ -85,7 +85,7 @@ impl Authenticator {
     ///
     /// # Cancel safety
     /// When the future is dropped there is no session.
-    pub async fn authenticate(&self, connected: &Connected) -> Option<Arc<MasterSession>> {
+    pub async fn authenticate(&self, connected: &Connected) -> Option<Arc<MinionSession>> {
         let Delays {
             mut reconnect,
             mut refused,
@@ -226,13 +226,13 @@ impl Authenticator {
         }
     }
 
-    fn accepted(&self, at: &Connected, session: Session, welcome: Welcome) -> Arc<MasterSession> {
+    fn accepted(&self, at: &Connected, session: Session, welcome: Welcome) -> Arc<MinionSession> {
         let text = format!("session {} over {}", session.id(), at.endpoint);
         tracing::info!("accepted by the master, {text}");
         *self.failure() = None;
         self.state.set(ConnectionState::Connected(text));
         let client = Arc::clone(&at.client);
-        Arc::new(MasterSession::new(
+        Arc::new(MinionSession::new(
             client,
             at.endpoint.clone(),
             session,

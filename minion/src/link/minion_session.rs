@@ -47,7 +47,7 @@ pub enum AskError {
 
 /// An accepted session with the master.
 #[derive(Debug)]
-pub struct MasterSession {
+pub struct MinionSession {
     /// The connection that carries the session.
     pub client: Arc<dyn Client>,
     /// The master's endpoint.
@@ -64,7 +64,7 @@ pub struct MasterSession {
     why: OnceCell<Ended>,
 }
 
-impl MasterSession {
+impl MinionSession {
     /// Wraps a session that the master accepted over `client`.
     pub fn new(
         client: Arc<dyn Client>,

@@ -9,8 +9,8 @@ use saline_protocol::transport::{
     Address, Client, Context, Endpoint, Error, ErrorKind, Options, Registry, Result, Transport,
 };
 
-use super::connection_settings::{Changes, LiveConnectionSettings};
 use super::connection_state::{ConnectionState, CurrentState};
+use super::settings::{Changes, LiveConnectionSettings};
 
 /// The largest number of different errors that are remembered as logged.
 const MAX_LOGGED: usize = 32;

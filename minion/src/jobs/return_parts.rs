@@ -6,7 +6,7 @@ use std::time::Duration;
 use saline_messages::{Class, MinionReply, MinionRequest, Return, ReturnPart, TransferId, encode};
 use saline_protocol::transport::{Clock, ErrorKind};
 
-use super::master_session::{AskError, MasterSession};
+use crate::link::minion_session::{AskError, MinionSession};
 
 /// How long the answer to one part may take.
 const PART_TIMEOUT: Duration = Duration::from_secs(60);
@@ -32,7 +32,7 @@ const STANDSTILLS: u32 = 3;
 /// # Cancel safety
 /// As after an error.
 pub(super) async fn send_in_parts(
-    session: &MasterSession,
+    session: &MinionSession,
     returned: &Return,
 ) -> Result<MinionReply, AskError> {
     let bytes = encode(returned);

@@ -3,9 +3,9 @@
 use saline_channel::publication::verify_job;
 use saline_messages::{Class, MinionReply, MinionRequest};
 
-use super::jobs::Origin;
-use super::master_session::{AskError, Ended};
 use super::session_loop::{ANSWER_TIMEOUT, ActiveSession, RETRY_DELAY};
+use crate::jobs::job_runner::Origin;
+use crate::link::minion_session::{AskError, Ended};
 
 impl ActiveSession {
     /// Asks for missed jobs whenever `catch_up` is notified, until the master answers.

@@ -13,12 +13,12 @@ use saline_targeting::{Candidate, Inclusion};
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::current_session::CurrentSession;
-use super::master_session::{AskError, MasterSession};
-use super::master_time::MasterTimeEstimate;
 use super::run_job::{JobEnd, end_before_start, refuse_job, run_job};
 use crate::executor::{Permit, Pool, RunningJob};
 use crate::host::Host;
+use crate::link::current_session::CurrentSession;
+use crate::link::master_time::MasterTimeEstimate;
+use crate::link::minion_session::{AskError, MinionSession};
 use crate::modules::Modules;
 use crate::spool::Spool;
 
@@ -349,7 +349,7 @@ impl JobRunner {
         }
     }
 
-    fn has_another_session(&self, than: &Arc<MasterSession>) -> bool {
+    fn has_another_session(&self, than: &Arc<MinionSession>) -> bool {
         let now = self.session.get();
         now.is_some_and(|session| !Arc::ptr_eq(&session, than))
     }

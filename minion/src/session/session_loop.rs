@@ -10,39 +10,39 @@ use saline_messages::{Lease, MasterTime, MinionId, PublicationAddress};
 use saline_protocol::transport::{Context, Endpoint, Subscriber, TopicFilter};
 use tokio::sync::Notify;
 
-use super::connect::Connected;
-use super::current_session::CurrentSession;
-use super::jobs::JobRunner;
-use super::master_session::{Ended, MasterSession};
-use super::master_time::MasterTimeEstimate;
 use crate::host::Host;
+use crate::jobs::job_runner::JobRunner;
+use crate::link::connect::Connected;
+use crate::link::current_session::CurrentSession;
+use crate::link::master_time::MasterTimeEstimate;
+use crate::link::minion_session::{Ended, MinionSession};
 use crate::spool::Spool;
 
 /// How long the master may take to confirm subscriptions and to answer short requests.
 pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The delay before a failed request is repeated.
-pub(super) const RETRY_DELAY: Duration = Duration::from_millis(500);
+pub(crate) const RETRY_DELAY: Duration = Duration::from_millis(500);
 
 /// Serves sessions, one after the other.
 #[derive(Debug)]
 pub struct SessionLoop {
-    pub(super) id: MinionId,
+    pub(crate) id: MinionId,
     /// The largest message that the minion sends, in bytes.
-    pub(super) max_message: usize,
-    pub(super) host: Arc<Host>,
-    pub(super) clock: Arc<MasterTimeEstimate>,
-    pub(super) spool: Arc<Spool>,
-    pub(super) jobs: Arc<JobRunner>,
-    pub(super) current: CurrentSession,
-    pub(super) context: Context,
+    pub(crate) max_message: usize,
+    pub(crate) host: Arc<Host>,
+    pub(crate) clock: Arc<MasterTimeEstimate>,
+    pub(crate) spool: Arc<Spool>,
+    pub(crate) jobs: Arc<JobRunner>,
+    pub(crate) current: CurrentSession,
+    pub(crate) context: Context,
 }
 
 /// The state that the tasks of one session share.
 #[derive(Debug)]
 pub(super) struct ActiveSession {
     pub(super) parts: Arc<SessionLoop>,
-    pub(super) session: Arc<MasterSession>,
+    pub(super) session: Arc<MinionSession>,
     opener: Mutex<PublicationOpener>,
     promised: Mutex<Promised>,
     /// Whether the session has not been reconciled yet.
@@ -70,7 +70,7 @@ impl SessionLoop {
     /// When the future is dropped, the session's tasks end with the minion's context.
     pub async fn run(
         self: &Arc<Self>,
-        session: Arc<MasterSession>,
+        session: Arc<MinionSession>,
         before: Option<Connected>,
     ) -> Ended {
         let welcome = &session.welcome;

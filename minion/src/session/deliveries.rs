@@ -4,9 +4,9 @@ use saline_channel::publication::{Content, PublicationError, topic_all};
 use saline_messages::Job;
 use saline_protocol::transport::{Delivery, Subscriber, Topic};
 
-use super::jobs::Origin;
-use super::master_session::Ended;
 use super::session_loop::ActiveSession;
+use crate::jobs::job_runner::Origin;
+use crate::link::minion_session::Ended;
 
 impl ActiveSession {
     /// Handles deliveries until the client ends.

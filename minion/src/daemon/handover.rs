@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Minion;
-use super::connect::Connected;
-use super::connection_settings::Changes;
-use super::connection_state::ConnectionState;
-use super::master_session::{Ended, MasterSession};
+use crate::link::connect::Connected;
+use crate::link::connection_state::ConnectionState;
+use crate::link::minion_session::{Ended, MinionSession};
+use crate::link::settings::Changes;
 
 /// How long a connection may be down before the other places are tried.
 const DOWN: Duration = Duration::from_secs(3);
@@ -19,7 +19,7 @@ pub struct SessionHandover {
     /// The connection of the session.
     pub connected: Connected,
     /// The session.
-    pub session: Arc<MasterSession>,
+    pub session: Arc<MinionSession>,
     /// The connection of the one before.
     pub before: Option<Connected>,
 }
@@ -28,7 +28,7 @@ pub struct SessionHandover {
 #[derive(Debug)]
 pub enum Authenticated {
     /// The master has accepted the minion.
-    Session(Arc<MasterSession>),
+    Session(Arc<MinionSession>),
     /// The master cannot be reached over this connection.
     Unreachable,
     /// The minion was told of other places meanwhile.
@@ -62,10 +62,10 @@ impl Minion {
     /// Serves a session until it ends. Returns why, and the session that takes its place if that stands already.
     pub(super) async fn serve_session(
         &self,
-        session: Arc<MasterSession>,
+        session: Arc<MinionSession>,
         before: Option<Connected>,
         changes: &mut Changes,
-    ) -> (Ended, Option<(Connected, Arc<MasterSession>)>) {
+    ) -> (Ended, Option<(Connected, Arc<MinionSession>)>) {
         let served = self.session_loop.run(Arc::clone(&session), before);
         let mut served = std::pin::pin!(served);
         let successor = tokio::select! {
@@ -80,9 +80,9 @@ impl Minion {
     /// Waits until another session stands that is to take the place of `session`.
     async fn successor(
         &self,
-        session: &MasterSession,
+        session: &MinionSession,
         changes: &mut Changes,
-    ) -> (Connected, Arc<MasterSession>) {
+    ) -> (Connected, Arc<MinionSession>) {
         let connected = self.state.get();
         let mut reason = None;
         loop {
@@ -131,9 +131,9 @@ impl Minion {
     /// Connects and authenticates elsewhere. Returns none when the session is where it should be.
     async fn find(
         &self,
-        session: &MasterSession,
+        session: &MinionSession,
         why: Reason,
-    ) -> Option<(Connected, Arc<MasterSession>)> {
+    ) -> Option<(Connected, Arc<MinionSession>)> {
         let may_stay = why == Reason::SettingsChanged;
         loop {
             let current = &session.endpoint;

@@ -11,9 +11,9 @@ use saline_messages::{
 };
 use saline_protocol::transport::jitter;
 
-use super::master_session::{AskError, Ended};
-use super::master_time::LocalTime;
 use super::session_loop::{ANSWER_TIMEOUT, ActiveSession, Promised, RETRY_DELAY};
+use crate::link::master_time::LocalTime;
+use crate::link::minion_session::{AskError, Ended};
 
 /// A master that answers no heartbeat for this time, and for three heartbeats at least, is given up.
 const MASTER_TIMEOUT: Duration = Duration::from_secs(30);

@@ -12,12 +12,12 @@ use saline_messages::{
 use saline_protocol::transport::{Context, ErrorKind, jitter};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
-use super::current_session::CurrentSession;
-use super::master_session::{AskError, MasterSession};
-use super::master_time::MasterTimeEstimate;
 use super::return_parts::send_in_parts;
 use crate::executor::Pool;
 use crate::host::Host;
+use crate::link::current_session::CurrentSession;
+use crate::link::master_time::MasterTimeEstimate;
+use crate::link::minion_session::{AskError, MinionSession};
 use crate::oversize_output;
 use crate::spool::Spool;
 
@@ -186,7 +186,7 @@ impl ReturnSender {
     }
 
     /// Waits a few seconds until every return is acknowledged, or `session` ends.
-    pub async fn flush(&self, session: &MasterSession) {
+    pub async fn flush(&self, session: &MinionSession) {
         let clock = self.context.clock;
         let sent = async {
             while self.spool.unacknowledged() > 0 {
@@ -200,7 +200,7 @@ impl ReturnSender {
     }
 
     /// Sends these returns until there is a verdict on each, or puts them back.
-    async fn send_returns(&self, session: &MasterSession, returns: Vec<Return>) {
+    async fn send_returns(&self, session: &MinionSession, returns: Vec<Return>) {
         let (returns, wait) = match self.ask(session, returns).await {
             Answer::Done => return,
             Answer::Unreadable(returns, _) if returns.len() > 1 => {
@@ -215,7 +215,7 @@ impl ReturnSender {
     }
 
     /// Sends each of these returns alone, because one of them cannot be read.
-    async fn send_singly(&self, session: &MasterSession, returns: Vec<Return>) {
+    async fn send_singly(&self, session: &MinionSession, returns: Vec<Return>) {
         let mut returns = returns.into_iter();
         while let Some(returned) = returns.next() {
             match self.ask(session, vec![returned]).await {
@@ -237,7 +237,7 @@ impl ReturnSender {
 
     /// Reads the return of `first`, and those of further jobs as long as they fit into one request. One
     /// that no request can carry is replaced.
-    async fn gather(&self, session: &MasterSession, first: Jid) -> Vec<Return> {
+    async fn gather(&self, session: &MinionSession, first: Jid) -> Vec<Return> {
         let limit = self.host.max_payload();
         let (mut returns, mut bytes) = (Vec::new(), 0);
         let mut next = Some(first);
@@ -266,7 +266,7 @@ impl ReturnSender {
     }
 
     /// Asks the master to store these returns. Forgets those on which it gives a verdict.
-    async fn ask(&self, session: &MasterSession, returns: Vec<Return>) -> Answer {
+    async fn ask(&self, session: &MinionSession, returns: Vec<Return>) -> Answer {
         let (answer, returns) = match &returns[..] {
             [large] if is_large(&returns) => (send_in_parts(session, large).await, returns),
             _ => {
@@ -359,14 +359,14 @@ impl ReturnSender {
         }
     }
 
-    async fn replace_all(&self, session: &MasterSession, returns: Vec<Return>, why: &str) {
+    async fn replace_all(&self, session: &MinionSession, returns: Vec<Return>, why: &str) {
         for returned in returns {
             self.replace(session, returned, why).await;
         }
     }
 
     /// Replaces a return that cannot be sent with a small one that says why.
-    async fn replace(&self, session: &MasterSession, returned: Return, why: &str) {
+    async fn replace(&self, session: &MinionSession, returned: Return, why: &str) {
         let jid = returned.jid.clone();
         if returned.payload.as_bytes().len() < SURELY_SMALL {
             // This is a replacement already.

@@ -1,0 +1,6 @@
+//! Jobs from their arrival until the master has their returns.
+
+pub(crate) mod job_runner;
+mod return_parts;
+pub(crate) mod return_sender;
+mod run_job;

@@ -1,0 +1,8 @@
+//! What runs within a session: heartbeats and reconciliation, deliveries of jobs, catching up, and reports.
+
+mod catch_up;
+mod deliveries;
+pub(crate) mod event_sender;
+mod grains_reports;
+mod heartbeat;
+pub(crate) mod session_loop;
