@@ -46,7 +46,7 @@ fn a_second_master_on_the_same_job_store_ends() {
     let mut second = Daemon::spawn(&mut fleet.master_command());
     assert_eq!(second.wait(), Some(1));
     let line = second.log.wait_for("another instance runs already", 1);
-    assert!(line.contains("/cache/"), "{line}");
+    assert!(line.contains("/lib/"), "{line}");
     std::fs::write(&file, text).unwrap();
     fleet.saline(&["m1", "test.ping"]).expect(0);
 }

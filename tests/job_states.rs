@@ -114,7 +114,7 @@ fn a_job_that_its_minion_no_longer_knows_is_lost_at_once() {
     fleet.minions.get_mut("m1").unwrap().kill();
     fleet.master().log.wait_for("1 minions are gone", 1);
     // Its disk is restored as it was before the job.
-    let spool = fleet.path("m1/var/cache/saline/minion/spool.log");
+    let spool = fleet.path("m1/var/lib/saline/minion/spool.log");
     let whole = std::fs::read(&spool).unwrap();
     let needle = jid.as_bytes();
     let at = whole

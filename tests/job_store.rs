@@ -15,7 +15,7 @@ fn jid(stdout: &str) -> String {
 }
 
 fn store(fleet: &Fleet) -> PathBuf {
-    fleet.path("master/var/cache/saline/master/jobs")
+    fleet.path("master/var/lib/saline/master/jobs")
 }
 
 #[test]

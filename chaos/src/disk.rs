@@ -10,7 +10,7 @@ use rustix::mount::{
 /// The size of the disk in bytes. It holds the jobs of a run with its largest returns.
 const SIZE: u64 = 1024 * 1024 * 1024;
 
-/// A tmpfs on the master's cachedir. Dropping it unmounts it.
+/// A tmpfs on the master's state_dir. Dropping it unmounts it.
 #[derive(Debug)]
 pub(crate) struct SmallDisk {
     path: PathBuf,

@@ -12,7 +12,7 @@ use crate::books::{self, Book};
 use crate::error::Result;
 use crate::evidence::{Evidence, read_ledgers};
 use crate::faults::Injector;
-use crate::fleet::{Fleet, keep_master_cache, ledgers, store};
+use crate::fleet::{Fleet, keep_master_state, ledgers, store};
 use crate::plan::{HEARTBEAT, JOB_TTL, Plan};
 use crate::publisher::Publisher;
 use crate::samplers::{self, Samples};
@@ -65,7 +65,7 @@ pub(crate) async fn carry_out(
     };
     run.fleet.end().await;
     if arguments.keep {
-        keep_master_cache(root)?;
+        keep_master_state(root)?;
     }
     let evidence = outcome?;
     let books = books::check(&evidence);

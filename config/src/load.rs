@@ -145,6 +145,7 @@ fn place_paths<C: Role>(loaded: &mut Loaded<C>) {
     let Paths {
         pki_dir,
         cache_dir,
+        state_dir,
         sock_dir,
         pid_file,
         ..
@@ -152,6 +153,7 @@ fn place_paths<C: Role>(loaded: &mut Loaded<C>) {
     let placed = [
         ("pki_dir", Some(pki_dir)),
         ("cachedir", Some(cache_dir)),
+        ("state_dir", Some(state_dir)),
         ("sock_dir", Some(sock_dir)),
         ("pidfile", pid_file),
         ("log_file", loaded.config.logging().file.clone()),

@@ -140,9 +140,9 @@ impl MasterConfig {
         )
     }
 
-    /// `cachedir/jobs`: the folder of the job store.
+    /// `state_dir/jobs`: the folder of the job store.
     pub fn job_store(&self) -> PathBuf {
-        self.paths.cache_dir.join("jobs")
+        self.paths.state_dir.join("jobs")
     }
 
     /// `cachedir/grains.sqlite`: the last known grains of the minions.
@@ -171,9 +171,9 @@ impl MasterConfig {
         self.paths.sock_dir.join(".lock")
     }
 
-    /// `cachedir/.lock`: held by a running master, so that no second one with another `sock_dir` uses its job store.
+    /// `state_dir/.lock`: held by a running master, so that no second one with another `sock_dir` uses its job store.
     pub fn store_lock_file(&self) -> PathBuf {
-        self.paths.cache_dir.join(".lock")
+        self.paths.state_dir.join(".lock")
     }
 
     /// Every option of the file: what the loader accepts and what the documentation lists.

@@ -94,9 +94,9 @@ impl MinionConfig {
         masters
     }
 
-    /// `cachedir/spool.log`
+    /// `state_dir/spool.log`
     pub fn spool(&self) -> PathBuf {
-        self.paths.cache_dir.join("spool.log")
+        self.paths.state_dir.join("spool.log")
     }
 
     /// `pki_dir/master.pub`: the identity of the master that this minion trusts.
@@ -109,9 +109,9 @@ impl MinionConfig {
         self.paths.sock_dir.join(".lock")
     }
 
-    /// `cachedir/.lock`: held by a running minion, so that no second one with another `sock_dir` uses its spool.
+    /// `state_dir/.lock`: held by a running minion, so that no second one with another `sock_dir` uses its spool.
     pub fn spool_lock_file(&self) -> PathBuf {
-        self.paths.cache_dir.join(".lock")
+        self.paths.state_dir.join(".lock")
     }
 
     /// Every option of the file: what the loader accepts and what the documentation lists.

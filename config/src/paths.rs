@@ -11,8 +11,10 @@ pub struct Paths {
     pub root_dir: PathBuf,
     /// `pki_dir`: keys.
     pub pki_dir: PathBuf,
-    /// `cachedir`: data that are kept between runs.
+    /// `cachedir`: data that can be made again, and the local operator's key.
     pub cache_dir: PathBuf,
+    /// `state_dir`: what must not be lost: the master's job store, a minion's spool.
+    pub state_dir: PathBuf,
     /// `sock_dir`: sockets and the lock, 0700.
     pub sock_dir: PathBuf,
     /// `pidfile`: none by default.
@@ -35,6 +37,7 @@ impl Paths {
             root_dir: PathBuf::from("/"),
             pki_dir: Path::new("/etc/saline/pki").join(role),
             cache_dir: Path::new("/var/cache/saline").join(role),
+            state_dir: Path::new("/var/lib/saline").join(role),
             sock_dir: Path::new("/run/saline").join(role),
             pid_file: None,
         }
@@ -45,6 +48,7 @@ impl Paths {
     pub fn under(mut self, root: &Path) -> Self {
         self.pki_dir = place(root, &self.pki_dir);
         self.cache_dir = place(root, &self.cache_dir);
+        self.state_dir = place(root, &self.state_dir);
         self.sock_dir = place(root, &self.sock_dir);
         self.pid_file = self.pid_file.as_deref().map(|path| place(root, path));
         self.root_dir = root.to_owned();

@@ -135,6 +135,10 @@ fn paths_stand_under_the_root() {
         paths.cache_dir,
         Path::new("/srv/root/var/cache/saline/master")
     );
+    assert_eq!(
+        paths.state_dir,
+        Path::new("/srv/root/var/lib/saline/master")
+    );
     assert_eq!(paths.sock_dir, Path::new("/srv/root/sockets"));
     assert_eq!(
         paths.pid_file.as_deref(),
@@ -145,9 +149,10 @@ fn paths_stand_under_the_root() {
         log_file.as_deref(),
         Some(Path::new("/srv/root/var/log/saline/master"))
     );
-    let loaded = minion("pki_dir: /keys\ncachedir: cache\n");
+    let loaded = minion("pki_dir: /keys\ncachedir: cache\nstate_dir: /state\n");
     assert_eq!(loaded.paths.pki_dir, Path::new("/keys"));
     assert_eq!(loaded.paths.cache_dir, Path::new("/cache"));
+    assert_eq!(loaded.paths.state_dir, Path::new("/state"));
 }
 
 #[test]

@@ -14,6 +14,7 @@ mod resolve_defaults;
 #[cfg(feature = "chaos")]
 pub mod sabotage;
 mod signals;
+mod state_folder;
 mod versions;
 
 pub use arguments::{Arguments, parse};
@@ -25,4 +26,5 @@ pub use pid_file::{PidFile, PidFileError};
 pub use reload::{Reloaded, reload};
 pub use resolve_defaults::resolve_defaults;
 pub use signals::{Signal, Signals};
+pub use state_folder::{TakeOverError, take_over};
 pub use versions::versions_report;

@@ -1,7 +1,7 @@
 //! Why a master does not start, in one line.
 
 use saline_channel::KeyError;
-use saline_daemon::LockError;
+use saline_daemon::{LockError, TakeOverError};
 use saline_messages::random::NoRandomness;
 use saline_protocol::transport;
 
@@ -31,6 +31,9 @@ pub enum MasterError {
         /// What to do, if the configuration is to blame.
         hint: String,
     },
+    /// State of an earlier version cannot be moved to `state_dir`.
+    #[error(transparent)]
+    TakeOver(#[from] TakeOverError),
     /// The system has no randomness.
     #[error(transparent)]
     Randomness(#[from] NoRandomness),

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use saline_channel::noise::Responder;
 use saline_channel::{Identity, MasterKeys, NoiseKey};
-use saline_config::MasterConfig;
-use saline_daemon::InstanceLock;
+use saline_config::{MasterConfig, Paths};
+use saline_daemon::{InstanceLock, take_over};
 use saline_messages::{ProtocolVersions, PublicationAddress};
 use saline_protocol::transport::{
     self, Address, AdmissionLimits, Context, Counters, Endpoint, HostPort, Limits, Options,
@@ -65,6 +65,12 @@ impl Master {
             InstanceLock::take(&config.lock_file())?,
             InstanceLock::take(&config.store_lock_file())?,
         ];
+        let Paths {
+            cache_dir,
+            state_dir,
+            ..
+        } = &config.paths;
+        take_over(cache_dir, state_dir, &["jobs", "backups"])?;
         let identity = Arc::new(Identity::load_or_create(&config.paths.pki_dir)?);
         let noise = NoiseKey::load_or_create(&config.paths.pki_dir)?;
         let public = MasterKeys {

@@ -360,7 +360,7 @@ async fn cve_2025_22239_the_tags_of_the_master_are_the_masters() {
 async fn cve_2025_22242_a_jid_is_no_path() {
     let deployment = Deployment::start(true).await;
     let minion = deployment.minion("m1").await;
-    let root = deployment.config.paths.cache_dir.clone();
+    let root = deployment.config.paths.state_dir.clone();
     let jid = Jid::parse("20261121000000000001").unwrap();
     let before = files(&root.join("jobs")).len();
     for verb in verbs::of_minions(&jid) {

@@ -364,7 +364,7 @@ async fn more_than_may_run_at_once_wait_for_their_turn() {
 async fn a_full_disk_is_answered_and_the_minion_lives() {
     let fixture = Fixture::new().await;
     let config = fixture.config();
-    std::fs::create_dir_all(&config.paths.cache_dir).unwrap();
+    std::fs::create_dir_all(&config.paths.state_dir).unwrap();
     // A device of its own, since a link to /dev/full is refused. Only root can make one.
     let made = rustix::fs::mknodat(
         rustix::fs::CWD,

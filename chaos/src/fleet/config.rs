@@ -59,7 +59,7 @@ pub(crate) fn make_folders(root: &Path) -> Result<()> {
         logs(root),
         ledgers(root),
         state(root),
-        master_cache(root),
+        master_state(root),
     ] {
         fs::create_dir_all(&folder).map_err(ChaosError::at(&folder))?;
     }
@@ -132,10 +132,10 @@ pub(crate) fn copy_minion(root: &Path, id: &str, instance: &str) -> Result<()> {
     copy_folder(&root.join(id), &root.join(instance))
 }
 
-/// Copies the master's cachedir out of the small disk, which ends with the run. Returns the copy.
-pub(crate) fn keep_master_cache(root: &Path) -> Result<PathBuf> {
-    let kept = root.join("master-cachedir");
-    copy_folder(&master_cache(root), &kept)?;
+/// Copies the master's state_dir out of the small disk, which ends with the run. Returns the copy.
+pub(crate) fn keep_master_state(root: &Path) -> Result<PathBuf> {
+    let kept = root.join("master-state");
+    copy_folder(&master_state(root), &kept)?;
     Ok(kept)
 }
 
@@ -185,17 +185,17 @@ pub(crate) fn ledger(root: &Path, instance: &str) -> PathBuf {
     ledgers(root).join(instance)
 }
 
-pub(crate) fn master_cache(root: &Path) -> PathBuf {
-    root.join("master/var/cache/saline/master")
+pub(crate) fn master_state(root: &Path) -> PathBuf {
+    root.join("master/var/lib/saline/master")
 }
 
 /// The folder of the job store.
 pub(crate) fn store(root: &Path) -> PathBuf {
-    master_cache(root).join("jobs")
+    master_state(root).join("jobs")
 }
 
-pub(crate) fn minion_cache(root: &Path, instance: &str) -> PathBuf {
-    root.join(instance).join("var/cache/saline/minion")
+pub(crate) fn minion_state(root: &Path, instance: &str) -> PathBuf {
+    root.join(instance).join("var/lib/saline/minion")
 }
 
 /// The folder of what is injected into daemons.

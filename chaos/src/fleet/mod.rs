@@ -19,7 +19,7 @@ use crate::links::Link;
 use crate::timeline::{Condition, Timeline, Who};
 
 pub(crate) use config::{
-    Ports, copy_minion, journal, keep_master_cache, ledgers, set_clock, store,
+    Ports, copy_minion, journal, keep_master_state, ledgers, set_clock, store,
 };
 pub(crate) use daemon::{Daemon, ProcessUsage};
 pub(crate) use operator::Operator;
@@ -61,7 +61,7 @@ impl Fleet {
         let (transport, sabotage) = (arguments.transport, arguments.sabotage);
         config::make_folders(root)?;
         // Before anything is written below it.
-        let disk = own_mounts.and_then(|()| SmallDisk::mount(&config::master_cache(root)));
+        let disk = own_mounts.and_then(|()| SmallDisk::mount(&config::master_state(root)));
         let ports = Ports::find(transport)?;
         config::write_master(root, transport, ports)?;
         let timeline = Timeline::new();

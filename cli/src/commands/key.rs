@@ -242,7 +242,7 @@ impl KeyCommand<'_> {
         for (id, addresses) in same_key {
             screen.complain(escape_line(&format!(
                 "WARNING: two machines use the id {id}: {}. Give one of them another id, and delete its pki_dir \
-                 and cachedir.",
+                 and state_dir.",
                 addresses.join(" and ")
             )));
         }

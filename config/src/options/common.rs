@@ -8,7 +8,7 @@ pub(super) const fn root_dir<C: Role>() -> OptionDoc<C> {
         name: "root_dir",
         unit: "path",
         default: "/",
-        help: "Put before `pki_dir`, `cachedir`, `sock_dir`, `pidfile` and `log_file`, unless they \
+        help: "Put before `pki_dir`, `cachedir`, `state_dir`, `sock_dir`, `pidfile` and `log_file`, unless they \
                begin with it.",
         read: |config, given| {
             let path = given.path()?;
@@ -37,9 +37,22 @@ pub(super) const fn cachedir<C: Role>(default: &'static str) -> OptionDoc<C> {
         name: "cachedir",
         unit: "path",
         default,
-        help: "The folder of data that are kept between runs.",
+        help: "The folder of data that can be made again: grains, and outputs of commands that were too large.",
         read: |config, given| {
             config.paths().cache_dir = given.path()?;
+            Ok(())
+        },
+    }
+}
+
+pub(super) const fn state_dir<C: Role>(default: &'static str, help: &'static str) -> OptionDoc<C> {
+    OptionDoc {
+        name: "state_dir",
+        unit: "path",
+        default,
+        help,
+        read: |config, given| {
+            config.paths().state_dir = given.path()?;
             Ok(())
         },
     }

@@ -328,6 +328,10 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
     common::root_dir(),
     common::pki_dir("/etc/saline/pki/master"),
     common::cachedir("/var/cache/saline/master"),
+    common::state_dir(
+        "/var/lib/saline/master",
+        "The folder of the job store and its copies.",
+    ),
     common::sock_dir("/run/saline/master"),
     common::pidfile(),
     common::log_level(),

@@ -250,6 +250,10 @@ const OPTIONS: &[OptionDoc<MinionConfig>] = &[
     common::root_dir(),
     common::pki_dir("/etc/saline/pki/minion"),
     common::cachedir("/var/cache/saline/minion"),
+    common::state_dir(
+        "/var/lib/saline/minion",
+        "The folder of the spool: jobs that were begun, and returns that the master has not acknowledged.",
+    ),
     common::sock_dir("/run/saline/minion"),
     common::pidfile(),
     common::log_level(),

@@ -69,7 +69,7 @@ impl PresenceReporter {
             let [old, new] = &addresses;
             tracing::warn!(
                 "two machines use the id {id}, at {old} and {new}: give one of them another id and delete its \
-                 pki_dir and cachedir, or stop it"
+                 pki_dir and state_dir, or stop it"
             );
             self.events.duplicate_minion(id, &addresses).await;
         }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use saline_channel::{Credentials, Identity, NoiseKey};
 use saline_config::MinionConfig;
-use saline_daemon::InstanceLock;
+use saline_daemon::{InstanceLock, take_over};
 use saline_messages::{MinionId, ProtocolVersions, Role};
 use saline_protocol::transport::{self, Backoff, Context, Counters, Instant, Limits, Registry};
 use tokio_util::sync::CancellationToken;
@@ -100,6 +100,11 @@ impl Minion {
             InstanceLock::take(&config.lock_file())?,
             InstanceLock::take(&config.spool_lock_file())?,
         ];
+        take_over(
+            &config.paths.cache_dir,
+            &config.paths.state_dir,
+            &["spool.log"],
+        )?;
         let id = match &config.id {
             Some(id) => id.clone(),
             None => MinionId::parse(&host_name())?,
@@ -354,7 +359,7 @@ impl Minion {
             Ended::Replaced => {
                 tracing::error!(
                     "another minion with the id {} has taken this one's place: two machines \
-                     share an id, or a key; give one of them another id, and delete its pki_dir and cachedir",
+                     share an id, or a key; give one of them another id, and delete its pki_dir and state_dir",
                     self.id
                 );
                 replaced.backoff.next_delay()

@@ -1,7 +1,7 @@
 //! Why a minion cannot start, in one line.
 
 use saline_channel::KeyError;
-use saline_daemon::LockError;
+use saline_daemon::{LockError, TakeOverError};
 use saline_messages::IdError;
 use saline_messages::random::NoRandomness;
 use saline_protocol::transport;
@@ -33,6 +33,9 @@ pub enum StartError {
     /// The eventfd that interrupts running functions cannot be created.
     #[error("cannot create an eventfd: {0}")]
     Eventfd(std::io::Error),
+    /// State of an earlier version cannot be moved to `state_dir`.
+    #[error(transparent)]
+    TakeOver(#[from] TakeOverError),
     /// The system has no randomness.
     #[error(transparent)]
     Randomness(#[from] NoRandomness),
