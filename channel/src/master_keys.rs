@@ -1,4 +1,8 @@
 //! The public keys of a master, and which master is trusted.
+//!
+//! `identity.pub` and `master.pub` hold two PEM blocks: the Ed25519 identity and, after the first contact, the
+//! X25519 key that lets a session begin in one round trip. A file that an operator seeded may hold the first block
+//! alone.
 
 use std::path::Path;
 

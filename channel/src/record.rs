@@ -3,6 +3,13 @@
 //! A counter is used once in a session. In two copies of one memory, as of a virtual machine that was saved
 //! once and continued twice, it is used twice: then the sealed bytes show whether two messages are equal, and
 //! nothing else. AES-256-GCM would give away their contents, and the key that authenticates.
+//!
+//! A reply has the counter of its request under the key of the other direction, so that it fits no other request. A
+//! nonce is used once because a request is opened once (the replay window is always on) and answered once.
+//!
+//! Messages up to 16 KiB cost the same as with AES-256-GCM, and sealing 1 MiB a third more (0.41 ms instead of
+//! 0.31). The handshakes stay AES-GCM, as Noise defines them; `docs/security.md` says what copies of a machine mean
+//! there.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,4 +1,7 @@
 //! The connecting side of a session: makes it, and sends requests in it.
+//!
+//! Messages in the clear are hints. The delay of a `Busy` is capped, and a minion whose request was refused in the
+//! clear asks in the session whether the session stands before it makes another one.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

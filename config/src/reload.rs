@@ -1,4 +1,7 @@
 //! Compares two configurations when a running daemon reads its files again.
+//!
+//! What a running daemon takes over on SIGHUP is a list of names in each role (`RELOADED`). Files are compared
+//! option by option, so that what needs a restart is named.
 
 use std::collections::{BTreeMap, BTreeSet};
 

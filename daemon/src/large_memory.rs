@@ -1,4 +1,7 @@
 //! How the system's allocator treats large blocks.
+//!
+//! glibc is told to give blocks of a mebibyte and more back when they are freed. mimalloc was tried: it took a
+//! tenth less CPU time, and held six times the memory for each minion and as much after large returns.
 
 /// The size of a block in bytes from which it is given back to the system when it is freed.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]

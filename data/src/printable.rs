@@ -1,6 +1,9 @@
 //! Which characters of a peer's text may reach a person: in a log, and on a terminal.
 //!
 //! Escaped text is for reading. It cannot be read back, because a backslash stays as it is.
+//!
+//! Each output escapes the characters that would command a terminal, and the log escapes its fields: what a peer
+//! says is data.
 
 use std::borrow::Cow;
 use std::fmt::Write;

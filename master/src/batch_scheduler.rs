@@ -1,5 +1,9 @@
 //! Drives batches: finds out which minions are present, publishes jobs to minions that have got their turn, and
 //! fires the events.
+//!
+//! `OpenJobs` holds the slots beside the states of the job, under the same lock, so that a grant, a return and a
+//! turn never disagree. When this task is late, turns are late, and nothing else. After a crash the slots are made
+//! from the states and the column `batch`.
 
 use std::collections::BTreeSet;
 use std::future::pending;

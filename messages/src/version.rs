@@ -1,4 +1,9 @@
 //! The versions that a peer speaks, and what a peer may skip.
+//!
+//! Both sides tell their protocol versions inside the handshake, and the master answers with the highest common
+//! one; the first byte of a header is the version of the envelope alone. What may be skipped travels as a numbered
+//! extension. No option chooses versions: `Master::start_with_versions` and `Minion::with_versions` are for tests
+//! of a successor.
 
 use std::fmt;
 

@@ -1,4 +1,7 @@
 //! The events that wait to be sent to the master.
+//!
+//! Events are numbered within a start of the minion, and the master remembers the last number of each minion: no
+//! event needs a row.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};

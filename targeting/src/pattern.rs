@@ -1,4 +1,8 @@
 //! Patterns over texts: globs and regular expressions, each in the form that matches fastest.
+//!
+//! Regular expressions take linear time (`regex`), but for those with look-around or references to groups, which
+//! `fancy-regex` matches with a limit of steps. A minion with which a pattern takes more steps does not match, and
+//! the log names it, so that no minion decides about others by what it says of itself.
 
 use std::borrow::Cow;
 

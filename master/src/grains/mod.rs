@@ -3,6 +3,9 @@
 //!
 //! Grains are what a minion says of itself. A minion that lies about them gets jobs that are meant for others. It
 //! makes no other minion run them, since each minion matches the target itself again.
+//!
+//! Grains travel once: a session begins with their digest, and the master asks for them if it has others. In memory
+//! they are packed, a few KiB a minion, and a grain is unpacked when a target looks at it.
 
 mod file;
 

@@ -1,5 +1,8 @@
 //! The key of each minion to which the offers under its id were made. Another key under the id is another
 //! machine, which inherits nothing.
+//!
+//! The key is compared with the accepted ones at the start and whenever a session is let in. Records are written by
+//! flushes alone, after the states that changed before them, and before the offers to a key that is new.
 
 use saline_messages::{Jid, MinionId};
 

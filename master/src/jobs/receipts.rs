@@ -1,5 +1,8 @@
 //! Receipt numbers: each return has one, above all before it, so that whoever follows returns can go
 //! on after the last one that it has seen.
+//!
+//! A receipt number is the time at which the return was stored in microseconds, or one more than the last one. It
+//! is the number of the row, so that returns are only ever appended.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 

@@ -3,6 +3,9 @@
 //! A search reads the rows of the span of time that it is about, one partition after the other, so that other
 //! readers come in between. What jobs call is compared as the text that SQLite holds: only what is found is
 //! converted.
+//!
+//! Jobs have no index by function or target: each would cost every publication a write, and there are few jobs
+//! beside their returns. Metadata have a table of their own, so that a search by metadata reads nothing else.
 
 use std::cmp::Reverse;
 use std::sync::Arc;

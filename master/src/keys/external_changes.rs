@@ -2,6 +2,9 @@
 //!
 //! The files are looked at without the lock of those who change keys, since each look may take long on a network
 //! file system; only what seems to be changed is looked at again under it.
+//!
+//! Keys are looked at every second, since operators move key files by hand. A file without a key is not known yet,
+//! since it may be half written, and is looked at again.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

@@ -1,4 +1,9 @@
 //! Serves one listener: takes handshakes, decrypts requests and has them carried out.
+//!
+//! No handshake admits a connection: the first record of an accepted session on it does, also of a session that
+//! outlived its last connection. Until then the tight limits hold in both directions. A session has one connection,
+//! and the one that it leaves is cut, so that a key has no more admitted connections than sessions. Local endpoints
+//! have no such limits, since the permissions of their folder let in root and the master's user alone.
 
 mod cookies;
 mod dispatch;

@@ -1,5 +1,8 @@
 //! Recognises replayed resumes: each carries the time at which it was begun, and each time of a key is
 //! taken once. After WireGuard's timestamps, with a window: operators begin several at once.
+//!
+//! A peer that is taken for a replay, since its clock was set back, makes a first contact instead. A resume gives a
+//! session to accepted peers alone; after a first contact also those that wait have one.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};

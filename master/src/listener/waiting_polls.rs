@@ -1,4 +1,7 @@
 //! Polls of minions whose keys wait for an operator: each is answered when the operator has decided.
+//!
+//! The latest poll of each minion is held, 1,024 at most, for eight seconds. The answer to `saline-key -a` waits up
+//! to a second for the minions that it accepted to be present, so that the next command finds them.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};

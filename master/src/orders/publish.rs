@@ -1,4 +1,8 @@
 //! `Publish`: resolves the target, commits the job with its offers, and publishes it.
+//!
+//! A job for grains is sealed for each of its minions alone. Minions match targets themselves: if such a job went
+//! to the topic of all, a minion whose grains have changed since its last report could run it without having been
+//! offered it. A minion that no longer matches declines.
 
 use std::sync::Arc;
 

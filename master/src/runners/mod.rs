@@ -11,6 +11,13 @@
 //! | `parts` | the parts of the master that functions work with |
 //! | `job_report`, `job_filters` | jobs in the shapes of Salt's job cache, and the arguments that choose among them |
 //! | `batch`, `cache`, `config`, `doc`, `event`, `jobs`, `manage`, `store` | the functions |
+//!
+//! The operator's program repeats the request that began a run: each time the master waits for some seconds, and
+//! answers with the first part of the result when there is one. So a lost connection costs nothing, and a master
+//! that was restarted begins the run anew, unless the function must act once (`event.send`): the store has the
+//! request id of such a run before it acts. Asynchronous runs, and those whose operator left them, are rows of the
+//! table `runs` beside the jobs, which no message of a minion can touch. The returns of minions are never unpacked
+//! into values for the return of a runner: `Packed::map` builds a mapping of packed values.
 
 mod arguments;
 mod ask_minions;

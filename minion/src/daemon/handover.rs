@@ -1,5 +1,8 @@
 //! A session in place of one that stands: when the configuration names another place for the master, or the
 //! connection is down and the master may be elsewhere. The old one serves until the new one stands.
+//!
+//! The master replaces the old session with the new one when the new one has reconciled, so that every job is
+//! published to one of the two, and the new one catches up.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,8 @@
 //! The daemon: connects to its master, serves sessions, and runs jobs.
+//!
+//! A minion whose session was replaced makes another one at once, because the master may have carried out late a
+//! handshake that the minion had given up. It reports a second machine under its id when that happens again within
+//! 15 minutes.
 
 mod handover;
 mod id_file;

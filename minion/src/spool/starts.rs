@@ -1,5 +1,9 @@
 //! The starts of a minion, as its disk tells them: which one this is, which one was reconciled with a
 //! master before it, and whether the machine lost power in between.
+//!
+//! A start names its predecessors, so that the master tells a copy of a machine, or a disk that was restored, from
+//! a restart. A start that ran in the same place (boot and folder) as the one before proves that the one before has
+//! ended.
 
 use saline_messages::{MAX_PREDECESSORS, StartId};
 

@@ -1,4 +1,8 @@
 //! When an idle connection says something, and when a silent one is dead.
+//!
+//! Both ends ping when they were silent. Every byte is a sign of life, and on QUIC every acknowledgement too. Time
+//! in which this process did not run does not count as a peer's silence: a machine that was held up would otherwise
+//! cut every connection that it has.
 
 use std::time::Duration;
 

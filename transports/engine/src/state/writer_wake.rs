@@ -1,4 +1,7 @@
 //! When the writer of a connection is woken for what was queued.
+//!
+//! A writer sends a burst in batches and gives other tasks a turn in between: joining a whole burst would leave the
+//! other end without work meanwhile.
 
 /// The requests, or answers, that are written without waiting for more of a burst.
 ///
