@@ -131,7 +131,7 @@ fn what_has_come_is_printed_and_the_others_are_named_in_every_format() {
         stderr.wait_for(&command, 1);
         let expected = format!(
             "{exiting}\n\
-             This job's jid is: {jid}\n\
+             The jid of the job: {jid}\n\
              Not returned yet: m2, m3\n\
              To stop the job, run the following commands:\n\n\
              saline-run jobs.cancel {jid} -c {config}\n\
@@ -193,7 +193,7 @@ fn a_job_that_has_ended_while_the_question_stood_is_not_stopped() {
     running.stderr.wait_for("from the store", 1);
     fleet.minions["m1"].log.wait_for("running cmd.run", 1);
     running.signal(Signal::INT);
-    let line = running.stderr.wait_for("This job's jid is: ", 1);
+    let line = running.stderr.wait_for("The jid of the job: ", 1);
     let jid = line.trim_end().rsplit(' ').next().unwrap().to_owned();
     running.stderr.wait_for("Not returned yet: m1", 1);
     std::fs::write(fleet.path("go"), "").unwrap();
@@ -274,7 +274,7 @@ fn the_jid_is_told_when_the_reader_of_the_output_has_ended_too() {
     drop(running.stdout.take());
     running.stderr.wait_for("jid: ", 1);
     running.signal(Signal::INT);
-    let line = running.stderr.wait_for("This job's jid is: ", 1);
+    let line = running.stderr.wait_for("The jid of the job: ", 1);
     running.stderr.wait_for("saline-run jobs.lookup_jid", 1);
     running.wait();
     let jid = line.rsplit(' ').next().unwrap();

@@ -199,7 +199,7 @@ impl Interruption {
 
 /// Prints the jid of a job, and the minions that have not returned it.
 fn tell<N: std::fmt::Display>(screen: &mut Screen<'_>, jid: &Jid, unanswered: &[N], running: &[N]) {
-    screen.complain(format!("This job's jid is: {jid}"));
+    screen.complain(format!("The jid of the job: {jid}"));
     if !unanswered.is_empty() {
         screen.complain(format!("Not returned yet: {}", listed(unanswered)));
     }
@@ -241,7 +241,7 @@ mod tests {
         --- stderr
 
         Exiting gracefully on Ctrl-c
-        This job's jid is: 20261121091409931549
+        The jid of the job: 20261121091409931549
         Not returned yet: m00, m01
         Still running it: m00
         To stop the job, run the following commands:
@@ -258,7 +258,7 @@ mod tests {
         --- stderr
 
         Exiting gracefully on Ctrl-c
-        This job's jid is: 20261121091409931549
+        The jid of the job: 20261121091409931549
         Not returned yet: m00, m01, m02, m03, m04, m05, m06, m07, m08, m09, m10, m11, m12, m13, m14, m15, m16, m17, m18, m19 and 3 more
         Still running it: m00
         To stop the job, run the following commands:
@@ -275,7 +275,7 @@ mod tests {
         --- stderr
 
         Exiting gracefully on Ctrl-c
-        This job's jid is: 20261121091409931549
+        The jid of the job: 20261121091409931549
         The minions may not have all finished running and any remaining minions will return upon completion. To look up the return data for this job later, run the following command:
 
         saline-run jobs.lookup_jid 20261121091409931549 -c /tmp/x
@@ -289,7 +289,7 @@ mod tests {
         --- stderr
 
         Exiting gracefully on Ctrl-c
-        This job's jid is: 20261121091409931549
+        The jid of the job: 20261121091409931549
         Not returned yet: m00, m01
         Still running it: m00
         The batch goes on without this command. To see how far it has come, to stop it, or to look up what was returned, run one of the following commands:
@@ -320,7 +320,7 @@ mod tests {
         --- stdout
         --- stderr
 
-        This job's jid is: 20261121091409931549
+        The jid of the job: 20261121091409931549
         Not returned yet: m1, m2
         Still running it: m1
         Stop the job on them? [N/y]

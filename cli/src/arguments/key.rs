@@ -57,7 +57,7 @@ pub(crate) struct Selection {
     pub(crate) states: Vec<KeyState>,
 }
 
-/// saline-key is used to manage the keys of minions.
+/// List, accept, reject and delete the keys of minions.
 #[derive(Debug, Parser)]
 #[command(
     name = "saline-key",
@@ -69,7 +69,7 @@ pub(crate) struct Selection {
     infer_long_args = true
 )]
 pub(crate) struct KeyArguments {
-    /// Pass in an alternative configuration directory.
+    /// The folder of the configuration.
     #[arg(
         short = 'c',
         long = "config-dir",
@@ -96,7 +96,7 @@ pub(crate) struct KeyArguments {
     #[arg(short = 'L', long = "list-all")]
     list_all: bool,
 
-    /// Accept the specified public key. Globs are supported.
+    /// Accept the pending keys with this id, or whose ids match this glob.
     #[arg(short = 'a', long, value_name = "ACCEPT")]
     accept: Option<String>,
 
@@ -104,7 +104,7 @@ pub(crate) struct KeyArguments {
     #[arg(short = 'A', long)]
     accept_all: bool,
 
-    /// Reject the specified public key. Globs are supported.
+    /// Reject the pending keys with this id, or whose ids match this glob.
     #[arg(short = 'r', long, value_name = "REJECT")]
     reject: Option<String>,
 
@@ -112,7 +112,7 @@ pub(crate) struct KeyArguments {
     #[arg(short = 'R', long)]
     reject_all: bool,
 
-    /// Delete the specified key, whatever its state. Globs are supported.
+    /// Delete the keys with this id, or whose ids match this glob, whatever their state.
     #[arg(short = 'd', long, value_name = "DELETE")]
     delete: Option<String>,
 
@@ -120,7 +120,7 @@ pub(crate) struct KeyArguments {
     #[arg(short = 'D', long)]
     delete_all: bool,
 
-    /// Print the specified public key.
+    /// Print the key with this id, or the keys whose ids match this glob.
     #[arg(short = 'p', long = "print", value_name = "PRINT")]
     print: Option<String>,
 
@@ -128,7 +128,7 @@ pub(crate) struct KeyArguments {
     #[arg(short = 'P', long)]
     print_all: bool,
 
-    /// Print the specified key's fingerprint.
+    /// Print the fingerprint of the key with this id, or of those whose ids match this glob.
     #[arg(short = 'f', long, value_name = "FINGER")]
     finger: Option<String>,
 

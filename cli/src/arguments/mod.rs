@@ -40,7 +40,7 @@ const MAX_INDENT: i32 = 64;
 /// The options that every command takes.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct CommonOptions {
-    /// Pass in an alternative configuration directory.
+    /// The folder of the configuration.
     #[arg(
         short = 'c',
         long = "config-dir",
@@ -61,7 +61,7 @@ pub(crate) struct CommonOptions {
 /// The options about printing.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct OutputOptions {
-    /// Print the output using the specified outputter.
+    /// Print returns in this format.
     #[arg(long = "out", alias = "output", value_name = "OUTPUT")]
     out: Option<Format>,
 
@@ -78,11 +78,11 @@ pub(crate) struct OutputOptions {
         allow_negative_numbers = true, value_parser = spaces)]
     out_indent: Option<i32>,
 
-    /// Disable all colored output, as the environment variable NO_COLOR does.
+    /// Print no colours, as the environment variable NO_COLOR asks too.
     #[arg(long = "no-color", alias = "no-colour")]
     no_color: bool,
 
-    /// Force colored output, also where it is no terminal.
+    /// Print colours also where the output is no terminal.
     #[arg(long = "force-color", alias = "force-colour")]
     force_color: bool,
 }

@@ -15,7 +15,7 @@ const DOC: &str = "doc.runner";
 /// The function that prints events for as long as it runs, and is no runner: `saline-run` follows the bus itself.
 pub(crate) const STATE_EVENT: &str = "state.event";
 
-/// saline-run is the frontend command for functions that run on the master:
+/// Call a function that runs on the master:
 /// batch.*, cache.*, config.get, doc.*, event.send, jobs.*, manage.*, state.event, store.*.
 /// -d prints what they do, and -d FUNCTION how one is used.
 #[derive(Debug, Parser)]

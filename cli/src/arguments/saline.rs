@@ -22,14 +22,18 @@ const DOC: &str = "sys.doc";
 
 const USAGE: &str = "saline [options] '<target>' <function> [arguments]";
 
-/// Saline allows for commands to be executed across a swath of remote systems in
-/// parallel, so they can be both controlled and queried with ease.
+/// Run a function on the minions that the target matches, and print what each returns.
+///
+/// saline '*' test.ping                           every accepted minion
+/// saline -G 'os:Debian' cmd.run 'uptime'         those with this grain
+/// saline -C 'web* and not web9' -b 10% cmd.run 'systemctl restart nginx'   in batches
 #[derive(Debug, Parser)]
 #[command(
     name = "saline",
     version,
     disable_version_flag = true,
     override_usage = USAGE,
+    verbatim_doc_comment,
     help_template = HELP,
     args_override_self = true,
     infer_long_args = true
@@ -56,19 +60,19 @@ pub(crate) struct SalineArguments {
     #[command(flatten)]
     pub(crate) batch: BatchOptions,
 
-    /// Return the data from minions as a group after they all return.
+    /// Print nothing until every minion has returned, and then all returns together.
     #[arg(short = 's', long = "static")]
     pub(crate) static_: bool,
 
-    /// Run the saline command but don't wait for a reply.
+    /// Publish the job, print its jid and exit.
     #[arg(long = "async")]
     pub(crate) async_: bool,
 
-    /// Turn on command verbosity, display jid.
+    /// Print the jid, and what is waited for.
     #[arg(short = 'v', long)]
     pub(crate) verbose: bool,
 
-    /// Display jid without the additional output of --verbose.
+    /// Print the jid, and nothing else that --verbose adds.
     #[arg(long)]
     pub(crate) show_jid: bool,
 
@@ -104,7 +108,7 @@ pub(crate) struct SalineArguments {
     #[arg(short = 'd', long = "doc", alias = "documentation")]
     doc: bool,
 
-    /// Read additional options and arguments from the standard input, one a line.
+    /// Read further options and arguments from the standard input, one on each line.
     #[arg(long)]
     args_stdin: bool,
 

@@ -235,7 +235,7 @@ fn bad_options_are_refused_in_two_lines() {
     saline: error: option --out-indent: 'two' is no number of spaces, at most 64; a negative one prints one line
     saline: error: option --out-indent: '65' is no number of spaces, at most 64; a negative one prints one line
     saline: error: option --log-level: unknown log level "loud"; known are: quiet, critical, error, warning, info, profile, debug, trace, garbage, all
-    saline: error: The options -E/--pcre, -L/--list are mutually exclusive. Please only choose one of them
+    saline: error: only one kind of target can be given, not -E/--pcre, -L/--list together
     saline: error: option --delimiter goes with -G or -P; in a compound expression write it behind the letter: G|@key|value
     saline: error: option --preview-target shows all that match; --subset chooses anew for each job
     saline: error: option --log-file is missing, which another option needs
@@ -304,10 +304,10 @@ fn help_and_version() {
     insta::assert_snapshot!(refused("saline -h").out, @r#"
     Usage: saline [options] '<target>' <function> [arguments]
 
-    Saline allows for commands to be executed across a swath of remote systems in parallel, so they can be both controlled and queried with ease
+    Run a function on the minions that the target matches, and print what each returns
 
     Options:
-      -c, --config-dir <CONFIG_DIR>     Pass in an alternative configuration directory [default: /etc/saline]
+      -c, --config-dir <CONFIG_DIR>     The folder of the configuration [default: /etc/saline]
       -l, --log-level <LOG_LEVEL>       Log level for the standard error output: quiet, critical, error, warning, info, profile, debug, trace, garbage, all
           --log-file <LOG_FILE>         Append the log of this command to this file, and print none on the standard error output
           --log-file-level <LOG_LEVEL>  Log level of --log-file. Default: that of --log-level, or warning
@@ -320,10 +320,10 @@ fn help_and_version() {
           --failhard                    With a batch: when a minion fails, offer the job to no further one
           --batch-safe-limit <MINIONS>  Make the job a batch if at least so many minions match; 0 for never. Default: the master's batch_safe_limit
           --batch-safe-size <MINIONS>   The size of such a batch. Default: the master's batch_safe_size
-      -s, --static                      Return the data from minions as a group after they all return
-          --async                       Run the saline command but don't wait for a reply
-      -v, --verbose                     Turn on command verbosity, display jid
-          --show-jid                    Display jid without the additional output of --verbose
+      -s, --static                      Print nothing until every minion has returned, and then all returns together
+          --async                       Publish the job, print its jid and exit
+      -v, --verbose                     Print the jid, and what is waited for
+          --show-jid                    Print the jid, and nothing else that --verbose adds
           --summary                     Print the numbers of minions that returned, did not return and failed
           --hide-timeout                Do not print the minions that did not return. The last line still counts them
       -p, --progress                    Show on the terminal how many minions have returned, and which one is waited for and when it was heard last
@@ -331,23 +331,23 @@ fn help_and_version() {
           --start-event                 Accepted as in Salt, without effect: the event of a minion that has begun is always fired, unless the minion returns within half a second
           --metadata <METADATA>         Note this with the job: a mapping in YAML or JSON, such as '{ticket: 4711}'. Minions do not get it; saline-run jobs.list_jobs search_metadata='{ticket: 4711}' finds the job by it
       -d, --doc                         Print the documentation of the functions that the arguments name, all without arguments: once for all minions that have the same
-          --args-stdin                  Read additional options and arguments from the standard input, one a line
-      -E, --pcre                        Instead of using shell globs to evaluate the target servers, use regular expressions
-      -L, --list                        Instead of using shell globs to evaluate the target servers, take a comma or whitespace delimited list of servers
-      -G, --grain                       Instead of using shell globs to evaluate the target use a grain value to identify targets, the syntax for the target is the grain key followed by a globexpression: "os:Arch*"
-      -P, --grain-pcre                  The same, with a regular expression over the value of the grain: "os:(Debian|Ubuntu)"
-      -S, --ipcidr                      Use an address or a network of minions: "10.0.0.0/8", "2001:db8::7"
-      -N, --nodegroup                   Use a nodegroup of the master's configuration
-      -C, --compound                    Combine targets with and, or, not and parentheses: "G@os:Debian and ( web* or E@db[0-9] )"
+          --args-stdin                  Read further options and arguments from the standard input, one on each line
+      -E, --pcre                        The target is a regular expression, matched from the beginning of an id: "web[0-9]+"
+      -L, --list                        The target is a list of ids with commas or spaces between them: "web1,web2"
+      -G, --grain                       The target is the name of a grain and a glob that its value matches: "os:Deb*"
+      -P, --grain-pcre                  The target is the name of a grain and a regular expression that its value matches: "os:(Debian|Ubuntu)"
+      -S, --ipcidr                      The target is an address or a network of minions: "10.0.0.0/8", "2001:db8::7"
+      -N, --nodegroup                   The target is the name of a nodegroup in the master's configuration
+      -C, --compound                    The target combines others with and, or, not and parentheses: "G@os:Debian and ( web* or E@db[0-9] )"
           --delimiter <CHARACTER>       Stands between the keys of nested grains and their value, instead of a colon
-          --subset <NUMBER>             Execute the routine on a random subset of the targeted minions: so many of those that match and are connected
-          --preview-target              Show the minions expected to match a target. Does not issue any command
-          --out <OUTPUT>                Print the output using the specified outputter [possible values: nested, json, yaml, txt, raw, pprint, key, table, newline_values_only, no_return, quiet]
+          --subset <NUMBER>             Run on this many of the minions that match and are connected, chosen at random
+          --preview-target              Print the minions that the target matches, and publish nothing
+          --out <OUTPUT>                Print returns in this format [possible values: nested, json, yaml, txt, raw, pprint, key, table, newline_values_only, no_return, quiet]
           --out-file <FILE>             Write the output to this file instead of the standard output
           --out-file-append             Append to the file of --out-file; otherwise it is replaced
           --out-indent <SPACES>         Indent the output by this number of spaces; below zero it is one line. For json and yaml
-          --no-color                    Disable all colored output, as the environment variable NO_COLOR does
-          --force-color                 Force colored output, also where it is no terminal
+          --no-color                    Print no colours, as the environment variable NO_COLOR asks too
+          --force-color                 Print colours also where the output is no terminal
           --config-dump                 Print the configuration, with the defaults of what it does not set, and exit
       -V, --versions-report             Print the versions of the program, its protocol, its transports and this system, and exit
           --version                     Print the version and exit

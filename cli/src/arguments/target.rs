@@ -6,33 +6,31 @@ use saline_targeting::{Target, TargetKind};
 /// The options that say which minions are meant.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct TargetOptions {
-    /// Instead of using shell globs to evaluate the target servers, use regular expressions.
+    /// The target is a regular expression, matched from the beginning of an id: "web[0-9]+".
     #[arg(short = 'E', long)]
     pcre: bool,
 
-    /// Instead of using shell globs to evaluate the target servers, take a comma or whitespace
-    /// delimited list of servers.
+    /// The target is a list of ids with commas or spaces between them: "web1,web2".
     #[arg(short = 'L', long)]
     list: bool,
 
-    /// Instead of using shell globs to evaluate the target use a grain value to identify targets, the
-    /// syntax for the target is the grain key followed by a globexpression: "os:Arch*".
+    /// The target is the name of a grain and a glob that its value matches: "os:Deb*".
     #[arg(short = 'G', long)]
     grain: bool,
 
-    /// The same, with a regular expression over the value of the grain: "os:(Debian|Ubuntu)".
+    /// The target is the name of a grain and a regular expression that its value matches: "os:(Debian|Ubuntu)".
     #[arg(short = 'P', long)]
     grain_pcre: bool,
 
-    /// Use an address or a network of minions: "10.0.0.0/8", "2001:db8::7".
+    /// The target is an address or a network of minions: "10.0.0.0/8", "2001:db8::7".
     #[arg(short = 'S', long)]
     ipcidr: bool,
 
-    /// Use a nodegroup of the master's configuration.
+    /// The target is the name of a nodegroup in the master's configuration.
     #[arg(short = 'N', long)]
     nodegroup: bool,
 
-    /// Combine targets with and, or, not and parentheses: "G@os:Debian and ( web* or E@db[0-9] )".
+    /// The target combines others with and, or, not and parentheses: "G@os:Debian and ( web* or E@db[0-9] )".
     #[arg(short = 'C', long)]
     compound: bool,
 
@@ -48,12 +46,11 @@ pub(crate) struct TargetOptions {
     #[arg(long, value_name = "CHARACTER", value_parser = character)]
     delimiter: Option<char>,
 
-    /// Execute the routine on a random subset of the targeted minions: so many of those that match and are
-    /// connected.
+    /// Run on this many of the minions that match and are connected, chosen at random.
     #[arg(long, value_name = "NUMBER", value_parser = minions)]
     pub(crate) subset: Option<u32>,
 
-    /// Show the minions expected to match a target. Does not issue any command.
+    /// Print the minions that the target matches, and publish nothing.
     #[arg(long)]
     pub(crate) preview_target: bool,
 }
@@ -67,7 +64,7 @@ impl TargetOptions {
         let given: Vec<&str> = self.given().map(|(_, name)| name).collect();
         if given.len() > 1 {
             return Err(format!(
-                "The options {} are mutually exclusive. Please only choose one of them",
+                "only one kind of target can be given, not {} together",
                 given.join(", ")
             ));
         }
