@@ -151,7 +151,6 @@ impl Connection {
 
     /// Encodes what is to be written next into `buffer`.
     pub(super) fn drain(&self, buffer: &mut SendBuffer, drained: &mut Drained) -> Next {
-        self.core.hand_out();
         let next = self.queue().drain(buffer.len(), drained);
         if drained.has_room {
             self.room.notify_one();

@@ -47,8 +47,6 @@ pub(crate) struct OutboundQueue {
     /// a client may have a thousand that all lose it.
     last: u64,
     dropped_for: Vec<u64>,
-    /// The last were several, for which there was no room together.
-    last_was_refused: bool,
     /// Counts of losses that are queued, one for each subscription of a group.
     losses: usize,
     wake: WriterWake,
@@ -77,8 +75,6 @@ pub(crate) enum EnqueueResult {
     HalfFull,
     /// There was no room for this subscription.
     Dropped,
-    /// There was no room for all of these publications.
-    Refused,
 }
 
 /// The next step of a writer.
@@ -118,7 +114,6 @@ impl OutboundQueue {
             unanswered: 0,
             last: 0,
             dropped_for: Vec::new(),
-            last_was_refused: false,
             losses: 0,
             wake: WriterWake::Busy,
             is_closed: false,
@@ -196,8 +191,7 @@ impl OutboundQueue {
     }
 
     /// Queues the publication with this number, once for all subscriptions that take it. When there
-    /// is no room it is lost for each of them. Several at once are queued if there is room for all of
-    /// them; if not, nothing happens, and they come again one by one.
+    /// is no room it is lost for each of them.
     pub(crate) fn publish(
         &mut self,
         number: u64,
@@ -210,9 +204,6 @@ impl OutboundQueue {
         if self.last == number {
             // An overlapping filter, or another subscription of the same client.
             let dropped_for = &self.dropped_for;
-            if self.last_was_refused {
-                return EnqueueResult::Refused;
-            }
             if dropped_for.is_empty() || dropped_for.binary_search(&subscription).is_ok() {
                 return EnqueueResult::Queued;
             }
@@ -221,17 +212,12 @@ impl OutboundQueue {
         }
         self.last = number;
         self.dropped_for.clear();
-        self.last_was_refused = false;
         let (before, size) = (self.messages, publication.size());
-        let messages = before + publication.messages();
+        let messages = before + 1;
         let has_room = messages <= self.most_messages
             && (messages == 1 || self.bytes + size <= self.most_bytes)
             && self.losses < MAX_LOSSES
-            && publication.largest() <= self.largest;
-        if !has_room && publication.messages() > 1 {
-            self.last_was_refused = true;
-            return EnqueueResult::Refused;
-        }
+            && size <= self.largest;
         if !has_room {
             self.lose(subscription);
             return EnqueueResult::Dropped;

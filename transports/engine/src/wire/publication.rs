@@ -54,7 +54,7 @@ impl PublicationFrame {
     }
 }
 
-/// A publication, or several side by side, encoded once for all connections that take it.
+/// A publication, encoded once for all connections that take it.
 #[derive(Debug)]
 pub(crate) enum EncodedPublication {
     /// In the log that all connections share.
@@ -71,8 +71,6 @@ pub(crate) struct PublicationRun {
     pub(crate) messages: usize,
     /// The bytes of their payloads.
     pub(crate) bytes: usize,
-    /// The size of the largest payload.
-    pub(crate) largest: usize,
 }
 
 impl EncodedPublication {
@@ -92,31 +90,14 @@ impl EncodedPublication {
                 frames: log.add(&frame.head),
                 messages: 1,
                 bytes: frame.size,
-                largest: frame.size,
             });
         }
     }
 
-    /// Returns how many publications it is.
-    pub(crate) fn messages(&self) -> usize {
-        match self {
-            Self::Shared(run) => run.messages,
-            Self::Single(_) => 1,
-        }
-    }
-
-    /// Returns the size of the payloads together, in bytes.
+    /// Returns the payload's size, in bytes.
     pub(crate) fn size(&self) -> usize {
         match self {
             Self::Shared(run) => run.bytes,
-            Self::Single(frame) => frame.size,
-        }
-    }
-
-    /// Returns the size of the largest payload, in bytes.
-    pub(crate) fn largest(&self) -> usize {
-        match self {
-            Self::Shared(run) => run.largest,
             Self::Single(frame) => frame.size,
         }
     }
@@ -129,7 +110,6 @@ impl PublicationRun {
         if follows {
             self.messages += next.messages;
             self.bytes += next.bytes;
-            self.largest = self.largest.max(next.largest);
         }
         follows
     }
