@@ -28,7 +28,7 @@ use self::refusal_log::RefusalLog;
 use self::requests::{EngineRequests, RequestQueue};
 use crate::pipe::Listener;
 use crate::state::{Hub, Published};
-use crate::wire::EncodedPublication;
+use crate::wire::PublicationFrame;
 use crate::{DepartureSender, GRACE, Lifetime, departure_queue, lock};
 
 /// Serves the connections of `listeners`, which are bound at `bound`: what a backend returns from
@@ -107,15 +107,11 @@ impl ServerCore {
     }
 
     /// Hands a publication to every connection that takes it. `None` once nothing is published any more.
-    fn publish(&self, topic: &Topic, publication: EncodedPublication) -> Option<Published> {
+    fn publish(&self, topic: &Topic, publication: &PublicationFrame) -> Option<Published> {
         // Under the lock, so that every subscriber sees the same order.
-        let published = self.hub().publish(
-            topic,
-            publication,
-            |connection, number, publication, subscription| {
-                connection.publish(number, publication, subscription)
-            },
-        )?;
+        let published = self.hub().publish(topic, |connection, number, subscription| {
+            connection.publish(number, publication, subscription)
+        })?;
         if published.lost > 0 {
             let metrics = &self.lifetime.context.metrics;
             metrics.add(Metric::Lost, published.lost);

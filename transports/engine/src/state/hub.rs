@@ -5,10 +5,7 @@ use std::collections::HashMap;
 use saline_protocol::transport::{Topic, TopicFilter};
 
 use super::{EnqueueResult, SubscriptionIndex};
-use crate::wire::{EncodedPublication, FrameLog, Violation};
-
-/// A publication with at most so many subscribers is not written into the log that connections share.
-const FEW: usize = 4;
+use crate::wire::Violation;
 
 /// The connections of one server by their numbers, and their subscriptions. `C` is the handle of a
 /// connection.
@@ -19,7 +16,6 @@ pub(crate) struct Hub<C> {
     index: SubscriptionIndex<(u64, u64), C>,
     /// The number of the last publication.
     published: u64,
-    log: FrameLog,
     /// Nothing is published any more.
     is_silent: bool,
     /// Nobody is connected any more, nor will be.
@@ -58,7 +54,6 @@ impl<C> Default for Hub<C> {
             members: HashMap::new(),
             index: SubscriptionIndex::default(),
             published: 0,
-            log: FrameLog::default(),
             is_silent: false,
             is_closed: false,
         }
@@ -156,25 +151,21 @@ impl<C: Clone> Hub<C> {
         self.index.count(topic)
     }
 
-    /// Hands a publication to every connection that takes it, by `enqueue` with the connection, a number,
-    /// the publication and the subscription: once for each subscription, perhaps oftener for one
+    /// Has a publication queued for every connection that takes it, by `enqueue` with the connection, the
+    /// publication's number and the subscription: once for each subscription, perhaps oftener for one
     /// whose filters overlap. `None` once nothing is published any more.
     pub(crate) fn publish(
         &mut self,
         topic: &Topic,
-        mut publication: EncodedPublication,
-        mut enqueue: impl FnMut(&C, u64, &EncodedPublication, u64) -> EnqueueResult,
+        mut enqueue: impl FnMut(&C, u64, u64) -> EnqueueResult,
     ) -> Option<Published> {
         if self.is_silent {
             return None;
         }
         let mut published = Published::default();
         self.published += 1;
-        if self.index.subscribers(topic).nth(FEW).is_some() {
-            publication.share(&mut self.log);
-        }
         for ((_, subscription), handle) in self.index.subscribers(topic) {
-            published.note(enqueue(handle, self.published, &publication, *subscription));
+            published.note(enqueue(handle, self.published, *subscription));
         }
         Some(published)
     }

@@ -7,9 +7,7 @@ use saline_protocol::transport::{Answer, Limits};
 
 use super::WriterWake;
 use crate::wire::frame::{HEADER, REQUEST_HEADER};
-use crate::wire::{
-    BOUNDARY, EncodedPublication, FrameKind, PublicationFrame, PublicationRun, SendBuffer,
-};
+use crate::wire::{BOUNDARY, FrameKind, PublicationFrame, SendBuffer};
 
 /// Bytes of answers, confirmations and losses that wait for one client that is admitted before nothing
 /// more is read from it.
@@ -56,8 +54,6 @@ pub(crate) struct OutboundQueue {
 #[derive(Debug)]
 enum Queued {
     Publication(PublicationFrame),
-    /// Publications that stand side by side in the log.
-    Run(PublicationRun),
     /// Among the publications, so that those behind it were published after it.
     Confirmation {
         subscription: u64,
@@ -195,7 +191,7 @@ impl OutboundQueue {
     pub(crate) fn publish(
         &mut self,
         number: u64,
-        publication: &EncodedPublication,
+        publication: &PublicationFrame,
         subscription: u64,
     ) -> EnqueueResult {
         if self.is_closed {
@@ -212,35 +208,20 @@ impl OutboundQueue {
         }
         self.last = number;
         self.dropped_for.clear();
-        let (before, size) = (self.messages, publication.size());
-        let messages = before + 1;
-        let has_room = messages <= self.most_messages
-            && (messages == 1 || self.bytes + size <= self.most_bytes)
+        let size = publication.size;
+        let has_room = self.messages < self.most_messages
+            && (self.messages == 0 || self.bytes + size <= self.most_bytes)
             && self.losses < MAX_LOSSES
             && size <= self.largest;
         if !has_room {
             self.lose(subscription);
             return EnqueueResult::Dropped;
         }
-        self.messages = messages;
+        self.messages += 1;
         self.bytes += size;
-        match publication {
-            EncodedPublication::Single(frame) => {
-                self.publications
-                    .push_back(Queued::Publication(frame.clone()));
-            }
-            EncodedPublication::Shared(run) => {
-                let follows = match self.publications.back_mut() {
-                    Some(Queued::Run(last)) => last.extend(run),
-                    _ => false,
-                };
-                if !follows {
-                    self.publications.push_back(Queued::Run(run.clone()));
-                }
-            }
-        }
-        let half = self.most_messages / 2;
-        match before < half && messages >= half {
+        self.publications
+            .push_back(Queued::Publication(publication.clone()));
+        match self.messages == self.most_messages / 2 {
             true => EnqueueResult::HalfFull,
             false => EnqueueResult::Queued,
         }
@@ -292,7 +273,6 @@ impl OutboundQueue {
         {
             let (messages, bytes) = match &next {
                 Queued::Publication(frame) => (1, frame.size),
-                Queued::Run(run) => (run.messages, run.bytes),
                 Queued::Confirmation { .. } => {
                     self.owed -= OVERHEAD;
                     (0, 0)
@@ -353,7 +333,6 @@ impl Drained {
         for next in self.publications.drain(..) {
             match next {
                 Queued::Publication(frame) => frame.put_into(buffer),
-                Queued::Run(run) => run.put_into(buffer),
                 Queued::Confirmation {
                     subscription,
                     granted,

@@ -7,7 +7,6 @@
 
 mod client;
 
-use bytes::Bytes;
 use proptest::prelude::*;
 use saline_protocol::transport::{Answer, Limits};
 
@@ -15,7 +14,7 @@ use self::client::{Client, Handle};
 use super::*;
 use crate::state::Next;
 use crate::state::testing::schedules;
-use crate::wire::BOUNDARY;
+use crate::wire::{BOUNDARY, PublicationFrame};
 
 const CONNECTIONS: usize = 4;
 /// The most connections, and the most filters of one.
@@ -126,31 +125,12 @@ impl Outcome {
         }
     }
 
-    fn add(&mut self, published: Published) {
-        self.sum.lost += published.lost;
-        self.sum.is_behind |= published.is_behind;
-    }
-
     fn take(&mut self) -> Self {
         let mut this = std::mem::take(self);
         this.lost.sort_unstable();
         this.half_full.sort_unstable();
         this
     }
-}
-
-fn enqueue(
-    (connection, queue): &Handle,
-    number: u64,
-    publications: &EncodedPublication,
-    subscription: u64,
-    told: &mut Outcome,
-) -> EnqueueResult {
-    let result = queue
-        .borrow_mut()
-        .publish(number, publications, subscription);
-    told.note(*connection, subscription, result);
-    result
 }
 
 impl Run {
@@ -257,14 +237,14 @@ impl Run {
         self.published += 1;
         let mut payload = self.published.to_le_bytes().to_vec();
         payload.resize(size, 0);
-        let encoded = EncodedPublication::new(topic, payload.into());
+        let frame = PublicationFrame::new(topic, payload.into());
         let told = &mut self.told;
-        let published = self
-            .hub
-            .publish(topic, encoded, |handle, number, publications, id| {
-                enqueue(handle, number, publications, id, told)
-            });
-        self.told.add(published.expect("it is not silent"));
+        let published = self.hub.publish(topic, |handle, number, id| {
+            let result = handle.1.borrow_mut().publish(number, &frame, id);
+            told.note(handle.0, id, result);
+            result
+        });
+        self.told.sum = published.expect("it is not silent");
         let (expected, mut count) = (&mut self.expected, 0);
         for client in self.places.iter_mut().flatten() {
             let has_room = client.has_room(size, &self.limits);
@@ -301,10 +281,9 @@ impl Run {
         }
         self.hub.silence();
         let topic = "a".parse().unwrap();
-        let unpublished = EncodedPublication::new(&topic, Bytes::new());
         let none = self
             .hub
-            .publish(&topic, unpublished, |_, _, _, _| panic!("it was published"));
+            .publish(&topic, |_, _, _| panic!("it was published"));
         assert_eq!(none, None);
         assert_eq!(self.hub.close().len(), self.places.iter().flatten().count());
         assert!(self.hub.is_empty() && self.hub.subscriptions(&topic) == 0);
