@@ -19,7 +19,7 @@ use crate::frame::{Frame, REQUEST_HEADER};
 use crate::joined_requests;
 use crate::liveness::Verdict;
 use crate::native;
-use crate::socket::{BATCH, MUCH, Sent, Shared, Socket};
+use crate::socket::{BATCH, Sent, Shared, Socket, YIELD_AFTER};
 use crate::subscriber;
 
 /// Requests that libzmq holds for a server that does not read. One alone would be lock-step; those
@@ -245,11 +245,11 @@ impl ClientTask {
                 return;
             }
             let (sent, full) = self.send(connection, &mut sending);
-            if received + sent >= MUCH {
+            if received + sent >= YIELD_AFTER {
                 tokio::task::yield_now().await;
             }
             // What was sent may have taken the signal of what came in since.
-            if received >= MUCH || sent > 0 {
+            if received >= YIELD_AFTER || sent > 0 {
                 tokio::task::consume_budget().await;
                 continue;
             }

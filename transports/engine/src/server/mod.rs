@@ -4,10 +4,10 @@ mod accept;
 mod connection;
 mod connection_tasks;
 mod greet;
-mod half_open;
 mod publisher;
 mod refusal_log;
 mod requests;
+mod ungreeted;
 
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -22,10 +22,10 @@ use tokio_util::sync::DropGuard;
 
 use self::accept::accept;
 use self::connection::Connection;
-use self::half_open::HalfOpenTable;
 use self::publisher::EnginePublisher;
 use self::refusal_log::RefusalLog;
 use self::requests::{EngineRequests, RequestQueue};
+use self::ungreeted::UngreetedTable;
 use crate::pipe::Listener;
 use crate::state::{Hub, Published};
 use crate::wire::PublicationFrame;
@@ -47,7 +47,7 @@ pub fn serve<L: Listener>(
         hub: Mutex::default(),
         departures,
         connections: AtomicU64::new(0),
-        half_open: HalfOpenTable::default(),
+        ungreeted: UngreetedTable::default(),
         unadmitted: Mutex::default(),
         partial_bytes: AtomicUsize::new(0),
         certificate,
@@ -90,7 +90,7 @@ struct ServerCore {
     /// The number of the last connection.
     connections: AtomicU64,
     /// Connections that have not greeted.
-    half_open: HalfOpenTable,
+    ungreeted: UngreetedTable,
     /// The clients of the hub that are not admitted, where that is told. Locked only under the hub's lock.
     unadmitted: Mutex<SourcePlaces<u64>>,
     /// Bytes of unfinished requests of connections that are not admitted.
@@ -109,9 +109,11 @@ impl ServerCore {
     /// Hands a publication to every connection that takes it. `None` once nothing is published any more.
     fn publish(&self, topic: &Topic, publication: &PublicationFrame) -> Option<Published> {
         // Under the lock, so that every subscriber sees the same order.
-        let published = self.hub().publish(topic, |connection, number, subscription| {
-            connection.publish(number, publication, subscription)
-        })?;
+        let published = self
+            .hub()
+            .publish(topic, |connection, number, subscription| {
+                connection.publish(number, publication, subscription)
+            })?;
         if published.lost > 0 {
             let metrics = &self.lifetime.context.metrics;
             metrics.add(Metric::Lost, published.lost);

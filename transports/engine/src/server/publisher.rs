@@ -22,10 +22,7 @@ impl Publisher for EnginePublisher {
     async fn publish(&self, topic: &Topic, payload: Bytes) -> Result<()> {
         // Encoded before the lock, which all publishers share.
         let frame = PublicationFrame::new(topic, payload);
-        let published = self
-            .core
-            .publish(topic, &frame)
-            .ok_or_else(Error::closed)?;
+        let published = self.core.publish(topic, &frame).ok_or_else(Error::closed)?;
         if published.is_behind {
             // Writers have their turns before a queue overflows, and before clients have waited for long,
             // even if there is one thread for all.
