@@ -84,8 +84,7 @@ pub(crate) async fn connect(
 #[async_trait]
 impl Client for ZmqClient {
     async fn request(&self, payload: Bytes, deadline: Instant) -> Result<Bytes> {
-        let clock = self.context.clock;
-        self.requests.ask(payload, deadline, clock).await
+        self.requests.ask(payload, deadline).await
     }
 
     async fn subscribe(
@@ -355,7 +354,7 @@ impl ClientTask {
     /// Sends a batch of queued requests. Returns how many, and whether more wait for room.
     fn send(&self, connection: &mut Connection, sending: &mut Sending) -> (usize, bool) {
         let Sending { unsent, encoded } = sending;
-        self.requests.take(BATCH, unsent);
+        self.requests.take(BATCH, self.context.clock.now(), unsent);
         let mut count = 0;
         while let Some((id, payload)) = unsent.front() {
             let joined = joined_requests::together(unsent.iter().map(|(_, payload)| payload));
