@@ -1,10 +1,12 @@
-//! Mends libzmq 4.3.4 where a stranger could end the process or make it hold memory without bound.
+//! Mends libzmq 4.3.4 where a stranger could end the process or make it hold memory without bound, and where
+//! child processes would inherit its descriptors.
 //!
-//! `zmq-sys` builds libzmq from sources that it leaves in its output folder. Two of its files are
-//! compiled here again, each with a few lines changed, and linked in front of it: the linker takes a
-//! file of libzmq's archive only for what is not defined before, so it leaves the originals out. Every
+//! `zmq-sys` builds libzmq from sources that it leaves in its output folder. Some of its files are
+//! compiled here again and linked in front of it: the linker takes a
+//! file of libzmq's archive only for what is not defined before, so it leaves the originals out. Two files have
+//! a few lines changed. Every
 //! change names the whole text that it replaces, so that another version of libzmq fails the build
-//! instead of being mended wrongly.
+//! instead of being mended wrongly. The others are compiled with definitions that `zeromq-src` leaves out.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -69,10 +71,29 @@ const ZMTP_ENGINE: (&str, &[Change]) = (
     ],
 );
 
+/// The files that open descriptors.
+const OPENERS: [&str; 4] = [
+    "epoll.cpp",
+    "ip.cpp",
+    "ipc_listener.cpp",
+    "tcp_listener.cpp",
+];
+
+/// Makes the [`OPENERS`] open every descriptor with close-on-exec. `zeromq-src` does not look for these calls of
+/// Linux: without them a child process inherits each epoll descriptor, and a socket when it is started
+/// between two calls of libzmq.
+const CLOSE_ON_EXEC: [&str; 3] = [
+    "ZMQ_IOTHREAD_POLLER_USE_EPOLL_CLOEXEC",
+    "ZMQ_HAVE_SOCK_CLOEXEC",
+    "HAVE_ACCEPT4",
+];
+
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=build.rs");
     if env::var("CARGO_CFG_TARGET_OS")? != "linux" {
-        println!("cargo:warning=libzmq is mended on Linux only: a stranger can end this process");
+        println!(
+            "cargo:warning=libzmq is mended on Linux only: a stranger can end this process, and children inherit its descriptors"
+        );
         return Ok(());
     }
     // Where `zmq-sys` built libzmq.
@@ -101,12 +122,18 @@ fn main() -> Result<(), Box<dyn Error>> {
     ] {
         build.define(name, value);
     }
+    for name in CLOSE_ON_EXEC {
+        build.define(name, "1");
+    }
+    for name in OPENERS {
+        build.file(sources.join(name));
+    }
     for (name, changes) in [STREAM_ENGINE, ZMTP_ENGINE] {
         build.file(mend(&sources.join(name), changes, &out)?);
     }
-    build.try_compile("saline_zmtp")?;
+    build.try_compile("saline_zmq_mended")?;
     println!("cargo:rustc-link-search=native={}", out.display());
-    println!("cargo:rustc-link-lib=static:+whole-archive,-bundle=saline_zmtp");
+    println!("cargo:rustc-link-lib=static:+whole-archive,-bundle=saline_zmq_mended");
     Ok(())
 }
 

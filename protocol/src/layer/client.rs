@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
-use super::in_flight::{InFlight, Permit, Waiting};
 use super::limits::{check_apart, check_topics};
 use super::metrics::MeteredSubscriber;
 use crate::transport::{
@@ -18,7 +18,8 @@ use crate::transport::{
 #[derive(Debug)]
 pub(super) struct LayeredClient {
     inner: Arc<dyn Client>,
-    in_flight: InFlight,
+    /// A permit for each request that may be in flight.
+    in_flight: Semaphore,
     bounds: Bounds,
 }
 
@@ -45,23 +46,27 @@ impl LayeredClient {
     }
 
     pub(super) fn new(inner: Arc<dyn Client>, bounds: Bounds) -> Self {
+        let most = bounds.limits.requests_in_flight;
         Self {
             inner,
-            in_flight: InFlight::new(bounds.limits.requests_in_flight),
+            in_flight: Semaphore::new(most.min(Semaphore::MAX_PERMITS)),
             bounds,
         }
     }
 
     /// Waits for a permit, at most until `deadline`.
-    async fn wait<'a>(&self, waiting: Waiting<'a>, deadline: Instant) -> Result<Permit<'a>> {
-        let permit = self.bounds.clock.deadline(deadline, waiting.permit());
-        permit.await.unwrap_or_else(|_| {
-            let most = self.bounds.limits.requests_in_flight;
-            Err(Error::new(
-                ErrorKind::Unreachable,
-                format!("{most} requests were in flight until the deadline"),
-            ))
-        })
+    async fn wait(&self, deadline: Instant) -> Result<SemaphorePermit<'_>> {
+        let acquiring = self.in_flight.acquire();
+        match self.bounds.clock.deadline(deadline, acquiring).await {
+            Ok(permit) => permit.map_err(|_| Error::closed()),
+            Err(_) => {
+                let most = self.bounds.limits.requests_in_flight;
+                Err(Error::new(
+                    ErrorKind::Unreachable,
+                    format!("{most} requests were in flight until the deadline"),
+                ))
+            }
+        }
     }
 }
 
@@ -75,10 +80,10 @@ impl Client for LayeredClient {
         let outcome = if size > limits.max_message {
             Err(Error::too_large("a request", size, limits.max_message))
         } else {
-            let permit = match self.in_flight.begin() {
+            let permit = match self.in_flight.try_acquire() {
                 Ok(permit) => Ok(permit),
                 // Boxed: the usual case takes no timer, and no room for one.
-                Err(waiting) => Box::pin(self.wait(waiting, deadline)).await,
+                Err(_) => Box::pin(self.wait(deadline)).await,
             };
             match permit {
                 Ok(_permit) => self.inner.request(payload, deadline).await,

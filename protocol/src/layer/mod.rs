@@ -11,7 +11,6 @@
 //! default, or what the backend does better than the default is lost.
 
 mod client;
-mod in_flight;
 pub mod limits;
 pub mod metrics;
 mod server;

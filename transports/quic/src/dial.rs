@@ -11,6 +11,7 @@ use saline_protocol::transport::{Address, Context, Endpoint, Error, ErrorKind, R
 use tokio::sync::Notify;
 
 use crate::pipe::{ClientEndpoint, QuicPipe, lost};
+use crate::quinn_config;
 use crate::runtime::LifetimeRuntime;
 use crate::socket::{self, Icmp};
 use crate::{certificate, options};
@@ -33,7 +34,7 @@ impl QuicDialer {
     pub(crate) fn new(endpoint: &Endpoint, context: &Context) -> Result<Self> {
         let crypto = certificate::client(context.tls.as_ref())?;
         let mut config = quinn::ClientConfig::new(Arc::new(crypto));
-        config.transport_config(socket::transport(&context.limits, 0));
+        config.transport_config(quinn_config::transport_config(&context.limits, 0));
         Ok(Self {
             config,
             udp_buffer: options::udp_buffer(&endpoint.options),

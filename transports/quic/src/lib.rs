@@ -9,7 +9,8 @@
 //! | `listen.rs` | binding and accepting |
 //! | `pipe.rs` | the stream of a connection as a pipe, and how a connection ends |
 //! | `certificate.rs` | certificates, and what TLS is asked to do with them |
-//! | `socket.rs` | UDP sockets, and what QUIC is told about the network |
+//! | `socket.rs` | UDP sockets, and what the system tells about peers |
+//! | `quinn_config.rs` | the parameters of quinn |
 //! | `runtime.rs` | quinn's tasks, timers and sockets on the context |
 //! | `options.rs` | the options of the section `quic` |
 //!
@@ -30,6 +31,7 @@ mod dial;
 mod listen;
 mod options;
 mod pipe;
+mod quinn_config;
 mod runtime;
 mod socket;
 

@@ -14,7 +14,7 @@ use tokio_util::sync::DropGuard;
 
 use crate::pipe::{DONE, QuicPipe, lost};
 use crate::runtime::LifetimeRuntime;
-use crate::{certificate, options, socket};
+use crate::{certificate, options, quinn_config, socket};
 
 /// When so many are shaking hands, whoever comes must first prove its address (a Retry, one round trip).
 const CROWDED: usize = 64;
@@ -57,7 +57,7 @@ pub(crate) async fn bind(
     };
     let (crypto, hash) = certificate::server(context.tls.as_ref())?;
     let mut config = quinn::ServerConfig::with_crypto(Arc::new(crypto));
-    config.transport_config(socket::transport(&context.limits, 1));
+    config.transport_config(quinn_config::transport_config(&context.limits, 1));
     config.max_incoming(WAITING);
     // [::] takes IPv4 as well, unless that is asked for beside it.
     let only_v6 = addresses

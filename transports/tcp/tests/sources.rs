@@ -14,7 +14,7 @@ use support::{
 use tokio::net::TcpSocket;
 
 /// The connections that a server lets be in their handshake at once.
-const HALF_OPEN: usize = 1024;
+const MAX_UNGREETED: usize = 1024;
 
 /// Connects from 127.0.0.`source`.
 async fn come(server: &TestServer, source: u8) -> Raw {
@@ -39,7 +39,7 @@ async fn silent_connections_of_one_source_keep_nobody_else_out() {
     setrlimit(Resource::Nofile, descriptors).unwrap();
     let server = TestServer::with(loopback(0), patient()).await.unwrap();
     let mut silent = Vec::new();
-    for _ in 0..HALF_OPEN {
+    for _ in 0..MAX_UNGREETED {
         silent.push(come(&server, 2).await);
     }
     // There is no place for one more of this source: it waits for what it holds itself.
@@ -67,15 +67,15 @@ async fn silent_connections_of_two_sources_share_the_places() {
     setrlimit(Resource::Nofile, descriptors).unwrap();
     let server = TestServer::with(loopback(0), patient()).await.unwrap();
     let mut first = Vec::new();
-    for _ in 0..HALF_OPEN {
+    for _ in 0..MAX_UNGREETED {
         first.push(come(&server, 2).await);
     }
     let mut second = Vec::new();
-    for _ in 0..HALF_OPEN {
+    for _ in 0..MAX_UNGREETED {
         second.push(come(&server, 3).await);
     }
     // Half of the first were cut, and half of the second were refused.
-    let count = u64::try_from(HALF_OPEN).unwrap();
+    let count = u64::try_from(MAX_UNGREETED).unwrap();
     eventually("half of both", || server.refused() == count).await;
     first.last_mut().unwrap().greet().await;
     second[0].greet().await;

@@ -19,7 +19,7 @@ use crate::frame::{Frame, REQUEST_HEADER};
 use crate::joined_requests;
 use crate::liveness::Verdict;
 use crate::native;
-use crate::socket::{BATCH, MUCH, Sent, Shared, Socket};
+use crate::socket::{BATCH, Sent, Shared, Socket, YIELD_AFTER};
 use crate::subscriber;
 
 /// Requests that libzmq holds for a server that does not read. One alone would be lock-step; those
@@ -84,8 +84,7 @@ pub(crate) async fn connect(
 #[async_trait]
 impl Client for ZmqClient {
     async fn request(&self, payload: Bytes, deadline: Instant) -> Result<Bytes> {
-        let clock = self.context.clock;
-        self.requests.ask(payload, deadline, clock).await
+        self.requests.ask(payload, deadline).await
     }
 
     async fn subscribe(
@@ -245,11 +244,11 @@ impl ClientTask {
                 return;
             }
             let (sent, full) = self.send(connection, &mut sending);
-            if received + sent >= MUCH {
+            if received + sent >= YIELD_AFTER {
                 tokio::task::yield_now().await;
             }
             // What was sent may have taken the signal of what came in since.
-            if received >= MUCH || sent > 0 {
+            if received >= YIELD_AFTER || sent > 0 {
                 tokio::task::consume_budget().await;
                 continue;
             }
@@ -355,7 +354,7 @@ impl ClientTask {
     /// Sends a batch of queued requests. Returns how many, and whether more wait for room.
     fn send(&self, connection: &mut Connection, sending: &mut Sending) -> (usize, bool) {
         let Sending { unsent, encoded } = sending;
-        self.requests.take(BATCH, unsent);
+        self.requests.take(BATCH, self.context.clock.now(), unsent);
         let mut count = 0;
         while let Some((id, payload)) = unsent.front() {
             let joined = joined_requests::together(unsent.iter().map(|(_, payload)| payload));

@@ -6,7 +6,7 @@ use std::ops::Range;
 use saline_protocol::transport::{Topic, TopicFilter};
 
 use crate::joined_publications;
-use crate::published::{self, Published};
+use crate::publication_wire::{self, Published};
 
 /// One filter, and the number that comes next.
 #[derive(Debug)]
@@ -42,8 +42,11 @@ impl Filters {
             .iter()
             .filter(|filter| !covered(filter))
             .map(|filter| {
-                let bit = published::filter_bit(filter);
-                (published::filter_key(filter), Filter { bit, next: None })
+                let bit = publication_wire::filter_bit(filter);
+                (
+                    publication_wire::filter_key(filter),
+                    Filter { bit, next: None },
+                )
             })
             .collect();
         Self {
@@ -59,7 +62,7 @@ impl Filters {
     /// Returns the filter that takes `topic`.
     fn of(&mut self, topic: &[u8]) -> Option<&mut Filter> {
         let bits = self.bits;
-        let key = published::keys_of(topic)
+        let key = publication_wire::keys_of(topic)
             .find(|(bit, key)| bits & (1 << bit) != 0 && self.by_key.contains_key(*key))?
             .1;
         self.by_key.get_mut(key)

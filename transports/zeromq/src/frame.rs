@@ -1,5 +1,5 @@
 //! The bytes at the request port: one ZeroMQ frame a message, `version, kind, body`. Those at the
-//! publication port are in `published.rs`.
+//! publication port are in `publication_wire.rs`.
 
 use std::ops::{Deref, Range};
 

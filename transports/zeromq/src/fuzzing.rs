@@ -6,7 +6,7 @@ use saline_protocol::transport::TopicFilter;
 use crate::filters::{Filters, Meaning, Payloads};
 use crate::frame::{Frame, REQUEST_HEADER};
 use crate::joined_requests;
-use crate::published::{Published, confirmation_key, is_filter_key, publication};
+use crate::publication_wire::{Published, confirmation_key, is_filter_key, publication};
 
 /// Reads a ZeroMQ frame at the request port, of either side. Returns the payloads in it, in their order.
 ///
@@ -95,12 +95,12 @@ impl Subscription {
 
 /// Returns frames of a publisher about the topic, as seeds.
 pub fn published(topic: &TopicFilter, incarnation: u64, number: u64) -> Vec<Vec<u8>> {
-    use crate::published::{beacon, confirmation, confirmed, filter_key, link_ping, series};
-    use crate::sequence_numbers::SequenceNumbers;
+    use crate::number_set::NumberSet;
+    use crate::publication_wire::{beacon, confirmation, confirmed, filter_key, link_ping, series};
 
     let key = filter_key(topic);
     let exact = filter_key(&TopicFilter::Exact(topic.topic().clone()));
-    let mut numbers = SequenceNumbers::default();
+    let mut numbers = NumberSet::default();
     (0..3).for_each(|bit| numbers.set(bit, number));
     let payloads = [
         bytes::Bytes::from_static(b"one"),

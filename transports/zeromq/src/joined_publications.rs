@@ -11,8 +11,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::frame::pieces;
-use crate::published;
-use crate::sequence_numbers::SequenceNumbers;
+use crate::number_set::NumberSet;
+use crate::publication_wire;
 
 /// Payloads up to this are joined.
 pub(crate) const SMALL: usize = 1024;
@@ -28,7 +28,7 @@ pub(crate) enum Outgoing {
     Small {
         /// The key of its exact topic; those that are joined share it.
         key: Arc<[u8]>,
-        numbers: SequenceNumbers,
+        numbers: NumberSet,
         payload: Bytes,
     },
     /// A message that goes alone.
@@ -86,8 +86,8 @@ pub(crate) fn join(
             payloads.push(payload);
         }
         into.push_back(match &payloads[..] {
-            [alone] => published::publication(&key, incarnation, &numbers, alone),
-            several => published::series(&key, incarnation, &numbers, several),
+            [alone] => publication_wire::publication(&key, incarnation, &numbers, alone),
+            several => publication_wire::series(&key, incarnation, &numbers, several),
         });
     }
 }
@@ -100,11 +100,11 @@ pub(crate) fn split(bytes: &[u8], start: usize) -> Option<Vec<Range<usize>>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::published::Published;
+    use crate::publication_wire::Published;
     use proptest::prelude::*;
 
     fn small(key: &Arc<[u8]>, number: u64, payload: Vec<u8>) -> Outgoing {
-        let mut numbers = SequenceNumbers::default();
+        let mut numbers = NumberSet::default();
         numbers.set(0, number);
         Outgoing::Small {
             key: Arc::clone(key),

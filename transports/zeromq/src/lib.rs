@@ -7,14 +7,14 @@
 //! | `request_exchange.rs` | the queues of requests and answers between that task and the handlers |
 //! | `peer_registry.rs` | which peers are connected and admitted, shared with the server's handles |
 //! | `xpub_task.rs` | the task that owns the XPUB socket |
-//! | `publish_queue.rs` | publications in front of it: sequence numbers, confirmations, beacons |
+//! | `numbering.rs`, `number_set.rs` | publications in front of it: sequence numbers, confirmations, beacons |
 //! | `subscriber_liveness.rs` | the connections of the XPUB socket, and which of them are cut |
 //! | `client.rs` | the task that owns a DEALER socket |
 //! | `subscriber.rs`, `filters.rs` | the task that owns a SUB socket; which sequence numbers come next |
 //! | `connection.rs` | one attempt to connect: addresses, a fresh socket |
 //! | `liveness.rs` | when a peer counts as dead, at both ends |
 //! | `frame.rs`, `joined_requests.rs` | the bytes at the request port |
-//! | `published.rs`, `joined_publications.rs`, `sequence_numbers.rs` | the bytes at the publication port |
+//! | `publication_wire.rs`, `joined_publications.rs` | the bytes at the publication port |
 //! | `socket.rs`, `monitor.rs` | a socket in an async task, its monitor, how both are closed |
 //! | `number_map.rs` | maps by number |
 //! | `options.rs` | the options in the configuration |
@@ -24,7 +24,7 @@
 //! Pending requests, departures, timers of silence and the end of tasks are the engine's. Three
 //! features of libzmq are not used: it reconnects and then sends what it had queued, so every
 //! connection has a fresh socket that never reconnects; it drops publications silently, so they are
-//! numbered (`published.rs` says how); it closes in the background, so a shutdown waits until the
+//! numbered (`publication_wire.rs` says how); it closes in the background, so a shutdown waits until the
 //! monitor says that the socket is gone. Unbinding is never used: it would close every connection
 //! that the listener ever accepted.
 //!
@@ -39,7 +39,7 @@
 //! are unanswered as may be, silence says nothing.
 //!
 //! # libzmq is mended
-//! `build.rs` compiles two files of libzmq 4.3.4 again, with these changes, on Linux:
+//! `build.rs` compiles some files of libzmq 4.3.4 again, with these changes, on Linux:
 //! - A heartbeat that is handled after its connection broke is not answered. libzmq asserts that there
 //!   is a connection to answer on, and a stranger could end the process: it sends more messages than may
 //!   wait (`ZMQ_RCVHWM`), which stops the reading, a heartbeat behind them, and resets the connection. No
@@ -48,6 +48,7 @@
 //!   option bounds their number: one endless message of tiny frames made a server hold 21 bytes for each
 //!   that was sent. No message of this transport has more than one.
 //! - A heartbeat that is too short is not answered with the bytes that lie behind it.
+//! - Every descriptor is opened with close-on-exec, so that no child process inherits one.
 //!
 //! # Known gaps
 //! - No limits before a peer is admitted ([`Capabilities::admission`]): libzmq has one
@@ -78,13 +79,13 @@ mod liveness;
 mod monitor;
 mod native;
 mod number_map;
+mod number_set;
+mod numbering;
 mod options;
 mod peer_registry;
-mod publish_queue;
-mod published;
+mod publication_wire;
 mod request_exchange;
 mod router_task;
-mod sequence_numbers;
 mod server;
 mod socket;
 mod subscriber;

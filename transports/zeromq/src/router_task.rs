@@ -19,7 +19,7 @@ use crate::monitor::MonitoredSocket;
 use crate::native::{self, SocketId};
 use crate::request_exchange::{OpenRequestExchange, OutgoingAnswer};
 use crate::server::note;
-use crate::socket::{BATCH, MUCH, Sent};
+use crate::socket::{BATCH, Sent, YIELD_AFTER};
 
 /// The task that owns the socket for requests.
 pub(crate) struct RouterTask {
@@ -86,7 +86,7 @@ impl RouterTask {
             if self.is_drained {
                 self.connections.forget_leaving();
             }
-            if received + answered >= MUCH {
+            if received + answered >= YIELD_AFTER {
                 tokio::task::yield_now().await;
                 continue;
             }

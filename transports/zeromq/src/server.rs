@@ -17,8 +17,8 @@ use crate::GRACE;
 use crate::bind::{bind, set_up_failed};
 use crate::connection_table::ConnectionTable;
 use crate::native::IntOption;
-use crate::publish_queue::{OpenPublishQueue, PublishQueue};
-use crate::published;
+use crate::numbering::{OpenPublishQueue, PublishQueue};
+use crate::publication_wire;
 use crate::request_exchange::{OpenRequestExchange, RequestExchange, ZmqRequests};
 use crate::router_task::RouterTask;
 use crate::socket::{Shared, Socket};
@@ -65,7 +65,7 @@ pub(crate) async fn serve(shared: &Arc<Shared>, at: ServeAt, context: Context) -
     let options = xpub.options();
     // All that comes in are subscriptions, and each byte of one costs libzmq about forty. With room
     // for the command that ZMTP puts around it.
-    let longest = published::MAX_SUBSCRIPTION as i64 + 100;
+    let longest = publication_wire::MAX_SUBSCRIPTION as i64 + 100;
     options
         .set_sndhwm(queue.max(1))
         .and_then(|()| options.set_maxmsgsize(longest))

@@ -25,7 +25,7 @@ pub(crate) const BATCH: usize = 256;
 /// How many messages an owner handles before it yields to callers and handlers, so that their next
 /// messages are joined. After fewer the owner just waits: a task that yields waits for its own thread,
 /// which a caller may hold up with a large copy, and not for the next free one.
-pub(crate) const MUCH: usize = 8;
+pub(crate) const YIELD_AFTER: usize = 8;
 
 /// The state that all sockets of one [`ZeroMq`](crate::ZeroMq) share.
 #[derive(Debug)]

@@ -23,8 +23,8 @@ use crate::connection::{Connection, ReconnectPolicy, addresses};
 use crate::filters::{Filters, Meaning, Payloads};
 use crate::liveness::Verdict;
 use crate::native;
-use crate::published::{self, Published};
-use crate::socket::{BATCH, MUCH, Shared, Socket};
+use crate::publication_wire::{self, Published};
+use crate::socket::{BATCH, Shared, Socket, YIELD_AFTER};
 
 /// Subscribes to `topics` at `at`. Returns when every filter is confirmed.
 pub(crate) async fn subscribe(
@@ -212,7 +212,7 @@ impl SubscriptionTask {
         let token = RandomState::new().build_hasher().finish();
         let options = connection.monitored.socket.options();
         options
-            .set_subscribe(published::PUBLISHER_PING)
+            .set_subscribe(publication_wire::PUBLISHER_PING)
             .map_err(failed)?;
         for (key, filter) in &mut self.filters.by_key {
             filter.next = None;
@@ -220,7 +220,7 @@ impl SubscriptionTask {
         }
         let mut asked = HashMap::new();
         for key in self.filters.by_key.keys() {
-            let topic = published::confirmation(token, key);
+            let topic = publication_wire::confirmation(token, key);
             options.set_subscribe(&topic).map_err(failed)?;
             asked.insert(topic, key.clone());
         }
@@ -281,7 +281,7 @@ impl SubscriptionTask {
                 {}
                 return;
             }
-            if received >= MUCH {
+            if received >= YIELD_AFTER {
                 if stop.is_cancelled() || gone.is_cancelled() {
                     return;
                 }
@@ -333,8 +333,8 @@ impl SubscriptionTask {
                     let options = connection.monitored.socket.options();
                     self.odd_ping = !self.odd_ping;
                     let answered = match self.odd_ping {
-                        true => options.set_subscribe(published::SUBSCRIBER_PING),
-                        false => options.set_unsubscribe(published::SUBSCRIBER_PING),
+                        true => options.set_subscribe(publication_wire::SUBSCRIBER_PING),
+                        false => options.set_unsubscribe(publication_wire::SUBSCRIBER_PING),
                     };
                     if let Err(error) = answered {
                         tracing::debug!(%error, "could not answer a link ping");

@@ -14,9 +14,9 @@ use tokio_util::sync::DropGuard;
 use crate::liveness::LookTimer;
 use crate::monitor::MonitoredSocket;
 use crate::native::IntOption;
-use crate::publish_queue::{OpenPublishQueue, PublishQueue};
+use crate::numbering::{OpenPublishQueue, PublishQueue};
 use crate::server::note;
-use crate::socket::{BATCH, MUCH, Sent};
+use crate::socket::{BATCH, Sent, YIELD_AFTER};
 use crate::subscriber_liveness::SubscriberLiveness;
 
 /// How long at most the publisher waits for a subscriber whose queue is full before that subscriber
@@ -94,7 +94,7 @@ impl XpubTask {
             if sent > 0 && stalled.take().is_some() {
                 waited = now;
             }
-            if received + taken >= MUCH {
+            if received + taken >= YIELD_AFTER {
                 tokio::task::yield_now().await;
             }
             if received > 0 || sent > 0 {

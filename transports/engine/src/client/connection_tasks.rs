@@ -197,8 +197,10 @@ impl<W: WritePipe> Writer<W> {
 
     /// Puts together what there is to say; what is about subscriptions comes first.
     fn stage(&self, taken: &mut Taken) -> bool {
-        let mut staged = self.core.requests.staged();
-        self.core.announce_subscriptions(&mut staged.buffer);
-        self.core.requests.stage(&mut staged, self.largest, taken)
+        let core = &self.core;
+        let mut staged = core.requests.staged();
+        core.announce_subscriptions(&mut staged.buffer);
+        let now = core.lifetime.context.clock.now();
+        core.requests.stage(&mut staged, self.largest, now, taken)
     }
 }

@@ -116,9 +116,7 @@ impl Client for EngineClient {
     where
         'a: 'b,
     {
-        let core = &self.core;
-        let clock = core.lifetime.context.clock;
-        Box::pin(core.requests.ask(payload, deadline, clock))
+        Box::pin(self.core.requests.ask(payload, deadline))
     }
 
     async fn subscribe(

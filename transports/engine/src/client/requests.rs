@@ -74,31 +74,19 @@ impl<U: Unsent> ClientRequests<U> {
     ///
     /// # Cancel safety
     /// Dropping the future forgets the request.
-    pub fn ask(
-        &self,
-        payload: Bytes,
-        deadline: Instant,
-        clock: Clock,
-    ) -> impl Future<Output = Result<Bytes>> {
+    pub fn ask(&self, payload: Bytes, deadline: Instant) -> impl Future<Output = Result<Bytes>> {
         Caller {
             requests: self,
-            stage: Stage::Unasked(payload, deadline, clock),
+            stage: Stage::Unasked(payload, deadline),
         }
     }
 
     /// Queues a request, and returns its number.
-    fn submit(
-        &self,
-        payload: Bytes,
-        deadline: Instant,
-        now: Instant,
-        caller: &Waker,
-    ) -> Result<u64> {
+    fn submit(&self, payload: Bytes, deadline: Instant, caller: &Waker) -> Result<u64> {
         let mut state = self.state();
         state.queued = state.queued.wrapping_add(REQUEST_HEADER + payload.len());
         let caller = caller.clone();
-        let QueuedRequest { id, is_earliest } =
-            state.pending.submit(payload, deadline, now, caller)?;
+        let QueuedRequest { id, is_earliest } = state.pending.submit(payload, deadline, caller)?;
         let wakes = state.wake.queued(1);
         drop(state);
         if is_earliest {
@@ -118,19 +106,24 @@ impl<U: Unsent> ClientRequests<U> {
         })
     }
 
-    /// Takes up to `most` requests to be sent, in order. They count as sent until they are
-    /// [put back](Self::put_back). When there was none, the next one [wakes](Self::woken) the task.
-    pub fn take(&self, most: usize, into: &mut VecDeque<(u64, Bytes)>) {
-        let mut state = self.state();
-        while into.len() < most
-            && let Some(request) = state.pending.take(usize::MAX, &mut Vec::new())
+    /// Takes up to `most` requests to be sent, in order; those whose deadlines have passed at `now` end. They
+    /// count as sent until they are [put back](Self::put_back). When there was none, the next one
+    /// [wakes](Self::woken) the task.
+    pub fn take(&self, most: usize, now: Instant, into: &mut VecDeque<(u64, Bytes)>) {
+        let mut expired = Vec::new();
         {
-            into.push_back(request);
+            let mut state = self.state();
+            while into.len() < most
+                && let Some(request) = state.pending.take(usize::MAX, now, &mut expired)
+            {
+                into.push_back(request);
+            }
+            state.wake = match into.is_empty() {
+                true => WriterWake::Waiting,
+                false => WriterWake::Busy,
+            };
         }
-        state.wake = match into.is_empty() {
-            true => WriterWake::Waiting,
-            false => WriterWake::Busy,
-        };
+        wake(expired);
     }
 
     /// Puts requests that could not be sent back to the head of the queue, in order.
@@ -255,12 +248,13 @@ impl Requests {
         self.wake.notify_one();
     }
 
-    /// Puts requests together, up to the boundary of a write; none of more than `largest` bytes.
-    /// Returns whether there is something to write; if not, the next request wakes the writer.
+    /// Puts requests together, up to the boundary of a write; none of more than `largest` bytes, and none
+    /// whose deadline has passed at `now`. Returns whether there is something to write; if not, the next request wakes the writer.
     pub(crate) fn stage(
         &self,
         staged: &mut StagedRequests,
         largest: usize,
+        now: Instant,
         taken: &mut Taken,
     ) -> bool {
         let mut refused = Vec::new();
@@ -268,7 +262,7 @@ impl Requests {
             let mut state = self.state();
             let mut size = staged.buffer.len();
             while size < BOUNDARY
-                && let Some((id, payload)) = state.pending.take(largest, &mut refused)
+                && let Some((id, payload)) = state.pending.take(largest, now, &mut refused)
             {
                 size += REQUEST_HEADER + payload.len();
                 taken.0.push((id, payload));
@@ -318,7 +312,7 @@ struct Caller<'a, U: Unsent> {
 
 /// How far a caller is.
 enum Stage {
-    Unasked(Bytes, Instant, Clock),
+    Unasked(Bytes, Instant),
     /// It waits for the outcome of the request of this number.
     Asked(u64),
     Over,
@@ -337,10 +331,10 @@ impl<U: Unsent> Future for Caller<'_, U> {
             return Poll::Ready(outcome);
         }
         let unasked = mem::replace(&mut self.stage, Stage::Over);
-        let Stage::Unasked(payload, deadline, clock) = unasked else {
+        let Stage::Unasked(payload, deadline) = unasked else {
             return Poll::Ready(Err(Error::closed()));
         };
-        let id = requests.submit(payload, deadline, clock.now(), cx.waker())?;
+        let id = requests.submit(payload, deadline, cx.waker())?;
         self.stage = Stage::Asked(id);
         Poll::Pending
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use saline_protocol::transport::{Metric, SourceNetwork};
 
 use super::greet::greet;
-use super::half_open::HalfOpen;
+use super::ungreeted::Ungreeted;
 use super::{CloseOnDrop, ServerCore};
 use crate::GRACE;
 use crate::pipe::{Incoming, Listener};
@@ -42,12 +42,12 @@ async fn take_all<L: Listener>(
             Ok(incoming) => {
                 backoff.reset();
                 let source = incoming.source().address.map(SourceNetwork::of);
-                let Some(half_open) = HalfOpen::new(open, source) else {
+                let Some(ungreeted) = Ungreeted::new(open, source) else {
                     context.count(Metric::PeersRefused);
                     incoming.refuse();
                     continue;
                 };
-                core.lifetime.spawn(greet(incoming, half_open));
+                core.lifetime.spawn(greet(incoming, ungreeted));
             }
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 tracing::warn!(%error, "refused");

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::ServerCore;
 use crate::lock;
 use crate::state::{Drained, EnqueueResult, Next, OutboundQueue};
-use crate::wire::{EncodedPublication, Greeting, SendBuffer};
+use crate::wire::{Greeting, PublicationFrame, SendBuffer};
 
 /// A connection whose client has greeted.
 #[derive(Debug)]
@@ -134,7 +134,7 @@ impl Connection {
     pub(super) fn publish(
         &self,
         number: u64,
-        publication: &EncodedPublication,
+        publication: &PublicationFrame,
         subscription: u64,
     ) -> EnqueueResult {
         let mut queue = self.queue();
@@ -151,7 +151,6 @@ impl Connection {
 
     /// Encodes what is to be written next into `buffer`.
     pub(super) fn drain(&self, buffer: &mut SendBuffer, drained: &mut Drained) -> Next {
-        self.core.hand_out();
         let next = self.queue().drain(buffer.len(), drained);
         if drained.has_room {
             self.room.notify_one();

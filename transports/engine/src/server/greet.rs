@@ -9,7 +9,7 @@ use saline_protocol::transport::{Metric, Peer};
 
 use super::connection::Connection;
 use super::connection_tasks::{Reader, Writer};
-use super::half_open::HalfOpen;
+use super::ungreeted::Ungreeted;
 use super::{CloseOnDrop, ServerCore};
 use crate::pipe::{Incoming, Pipe, Source};
 use crate::wire::frame::header;
@@ -42,11 +42,11 @@ impl Stranger {
 }
 
 /// Shakes hands with a client, and reads what it sends until its connection ends.
-pub(super) async fn greet<I: Incoming>(incoming: I, half_open: HalfOpen) {
-    let open = Arc::clone(&half_open.open);
+pub(super) async fn greet<I: Incoming>(incoming: I, ungreeted: Ungreeted) {
+    let open = Arc::clone(&ungreeted.open);
     let source = incoming.source();
     // Boxed: a connection that stands does not carry room for its handshake.
-    let greeted = Box::pin(shake_hands(incoming, source, &open, half_open)).await;
+    let greeted = Box::pin(shake_hands(incoming, source, &open, ungreeted)).await;
     match greeted {
         Ok(reader) => reader.run().await,
         Err(stranger) => stranger.refuse(&open.0, source),
@@ -57,7 +57,7 @@ async fn shake_hands<I: Incoming>(
     incoming: I,
     source: Source,
     open: &Arc<CloseOnDrop>,
-    half_open: HalfOpen,
+    ungreeted: Ungreeted,
 ) -> Result<Reader<<I::Pipe as Pipe>::Read>, Stranger> {
     let core = &open.0;
     let context = &core.lifetime.context;
@@ -65,13 +65,13 @@ async fn shake_hands<I: Incoming>(
     let introduced = tokio::select! {
         biased;
         () = core.lifetime.stop.cancelled() => return Err(Stranger::Looked),
-        () = half_open.cut() => {
+        () = ungreeted.cut() => {
             return Err(Stranger::Broke(Violation("its source has most that have not greeted")));
         }
         introduced = context.clock.deadline(until, introduce(incoming, core)) => introduced,
     };
     let (client, frames, read, mut write) = introduced.map_err(|_| Stranger::Late)??;
-    drop(half_open);
+    drop(ungreeted);
     let number = core.connections.fetch_add(1, Ordering::Relaxed) + 1;
     let connection = Connection::new(Arc::clone(core), Peer::new(number, source.address), client);
     let speaks = VERSIONS.common(client.versions).is_some();

@@ -4,12 +4,12 @@ mod accept;
 mod connection;
 mod connection_tasks;
 mod greet;
-mod half_open;
 mod publisher;
 mod refusal_log;
 mod requests;
+mod ungreeted;
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -22,13 +22,13 @@ use tokio_util::sync::DropGuard;
 
 use self::accept::accept;
 use self::connection::Connection;
-use self::half_open::HalfOpenTable;
 use self::publisher::EnginePublisher;
 use self::refusal_log::RefusalLog;
 use self::requests::{EngineRequests, RequestQueue};
+use self::ungreeted::UngreetedTable;
 use crate::pipe::Listener;
 use crate::state::{Hub, Published};
-use crate::wire::EncodedPublication;
+use crate::wire::PublicationFrame;
 use crate::{DepartureSender, GRACE, Lifetime, departure_queue, lock};
 
 /// Serves the connections of `listeners`, which are bound at `bound`: what a backend returns from
@@ -45,10 +45,9 @@ pub fn serve<L: Listener>(
     let core = Arc::new(ServerCore {
         requests: RequestQueue::new(limits.requests_unanswered),
         hub: Mutex::default(),
-        gathers: AtomicBool::new(false),
         departures,
         connections: AtomicU64::new(0),
-        half_open: HalfOpenTable::default(),
+        ungreeted: UngreetedTable::default(),
         unadmitted: Mutex::default(),
         partial_bytes: AtomicUsize::new(0),
         certificate,
@@ -86,15 +85,12 @@ struct ServerCore {
     requests: RequestQueue,
     /// Locked before the queue of a connection.
     hub: Mutex<Hub<Arc<Connection>>>,
-    /// Publications may be gathered in the hub. Set before one is queued for a connection, so that its writer,
-    /// which has seen that one, sees this too.
-    gathers: AtomicBool,
     departures: DepartureSender,
     lifetime: Arc<Lifetime>,
     /// The number of the last connection.
     connections: AtomicU64,
     /// Connections that have not greeted.
-    half_open: HalfOpenTable,
+    ungreeted: UngreetedTable,
     /// The clients of the hub that are not admitted, where that is told. Locked only under the hub's lock.
     unadmitted: Mutex<SourcePlaces<u64>>,
     /// Bytes of unfinished requests of connections that are not admitted.
@@ -106,48 +102,23 @@ struct ServerCore {
 }
 
 impl ServerCore {
-    /// Locks the hub, of which everything that was gathered is handed out.
     fn hub(&self) -> MutexGuard<'_, Hub<Arc<Connection>>> {
-        let mut hub = lock(&self.hub);
-        let published = hub.hand_out(|connection, number, publications, subscription| {
-            connection.publish(number, publications, subscription)
-        });
-        self.gathers.store(false, Ordering::Release);
-        self.count_lost(published);
-        hub
+        lock(&self.hub)
     }
 
-    /// Hands a publication to every connection that takes it, or gathers it for them. `None` once nothing
-    /// is published any more.
-    fn publish(&self, topic: &Topic, publication: EncodedPublication) -> Option<Published> {
-        // Under the lock, so that every subscriber sees the same order. The hub is locked before the
-        // queue of a connection.
-        let mut hub = lock(&self.hub);
-        self.gathers.store(true, Ordering::Release);
-        let published = hub.publish(
-            topic,
-            publication,
-            |connection, number, publication, subscription| {
+    /// Hands a publication to every connection that takes it. `None` once nothing is published any more.
+    fn publish(&self, topic: &Topic, publication: &PublicationFrame) -> Option<Published> {
+        // Under the lock, so that every subscriber sees the same order.
+        let published = self
+            .hub()
+            .publish(topic, |connection, number, subscription| {
                 connection.publish(number, publication, subscription)
-            },
-        );
-        self.gathers.store(hub.gathers(), Ordering::Release);
-        drop(hub);
-        published.inspect(|published| self.count_lost(*published))
-    }
-
-    /// Hands out what was gathered, before a writer looks for what it is to write.
-    fn hand_out(&self) {
-        if self.gathers.load(Ordering::Acquire) {
-            drop(self.hub());
-        }
-    }
-
-    fn count_lost(&self, published: Published) {
+            })?;
         if published.lost > 0 {
             let metrics = &self.lifetime.context.metrics;
             metrics.add(Metric::Lost, published.lost);
         }
+        Some(published)
     }
 
     /// Adds a connection to the hub. When there are as many as the server may hold, one that is not admitted is

@@ -8,7 +8,7 @@ use saline_protocol::transport::{Error, Publisher, Result, Topic};
 use tokio_util::sync::DropGuard;
 
 use super::ServerCore;
-use crate::wire::EncodedPublication;
+use crate::wire::PublicationFrame;
 
 /// Publishes for one server.
 #[derive(Debug)]
@@ -21,11 +21,8 @@ pub(super) struct EnginePublisher {
 impl Publisher for EnginePublisher {
     async fn publish(&self, topic: &Topic, payload: Bytes) -> Result<()> {
         // Encoded before the lock, which all publishers share.
-        let encoded = EncodedPublication::new(topic, payload);
-        let published = self
-            .core
-            .publish(topic, encoded)
-            .ok_or_else(Error::closed)?;
+        let frame = PublicationFrame::new(topic, payload);
+        let published = self.core.publish(topic, &frame).ok_or_else(Error::closed)?;
         if published.is_behind {
             // Writers have their turns before a queue overflows, and before clients have waited for long,
             // even if there is one thread for all.

@@ -7,9 +7,7 @@ use saline_protocol::transport::{Answer, Limits};
 
 use super::WriterWake;
 use crate::wire::frame::{HEADER, REQUEST_HEADER};
-use crate::wire::{
-    BOUNDARY, EncodedPublication, FrameKind, PublicationFrame, PublicationRun, SendBuffer,
-};
+use crate::wire::{BOUNDARY, FrameKind, PublicationFrame, SendBuffer};
 
 /// Bytes of answers, confirmations and losses that wait for one client that is admitted before nothing
 /// more is read from it.
@@ -47,8 +45,6 @@ pub(crate) struct OutboundQueue {
     /// a client may have a thousand that all lose it.
     last: u64,
     dropped_for: Vec<u64>,
-    /// The last were several, for which there was no room together.
-    last_was_refused: bool,
     /// Counts of losses that are queued, one for each subscription of a group.
     losses: usize,
     wake: WriterWake,
@@ -58,8 +54,6 @@ pub(crate) struct OutboundQueue {
 #[derive(Debug)]
 enum Queued {
     Publication(PublicationFrame),
-    /// Publications that stand side by side in the log.
-    Run(PublicationRun),
     /// Among the publications, so that those behind it were published after it.
     Confirmation {
         subscription: u64,
@@ -77,8 +71,6 @@ pub(crate) enum EnqueueResult {
     HalfFull,
     /// There was no room for this subscription.
     Dropped,
-    /// There was no room for all of these publications.
-    Refused,
 }
 
 /// The next step of a writer.
@@ -118,7 +110,6 @@ impl OutboundQueue {
             unanswered: 0,
             last: 0,
             dropped_for: Vec::new(),
-            last_was_refused: false,
             losses: 0,
             wake: WriterWake::Busy,
             is_closed: false,
@@ -196,12 +187,11 @@ impl OutboundQueue {
     }
 
     /// Queues the publication with this number, once for all subscriptions that take it. When there
-    /// is no room it is lost for each of them. Several at once are queued if there is room for all of
-    /// them; if not, nothing happens, and they come again one by one.
+    /// is no room it is lost for each of them.
     pub(crate) fn publish(
         &mut self,
         number: u64,
-        publication: &EncodedPublication,
+        publication: &PublicationFrame,
         subscription: u64,
     ) -> EnqueueResult {
         if self.is_closed {
@@ -210,9 +200,6 @@ impl OutboundQueue {
         if self.last == number {
             // An overlapping filter, or another subscription of the same client.
             let dropped_for = &self.dropped_for;
-            if self.last_was_refused {
-                return EnqueueResult::Refused;
-            }
             if dropped_for.is_empty() || dropped_for.binary_search(&subscription).is_ok() {
                 return EnqueueResult::Queued;
             }
@@ -221,40 +208,20 @@ impl OutboundQueue {
         }
         self.last = number;
         self.dropped_for.clear();
-        self.last_was_refused = false;
-        let (before, size) = (self.messages, publication.size());
-        let messages = before + publication.messages();
-        let has_room = messages <= self.most_messages
-            && (messages == 1 || self.bytes + size <= self.most_bytes)
+        let size = publication.size;
+        let has_room = self.messages < self.most_messages
+            && (self.messages == 0 || self.bytes + size <= self.most_bytes)
             && self.losses < MAX_LOSSES
-            && publication.largest() <= self.largest;
-        if !has_room && publication.messages() > 1 {
-            self.last_was_refused = true;
-            return EnqueueResult::Refused;
-        }
+            && size <= self.largest;
         if !has_room {
             self.lose(subscription);
             return EnqueueResult::Dropped;
         }
-        self.messages = messages;
+        self.messages += 1;
         self.bytes += size;
-        match publication {
-            EncodedPublication::Single(frame) => {
-                self.publications
-                    .push_back(Queued::Publication(frame.clone()));
-            }
-            EncodedPublication::Shared(run) => {
-                let follows = match self.publications.back_mut() {
-                    Some(Queued::Run(last)) => last.extend(run),
-                    _ => false,
-                };
-                if !follows {
-                    self.publications.push_back(Queued::Run(run.clone()));
-                }
-            }
-        }
-        let half = self.most_messages / 2;
-        match before < half && messages >= half {
+        self.publications
+            .push_back(Queued::Publication(publication.clone()));
+        match self.messages == self.most_messages / 2 {
             true => EnqueueResult::HalfFull,
             false => EnqueueResult::Queued,
         }
@@ -306,7 +273,6 @@ impl OutboundQueue {
         {
             let (messages, bytes) = match &next {
                 Queued::Publication(frame) => (1, frame.size),
-                Queued::Run(run) => (run.messages, run.bytes),
                 Queued::Confirmation { .. } => {
                     self.owed -= OVERHEAD;
                     (0, 0)
@@ -367,7 +333,6 @@ impl Drained {
         for next in self.publications.drain(..) {
             match next {
                 Queued::Publication(frame) => frame.put_into(buffer),
-                Queued::Run(run) => run.put_into(buffer),
                 Queued::Confirmation {
                     subscription,
                     granted,

@@ -45,21 +45,15 @@ impl<W> PendingRequests<W> {
     /// Queues a request.
     ///
     /// # Errors
-    /// `Closed` when the client is closed, `Unreachable` when `deadline` has passed at `now`: whoever watches
-    /// deadlines could be later than the reply.
+    /// `Closed` when the client is closed.
     pub fn submit(
         &mut self,
         payload: Bytes,
         deadline: Instant,
-        now: Instant,
         caller: W,
     ) -> Result<QueuedRequest> {
         if self.closed {
             return Err(Error::closed());
-        }
-        if deadline <= now {
-            let why = "the deadline had passed before the request was made";
-            return Err(Error::new(ErrorKind::Unreachable, why));
         }
         let id = self.table.insert(payload, deadline, caller);
         let is_earliest = self.next_deadline.is_none_or(|next| deadline < next);
@@ -92,15 +86,22 @@ impl<W> PendingRequests<W> {
     }
 
     /// Takes the next request to be sent that is not [held back](Self::hold_above). One above `largest`
-    /// bytes, which the server does not take, ends with `TooLarge` instead.
-    pub fn take(&mut self, largest: usize, settled: &mut Vec<W>) -> Option<(u64, Bytes)> {
+    /// bytes, which the server does not take, ends with `TooLarge` instead; one whose deadline has passed at
+    /// `now` ends with `Unreachable`: [`expire`](Self::expire) could be called later than the reply comes.
+    pub fn take(
+        &mut self,
+        largest: usize,
+        now: Instant,
+        settled: &mut Vec<W>,
+    ) -> Option<(u64, Bytes)> {
         let is_held = |size: usize| size > self.hold_above && size <= largest;
         loop {
-            let (id, payload) = self.table.take(is_held)?;
-            if payload.len() <= largest {
-                return Some((id, payload));
-            }
-            let error = Error::too_large("a request", payload.len(), largest);
+            let (id, deadline, payload) = self.table.take(is_held)?;
+            let error = match payload.len() <= largest {
+                true if deadline > now => return Some((id, payload)),
+                true => unreachable(),
+                false => Error::too_large("a request", payload.len(), largest),
+            };
             self.table.settle(id, Err(error), settled);
         }
     }

@@ -91,7 +91,10 @@ impl<W> RequestTable<W> {
     }
 
     /// Takes the next request of the queue; those whose payloads `is_held` says so of are held back.
-    pub(crate) fn take(&mut self, is_held: impl Fn(usize) -> bool) -> Option<(u64, Bytes)> {
+    pub(crate) fn take(
+        &mut self,
+        is_held: impl Fn(usize) -> bool,
+    ) -> Option<(u64, Instant, Bytes)> {
         loop {
             let id = self.queue.pop_front()?;
             let Some(entry) = self.get(id) else {
@@ -103,9 +106,10 @@ impl<W> RequestTable<W> {
                     continue;
                 }
                 let payload = std::mem::take(payload);
+                let deadline = entry.deadline;
                 entry.phase = Phase::Taken;
                 self.queued -= 1;
-                return Some((id, payload));
+                return Some((id, deadline, payload));
             }
         }
     }
@@ -214,7 +218,13 @@ mod tests {
     }
 
     fn take(table: &mut RequestTable<()>) -> Option<(u64, Bytes)> {
-        table.take(|_| false)
+        take_small(table, usize::MAX)
+    }
+
+    /// Takes the next request of at most so many bytes.
+    fn take_small(table: &mut RequestTable<()>, most: usize) -> Option<(u64, Bytes)> {
+        let (id, _, payload) = table.take(|size| size > most)?;
+        Some((id, payload))
     }
 
     #[test]
@@ -250,13 +260,13 @@ mod tests {
         let mut table = RequestTable::<()>::default();
         for _ in 0..10_000 {
             let id = insert(&mut table, "held");
-            assert_eq!(table.take(|size| size > 1), None);
+            assert_eq!(take_small(&mut table, 1), None);
             table.release(id);
         }
         assert!(table.held.len() <= 64 && table.queue.is_empty() && table.entries.len() == 1);
         let ids = ["b", "long", "c"].map(|payload| insert(&mut table, payload));
-        assert_eq!(table.take(|size| size > 1), Some((ids[0], "b".into())));
-        assert_eq!(table.take(|size| size > 1), Some((ids[2], "c".into())));
+        assert_eq!(take_small(&mut table, 1), Some((ids[0], "b".into())));
+        assert_eq!(take_small(&mut table, 1), Some((ids[2], "c".into())));
         table.put_back(ids[2], "c".into());
         table.release_held();
         assert_eq!(take(&mut table), Some((ids[1], "long".into())));

@@ -4,7 +4,6 @@
 mod bounds;
 mod decode;
 pub(crate) mod frame;
-mod frame_log;
 mod frame_reader;
 mod greeting;
 mod publication;
@@ -12,8 +11,7 @@ mod send_buffer;
 
 pub(crate) use bounds::Bounds;
 pub(crate) use frame::{Frame, FrameKind, Violation};
-pub(crate) use frame_log::FrameLog;
 pub(crate) use frame_reader::FrameReader;
 pub(crate) use greeting::{Greeting, VERSIONS};
-pub(crate) use publication::{EncodedPublication, PublicationFrame, PublicationRun};
+pub(crate) use publication::PublicationFrame;
 pub(crate) use send_buffer::{BOUNDARY, SendBuffer};

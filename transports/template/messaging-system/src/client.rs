@@ -106,7 +106,7 @@ impl Supervisor {
         let mut requests = VecDeque::new();
         loop {
             // Take no more than the messaging system has room for.
-            self.requests.take(1, &mut requests);
+            self.requests.take(1, context.clock.now(), &mut requests);
             if let Some((id, payload)) = requests.pop_front() {
                 connection.send(&Message::Request { id, payload }).await?;
                 continue;
@@ -127,8 +127,7 @@ impl Supervisor {
 #[async_trait]
 impl Client for TemplateClient {
     async fn request(&self, payload: Bytes, deadline: Instant) -> Result<Bytes> {
-        let clock = self.lifetime.context.clock;
-        self.requests.ask(payload, deadline, clock).await
+        self.requests.ask(payload, deadline).await
     }
 
     async fn subscribe(

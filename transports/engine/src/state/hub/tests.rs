@@ -7,7 +7,6 @@
 
 mod client;
 
-use bytes::Bytes;
 use proptest::prelude::*;
 use saline_protocol::transport::{Answer, Limits};
 
@@ -15,7 +14,7 @@ use self::client::{Client, Handle};
 use super::*;
 use crate::state::Next;
 use crate::state::testing::schedules;
-use crate::wire::BOUNDARY;
+use crate::wire::{BOUNDARY, PublicationFrame};
 
 const CONNECTIONS: usize = 4;
 /// The most connections, and the most filters of one.
@@ -122,13 +121,8 @@ impl Outcome {
         match result {
             EnqueueResult::Dropped => self.lost.push((connection, subscription)),
             EnqueueResult::HalfFull => self.half_full.push(connection),
-            EnqueueResult::Queued | EnqueueResult::Refused => {}
+            EnqueueResult::Queued => {}
         }
-    }
-
-    fn add(&mut self, published: Published) {
-        self.sum.lost += published.lost;
-        self.sum.is_behind |= published.is_behind;
     }
 
     fn take(&mut self) -> Self {
@@ -139,44 +133,8 @@ impl Outcome {
     }
 }
 
-fn enqueue(
-    (connection, queue): &Handle,
-    number: u64,
-    publications: &EncodedPublication,
-    subscription: u64,
-    told: &mut Outcome,
-) -> EnqueueResult {
-    let result = queue
-        .borrow_mut()
-        .publish(number, publications, subscription);
-    told.note(*connection, subscription, result);
-    result
-}
-
 impl Run {
-    /// Hands out what was gathered, as the server does before it writes or changes anything.
-    fn hand_out(&mut self) {
-        let told = &mut self.told;
-        let published = self.hub.hand_out(|handle, number, publications, id| {
-            enqueue(handle, number, publications, id, told)
-        });
-        self.told.add(published);
-        self.compare();
-        assert!(!self.hub.gathers());
-    }
-
-    fn compare(&mut self) {
-        assert_eq!(self.told.take(), self.expected.take());
-    }
-
     fn step(&mut self, step: Step) {
-        let is_about_the_hub = !matches!(
-            step,
-            Step::Publish { .. } | Step::Ask { .. } | Step::Answer { .. } | Step::Rest(_)
-        );
-        if is_about_the_hub {
-            self.hand_out();
-        }
         match step {
             Step::Join(place) => {
                 if self.places[place].is_none() {
@@ -265,11 +223,9 @@ impl Run {
                 !client.sleeps || client.has_everything(),
                 "the writer was not woken"
             );
-            if !self.hub.gathers() {
-                let waiting = client.queue().waiting();
-                assert!(waiting >= client.queued.iter().sum());
-                assert_eq!(waiting == 0, client.has_everything());
-            }
+            let waiting = client.queue().waiting();
+            assert!(waiting >= client.queued.iter().sum());
+            assert_eq!(waiting == 0, client.has_everything());
         }
         assert_eq!(
             self.hub.is_empty(),
@@ -281,14 +237,14 @@ impl Run {
         self.published += 1;
         let mut payload = self.published.to_le_bytes().to_vec();
         payload.resize(size, 0);
-        let encoded = EncodedPublication::new(topic, payload.into());
+        let frame = PublicationFrame::new(topic, payload.into());
         let told = &mut self.told;
-        let published = self
-            .hub
-            .publish(topic, encoded, |handle, number, publications, id| {
-                enqueue(handle, number, publications, id, told)
-            });
-        self.told.add(published.expect("it is not silent"));
+        let published = self.hub.publish(topic, |handle, number, id| {
+            let result = handle.1.borrow_mut().publish(number, &frame, id);
+            told.note(handle.0, id, result);
+            result
+        });
+        self.told.sum = published.expect("it is not silent");
         let (expected, mut count) = (&mut self.expected, 0);
         for client in self.places.iter_mut().flatten() {
             let has_room = client.has_room(size, &self.limits);
@@ -312,15 +268,12 @@ impl Run {
                 }
             }
         }
-        if !self.hub.gathers() {
-            self.compare();
-        }
+        assert_eq!(self.told.take(), self.expected.take());
         assert_eq!(self.hub.subscriptions(topic), count);
     }
 
     /// Writes everything: each client has what it is owed. Then the server ends.
     fn finish(mut self) {
-        self.hand_out();
         let clients = self.places.iter_mut().flatten();
         for client in clients {
             while client.drain(0) {}
@@ -328,10 +281,9 @@ impl Run {
         }
         self.hub.silence();
         let topic = "a".parse().unwrap();
-        let unpublished = EncodedPublication::new(&topic, Bytes::new());
         let none = self
             .hub
-            .publish(&topic, unpublished, |_, _, _, _| panic!("it was published"));
+            .publish(&topic, |_, _, _| panic!("it was published"));
         assert_eq!(none, None);
         assert_eq!(self.hub.close().len(), self.places.iter().flatten().count());
         assert!(self.hub.is_empty() && self.hub.subscriptions(&topic) == 0);

@@ -69,7 +69,7 @@ fn with_admission() -> Limits {
 #[test]
 fn little_waits_for_a_client_that_is_not_admitted() {
     let topic = "t".parse().unwrap();
-    let publication = |size| EncodedPublication::new(&topic, Bytes::from(vec![1; size]));
+    let publication = |size| PublicationFrame::new(&topic, Bytes::from(vec![1; size]));
     for (size, room) in [(0, 2), (400, 2), (600, 1)] {
         let limits = with_admission();
         let mut queue = queue(&limits);
@@ -137,7 +137,7 @@ fn losses_are_owed_as_well() {
     limits.subscriber_queue_messages = 1;
     let mut queue = queue(&limits);
     let topic = "t".parse().unwrap();
-    let publication = EncodedPublication::new(&topic, Bytes::new());
+    let publication = PublicationFrame::new(&topic, Bytes::new());
     let mut number = 0;
     while !queue.is_overdrawn() {
         number += 1;
@@ -164,7 +164,7 @@ fn losses_beside_what_fits_are_bounded() {
     let mut queue = queue(&limits);
     let topic = "t".parse().unwrap();
     let [small, large] =
-        [1, 2000].map(|size| EncodedPublication::new(&topic, Bytes::from(vec![1; size])));
+        [1, 2000].map(|size| PublicationFrame::new(&topic, Bytes::from(vec![1; size])));
     let mut lost = 0;
     for number in 1..=900 {
         let publication = if number % 2 == 1 { &small } else { &large };
@@ -198,7 +198,7 @@ fn a_write_takes_about_the_boundary() {
     let mut limits = Limits::default();
     limits.subscriber_queue_bytes = usize::MAX;
     let topic = "t".parse().unwrap();
-    let publication = EncodedPublication::new(&topic, Bytes::from(vec![1; 10_000]));
+    let publication = PublicationFrame::new(&topic, Bytes::from(vec![1; 10_000]));
     for answers in [true, false] {
         let mut queue = queue(&limits);
         for number in 1..=100 {
@@ -226,7 +226,7 @@ fn an_idle_queue_keeps_no_memory() {
     limits.subscriber_queue_messages = 1;
     let mut queue = queue(&limits);
     let topic = "t".parse().unwrap();
-    let publication = EncodedPublication::new(&topic, Bytes::new());
+    let publication = PublicationFrame::new(&topic, Bytes::new());
     for number in 1..1000 {
         queue.answer(number, Answer::NoReply);
         queue.publish(number, &publication, number);

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use saline_protocol::transport::{MAX_TOPIC_BYTES, Topic, TopicFilter};
 
 use crate::frame::{LENGTH, MAX_HEADER, VERSION, join, put_length};
-use crate::sequence_numbers::SequenceNumbers;
+use crate::number_set::NumberSet;
 
 /// The most bytes of a subscription: a filter and what a confirmation puts before it.
 pub(crate) const MAX_SUBSCRIPTION: usize = MAX_TOPIC_BYTES + 2 + 2 + 8;
@@ -97,7 +97,7 @@ pub(crate) enum Published<'a> {
         /// The publisher that sent it.
         incarnation: u64,
         /// Its sequence numbers.
-        numbers: SequenceNumbers,
+        numbers: NumberSet,
         /// Where the payload begins.
         payload: usize,
         /// Whether it is a series of payloads, whose first one has these numbers.
@@ -141,7 +141,7 @@ const END: u8 = 1;
 pub(crate) fn publication(
     topic: &[u8],
     incarnation: u64,
-    numbers: &SequenceNumbers,
+    numbers: &NumberSet,
     payload: &[u8],
 ) -> zmq::Message {
     let (header, length) = header(MESSAGE, topic, incarnation, numbers);
@@ -152,7 +152,7 @@ pub(crate) fn publication(
 pub(crate) fn series(
     topic: &[u8],
     incarnation: u64,
-    numbers: &SequenceNumbers,
+    numbers: &NumberSet,
     payloads: &[Bytes],
 ) -> zmq::Message {
     let (header, length) = header(SERIES, topic, incarnation, numbers);
@@ -172,7 +172,7 @@ fn header(
     kind: u8,
     topic: &[u8],
     incarnation: u64,
-    numbers: &SequenceNumbers,
+    numbers: &NumberSet,
 ) -> ([u8; MAX_HEADER], usize) {
     let mut header = [0; MAX_HEADER];
     let mut length = 0;
@@ -197,7 +197,7 @@ fn header(
 pub(crate) fn renumber(
     mut message: zmq::Message,
     key: &[u8],
-    numbers: &SequenceNumbers,
+    numbers: &NumberSet,
 ) -> Option<zmq::Message> {
     let at = key.len() + 2 + 8;
     if message.get(at..at + 2)? != numbers.mask().to_le_bytes() {
@@ -276,7 +276,7 @@ impl<'a> Published<'a> {
                 if mask >= 1 << 9 {
                     return None;
                 }
-                let mut numbers = SequenceNumbers::default();
+                let mut numbers = NumberSet::default();
                 for bit in 0..9 {
                     if mask & (1 << bit) != 0 {
                         let (value, after) = number(rest)?;
@@ -344,7 +344,7 @@ mod tests {
     fn the_longest_header_fits() {
         let text = format!("1/2/3/4/5/6/7/{}", "8".repeat(512 - 14));
         let key = filter_key(&TopicFilter::Exact(topic(&text)));
-        let mut numbers = SequenceNumbers::default();
+        let mut numbers = NumberSet::default();
         (0..9).for_each(|bit| numbers.set(bit, u64::MAX));
         let message = publication(&key, 1, &numbers, b"x");
         assert_eq!(message.len(), MAX_HEADER + 1);
@@ -386,7 +386,7 @@ mod tests {
             payload in prop::collection::vec(any::<u8>(), 0..100),
         ) {
             let key = filter_key(&TopicFilter::Exact(topic(&text)));
-            let mut numbers = SequenceNumbers::default();
+            let mut numbers = NumberSet::default();
             for (bit, number) in given.iter().enumerate() {
                 if let Some(number) = number {
                     numbers.set(bit as u8, *number);

@@ -10,11 +10,11 @@ use super::CloseOnDrop;
 use crate::lock;
 
 /// Connections that may be in their handshake at once, beside those that stand.
-const HALF_OPEN: usize = 1024;
+const MAX_UNGREETED: usize = 1024;
 
 /// The connections that have not greeted, of all listeners of a server.
 #[derive(Debug, Default)]
-pub(super) struct HalfOpenTable(Mutex<Inner>);
+pub(super) struct UngreetedTable(Mutex<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
@@ -25,12 +25,12 @@ struct Inner {
     last: u64,
 }
 
-impl HalfOpenTable {
+impl UngreetedTable {
     /// Takes a place for a connection of this source. When there is none left, the oldest connection of the
     /// source that has most is cut for it. Returns none when that source has no more than this one.
     fn take(&self, source: Option<SourceNetwork>) -> Option<(u64, CancellationToken)> {
         let mut inner = lock(&self.0);
-        if inner.places.len() >= HALF_OPEN {
+        if inner.places.len() >= MAX_UNGREETED {
             let oldest = *inner.places.eviction_candidate(source)?;
             inner.places.release(&oldest);
             if let Some(cut) = inner.cut.remove(&oldest) {
@@ -57,16 +57,16 @@ impl HalfOpenTable {
 
 /// A connection that has not greeted, and its place among them.
 #[derive(Debug)]
-pub(super) struct HalfOpen {
+pub(super) struct Ungreeted {
     pub(super) open: Arc<CloseOnDrop>,
     number: u64,
     cut: CancellationToken,
 }
 
-impl HalfOpen {
+impl Ungreeted {
     /// Takes a place for a connection of this source; none when the others are not to give way for it.
     pub(super) fn new(open: &Arc<CloseOnDrop>, source: Option<SourceNetwork>) -> Option<Self> {
-        let (number, cut) = open.0.half_open.take(source)?;
+        let (number, cut) = open.0.ungreeted.take(source)?;
         Some(Self {
             open: Arc::clone(open),
             number,
@@ -80,8 +80,8 @@ impl HalfOpen {
     }
 }
 
-impl Drop for HalfOpen {
+impl Drop for Ungreeted {
     fn drop(&mut self) {
-        self.open.0.half_open.release(self.number);
+        self.open.0.ungreeted.release(self.number);
     }
 }

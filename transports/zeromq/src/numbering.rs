@@ -1,4 +1,4 @@
-//! The queue of publications in front of the XPUB socket: sequence numbers, confirmations, beacons.
+//! The numbering of publications, in the queue in front of the XPUB socket: sequence numbers, confirmations, beacons.
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::Deref;
@@ -9,8 +9,8 @@ use saline_protocol::transport::{Context, Error, Result, Topic};
 use tokio::sync::Notify;
 
 use crate::joined_publications::{self, Outgoing, SMALL};
-use crate::published;
-use crate::sequence_numbers::SequenceNumbers;
+use crate::number_set::NumberSet;
+use crate::publication_wire;
 use crate::socket::BATCH;
 
 /// Filters that are remembered at once, over all subscribers. Those above it are not confirmed.
@@ -60,9 +60,9 @@ struct Filter {
 
 impl QueueState {
     /// Returns the numbers that a publication of `topic` gets; assigns them when `take`.
-    fn numbers(&mut self, topic: &[u8], take: bool) -> SequenceNumbers {
-        let mut numbers = SequenceNumbers::default();
-        for (bit, key) in published::keys_of(topic) {
+    fn numbers(&mut self, topic: &[u8], take: bool) -> NumberSet {
+        let mut numbers = NumberSet::default();
+        for (bit, key) in publication_wire::keys_of(topic) {
             if let Some(filter) = self.filters.get_mut(key) {
                 if take {
                     filter.number += 1;
@@ -78,7 +78,7 @@ impl QueueState {
         match &self.last {
             Some((last, key)) if last == topic => Arc::clone(key),
             _ => {
-                let key: Arc<[u8]> = published::exact_key(topic).into();
+                let key: Arc<[u8]> = publication_wire::exact_key(topic).into();
                 self.last = Some((topic.clone(), Arc::clone(&key)));
                 key
             }
@@ -109,9 +109,9 @@ impl PublishQueue {
     }
 
     pub(crate) fn subscriptions(&self, topic: &Topic) -> usize {
-        let key = published::exact_key(topic);
+        let key = publication_wire::exact_key(topic);
         let state = self.lock();
-        published::keys_of(&key)
+        publication_wire::keys_of(&key)
             .filter_map(|(_, key)| state.filters.get(key))
             .map(|filter| filter.subscriptions)
             .sum()
@@ -125,9 +125,9 @@ impl PublishQueue {
         // What is not joined with others is copied into its message before the queue is locked.
         let mut ready = None;
         if payload.len() > SMALL {
-            let key = published::exact_key(topic);
+            let key = publication_wire::exact_key(topic);
             let numbers = self.lock().numbers(&key, false);
-            let message = published::publication(&key, self.incarnation, &numbers, &payload);
+            let message = publication_wire::publication(&key, self.incarnation, &numbers, &payload);
             ready = Some(message);
         }
         loop {
@@ -146,15 +146,20 @@ impl PublishQueue {
                 {
                     let key = state.key(topic);
                     let numbers = state.numbers(&key, true);
-                    if numbers == SequenceNumbers::default() {
+                    if numbers == NumberSet::default() {
                         // Nobody has a confirmed subscription that takes it.
                         return Ok(());
                     }
                     let outgoing = if payload.len() > SMALL {
-                        let renumbered =
-                            ready.and_then(|ready| published::renumber(ready, &key, &numbers));
+                        let renumbered = ready
+                            .and_then(|ready| publication_wire::renumber(ready, &key, &numbers));
                         Outgoing::Whole(renumbered.unwrap_or_else(|| {
-                            published::publication(&key, self.incarnation, &numbers, &payload)
+                            publication_wire::publication(
+                                &key,
+                                self.incarnation,
+                                &numbers,
+                                &payload,
+                            )
                         }))
                     } else {
                         Outgoing::Small {
@@ -201,24 +206,24 @@ impl PublishQueue {
         let Some((&what, topic)) = said.split_first() else {
             return false;
         };
-        if topic.len() > published::MAX_SUBSCRIPTION {
+        if topic.len() > publication_wire::MAX_SUBSCRIPTION {
             return false;
         }
-        if topic == published::PUBLISHER_PING || topic == published::SUBSCRIBER_PING {
+        if topic == publication_wire::PUBLISHER_PING || topic == publication_wire::SUBSCRIBER_PING {
             return what <= 1;
         }
         let mut state = self.lock();
-        if let Some(key) = published::confirmation_key(topic) {
+        if let Some(key) = publication_wire::confirmation_key(topic) {
             if what == 1
                 && let Some(filter) = state.filters.get(key)
             {
-                let message = published::confirmed(topic, self.incarnation, filter.number);
+                let message = publication_wire::confirmed(topic, self.incarnation, filter.number);
                 state.push(Outgoing::Whole(message));
             }
             return what <= 1;
         }
         match what {
-            1 if published::is_filter_key(topic) => {
+            1 if publication_wire::is_filter_key(topic) => {
                 if let Some(filter) = state.filters.get_mut(topic) {
                     filter.subscriptions += 1;
                 } else if state.filters.len() < MAX_FILTERS {
@@ -260,11 +265,15 @@ impl PublishQueue {
             *bytes += message.len();
             queue.push_back(Outgoing::Whole(message));
         };
-        push(published::link_ping(self.incarnation));
+        push(publication_wire::link_ping(self.incarnation));
         filters.retain(|key, filter| {
             filter.quiet = filter.quiet.saturating_add(1);
             if filter.subscriptions > 0 && BEACONS.contains(&filter.quiet) {
-                push(published::beacon(key, self.incarnation, filter.number));
+                push(publication_wire::beacon(
+                    key,
+                    self.incarnation,
+                    filter.number,
+                ));
             }
             filter.subscriptions > 0 || filter.quiet < FORGET
         });

@@ -2,12 +2,12 @@
 
 /// The numbers of one publication: of every filter that takes it, by bit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct SequenceNumbers {
+pub(crate) struct NumberSet {
     mask: u16,
     numbers: [u64; 9],
 }
 
-impl SequenceNumbers {
+impl NumberSet {
     /// Returns the bits of the filters that have a number.
     pub(crate) fn mask(&self) -> u16 {
         self.mask

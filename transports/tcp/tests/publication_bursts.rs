@@ -1,5 +1,5 @@
-//! Publications that are gathered for all subscribers, under several threads: whatever comes between two of
-//! them, each subscriber has them soon, though nothing else wakes anybody.
+//! Bursts of publications under several threads: every subscriber has each burst soon, though no ping wakes
+//! a writer.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod support;
@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 const SUBSCRIBERS: usize = 12;
 const BURSTS: u64 = 300;
 
-/// How many publications a burst has: one, a few, or more than are gathered at once.
+/// How many publications a burst has: one, a few, or more than a writer drains at once.
 fn size_of_burst(burst: u64) -> u64 {
     [1, 2, 5, 40, 1, 300][(burst % 6) as usize]
 }
