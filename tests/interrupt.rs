@@ -77,9 +77,10 @@ impl Drop for Running {
 
 /// A command of `cmd.run` that m1 ends when the file `go` is there, and the other minions never.
 fn script(fleet: &Fleet) -> String {
+    // Its parent is saline-exec, whose parent is the minion.
     format!(
-        "if grep -q etc-m1 /proc/$PPID/cmdline; then until [ -e {} ]; do sleep 0.01; done; echo done; \
-         else exec sleep 600; fi",
+        "if grep -q etc-m1 /proc/$(cut -d ' ' -f 4 /proc/$PPID/stat)/cmdline; \
+         then until [ -e {} ]; do sleep 0.01; done; echo done; else exec sleep 600; fi",
         fleet.path("go").display()
     )
 }

@@ -48,6 +48,8 @@ pub struct MinionConfig {
     pub process_count_max: usize,
     /// `output_file_size`: how much of the output of one command is kept in a file, in bytes. 128 MiB
     pub output_file_size: u64,
+    /// `pass_environment`: the names of further variables that commands get. A trailing `*` stands for any text.
+    pub pass_environment: Vec<String>,
     /// `spool_sync`: `always` writes the spool through to the disk at every record.
     pub spool_sync_always: bool,
     /// `grains`: facts that the operator adds.
@@ -75,6 +77,7 @@ impl Default for MinionConfig {
             max_message_size: 64 * 1024 * 1024,
             process_count_max: 128,
             output_file_size: 128 * 1024 * 1024,
+            pass_environment: Vec::new(),
             spool_sync_always: false,
             grains: Vec::new(),
             logging: Logging::default(),

@@ -6,8 +6,8 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Raises this process's limit of open descriptors to the highest that the system lets it have, and
 /// returns that; `None` stands for no limit. Systems start programs with a limit of 1,024, because
-/// `select` cannot take more. So it is not for programs that start foreign ones, which would inherit it, as
-/// a minion does.
+/// `select` cannot take more. A process that is started afterwards inherits the higher limit, unless its
+/// description (`saline_exec::Limit`) sets another one.
 ///
 /// # Errors
 /// When the system refuses; the limit stays as it was.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use saline_config::MinionConfig;
+use saline_exec::Launcher;
 
 use crate::event_queue::EventQueue;
 use crate::executor::{Running, Stop};
@@ -27,6 +28,8 @@ pub struct Host {
     pub stop: Stop,
     /// `cachedir`, where outputs that are too large to be sent are stored.
     pub cache_dir: PathBuf,
+    /// Starts commands.
+    pub launcher: Launcher,
     limit: AtomicUsize,
     output_file_size: AtomicU64,
 }
@@ -42,6 +45,7 @@ impl Host {
         spool: Option<Arc<Spool>>,
         stop: Stop,
         cache_dir: PathBuf,
+        launcher: Launcher,
         max_message: usize,
     ) -> Self {
         Self {
@@ -51,6 +55,7 @@ impl Host {
             running: Running::default(),
             stop,
             cache_dir,
+            launcher,
             limit: AtomicUsize::new(max_message),
             output_file_size: AtomicU64::new(MinionConfig::default().output_file_size),
         }

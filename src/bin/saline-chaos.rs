@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::process::ExitCode;
 
+use saline_exec::Program;
+
 /// The daemons and commands of the system are this program under their names, so that one build has all
 /// of it, with the same features.
 fn main() -> ExitCode {
@@ -16,8 +18,9 @@ fn main() -> ExitCode {
         }
         Some("saline-minion") => {
             saline_chaos::end_with_parent();
-            saline_minion::run(registry)
+            saline_minion::run_with(registry, Program::this_one(&[]))
         }
+        Some("saline-exec") => saline_exec::main(),
         Some("saline") => operator(saline_cli::saline(std::env::args_os(), registry)),
         Some("saline-run") => operator(saline_cli::saline_run(std::env::args_os(), registry)),
         _ => saline_chaos::main(std::env::args_os(), registry),

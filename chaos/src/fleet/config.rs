@@ -96,7 +96,7 @@ pub(crate) fn write_minion(
         let _ = write!(
             text,
             "master: {master}\nmaster_port: {}\ntransport: {}\nacceptance_wait_time: 0.2\n\
-             recon_default: 50\nrecon_max: 1000\nlog_level: info\n",
+             recon_default: 50\nrecon_max: 1000\nlog_level: info\npass_environment: SALINE_CHAOS_*\n",
             ports.requests,
             transport.name()
         );

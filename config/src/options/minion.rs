@@ -213,6 +213,24 @@ const OPTIONS: &[OptionDoc<MinionConfig>] = &[
         },
     },
     OptionDoc {
+        name: "pass_environment",
+        unit: "name or list",
+        default: "",
+        help: "Variables of the minion's environment that commands get, beside those for paths, user, language, \
+               time zone and proxies; `APP_*` stands for every name that begins so. Commands get no others.",
+        read: |config, given| {
+            config.pass_environment =
+                given.texts("the name of a variable, or a list of names", |name| {
+                    let plain = name.strip_suffix('*').unwrap_or(name);
+                    match plain.contains(['=', '*', '\0']) {
+                        true => Err(format!("{name:?} is no name of a variable")),
+                        false => Ok(name.to_owned()),
+                    }
+                })?;
+            Ok(())
+        },
+    },
+    OptionDoc {
         name: "spool_sync",
         unit: "crash or always",
         default: "crash",

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use saline_config::MinionConfig;
 use saline_daemon::{Signal, Signals};
 use saline_data::{Packed, Value};
+use saline_exec::{Launcher, Program};
 use saline_messages::{Arguments, CallerReturn, Jid, MinionId, RequestId, StartId};
 use saline_protocol::transport::{Clock, Context, Registry};
 
@@ -125,6 +126,7 @@ fn host(config: &MinionConfig, id: &MinionId, has_master: bool) -> Result<Host, 
         None,
         Stop::new().map_err(CallError::Eventfd)?,
         config.paths.cache_dir.clone(),
+        Launcher::new(Program::beside_this_one(), config.pass_environment.clone()),
         config.max_message_size,
     );
     host.set_output_file_size(config.output_file_size);

@@ -2,12 +2,11 @@
 
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Child, ExitStatus, Stdio};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
+use rustix::process::Signal;
+use saline_exec::{End, LaunchError, Process, Streams};
 use saline_protocol::transport::{Clock, Instant};
 
 use super::orphans::{self, Noted};
@@ -18,14 +17,11 @@ use crate::host::Host;
 /// How long a process group may take to end after SIGTERM, before SIGKILL.
 const POLITE: Duration = Duration::from_millis(500);
 
-/// How often to check whether the program has ended on systems without pidfd.
-const WITHOUT_PIDFD: Duration = Duration::from_millis(20);
-
 /// The bytes that are read from a stream at once.
 const CHUNK: usize = 64 * 1024;
 
 impl Command {
-    /// Runs the program to its end on this thread.
+    /// Runs the program to its end on this thread; in the background, only starts it.
     ///
     /// Output is read until the program itself ends. Output of processes that it left in the
     /// background is not waited for. Signals to `job` reach the program's process group.
@@ -33,57 +29,36 @@ impl Command {
     /// # Errors
     /// When the program cannot be started, when the minion stops, and when the job was ended before.
     pub fn run(&self, host: &Host, job: &JobControl) -> Result<Finished, CommandError> {
-        let (program, arguments) = self.argv.split_first().ok_or(CommandError::Empty)?;
-        let mut command = std::process::Command::new(program);
-        command.args(arguments).process_group(0);
-        if self.clean_environment {
-            command.env_clear();
+        if self.background {
+            return self.start_in_background(host, job);
         }
-        for (name, value) in &self.environment {
-            match value {
-                Some(value) => command.env(name, value),
-                None => command.env_remove(name),
-            };
-        }
-        if let Some(folder) = &self.folder {
-            command.current_dir(folder);
-        }
-        let (stdout, writer) = io::pipe()?;
-        let stderr = if self.merged {
-            command.stderr(writer.try_clone()?);
-            None
+        let description = self.describe(&host.launcher)?;
+        let (stdout, output_end) = io::pipe()?;
+        let (stderr, error_end) = if self.merged {
+            (None, output_end.try_clone()?)
         } else {
             let (reader, writer) = io::pipe()?;
-            command.stderr(writer);
-            Some(reader)
+            (Some(reader), writer)
         };
-        command.stdout(writer);
-        let stdin = if self.input.is_empty() {
-            command.stdin(Stdio::null());
-            None
+        let (stdin, input_end) = if self.input.is_empty() {
+            (None, null()?)
         } else {
             let (reader, writer) = io::pipe()?;
-            command.stdin(reader);
-            Some(writer)
+            (Some(writer), OwnedFd::from(reader))
         };
-        let started = job.start_command(|| command.spawn());
-        let (child, process) = started.map_err(|error| match error {
-            StartError::Ended(ending) => CommandError::Ended(ending),
-            StartError::Spawn(source) => CommandError::Start {
-                program: program.clone(),
-                source,
-            },
-        })?;
-        // Closes this process's copies of the program's pipe ends; otherwise the streams would
-        // never end.
-        drop(command);
-        let file_most = match self.discards_output {
-            true => 0,
-            false => host.output_file_size(),
+        let streams = Streams {
+            input: input_end,
+            output: output_end.into(),
+            error: error_end.into(),
         };
-        let output = || Output::new(host.max_payload(), file_most, &host.cache_dir);
+        let started = job.start_command(|| {
+            let process = host.launcher.start(&description, streams)?;
+            Ok((process.pid(), process))
+        });
+        let (process, group) = started.map_err(|error| self.not_started(error))?;
+        let output = || Output::new(host.max_payload(), self.file_most(host), &host.cache_dir);
         let running = Running {
-            group: Group::of(child, process, host),
+            group: Group::of(process, group, host),
             stdin,
             written: 0,
             stdout: Some(nonblocking(stdout)?),
@@ -96,67 +71,117 @@ impl Command {
         }
         running.until_it_ends(self, host)
     }
+
+    /// Starts the program, and lets go of it.
+    fn start_in_background(&self, host: &Host, job: &JobControl) -> Result<Finished, CommandError> {
+        let description = self.describe(&host.launcher)?;
+        let streams = Streams {
+            input: memory_file(&self.input)?,
+            output: null()?,
+            error: null()?,
+        };
+        let started = job.start_command(|| {
+            let pid = host.launcher.start_in_background(description, streams)?;
+            Ok((pid, pid))
+        });
+        let (pid, _) = started.map_err(|error| self.not_started(error))?;
+        let nothing = || Output::new(0, 0, &host.cache_dir);
+        Ok(Finished {
+            pid: pid.as_raw_nonzero().get().unsigned_abs(),
+            retcode: 0,
+            timed_out: false,
+            stdout: nothing(),
+            stderr: nothing(),
+        })
+    }
+
+    fn file_most(&self, host: &Host) -> u64 {
+        match self.discards_output {
+            true => 0,
+            false => host.output_file_size(),
+        }
+    }
+
+    fn not_started(&self, error: StartError<LaunchError>) -> CommandError {
+        match error {
+            StartError::Ended(ending) => CommandError::Ended(ending),
+            StartError::Spawn(error) => self.not_launched(error),
+        }
+    }
 }
 
-/// A child that leads a process group. Dropping it before its end kills the whole group.
+/// Returns a descriptor that takes everything and gives nothing.
+fn null() -> io::Result<OwnedFd> {
+    let file = std::fs::File::options()
+        .read(true)
+        .write(true)
+        .open("/dev/null");
+    Ok(file?.into())
+}
+
+/// Returns a descriptor from which `bytes` can be read when nobody is left to write them.
+fn memory_file(bytes: &[u8]) -> io::Result<OwnedFd> {
+    if bytes.is_empty() {
+        return null();
+    }
+    let flags = rustix::fs::MemfdFlags::CLOEXEC;
+    let mut file = std::fs::File::from(rustix::fs::memfd_create("input", flags)?);
+    file.write_all(bytes)?;
+    io::Seek::rewind(&mut file)?;
+    Ok(file.into())
+}
+
+/// A command that leads a process group. Dropping it before its end kills the whole group.
 struct Group<'a> {
-    child: Child,
-    process: CommandProcess<'a>,
-    pidfd: Option<OwnedFd>,
-    status: Option<ExitStatus>,
+    process: Process,
+    signals: CommandProcess<'a>,
+    end: Option<End>,
     _noted: Option<Noted>,
 }
 
 impl<'a> Group<'a> {
-    fn of(child: Child, process: CommandProcess<'a>, host: &Host) -> Self {
-        let noted = orphans::note(&host.cache_dir, child.id())
+    fn of(process: Process, signals: CommandProcess<'a>, host: &Host) -> Self {
+        let pid = process.pid().as_raw_nonzero().get().unsigned_abs();
+        let noted = orphans::note(&host.cache_dir, pid)
             .inspect_err(|error| tracing::debug!("cannot note a running command: {error}"));
-        let pidfd = Pid::from_raw(i32::try_from(child.id()).unwrap_or_default())
-            .and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
         Self {
-            child,
             process,
-            pidfd,
-            status: None,
+            signals,
+            end: None,
             _noted: noted.ok(),
         }
     }
 
     fn ended(&mut self) -> io::Result<bool> {
-        if self.status.is_none() {
-            self.status = self.process.status(&mut self.child)?;
+        if self.end.is_none() {
+            self.end = self.process.try_wait()?;
         }
-        Ok(self.status.is_some())
+        Ok(self.end.is_some())
     }
 
     /// Ends every process of the group: with SIGTERM, then with SIGKILL.
-    fn kill(&mut self) -> io::Result<ExitStatus> {
-        if let Some(status) = self.status {
-            return Ok(status);
+    fn kill(&mut self) -> io::Result<()> {
+        if self.end.is_some() {
+            return Ok(());
         }
-        if let Some(pidfd) = &self.pidfd {
-            self.process.signal(Signal::TERM);
-            let mut wanted = [PollFd::new(pidfd, PollFlags::IN)];
-            // An error only makes the wait shorter.
-            let _ = poll(&mut wanted, Some(&timespec(POLITE)));
-        }
-        // Also when the leader obeyed: other processes of the group may not have. The leader has
-        // not been waited for, so its number still identifies the group.
-        self.process.signal(Signal::KILL);
-        self.process.detach();
-        let status = self.child.wait()?;
-        self.status = Some(status);
-        Ok(status)
+        self.signals.signal(Signal::TERM);
+        let mut wanted = [PollFd::new(&self.process, PollFlags::IN)];
+        // An error only makes the wait shorter.
+        let _ = poll(&mut wanted, Some(&timespec(POLITE)));
+        // Also when the leader obeyed: other processes of the group may not have.
+        self.signals.signal(Signal::KILL);
+        self.end = Some(self.process.wait()?);
+        Ok(())
     }
 }
 
 impl Drop for Group<'_> {
     fn drop(&mut self) {
-        if self.status.is_none() {
-            self.process.signal(Signal::KILL);
-            self.process.detach();
-            let _ = self.child.wait();
+        if self.end.is_none() {
+            self.signals.signal(Signal::KILL);
         }
+        // Before the process is dropped, with which its number becomes free.
+        self.signals.detach();
     }
 }
 
@@ -198,13 +223,11 @@ impl Running<'_> {
                 return Err(CommandError::Stopped);
             }
         }
-        let retcode = match self.group.status {
-            Some(status) => retcode(status),
-            None => -1,
-        };
+        let retcode = self.group.end.map_or(-1, |end| i64::from(end.retcode()));
+        let pid = self.group.process.pid();
         let [stdout, stderr] = self.printed;
         Ok(Finished {
-            pid: self.group.child.id(),
+            pid: pid.as_raw_nonzero().get().unsigned_abs(),
             retcode,
             timed_out,
             stdout,
@@ -224,13 +247,8 @@ impl Running<'_> {
         if let Some(writer) = &self.stdin {
             wanted.push(PollFd::new(writer, PollFlags::OUT));
         }
-        if let Some(pidfd) = &self.group.pidfd {
-            wanted.push(PollFd::new(pidfd, PollFlags::IN));
-        }
-        let mut timeout = deadline.map(|at| at.saturating_duration_since(Clock.now()));
-        if self.group.pidfd.is_none() {
-            timeout = Some(timeout.map_or(WITHOUT_PIDFD, |left| left.min(WITHOUT_PIDFD)));
-        }
+        wanted.push(PollFd::new(&self.group.process, PollFlags::IN));
+        let timeout = deadline.map(|at| at.saturating_duration_since(Clock.now()));
         match poll(&mut wanted, timeout.map(timespec).as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
@@ -290,13 +308,6 @@ fn drain(
         }
     }
     Ok(())
-}
-
-fn retcode(status: ExitStatus) -> i64 {
-    status
-        .code()
-        .or_else(|| status.signal().map(|signal| 128 + signal))
-        .map_or(-1, i64::from)
 }
 
 fn nonblocking(reader: PipeReader) -> io::Result<PipeReader> {

@@ -16,6 +16,7 @@ use std::time::Duration;
 use saline_channel::{Credentials, Identity, NoiseKey};
 use saline_config::MinionConfig;
 use saline_daemon::{InstanceLock, take_over};
+use saline_exec::{Launcher, Program};
 use saline_messages::{MinionId, ProtocolVersions, Role};
 use saline_protocol::transport::{self, Backoff, Context, Counters, Instant, Limits, Registry};
 use tokio_util::sync::CancellationToken;
@@ -40,7 +41,7 @@ use crate::session::event_sender::EventSender;
 use crate::session::session_loop::SessionLoop;
 use crate::spool::Spool;
 
-pub use start::run;
+pub use start::{run, run_with};
 pub use start_error::StartError;
 
 use handover::{Authenticated, SessionHandover};
@@ -86,18 +87,21 @@ impl Minion {
         registry: &Registry,
         modules: Modules,
     ) -> Result<Arc<Self>, StartError> {
-        Self::with_versions(config, registry, modules, ProtocolVersions::OURS)
+        let program = Program::beside_this_one();
+        Self::with(config, registry, modules, program, ProtocolVersions::OURS)
     }
 
-    /// Creates a minion that speaks other protocol versions than this build does, as a successor will: for the
-    /// tests of what both sides agree on.
+    /// Creates a minion whose commands are started by `program`, for executables that contain `saline-exec`; and
+    /// that speaks other protocol versions than this build does, as a successor will, for the tests of what
+    /// both sides agree on.
     ///
     /// # Errors
     /// As [`new`](Self::new).
-    pub fn with_versions(
+    pub fn with(
         config: MinionConfig,
         registry: &Registry,
         modules: Modules,
+        program: Program,
         versions: ProtocolVersions,
     ) -> Result<Arc<Self>, StartError> {
         let locks = [
@@ -142,6 +146,7 @@ impl Minion {
             Some(Arc::clone(&spool)),
             Stop::new().map_err(StartError::Eventfd)?,
             config.paths.cache_dir.clone(),
+            Launcher::new(program, config.pass_environment.clone()),
             config.max_message_size,
         ));
         host.set_output_file_size(config.output_file_size);

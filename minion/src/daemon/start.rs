@@ -6,6 +6,8 @@ use std::time::Duration;
 use saline_config::{ConfigError, Loaded, MinionConfig};
 use saline_daemon::logging::{self, Log};
 use saline_daemon::{Arguments, PidFile, Signal, Signals, parse};
+use saline_exec::Program;
+use saline_messages::ProtocolVersions;
 use saline_protocol::transport::Registry;
 use tokio_util::sync::CancellationToken;
 
@@ -24,8 +26,13 @@ const THREAD_KEPT: Duration = Duration::from_secs(5);
 const OTHER_THREADS: usize = 16;
 
 /// Runs a minion with the transports of `registry`: the whole main of `saline-minion`. Reads the
-/// command line of the process.
+/// command line of the process. Commands are started by `saline-exec` in the folder of the running program.
 pub fn run(registry: Registry) -> ExitCode {
+    run_with(registry, Program::beside_this_one())
+}
+
+/// As [`run`], for an executable that has `saline-exec` in another place, or contains it.
+pub fn run_with(registry: Registry, program: Program) -> ExitCode {
     let about = "Runs the jobs of its Saline master";
     let arguments = match parse("saline-minion", about, &registry, std::env::args_os()) {
         Ok(arguments) => arguments,
@@ -43,6 +50,9 @@ pub fn run(registry: Registry) -> ExitCode {
     for warning in &loaded.warnings {
         tracing::warn!("{warning}");
     }
+    if let Err(error) = program.check() {
+        tracing::error!("every command will fail: {error}");
+    }
     saline_daemon::give_large_memory_back();
     let threads = loaded
         .config
@@ -57,7 +67,7 @@ pub fn run(registry: Registry) -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return fail(&error),
     };
-    let code = runtime.block_on(daemon(&arguments, loaded, &registry, &log));
+    let code = runtime.block_on(daemon(&arguments, loaded, &registry, program, &log));
     runtime.shutdown_timeout(LAST);
     code
 }
@@ -78,6 +88,7 @@ async fn daemon(
     arguments: &Arguments,
     started: Loaded<MinionConfig>,
     registry: &Registry,
+    program: Program,
     log: &Log,
 ) -> ExitCode {
     // Before anything else, so that no signal kills the minion.
@@ -93,7 +104,13 @@ async fn daemon(
         }
     }
     let pid_file = config.paths.pid_file.clone();
-    let minion = match Minion::new(config, registry, Modules::built_in()) {
+    let minion = match Minion::with(
+        config,
+        registry,
+        Modules::built_in(),
+        program,
+        ProtocolVersions::OURS,
+    ) {
         Ok(minion) => minion,
         Err(error) => return fail(&error),
     };

@@ -1,7 +1,6 @@
 //! The control of one job: what it does now, and how another job ends it.
 
 use std::io;
-use std::process::{Child, ExitStatus};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -39,7 +38,7 @@ enum Activity {
     Waiting(Arc<Stop>),
     /// The function starts a command.
     StartingCommand,
-    /// A command runs; this process leads its group and has not been waited for.
+    /// A command runs; this process leads its group, and nothing else has its number.
     Command(Pid),
 }
 
@@ -167,15 +166,16 @@ impl JobControl {
         })
     }
 
-    /// Starts a command: `spawn` must make the child the leader of a process group. A signal that
-    /// comes meanwhile reaches the command.
+    /// Starts a command: `spawn` returns it with the leader of its process group, whose number must belong to
+    /// the command for as long as the [`CommandProcess`] is not detached. A signal that comes meanwhile reaches
+    /// the command.
     ///
     /// # Errors
     /// `Ended` when the job was asked to end before, and what `spawn` returns.
-    pub fn start_command<E>(
+    pub fn start_command<T, E>(
         &self,
-        spawn: impl FnOnce() -> Result<Child, E>,
-    ) -> Result<(Child, CommandProcess<'_>), StartError<E>> {
+        spawn: impl FnOnce() -> Result<(Pid, T), E>,
+    ) -> Result<(T, CommandProcess<'_>), StartError<E>> {
         {
             let mut state = self.lock();
             if let Some(ending) = &state.ending {
@@ -186,15 +186,13 @@ impl JobControl {
         let spawned = spawn();
         let mut state = self.lock();
         state.activity = Activity::Computing;
-        let child = spawned.map_err(StartError::Spawn)?;
-        if let Some(leader) = leader(&child) {
-            if let Some(ending) = &state.ending {
-                // It fails only when the group has ended.
-                let _ = kill_process_group(leader, ending.signal);
-            }
-            state.activity = Activity::Command(leader);
+        let (leader, command) = spawned.map_err(StartError::Spawn)?;
+        if let Some(ending) = &state.ending {
+            // It fails only when the group has ended.
+            let _ = kill_process_group(leader, ending.signal);
         }
-        Ok((child, CommandProcess(self)))
+        state.activity = Activity::Command(leader);
+        Ok((command, CommandProcess(self)))
     }
 
     /// Whether the job waits, so that a test can interrupt it.
@@ -222,22 +220,7 @@ pub enum StartError<E> {
 pub struct CommandProcess<'a>(&'a JobControl);
 
 impl CommandProcess<'_> {
-    /// Returns the exit status of the command if it has ended. From then on its number may belong to
-    /// another process, and no signal is sent to it.
-    ///
-    /// # Errors
-    /// The error of the system.
-    pub fn status(&self, child: &mut Child) -> io::Result<Option<ExitStatus>> {
-        // Under the lock, so that no signal is sent between the end of the number and this note.
-        let mut state = self.0.lock();
-        let status = child.try_wait()?;
-        if status.is_some() {
-            state.activity = Activity::Computing;
-        }
-        Ok(status)
-    }
-
-    /// Lets no more signals reach the group, before its leader is waited for.
+    /// Lets no more signals reach the group, before the number of its leader may belong to another process.
     pub fn detach(&self) {
         self.0.lock().activity = Activity::Computing;
     }
@@ -255,10 +238,6 @@ impl Drop for CommandProcess<'_> {
     fn drop(&mut self) {
         self.detach();
     }
-}
-
-fn leader(child: &Child) -> Option<Pid> {
-    Pid::from_raw(i32::try_from(child.id()).ok()?)
 }
 
 fn number(pid: Pid) -> u32 {

@@ -32,8 +32,10 @@ const PARAMETERS: &[Parameter] = &[
     optional("env"),
     optional("clean_env"),
     optional("rstrip"),
+    optional("umask"),
     optional("timeout"),
     optional("ignore_retcode"),
+    optional("bg"),
 ];
 
 const FUNCTIONS: &[Function] = &[
@@ -55,10 +57,14 @@ cmd
     shell.
 
 cwd
-    The directory from which to execute the command. Defaults to the minion's own.
+    The folder in which the command runs. Without it: the home of the command's user.
 
 stdin
     A string of standard input for the command.
+
+runas
+    The user that the command runs as, with all its groups; only a minion that runs as root can do this.
+    HOME, USER, LOGNAME and SHELL are those of the user.
 
 shell
     Another shell than /bin/sh.
@@ -71,16 +77,24 @@ env
     Environment variables to be set prior to execution: a mapping, or a list of `NAME=value`.
 
 clean_env
-    Begin with an empty environment.
+    Give the command the variables of `env` and no others. Without it, it also gets those for paths, user,
+    language, time zone and proxies of the minion, and those of the option pass_environment.
 
 rstrip
     Strip all whitespace off the end of output before it is returned. True unless said otherwise.
+
+umask
+    The umask of the command, as an octal number.
 
 timeout
     A timeout in seconds, after which the command and everything that it started is killed.
 
 ignore_retcode
     Report success whatever the exit code.
+
+bg
+    Start the command and leave it alone: its output is thrown away, nobody learns of its end, and it goes on
+    when the minion stops.
 
 CLI Example:
 
@@ -232,11 +246,6 @@ enum Wanted {
 }
 
 fn execute(call: &Call<'_>, wanted: Wanted) -> Result<(Asked, Finished), Failure> {
-    if call.value("runas").is_some() {
-        return Err(Failure::Execution(
-            "runas is not supported yet; commands run as the minion's own user".to_owned(),
-        ));
-    }
     let (argv, shown) = command_line(call)?;
     let timeout = call.seconds("timeout")?.filter(|t| !t.is_zero());
     let folder = call.text("cwd")?.map(PathBuf::from);
@@ -246,9 +255,18 @@ fn execute(call: &Call<'_>, wanted: Wanted) -> Result<(Asked, Finished), Failure
             folder.display()
         )));
     }
+    let background = call.flag("bg")?.unwrap_or(false);
+    if background && timeout.is_some() {
+        return Err(Failure::Invocation(
+            "a command in the background (bg) has no timeout".to_owned(),
+        ));
+    }
     let command = Command {
         argv,
         folder,
+        user: call.text("runas")?,
+        umask: umask(call)?,
+        background,
         environment: environment(call)?,
         clean_environment: call.flag("clean_env")?.unwrap_or(false),
         input: call.text("stdin")?.unwrap_or_default().into_bytes(),
@@ -267,6 +285,22 @@ fn execute(call: &Call<'_>, wanted: Wanted) -> Result<(Asked, Finished), Failure
         Err(CommandError::Stopped) => Err(Failure::Interrupted),
         Err(CommandError::Ended(ending)) => Err(Failure::Ended(ending)),
         Err(error) => Err(Failure::Execution(error.to_string())),
+    }
+}
+
+/// Parses `umask`, an octal number. As in Salt, 0 is refused: it would let everybody write to new files.
+fn umask(call: &Call<'_>) -> Result<Option<u32>, Failure> {
+    let Some(text) = call.text("umask")? else {
+        return Ok(None);
+    };
+    match u32::from_str_radix(&text, 8) {
+        Ok(mask @ 1..=0o777) => Ok(Some(mask)),
+        Ok(0) => Err(Failure::Invocation(
+            "a umask of zero is not allowed".to_owned(),
+        )),
+        _ => Err(Failure::Invocation(format!(
+            "umask is an octal number up to 777, not {text:?}"
+        ))),
     }
 }
 

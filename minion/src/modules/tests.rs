@@ -38,6 +38,7 @@ impl Bench {
             )),
             Stop::new().unwrap(),
             folder.path().to_owned(),
+            crate::command::tests::launcher(),
             max_message,
         );
         Self {

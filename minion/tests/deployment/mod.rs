@@ -11,6 +11,7 @@ use std::time::Duration;
 use saline_client::{Client, JobSpec, MinionReturn, Progress};
 use saline_config::{MasterConfig, MinionConfig, Paths};
 use saline_data::Value;
+use saline_exec::Program;
 use saline_inproc::InProc;
 use saline_master::Master;
 use saline_messages::{
@@ -23,6 +24,22 @@ use tokio_util::sync::CancellationToken;
 
 /// How long a test waits for anything before it fails.
 pub const TEST_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The arguments that make a test program run the test below, and nothing else.
+const SALINE_EXEC: [&str; 4] = [
+    "--exact",
+    "deployment::saline_exec",
+    "--ignored",
+    "--nocapture",
+];
+
+#[test]
+#[ignore = "not a test: it is the program saline-exec, which starts the commands of minions"]
+fn saline_exec() {
+    std::process::exit(i32::from(
+        saline_exec::main() != std::process::ExitCode::SUCCESS,
+    ));
+}
 
 pub struct Deployment {
     pub root: tempfile::TempDir,
@@ -99,8 +116,9 @@ impl Deployment {
         versions: ProtocolVersions,
     ) -> RunningMinion {
         let modules = Modules::built_in();
+        let program = Program::this_one(&SALINE_EXEC);
         let minion =
-            Minion::with_versions(config.clone(), &self.registry, modules, versions).unwrap();
+            Minion::with(config.clone(), &self.registry, modules, program, versions).unwrap();
         let stop = CancellationToken::new();
         let context = saline_protocol::transport::Context::default();
         let serving = context.spawn(Arc::clone(&minion).serve(stop.clone()));

@@ -39,8 +39,9 @@ fn main() -> ExitCode {
         }
         Some("saline-minion") => {
             fleet::end_with_parent();
-            saline_minion::run(registry)
+            saline_minion::run_with(registry, saline_exec::Program::this_one(&[]))
         }
+        Some("saline-exec") => saline_exec::main(),
         Some("saline") => operator(saline_cli::saline(std::env::args_os(), registry)),
         Some("saline-key") => operator(saline_cli::saline_key(
             std::env::args_os(),

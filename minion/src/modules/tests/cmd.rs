@@ -101,8 +101,15 @@ fn folder_environment_and_input_are_the_ones_given() {
         cmd(&bench, "cmd.run", "/usr/bin/env | grep ^PATH", &removed).retcode,
         1
     );
-    let clean = [("clean_env", Value::Bool(true))];
-    assert!(!text(&cmd(&bench, "cmd.run", "/usr/bin/env", &clean)).contains("CARGO"));
+    let clean = [("clean_env", Value::Bool(true)), ("cwd", "/".into())];
+    // The shell adds one itself.
+    assert_eq!(
+        cmd(&bench, "cmd.run", "/usr/bin/env", &clean),
+        Outcome::from("PWD=/")
+    );
+    let usual = cmd(&bench, "cmd.run", "/usr/bin/env", &[]);
+    assert!(text(&usual).contains("PATH="));
+    assert!(!text(&usual).contains("CARGO"));
     for bad in [
         Value::from("A"),
         Value::Int(1),
@@ -232,11 +239,102 @@ fn stored_in(said: &str) -> &str {
 }
 
 #[test]
-fn what_is_not_supported_is_refused() {
+fn a_command_runs_as_another_user_in_its_home() {
     let bench = Bench::new();
-    let outcome = cmd(&bench, "cmd.run", "id", &[("runas", "nobody".into())]);
-    assert!(text(&outcome).starts_with("ERROR: runas is not supported yet"));
+    let unknown = [("runas", "nosuchuser".into())];
+    let outcome = cmd(&bench, "cmd.run", "id", &unknown);
+    assert_eq!(
+        text(&outcome),
+        "ERROR: there is no user \"nosuchuser\" on this machine"
+    );
     assert!(!outcome.success());
+    if !rustix::process::geteuid().is_root() {
+        let refused = cmd(&bench, "cmd.run", "id", &[("runas", "root".into())]);
+        assert!(text(&refused).contains("this needs root"));
+        return;
+    }
+    let nobody = || ("runas", Value::from("nobody"));
+    for fun in ["cmd.run", "cmd.run_stdout"] {
+        let outcome = cmd(&bench, fun, "id -un; echo $USER; pwd", &[nobody()]);
+        // Its home does not exist.
+        assert_eq!(outcome, Outcome::from("nobody\nnobody\n/"));
+    }
+    let private = bench.folder.path().join("private");
+    std::fs::create_dir(&private).unwrap();
+    std::fs::set_permissions(
+        &private,
+        std::os::unix::fs::PermissionsExt::from_mode(0o700),
+    )
+    .unwrap();
+    let private = private.to_str().unwrap();
+    let refused = cmd(
+        &bench,
+        "cmd.run",
+        "pwd",
+        &[nobody(), ("cwd", private.into())],
+    );
+    assert_eq!(
+        text(&refused),
+        format!("ERROR: cannot enter the folder {private}: Permission denied (os error 13)")
+    );
+    let set = Value::map([("USER", Value::from("other"))]);
+    let outcome = cmd(&bench, "cmd.run", "echo $USER", &[nobody(), ("env", set)]);
+    assert_eq!(outcome, Outcome::from("other"), "what is given holds");
+}
+
+#[test]
+fn the_umask_is_an_octal_number() {
+    let bench = Bench::new();
+    // As the command line has it: Salt reads 027 as the number 27.
+    for given in [Value::Int(27), "27".into(), "027".into()] {
+        let outcome = cmd(&bench, "cmd.run", "umask", &[("umask", given)]);
+        assert_eq!(outcome, Outcome::from("0027"));
+    }
+    for bad in [Value::Int(0), "8".into(), "1000".into(), "u=rwx".into()] {
+        let outcome = cmd(&bench, "cmd.run", "umask", &[("umask", bad)]);
+        assert!(text(&outcome).contains("umask"), "{outcome:?}");
+        assert!(!outcome.success());
+    }
+}
+
+#[test]
+fn a_command_in_the_background_is_left_alone() {
+    let bench = Bench::new();
+    let (begun, go_on) = (
+        bench.folder.path().join("begun"),
+        bench.folder.path().join("go on"),
+    );
+    rustix::fs::mkfifoat(rustix::fs::CWD, &begun, 0o600.into()).unwrap();
+    rustix::fs::mkfifoat(rustix::fs::CWD, &go_on, 0o600.into()).unwrap();
+    let line = format!(
+        "read word; echo output; echo $word $$ > '{}'; read word < '{}'",
+        begun.display(),
+        go_on.display()
+    );
+    let named = [("bg", Value::Bool(true)), ("stdin", "hello\n".into())];
+    let outcome = cmd(&bench, "cmd.run_all", &line, &named);
+    assert_eq!(outcome.value.get("stdout"), Some(&Value::from("")));
+    assert_eq!(outcome.value.get("retcode"), Some(&Value::Int(0)));
+    let pid = outcome.value.get("pid").and_then(Value::as_i64).unwrap();
+    // The function has returned, and the command waits to be read.
+    assert_eq!(
+        std::fs::read_to_string(begun).unwrap(),
+        format!("hello {pid}\n")
+    );
+    std::fs::write(go_on, "\n").unwrap();
+    assert_eq!(
+        cmd(&bench, "cmd.run", "echo x", &named[..1]),
+        Outcome::from("")
+    );
+    let timeout = [("bg", Value::Bool(true)), ("timeout", Value::Int(1))];
+    assert!(text(&cmd(&bench, "cmd.run", "true", &timeout)).contains("no timeout"));
+}
+
+#[test]
+fn a_command_begins_in_the_home_of_the_minions_user() {
+    let bench = Bench::new();
+    let home = std::env::var("HOME").unwrap();
+    assert_eq!(cmd(&bench, "cmd.run", "pwd -P", &[]), Outcome::from(home));
 }
 
 #[test]

@@ -1,0 +1,189 @@
+//! How a daemon starts its commands.
+
+use std::ffi::{CString, OsString};
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+use rustix::process::Pid;
+
+use crate::end::{Failure, Report};
+use crate::frame::{self, FrameError};
+use crate::program::NAME;
+use crate::user::{self, Account};
+use crate::{Description, Environment, Folder, Process, Program, Step, Streams, UserError};
+
+/// Starts the commands of a daemon.
+#[derive(Debug, Clone)]
+pub struct Launcher {
+    program: Program,
+    /// The names of further variables that commands get.
+    passed: Vec<String>,
+}
+
+/// The reason why a command was not started.
+#[derive(Debug, thiserror::Error)]
+pub enum LaunchError {
+    /// The program `saline-exec` is not installed.
+    #[error(
+        "{} is missing, which starts every command; install it beside this program",
+        .0.display()
+    )]
+    Missing(PathBuf),
+    /// The program `saline-exec` cannot be started.
+    #[error("cannot start {}: {source}", path.display())]
+    Program {
+        /// The path of the program.
+        path: PathBuf,
+        /// The error of the system.
+        source: io::Error,
+    },
+    /// The program `saline-exec` ended, or was not understood.
+    #[error("lost touch with saline-exec: {0}")]
+    Lost(#[source] io::Error),
+    /// The description cannot be carried out.
+    #[error("{step}: {source}")]
+    Step {
+        /// The step that failed.
+        step: Step,
+        /// The error of the system.
+        source: io::Error,
+    },
+}
+
+impl Launcher {
+    /// Creates a launcher. Commands get the usual variables of the daemon's environment, and those that are
+    /// named in `passed`, where a trailing `*` stands for any text.
+    pub fn new(program: Program, passed: Vec<String>) -> Self {
+        Self { program, passed }
+    }
+
+    /// Returns a description that runs `argv` as the user of this process, in its home, and the environment that
+    /// commands get, which the caller may change before it becomes part of the description.
+    pub fn describe(&self, argv: Vec<CString>) -> (Description, Environment) {
+        let environment = Environment::passed(std::env::vars_os(), &self.passed);
+        let home = std::env::var_os("HOME").filter(|home| !home.is_empty());
+        let description = Description {
+            argv,
+            folder: home_folder(home.or_else(Account::own_home)),
+            ..Description::default()
+        };
+        (description, environment)
+    }
+
+    /// Has the command run as the user `name`: with its groups, in its home, and with the variables that say who it
+    /// is.
+    ///
+    /// # Errors
+    /// When there is no such user, and when this process may not become it.
+    pub fn run_as(
+        &self,
+        name: &str,
+        description: &mut Description,
+        environment: &mut Environment,
+    ) -> Result<(), UserError> {
+        let account = Account::named(name)?;
+        description.user = account.to_become()?;
+        account.describe(environment);
+        description.folder = home_folder(Some(account.home));
+        Ok(())
+    }
+
+    /// Starts a command, and waits until its program is executed.
+    ///
+    /// # Errors
+    /// When it is not executed.
+    pub fn start(
+        &self,
+        description: &Description,
+        streams: Streams,
+    ) -> Result<Process, LaunchError> {
+        let (pid, control, supervisor) = self.launch(description, streams)?;
+        Ok(Process::new(pid, control, supervisor))
+    }
+
+    /// Starts a command, and lets go of it. Returns its pid, which leads a process group.
+    ///
+    /// # Errors
+    /// When it is not executed.
+    pub fn start_in_background(
+        &self,
+        mut description: Description,
+        streams: Streams,
+    ) -> Result<Pid, LaunchError> {
+        description.background = true;
+        let (pid, _, mut supervisor) = self.launch(&description, streams)?;
+        supervisor.wait().map_err(LaunchError::Lost)?;
+        Ok(pid)
+    }
+
+    fn launch(
+        &self,
+        description: &Description,
+        streams: Streams,
+    ) -> Result<(Pid, UnixStream, Child), LaunchError> {
+        let frame = frame::encode(description).map_err(|source| LaunchError::Step {
+            step: Step::Description,
+            source,
+        })?;
+        let (control, other) = UnixStream::pair().map_err(LaunchError::Lost)?;
+        let mut supervisor = self.spawn(other)?;
+        let reported = streams
+            .send(&control, &frame)
+            .map_err(FrameError::Read)
+            .and_then(|()| frame::read(&control));
+        let error = match reported {
+            Ok(Report::Started { pid }) => {
+                let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+                match pid {
+                    Some(pid) => return Ok((pid, control, supervisor)),
+                    None => LaunchError::Lost(io::ErrorKind::InvalidData.into()),
+                }
+            }
+            Ok(Report::Failed(Failure { step, errno })) => LaunchError::Step {
+                step,
+                source: io::Error::from_raw_os_error(errno),
+            },
+            Ok(Report::Ended(_)) | Err(FrameError::Malformed) => {
+                LaunchError::Lost(io::ErrorKind::InvalidData.into())
+            }
+            Err(FrameError::Version(_)) => LaunchError::Step {
+                step: Step::Version,
+                source: io::Error::from_raw_os_error(libc::EPROTO),
+            },
+            Err(FrameError::Read(error)) => LaunchError::Lost(error),
+        };
+        // `saline-exec` ends when nobody listens to it.
+        drop(control);
+        let _ = supervisor.wait();
+        Err(error)
+    }
+
+    /// Starts `saline-exec`, in a process group of its own: what a terminal sends to that of the daemon is the
+    /// daemon's to pass on.
+    fn spawn(&self, control: UnixStream) -> Result<Child, LaunchError> {
+        let path = self.program.path().map_err(|source| LaunchError::Program {
+            path: NAME.into(),
+            source,
+        })?;
+        let spawned = Command::new(&path)
+            .arg0(NAME)
+            .args(self.program.arguments())
+            .process_group(0)
+            .stdin(Stdio::from(std::os::fd::OwnedFd::from(control)))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
+        spawned.map_err(|source| match source.kind() {
+            io::ErrorKind::NotFound => LaunchError::Missing(path),
+            _ => LaunchError::Program { path, source },
+        })
+    }
+}
+
+fn home_folder(home: Option<OsString>) -> Folder {
+    let home = home.and_then(user::path);
+    Folder::Preferred(home.unwrap_or_else(|| c"/".to_owned()))
+}

@@ -1,0 +1,62 @@
+//! Where the program `saline-exec` is.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::PathBuf;
+
+use crate::LaunchError;
+
+/// The name of the program.
+pub(crate) const NAME: &str = "saline-exec";
+
+/// The program `saline-exec`, or one that contains it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Program(Place);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Place {
+    Beside,
+    Contained(Vec<OsString>),
+}
+
+impl Program {
+    /// Returns `saline-exec` in the folder of the running program.
+    pub fn beside_this_one() -> Self {
+        Self(Place::Beside)
+    }
+
+    /// Returns the running program itself, which must call [`main`](crate::main) when it is started under
+    /// the name `saline-exec` with these arguments.
+    pub fn this_one(arguments: &[&str]) -> Self {
+        Self(Place::Contained(
+            arguments.iter().map(OsString::from).collect(),
+        ))
+    }
+
+    /// Finds out whether the program is there, so that a daemon can tell at its start that it is not.
+    ///
+    /// # Errors
+    /// When it is missing.
+    pub fn check(&self) -> Result<(), LaunchError> {
+        match self.path() {
+            Ok(path) if !path.exists() => Err(LaunchError::Missing(path)),
+            _ => Ok(()),
+        }
+    }
+
+    pub(crate) fn path(&self) -> io::Result<PathBuf> {
+        match &self.0 {
+            // The folder is right also after an upgrade has replaced the running program.
+            Place::Beside => Ok(std::env::current_exe()?.with_file_name(NAME)),
+            // Not by its path: a build may replace the file.
+            Place::Contained(_) => Ok(PathBuf::from("/proc/self/exe")),
+        }
+    }
+
+    pub(crate) fn arguments(&self) -> &[OsString] {
+        match &self.0 {
+            Place::Beside => &[],
+            Place::Contained(arguments) => arguments,
+        }
+    }
+}
