@@ -184,7 +184,7 @@ fn documentation_is_printed_once_for_all_minions() {
     );
     let said = fleet.saline(&["m1", "-d", "cmd.run"]).expect(0);
     assert!(
-        said.stdout.contains(r"awk '/foo/{print \$2}'"),
+        said.stdout.contains(r"awk '{print \$5}'"),
         "{}",
         said.stdout
     );

@@ -118,7 +118,7 @@ fn jobs_are_found_by_what_they_call_whom_they_are_for_when_and_what_was_noted() 
     let said = run(&fleet, &["jobs.list_jobs", "start_time=soon"]).expect(1);
     assert!(
         said.stderr
-            .contains("start_time must be a time in UTC such as"),
+            .contains("list_jobs() expects a time in UTC such as"),
         "{said:?}"
     );
 
@@ -457,7 +457,7 @@ fn the_caches_the_configuration_and_the_documentation_are_shown() {
     assert!(
         printed
             .stdout
-            .starts_with("jobs.active:\n\n    Return the jobs"),
+            .starts_with("jobs.active:\n\n    Returns the jobs"),
         "{}",
         printed.stdout
     );
@@ -465,6 +465,7 @@ fn the_caches_the_configuration_and_the_documentation_are_shown() {
     assert_eq!(
         keys(&docs),
         [
+            "sys.argspec",
             "sys.doc",
             "sys.list_functions",
             "sys.list_modules",
@@ -481,5 +482,9 @@ fn the_caches_the_configuration_and_the_documentation_are_shown() {
         unknown.stderr
     );
     let misused = run(&fleet, &["manage.up", "x"]).expect(1);
-    assert_eq!(misused.stderr, "ERROR: manage.up takes no arguments\n");
+    assert_eq!(
+        misused.stderr,
+        "ERROR: Passed invalid arguments to manage.up: up() takes 0 positional arguments but 1 was given \
+         (saline-run -d manage.up explains them)\n"
+    );
 }

@@ -4,7 +4,6 @@
 
 mod arguments;
 mod descriptors;
-mod indented_doc;
 mod instance_lock;
 mod large_memory;
 pub mod logging;
@@ -19,7 +18,6 @@ mod versions;
 
 pub use arguments::{Arguments, parse};
 pub use descriptors::raise_descriptors;
-pub use indented_doc::indented_doc;
 pub use instance_lock::{InstanceLock, LockError};
 pub use large_memory::give_large_memory_back;
 pub use pid_file::{PidFile, PidFileError};

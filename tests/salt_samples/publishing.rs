@@ -111,8 +111,7 @@ fn functions_that_fail() {
     m000:
         Passed invalid arguments to test.sleep: sleep() missing 1 required positional argument: 'length'
         
-            Instruct the minion to initiate a process that will sleep for a given
-            period of time.
+            Waits for `length` seconds, fractions included, and returns `True`. `saltutil.kill_job` ends the wait.
         
             CLI Example:
         

@@ -25,7 +25,6 @@ use tokio_util::sync::CancellationToken;
 
 use crate::Result;
 use arguments::SwarmArguments;
-use functions::CheapTest;
 use saline_daemon::raise_descriptors;
 
 /// Minions that are made at once: making one writes its keys.
@@ -97,7 +96,7 @@ async fn serve(
         while next < end && making.len() < AT_ONCE {
             let config = config(arguments, root, next)?;
             let registry = Arc::clone(&registry);
-            let modules = Modules::none().with(&CheapTest).returning_at_once();
+            let modules = Modules::default().with("test", functions::TEST);
             making.spawn_blocking(move || Minion::new(config, &registry, modules));
             next += 1;
         }

@@ -4,8 +4,8 @@ use std::io;
 
 use saline_client::{BusEvent, Client, EventFilter};
 use saline_config::parse_arguments;
-use saline_data::Value;
 use saline_data::printable::escape_line;
+use saline_functions::{BoundArguments, Parameters, parameters};
 use saline_messages::Event;
 use saline_protocol::transport::Lost;
 
@@ -14,6 +14,18 @@ use crate::exit;
 use crate::glob::Glob;
 use crate::screen::Screen;
 use saline_data::json;
+
+/// The parameters of `state.event`.
+#[parameters]
+struct Asked {
+    #[default("*")]
+    tagmatch: String,
+    /// Without an end if it is negative.
+    #[default(-1)]
+    count: i64,
+    #[default(false)]
+    pretty: bool,
+}
 
 /// The arguments of `state.event`.
 #[derive(Debug, Clone)]
@@ -32,43 +44,14 @@ impl EventArguments {
     /// # Errors
     /// One line that names the mistake.
     pub(crate) fn read(words: &[String]) -> Result<Self, String> {
-        let arguments = parse_arguments(words);
-        let mut named = arguments.named;
-        for (name, value) in ["tagmatch", "count"].into_iter().zip(&arguments.positional) {
-            named.push((name.to_owned(), value.clone()));
-        }
-        if arguments.positional.len() > 2 {
-            return Err("state.event takes a glob over tags and a count".to_owned());
-        }
-        let mut glob = "*".to_owned();
-        let (mut count, mut pretty) = (None, false);
-        for (name, value) in named {
-            match (name.as_str(), &value) {
-                ("tagmatch", Value::Text(text)) => glob.clone_from(text),
-                ("count", Value::Int(number)) => count = u64::try_from(*number).ok(),
-                ("pretty", Value::Bool(yes)) => pretty = *yes,
-                ("tagmatch" | "count" | "pretty", _) => {
-                    return Err(format!(
-                        "state.event: {name} must be {}",
-                        match name.as_str() {
-                            "tagmatch" => "a glob over tags",
-                            "count" => "a number",
-                            _ => "True or False",
-                        }
-                    ));
-                }
-                _ => {
-                    return Err(format!(
-                        "state.event: no argument is called {name}; there are tagmatch, count and pretty"
-                    ));
-                }
-            }
-        }
+        let bound = BoundArguments::bind("event", Asked::PARAMETERS, parse_arguments(words));
+        let asked = bound.and_then(|mut bound| Asked::take(&mut bound));
+        let asked = asked.map_err(|error| format!("state.event: {error}"))?;
         Ok(Self {
-            tags: Glob::one(&glob)?,
-            filter: below(&glob),
-            count,
-            pretty,
+            tags: Glob::one(&asked.tagmatch)?,
+            filter: below(&asked.tagmatch),
+            count: u64::try_from(asked.count).ok(),
+            pretty: asked.pretty,
         })
     }
 
@@ -144,6 +127,8 @@ pub(crate) async fn follow(
 
 #[cfg(test)]
 mod tests {
+    use saline_data::Value;
+
     use super::*;
 
     fn wanted(words: &[&str]) -> EventArguments {
@@ -196,5 +181,21 @@ mod tests {
         assert_eq!(wanted.count, Some(2));
         assert!(wanted.tags.matches("salt/job/1/ret/m"));
         assert!(!wanted.tags.matches("salt/job/1/new"));
+    }
+
+    #[test]
+    fn arguments_that_do_not_fit_are_told() {
+        let told = |words: &[&str]| {
+            let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+            EventArguments::read(&words).unwrap_err()
+        };
+        assert_eq!(
+            told(&["count=x"]),
+            "state.event: event() expects a whole number as 'count', not \"x\""
+        );
+        assert_eq!(
+            told(&["*", "1", "True", "x"]),
+            "state.event: event() takes from 0 to 3 positional arguments but 4 were given"
+        );
     }
 }

@@ -1,12 +1,12 @@
 //! Has minions run a function for a runner, and waits for what they return.
 
 use saline_data::Value;
+use saline_functions::Failure;
 use saline_messages::{
     Arguments, BatchRequest, OperatorReply, PublishRequest, RequestId, StoredReturn,
 };
 use saline_targeting::Target;
 
-use super::error::RunnerError;
 use super::job_report::{self, State};
 use super::run::Run;
 use crate::orders::PublishOptions;
@@ -20,14 +20,14 @@ pub(super) async fn ask_minions(
     fun: &str,
     arguments: Vec<Value>,
     consequence: &str,
-) -> Result<Option<Vec<StoredReturn>>, RunnerError> {
+) -> Result<Option<Vec<StoredReturn>>, Failure> {
     let arguments = Arguments {
         positional: arguments,
         named: Vec::new(),
     };
     let request_id = RequestId::random();
     let request = PublishRequest {
-        request_id: request_id.map_err(|error| RunnerError::Failed(error.to_string()))?,
+        request_id: request_id.map_err(|error| Failure::Execution(error.to_string()))?,
         target,
         fun: fun.to_owned(),
         arg: arguments.pack(),
@@ -47,8 +47,8 @@ pub(super) async fn ask_minions(
         .await?;
     let jid = match published {
         OperatorReply::Published(published) => published.jid,
-        OperatorReply::Failed(why) => return Err(RunnerError::Failed(why)),
-        other => return Err(RunnerError::Failed(format!("{other:?}"))),
+        OperatorReply::Failed(why) => return Err(Failure::Execution(why)),
+        other => return Err(Failure::Execution(format!("{other:?}"))),
     };
     let Some(jid) = jid else {
         return Ok(None);

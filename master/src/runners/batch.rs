@@ -1,65 +1,49 @@
 //! `batch`: jobs that are carried out in batches.
 
+use saline_functions::{Failure, function};
 use std::time::Duration;
 
 use saline_data::Value;
 use saline_messages::{Batch, BatchProgress, BatchStop, Jid, Job, MinionId, OfferState};
 
-use super::arguments::BoundArguments;
-use super::error::RunnerError;
-use super::function::{Function, Returned};
+use super::Functions;
+use super::error::{no_batch, no_such_job};
 use super::job_report::{self, State};
 use super::jobs::cancelled;
 use super::run::Run;
 use crate::jobs::BatchFailures;
 
-type Result<T, E = RunnerError> = std::result::Result<T, E>;
+type Result<T, E = Failure> = std::result::Result<T, E>;
 
-pub(super) const FUNCTIONS: &[Function] = &[
-    Function::new("list_active", LIST_ACTIVE, |run, _| {
-        Box::pin(list_active(run))
-    }),
-    Function::new("status", STATUS, |run, given| Box::pin(status(run, given))).with(1, &["jid"]),
-    Function::new("stop", STOP, |run, given| Box::pin(stop(run, given))).with(1, &["jid"]),
-];
+pub(super) const FUNCTIONS: Functions = &[&LIST_ACTIVE, &STATUS, &STOP];
 
-const LIST_ACTIVE: &str = "
-Return the batches that are under way, by jid.
-
-CLI Example:
-
-.. code-block:: bash
-
-    saline-run batch.list_active
-";
-
-async fn list_active(run: &Run) -> Result<Returned> {
+/// Returns the batches that are under way, by jid.
+///
+/// CLI Example:
+///
+///     saline-run batch.list_active
+#[function]
+async fn list_active(run: &Run) -> Value {
     let batches = run.parts.jobs.batches();
     let entries = batches.iter().map(|batch| {
         let mut entries = settings(&batch.batch);
         entries.extend(numbers(batch, true));
         (batch.jid.to_string(), Value::map(entries))
     });
-    Ok(Value::Map(entries.collect()).into())
+    Value::Map(entries.collect())
 }
 
-const STATUS: &str = "
-Return how far a batch has come, why it ended if it was cut short, and its minions by their states. When minions that
-are gone hold the batch up (all that have the job, or all whose turn has not come), `grace_seconds_left` is the time that they
-have left to come back; null otherwise.
-
-CLI Example:
-
-.. code-block:: bash
-
-    saline-run batch.status 20261121091409931549
-";
-
-async fn status(run: &Run, given: &BoundArguments) -> Result<Returned> {
-    let jid = given.jid("jid")?;
+/// Returns how far a batch has come: its minions by state, and why it ended early if it did. `grace_seconds_left` is null
+/// unless the batch waits for minions that went away; it is the time that they have to come back.
+///
+/// CLI Example:
+///
+///     saline-run batch.status 20261121091409931549
+#[function]
+async fn status(run: &Run, jid: Jid) -> Result<Value> {
     let job = run.parts.jobs.job(&jid).await?;
-    let job = job.ok_or_else(|| RunnerError::NoSuchJob(jid.clone()))?;
-    let batch = job.batch.ok_or_else(|| RunnerError::NoBatch(jid.clone()))?;
+    let job = job.ok_or_else(|| no_such_job(&jid))?;
+    let batch = job.batch.ok_or_else(|| no_batch(&jid))?;
     // In this order: a batch that ends meanwhile is shown by the states of its end.
     let active = run.parts.jobs.batches();
     let active = active.into_iter().find(|batch| batch.jid == jid);
@@ -81,7 +65,7 @@ async fn status(run: &Run, given: &BoundArguments) -> Result<Returned> {
         failed: &failed,
         grace_left: run.parts.jobs.grace_left(&jid),
     };
-    Ok(told(&job.job, &progress, minions).into())
+    Ok(told(&job.job, &progress, minions))
 }
 
 /// Returns the minions whose failures halted a batch that was cut short: those whose returns are failures, or whose
@@ -167,23 +151,18 @@ fn told(job: &Job, progress: &BatchProgress, minions: Minions<'_>) -> Value {
     Value::map(entries)
 }
 
-const STOP: &str = "
-Stop a batch: no further minion gets its turn, and those that have begun go on. Returns the state of every
-minion, as `jobs.cancel` does.
-
-CLI Example:
-
-.. code-block:: bash
-
-    saline-run batch.stop 20261121091409931549
-";
-
-async fn stop(run: &Run, given: &BoundArguments) -> Result<Returned> {
-    let jid = given.jid("jid")?;
+/// Stops a batch: no further minion gets its turn, and those that have begun go on. Returns the state of every
+/// minion, as `jobs.cancel` does.
+///
+/// CLI Example:
+///
+///     saline-run batch.stop 20261121091409931549
+#[function]
+async fn stop(run: &Run, jid: Jid) -> Result<Value> {
     let job = run.parts.jobs.job(&jid).await?;
-    let job = job.ok_or_else(|| RunnerError::NoSuchJob(jid.clone()))?;
+    let job = job.ok_or_else(|| no_such_job(&jid))?;
     if job.batch.is_none() {
-        return Err(RunnerError::NoBatch(jid));
+        return Err(no_batch(&jid));
     }
     cancelled(run, &jid).await
 }

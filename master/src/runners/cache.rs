@@ -1,38 +1,36 @@
 //! `cache`: what the master keeps of its minions.
 
 use saline_data::{Packed, Value};
-use saline_targeting::Grains as _;
+use saline_functions::{Failure, function};
+use saline_messages::MinionId;
+use saline_targeting::{Grains as _, Target, TargetKind};
 
-use super::arguments::BoundArguments;
-use super::error::RunnerError;
-use super::function::{Function, Returned};
+use super::error::too_large;
 use super::run::Run;
 use super::task::MAX_RETURN;
+use super::{Functions, Returned};
 
-pub(super) const FUNCTIONS: &[Function] = &[
-    Function::new("clear_all", CLEAR_ALL, |run, given| {
-        Box::pin(clear_all(run, given))
-    })
-    .with(0, &["tgt", "tgt_type"]),
-    Function::new("grains", GRAINS, |run, given| Box::pin(grains(run, given)))
-        .with(0, &["tgt", "tgt_type"]),
-];
+pub(super) const FUNCTIONS: Functions = &[&CLEAR_ALL, &GRAINS];
 
-const GRAINS: &str = "
-Return the grains that the master knows of the minions that a target includes, by minion; of all minions without
-a target. Minions of which it knows none are empty.
-
-CLI Example:
-
-.. code-block:: bash
-
-    saline-run cache.grains
-    saline-run cache.grains 'web*'
-    saline-run cache.grains 'os:Debian' tgt_type=grain
-";
-
-async fn grains(run: &Run, given: &BoundArguments) -> Result<Returned, RunnerError> {
-    let resolved = run.parts.targets.resolve(given.target()?).await?;
+/// Returns the grains that the master has of the minions of a target, by minion. A minion that has reported none has an empty
+/// mapping.
+///
+/// CLI Example:
+///
+///     saline-run cache.grains
+///     saline-run cache.grains 'web*'
+///     saline-run cache.grains 'os:Debian' tgt_type=grain
+#[function]
+async fn grains(
+    run: &Run,
+    #[default("*")] tgt: String,
+    #[default("glob")] tgt_type: TargetKind,
+) -> Result<Returned, Failure> {
+    let target = Target {
+        kind: tgt_type,
+        expression: tgt,
+    };
+    let resolved = run.parts.targets.resolve(target).await?;
     let (mut entries, mut bytes) = (Vec::with_capacity(resolved.minions.len()), 0);
     for id in resolved.minions {
         let known = run.parts.grains.of(std::slice::from_ref(&id)).pop();
@@ -40,11 +38,10 @@ async fn grains(run: &Run, given: &BoundArguments) -> Result<Returned, RunnerErr
         let grains = grains.unwrap_or_else(|| Packed::pack(&Value::Map(Vec::new())));
         bytes += grains.as_bytes().len();
         if bytes > MAX_RETURN {
-            return Err(RunnerError::TooLarge {
-                what: "the grains of these minions".to_owned(),
-                most: MAX_RETURN,
-                instead: "choose fewer minions",
-            });
+            return Err(too_large(
+                "the grains of these minions",
+                "choose fewer minions",
+            ));
         }
         entries.push((id.to_string(), grains));
         // Thousands of minions are unpacked and packed here: other tasks get their turn.
@@ -53,21 +50,30 @@ async fn grains(run: &Run, given: &BoundArguments) -> Result<Returned, RunnerErr
     Ok(Packed::map(entries).into())
 }
 
-const CLEAR_ALL: &str = "
-Forget what the master knows of the minions that a target includes, of all minions without a target: their
-grains. A minion reports them again when it comes back or collects them anew (`saltutil.refresh_grains`); until
-then a target by grains takes it for a minion that may match. Returns True.
-
-CLI Example:
-
-.. code-block:: bash
-
-    saline-run cache.clear_all
-    saline-run cache.clear_all 'web1'
-";
-
-async fn clear_all(run: &Run, given: &BoundArguments) -> Result<Returned, RunnerError> {
-    let resolved = run.parts.targets.resolve(given.target()?).await?;
+/// Forgets the grains of the minions of a target. A minion reports them again when it connects or collects them
+/// (`saltutil.refresh_grains`); until then every target by grains may include it. Returns True. With `test=True` forgets
+/// nothing, and returns the minions.
+///
+/// CLI Example:
+///
+///     saline-run cache.clear_all
+///     saline-run cache.clear_all 'web1'
+///     saline-run cache.clear_all 'web*' test=True
+#[function(changes)]
+async fn clear_all(
+    run: &Run,
+    #[default("*")] tgt: String,
+    #[default("glob")] tgt_type: TargetKind,
+    #[default(false)] test: bool,
+) -> Result<Returned, Failure> {
+    let target = Target {
+        kind: tgt_type,
+        expression: tgt,
+    };
+    let resolved = run.parts.targets.resolve(target).await?;
+    if test {
+        return Ok(Value::texts(resolved.minions.iter().map(MinionId::as_str)).into());
+    }
     for id in &resolved.minions {
         run.parts.grains.forget(id);
     }

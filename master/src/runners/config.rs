@@ -1,10 +1,9 @@
 //! `config`: the configuration of the master.
 
 use saline_data::Value;
+use saline_functions::function;
 
-use super::arguments::BoundArguments;
-use super::error::RunnerError;
-use super::function::{Function, Returned};
+use super::Functions;
 use super::run::Run;
 
 /// Shown instead of a secret value.
@@ -13,33 +12,26 @@ const HIDDEN: &str = "** hidden **";
 /// The parts of names that say that a value is secret. No option of a master is: those of transports may be.
 const SECRETS: [&str; 4] = ["password", "passwd", "secret", "token"];
 
-pub(super) const FUNCTIONS: &[Function] =
-    &[
-        Function::new("get", GET, |run, given| Box::pin(get(run, given)))
-            .with(1, &["key", "default", "delimiter"]),
-    ];
+pub(super) const FUNCTIONS: Functions = &[&GET];
 
-const GET: &str = "
-Return an option of the running master as it is in force: as its files had it at the start, or at the last SIGHUP
-if the option is taken over then, or its default. A colon, or the `delimiter`, leads into a mapping. What is not there is the `default`, an empty text. Values whose names speak
-of passwords, secrets or tokens are not shown.
-
-CLI Example:
-
-.. code-block:: bash
-
-    saline-run config.get keep_jobs_seconds
-    saline-run config.get ssl:certfile
-    saline-run config.get nodegroups.web delimiter=.
-";
-
-async fn get(run: &Run, given: &BoundArguments) -> Result<Returned, RunnerError> {
-    let key = given.text("key")?.unwrap_or_default();
-    let delimiter = given.text("delimiter")?.unwrap_or_else(|| ":".to_owned());
+/// Returns an option of the running master as it is in force, whether a file sets it or not, or `default` if there is no
+/// such option. `delimiter` leads into mappings. An option that takes effect at the next start has the value of the last
+/// start. The values of options whose names speak of passwords, secrets or tokens are hidden.
+///
+/// CLI Example:
+///
+///     saline-run config.get keep_jobs_seconds
+///     saline-run config.get ssl:certfile
+///     saline-run config.get nodegroups.web delimiter=.
+#[function]
+async fn get(
+    run: &Run,
+    key: String,
+    #[default("")] default: Value,
+    #[default(":")] delimiter: String,
+) -> Value {
     let options = run.parts.settings.now().options;
-    let found = find(&options, &key, &delimiter);
-    let found = found.or_else(|| given.value("default").cloned());
-    Ok(found.unwrap_or_else(|| Value::from("")).into())
+    find(&options, &key, &delimiter).unwrap_or(default)
 }
 
 fn find(options: &Value, key: &str, delimiter: &str) -> Option<Value> {

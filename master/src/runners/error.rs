@@ -1,52 +1,57 @@
-//! Why a run has no return.
+//! Why a run has no return, in one line for the operator.
 
+use saline_functions::Failure;
 use saline_messages::Jid;
 
+use super::task::MAX_RETURN;
 use crate::jobs::StoreError;
 use crate::orders::ResolveError;
 
-/// Why a run has no return, in one line for the operator.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum RunnerError {
-    /// An argument cannot be used.
-    #[error("{0}")]
-    Arguments(String),
-    /// There is no such job.
-    #[error(
-        "job {0} is unknown: it was never published by this master, is older than keep_jobs_seconds, or went when the store reached job_store_size"
-    )]
-    NoSuchJob(Jid),
-    /// The job is not carried out in batches.
-    #[error("job {0} is no batch: it was offered to all of its minions at once")]
-    NoBatch(Jid),
-    /// The jid is that of a runner.
-    #[error("{0} is a runner, and no job of minions: saline-run jobs.kill {0} ends it")]
-    IsRunner(Jid),
-    /// No runner with this jid is under way.
-    #[error("no runner with the jid {0} is under way: saline-run jobs.master shows those that are")]
-    NoSuchRun(Jid),
-    /// The return would be too large.
-    #[error("{what} is larger than the return of a runner may be ({most} bytes): {instead}")]
-    TooLarge {
-        /// The thing that is too large.
-        what: String,
-        /// The largest size in bytes.
-        most: usize,
-        /// The advice what to do instead.
-        instead: &'static str,
-    },
-    /// The target names what does not exist, or the keys cannot be read.
-    #[error(transparent)]
-    Target(#[from] ResolveError),
-    /// The job store failed.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// The master was started again after the same request had begun this function, which is not repeated.
-    #[error(
-        "the master was started again after {0} had begun, and does not repeat it: look whether it was done before you run it again"
-    )]
-    Interrupted(String),
-    /// Something else failed, for this reason.
-    #[error("{0}")]
-    Failed(String),
+impl From<ResolveError> for Failure {
+    /// Converts the error of a target that names what does not exist, or of keys that cannot be read.
+    fn from(error: ResolveError) -> Self {
+        Self::Execution(error.to_string())
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        Self::Execution(error.to_string())
+    }
+}
+
+/// Returns the failure of a function whose job does not exist.
+pub(super) fn no_such_job(jid: &Jid) -> Failure {
+    Failure::Execution(format!(
+        "job {jid} is unknown: it was never published by this master, is older than keep_jobs_seconds, or went when \
+         the store reached job_store_size"
+    ))
+}
+
+/// Returns the failure of a function whose job is not carried out in batches.
+pub(super) fn no_batch(jid: &Jid) -> Failure {
+    Failure::Execution(format!(
+        "job {jid} is no batch: it was offered to all of its minions at once"
+    ))
+}
+
+/// Returns the failure of a function whose job is a run.
+pub(super) fn is_runner(jid: &Jid) -> Failure {
+    Failure::Execution(format!(
+        "{jid} is a runner, and no job of minions: saline-run jobs.kill {jid} ends it"
+    ))
+}
+
+/// Returns the failure of a function whose run is not under way.
+pub(super) fn no_such_run(jid: &Jid) -> Failure {
+    Failure::Execution(format!(
+        "no runner with the jid {jid} is under way: saline-run jobs.master shows those that are"
+    ))
+}
+
+/// Returns the failure of a function whose return would be too large.
+pub(super) fn too_large(what: impl std::fmt::Display, instead: &str) -> Failure {
+    Failure::Execution(format!(
+        "{what} is larger than the return of a runner may be ({MAX_RETURN} bytes): {instead}"
+    ))
 }

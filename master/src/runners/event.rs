@@ -1,49 +1,37 @@
 //! `event`: fires events on the master's bus.
 
 use saline_data::Value;
+use saline_functions::{Failure, function};
 use saline_messages::{Event, EventTag};
 
-use super::arguments::BoundArguments;
-use super::error::RunnerError;
-use super::function::{Function, Returned};
+use super::Functions;
 use super::run::Run;
 
-pub(super) const FUNCTIONS: &[Function] =
-    &[
-        Function::new("send", SEND, |run, given| Box::pin(send(run, given)))
-            .with(1, &["tag", "data"])
-            .acts_once(),
-    ];
+pub(super) const FUNCTIONS: Functions = &[&SEND];
 
-const SEND: &str = "
-Fire an event on the master's event bus, and return True. `data` is a mapping; anything else is put below
-`data`. Tags of events that the master itself fires, such as `salt/job/<jid>/new`, are refused: whoever
-listens must be able to rely on them.
-
-CLI Example:
-
-.. code-block:: bash
-
-    saline-run event.send my/custom/event '{foo: bar}'
-";
-
-async fn send(run: &Run, given: &BoundArguments) -> Result<Returned, RunnerError> {
-    let tag = given.text("tag")?.unwrap_or_default();
+/// Fires an event on the master's bus and returns True. `data` is a mapping; any other value is put below the key `data`.
+/// Tags of the master's own events, such as `salt/job/<jid>/new`, are refused, so that listeners can rely on them.
+///
+/// CLI Example:
+///
+///     saline-run event.send my/custom/event '{foo: bar}'
+#[function(acts_once)]
+async fn send(run: &Run, tag: String, #[default(None)] data: Value) -> Result<bool, Failure> {
     if let Err(error) = Event::topic(&tag) {
-        return Err(RunnerError::Arguments(format!(
+        return Err(Failure::Invocation(format!(
             "event.send: the tag {tag:?} cannot be fired: {error}"
         )));
     }
     if EventTag::parse(&tag).is_some() {
-        return Err(RunnerError::Arguments(format!(
+        return Err(Failure::Invocation(format!(
             "event.send: events with the tag {tag:?} are the master's own: choose another tag"
         )));
     }
-    let data = match given.value("data") {
-        None => Vec::new(),
-        Some(Value::Map(entries)) => entries.clone(),
-        Some(other) => vec![("data".to_owned(), other.clone())],
+    let data = match data {
+        Value::Null => Vec::new(),
+        Value::Map(entries) => entries,
+        other => vec![("data".to_owned(), other)],
     };
     run.parts.events.sent_by_operator(&tag, data).await;
-    Ok(Value::Bool(true).into())
+    Ok(true)
 }

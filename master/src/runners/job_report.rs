@@ -3,10 +3,11 @@
 //! What minions returned stays packed: as values it takes many times its size.
 
 use saline_data::{Packed, Value};
+use saline_functions::Failure;
 use saline_messages::{Jid, MinionId, OfferState, PackedArguments, StoredReturn};
 use saline_protocol::transport::Instant;
 
-use super::error::RunnerError;
+use super::error::{no_such_job, too_large};
 use super::run::Run;
 use super::task::{MAX_RETURN, stored_form};
 use crate::jobs::{FoundJob, StoredRun};
@@ -27,9 +28,9 @@ pub(super) fn master_name() -> String {
 }
 
 /// Returns the states of all minions of a job, by id.
-pub(super) async fn states(run: &Run, jid: &Jid) -> Result<Vec<State>, RunnerError> {
+pub(super) async fn states(run: &Run, jid: &Jid) -> Result<Vec<State>, Failure> {
     let found = run.parts.jobs.states(jid, None, usize::MAX).await?;
-    let found = found.ok_or_else(|| RunnerError::NoSuchJob(jid.clone()))?;
+    let found = found.ok_or_else(|| no_such_job(jid))?;
     Ok(found.states)
 }
 
@@ -44,7 +45,7 @@ pub(super) async fn settled_states(
     jid: &Jid,
     until: Instant,
     is_waited_for: impl Fn(&Run, &State) -> bool + Send + Sync,
-) -> Result<Vec<State>, RunnerError> {
+) -> Result<Vec<State>, Failure> {
     let clock = run.parts.clock();
     loop {
         let changed = run.parts.jobs.state_changed().notified();
@@ -61,7 +62,7 @@ pub(super) async fn settled_states(
 
 /// Returns a stored run, if the jid is that of one. One that has just ended has its end, also if that is not on the disk
 /// yet.
-pub(super) async fn stored_run(run: &Run, jid: &Jid) -> Result<Option<StoredRun>, RunnerError> {
+pub(super) async fn stored_run(run: &Run, jid: &Jid) -> Result<Option<StoredRun>, Failure> {
     let Some(mut stored) = run.parts.jobs.run(jid).await? else {
         return Ok(None);
     };
@@ -80,11 +81,11 @@ pub(super) async fn stored_run(run: &Run, jid: &Jid) -> Result<Option<StoredRun>
 
 /// Returns the returns of a job, the readable ones as they are, by minion. One that cannot be read is replaced
 /// by its bytes and noted, so that it does not hide those of other minions.
-pub(super) async fn returns(run: &Run, jid: &Jid) -> Result<Vec<StoredReturn>, RunnerError> {
+pub(super) async fn returns(run: &Run, jid: &Jid) -> Result<Vec<StoredReturn>, Failure> {
     let (mut all, mut bytes, mut after) = (Vec::new(), 0, 0);
     loop {
         let page = run.parts.jobs.returns(jid, after, PAGE_BYTES).await?;
-        let page = page.ok_or_else(|| RunnerError::NoSuchJob(jid.clone()))?;
+        let page = page.ok_or_else(|| no_such_job(jid))?;
         let Some(last) = page.returns.last() else {
             break;
         };
@@ -95,7 +96,7 @@ pub(super) async fn returns(run: &Run, jid: &Jid) -> Result<Vec<StoredReturn>, R
             .context
             .spawn_blocking(move || readable(page.returns));
         let checked = checking.await;
-        let checked = checked.map_err(|error| RunnerError::Failed(error.to_string()))?;
+        let checked = checked.map_err(|error| Failure::Execution(error.to_string()))?;
         for (stored, unreadable) in checked {
             if let Some(error) = unreadable {
                 let minion = &stored.minion;
@@ -105,11 +106,10 @@ pub(super) async fn returns(run: &Run, jid: &Jid) -> Result<Vec<StoredReturn>, R
             all.push(stored);
         }
         if bytes > MAX_RETURN {
-            return Err(RunnerError::TooLarge {
-                what: format!("what the minions returned from job {jid}"),
-                most: MAX_RETURN,
-                instead: "publish the job again in parts, for fewer minions each",
-            });
+            return Err(too_large(
+                format_args!("what the minions returned from job {jid}"),
+                "publish the job again in parts, for fewer minions each",
+            ));
         }
         if !page.more {
             break;
@@ -132,12 +132,12 @@ fn readable(returns: Vec<StoredReturn>) -> Vec<(StoredReturn, Option<String>)> {
 }
 
 /// Returns a job with its minions and its returns, or a run with its return.
-pub(super) async fn whole_job(run: &Run, jid: &Jid) -> Result<Entries, RunnerError> {
+pub(super) async fn whole_job(run: &Run, jid: &Jid) -> Result<Entries, Failure> {
     if let Some(stored) = stored_run(run, jid).await? {
         return Ok(whole_run(stored));
     }
     let job = run.parts.jobs.job(jid).await?;
-    let stored = job.ok_or_else(|| RunnerError::NoSuchJob(jid.clone()))?;
+    let stored = job.ok_or_else(|| no_such_job(jid))?;
     let metadata = run.parts.jobs.metadata(jid).await?;
     let states = states(run, jid).await?;
     let minions = states.iter().map(|(minion, _)| minion.as_str());

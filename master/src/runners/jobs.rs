@@ -1,5 +1,6 @@
 //! `jobs`: jobs of the store and runs of this master.
 
+use saline_functions::{Failure, Mapping, function};
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
@@ -7,94 +8,53 @@ use saline_data::{Packed, Value};
 use saline_messages::{Jid, MinionId, OfferState};
 use saline_targeting::Target;
 
-use super::arguments::BoundArguments;
 use super::ask_minions::ask_minions;
-use super::error::RunnerError;
-use super::function::{Function, Returned};
-use super::job_filters::{self, FilterNames, MAX_LISTED};
-use super::job_report::{self, State, arguments as shown_arguments, instance, whole_job};
+use super::error::{is_runner, no_such_job, no_such_run};
+use super::job_filters::{Globs, SearchTime};
+use super::job_report::{
+    self, State, arguments as shown_arguments, instance, master_name, whole_job,
+};
 use super::run::Run;
-use crate::jobs::{ActiveJob, FoundJob};
+use super::{Functions, Returned};
+use crate::jobs::{ActiveJob, FoundJob, JobSearch};
 
-type Result<T, E = RunnerError> = std::result::Result<T, E>;
+type Result<T, E = Failure> = std::result::Result<T, E>;
 
 /// How long before its end a run returns what it has come to.
 const BEFORE_END: Duration = Duration::from_millis(500);
 
-/// The filters of a list of jobs.
-const LIST_FILTERS: FilterNames = FilterNames {
-    metadata: "search_metadata",
-    function: "search_function",
-    target: "search_target",
-};
+/// The largest number of jobs in one list.
+const MAX_LISTED: usize = 50_000;
 
-/// The same under the names that Salt's `jobs.last_run` has for them.
-const LAST_RUN_FILTERS: FilterNames = FilterNames {
-    metadata: "metadata",
-    function: "function",
-    target: "target",
-};
-
-pub(super) const FUNCTIONS: &[Function] = &[
-    Function::new("active", ACTIVE, |run, given| Box::pin(active(run, given))).with(0, &["pids"]),
-    Function::new("cancel", CANCEL, |run, given| Box::pin(cancel(run, given))).with(1, &["jid"]),
-    Function::new("exit_success", EXIT_SUCCESS, |run, given| {
-        Box::pin(exit_success(run, given))
-    })
-    .with(1, &["jid"]),
-    Function::new("kill", KILL, |run, given| Box::pin(kill(run, given)))
-        .with(1, &["jid"])
-        .about_runs(),
-    Function::new("last_run", LAST_RUN, |run, given| {
-        Box::pin(last_run(run, given))
-    })
-    .with(0, &["metadata", "function", "target", "display_progress"]),
-    Function::new("list_job", LIST_JOB, |run, given| {
-        Box::pin(list_job(run, given))
-    })
-    .with(1, &["jid", "display_progress"]),
-    Function::new("list_jobs", LIST_JOBS, |run, given| {
-        Box::pin(list_jobs(run, given))
-    })
-    .with(
-        0,
-        &[
-            "search_metadata",
-            "search_function",
-            "search_target",
-            "start_time",
-            "end_time",
-            "display_progress",
-        ],
-    ),
-    Function::new("lookup_jid", LOOKUP_JID, |run, given| {
-        Box::pin(lookup_jid(run, given))
-    })
-    .with(1, &["jid", "display_progress"]),
-    Function::new("master", MASTER, |run, _| Box::pin(master(run))).about_runs(),
-    Function::new("print_job", PRINT_JOB, |run, given| {
-        Box::pin(print_job(run, given))
-    })
-    .with(1, &["jid"]),
+pub(super) const FUNCTIONS: Functions = &[
+    &ACTIVE,
+    &CANCEL,
+    &EXIT_SUCCESS,
+    &KILL,
+    &LAST_RUN,
+    &LIST_JOB,
+    &LIST_JOBS,
+    &LOOKUP_JID,
+    &MASTER,
+    &PRINT_JOB,
 ];
 
-const ACTIVE: &str = "
-Return the jobs that minions run, by their jids: what minions reported, and which of them have returned. Beside
-each minion that runs a job stands the process id there: that of the job's command, or of the minion itself while
-the job has none. Minions that run jobs and are present are asked for these (`saltutil.running`), at most for the
-master's `timeout`; a process id that is not known is null. `pids=False` asks nobody.
-
-CLI Example:
-
-.. code-block:: bash
-
-    saline-run jobs.active
-    saline-run jobs.active pids=False
-";
-
-async fn active(run: &Run, given: &BoundArguments) -> Result<Returned> {
+/// Returns the jobs that minions run now, by jid, with the minions that run them (`Running`) and those that have returned
+/// (`Returned`).
+///
+/// pids
+///     By default the minions that run jobs and are present are asked for the process id of each job: that of its command,
+///     or of the minion while the job has none. The run waits for them for at most the master's `timeout`. A process id
+///     that is not known is null. `False` asks no minion.
+///
+/// CLI Example:
+///
+///     saline-run jobs.active
+///     saline-run jobs.active pids=False
+#[function]
+async fn active(run: &Run, #[default(true)] pids: bool) -> Result<Packed> {
     let (mut jobs, all) = (Vec::new(), run.parts.jobs.active());
-    let pids = match given.flag_or("pids", true)? {
+    let pids = match pids {
         true => running_pids(run, &all).await?,
         false => Pids::default(),
     };
@@ -126,7 +86,7 @@ async fn active(run: &Run, given: &BoundArguments) -> Result<Returned> {
         entries.push(("Returned".to_owned(), Packed::pack(&returned)));
         jobs.push((active.jid.to_string(), Packed::map(entries)));
     }
-    Ok(Packed::map(jobs).into())
+    Ok(Packed::map(jobs))
 }
 
 /// The process ids of jobs, by job and minion.
@@ -167,17 +127,13 @@ async fn running_pids(run: &Run, jobs: &[ActiveJob]) -> Result<Pids> {
     Ok(pids)
 }
 
-const MASTER: &str = "
-Return the runners that are under way on this master.
-
-CLI Example:
-
-.. code-block:: bash
-
-    saline-run jobs.master
-";
-
-async fn master(run: &Run) -> Result<Returned> {
+/// Returns the runners that are under way on this master.
+///
+/// CLI Example:
+///
+///     saline-run jobs.master
+#[function(nonblocking)]
+async fn master(run: &Run) -> Vec<Value> {
     let others = run.table.under_way();
     let others = others.iter().filter(|other| other.jid != run.jid);
     let shown = others.map(|other| {
@@ -189,56 +145,46 @@ async fn master(run: &Run) -> Result<Returned> {
             ("operator", Value::from(other.operator.as_str())),
         ])
     });
-    Ok(Value::List(shown.collect()).into())
+    shown.collect()
 }
 
-const KILL: &str = "
-End a run that is under way on this master, before it is done. Jobs of minions are ended with
-`jobs.cancel` and with `saltutil.kill_job` on the minions.
-
-CLI Example:
-
-.. code-block:: bash
-
-    saline-run jobs.kill 20261121091409931549
-";
-
-async fn kill(run: &Run, given: &BoundArguments) -> Result<Returned> {
-    let jid = given.jid("jid")?;
+/// Ends a run on this master before it is done. To end a job of minions: `jobs.cancel`, and `saltutil.kill_job` on the
+/// minions.
+///
+/// CLI Example:
+///
+///     saline-run jobs.kill 20261121091409931549
+#[function(nonblocking)]
+async fn kill(run: &Run, jid: Jid) -> Result<bool> {
     let others = run.table.under_way();
     let Some(other) = others.iter().find(|other| other.jid == jid) else {
-        return Err(RunnerError::NoSuchRun(jid));
+        return Err(no_such_run(&jid));
     };
     other.kill.cancel();
     tracing::info!(
         "runner {jid}: operator {} ends it (jobs.kill)",
         run.operator
     );
-    Ok(Value::Bool(true).into())
+    Ok(true)
 }
 
-const CANCEL: &str = "
-Cancel a job: minions that have not begun it will not. Waits for those that are present, at most for the
-master's `timeout`, and returns the state of every minion.
-
-CLI Example:
-
-.. code-block:: bash
-
-    saline-run jobs.cancel 20261121091409931549
-";
-
-async fn cancel(run: &Run, given: &BoundArguments) -> Result<Returned> {
-    let jid = given.jid("jid")?;
+/// Cancels a job: a minion that has not begun it never will. Returns the state of every minion, and waits for those that are
+/// present before, for at most the master's `timeout`.
+///
+/// CLI Example:
+///
+///     saline-run jobs.cancel 20261121091409931549
+#[function]
+async fn cancel(run: &Run, jid: Jid) -> Result<Value> {
     cancelled(run, &jid).await
 }
 
 /// Cancels a job, and returns the states of its minions.
-pub(super) async fn cancelled(run: &Run, jid: &Jid) -> Result<Returned> {
+pub(super) async fn cancelled(run: &Run, jid: &Jid) -> Result<Value> {
     if !run.parts.cancel.cancel(&run.operator, jid).await? {
         return Err(match job_report::stored_run(run, jid).await? {
-            Some(_) => RunnerError::IsRunner(jid.clone()),
-            None => RunnerError::NoSuchJob(jid.clone()),
+            Some(_) => is_runner(jid),
+            None => no_such_job(jid),
         });
     }
     let waits =
@@ -257,28 +203,30 @@ pub(super) async fn cancelled(run: &Run, jid: &Jid) -> Result<Returned> {
         };
         (minion.to_string(), Value::from(state))
     });
-    Ok(Value::Map(states.collect()).into())
+    Ok(Value::Map(states.collect()))
 }
 
-const LOOKUP_JID: &str = "
-Return what minions returned from a job, by minion, or what an asynchronous runner returned. `saline-run`
-names the minions that have not returned, and why.
-
-CLI Example:
-
-.. code-block:: bash
-
-    saline-run jobs.lookup_jid 20261121091409931549
-    saline-run jobs.lookup_jid 20261121091409931549 --out json
-";
-
-async fn lookup_jid(run: &Run, given: &BoundArguments) -> Result<Returned> {
-    let jid = given.jid("jid")?;
-    progress(run, given).await?;
+/// Returns what the minions returned from a job, by minion, or the return of an asynchronous runner. `saline-run` also
+/// prints which minions have not returned, and why.
+///
+/// display_progress
+///     `True` tells what is being done.
+///
+/// CLI Example:
+///
+///     saline-run jobs.lookup_jid 20261121091409931549
+///     saline-run jobs.lookup_jid 20261121091409931549 --out json
+#[function]
+async fn lookup_jid(
+    run: &Run,
+    jid: Jid,
+    #[default(false)] display_progress: bool,
+) -> Result<Returned> {
+    progress(run, display_progress).await;
     if let Some(stored) = job_report::stored_run(run, &jid).await? {
         return match stored.end {
             Some(end) => Ok(Returned {
-                payload: Packed::map([(job_report::master_name(), end.payload)]),
+                payload: Packed::map([(master_name(), end.payload)]),
                 success: end.success,
             }),
             None => {
@@ -299,56 +247,41 @@ async fn lookup_jid(run: &Run, given: &BoundArguments) -> Result<Returned> {
     Ok(Packed::map(entries).into())
 }
 
-const LIST_JOB: &str = "
-Return a job with its minions and what they returned.
-
-CLI Example:
-
-.. code-block:: bash
-
-    saline-run jobs.list_job 20261121091409931549
-";
-
-async fn list_job(run: &Run, given: &BoundArguments) -> Result<Returned> {
-    let jid = given.jid("jid")?;
-    progress(run, given).await?;
+/// Returns a job: function, arguments, target, user, time, minions and their returns.
+///
+/// CLI Example:
+///
+///     saline-run jobs.list_job 20261121091409931549
+#[function]
+async fn list_job(run: &Run, jid: Jid, #[default(false)] display_progress: bool) -> Result<Packed> {
+    progress(run, display_progress).await;
     let mut entries = whole_job(run, &jid).await?;
     let shown = Packed::pack(&Value::from(jid.as_str()));
     entries.push(("jid".to_owned(), shown));
-    Ok(Packed::map(entries).into())
+    Ok(Packed::map(entries))
 }
 
-const PRINT_JOB: &str = "
-Return a job with its minions and what they returned, below its jid.
-
-CLI Example:
-
-.. code-block:: bash
-
-    saline-run jobs.print_job 20261121091409931549
-";
-
-async fn print_job(run: &Run, given: &BoundArguments) -> Result<Returned> {
-    let jid = given.jid("jid")?;
+/// Returns a job as `jobs.list_job` does, below its jid.
+///
+/// CLI Example:
+///
+///     saline-run jobs.print_job 20261121091409931549
+#[function]
+async fn print_job(run: &Run, jid: Jid) -> Result<Packed> {
     let entries = whole_job(run, &jid).await?;
-    Ok(Packed::map([(jid.as_str(), Packed::map(entries))]).into())
+    Ok(Packed::map([(jid.as_str(), Packed::map(entries))]))
 }
 
-const EXIT_SUCCESS: &str = "
-Return for each minion of a job whether it has returned and succeeded.
-
-CLI Example:
-
-.. code-block:: bash
-
-    saline-run jobs.exit_success 20261121091409931549
-";
-
-async fn exit_success(run: &Run, given: &BoundArguments) -> Result<Returned> {
-    let jid = given.jid("jid")?;
+/// Returns for each minion of a job whether it has returned successfully.
+///
+/// CLI Example:
+///
+///     saline-run jobs.exit_success 20261121091409931549
+#[function]
+async fn exit_success(run: &Run, jid: Jid) -> Result<Value> {
     if let Some(stored) = job_report::stored_run(run, &jid).await? {
         let success = stored.end.is_some_and(|end| end.success);
-        return Ok(Value::map([(job_report::master_name(), Value::Bool(success))]).into());
+        return Ok(Value::map([(master_name(), Value::Bool(success))]));
     }
     // In this order: a minion whose return is stored meanwhile is not left out.
     let states = job_report::states(run, &jid).await?;
@@ -361,31 +294,54 @@ async fn exit_success(run: &Run, given: &BoundArguments) -> Result<Returned> {
         let success = Value::Bool(succeeded(minion));
         (minion.to_string(), success)
     });
-    Ok(Value::Map(minions.collect()).into())
+    Ok(Value::Map(minions.collect()))
 }
 
-const LIST_JOBS: &str = "
-Return the jobs of the store, the oldest first, without what minions returned. Asynchronous runners are among
-them, as functions that begin with `runner.`. The filters choose those that pass all of them:
-`search_function` and `search_target` are globs with commas between them, over the function and over the
-target expression; `search_metadata` is a mapping, of which one entry must be among the job's metadata
-(`saline --metadata`); `start_time` and `end_time` are times in UTC. At most the newest 50,000 jobs are
-listed. `display_progress=True` tells what is done.
-
-CLI Example:
-
-.. code-block:: bash
-
-    saline-run jobs.list_jobs
-    saline-run jobs.list_jobs search_function='test.*,pkg.install'
-    saline-run jobs.list_jobs search_target='web*' start_time='2026-11-21 09:00' end_time='2026-11-21 10:00'
-    saline-run jobs.list_jobs search_metadata='{ticket: 4711}'
-";
-
-async fn list_jobs(run: &Run, given: &BoundArguments) -> Result<Returned> {
-    progress(run, given).await?;
-    let search = job_filters::search(run, given, LIST_FILTERS, MAX_LISTED)?;
-    let found = run.parts.jobs.search(search).await?;
+/// Returns the jobs of the store without their returns, the oldest first, and at most the newest 50,000. The function of an
+/// asynchronous runner begins with `runner.`. A job is listed if it passes every filter:
+///
+/// search_metadata
+///     A mapping. One of its entries is among the metadata of the job (`saline --metadata`).
+///
+/// search_function, search_target
+///     Globs over the function and over the target expression, as a list or with commas between them.
+///
+/// start_time, end_time
+///     The job was published between these times, in UTC.
+///
+/// display_progress
+///     `True` tells what is being done.
+///
+/// CLI Example:
+///
+///     saline-run jobs.list_jobs
+///     saline-run jobs.list_jobs search_function='test.*,pkg.install'
+///     saline-run jobs.list_jobs search_target='web*' start_time='2026-11-21 09:00' end_time='2026-11-21 10:00'
+///     saline-run jobs.list_jobs search_metadata='{ticket: 4711}'
+#[function]
+async fn list_jobs(
+    run: &Run,
+    search_metadata: Option<Mapping>,
+    search_function: Option<Globs>,
+    search_target: Option<Globs>,
+    start_time: Option<SearchTime>,
+    end_time: Option<SearchTime>,
+    #[default(false)] display_progress: bool,
+) -> Result<Packed> {
+    progress(run, display_progress).await;
+    let (now, all) = (
+        run.parts.clock().wall().into(),
+        JobSearch::all(MAX_LISTED, master_name()),
+    );
+    let found = run.parts.jobs.search(JobSearch {
+        functions: search_function.unwrap_or_default().0,
+        targets: search_target.unwrap_or_default().0,
+        metadata: search_metadata.unwrap_or_default(),
+        from: start_time.map_or(all.from, |time| time.first_micros(now)),
+        until: end_time.map_or(all.until, |time| time.last_micros(now)),
+        ..all
+    });
+    let found = found.await?;
     if found.is_cut {
         let oldest = found.jobs.last();
         let oldest = oldest.map_or_else(String::new, |job| job_report::start_time(&job.jid));
@@ -396,38 +352,44 @@ async fn list_jobs(run: &Run, given: &BoundArguments) -> Result<Returned> {
     }
     let jobs = found.jobs.iter().rev();
     let jobs = jobs.map(|job| (job.jid.to_string(), Packed::map(instance(job))));
-    Ok(Packed::map(jobs).into())
+    Ok(Packed::map(jobs))
 }
 
-const LAST_RUN: &str = "
-Return the last job that passes the filters, as `jobs.print_job` does, or False if there is none. The filters
-are those of `jobs.list_jobs`: `metadata`, `function` and `target`.
-
-CLI Example:
-
-.. code-block:: bash
-
-    saline-run jobs.last_run
-    saline-run jobs.last_run target=nodename
-    saline-run jobs.last_run function='cmd.run'
-    saline-run jobs.last_run metadata='{ticket: 4711}'
-";
-
-async fn last_run(run: &Run, given: &BoundArguments) -> Result<Returned> {
-    progress(run, given).await?;
-    let search = job_filters::search(run, given, LAST_RUN_FILTERS, 1)?;
-    let found = run.parts.jobs.search(search).await?;
+/// Returns the newest job that passes the filters as `jobs.print_job` does, or False if there is none. `metadata`,
+/// `function` and `target` are filters as in `jobs.list_jobs`.
+///
+/// CLI Example:
+///
+///     saline-run jobs.last_run
+///     saline-run jobs.last_run target=nodename
+///     saline-run jobs.last_run function='cmd.run'
+///     saline-run jobs.last_run metadata='{ticket: 4711}'
+#[function]
+async fn last_run(
+    run: &Run,
+    metadata: Option<Mapping>,
+    function: Option<Globs>,
+    target: Option<Globs>,
+    #[default(false)] display_progress: bool,
+) -> Result<Packed> {
+    progress(run, display_progress).await;
+    let found = run.parts.jobs.search(JobSearch {
+        functions: function.unwrap_or_default().0,
+        targets: target.unwrap_or_default().0,
+        metadata: metadata.unwrap_or_default(),
+        ..JobSearch::all(1, master_name())
+    });
+    let found = found.await?;
     let Some(last) = found.jobs.first() else {
-        return Ok(Value::Bool(false).into());
+        return Ok(Packed::pack(&Value::Bool(false)));
     };
     let entries = whole_job(run, &last.jid).await?;
-    Ok(Packed::map([(last.jid.as_str(), Packed::map(entries))]).into())
+    Ok(Packed::map([(last.jid.as_str(), Packed::map(entries))]))
 }
 
 /// Tells the operator that the store is read, if that was asked for.
-async fn progress(run: &Run, given: &BoundArguments) -> Result<()> {
-    if given.flag("display_progress")? {
+async fn progress(run: &Run, is_wanted: bool) {
+    if is_wanted {
         run.tell_progress("Querying the job store").await;
     }
-    Ok(())
 }

@@ -1,85 +1,29 @@
 //! `manage`: the minions that are present, and those that are not.
 
+use saline_functions::{Failure, function};
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
 use saline_data::Value;
 use saline_messages::{FleetVersions, MinionId};
 
-use super::error::RunnerError;
-use super::function::{Function, Returned};
+use super::Functions;
 use super::run::Run;
 use crate::keys::KeyStore;
 
-type Result<T, E = RunnerError> = std::result::Result<T, E>;
+type Result<T, E = Failure> = std::result::Result<T, E>;
 
 // Salt's `up` and `down` ask the minions, the others the presence that the master knows. Here all of them tell the
-// latter.
-pub(super) const FUNCTIONS: &[Function] = &[
-    Function::new("alived", UP, |run, _| Box::pin(up(run))),
-    Function::new("down", DOWN, |run, _| Box::pin(down(run))),
-    Function::new("not_alived", DOWN, |run, _| Box::pin(down(run))),
-    Function::new("not_present", DOWN, |run, _| Box::pin(down(run))),
-    Function::new("present", UP, |run, _| Box::pin(up(run))),
-    Function::new("status", STATUS, |run, _| Box::pin(status(run))),
-    Function::new("transports", TRANSPORTS, |run, _| {
-        Box::pin(async move { Ok(transports(run).into()) })
-    }),
-    Function::new("up", UP, |run, _| Box::pin(up(run))),
-    Function::new("versions", VERSIONS, |run, _| Box::pin(versions(run))),
+// latter, and are one function under several names.
+pub(super) const FUNCTIONS: Functions = &[&DOWN, &STATUS, &TRANSPORTS, &UP, &VERSIONS];
+
+/// The further names of functions.
+pub(super) const ALIASES: [(&str, &str); 4] = [
+    ("alived", "manage.up"),
+    ("not_alived", "manage.down"),
+    ("not_present", "manage.down"),
+    ("present", "manage.up"),
 ];
-
-const UP: &str = "
-Return the minions that are present: those with a session that spoke within two heartbeats. The master knows
-that by itself; nothing is sent to minions.
-
-CLI Example:
-
-.. code-block:: bash
-
-    saline-run manage.up
-";
-
-const DOWN: &str = "
-Return the accepted minions that are not present. The master knows that by itself; nothing is sent to minions.
-
-CLI Example:
-
-.. code-block:: bash
-
-    saline-run manage.down
-";
-
-const STATUS: &str = "
-Return the minions that are present, and the accepted ones that are not.
-
-CLI Example:
-
-.. code-block:: bash
-
-    saline-run manage.status
-";
-
-const TRANSPORTS: &str = "
-Return the transports that the master serves, each with the minions that are connected over it, so that an operator
-who moves a fleet sees who is left.
-
-CLI Example:
-
-.. code-block:: bash
-
-    saline-run manage.transports
-";
-
-const VERSIONS: &str = "
-Return the version of the master, and those of the minions that are present, grouped by whether they are older.
-
-CLI Example:
-
-.. code-block:: bash
-
-    saline-run manage.versions
-";
 
 /// The accepted minions that are present, and those that are not.
 #[derive(Debug)]
@@ -93,8 +37,8 @@ impl Presence {
         // Keys first: a minion that is accepted meanwhile then shows as present, not as down.
         let accepted = match run.parts.keys.with_minions(KeyStore::accepted_ids).await {
             Some(Ok(accepted)) => accepted,
-            Some(Err(error)) => return Err(RunnerError::Failed(error.to_string())),
-            None => return Err(RunnerError::Failed("the key store failed".to_owned())),
+            Some(Err(error)) => return Err(Failure::Execution(error.to_string())),
+            None => return Err(Failure::Execution("the key store failed".to_owned())),
         };
         let present = run.parts.sessions.all_alive();
         let present = present
@@ -121,19 +65,45 @@ fn list(minions: &BTreeSet<MinionId>) -> Value {
     Value::texts(minions.iter().map(MinionId::as_str))
 }
 
-async fn up(run: &Run) -> Result<Returned> {
-    Ok(list(&Presence::look(run).await?.up).into())
+/// Returns the minions that are present: each has a session, and has sent something within two heartbeats. No minion is
+/// asked.
+///
+/// CLI Example:
+///
+///     saline-run manage.up
+#[function]
+async fn up(run: &Run) -> Result<Value> {
+    Ok(list(&Presence::look(run).await?.up))
 }
 
-async fn down(run: &Run) -> Result<Returned> {
-    Ok(list(&Presence::look(run).await?.down).into())
+/// Returns the accepted minions that are not present. No minion is asked.
+///
+/// CLI Example:
+///
+///     saline-run manage.down
+#[function]
+async fn down(run: &Run) -> Result<Value> {
+    Ok(list(&Presence::look(run).await?.down))
 }
 
-async fn status(run: &Run) -> Result<Returned> {
-    Ok(Presence::look(run).await?.status().into())
+/// Returns the accepted minions by whether they are present (`up`) or not (`down`). No minion is asked.
+///
+/// CLI Example:
+///
+///     saline-run manage.status
+#[function]
+async fn status(run: &Run) -> Result<Value> {
+    Ok(Presence::look(run).await?.status())
 }
 
-fn transports(run: &Run) -> Value {
+/// Returns the transports that the master serves, and the minions that are connected over each: who moves a fleet to another
+/// transport sees which minions are left.
+///
+/// CLI Example:
+///
+///     saline-run manage.transports
+#[function]
+async fn transports(run: &Run) -> Value {
     let listeners = run.parts.listeners.iter();
     let mut transports: Vec<_> = listeners
         .map(|endpoint| (endpoint.scheme.clone(), BTreeSet::new()))
@@ -153,9 +123,15 @@ fn transports(run: &Run) -> Value {
     )
 }
 
-async fn versions(run: &Run) -> Result<Returned> {
+/// Returns the version of the master and those of the minions that are present, grouped by whether they are older or newer.
+///
+/// CLI Example:
+///
+///     saline-run manage.versions
+#[function]
+async fn versions(run: &Run) -> Value {
     let fleet = run.parts.sessions.fleet_versions(run.parts.versions);
-    Ok(grouped(fleet).into())
+    grouped(fleet)
 }
 
 /// Groups versions as Salt's `manage.versions` does.

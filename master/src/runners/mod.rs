@@ -1,16 +1,17 @@
-//! Runners: functions that run on the master, as tasks of it. A module is one file with a table of its
-//! functions; `doc.runner` prints their documentation.
+//! Runners: functions that run on the master, as tasks of it. A function is an `async` Rust function with the attribute
+//! [`function`](saline_functions::function), and stands in the list `FUNCTIONS` of its module. Its future may be
+//! dropped at any await: the run was ended, or took too long.
 //!
 //! | module | has |
 //! |---|---|
 //! | `task` | begins runs, ends them, and keeps their ends until they are read |
 //! | `run_table` | the runs that are under way or have just ended |
 //! | `run` | what a function knows of its run |
-//! | `function`, `arguments` | a function, and the values of its parameters |
+//! | `returned` | the return of a function |
 //! | `ask_minions` | a job for minions whose returns a function works with |
 //! | `parts` | the parts of the master that functions work with |
-//! | `job_report`, `job_filters` | jobs in the shapes of Salt's job cache, and the arguments that choose among them |
-//! | `batch`, `cache`, `config`, `doc`, `event`, `jobs`, `manage`, `store` | the functions |
+//! | `job_report`, `job_filters` | jobs in the shapes of Salt's job cache, and the types of the parameters that choose among them |
+//! | `batch`, `cache`, `config`, `doc`, `event`, `jobs`, `manage`, `state`, `store` | the functions |
 //!
 //! The operator's program repeats the request that began a run: each time the master waits for some seconds, and
 //! answers with the first part of the result when there is one. So a lost connection costs nothing, and a master
@@ -19,7 +20,6 @@
 //! table `runs` beside the jobs, which no message of a minion can touch. The returns of minions are never unpacked
 //! into values for the return of a runner: `Packed::map` builds a mapping of packed values.
 
-mod arguments;
 mod ask_minions;
 mod batch;
 mod cache;
@@ -27,67 +27,50 @@ mod config;
 mod doc;
 mod error;
 mod event;
-mod function;
 mod job_filters;
 mod job_report;
 mod jobs;
 mod manage;
 mod parts;
+mod returned;
 mod run;
 mod run_table;
+mod state;
 mod store;
 mod task;
 #[cfg(test)]
 mod tests;
 
-use function::Function;
+use saline_functions::{Function, Registry};
 
 pub(crate) use parts::RunnerParts;
+use returned::Returned;
+use run::Run;
 pub(crate) use run_table::{Phase, RunState};
 pub use task::Runners;
 
-/// The modules, each with its functions.
-static MODULES: [(&str, &[Function]); 8] = [
-    ("batch", batch::FUNCTIONS),
-    ("cache", cache::FUNCTIONS),
-    ("config", config::FUNCTIONS),
-    ("doc", doc::FUNCTIONS),
-    ("event", event::FUNCTIONS),
-    ("jobs", jobs::FUNCTIONS),
-    ("manage", manage::FUNCTIONS),
-    ("store", store::FUNCTIONS),
-];
+/// The functions of one module.
+type Functions = &'static [&'static Function<Run>];
 
-/// The function that `saline-run` carries out itself, since it prints events for as long as it runs.
-const STATE_EVENT: (&str, &str) = ("state.event", STATE_EVENT_DOC);
-
-const STATE_EVENT_DOC: &str = "
-Watch the master's event bus and print what it fires, until Ctrl-C or after a number of events.
-`saline-run` does this itself: no run is begun on the master.
-
-CLI Example:
-
-.. code-block:: bash
-
-    saline-run state.event
-    saline-run state.event 'salt/job/*/ret/*' count=10 pretty=True
-";
-
-/// Returns every function with its full name, in alphabetical order.
-fn functions() -> impl Iterator<Item = (String, &'static Function)> {
-    MODULES.iter().flat_map(|(module, functions)| {
-        let named = move |function| (full_name(module, function), function);
-        functions.iter().map(named)
-    })
-}
-
-fn full_name(module: &str, function: &Function) -> String {
-    format!("{module}.{}", function.name)
-}
-
-/// Returns the function of this name.
-fn find(fun: &str) -> Option<&'static Function> {
-    let (module, name) = fun.split_once('.')?;
-    let (_, functions) = MODULES.iter().find(|(known, _)| *known == module)?;
-    functions.iter().find(|function| function.name == name)
+/// Returns the functions of every master.
+fn built_in() -> Registry<Run> {
+    let modules: [(&str, Functions); 9] = [
+        ("batch", batch::FUNCTIONS),
+        ("cache", cache::FUNCTIONS),
+        ("config", config::FUNCTIONS),
+        ("doc", doc::FUNCTIONS),
+        ("event", event::FUNCTIONS),
+        ("jobs", jobs::FUNCTIONS),
+        ("manage", manage::FUNCTIONS),
+        ("state", state::FUNCTIONS),
+        ("store", store::FUNCTIONS),
+    ];
+    let mut registry = Registry::default();
+    for (module, functions) in modules {
+        registry = registry.with(module, functions.iter().copied());
+    }
+    for (alias, fun) in manage::ALIASES {
+        registry = registry.with_alias(alias, fun);
+    }
+    registry
 }

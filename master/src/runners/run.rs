@@ -1,10 +1,13 @@
 //! The run of a function, as the function sees it.
 
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use saline_functions::{BoundArguments, Context, Failure, Registry};
 use saline_messages::{Jid, MinionId};
 use saline_protocol::transport::Instant;
 
+use super::Returned;
 use super::parts::RunnerParts;
 use super::run_table::RunTable;
 
@@ -24,8 +27,18 @@ pub(super) struct Run {
     pub(super) parts: Arc<RunnerParts>,
     /// All runs of the master.
     pub(super) table: Arc<RunTable>,
+    /// All functions of the master.
+    pub(super) registry: Arc<Registry<Run>>,
     notes: Mutex<Vec<String>>,
 }
+
+impl Context for Run {
+    type Returned = Returned;
+    type Code = for<'a> fn(&'a Run, BoundArguments) -> Working<'a>;
+}
+
+/// A function at work.
+pub(super) type Working<'a> = Pin<Box<dyn Future<Output = Result<Returned, Failure>> + Send + 'a>>;
 
 impl Run {
     pub(super) fn new(
@@ -34,6 +47,7 @@ impl Run {
         deadline: Instant,
         parts: Arc<RunnerParts>,
         table: Arc<RunTable>,
+        registry: Arc<Registry<Run>>,
     ) -> Self {
         Self {
             jid,
@@ -42,6 +56,7 @@ impl Run {
             deadline,
             parts,
             table,
+            registry,
             notes: Mutex::default(),
         }
     }

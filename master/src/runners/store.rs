@@ -1,34 +1,22 @@
 //! `store`: copies and checks the job store. They may take minutes.
 
-use std::time::Duration;
-
 use saline_data::Value;
+use saline_functions::{Failure, function};
 use saline_messages::{StoreBackup, StoreCheck};
 
-use super::error::RunnerError;
-use super::function::{Function, Returned};
 use super::run::Run;
+use super::{Functions, Returned};
 
-type Result<T, E = RunnerError> = std::result::Result<T, E>;
+type Result<T, E = Failure> = std::result::Result<T, E>;
 
-/// How long the functions may take.
-const TIME: Duration = Duration::from_secs(24 * 3600);
+pub(super) const FUNCTIONS: Functions = &[&BACKUP, &CHECK];
 
-pub(super) const FUNCTIONS: &[Function] = &[
-    Function::new("backup", BACKUP, |run, _| Box::pin(backup(run))).with_time(TIME),
-    Function::new("check", CHECK, |run, _| Box::pin(check(run))).with_time(TIME),
-];
-
-const BACKUP: &str = "
-Copy the job store while it is in use into a new folder of the master, and return where the copy is.
-
-CLI Example:
-
-.. code-block:: bash
-
-    saline-run store.backup
-";
-
+/// Copies the job store into a new folder of the master, and returns its path. The store stays in use.
+///
+/// CLI Example:
+///
+///     saline-run store.backup
+#[function(seconds = 86_400)]
 async fn backup(run: &Run) -> Result<Returned> {
     let StoreBackup {
         folder,
@@ -44,16 +32,12 @@ async fn backup(run: &Run) -> Result<Returned> {
     Ok(Value::map(entries).into())
 }
 
-const CHECK: &str = "
-Read all of the job store while it is in use, and return how much is in it and how many problems it has.
-
-CLI Example:
-
-.. code-block:: bash
-
-    saline-run store.check
-";
-
+/// Reads the whole job store, and returns how many jobs, returns and problems it has. The store stays in use.
+///
+/// CLI Example:
+///
+///     saline-run store.check
+#[function(seconds = 86_400)]
 async fn check(run: &Run) -> Result<Returned> {
     let StoreCheck {
         files,

@@ -5,18 +5,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use saline_data::{Packed, Value};
+use saline_functions::{BoundArguments, Failure, Function, Registry};
 use saline_messages::{RequestId, RunnerCall, RunnerEnd, decode, encode};
 use saline_protocol::transport::{Elapsed, Instant};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::arguments::BoundArguments;
-use super::error::RunnerError;
-use super::function::{Function, Returned};
 use super::parts::RunnerParts;
 use super::run::Run;
 use super::run_table::{MAX_ABOUT_RUNS, MAX_RUNNING, NotAdded, Phase, RunState, RunTable};
-use super::{STATE_EVENT, find, functions};
+use super::{Returned, built_in};
 use crate::jobs::{Committed, StoreError, StoredRun, StoredRunEnd};
 
 /// The largest return of a run, in bytes.
@@ -31,6 +29,9 @@ const READABLE: Duration = Duration::from_secs(60);
 /// The delay before a return that the store did not take is stored again.
 const STORE_AGAIN: Duration = Duration::from_secs(1);
 
+/// How long most functions may take.
+const USUAL_TIME: Duration = Duration::from_secs(60);
+
 /// The longest time that an operator may give a run.
 const MAX_TIME: Duration = Duration::from_secs(24 * 3600);
 
@@ -42,6 +43,7 @@ const MAX_USER: usize = 256;
 pub struct Runners {
     parts: Arc<RunnerParts>,
     table: Arc<RunTable>,
+    registry: Arc<Registry<Run>>,
 }
 
 impl Runners {
@@ -49,6 +51,7 @@ impl Runners {
         Self {
             parts: Arc::new(parts),
             table: Arc::default(),
+            registry: Arc::new(built_in()),
         }
     }
 
@@ -61,12 +64,14 @@ impl Runners {
             return Ok(before);
         }
         let fun = call.fun.as_str();
-        let function = find(fun).ok_or_else(|| not_available(fun))?;
+        let function = self.registry.get(fun);
+        let function = function.ok_or_else(|| self.not_available(fun))?;
         if call.user.len() > MAX_USER {
             return Err("the name of the user is too long".to_owned());
         }
         let arguments = call.arg.unpack().map_err(|error| error.to_string())?;
-        let arguments = BoundArguments::bind(fun, function, arguments)?;
+        let arguments = function.bind(arguments);
+        let arguments = arguments.map_err(|error| told(&error.into(), fun))?;
         let state = Arc::new(RunState {
             request_id: call.request_id,
             jid: self.parts.jobs.next_jid(),
@@ -78,9 +83,9 @@ impl Runners {
             kill: CancellationToken::new(),
             is_kept: AtomicBool::new(call.is_async),
         });
-        let most = match function.about_runs {
-            true => MAX_RUNNING + MAX_ABOUT_RUNS,
-            false => MAX_RUNNING,
+        let most = match function.blocks {
+            true => MAX_RUNNING,
+            false => MAX_RUNNING + MAX_ABOUT_RUNS,
         };
         match self.table.add(&state, most) {
             Ok(()) => {}
@@ -98,17 +103,24 @@ impl Runners {
                 ));
             }
         }
-        let time = call.timeout_ms.map_or(function.time, Duration::from_millis);
+        let usual = function.time.unwrap_or(USUAL_TIME);
+        let time = call.timeout_ms.map_or(usual, Duration::from_millis);
         let task = RunTask {
             state: Arc::clone(&state),
-            function,
+            function: function.clone(),
             arguments,
             time: time.min(MAX_TIME),
             parts: Arc::clone(&self.parts),
             table: Arc::clone(&self.table),
+            registry: Arc::clone(&self.registry),
         };
         self.parts.context.spawn(task.run());
         Ok(state)
+    }
+
+    fn not_available(&self, fun: &str) -> String {
+        let known: Vec<&str> = self.registry.iter().map(|(name, _)| name).collect();
+        format!("'{fun}' is not available; known are: {}", known.join(", "))
     }
 
     /// Returns the run that this request of the operator began.
@@ -137,11 +149,12 @@ impl Runners {
 /// The task of one run.
 struct RunTask {
     state: Arc<RunState>,
-    function: &'static Function,
+    function: Function<Run>,
     arguments: BoundArguments,
     time: Duration,
     parts: Arc<RunnerParts>,
     table: Arc<RunTable>,
+    registry: Arc<Registry<Run>>,
 }
 
 /// Ends a run whose task goes without an end: the master stops, or the code of the function panicked.
@@ -228,19 +241,20 @@ impl RunTask {
             deadline,
             Arc::clone(&self.parts),
             Arc::clone(&self.table),
+            Arc::clone(&self.registry),
         );
         let working = async {
             if self.function.acts_once {
                 self.note_begin().await?;
             }
-            (self.function.run)(&run, &self.arguments).await
+            (self.function.code)(&run, self.arguments.clone()).await
         };
         let ended = tokio::select! {
             biased;
             () = state.kill.cancelled() => Err("the run was ended before it was done".to_owned()),
             ended = clock.deadline(deadline, working) => match ended {
                 Ok(Ok(returned)) => within_bounds(returned),
-                Ok(Err(error)) => Err(error.to_string()),
+                Ok(Err(failure)) => Err(told(&failure, &state.fun)),
                 Err(Elapsed) => Err(format!(
                     "{} took longer than {} s and was ended; -t SECONDS gives it more time",
                     state.fun,
@@ -271,12 +285,15 @@ impl RunTask {
     ///
     /// # Errors
     /// When a run of the same request was begun before this start of the master, or the store fails.
-    async fn note_begin(&self) -> Result<(), RunnerError> {
+    async fn note_begin(&self) -> Result<(), Failure> {
         let request_id = self.state.request_id;
         let noted = self.parts.jobs.record_outcome(request_id, Vec::new());
         match noted.await? {
             Committed::Now => Ok(()),
-            Committed::Before(_) => Err(RunnerError::Interrupted(self.state.fun.clone())),
+            Committed::Before(_) => Err(Failure::Execution(format!(
+                "the master was started again after {} had begun, and does not repeat it: look whether it was done before you run it again",
+                self.state.fun
+            ))),
         }
     }
 }
@@ -290,11 +307,14 @@ fn within_bounds(returned: Returned) -> Result<Returned, String> {
     }
 }
 
-fn not_available(fun: &str) -> String {
-    let mut known: Vec<String> = functions().map(|(name, _)| name).collect();
-    known.push(STATE_EVENT.0.to_owned());
-    known.sort();
-    format!("'{fun}' is not available; known are: {}", known.join(", "))
+/// Returns why the function `fun` failed, in one line.
+fn told(failure: &Failure, fun: &str) -> String {
+    match failure {
+        Failure::Arguments(error) => format!(
+            "Passed invalid arguments to {fun}: {error} (saline-run -d {fun} explains them)"
+        ),
+        failure => failure.to_string(),
+    }
 }
 
 /// Stores that a run has begun.

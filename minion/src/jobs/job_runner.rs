@@ -283,7 +283,7 @@ impl JobRunner {
             ending = entered.control().ended() => {
                 tracing::info!("job {jid}: not begun, it was {ending}");
                 let spool = Arc::clone(&self.spool);
-                let refuse = move || end_before_start(&spool, &job, ending);
+                let refuse = move || end_before_start(&spool, &job, &ending);
                 // None means that the code of the spool panicked, which the runtime logs.
                 let _ = self.pool.run_io(refuse).await;
                 return;
@@ -356,9 +356,9 @@ impl JobRunner {
 
     /// Waits for a thread that may run `fun`; none when the pool has been closed.
     async fn acquire(&self, fun: &str) -> Option<Permit> {
-        match self.modules.is_about_jobs(fun) {
-            true => self.pool.acquire_reserved().await,
-            false => self.pool.acquire().await,
+        match self.modules.blocks(fun) {
+            true => self.pool.acquire().await,
+            false => self.pool.acquire_reserved().await,
         }
     }
 

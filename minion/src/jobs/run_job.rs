@@ -1,11 +1,12 @@
 //! Runs the function of a job on the calling thread, and spools its return.
 
 use saline_data::{Packed, Value};
+use saline_functions::Failure;
 use saline_messages::{Arguments, Job, PackedArguments, Return};
 
 use crate::executor::{Ending, Entered};
 use crate::host::Host;
-use crate::modules::{Failure, Modules, Outcome};
+use crate::modules::{Modules, Outcome, ended_before_start};
 use crate::oversize_output;
 use crate::spool::{BeginError, Spool};
 
@@ -35,10 +36,11 @@ pub fn run_job(
             return refuse_job(spool, job, &why);
         }
     }
+    let failed = |failure| Outcome::of_failure(&failure, &job.fun, "");
     let outcome = match (entered.control().begin(), job.arg.unpack()) {
-        (Err(ending), _) => Failure::EndedBeforeStart(ending).outcome(&job.fun, ""),
+        (Err(ending), _) => failed(ended_before_start(&ending)),
         (Ok(()), Ok(arguments)) => modules.call(&job.fun, arguments, host, entered.control()),
-        (Ok(()), Err(error)) => Failure::Invocation(error.to_string()).outcome(&job.fun, ""),
+        (Ok(()), Err(error)) => failed(Failure::Invocation(error.to_string())),
     };
     #[cfg(feature = "chaos")]
     if saline_daemon::sabotage::is_on("rerun")
@@ -57,16 +59,16 @@ pub fn run_job(
 
 /// Spools a return that says why the job was not run.
 pub fn refuse_job(spool: &Spool, job: &Job, why: &str) -> JobEnd {
-    refuse(spool, job, Failure::Execution(why.to_owned()))
+    refuse(spool, job, &Failure::Execution(why.to_owned()))
 }
 
 /// Spools the return of a job that another job ended before it began.
-pub fn end_before_start(spool: &Spool, job: &Job, ending: Ending) -> JobEnd {
-    refuse(spool, job, Failure::EndedBeforeStart(ending))
+pub fn end_before_start(spool: &Spool, job: &Job, ending: &Ending) -> JobEnd {
+    refuse(spool, job, &ended_before_start(ending))
 }
 
-fn refuse(spool: &Spool, job: &Job, failure: Failure) -> JobEnd {
-    let outcome = failure.outcome(&job.fun, "");
+fn refuse(spool: &Spool, job: &Job, failure: &Failure) -> JobEnd {
+    let outcome = Outcome::of_failure(failure, &job.fun, "");
     let retcode = outcome.retcode;
     spool.refuse(
         job.expires,
@@ -105,7 +107,7 @@ fn make_return(host: &Host, job: &Job, outcome: Outcome) -> Return {
     };
     let most = limit.saturating_sub(arguments);
     let why = format!("the return of {size} bytes is above the limit of {most} bytes; {stored}");
-    let outcome = Failure::Invocation(why).outcome(&job.fun, "");
+    let outcome = Outcome::of_failure(&Failure::Invocation(why), &job.fun, "");
     let mut returned = build(job, outcome.retcode, Packed::pack(&outcome.value));
     if arguments + returned.payload.as_bytes().len() > limit {
         returned.fun_args = no_arguments();

@@ -1,225 +1,234 @@
 //! `cmd`: runs commands.
 
+use std::fmt;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use saline_data::Value;
+use saline_functions::{Failure, FromValue, Mismatch, function, parameters};
 
-use super::{Call, Failure, Function, Module, Outcome, Parameter, optional, required, scalar_text};
+use super::{Functions, JobContext, Outcome, ended, interrupted};
 use crate::command::{Command, CommandError, Finished, Output, split};
 
-/// The module `cmd`.
-#[derive(Debug)]
-pub struct Cmd;
+pub(super) const FUNCTIONS: Functions = &[&RUN, &RUN_ALL, &RETCODE, &RUN_STDOUT, &RUN_STDERR];
 
-impl Module for Cmd {
-    fn name(&self) -> &'static str {
-        "cmd"
-    }
-
-    fn functions(&self) -> &'static [Function] {
-        FUNCTIONS
-    }
+/// The parameters of every function here, in the order of Salt's `cmd.run`.
+#[parameters]
+struct Asked {
+    cmd: CommandLine,
+    cwd: Option<String>,
+    #[default("")]
+    stdin: String,
+    runas: Option<String>,
+    #[default("/bin/sh")]
+    shell: String,
+    #[default(true)]
+    python_shell: bool,
+    env: Option<Environment>,
+    #[default(false)]
+    clean_env: bool,
+    #[default(true)]
+    rstrip: bool,
+    umask: Option<Umask>,
+    timeout: Option<Duration>,
+    #[default(false)]
+    ignore_retcode: bool,
+    #[default(false)]
+    bg: bool,
 }
 
-/// The parameters of `cmd.run`, in Salt's order.
-const PARAMETERS: &[Parameter] = &[
-    required("cmd"),
-    optional("cwd"),
-    optional("stdin"),
-    optional("runas"),
-    optional("shell"),
-    optional("python_shell"),
-    optional("env"),
-    optional("clean_env"),
-    optional("rstrip"),
-    optional("umask"),
-    optional("timeout"),
-    optional("ignore_retcode"),
-    optional("bg"),
-];
-
-const FUNCTIONS: &[Function] = &[
-    Function::new("run", RUN, run).with(PARAMETERS),
-    Function::new("run_all", RUN_ALL, run_all).with(PARAMETERS),
-    Function::new("retcode", RETCODE, retcode).with(PARAMETERS),
-    Function::new("run_stdout", RUN_STDOUT, run_stdout).with(PARAMETERS),
-    Function::new("run_stderr", RUN_STDERR, run_stderr).with(PARAMETERS),
-];
-
-const SHELL: &str = "/bin/sh";
-
-const RUN: &str = "
-Execute the passed command and return the output as a string. What it prints on the standard error
-output is part of it.
-
-cmd
-    The command to run. A command line goes through `/bin/sh -c`; a list of arguments runs without a
-    shell.
-
-cwd
-    The folder in which the command runs. Without it: the home of the command's user.
-
-stdin
-    A string of standard input for the command.
-
-runas
-    The user that the command runs as, with all its groups; only a minion that runs as root can do this.
-    HOME, USER, LOGNAME and SHELL are those of the user.
-
-shell
-    Another shell than /bin/sh.
-
-python_shell
-    False runs the command without a shell: it is split into words as a shell would do it, and
-    nothing in it is expanded.
-
-env
-    Environment variables to be set prior to execution: a mapping, or a list of `NAME=value`.
-
-clean_env
-    Give the command the variables of `env` and no others. Without it, it also gets those for paths, user,
-    language, time zone and proxies of the minion, and those of the option pass_environment.
-
-rstrip
-    Strip all whitespace off the end of output before it is returned. True unless said otherwise.
-
-umask
-    The umask of the command, as an octal number.
-
-timeout
-    A timeout in seconds, after which the command and everything that it started is killed.
-
-ignore_retcode
-    Report success whatever the exit code.
-
-bg
-    Start the command and leave it alone: its output is thrown away, nobody learns of its end, and it goes on
-    when the minion stops.
-
-CLI Example:
-
-.. code-block:: bash
-
-    saline '*' cmd.run \"ls -l | awk '/foo/{print \\$2}'\"
-    saline '*' cmd.run 'echo $HOME' env='{HOME: /tmp}' cwd=/ timeout=10
-";
-
-fn run(call: &Call<'_>) -> Result<Outcome, Failure> {
-    let (asked, done) = execute(call, Wanted::Merged)?;
-    Ok(Outcome::new(
-        asked.value(done.stdout, done.retcode, done.timed_out)?,
-        asked.retcode(done.retcode, done.timed_out),
-    ))
+/// Runs a command and returns its output: what it wrote to standard output and standard error, in the order of
+/// arrival. The retcode is that of the command.
+///
+/// cmd
+///     A line for the shell, or a list of arguments, which runs without a shell.
+///
+/// cwd
+///     The absolute path of the working folder. Without it, the command runs in the home of its user.
+///
+/// stdin
+///     A text that the command reads from its standard input.
+///
+/// runas
+///     The user that the command runs as, with all its groups. Only a minion that runs as root can do this. HOME,
+///     USER, LOGNAME and SHELL are those of the user.
+///
+/// shell
+///     The path of a shell that understands `-c`.
+///
+/// python_shell
+///     `False` splits the line into words as a shell does, and expands nothing in it. No shell runs.
+///
+/// env
+///     Variables that are added to the environment: a mapping, or a list of `NAME=value`. A variable of a mapping
+///     whose value is `None` is removed.
+///
+/// clean_env
+///     `True` gives the command the variables of `env` and no others. Otherwise it also gets those for paths, user,
+///     language, time zone and proxies of the minion, and those of the option `pass_environment`.
+///
+/// rstrip
+///     `False` keeps white space at the end of the output.
+///
+/// umask
+///     The umask of the command, an octal number.
+///
+/// timeout
+///     A number of seconds. A command that runs longer is killed, with all that it started.
+///
+/// ignore_retcode
+///     `True` reports success whatever the command's retcode is.
+///
+/// bg
+///     `True` starts the command and leaves it alone: its output is thrown away, its end is not reported, and it goes
+///     on when the minion stops.
+///
+/// CLI Example:
+///
+///     saline '*' cmd.run "df /var | awk '{print \$5}'"
+///     saline '*' cmd.run 'echo $HOME' env='{HOME: /tmp}' cwd=/ timeout=10
+#[function]
+fn run(job: &JobContext<'_>, #[parameters] asked: Asked) -> Result<Outcome, Failure> {
+    let done = asked.execute(job, Wanted::Merged)?;
+    asked.outcome(done.stdout, done.retcode, done.timed_out)
 }
 
-const RUN_ALL: &str = "
-Execute the passed command and return a dict of return data: pid, retcode, stderr and stdout. The
-arguments are those of cmd.run.
-
-CLI Example:
-
-.. code-block:: bash
-
-    saline '*' cmd.run_all \"ls -l | awk '/foo/{print \\$2}'\"
-";
-
-fn run_all(call: &Call<'_>) -> Result<Outcome, Failure> {
-    let (asked, done) = execute(call, Wanted::Apart)?;
-    let retcode = asked.retcode(done.retcode, done.timed_out);
-    let shown = if done.timed_out { 1 } else { done.retcode };
+/// Runs a command and returns a mapping of its `pid`, `retcode`, `stdout` and `stderr`. The parameters are those of
+/// `cmd.run`.
+///
+/// CLI Example:
+///
+///     saline '*' cmd.run_all 'systemctl is-active sshd'
+#[function]
+fn run_all(job: &JobContext<'_>, #[parameters] asked: Asked) -> Result<Outcome, Failure> {
+    let done = asked.execute(job, Wanted::Apart)?;
+    let (retcode, timed_out) = (done.retcode, done.timed_out);
     let value = Value::map([
         ("pid", Value::from(u64::from(done.pid))),
-        ("retcode", Value::Int(shown)),
-        ("stderr", asked.value(done.stderr, done.retcode, false)?),
-        (
-            "stdout",
-            asked.value(done.stdout, done.retcode, done.timed_out)?,
-        ),
+        ("retcode", shown_retcode(retcode, timed_out)),
+        ("stderr", asked.value(done.stderr, retcode, false)?),
+        ("stdout", asked.value(done.stdout, retcode, timed_out)?),
     ]);
-    Ok(Outcome::new(value, retcode))
+    Ok(Outcome::new(value, asked.retcode(retcode, timed_out)))
 }
 
-const RETCODE: &str = "
-Execute a shell command and return the command's return code. The arguments are those of cmd.run.
-
-CLI Example:
-
-.. code-block:: bash
-
-    saline '*' cmd.retcode \"file /bin/bash\"
-";
-
-fn retcode(call: &Call<'_>) -> Result<Outcome, Failure> {
-    let (asked, done) = execute(call, Wanted::Nothing)?;
-    let shown = if done.timed_out { 1 } else { done.retcode };
-    Ok(Outcome::new(
-        Value::Int(shown),
-        asked.retcode(done.retcode, done.timed_out),
-    ))
+/// Runs a command and returns its retcode; its output is thrown away. The parameters are those of `cmd.run`.
+///
+/// CLI Example:
+///
+///     saline '*' cmd.retcode 'test -f /var/run/reboot-required'
+#[function]
+fn retcode(job: &JobContext<'_>, #[parameters] asked: Asked) -> Result<Outcome, Failure> {
+    let done = asked.execute(job, Wanted::Nothing)?;
+    let retcode = asked.retcode(done.retcode, done.timed_out);
+    let shown = shown_retcode(done.retcode, done.timed_out);
+    Ok(Outcome::new(shown, retcode))
 }
 
-const RUN_STDOUT: &str = "
-Execute a command, and only return the standard out. The arguments are those of cmd.run.
-
-CLI Example:
-
-.. code-block:: bash
-
-    saline '*' cmd.run_stdout \"ls -l | awk '/foo/{print \\$2}'\"
-";
-
-fn run_stdout(call: &Call<'_>) -> Result<Outcome, Failure> {
-    let (asked, done) = execute(call, Wanted::Apart)?;
-    Ok(Outcome::new(
-        asked.value(done.stdout, done.retcode, done.timed_out)?,
-        asked.retcode(done.retcode, done.timed_out),
-    ))
+/// Runs a command and returns what it wrote to its standard output. The parameters are those of `cmd.run`.
+///
+/// CLI Example:
+///
+///     saline '*' cmd.run_stdout 'id -un'
+#[function]
+fn run_stdout(job: &JobContext<'_>, #[parameters] asked: Asked) -> Result<Outcome, Failure> {
+    let done = asked.execute(job, Wanted::Apart)?;
+    asked.outcome(done.stdout, done.retcode, done.timed_out)
 }
 
-const RUN_STDERR: &str = "
-Execute a command and only return the standard error. The arguments are those of cmd.run.
-
-CLI Example:
-
-.. code-block:: bash
-
-    saline '*' cmd.run_stderr \"ls -l | awk '/foo/{print \\$2}'\"
-";
-
-fn run_stderr(call: &Call<'_>) -> Result<Outcome, Failure> {
-    let (asked, done) = execute(call, Wanted::Apart)?;
-    Ok(Outcome::new(
-        asked.value(done.stderr, done.retcode, done.timed_out)?,
-        asked.retcode(done.retcode, done.timed_out),
-    ))
+/// Runs a command and returns what it wrote to its standard error. The parameters are those of `cmd.run`.
+///
+/// CLI Example:
+///
+///     saline '*' cmd.run_stderr 'ls /no/such/folder'
+#[function]
+fn run_stderr(job: &JobContext<'_>, #[parameters] asked: Asked) -> Result<Outcome, Failure> {
+    let done = asked.execute(job, Wanted::Apart)?;
+    asked.outcome(done.stderr, done.retcode, done.timed_out)
 }
 
-/// The parsed options of a call.
-struct Asked {
-    shown: String,
-    seconds: u64,
-    strip: bool,
-    ignore_retcode: bool,
+/// The output of a command that a function returns.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    /// Both streams in the order of their bytes.
+    Merged,
+    /// Each stream by itself.
+    Apart,
+    /// No output, only the retcode.
+    Nothing,
 }
 
 impl Asked {
+    fn execute(&self, job: &JobContext<'_>, wanted: Wanted) -> Result<Finished, Failure> {
+        let timeout = self.timeout.filter(|timeout| !timeout.is_zero());
+        if self.bg && timeout.is_some() {
+            return Err(Failure::Invocation(
+                "a command in the background (bg) has no timeout".to_owned(),
+            ));
+        }
+        let folder = self.cwd.as_ref().map(PathBuf::from);
+        if let Some(folder) = folder.as_ref().filter(|f| !f.is_absolute() || !f.is_dir()) {
+            return Err(Failure::Execution(format!(
+                "Specified cwd '{}' either not absolute or does not exist",
+                folder.display()
+            )));
+        }
+        let command = Command {
+            argv: self.argv()?,
+            folder,
+            user: self.runas.clone(),
+            umask: self.umask.map(|umask| umask.0),
+            background: self.bg,
+            environment: self.env.clone().unwrap_or_default().0,
+            clean_environment: self.clean_env,
+            input: self.stdin.clone().into_bytes(),
+            timeout,
+            merged: wanted != Wanted::Apart,
+            discards_output: wanted == Wanted::Nothing,
+        };
+        command.run(job.host, job.job).map_err(|error| match error {
+            CommandError::Stopped => interrupted(),
+            CommandError::Ended(ending) => ended(&ending),
+            error => Failure::Execution(error.to_string()),
+        })
+    }
+
+    /// Returns the words to run.
+    fn argv(&self) -> Result<Vec<String>, Failure> {
+        match &self.cmd {
+            CommandLine::Words(words) => Ok(words.clone()),
+            CommandLine::Line(line) if self.python_shell => {
+                Ok(vec![self.shell.clone(), "-c".to_owned(), line.clone()])
+            }
+            CommandLine::Line(line) => {
+                split(line).map_err(|error| Failure::Execution(format!("{error}: {line}")))
+            }
+        }
+    }
+
+    /// Returns the outcome of a function that returns this output.
+    fn outcome(&self, output: Output, retcode: i64, timed_out: bool) -> Result<Outcome, Failure> {
+        let value = self.value(output, retcode, timed_out)?;
+        Ok(Outcome::new(value, self.retcode(retcode, timed_out)))
+    }
+
     /// Returns an output of a command with this retcode as a value, with Salt's line after it if it timed out.
     fn value(&self, output: Output, retcode: i64, timed_out: bool) -> Result<Value, Failure> {
-        let mut bytes = output
-            .into_bytes()
-            .map_err(|why| Failure::Oversize { why, retcode })?;
-        if self.strip {
+        // A command that succeeded fails too if its output is missing.
+        let mut bytes = output.into_bytes().map_err(|why| Failure::Ended {
+            text: format!("ERROR: {why}; the command's retcode was {retcode}"),
+            retcode: if retcode == 0 { 1 } else { retcode },
+        })?;
+        if self.rstrip {
             bytes.truncate(bytes.trim_ascii_end().len());
         }
         if timed_out {
             if !bytes.is_empty() {
                 bytes.push(b'\n');
             }
-            let plural = if self.seconds == 1 { "" } else { "s" };
-            let text = format!(
-                "'{}' : Timed out after {} second{plural}",
-                self.shown, self.seconds
-            );
+            let seconds = self.timeout.unwrap_or_default().as_secs_f64().ceil();
+            let plural = if seconds == 1.0 { "" } else { "s" };
+            let text = format!("'{}' : Timed out after {seconds} second{plural}", self.cmd);
             bytes.extend_from_slice(text.as_bytes());
         }
         Ok(Value::from_output(bytes))
@@ -234,137 +243,89 @@ impl Asked {
     }
 }
 
-/// The output of a command that a function returns.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Wanted {
-    /// Both streams in the order of their bytes.
-    Merged,
-    /// Each stream by itself.
-    Apart,
-    /// No output, only the retcode.
-    Nothing,
+/// Returns the retcode of a command as it is shown.
+fn shown_retcode(retcode: i64, timed_out: bool) -> Value {
+    Value::Int(if timed_out { 1 } else { retcode })
 }
 
-fn execute(call: &Call<'_>, wanted: Wanted) -> Result<(Asked, Finished), Failure> {
-    let (argv, shown) = command_line(call)?;
-    let timeout = call.seconds("timeout")?.filter(|t| !t.is_zero());
-    let folder = call.text("cwd")?.map(PathBuf::from);
-    if let Some(folder) = folder.as_ref().filter(|f| !f.is_absolute() || !f.is_dir()) {
-        return Err(Failure::Execution(format!(
-            "Specified cwd '{}' either not absolute or does not exist",
-            folder.display()
-        )));
-    }
-    let background = call.flag("bg")?.unwrap_or(false);
-    if background && timeout.is_some() {
-        return Err(Failure::Invocation(
-            "a command in the background (bg) has no timeout".to_owned(),
-        ));
-    }
-    let command = Command {
-        argv,
-        folder,
-        user: call.text("runas")?,
-        umask: umask(call)?,
-        background,
-        environment: environment(call)?,
-        clean_environment: call.flag("clean_env")?.unwrap_or(false),
-        input: call.text("stdin")?.unwrap_or_default().into_bytes(),
-        timeout,
-        merged: wanted != Wanted::Apart,
-        discards_output: wanted == Wanted::Nothing,
-    };
-    let asked = Asked {
-        seconds: timeout.unwrap_or_default().as_secs_f64().ceil() as u64,
-        shown,
-        strip: call.flag("rstrip")?.unwrap_or(true),
-        ignore_retcode: call.flag("ignore_retcode")?.unwrap_or(false),
-    };
-    match command.run(call.host, call.job) {
-        Ok(done) => Ok((asked, done)),
-        Err(CommandError::Stopped) => Err(Failure::Interrupted),
-        Err(CommandError::Ended(ending)) => Err(Failure::Ended(ending)),
-        Err(error) => Err(Failure::Execution(error.to_string())),
-    }
+/// A command as an operator typed it.
+enum CommandLine {
+    /// For a shell, or to be split into words.
+    Line(String),
+    /// A program and its arguments.
+    Words(Vec<String>),
 }
 
-/// Parses `umask`, an octal number. As in Salt, 0 is refused: it would let everybody write to new files.
-fn umask(call: &Call<'_>) -> Result<Option<u32>, Failure> {
-    let Some(text) = call.text("umask")? else {
-        return Ok(None);
-    };
-    match u32::from_str_radix(&text, 8) {
-        Ok(mask @ 1..=0o777) => Ok(Some(mask)),
-        Ok(0) => Err(Failure::Invocation(
-            "a umask of zero is not allowed".to_owned(),
-        )),
-        _ => Err(Failure::Invocation(format!(
-            "umask is an octal number up to 777, not {text:?}"
-        ))),
-    }
-}
+impl FromValue for CommandLine {
+    const TAKES: &'static str = "a text, or a list of texts and numbers";
 
-/// Returns the words to run, and the command as it was typed.
-fn command_line(call: &Call<'_>) -> Result<(Vec<String>, String), Failure> {
-    let without_shell = call.flag("python_shell")? == Some(false);
-    if let Some(Value::List(parts)) = call.value("cmd") {
-        let words: Option<Vec<String>> = parts.iter().map(scalar_text).collect();
-        let words = words.ok_or_else(|| {
-            Failure::Arguments("a list of arguments is made of texts and numbers".to_owned())
-        })?;
-        let shown = words.join(" ");
-        return Ok((words, shown));
-    }
-    let line = call.text("cmd")?.unwrap_or_default();
-    if without_shell {
-        let words = split(&line).map_err(|error| Failure::Execution(format!("{error}: {line}")))?;
-        return Ok((words, line));
-    }
-    let shell = call.text("shell")?.unwrap_or_else(|| SHELL.to_owned());
-    Ok((vec![shell, "-c".to_owned(), line.clone()], line))
-}
-
-/// Parses `env`: a mapping, a list of mappings, or a list of `NAME=value`. `None` as a value
-/// removes the name from the environment.
-fn environment(call: &Call<'_>) -> Result<Vec<(String, Option<String>)>, Failure> {
-    let mut variables = Vec::new();
-    let parts = match call.value("env") {
-        None => return Ok(variables),
-        Some(Value::List(parts)) => parts.as_slice(),
-        Some(one) => std::slice::from_ref(one),
-    };
-    let wrong = |what: &str| Failure::Arguments(format!("env: {what}"));
-    for part in parts {
-        match part {
-            Value::Map(entries) => {
-                for (name, value) in entries {
-                    let value = match value {
-                        Value::Null => None,
-                        value => Some(scalar_text(value).ok_or_else(|| {
-                            wrong(&format!(
-                                "the value of {name:?} is neither text nor a number"
-                            ))
-                        })?),
-                    };
-                    variables.push((name.clone(), value));
-                }
-            }
-            Value::Text(text) => {
-                let (name, value) = text
-                    .split_once('=')
-                    .ok_or_else(|| wrong(&format!("expected NAME=value, not {text:?}")))?;
-                variables.push((name.to_owned(), Some(value.to_owned())));
-            }
-            _ => return Err(wrong("expected a mapping, or a list of NAME=value")),
+    fn from_value(value: Value) -> Result<Self, Mismatch> {
+        match value {
+            list @ Value::List(_) => Vec::from_value(list).map(Self::Words),
+            other => String::from_value(other).map(Self::Line),
         }
     }
-    let bad = |name: &str, value: &Option<String>| {
-        name.is_empty()
-            || name.contains(['=', '\0'])
-            || value.as_ref().is_some_and(|value| value.contains('\0'))
-    };
-    if let Some((name, _)) = variables.iter().find(|(name, value)| bad(name, value)) {
-        return Err(wrong(&format!("{name:?} cannot be set")));
+}
+
+impl fmt::Display for CommandLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Line(line) => f.write_str(line),
+            Self::Words(words) => f.write_str(&words.join(" ")),
+        }
     }
-    Ok(variables)
+}
+
+/// A umask: an octal number. As in Salt, 0 is refused: it would let everybody write to new files.
+#[derive(Clone, Copy)]
+struct Umask(u32);
+
+impl FromValue for Umask {
+    const TAKES: &'static str = "an octal number from 1 to 777";
+
+    fn from_value(value: Value) -> Result<Self, Mismatch> {
+        let text = String::from_value(value)?;
+        match u32::from_str_radix(&text, 8) {
+            Ok(mask @ 1..=0o777) => Ok(Self(mask)),
+            _ => Err(Mismatch::of::<Self>(&text.into())),
+        }
+    }
+}
+
+/// Changes of the environment: a name without a value is removed.
+#[derive(Clone, Default)]
+struct Environment(Vec<(String, Option<String>)>);
+
+impl FromValue for Environment {
+    const TAKES: &'static str = "a mapping, or a list of NAME=value";
+
+    fn from_value(value: Value) -> Result<Self, Mismatch> {
+        let parts = match value {
+            Value::List(parts) => parts,
+            one => vec![one],
+        };
+        let mut variables = Vec::new();
+        for part in parts {
+            match part {
+                Value::Map(entries) => {
+                    for (name, value) in entries {
+                        variables.push((name, Option::from_value(value)?));
+                    }
+                }
+                part => {
+                    let pair = part.as_str().and_then(|text| text.split_once('='));
+                    let (name, value) = pair.ok_or_else(|| Mismatch::of::<Self>(&part))?;
+                    variables.push((name.to_owned(), Some(value.to_owned())));
+                }
+            }
+        }
+        for (name, value) in &variables {
+            let is_bad = name.is_empty() || name.contains(['=', '\0']);
+            if is_bad || value.as_ref().is_some_and(|value| value.contains('\0')) {
+                let found = Value::from(name.as_str());
+                return Err(Mismatch::new("variables that can be set", &found));
+            }
+        }
+        Ok(Self(variables))
+    }
 }

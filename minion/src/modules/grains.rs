@@ -1,135 +1,83 @@
 //! `grains`: facts about the machine.
 
 use saline_data::Value;
+use saline_functions::function;
 
-use super::{Call, Failure, Function, Module, Outcome, optional, required};
+use super::{Functions, JobContext};
 
-/// The module `grains`.
-#[derive(Debug)]
-pub struct Grains;
+pub(super) const FUNCTIONS: Functions = &[&ITEMS, &ITEM, &GET, &LS];
 
-impl Module for Grains {
-    fn name(&self) -> &'static str {
-        "grains"
-    }
-
-    fn functions(&self) -> &'static [Function] {
-        FUNCTIONS
-    }
+/// Returns all grains of the minion.
+///
+/// CLI Example:
+///
+///     saline '*' grains.items
+#[function]
+fn items(job: &JobContext<'_>) -> Value {
+    job.host.grains.all().as_ref().clone()
 }
 
-const FUNCTIONS: &[Function] = &[
-    Function::new("items", ITEMS, items),
-    Function::new("item", ITEM, item)
-        .with_more_positional()
-        .with_more_named(),
-    Function::new("get", GET, get).with(&[
-        required("key"),
-        optional("default"),
-        optional("delimiter"),
-    ]),
-    Function::new("ls", LS, ls),
-];
-
-/// The default delimiter between the keys of nested mappings.
-const DELIMITER: &str = ":";
-
-const ITEMS: &str = "
-Return all of the minion's grains.
-
-CLI Example:
-
-.. code-block:: bash
-
-    saline '*' grains.items
-";
-
-fn items(call: &Call<'_>) -> Result<Outcome, Failure> {
-    Ok(call.host.grains.all().as_ref().clone().into())
-}
-
-const ITEM: &str = "
-Return one or more grains. `default` is returned for those that are not there, an empty text
-unless given; `delimiter` stands between the keys of nested grains, a colon unless given.
-
-CLI Example:
-
-.. code-block:: bash
-
-    saline '*' grains.item os
-    saline '*' grains.item os osrelease oscodename
-    saline '*' grains.item host default=nobody
-";
-
-fn item(call: &Call<'_>) -> Result<Outcome, Failure> {
-    let mut default = Value::from("");
-    let mut delimiter = DELIMITER.to_owned();
-    for (name, value) in &call.named {
-        match (name.as_str(), value) {
-            ("default", value) => default = value.clone(),
-            ("delimiter", Value::Text(text)) if !text.is_empty() => delimiter.clone_from(text),
-            _ => {
-                return Err(Failure::Invocation(format!(
-                    "The following keyword arguments are not valid: {name}"
-                )));
-            }
-        }
-    }
-    let grains = call.host.grains.all();
-    let found = call.more_texts()?.into_iter().map(|key| {
+/// Returns the named grains as a mapping. `delimiter` leads into nested grains; a grain that is missing has the value
+/// `default`.
+///
+/// CLI Example:
+///
+///     saline '*' grains.item os osrelease
+///     saline '*' grains.item ip_interfaces:eth0 host default=nobody
+#[function]
+fn item(
+    job: &JobContext<'_>,
+    #[args] keys: Vec<String>,
+    #[default("")] default: Value,
+    #[default(":")] delimiter: String,
+) -> Value {
+    let grains = job.host.grains.all();
+    let found = keys.into_iter().map(|key| {
         let value = lookup(&grains, &key, &delimiter).unwrap_or_else(|| default.clone());
         (key, value)
     });
-    Ok(Value::Map(found.collect()).into())
+    Value::Map(found.collect())
 }
 
-const GET: &str = "
-Attempt to retrieve the named value from grains, if the named value is not available return the
-passed default. The default return is an empty string. The value can also represent a value in a
-nested mapping using a `:` delimiter, or the one given as `delimiter`.
-
-CLI Example:
-
-.. code-block:: bash
-
-    saline '*' grains.get pkg:apache
-    saline '*' grains.get ip_interfaces:eth0
-    saline '*' grains.get abc::def|ghi delimiter='|'
-";
-
-fn get(call: &Call<'_>) -> Result<Outcome, Failure> {
-    let key = call.text("key")?.unwrap_or_default();
-    let delimiter = call
-        .text("delimiter")?
-        .filter(|text| !text.is_empty())
-        .unwrap_or_else(|| DELIMITER.to_owned());
-    let found = lookup(&call.host.grains.all(), &key, &delimiter)
-        .or_else(|| call.value("default").cloned())
-        .unwrap_or_else(|| Value::from(""));
-    Ok(found.into())
+/// Returns one grain, or `default` if it is missing. `delimiter` leads into nested grains: into mappings by name, into
+/// lists by number.
+///
+/// CLI Example:
+///
+///     saline '*' grains.get os
+///     saline '*' grains.get ip_interfaces:eth0
+///     saline '*' grains.get 'roles|0' delimiter='|'
+#[function]
+fn get(
+    job: &JobContext<'_>,
+    key: String,
+    #[default("")] default: Value,
+    #[default(":")] delimiter: String,
+) -> Value {
+    lookup(&job.host.grains.all(), &key, &delimiter).unwrap_or(default)
 }
 
-const LS: &str = "
-Return a list of all available grains.
-
-CLI Example:
-
-.. code-block:: bash
-
-    saline '*' grains.ls
-";
-
-fn ls(call: &Call<'_>) -> Result<Outcome, Failure> {
-    let mut names = match call.host.grains.all().as_ref() {
+/// Returns the names of all grains.
+///
+/// CLI Example:
+///
+///     saline '*' grains.ls
+#[function]
+fn ls(job: &JobContext<'_>) -> Value {
+    let mut names = match job.host.grains.all().as_ref() {
         Value::Map(entries) => entries.iter().map(|(name, _)| name.clone()).collect(),
         _ => Vec::new(),
     };
     names.sort_unstable();
-    Ok(Value::texts(names).into())
+    Value::texts(names)
 }
 
 /// Looks a path up: mappings by name and lists by number.
 fn lookup(value: &Value, key: &str, delimiter: &str) -> Option<Value> {
+    let delimiter = match delimiter {
+        "" => ":",
+        delimiter => delimiter,
+    };
     let mut here = value;
     for part in key.split(delimiter) {
         here = match here {

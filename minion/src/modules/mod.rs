@@ -1,116 +1,83 @@
-//! The functions of a minion. A module is one file that implements [`Module`]; `sys.doc` prints the
-//! documentation of its functions.
+//! The functions of a minion, a module in each file. A function is a Rust function with the attribute
+//! [`function`](saline_functions::function), and stands in the list `FUNCTIONS` of its module.
 
-mod call;
 mod cmd;
 mod event;
-mod function;
 mod grains;
+mod job_context;
 mod outcome;
 mod saltutil;
 mod sys;
 mod test;
 
-use std::collections::BTreeMap;
-use std::fmt;
+use saline_data::Value;
+use saline_functions::{Failure, Function, Registry};
+use saline_messages::Arguments;
 
-pub use call::{Call, scalar_text};
-pub use function::{Function, Parameter, optional, required};
-pub use outcome::{Failure, INTERRUPTED, Outcome};
+pub use job_context::JobContext;
+pub use outcome::{INTERRUPTED, Outcome, ended, ended_before_start, interrupted};
 
 use crate::executor::JobControl;
 use crate::host::Host;
-use saline_messages::Arguments;
 
-/// A set of functions under one name.
-pub trait Module: Send + Sync + fmt::Debug {
-    /// Returns the module's name, the part of a function's name before the dot.
-    fn name(&self) -> &'static str;
-
-    /// Returns the module's functions.
-    fn functions(&self) -> &'static [Function];
-}
+/// The functions of one module.
+pub type Functions = &'static [&'static Function<JobContext<'static>>];
 
 /// The modules of a minion.
-#[derive(Debug)]
-pub struct Modules {
-    functions: BTreeMap<String, &'static Function>,
-    return_at_once: bool,
-}
+#[derive(Debug, Default)]
+pub struct Modules(Registry<JobContext<'static>>);
 
 impl Modules {
-    /// Creates an empty set.
-    pub fn none() -> Self {
-        Self {
-            functions: BTreeMap::new(),
-            return_at_once: false,
-        }
-    }
-
     /// Creates the set of modules that every minion has.
     pub fn built_in() -> Self {
-        Self::none()
-            .with(&test::Test)
-            .with(&cmd::Cmd)
-            .with(&event::Event)
-            .with(&grains::Grains)
-            .with(&sys::Sys)
-            .with(&saltutil::SaltUtil)
+        Self::default()
+            .with("cmd", cmd::FUNCTIONS)
+            .with("event", event::FUNCTIONS)
+            .with("grains", grains::FUNCTIONS)
+            .with("saltutil", saltutil::FUNCTIONS)
+            .with("sys", sys::FUNCTIONS)
+            .with("test", test::FUNCTIONS)
     }
 
     /// Adds a module; its functions replace those of the same name.
     #[must_use]
-    pub fn with(mut self, module: &dyn Module) -> Self {
-        for function in module.functions() {
-            self.functions
-                .insert(format!("{}.{}", module.name(), function.name), function);
-        }
-        self
+    pub fn with(self, module: &str, functions: &[&Function<JobContext<'static>>]) -> Self {
+        Self(self.0.with(module, functions.iter().copied()))
     }
 
-    /// Declares that every function returns at once, so that a job needs no thread: it is run where the
-    /// minion serves its master. For programs that run many minions; a function that waits would stop
-    /// all of them.
-    #[must_use]
-    pub fn returning_at_once(mut self) -> Self {
-        self.return_at_once = true;
-        self
-    }
-
-    /// Whether every function returns at once.
+    /// Whether no function blocks, so that a job needs no thread: it is run where the minion serves its master.
     pub fn return_at_once(&self) -> bool {
-        self.return_at_once
+        self.0.iter().all(|(_, function)| !function.blocks)
     }
 
-    /// Returns every function with its full name, in alphabetical order.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &'static Function)> {
-        self.functions.iter().map(|(name, f)| (name.as_str(), *f))
-    }
-
-    /// Whether `fun` does not wait until other jobs leave it a thread.
-    pub fn is_about_jobs(&self, fun: &str) -> bool {
-        self.functions
-            .get(fun)
-            .is_some_and(|function| function.about_jobs)
+    /// Whether `fun` waits until other jobs leave it a thread.
+    pub fn blocks(&self, fun: &str) -> bool {
+        self.0.get(fun).is_none_or(|function| function.blocks)
     }
 
     /// Runs `fun` for `job` to its end on this thread. Never panics: the panic of a function becomes
     /// its return.
     pub fn call(&self, fun: &str, arguments: Arguments, host: &Host, job: &JobControl) -> Outcome {
-        let Some(function) = self.functions.get(fun) else {
+        let Some(function) = self.0.get(fun) else {
             return Outcome::not_available(fun);
         };
         let run = || {
-            let call = Call::bind(function, arguments, host, job, self)?;
-            (function.run)(&call)
+            let context = JobContext {
+                host,
+                job,
+                modules: &self.0,
+            };
+            (function.code)(&context, function.bind(arguments)?)
         };
         match std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)) {
             Ok(Ok(outcome)) => judged(outcome),
-            Ok(Err(failure)) => failure.outcome(fun, &function.indented_doc()),
+            Ok(Err(failure)) => {
+                Outcome::of_failure(&failure, fun, &function.indented_documentation())
+            }
             Err(panic) => {
                 let text = panic_text(panic.as_ref());
                 tracing::error!("{fun} panicked: {text}");
-                Failure::Exception(text).outcome(fun, "")
+                Outcome::of_failure(&Failure::Exception(text), fun, "")
             }
         }
     }
@@ -118,7 +85,6 @@ impl Modules {
 
 /// As in Salt, a mapping that says `result: False` or `success: False` is a failure.
 fn judged(mut outcome: Outcome) -> Outcome {
-    use saline_data::Value;
     let says_no = |key| outcome.value.get(key).and_then(Value::as_bool) == Some(false);
     if outcome.retcode == 0 && (says_no("result") || says_no("success")) {
         outcome.retcode = 1;

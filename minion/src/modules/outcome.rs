@@ -1,6 +1,7 @@
 //! The outcome of a function.
 
 use saline_data::Value;
+use saline_functions::{ArgumentError, Failure};
 use saline_messages::RETCODE_INTERRUPTED;
 
 use crate::executor::Ending;
@@ -39,9 +40,21 @@ impl Outcome {
         Self::new(format!("'{fun}' is not available."), RETCODE_NOT_AVAILABLE)
     }
 
-    /// Returns the outcome of a function that the minion's end interrupted.
-    pub fn interrupted() -> Self {
-        Self::new(INTERRUPTED, RETCODE_INTERRUPTED)
+    /// Returns the outcome of a failure of the function `fun` with the documentation `doc`. The words before the
+    /// reason are Salt's.
+    pub fn of_failure(failure: &Failure, fun: &str, doc: &str) -> Self {
+        let text = match failure {
+            Failure::Arguments(ArgumentError::Unknown { .. }) | Failure::Invocation(_) => {
+                format!("ERROR executing '{fun}': {failure}")
+            }
+            Failure::Arguments(_) => {
+                format!("Passed invalid arguments to {fun}: {failure}\n{doc}")
+            }
+            Failure::Execution(_) => format!("ERROR: {failure}"),
+            Failure::Exception(_) => format!("The minion function caused an exception: {failure}"),
+            Failure::Ended { text, retcode } => return Self::new(text.as_str(), *retcode),
+        };
+        Self::new(text, 1)
     }
 }
 
@@ -52,59 +65,26 @@ impl<T: Into<Value>> From<T> for Outcome {
     }
 }
 
-/// The reason why a function failed. The texts that an operator sees are Salt's.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Failure {
-    /// The arguments do not fit the parameters; the documentation is printed with the error.
-    Arguments(String),
-    /// The arguments fit, but ask for something impossible.
-    Invocation(String),
-    /// The function could not do its work.
-    Execution(String),
-    /// An unforeseen error.
-    Exception(String),
-    /// A command printed more than a return can hold.
-    Oversize {
-        /// The size of the output, and where it is.
-        why: String,
-        /// The retcode of the command.
-        retcode: i64,
-    },
-    /// The minion stops.
-    Interrupted,
-    /// Another job ended this one while it ran.
-    Ended(Ending),
-    /// Another job ended this one before it began.
-    EndedBeforeStart(Ending),
+/// Returns the failure of a function that the minion's end interrupted.
+pub fn interrupted() -> Failure {
+    Failure::Ended {
+        text: INTERRUPTED.to_owned(),
+        retcode: RETCODE_INTERRUPTED,
+    }
 }
 
-impl Failure {
-    /// Returns the outcome for a failure of the function `fun` with the documentation `doc`.
-    pub fn outcome(self, fun: &str, doc: &str) -> Outcome {
-        match self {
-            Self::Arguments(why) => Outcome::new(
-                format!("Passed invalid arguments to {fun}: {why}\n{doc}"),
-                1,
-            ),
-            Self::Invocation(why) => Outcome::new(format!("ERROR executing '{fun}': {why}"), 1),
-            Self::Execution(why) => Outcome::new(format!("ERROR: {why}"), 1),
-            Self::Exception(why) => {
-                Outcome::new(format!("The minion function caused an exception: {why}"), 1)
-            }
-            Self::Oversize { why, retcode } => {
-                // A command that succeeded fails too, because its output is missing.
-                let shown = if retcode == 0 { 1 } else { retcode };
-                Outcome::new(
-                    format!("ERROR: {why}; the command's retcode was {retcode}"),
-                    shown,
-                )
-            }
-            Self::Interrupted => Outcome::interrupted(),
-            Self::Ended(ending) => Outcome::new(format!("This job was {ending}"), ending.retcode()),
-            Self::EndedBeforeStart(ending) => Outcome::new(
-                format!("This job was {ending} before it began"),
-                ending.retcode(),
-            ),
-        }
+/// Returns the failure of a function that another job ended while it ran.
+pub fn ended(ending: &Ending) -> Failure {
+    Failure::Ended {
+        text: format!("This job was {ending}"),
+        retcode: ending.retcode(),
+    }
+}
+
+/// Returns the failure of a function that another job ended before it began.
+pub fn ended_before_start(ending: &Ending) -> Failure {
+    Failure::Ended {
+        text: format!("This job was {ending} before it began"),
+        retcode: ending.retcode(),
     }
 }

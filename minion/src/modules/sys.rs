@@ -1,136 +1,68 @@
-//! `sys`: the functions and their documentation.
+//! `sys`: the functions, their documentation and their signatures.
 
 use std::collections::BTreeSet;
 
 use saline_data::Value;
+use saline_functions::{Selector, function};
 use saline_targeting::Glob;
 
-use super::{Call, Failure, Function, Module, Outcome};
+use super::{Functions, JobContext};
 
-/// The module `sys`.
-#[derive(Debug)]
-pub struct Sys;
+pub(super) const FUNCTIONS: Functions = &[&LIST_FUNCTIONS, &LIST_MODULES, &DOC, &ARGSPEC];
 
-impl Module for Sys {
-    fn name(&self) -> &'static str {
-        "sys"
-    }
-
-    fn functions(&self) -> &'static [Function] {
-        FUNCTIONS
-    }
+/// Returns the names of the minion's functions. Names of modules or functions, or globs, choose among them.
+///
+/// CLI Example:
+///
+///     saline '*' sys.list_functions
+///     saline '*' sys.list_functions grains
+///     saline '*' sys.list_functions 'test.*' 'cmd.run*'
+#[function]
+fn list_functions(job: &JobContext<'_>, #[args] wanted: Vec<Selector>) -> Value {
+    Value::texts(job.modules.selected(&wanted).map(|(name, _)| name))
 }
 
-const FUNCTIONS: &[Function] = &[
-    Function::new("list_functions", LIST_FUNCTIONS, list_functions).with_more_positional(),
-    Function::new("list_modules", LIST_MODULES, list_modules).with_more_positional(),
-    Function::new("doc", DOC, doc).with_more_positional(),
-];
-
-const LIST_FUNCTIONS: &str = "
-List the functions for all modules. Optionally, specify a module or modules from which to list,
-or globs over functions.
-
-CLI Example:
-
-.. code-block:: bash
-
-    saline '*' sys.list_functions
-    saline '*' sys.list_functions sys
-    saline '*' sys.list_functions 'test.*' 'cmd.run*'
-";
-
-fn list_functions(call: &Call<'_>) -> Result<Outcome, Failure> {
-    let wanted = Selection::of(call)?;
-    let names = call.modules.iter().map(|(name, _)| name);
-    Ok(Value::texts(names.filter(|name| wanted.function(name))).into())
-}
-
-const LIST_MODULES: &str = "
-List the modules loaded on the minion. Globs choose among them.
-
-CLI Example:
-
-.. code-block:: bash
-
-    saline '*' sys.list_modules
-    saline '*' sys.list_modules 's*'
-";
-
-fn list_modules(call: &Call<'_>) -> Result<Outcome, Failure> {
-    let wanted = Selection::of(call)?;
-    let names: BTreeSet<&str> = call
+/// Returns the names of the minion's modules. Globs choose among them.
+///
+/// CLI Example:
+///
+///     saline '*' sys.list_modules
+///     saline '*' sys.list_modules 's*'
+#[function]
+fn list_modules(job: &JobContext<'_>, #[args] wanted: Vec<Glob>) -> Value {
+    let modules: BTreeSet<&str> = job
         .modules
         .iter()
         .filter_map(|(name, _)| name.split_once('.'))
         .map(|(module, _)| module)
-        .filter(|module| wanted.module(module))
+        .filter(|module| wanted.is_empty() || wanted.iter().any(|glob| glob.matches(module)))
         .collect();
-    Ok(Value::texts(names).into())
+    Value::texts(modules)
 }
 
-const DOC: &str = "
-Return the docstrings for all modules. Optionally, specify a module or a function to narrow the
-selection, or globs over functions.
-
-CLI Example:
-
-.. code-block:: bash
-
-    saline '*' sys.doc
-    saline '*' sys.doc sys
-    saline '*' sys.doc sys.doc
-    saline '*' sys.doc 'test.*'
-";
-
-fn doc(call: &Call<'_>) -> Result<Outcome, Failure> {
-    let wanted = Selection::of(call)?;
-    let docs = call
-        .modules
-        .iter()
-        .filter(|(name, _)| wanted.function(name))
-        .map(|(name, function)| (name, Value::from(function.indented_doc())));
-    Ok(Value::map(docs).into())
+/// Returns the documentation of functions: of all, or of those that names of modules or functions, or globs, choose.
+///
+/// CLI Example:
+///
+///     saline '*' sys.doc
+///     saline '*' sys.doc cmd
+///     saline '*' sys.doc cmd.run 'test.*'
+#[function]
+fn doc(job: &JobContext<'_>, #[args] wanted: Vec<Selector>) -> Value {
+    job.modules.documentation(&wanted)
 }
 
-/// The requested functions; all by default.
-enum Selection {
-    All,
-    These(Vec<(String, Glob)>),
-}
-
-impl Selection {
-    fn of(call: &Call<'_>) -> Result<Self, Failure> {
-        let texts = call.more_texts()?;
-        if texts.is_empty() {
-            return Ok(Self::All);
-        }
-        let wanted: Result<Vec<_>, Failure> = texts
-            .into_iter()
-            .map(|text| {
-                let glob =
-                    Glob::compile(&text).map_err(|error| Failure::Execution(error.to_string()))?;
-                Ok((text, glob))
-            })
-            .collect();
-        Ok(Self::These(wanted?))
-    }
-
-    /// Whether a function is requested: by its name, by its module, or by a glob.
-    fn function(&self, name: &str) -> bool {
-        match self {
-            Self::All => true,
-            Self::These(wanted) => wanted.iter().any(|(text, glob)| {
-                let module = text.strip_suffix('.').unwrap_or(text);
-                glob.matches(name) || name.split_once('.').is_some_and(|(m, _)| m == module)
-            }),
-        }
-    }
-
-    fn module(&self, name: &str) -> bool {
-        match self {
-            Self::All => true,
-            Self::These(wanted) => wanted.iter().any(|(_, glob)| glob.matches(name)),
-        }
-    }
+/// Returns the signatures of functions: `args` are the names of their parameters, `defaults` the values of the last
+/// ones when they are left out. `varargs` and `kwargs` tell whether further arguments are taken by position and by name.
+/// `module` is the name of a module or a function, or a glob.
+///
+/// CLI Example:
+///
+///     saline '*' sys.argspec
+///     saline '*' sys.argspec cmd.run
+///     saline '*' sys.argspec 'grains.*'
+#[function]
+fn argspec(job: &JobContext<'_>, module: Option<Selector>) -> Value {
+    let selected = job.modules.selected(module.as_slice());
+    Value::map(selected.map(|(name, function)| (name, function.argspec())))
 }

@@ -92,3 +92,60 @@ async fn the_options_of_a_master_that_read_its_files_again_are_those_in_force() 
     let settings = running.runners.parts.settings.now();
     assert_eq!(settings.timeout, config.timeout);
 }
+
+#[tokio::test]
+async fn arguments_that_do_not_fit_are_told_in_one_line() {
+    let running = Running::start().await;
+    for (fun, positional, told) in [
+        (
+            "manage.status",
+            &["*"][..],
+            "status() takes 0 positional arguments but 1 was given",
+        ),
+        (
+            "jobs.lookup_jid",
+            &[],
+            "lookup_jid() missing 1 required positional argument: 'jid'",
+        ),
+        (
+            "jobs.kill",
+            &["123"],
+            "kill() expects a jid of twenty digits as 'jid', not \"123\"",
+        ),
+        (
+            "jobs.list_jobs",
+            &["x"],
+            "list_jobs() expects a mapping such as '{key: value}' as 'search_metadata', not \"x\"",
+        ),
+        (
+            "cache.grains",
+            &["*", "colour"],
+            "grains() expects one of glob, list, ",
+        ),
+    ] {
+        let call = Running::call(fun, positional);
+        let error = match running.runners.begin("root", call.clone()) {
+            Err(why) => why,
+            Ok(_) => running.run(call).await.1.error.unwrap(),
+        };
+        let expected = format!("Passed invalid arguments to {fun}: {told}");
+        assert!(error.starts_with(&expected), "{error}");
+        let advice = format!(" (saline-run -d {fun} explains them)");
+        assert!(error.ends_with(&advice), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_test_forgets_no_grains() {
+    let running = Running::start().await;
+    let mut call = Running::call("cache.clear_all", &[]);
+    call.arg = Arguments {
+        positional: Vec::new(),
+        named: vec![("test".to_owned(), Value::Bool(true))],
+    }
+    .pack();
+    let (_, end) = running.run(call).await;
+    assert_eq!(end.value().unwrap(), Value::List(Vec::new()));
+    let (_, end) = running.run(Running::call("cache.clear_all", &[])).await;
+    assert_eq!(end.value().unwrap(), Value::Bool(true));
+}

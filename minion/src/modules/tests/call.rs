@@ -1,4 +1,6 @@
-use super::super::{Call, Failure, Function, Module};
+use saline_functions::function;
+
+use super::super::JobContext;
 use super::*;
 
 #[test]
@@ -32,8 +34,7 @@ fn bad_arguments_are_answered_as_salt_does() {
     assert_eq!(
         text(&outcome),
         "Passed invalid arguments to test.sleep: sleep() missing 1 required positional argument: 'length'\n\
-         \n    Instruct the minion to initiate a process that will sleep for a given\
-         \n    period of time.\n\
+         \n    Waits for `length` seconds, fractions included, and returns `True`. `saltutil.kill_job` ends the wait.\n\
          \n    CLI Example:\n\
          \n        saline '*' test.sleep 20\n"
     );
@@ -99,33 +100,22 @@ fn an_exception_is_a_failed_return() {
     assert_eq!(outcome.retcode, 1);
 }
 
-#[derive(Debug)]
-struct Odd;
+/// Panics.
+#[function]
+fn panics(_: &JobContext<'_>, #[default("purpose")] on: String) -> bool {
+    panic!("on {on}");
+}
 
-impl Module for Odd {
-    fn name(&self) -> &'static str {
-        "odd"
-    }
-
-    fn functions(&self) -> &'static [Function] {
-        fn panics(_: &Call<'_>) -> Result<Outcome, Failure> {
-            panic!("on {}", "purpose");
-        }
-        fn says_no(_: &Call<'_>) -> Result<Outcome, Failure> {
-            Ok(Value::map([("result", Value::Bool(false))]).into())
-        }
-        const FUNCTIONS: &[Function] = &[
-            Function::new("panics", "Panics.", panics),
-            Function::new("says_no", "Fails.", says_no),
-        ];
-        FUNCTIONS
-    }
+/// Fails.
+#[function]
+fn says_no(_: &JobContext<'_>) -> Value {
+    Value::map([("result", Value::Bool(false))])
 }
 
 #[test]
 fn a_panic_is_a_failed_return() {
     let mut bench = Bench::new();
-    bench.modules = Modules::built_in().with(&Odd);
+    bench.modules = Modules::built_in().with("odd", &[&PANICS, &SAYS_NO]);
     let outcome = bench.texts("odd.panics", &[]);
     assert_eq!(
         text(&outcome),
@@ -180,7 +170,10 @@ fn documentation_is_for_everything_and_narrowed_by_name() {
     let Value::Map(all) = bench.texts("sys.doc", &[]).value else {
         panic!("a mapping");
     };
-    assert_eq!(all.len(), bench.modules.iter().count());
+    let Value::List(names) = bench.texts("sys.list_functions", &[]).value else {
+        panic!("a list");
+    };
+    assert_eq!(all.len(), names.len());
     for (name, doc) in &all {
         let doc = doc.as_str().unwrap();
         assert!(
@@ -195,7 +188,7 @@ fn documentation_is_for_everything_and_narrowed_by_name() {
     };
     assert_eq!(names(&["grains"]), 4);
     assert_eq!(names(&["cmd.run*"]), 4);
-    assert_eq!(names(&["test.ping", "sys."]), 4);
+    assert_eq!(names(&["test.ping", "sys."]), 5);
     assert_eq!(names(&["te"]), 0);
     assert_eq!(
         bench.texts("sys.list_modules", &[]).value,
@@ -204,5 +197,53 @@ fn documentation_is_for_everything_and_narrowed_by_name() {
     assert_eq!(
         bench.texts("sys.list_modules", &["s*"]).value,
         Value::texts(["saltutil", "sys"])
+    );
+}
+
+#[test]
+fn signatures_are_those_of_salt() {
+    let bench = Bench::new();
+    let argspec = bench.texts("sys.argspec", &["cmd.run"]).value;
+    let run = argspec.get("cmd.run").unwrap();
+    let Some(Value::List(names)) = run.get("args") else {
+        panic!("{argspec:?}");
+    };
+    let first = ["cmd", "cwd", "stdin", "runas", "shell", "python_shell"];
+    assert_eq!(names[..6], first.map(Value::from));
+    let Some(Value::List(defaults)) = run.get("defaults") else {
+        panic!("{argspec:?}");
+    };
+    assert_eq!(
+        (defaults.len() + 1, &defaults[0]),
+        (names.len(), &Value::Null)
+    );
+    let all = bench.texts("sys.argspec", &[]).value;
+    let item = Value::map([
+        ("args", Value::Null),
+        ("defaults", Value::Null),
+        ("varargs", Value::Bool(true)),
+        ("kwargs", Value::Bool(true)),
+    ]);
+    assert_eq!(all.get("grains.item"), Some(&item));
+    let send = all.get("event.send").unwrap();
+    assert_eq!(send.get("args"), Some(&Value::texts(["tag", "data"])));
+    assert_eq!(send.get("kwargs"), Some(&Value::Bool(true)));
+}
+
+#[test]
+fn a_grain_that_is_missing_has_the_given_default() {
+    let bench = Bench::new();
+    let keys = ["nosuch".into(), "saltversioninfo|1".into()];
+    let named = [("default", Value::Int(7)), ("delimiter", "|".into())];
+    let item = bench.call("grains.item", &keys, &named).value;
+    let expected = [
+        ("nosuch", Value::Int(7)),
+        ("saltversioninfo|1", Value::Int(1)),
+    ];
+    assert_eq!(item, Value::map(expected));
+    let unknown = bench.call("grains.item", &keys, &[("defualt", Value::Int(7))]);
+    assert_eq!(
+        text(&unknown),
+        "ERROR executing 'grains.item': The following keyword arguments are not valid: defualt=7"
     );
 }

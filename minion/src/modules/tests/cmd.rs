@@ -116,7 +116,9 @@ fn folder_environment_and_input_are_the_ones_given() {
         Value::map([("A=B", Value::from("x"))]),
     ] {
         let outcome = cmd(&bench, "cmd.run", "true", &[("env", bad)]);
-        assert!(text(&outcome).starts_with("Passed invalid arguments to cmd.run: env: "));
+        let expected = "Passed invalid arguments to cmd.run: run() expects ";
+        assert!(text(&outcome).starts_with(expected), "{outcome:?}");
+        assert!(text(&outcome).contains(" as 'env', not "), "{outcome:?}");
     }
     let input = "x".repeat(1 << 20);
     let counted = cmd(

@@ -1,4 +1,6 @@
-use super::super::{Call, Failure, Function, Module};
+use saline_functions::{Failure, function};
+
+use super::super::{JobContext, ended_before_start};
 use super::*;
 use crate::executor::JobControl;
 use saline_protocol::transport::Clock;
@@ -142,7 +144,7 @@ fn a_job_that_waits_for_a_thread_is_ended_before_it_begins() {
     );
     let ending = waiting.control().begin().unwrap_err();
     assert_eq!(
-        Failure::EndedBeforeStart(ending).outcome("test.sleep", ""),
+        Outcome::of_failure(&ended_before_start(&ending), "test.sleep", ""),
         Outcome::new(
             format!(
                 "This job was terminated (SIGTERM) by job {SENDER} of user root before it began"
@@ -167,32 +169,20 @@ fn there_is_an_empty_return_when_no_such_job_runs_and_an_error_for_a_signal_that
     assert!(text(&missing).contains("missing 1 required positional argument: 'sig'"));
 }
 
-#[derive(Debug)]
-struct Odd;
-
-impl Module for Odd {
-    fn name(&self) -> &'static str {
-        "odd"
+/// Computes until it is told to end, and then waits.
+#[function]
+fn computes(context: &JobContext<'_>) -> Result<bool, Failure> {
+    while context.job.ending().is_none() {
+        std::thread::yield_now();
     }
-
-    fn functions(&self) -> &'static [Function] {
-        /// Computes until it is told to end, and then waits.
-        fn computes(call: &Call<'_>) -> Result<Outcome, Failure> {
-            while call.job.ending().is_none() {
-                std::thread::yield_now();
-            }
-            call.wait(Duration::MAX)?;
-            Ok(true.into())
-        }
-        const FUNCTIONS: &[Function] = &[Function::new("computes", "Computes.", computes)];
-        FUNCTIONS
-    }
+    context.wait(Duration::MAX)?;
+    Ok(true)
 }
 
 #[test]
 fn a_function_that_computes_is_ended_when_it_waits_and_the_sender_is_told() {
     let mut bench = Bench::new();
-    bench.modules = Modules::built_in().with(&Odd);
+    bench.modules = Modules::built_in().with("odd", &[&COMPUTES]);
     let fun = ("odd.computes", vec![]);
     let (run, acted) = beside(
         &bench,
@@ -227,12 +217,9 @@ fn running_jobs_are_shown_with_the_pid_of_their_command() {
     let pid = acted.value.get("pid").and_then(Value::as_i64).unwrap();
     assert_ne!(pid, i64::from(std::process::id()));
     assert_eq!(acted.value.get("jid"), Some(&Value::from(TARGET)));
-    for about_jobs in ["running", "find_job", "signal_job", "term_job", "kill_job"] {
-        assert!(
-            bench
-                .modules
-                .is_about_jobs(&format!("saltutil.{about_jobs}"))
-        );
+    for fun in ["running", "find_job", "signal_job", "term_job", "kill_job"] {
+        assert!(!bench.modules.blocks(&format!("saltutil.{fun}")));
     }
-    assert!(!bench.modules.is_about_jobs("cmd.run"));
+    assert!(bench.modules.blocks("cmd.run") && bench.modules.blocks("no.such"));
+    assert!(!bench.modules.return_at_once());
 }

@@ -1,0 +1,103 @@
+//! Why the arguments of a call do not fit the parameters of its function.
+
+use saline_data::Value;
+
+use crate::Mismatch;
+
+/// The most characters of a text that an error shows.
+const SHOWN: usize = 60;
+
+/// Why the arguments of a call do not fit. The texts are Python's where it has one, because scripts compare them.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ArgumentError {
+    /// There are more positional arguments than parameters.
+    #[error("{function}() takes {} but {given} {} given",
+        positional(*.least, *.most), if *.given == 1 { "was" } else { "were" })]
+    TooMany {
+        /// The name of the function.
+        function: String,
+        /// The number of parameters that must be given.
+        least: usize,
+        /// The number of parameters that can be given.
+        most: usize,
+        /// The number of positional arguments.
+        given: usize,
+    },
+    /// A parameter has a positional and a named argument.
+    #[error("{function}() got multiple values for argument '{parameter}'")]
+    Twice {
+        /// The name of the function.
+        function: String,
+        /// The name of the parameter.
+        parameter: String,
+    },
+    /// There are named arguments that are no parameters.
+    #[error("The following keyword arguments are not valid: {arguments}{hint}")]
+    Unknown {
+        /// The arguments, as `name=value` with commas between them.
+        arguments: String,
+        /// What the operator may have meant; may be empty.
+        hint: String,
+    },
+    /// Parameters that must be given are not.
+    #[error("{function}() missing {} required positional argument{}: {}",
+        .missing.len(), plural(.missing.len()), quoted(.missing))]
+    Missing {
+        /// The name of the function.
+        function: String,
+        /// The names of the parameters.
+        missing: Vec<String>,
+    },
+    /// A parameter does not take the value that it is given.
+    #[error("{function}() expects {} as '{parameter}', not {}", .mismatch.expected, .mismatch.found)]
+    Mismatch {
+        /// The name of the function.
+        function: String,
+        /// The name of the parameter.
+        parameter: String,
+        /// What the parameter takes, and what it is given.
+        mismatch: Mismatch,
+    },
+}
+
+fn plural(count: usize) -> &'static str {
+    if count == 1 { "" } else { "s" }
+}
+
+fn positional(least: usize, most: usize) -> String {
+    match least == most {
+        true => format!("{most} positional argument{}", plural(most)),
+        false => format!("from {least} to {most} positional arguments"),
+    }
+}
+
+fn quoted(names: &[String]) -> String {
+    let quoted: Vec<String> = names.iter().map(|name| format!("'{name}'")).collect();
+    match quoted.as_slice() {
+        [] => String::new(),
+        [one] => one.clone(),
+        [one, two] => format!("{one} and {two}"),
+        [front @ .., last] => format!("{}, and {last}", front.join(", ")),
+    }
+}
+
+/// Returns a value as an error shows it: short, and without what is nested in it.
+pub(crate) fn shown(value: &Value) -> String {
+    match value {
+        Value::Null => "None".to_owned(),
+        Value::Bool(true) => "True".to_owned(),
+        Value::Bool(false) => "False".to_owned(),
+        Value::Int(number) => number.to_string(),
+        Value::UInt(number) => number.to_string(),
+        Value::Float(number) => number.to_string(),
+        Value::Text(text) => format!("{:?}", shortened(text)),
+        Value::Bytes(_) => "bytes".to_owned(),
+        Value::List(_) => "a list".to_owned(),
+        Value::Map(_) => "a mapping".to_owned(),
+    }
+}
+
+/// Returns the beginning of a text.
+pub(crate) fn shortened(text: &str) -> String {
+    text.chars().take(SHOWN).collect()
+}

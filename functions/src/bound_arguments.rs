@@ -1,0 +1,187 @@
+//! The arguments of one call, bound to the parameters of its function.
+
+use saline_data::Value;
+use saline_messages::Arguments;
+
+use crate::argument_error::{shortened, shown};
+use crate::{ArgumentError, FromValue, Mapping, Parameter, ParameterKind};
+
+/// The arguments of one call, each with the name of its parameter.
+#[derive(Clone, PartialEq)]
+pub struct BoundArguments {
+    function: String,
+    /// The values of the parameters that were given or have a default.
+    values: Vec<(String, Value)>,
+    /// The parameter of further positional arguments, and these.
+    args: (String, Vec<Value>),
+    kwargs: Mapping,
+}
+
+impl BoundArguments {
+    /// Binds arguments as Python does. `None` for a parameter that may be left out leaves it out.
+    ///
+    /// # Errors
+    /// When they are too many or too few, or a name is unknown.
+    pub fn bind(
+        function: &str,
+        parameters: &[Parameter],
+        arguments: Arguments,
+    ) -> Result<Self, ArgumentError> {
+        let is_single = |parameter: &&Parameter| {
+            !matches!(parameter.kind, ParameterKind::Args | ParameterKind::Kwargs)
+        };
+        let single: Vec<&Parameter> = parameters.iter().filter(is_single).collect();
+        // Those behind the further positional arguments are given by name alone.
+        let by_place = parameters.iter().take_while(is_single).count();
+        let args = parameters.iter().find(|p| p.kind == ParameterKind::Args);
+        let has_kwargs = parameters.iter().any(|p| p.kind == ParameterKind::Kwargs);
+        let is_required = |parameter: &Parameter| parameter.kind == ParameterKind::Required;
+        let function = function.to_owned();
+        let given = arguments.positional.len();
+        if given > by_place && args.is_none() {
+            return Err(ArgumentError::TooMany {
+                least: single.iter().filter(|p| is_required(p)).count(),
+                most: by_place,
+                function,
+                given,
+            });
+        }
+        let mut positional = arguments.positional.into_iter();
+        let mut values: Vec<Option<Value>> = positional.by_ref().take(by_place).map(Some).collect();
+        values.resize(single.len(), None);
+        let mut unknown = Mapping::new();
+        for (name, value) in arguments.named {
+            match single.iter().position(|parameter| parameter.name == name) {
+                Some(index) if values[index].is_some() => {
+                    return Err(ArgumentError::Twice {
+                        function,
+                        parameter: name,
+                    });
+                }
+                Some(index) => values[index] = Some(value),
+                None => unknown.push((name, value)),
+            }
+        }
+        if !unknown.is_empty() && !has_kwargs {
+            return Err(unknown_names(&single, &values, &unknown));
+        }
+        let missing: Vec<String> = single
+            .iter()
+            .zip(&values)
+            .filter(|(parameter, value)| is_required(parameter) && value.is_none())
+            .map(|(parameter, _)| parameter.name.to_string())
+            .collect();
+        if !missing.is_empty() {
+            return Err(ArgumentError::Missing { function, missing });
+        }
+        let values = single.iter().zip(values).map(|(parameter, value)| {
+            let value = match (value, &parameter.kind) {
+                (None | Some(Value::Null), ParameterKind::Optional(default)) => default.to_value(),
+                (value, _) => value.unwrap_or_default(),
+            };
+            (parameter.name.to_string(), value)
+        });
+        Ok(Self {
+            values: values.collect(),
+            function,
+            args: (
+                args.map_or_else(String::new, |parameter| parameter.name.to_string()),
+                positional.collect(),
+            ),
+            kwargs: unknown,
+        })
+    }
+
+    /// Takes the value of a parameter. A second time it is `None`.
+    ///
+    /// # Errors
+    /// When the type does not take the value.
+    pub fn take<T: FromValue>(&mut self, parameter: &str) -> Result<T, ArgumentError> {
+        let value = self.values.iter_mut().find(|(name, _)| name == parameter);
+        let value = value.map(|(_, value)| std::mem::take(value));
+        self.convert(parameter, value.unwrap_or_default())
+    }
+
+    /// Takes the positional arguments beyond the parameters.
+    ///
+    /// # Errors
+    /// When the type does not take one of them.
+    pub fn take_args<T: FromValue>(&mut self) -> Result<Vec<T>, ArgumentError> {
+        let (name, values) = std::mem::take(&mut self.args);
+        let values = values.into_iter();
+        values.map(|value| self.convert(&name, value)).collect()
+    }
+
+    /// Takes the named arguments that are no parameters.
+    pub fn take_kwargs(&mut self) -> Mapping {
+        std::mem::take(&mut self.kwargs)
+    }
+
+    fn convert<T: FromValue>(&self, parameter: &str, value: Value) -> Result<T, ArgumentError> {
+        T::from_value(value).map_err(|mismatch| ArgumentError::Mismatch {
+            function: self.function.clone(),
+            parameter: parameter.to_owned(),
+            mismatch,
+        })
+    }
+}
+
+// The values may be secret, so only their number is shown.
+impl std::fmt::Debug for BoundArguments {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("BoundArguments")
+            .field("function", &self.function)
+            .field("values", &self.values.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Returns the error of named arguments that are no parameters. The values of a function with secrets are left out: the
+/// name of a secret may be misspelt.
+fn unknown_names(
+    parameters: &[&Parameter],
+    values: &[Option<Value>],
+    unknown: &[(String, Value)],
+) -> ArgumentError {
+    let has_secrets = parameters.iter().any(|parameter| parameter.secret);
+    let arguments: Vec<String> = unknown
+        .iter()
+        .map(|(name, value)| match has_secrets {
+            true => name.clone(),
+            false => format!("{name}={}", shown(value)),
+        })
+        .collect();
+    let hint = match has_secrets {
+        true => String::new(),
+        false => taken_for_named(parameters, values, unknown),
+    };
+    ArgumentError::Unknown {
+        arguments: arguments.join(", "),
+        hint,
+    }
+}
+
+/// Returns a hint when a command such as `FOO=bar make`, quoted or not, was taken for a named argument; empty otherwise.
+fn taken_for_named(
+    parameters: &[&Parameter],
+    values: &[Option<Value>],
+    unknown: &[(String, Value)],
+) -> String {
+    let [(name, Value::Text(text)), ..] = unknown else {
+        return String::new();
+    };
+    let first = match parameters.first() {
+        Some(first) if first.kind == ParameterKind::Required => &first.name,
+        _ => return String::new(),
+    };
+    match values.first() {
+        Some(None) => {
+            let text = shortened(text);
+            format!(". If this is the '{first}' itself, write {first}='{name}={text}'")
+        }
+        Some(Some(Value::Text(_))) => format!(
+            ". If this is a part of the '{first}', put the whole into quotes: {first}='...'"
+        ),
+        _ => String::new(),
+    }
+}

@@ -1,0 +1,73 @@
+//! The parameters of a function.
+
+use std::borrow::Cow;
+
+use saline_data::Value;
+
+use crate::{ArgumentError, BoundArguments};
+
+/// A parameter.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Parameter {
+    /// The name, as in `name=value`.
+    pub name: Cow<'static, str>,
+    /// The values that it takes, such as `a whole number`.
+    pub takes: Cow<'static, str>,
+    /// Whether its value is shown to nobody.
+    pub secret: bool,
+    /// Whether it must be given, and its default.
+    pub kind: ParameterKind,
+}
+
+/// Whether a parameter must be given.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ParameterKind {
+    /// It must be given.
+    Required,
+    /// It may be left out, and has this value then.
+    Optional(Literal),
+    /// It takes the positional arguments beyond the other parameters.
+    Args,
+    /// It takes the `name=value` arguments whose names are those of no other parameter.
+    Kwargs,
+}
+
+/// The default of a parameter.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Literal {
+    /// Nothing.
+    None,
+    /// A truth value.
+    Bool(bool),
+    /// A whole number.
+    Int(i64),
+    /// Any other number.
+    Float(f64),
+    /// A text.
+    Text(Cow<'static, str>),
+}
+
+impl Literal {
+    /// Returns the value.
+    pub fn to_value(&self) -> Value {
+        match self {
+            Self::None => Value::Null,
+            Self::Bool(yes) => Value::Bool(*yes),
+            Self::Int(number) => Value::Int(*number),
+            Self::Float(number) => Value::Float(*number),
+            Self::Text(text) => Value::from(&**text),
+        }
+    }
+}
+
+/// Parameters that several functions share: a struct with the attribute [`macro@crate::parameters`].
+pub trait Parameters: Sized {
+    /// The parameters, one for each field.
+    const PARAMETERS: &'static [Parameter];
+
+    /// Takes the values of the fields.
+    ///
+    /// # Errors
+    /// When a field does not take its value.
+    fn take(arguments: &mut BoundArguments) -> Result<Self, ArgumentError>;
+}

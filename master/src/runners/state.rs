@@ -1,0 +1,28 @@
+//! `state`: watches the master's event bus.
+
+use saline_functions::{Failure, function};
+
+use super::Functions;
+use super::run::Run;
+
+pub(super) const FUNCTIONS: Functions = &[&EVENT];
+
+/// Prints the events of the master's bus whose tags match the glob `tagmatch`, until Ctrl-C or after `count` events.
+/// `pretty=True` prints each in several lines. `saline-run` does this itself: no run is begun on the master.
+///
+/// CLI Example:
+///
+///     saline-run state.event
+///     saline-run state.event 'salt/job/*/ret/*' count=10 pretty=True
+#[function(nonblocking)]
+#[expect(unused_variables, reason = "saline-run reads them")]
+async fn event(
+    _: &Run,
+    #[default("*")] tagmatch: String,
+    #[default(-1)] count: i64,
+    #[default(false)] pretty: bool,
+) -> Result<bool, Failure> {
+    Err(Failure::Invocation(
+        "a run has one return: follow the master's event bus instead, as saline-run state.event does".to_owned(),
+    ))
+}

@@ -1,0 +1,44 @@
+//! What the functions of a minion work with.
+
+use std::time::Duration;
+
+use saline_functions::{BoundArguments, Context, Failure, Registry};
+
+use super::Outcome;
+use super::outcome::{ended, interrupted};
+use crate::executor::{JobControl, Woken};
+use crate::host::Host;
+
+/// What a function of a minion works with: its job, and the parts of the minion. It runs on a thread of its own and may
+/// block.
+#[derive(Debug)]
+pub struct JobContext<'a> {
+    /// The minion that the function runs on.
+    pub host: &'a Host,
+    /// The job that the function runs for.
+    pub job: &'a JobControl,
+    /// All functions of the minion.
+    pub modules: &'a Registry<JobContext<'static>>,
+}
+
+impl Context for JobContext<'_> {
+    type Returned = Outcome;
+    type Code = for<'a> fn(&'a JobContext<'a>, BoundArguments) -> Result<Outcome, Failure>;
+}
+
+impl JobContext<'_> {
+    /// Waits for `duration`.
+    ///
+    /// # Errors
+    /// When the minion stops or the job is ended before.
+    pub fn wait(&self, duration: Duration) -> Result<(), Failure> {
+        match self.job.wait(&self.host.stop, duration) {
+            Ok(Woken::TimePassed) => Ok(()),
+            Ok(Woken::Stopped) => Err(interrupted()),
+            Ok(Woken::Ended(ending)) => Err(ended(&ending)),
+            Err(error) => Err(Failure::Execution(format!(
+                "cannot create an eventfd: {error}"
+            ))),
+        }
+    }
+}
