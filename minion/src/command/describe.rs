@@ -46,15 +46,23 @@ impl Command {
     /// Names what `saline-exec` could not do by what the operator asked for.
     pub(super) fn not_launched(&self, error: LaunchError) -> CommandError {
         match (error, &self.folder) {
-            (LaunchError::Step { step, source }, _) if step == Step::Program => {
-                self.impossible(source)
-            }
-            (LaunchError::Step { step, source }, Some(folder)) if step == Step::Folder => {
-                CommandError::Folder {
-                    folder: folder.clone(),
+            (
+                LaunchError::Step {
+                    step: Step::Program,
                     source,
-                }
-            }
+                },
+                _,
+            ) => self.impossible(source),
+            (
+                LaunchError::Step {
+                    step: Step::Folder,
+                    source,
+                },
+                Some(folder),
+            ) => CommandError::Folder {
+                folder: folder.clone(),
+                source,
+            },
             (error, _) => CommandError::Launch(error),
         }
     }
