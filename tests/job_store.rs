@@ -72,14 +72,14 @@ fn a_check_of_a_running_master_says_what_is_damaged() {
 }
 
 #[test]
-fn a_file_of_a_later_version_stops_the_start_with_its_name() {
+fn a_file_of_another_version_stops_the_start_with_its_name() {
     let fleet = Fleet::new("tcp", "");
     std::fs::create_dir_all(store(&fleet)).unwrap();
     let file = store(&fleet).join("20260101000000000000.sqlite");
     let later = rusqlite::Connection::open(&file).unwrap();
     later
         .execute_batch(
-            "PRAGMA application_id = 0x53414c6a; PRAGMA user_version = 99; CREATE TABLE a (b)",
+            "PRAGMA application_id = 0x53414c73; PRAGMA user_version = 99; CREATE TABLE a (b)",
         )
         .unwrap();
     drop(later);
@@ -88,7 +88,7 @@ fn a_file_of_a_later_version_stops_the_start_with_its_name() {
     assert_eq!(ended.status.code(), Some(1));
     let refused = String::from_utf8(ended.stderr).unwrap();
     let expected = format!(
-        "the job store {} has version 99, and this program knows versions up to ",
+        "the job store {} has version 99, and this program reads version 1: ",
         file.display()
     );
     assert!(refused.contains(&expected), "{refused}");

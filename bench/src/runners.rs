@@ -9,9 +9,9 @@ use saline_config::{MasterConfig, Paths};
 use saline_data::{Packed, Value};
 use saline_master::Master;
 use saline_master::clock::MasterClock;
-use saline_master::jobs::{Committed, JobStore, NewJob, StoreSettings};
+use saline_master::jobs::{CarriedOut, JobStore, NewJob, StoreSettings};
 use saline_messages::{
-    Arguments, Claims, Jid, Job, MinionId, OfferState, RequestId, Return, SignedJob,
+    Arguments, Jid, Job, MinionId, MinionJobState, MustClaim, RequestId, Return, SignedJob,
 };
 use saline_protocol::transport::{Clock, Registry};
 use saline_targeting::Target;
@@ -122,7 +122,7 @@ async fn fill(wanted: &RunnersArguments, config: &MasterConfig, bytes: u64) -> R
     for number in 0..jobs {
         let new = job(&store, number, &ids)?;
         let jid = new.job.job.jid.clone();
-        if store.publish(new).await? != Committed::Now {
+        if store.publish(new).await? != CarriedOut::Now {
             return Err("a job was published before".into());
         }
         jids.push(jid.clone());
@@ -169,7 +169,7 @@ fn job(store: &JobStore, number: usize, ids: &[MinionId]) -> Result<NewJob> {
         user: "root".to_owned(),
         created: 0,
         expires: u64::MAX / 2_000,
-        claims: Claims::NONE,
+        claims: MustClaim::NOBODY,
     };
     let ticket = Value::from(number as u64);
     let noted = number.is_multiple_of(NOTED);
@@ -182,7 +182,7 @@ fn job(store: &JobStore, number: usize, ids: &[MinionId]) -> Result<NewJob> {
         request: RequestId::random()?,
         minions: ids
             .iter()
-            .map(|id| (id.clone(), OfferState::Offered))
+            .map(|id| (id.clone(), MinionJobState::Offered))
             .collect(),
         unknown: Vec::new(),
         batch: None,

@@ -17,7 +17,7 @@ pub(crate) enum State {
     Cancelled,
     Withdrawn,
     ReturnedAndLost,
-    NoWord,
+    Unconfirmed,
     Waiting,
     /// A number that is not in the table.
     Unknown(u8),
@@ -37,7 +37,7 @@ const TABLE: [(u8, State, &str); 14] = [
     (9, State::Cancelled, "cancelled"),
     (10, State::Withdrawn, "withdrawn"),
     (11, State::ReturnedAndLost, "returned and lost"),
-    (12, State::NoWord, "no word"),
+    (12, State::Unconfirmed, "unconfirmed"),
     (13, State::Waiting, "waiting"),
 ];
 
@@ -101,8 +101,11 @@ mod tests {
             State::from_word("Returned and lost"),
             Some(State::ReturnedAndLost)
         );
-        assert_eq!(State::from_word("No word since 09:14"), Some(State::NoWord));
+        assert_eq!(
+            State::from_word("Unconfirmed since 09:14"),
+            Some(State::Unconfirmed)
+        );
         assert_eq!(State::from_word("No response"), None);
-        assert_eq!(State::from_number(12).to_string(), "no word");
+        assert_eq!(State::from_number(12).to_string(), "unconfirmed");
     }
 }

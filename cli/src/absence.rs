@@ -71,7 +71,7 @@ pub(crate) fn text(absence: Absence, expires: MasterTime, look_up: &LookUp) -> S
         Absence::Expired => format!(
             "{line}\nThe minion did not begin before the job expired at {until}, and will not run it."
         ),
-        Absence::NoWord { since } => {
+        Absence::Unconfirmed { since } => {
             let since = since.map_or_else(String::new, |since| {
                 format!(
                     " It has reported on the jobs that expired until {}.",
@@ -130,7 +130,7 @@ mod tests {
             Absence::Waiting,
             Absence::Declined,
             Absence::Expired,
-            Absence::NoWord {
+            Absence::Unconfirmed {
                 since: Some(1_795_252_724_000),
             },
             Absence::LostTrack,
@@ -177,7 +177,7 @@ mod tests {
         Minion did not return. [Expired]
         The minion did not begin before the job expired at 2026-11-21 09:19:44 UTC, and will not run it.
         ===
-        Minion did not return. [No word]
+        Minion did not return. [Unconfirmed]
         The job expired at 2026-11-21 09:19:44 UTC, and the minion has not said whether it began it. It has reported on the jobs that expired until 2026-11-21 09:18:44 UTC. If it did, it will return when it is back. To look up the return data for this job later, run the following command:
 
         saline-run jobs.lookup_jid 20261121091841717259

@@ -299,7 +299,7 @@ impl Report {
                     | Absence::Running
                     | Absence::Queued
                     | Absence::Waiting
-                    | Absence::NoWord { .. } => {
+                    | Absence::Unconfirmed { .. } => {
                         format!("{name}: {line} ({})", look_up.command())
                     }
                     _ => format!("{name}: {line}"),

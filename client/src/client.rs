@@ -5,21 +5,21 @@ use std::time::Duration;
 
 use saline_config::MasterConfig;
 use saline_messages::{
-    Jid, KeyHolder, KeyReply, KeyRequest, MinionId, OperatorReply, OperatorRequest, Published,
-    RequestId, ReturnsPage, StatesPage, StoreAct, StoreCheck, StoredJob, TargetMatches,
+    Jid, KeyReply, KeyRequest, LastSeen, MinionId, OperatorReply, OperatorRequest, Published,
+    RequestId, ReturnsPage, StatesPage, StoredJob, TargetMatches,
 };
 use saline_protocol::transport::{Context, Registry};
 use saline_targeting::CompiledTarget;
 
 use crate::master::Master;
-use crate::master_session::MasterSession;
+use crate::operator_session::OperatorSession;
 use crate::{ClientError, EventFilter, Events, JobFollower, JobSpec, RunnerRun, RunnerSpec};
 
 /// A connection to the master on this machine, with the rights of its local operator. Takes any
 /// number of requests at once, and reconnects by itself when the master restarts.
 #[derive(Debug)]
 pub struct Client {
-    session: Arc<MasterSession>,
+    session: Arc<OperatorSession>,
     timeout: Duration,
 }
 
@@ -34,7 +34,7 @@ impl Client {
     /// When the future is dropped, nothing stays connected.
     pub async fn connect(config: &MasterConfig, registry: &Registry) -> Result<Self, ClientError> {
         Ok(Self {
-            session: Arc::new(MasterSession::connect(config, registry).await?),
+            session: Arc::new(OperatorSession::connect(config, registry).await?),
             timeout: config.timeout,
         })
     }
@@ -50,7 +50,7 @@ impl Client {
     pub async fn run_async(&self, spec: JobSpec) -> Result<Published, ClientError> {
         let request_id = RequestId::random().map_err(|_| ClientError::Randomness)?;
         let request = spec.into_request(request_id);
-        match self.ask(&request).await? {
+        match self.ask(&OperatorRequest::Publish(request)).await? {
             OperatorReply::Published(published) => Ok(published),
             _ => Err(ClientError::WrongAnswer("Publish")),
         }
@@ -214,18 +214,18 @@ impl Client {
         }
     }
 
-    /// Returns where the holders of the keys of these minions are and when the master heard them last, at most
-    /// [`MAX_KEY_HOLDERS`](saline_messages::MAX_KEY_HOLDERS) minions.
+    /// Returns where and when the master saw each key of these minions last, of at most
+    /// [`MAX_LAST_SEEN`](saline_messages::MAX_LAST_SEEN) minions.
     ///
     /// # Errors
-    /// As for every request; `WrongAnswer` when the master is too old to tell.
+    /// As for every request.
     ///
     /// # Cancel safety
     /// The request changes nothing.
-    pub async fn key_holders(&self, minions: Vec<MinionId>) -> Result<Vec<KeyHolder>, ClientError> {
-        match self.ask(&OperatorRequest::KeyHolders(minions)).await? {
-            OperatorReply::KeyHolders(key_holders) => Ok(key_holders),
-            _ => Err(ClientError::WrongAnswer("KeyHolders")),
+    pub async fn last_seen(&self, minions: Vec<MinionId>) -> Result<Vec<LastSeen>, ClientError> {
+        match self.ask(&OperatorRequest::LastSeen(minions)).await? {
+            OperatorReply::LastSeen(last_seen) => Ok(last_seen),
+            _ => Err(ClientError::WrongAnswer("LastSeen")),
         }
     }
 
@@ -240,25 +240,6 @@ impl Client {
         match self.ask(&OperatorRequest::Running).await? {
             OperatorReply::Running(running) => Ok(running),
             _ => Err(ClientError::WrongAnswer("Running")),
-        }
-    }
-
-    /// Checks the master's job store while it is in use, and waits until that is done.
-    ///
-    /// # Errors
-    /// As for every request.
-    ///
-    /// # Cancel safety
-    /// The request changes nothing.
-    pub async fn check_store(&self) -> Result<StoreCheck, ClientError> {
-        let request_id = RequestId::random().map_err(|_| ClientError::Randomness)?;
-        let act = StoreAct::Check;
-        match self
-            .ask(&OperatorRequest::Store { request_id, act })
-            .await?
-        {
-            OperatorReply::Checked(check) => Ok(check),
-            _ => Err(ClientError::WrongAnswer("Store")),
         }
     }
 

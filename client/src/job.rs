@@ -3,10 +3,7 @@
 use std::time::Duration;
 
 use saline_data::{Packed, Value};
-use saline_messages::{
-    Arguments, BatchRequest, Jid, OperatorRequest, PublicationWithJid, PublicationWithMetadata,
-    PublishRequest, RequestId,
-};
+use saline_messages::{Arguments, BatchRequest, Jid, PublishRequest, RequestId};
 use saline_targeting::{CompiledTarget, Target, TargetError};
 
 /// The description of a job to be published.
@@ -124,9 +121,10 @@ impl JobSpec {
     }
 
     /// Returns the request that publishes the job.
-    pub(crate) fn into_request(self, request_id: RequestId) -> OperatorRequest {
+    pub(crate) fn into_request(self, request_id: RequestId) -> PublishRequest {
         let ttl_ms = |ttl: Duration| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
-        let publish = PublishRequest {
+        let pack = |metadata| Packed::pack(&Value::Map(metadata));
+        PublishRequest {
             request_id,
             target: self.target.into_target(),
             fun: self.fun,
@@ -136,23 +134,8 @@ impl JobSpec {
             private: self.private,
             subset: self.subset,
             batch: self.batch,
-        };
-        let pack = |metadata| Packed::pack(&Value::Map(metadata));
-        let metadata = self.metadata.map(pack);
-        // A master before `PublishWithJid` knows the others.
-        match (self.jid, metadata) {
-            (None, None) => OperatorRequest::Publish(publish),
-            (None, Some(metadata)) => OperatorRequest::PublishWithMetadata(
-                PublicationWithMetadata { publish, metadata }.into(),
-            ),
-            (Some(jid), metadata) => OperatorRequest::PublishWithJid(
-                PublicationWithJid {
-                    publish,
-                    metadata,
-                    jid,
-                }
-                .into(),
-            ),
+            metadata: self.metadata.map(pack),
+            jid: self.jid,
         }
     }
 

@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use saline_data::Value;
 use saline_messages::{
-    Event, EventTag, Jid, JobEvent, MasterTime, MinionId, OfferState, OperatorReply,
+    Event, EventTag, Jid, JobEvent, MasterTime, MinionId, MinionJobState, OperatorReply,
     OperatorRequest, Published,
 };
 use saline_protocol::transport::{Delivery, Elapsed, Instant, Subscriber, TopicFilter};
 
 use crate::job_progress::JobProgress;
 use crate::master::Master;
-use crate::master_session::MASTER_TIMEOUT;
+use crate::operator_session::MASTER_TIMEOUT;
 use crate::{Absence, Absent, ClientError, MinionReturn, Progress};
 
 /// The shortest time for a sign of life after the master was away: its minions reconnect up to ten
@@ -208,7 +208,7 @@ impl JobFollower {
             };
             tracing::trace!(states = ?page.states, more = page.more, "from the store");
             self.minions.update(&page.states);
-            self.minions.set_words(&page.no_word_since);
+            self.minions.set_acked_until(&page.unconfirmed_since);
             self.duplicates.extend(page.duplicates);
             silent.extend(page.silent);
             after = page.states.last().map(|(minion, _)| minion.clone());
@@ -297,16 +297,16 @@ impl JobFollower {
                 Some(returned) => self.returned(returned),
                 None => {
                     // The return is too large for the bus: the store has it.
-                    self.minions.set(&minion, OfferState::Returned);
+                    self.minions.set(&minion, MinionJobState::Returned);
                     return GAP;
                 }
             },
-            JobEvent::Started(minion) => self.minions.set(&minion, OfferState::Running),
-            JobEvent::Declined(minion) => self.minions.set(&minion, OfferState::Declined),
-            JobEvent::Expired(minion) => self.minions.set(&minion, OfferState::Expired),
+            JobEvent::Started(minion) => self.minions.set(&minion, MinionJobState::Running),
+            JobEvent::Declined(minion) => self.minions.set(&minion, MinionJobState::Declined),
+            JobEvent::Expired(minion) => self.minions.set(&minion, MinionJobState::Expired),
             JobEvent::State(minion) => {
                 let named = event.data.get("state").and_then(Value::as_str);
-                let state = OfferState::ALL
+                let state = MinionJobState::ALL
                     .into_iter()
                     .find(|state| named == Some(state.name()));
                 match state {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use saline_messages::{MasterTime, MinionId, OfferState};
+use saline_messages::{MasterTime, MinionId, MinionJobState};
 use saline_protocol::transport::Instant;
 
 use crate::{Absence, Absent};
@@ -76,12 +76,12 @@ impl Counted {
 
 #[derive(Debug)]
 struct MinionProgress {
-    state: OfferState,
+    state: MinionJobState,
     /// Since when the minion is known to be gone: its connection has ended, or it has been silent for two
     /// heartbeats.
     gone_since: Option<Instant>,
-    /// The last expiry up to which the minion gave its word, while that is what its state waits for.
-    word: Option<MasterTime>,
+    /// The last expiry that the minion acknowledged, while that is what its state waits for.
+    acked_until: Option<MasterTime>,
     /// The minion's return has been reported.
     returned: bool,
     /// The minion's absence has been reported.
@@ -93,11 +93,11 @@ struct MinionProgress {
 }
 
 impl MinionProgress {
-    fn new(state: OfferState) -> Self {
+    fn new(state: MinionJobState) -> Self {
         Self {
             state,
             gone_since: None,
-            word: None,
+            acked_until: None,
             returned: false,
             absent: false,
             given_up: false,
@@ -108,12 +108,12 @@ impl MinionProgress {
     /// Whether the minion may still return.
     fn is_open(&self) -> bool {
         // A stored return comes with the next page of the store, though its state is final.
-        !self.returned && (!self.state.is_final() || self.state == OfferState::Returned)
+        !self.returned && (!self.state.is_final() || self.state == MinionJobState::Returned)
     }
 
     fn is_waited_for(&self) -> bool {
         // A minion for which the job is queued may be away for days.
-        self.is_open() && !self.given_up && self.state != OfferState::Queued
+        self.is_open() && !self.given_up && self.state != MinionJobState::Queued
     }
 
     fn is_gone(&self) -> bool {
@@ -122,16 +122,16 @@ impl MinionProgress {
 
     /// Whether the minion is waited for and has the job.
     fn is_active(&self) -> bool {
-        self.is_waited_for() && self.state != OfferState::Waiting
+        self.is_waited_for() && self.state != MinionJobState::Waiting
     }
 
     /// Whether the minion is waited for and its turn in a batch has not come.
     fn is_awaiting_turn(&self) -> bool {
-        self.is_waited_for() && self.state == OfferState::Waiting
+        self.is_waited_for() && self.state == MinionJobState::Waiting
     }
 
     fn is_lacking(&self) -> bool {
-        self.state == OfferState::Returned && !self.returned
+        self.state == MinionJobState::Returned && !self.returned
     }
 
     fn is_unreported(&self) -> bool {
@@ -140,8 +140,8 @@ impl MinionProgress {
 
     /// Sets the state. A final state stays, except that it may be heard late that the minion began or
     /// returned.
-    fn set(&mut self, state: OfferState) {
-        use OfferState::{
+    fn set(&mut self, state: MinionJobState) {
+        use MinionJobState::{
             Cancelled, Expired, LostTrack, MayHaveRun, Offered, Queued, Returned, ReturnedAndLost,
             Running, Waiting,
         };
@@ -169,7 +169,9 @@ impl MinionProgress {
     fn absence(&self) -> Option<Absence> {
         // `Returned` without a return: the store reports it and never yields it.
         match Absence::of(self.state, self.gone_since.is_some()) {
-            Some(Absence::NoWord { .. }) => Some(Absence::NoWord { since: self.word }),
+            Some(Absence::Unconfirmed { .. }) => Some(Absence::Unconfirmed {
+                since: self.acked_until,
+            }),
             told => told.or(Some(Absence::NotDelivered)),
         }
     }
@@ -177,7 +179,7 @@ impl MinionProgress {
 
 impl JobProgress {
     /// Applies the states that the master reports.
-    pub(crate) fn update(&mut self, states: &[(MinionId, OfferState)]) {
+    pub(crate) fn update(&mut self, states: &[(MinionId, MinionJobState)]) {
         for (minion, state) in states {
             self.entry(minion, *state).set(*state);
         }
@@ -194,7 +196,7 @@ impl JobProgress {
         self.count();
     }
 
-    fn entry(&mut self, minion: &MinionId, state: OfferState) -> &mut MinionProgress {
+    fn entry(&mut self, minion: &MinionId, state: MinionJobState) -> &mut MinionProgress {
         self.minions
             .entry(minion.clone())
             .or_insert_with(|| MinionProgress::new(state))
@@ -212,7 +214,7 @@ impl JobProgress {
     fn change<T>(
         &mut self,
         minion: &MinionId,
-        state: OfferState,
+        state: MinionJobState,
         act: impl FnOnce(&mut MinionProgress) -> T,
     ) -> T {
         if let Some(progress) = self.minions.get(minion) {
@@ -228,10 +230,10 @@ impl JobProgress {
 
     /// Sets the state that an event tells of a minion. A final state stays, except that a minion may still return; that it
     /// runs the job is a sign of life.
-    pub(crate) fn set(&mut self, minion: &MinionId, state: OfferState) {
+    pub(crate) fn set(&mut self, minion: &MinionId, state: MinionJobState) {
         self.change(minion, state, |progress| {
             progress.set(state);
-            if state == OfferState::Running {
+            if state == MinionJobState::Running {
                 progress.gone_since = None;
             }
         });
@@ -240,26 +242,26 @@ impl JobProgress {
     /// Notes that a minion is gone: from now on it has the timeout to come back.
     pub(crate) fn gone(&mut self, minion: &MinionId, now: Instant) {
         if self.minions.contains_key(minion) {
-            self.change(minion, OfferState::Offered, |progress| {
+            self.change(minion, MinionJobState::Offered, |progress| {
                 // It was back in between, if it is known to be gone already.
                 progress.gone_since = Some(now);
             });
         }
     }
 
-    /// Notes up to which expiry minions gave their word.
-    pub(crate) fn set_words(&mut self, words: &[(MinionId, MasterTime)]) {
-        for (minion, word) in words {
+    /// Notes the last expiry that minions acknowledged.
+    pub(crate) fn set_acked_until(&mut self, acked: &[(MinionId, MasterTime)]) {
+        for (minion, until) in acked {
             if let Some(progress) = self.minions.get_mut(minion) {
-                progress.word = Some(*word);
+                progress.acked_until = Some(*until);
             }
         }
     }
 
     /// Notes the return of a minion. Returns whether it is the first one.
     pub(crate) fn returned(&mut self, minion: &MinionId) -> bool {
-        self.change(minion, OfferState::Returned, |progress| {
-            progress.set(OfferState::Returned);
+        self.change(minion, MinionJobState::Returned, |progress| {
+            progress.set(MinionJobState::Returned);
             !std::mem::replace(&mut progress.returned, true)
         })
     }
@@ -304,15 +306,15 @@ impl JobProgress {
         for progress in self.minions.values_mut() {
             let is_new = std::mem::take(&mut progress.is_new);
             let gives_up = match progress.state {
-                OfferState::Waiting => false,
-                OfferState::Running => progress.gone_since.is_some_and(|since| {
+                MinionJobState::Waiting => false,
+                MinionJobState::Running => progress.gone_since.is_some_and(|since| {
                     let until = since + timeout;
                     if until > now {
                         next = next.min(until);
                     }
                     until <= now
                 }),
-                OfferState::Offered => !is_new,
+                MinionJobState::Offered => !is_new,
                 _ => true,
             };
             progress.given_up = progress.is_open() && gives_up;
@@ -324,7 +326,7 @@ impl JobProgress {
     /// Returns the minions that are waited for, and whether each runs the job and is present.
     pub(crate) fn waited_for(&self) -> impl Iterator<Item = (&MinionId, bool)> {
         let waited_for = self.minions.iter().filter(|(_, p)| p.is_waited_for());
-        waited_for.map(|(minion, p)| (minion, p.state == OfferState::Running && !p.is_gone()))
+        waited_for.map(|(minion, p)| (minion, p.state == MinionJobState::Running && !p.is_gone()))
     }
 
     /// Returns the minions whose absence keeps the job from going on: all that have the job, if all of them are gone;
@@ -370,7 +372,7 @@ impl JobProgress {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use OfferState::*;
+    use MinionJobState::*;
     use proptest::prelude::*;
     use saline_protocol::transport::Clock;
 
@@ -380,7 +382,7 @@ mod tests {
         MinionId::parse(text).unwrap()
     }
 
-    fn progress(states: &[(&str, OfferState)]) -> JobProgress {
+    fn progress(states: &[(&str, MinionJobState)]) -> JobProgress {
         let mut progress = JobProgress::default();
         let states: Vec<_> = states.iter().map(|(m, s)| (id(m), *s)).collect();
         progress.update(&states);
@@ -483,7 +485,7 @@ mod tests {
             for (who, state, silent) in events {
                 let who = id(names[usize::from(who)]);
                 now += TIMEOUT / 3;
-                match OfferState::from_number(state.into()) {
+                match MinionJobState::from_number(state.into()) {
                     Some(Returned) => {
                         if s.returned(&who) {
                             returned.push(who.to_string());

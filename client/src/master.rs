@@ -8,7 +8,7 @@ use saline_protocol::transport::{Clock, Subscriber, TopicFilter};
 
 use crate::ClientError;
 
-/// A master as its operator sees it: a `MasterSession`, or a table in tests.
+/// A master as its operator sees it: a `OperatorSession`, or a table in tests.
 #[async_trait]
 pub(crate) trait Master: Send + Sync + fmt::Debug {
     /// Sends a request until it is answered, across lost connections and restarts of the master. A

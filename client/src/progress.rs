@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use saline_data::Value;
-use saline_messages::{MasterTime, MinionId, OfferState, StoredReturn};
+use saline_messages::{MasterTime, MinionId, MinionJobState, StoredReturn};
 
 /// One piece of progress of a job.
 #[derive(Debug, Clone, PartialEq)]
@@ -106,8 +106,8 @@ pub enum Absence {
     /// The minion did not begin in time, and will not run the job.
     Expired,
     /// The job has expired, and the minion has not said whether it began it.
-    NoWord {
-        /// The last expiry up to which it gave its word; none when that is not known.
+    Unconfirmed {
+        /// The last expiry that it acknowledged; none when that is not known.
         since: Option<MasterTime>,
     },
     /// The minion began and no longer knows the job: no return will come.
@@ -128,23 +128,23 @@ pub enum Absence {
 
 impl Absence {
     /// Returns the reason why a minion in `state` has not returned; none when it has.
-    pub fn of(state: OfferState, silent: bool) -> Option<Self> {
+    pub fn of(state: MinionJobState, silent: bool) -> Option<Self> {
         Some(match state {
-            OfferState::Offered => Self::Offered,
-            OfferState::NotConnected => Self::NotConnected,
-            OfferState::Queued => Self::Queued,
-            OfferState::Waiting => Self::Waiting,
-            OfferState::Running if silent => Self::NoResponse,
-            OfferState::Running => Self::Running,
-            OfferState::Returned => return None,
-            OfferState::Declined => Self::Declined,
-            OfferState::Expired => Self::Expired,
-            OfferState::NoWord => Self::NoWord { since: None },
-            OfferState::LostTrack => Self::LostTrack,
-            OfferState::MayHaveRun => Self::MayHaveRun,
-            OfferState::Cancelled => Self::Cancelled,
-            OfferState::Withdrawn => Self::Withdrawn,
-            OfferState::ReturnedAndLost => Self::ReturnedAndLost,
+            MinionJobState::Offered => Self::Offered,
+            MinionJobState::NotConnected => Self::NotConnected,
+            MinionJobState::Queued => Self::Queued,
+            MinionJobState::Waiting => Self::Waiting,
+            MinionJobState::Running if silent => Self::NoResponse,
+            MinionJobState::Running => Self::Running,
+            MinionJobState::Returned => return None,
+            MinionJobState::Declined => Self::Declined,
+            MinionJobState::Expired => Self::Expired,
+            MinionJobState::Unconfirmed => Self::Unconfirmed { since: None },
+            MinionJobState::LostTrack => Self::LostTrack,
+            MinionJobState::MayHaveRun => Self::MayHaveRun,
+            MinionJobState::Cancelled => Self::Cancelled,
+            MinionJobState::Withdrawn => Self::Withdrawn,
+            MinionJobState::ReturnedAndLost => Self::ReturnedAndLost,
         })
     }
 
@@ -159,7 +159,7 @@ impl Absence {
             Self::Running => "running",
             Self::Declined => "declined",
             Self::Expired => "expired",
-            Self::NoWord { .. } => "no word",
+            Self::Unconfirmed { .. } => "unconfirmed",
             Self::LostTrack => "lost track",
             Self::MayHaveRun => "may have run",
             Self::Cancelled => "cancelled",

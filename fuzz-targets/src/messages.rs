@@ -128,16 +128,7 @@ pub(crate) fn operator_requests(bytes: &[u8]) {
         Some(OperatorRequest::Publish(publish)) => {
             read_arguments(&publish.arg);
             let _ = publish.target.compile();
-        }
-        Some(OperatorRequest::PublishWithMetadata(publication)) => {
-            read_arguments(&publication.publish.arg);
-            let _ = publication.publish.target.compile();
-            let _ = publication.metadata.unpack_or_show();
-        }
-        Some(OperatorRequest::PublishWithJid(publication)) => {
-            read_arguments(&publication.publish.arg);
-            let _ = publication.publish.target.compile();
-            let _ = publication.metadata.map(|packed| packed.unpack_or_show());
+            let _ = publish.metadata.map(|packed| packed.unpack_or_show());
         }
         Some(OperatorRequest::Runner(RunnerRequest::Run(call))) => read_arguments(&call.arg),
         _ => {}

@@ -1,13 +1,15 @@
 //! The minion's spool, as it may stand on a disk that broke or that somebody wrote to.
 
+use std::io::ErrorKind;
+
 use saline_data::{Packed, Value};
-use saline_messages::{Arguments, Claims, Jid, Job, Return};
+use saline_messages::{Arguments, Jid, Job, MustClaim, Return};
 use saline_minion::spool::Spool;
 use saline_targeting::Target;
 
 use crate::scratch_folder::ScratchFolder;
 
-const MAGIC: &[u8] = b"saline/2";
+const MAGIC: &[u8] = b"saline-1";
 const MARKER: &[u8; 8] = b"a marker";
 
 /// The first byte says whether the others are a file, or records: each a length in one byte and a body,
@@ -22,9 +24,16 @@ pub(crate) fn spool(bytes: &[u8]) {
     };
     let folder = ScratchFolder::new();
     let path = folder.write("spool.log", &file);
-    // Only a disk that fails, or a system without randomness, is an error.
-    let opened = || Spool::open(path.clone(), false).expect("any bytes are read");
-    let spool = opened();
+    let spool = match Spool::open(path.clone(), false) {
+        // A spool of another version is left as it is.
+        Err(error) if error.kind() == ErrorKind::InvalidData => {
+            assert_eq!(std::fs::read(path).expect("it is there"), file);
+            return;
+        }
+        // Only a disk that fails, or a system without randomness, is another error.
+        opened => opened.expect("any other bytes are read"),
+    };
+    let opened = || Spool::open(path.clone(), false).expect("it was opened before");
     let begun = spool.begun();
     let unsent = unsent(&spool);
     drop(spool);
@@ -67,7 +76,7 @@ fn job() -> Job {
         user: "root".into(),
         created: 1,
         expires: u64::MAX,
-        claims: Claims::NONE,
+        claims: MustClaim::NOBODY,
     }
 }
 

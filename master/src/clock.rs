@@ -1,6 +1,6 @@
 //! The master's time: it never goes back, and does not follow jumps of the machine's clock.
 //!
-//! Offers expire, outcomes are forgotten and jobs are pruned by this time. If it jumped with the wall
+//! Offers expire, requests are forgotten and jobs are pruned by this time. If it jumped with the wall
 //! clock, a step of a day would delete every job, or revive offers that minions were told have expired.
 
 use std::sync::{Arc, Mutex, PoisonError};

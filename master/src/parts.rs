@@ -1,6 +1,6 @@
 //! The state of a running master, and which part of the master works on which piece of it.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use saline_channel::Identity;
 use saline_config::MasterConfig;
@@ -29,8 +29,8 @@ use crate::runners::{RunnerParts, Runners};
 use crate::sessions::Sessions;
 use crate::settings::LiveSettings;
 use crate::verbs::{
-    CallerVerbs, EventBudget, JobQueries, KeyHolderQueries, KeyVerbs, MinionVerbs, OperatorVerbs,
-    ReconciliationBudget, RunnerVerb, StoreVerbs, TargetQueries,
+    CallerVerbs, EventBudget, JobQueries, KeyVerbs, LastSeenQueries, MinionVerbs, OperatorVerbs,
+    ReconciliationBudget, RunnerVerb, TargetQueries,
 };
 use crate::wire_time::milliseconds;
 
@@ -251,19 +251,11 @@ impl MasterParts {
                 max_message: self.config.max_message_size,
                 jobs: Arc::clone(&self.jobs),
                 sessions: Arc::clone(&self.sessions),
-                versions: self.versions,
-            },
-            store: StoreVerbs {
-                context: self.context.clone(),
-                jobs: Arc::clone(&self.jobs),
-                last: Mutex::default(),
             },
             targets: TargetQueries {
-                max_message: self.config.max_message_size,
                 targets: self.target_resolver(),
-                grains: Arc::clone(&self.grains),
             },
-            key_holders: KeyHolderQueries {
+            last_seen: LastSeenQueries {
                 clock: self.context.clock,
                 keys: self.keys.clone(),
                 sessions: Arc::clone(&self.sessions),

@@ -251,6 +251,8 @@ async fn who_comes_to_the_local_endpoint_is_no_stranger() {
         private: false,
         subset: None,
         batch: BatchRequest::default(),
+        metadata: None,
+        jid: None,
     }));
     // Whatever it says to that.
     order.await;

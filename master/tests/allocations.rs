@@ -16,7 +16,8 @@ use saline_data::{Packed, Value};
 use saline_master::clock::MasterClock;
 use saline_master::jobs::{JobStore, NewJob, StoreSettings};
 use saline_messages::{
-    Arguments, Claims, Job, MinionId, OfferState, RequestId, Return, ReturnVerdict, SignedJob,
+    Arguments, Job, MinionId, MinionJobState, MustClaim, RequestId, Return, ReturnVerdict,
+    SignedJob,
 };
 use saline_protocol::transport::Clock;
 use saline_targeting::Target;
@@ -60,7 +61,7 @@ fn new(store: &JobStore, number: u128, minions: usize) -> NewJob {
                 arg: Arguments::default().pack(),
                 user: "root".to_owned(),
                 created: 0,
-                claims: Claims::NONE,
+                claims: MustClaim::NOBODY,
                 expires: u64::MAX,
             },
             signature: vec![0; 64],
@@ -68,7 +69,7 @@ fn new(store: &JobStore, number: u128, minions: usize) -> NewJob {
         operator: "root".to_owned(),
         request: RequestId(number.to_be_bytes()),
         minions: (0..minions)
-            .map(|n| (minion(n), OfferState::Offered))
+            .map(|n| (minion(n), MinionJobState::Offered))
             .collect(),
         unknown: Vec::new(),
         batch: None,

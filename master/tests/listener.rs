@@ -17,7 +17,7 @@ use saline_data::{Packed, Value};
 use saline_master::Master;
 use saline_messages::{
     Admission, Arguments, Class, Event, Header, Jid, KeyAction, KeyRequest, KeyState, Kind,
-    MAX_EVENTS, MAX_RETURNS, MinionEvent, MinionEvents, MinionReply, MinionRequest, OfferState,
+    MAX_EVENTS, MAX_RETURNS, MinionEvent, MinionEvents, MinionJobState, MinionReply, MinionRequest,
     OperatorReply, OperatorRequest, ProtocolVersions, Refusal, RefusedVerb, RequestId, Return,
     ReturnVerdict, Role, StartId,
 };
@@ -71,7 +71,7 @@ async fn a_key_waits_is_accepted_and_a_job_walks() {
 
     let mut listener = minion.listen().await;
     let published = operator.publish("*").await;
-    assert_eq!(published.minions, [(minion.id(), OfferState::Offered)]);
+    assert_eq!(published.minions, [(minion.id(), MinionJobState::Offered)]);
     let job = listener.job().await;
     assert_eq!(Some(&job.jid), published.jid.as_ref());
     assert_eq!(minion.give_back(&job).await, ReturnVerdict::Stored);
@@ -90,7 +90,7 @@ async fn a_key_waits_is_accepted_and_a_job_walks() {
     };
     match operator.order(request).await {
         OperatorReply::States(page) => {
-            assert_eq!(page.states, [(minion.id(), OfferState::Returned)]);
+            assert_eq!(page.states, [(minion.id(), MinionJobState::Returned)]);
         }
         other => panic!("{other:?}"),
     }

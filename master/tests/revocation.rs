@@ -13,7 +13,7 @@ use saline_channel::publication::Content;
 use saline_channel::{Credentials, Identity, MasterTrust};
 use saline_config::MasterConfig;
 use saline_messages::{
-    Jid, KeyAction, KeyState, MinionReply, MinionRequest, OfferState, OperatorReply,
+    Jid, KeyAction, KeyState, MinionJobState, MinionReply, MinionRequest, OperatorReply,
     OperatorRequest, RefusedVerb, Role,
 };
 use saline_protocol::transport::Clock;
@@ -46,7 +46,7 @@ async fn accepted_and_away(deployment: &Deployment, id: &str) -> (Credentials, J
     assert_eq!(accepted.await, 1);
     let published = operator.publish_within(id, TEST_TIMEOUT).await;
     let jid = published.jid.unwrap();
-    assert_eq!(state_of(&operator, &jid).await, OfferState::Queued);
+    assert_eq!(state_of(&operator, &jid).await, MinionJobState::Queued);
     (minion.credentials, jid)
 }
 
@@ -70,7 +70,7 @@ async fn come(deployment: &Deployment, credentials: Credentials) -> Peer {
     peer
 }
 
-async fn state_of(operator: &Peer, jid: &Jid) -> OfferState {
+async fn state_of(operator: &Peer, jid: &Jid) -> MinionJobState {
     let request = OperatorRequest::JobStates {
         jid: jid.clone(),
         after: None,
@@ -96,7 +96,7 @@ async fn a_key_that_is_removed_by_hand_ends_its_session_and_rotates() {
     .unwrap();
     assert_eq!(refusal(&gone).await, RefusedVerb::KeyGone);
     assert!(matches!(listener.next().await, Content::NewEpoch(_)));
-    assert_eq!(state_of(&operator, &jid).await, OfferState::Withdrawn);
+    assert_eq!(state_of(&operator, &jid).await, MinionJobState::Withdrawn);
     assert_eq!(stays.pending().await, [], "it keeps its session");
 }
 
@@ -116,7 +116,7 @@ async fn a_key_that_is_replaced_by_hand_does_not_inherit_the_jobs() {
     let new = Peer::come(deployment.network().await, credentials, &trust).await;
     new.reconcile().await;
     assert_eq!(new.pending().await, []);
-    assert_eq!(state_of(&operator, &jid).await, OfferState::Withdrawn);
+    assert_eq!(state_of(&operator, &jid).await, MinionJobState::Withdrawn);
 }
 
 #[tokio::test]
@@ -129,7 +129,7 @@ async fn a_new_key_under_the_id_of_a_deleted_one_does_not_inherit_the_jobs() {
     assert_eq!(deleted.await, 1);
     let new = deployment.minion("m1").await;
     assert_eq!(new.pending().await, []);
-    assert_eq!(state_of(&operator, &jid).await, OfferState::Withdrawn);
+    assert_eq!(state_of(&operator, &jid).await, MinionJobState::Withdrawn);
 }
 
 #[tokio::test]
@@ -141,7 +141,7 @@ async fn a_key_that_is_replaced_while_no_master_runs_does_not_inherit_the_jobs()
     come(&deployment, there.clone()).await;
     let operator = deployment.operator().await;
     let offered = operator.publish("there").await.jid.unwrap();
-    assert_eq!(state_of(&operator, &offered).await, OfferState::Offered);
+    assert_eq!(state_of(&operator, &offered).await, MinionJobState::Offered);
     let mut replaced = Vec::new();
     let deployment = deployment
         .restart(|config| {
@@ -152,7 +152,7 @@ async fn a_key_that_is_replaced_while_no_master_runs_does_not_inherit_the_jobs()
         .await;
     let operator = deployment.operator().await;
     for jid in [&queued, &offered] {
-        assert_eq!(state_of(&operator, jid).await, OfferState::Withdrawn);
+        assert_eq!(state_of(&operator, jid).await, MinionJobState::Withdrawn);
     }
     for credentials in replaced {
         assert_eq!(come(&deployment, credentials).await.pending().await, []);
@@ -169,10 +169,10 @@ async fn a_key_that_open_mode_replaces_does_not_inherit_the_jobs() {
     let new = deployment.minion("m1").await;
     assert!(new.established.answer.is_accepted());
     assert_eq!(new.pending().await, []);
-    assert_eq!(state_of(&operator, &jid).await, OfferState::Withdrawn);
+    assert_eq!(state_of(&operator, &jid).await, MinionJobState::Withdrawn);
     assert_eq!(refusal(&old).await, RefusedVerb::KeyGone);
     let jid = operator.publish("m1").await.jid.unwrap();
-    assert_eq!(state_of(&operator, &jid).await, OfferState::Offered);
+    assert_eq!(state_of(&operator, &jid).await, MinionJobState::Offered);
 }
 
 #[tokio::test]
@@ -191,9 +191,9 @@ async fn keys_that_are_removed_while_no_master_runs_have_their_jobs_withdrawn() 
             })
             .await;
         let operator = deployment.operator().await;
-        assert_eq!(state_of(&operator, &gone).await, OfferState::Withdrawn);
+        assert_eq!(state_of(&operator, &gone).await, MinionJobState::Withdrawn);
         if let Some(left) = left {
-            assert_eq!(state_of(&operator, &left).await, OfferState::Queued);
+            assert_eq!(state_of(&operator, &left).await, MinionJobState::Queued);
         }
     }
 }
@@ -213,7 +213,7 @@ async fn an_id_whose_key_was_removed_and_accepted_anew_while_no_master_ran_begin
     let minion = come(&deployment, second.unwrap()).await;
     assert_eq!(minion.pending().await, []);
     let operator = deployment.operator().await;
-    assert_eq!(state_of(&operator, &jid).await, OfferState::Withdrawn);
+    assert_eq!(state_of(&operator, &jid).await, MinionJobState::Withdrawn);
 }
 
 #[tokio::test]
@@ -226,7 +226,7 @@ async fn an_ordinary_restart_withdraws_nothing() {
         deployment = deployment.restart(|_| {}).await;
         let operator = deployment.operator().await;
         for jid in [&jid, &other] {
-            assert_eq!(state_of(&operator, jid).await, OfferState::Queued);
+            assert_eq!(state_of(&operator, jid).await, MinionJobState::Queued);
         }
     }
     // Nor do folders that are not mounted.
@@ -238,7 +238,7 @@ async fn an_ordinary_restart_withdraws_nothing() {
         .restart(|config| away(config, "minions", "elsewhere"))
         .await;
     let operator = deployment.operator().await;
-    assert_eq!(state_of(&operator, &jid).await, OfferState::Queued);
+    assert_eq!(state_of(&operator, &jid).await, MinionJobState::Queued);
     let deployment = deployment
         .restart(|config| {
             std::fs::remove_dir(config.paths.pki_dir.join("minions")).unwrap();
@@ -262,7 +262,7 @@ async fn a_key_whose_file_cannot_be_read_at_a_start_was_not_removed() {
         .await;
     let operator = deployment.operator().await;
     for jid in [&jid, &other] {
-        assert_eq!(state_of(&operator, jid).await, OfferState::Queued);
+        assert_eq!(state_of(&operator, jid).await, MinionJobState::Queued);
     }
     // The other half is written.
     std::fs::write(path(&deployment.config), &whole).unwrap();
@@ -278,12 +278,12 @@ async fn a_key_whose_file_cannot_be_read_at_a_start_was_not_removed() {
         .await;
     let operator = deployment.operator().await;
     let state = state_of(&operator, &jid).await;
-    assert!(state != OfferState::Withdrawn, "{state:?}");
+    assert!(state != MinionJobState::Withdrawn, "{state:?}");
     std::fs::remove_dir(path(&deployment.config)).unwrap();
     let replaced = replace_by_hand(&deployment.config, &credentials);
     let minion = come(&deployment, replaced).await;
     assert_eq!(minion.pending().await, []);
-    assert_eq!(state_of(&operator, &jid).await, OfferState::Withdrawn);
+    assert_eq!(state_of(&operator, &jid).await, MinionJobState::Withdrawn);
 }
 
 /// Returns the minions that get a job.
@@ -309,6 +309,6 @@ async fn a_key_that_is_replaced_a_moment_after_a_job_was_queued_for_it_does_not_
         credentials = replace_by_hand(&deployment.config, &credentials);
         let minion = come(&deployment, credentials).await;
         assert_eq!(minion.pending().await, []);
-        assert_eq!(state_of(&operator, &jid).await, OfferState::Withdrawn);
+        assert_eq!(state_of(&operator, &jid).await, MinionJobState::Withdrawn);
     }
 }

@@ -9,29 +9,15 @@ mod support;
 use saline_channel::MasterTrust;
 use saline_data::{Packed, Value};
 use saline_messages::{
-    Arguments, BatchRequest, Event, Jid, KeyAction, KeyHolder, KeyState, MinionId, MinionRequest,
-    OperatorReply, OperatorRequest, PublicationWithMetadata, PublishRequest, RequestId, RunnerCall,
-    RunnerEnd, RunnerReply, RunnerRequest, decode,
+    Arguments, BatchRequest, Event, Jid, KeyAction, KeyState, LastSeen, MinionId, MinionRequest,
+    OperatorReply, OperatorRequest, PublishRequest, RequestId, RunnerCall, RunnerReply,
+    RunnerRequest,
 };
 use saline_protocol::transport::Delivery;
 use saline_targeting::Target;
 
+use support::runner::{ask, call, end, value};
 use support::{Deployment, Peer, TEST_TIMEOUT};
-
-fn call(fun: &str, positional: &[&str]) -> RunnerCall {
-    RunnerCall {
-        request_id: RequestId::random().unwrap(),
-        fun: fun.to_owned(),
-        arg: Arguments {
-            positional: positional.iter().map(|text| Value::from(*text)).collect(),
-            named: Vec::new(),
-        }
-        .pack(),
-        user: "ann".to_owned(),
-        timeout_ms: None,
-        is_async: false,
-    }
-}
 
 /// A run that does not end by itself: it waits for a minion that does not answer.
 fn endless() -> RunnerCall {
@@ -42,46 +28,11 @@ fn endless() -> RunnerCall {
     }
 }
 
-async fn ask(operator: &Peer, request: RunnerRequest) -> RunnerReply {
-    match operator.order(OperatorRequest::Runner(request)).await {
-        OperatorReply::Runner(reply) => reply,
-        other => panic!("{other:?}"),
-    }
-}
-
 async fn begin(operator: &Peer, call: &RunnerCall) -> Jid {
     match ask(operator, RunnerRequest::Run(call.clone())).await {
         RunnerReply::Begun(jid) => jid,
         other => panic!("{other:?}"),
     }
-}
-
-/// Runs to the end. Returns it, and in how many parts it came.
-async fn end(operator: &Peer, call: RunnerCall) -> (RunnerEnd, usize) {
-    let request_id = call.request_id;
-    let ended = loop {
-        match ask(operator, RunnerRequest::Run(call.clone())).await {
-            RunnerReply::Begun(_) => {}
-            RunnerReply::Ended(ended) => break ended,
-            other => panic!("{other:?}"),
-        }
-    };
-    let (mut bytes, mut parts) = (ended.part, 1);
-    while (bytes.len() as u64) < ended.total {
-        let offset = bytes.len() as u64;
-        match ask(operator, RunnerRequest::Part { request_id, offset }).await {
-            RunnerReply::Part(part) => bytes.extend(part),
-            other => panic!("{other:?}"),
-        }
-        parts += 1;
-    }
-    (decode(&bytes).unwrap(), parts)
-}
-
-async fn value(operator: &Peer, fun: &str, positional: &[&str]) -> Value {
-    let (end, _) = end(operator, call(fun, positional)).await;
-    assert_eq!(end.error, None);
-    end.value().unwrap()
 }
 
 async fn under_way(operator: &Peer) -> usize {
@@ -236,23 +187,20 @@ async fn value_of(operator: &Peer, jid: &Jid) -> Option<Value> {
 async fn metadata_are_a_mapping_of_bounded_size() {
     let (_deployment, operator, _minion) = deployment().await;
     let publish = async |metadata: Packed| {
-        let publication = PublicationWithMetadata {
-            publish: PublishRequest {
-                request_id: RequestId::random().unwrap(),
-                target: Target::glob("m1"),
-                fun: "test.ping".into(),
-                arg: Arguments::default().pack(),
-                user: "root".into(),
-                ttl_ms: None,
-                private: false,
-                subset: None,
-                batch: BatchRequest::default(),
-            },
-            metadata,
+        let request = PublishRequest {
+            request_id: RequestId::random().unwrap(),
+            target: Target::glob("m1"),
+            fun: "test.ping".into(),
+            arg: Arguments::default().pack(),
+            user: "root".into(),
+            ttl_ms: None,
+            private: false,
+            subset: None,
+            batch: BatchRequest::default(),
+            metadata: Some(metadata),
+            jid: None,
         };
-        operator
-            .order(OperatorRequest::PublishWithMetadata(Box::new(publication)))
-            .await
+        operator.order(OperatorRequest::Publish(request)).await
     };
     let large = Value::map([("x", Value::Bytes(vec![0; 64 * 1024]))]);
     for (metadata, why) in [
@@ -312,24 +260,24 @@ async fn an_event_is_not_sent_twice_because_the_master_was_started_again() {
     assert_eq!(heard.tag, "my/other");
 }
 
-async fn key_holders(operator: &Peer, id: &str) -> Vec<KeyHolder> {
-    let asked = OperatorRequest::KeyHolders(vec![MinionId::parse(id).unwrap()]);
+async fn last_seen(operator: &Peer, id: &str) -> Vec<LastSeen> {
+    let asked = OperatorRequest::LastSeen(vec![MinionId::parse(id).unwrap()]);
     match operator.order(asked).await {
-        OperatorReply::KeyHolders(key_holders) => key_holders,
+        OperatorReply::LastSeen(last_seen) => last_seen,
         other => panic!("{other:?}"),
     }
 }
 
 #[tokio::test]
-async fn the_master_tells_when_it_heard_the_holders_of_keys_last() {
+async fn the_master_tells_when_it_saw_each_key_last() {
     let deployment = Deployment::start(false).await;
     let operator = deployment.operator().await;
-    assert_eq!(key_holders(&operator, "m1").await, []);
+    assert_eq!(last_seen(&operator, "m1").await, []);
 
     let pending = deployment.minion("m1").await;
     pending.ask(MinionRequest::Poll).await;
     let identity = pending.credentials.identity.public().0;
-    let seen = key_holders(&operator, "m1").await;
+    let seen = last_seen(&operator, "m1").await;
     assert_eq!((seen.len(), seen[0].identity), (1, identity));
     assert!(!seen[0].is_accepted && seen[0].heard_ms.unwrap() < 30_000);
 
@@ -337,7 +285,7 @@ async fn the_master_tells_when_it_heard_the_holders_of_keys_last() {
         .act(KeyAction::Accept, KeyState::Pending, "m1")
         .await;
     pending.ask(MinionRequest::Poll).await;
-    let seen = key_holders(&operator, "m1").await;
+    let seen = last_seen(&operator, "m1").await;
     assert!(seen.len() == 1 && seen[0].is_accepted, "{seen:?}");
 
     // A minion that says goodbye is remembered, until its key is deleted.
@@ -345,10 +293,10 @@ async fn the_master_tells_when_it_heard_the_holders_of_keys_last() {
     let accepted = Peer::come(deployment.network().await, pending.credentials, &trust).await;
     accepted.reconcile().await;
     accepted.ask(MinionRequest::Goodbye).await;
-    let seen = key_holders(&operator, "m1").await;
+    let seen = last_seen(&operator, "m1").await;
     assert!(seen.len() == 1 && seen[0].is_accepted, "{seen:?}");
     operator
         .act(KeyAction::Delete, KeyState::Accepted, "m1")
         .await;
-    assert_eq!(key_holders(&operator, "m1").await, []);
+    assert_eq!(last_seen(&operator, "m1").await, []);
 }

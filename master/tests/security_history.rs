@@ -20,8 +20,8 @@ use saline_channel::{ChannelError, Identity, MasterTrust, NoiseKey};
 use saline_data::{Packed, Value};
 use saline_messages::{
     Admission, Class, Event, Header, Jid, KeyAction, KeyState, Kind, MinionEvent, MinionEvents,
-    MinionId, MinionReply, MinionRequest, OfferState, OperatorReply, OperatorRequest, RefusedVerb,
-    ReturnVerdict, Role, SessionId, StartId, encode,
+    MinionId, MinionJobState, MinionReply, MinionRequest, OperatorReply, OperatorRequest,
+    RefusedVerb, ReturnVerdict, Role, SessionId, StartId, encode,
 };
 use saline_protocol::transport::{Client, Clock, Delivery};
 
@@ -69,7 +69,7 @@ async fn cve_2016_9639_an_id_that_is_used_again_inherits_nothing() {
     let away = deployment.minion("m2").await;
     assert_eq!(away.ask(MinionRequest::Goodbye).await, MinionReply::Done);
     let waits = operator.publish_within("m2", TEST_TIMEOUT).await;
-    assert_eq!(waits.minions, [(away.id(), OfferState::Queued)]);
+    assert_eq!(waits.minions, [(away.id(), MinionJobState::Queued)]);
     let deleted = operator.act(KeyAction::Delete, KeyState::Accepted, "m2");
     assert_eq!(deleted.await, 1);
     assert_eq!(deployment.minion("m2").await.pending().await, []);

@@ -15,6 +15,7 @@ use saline_messages::{
 };
 use saline_targeting::{MAX_GRAINS, Target, TargetKind};
 
+use support::runner::value;
 use support::{Deployment, Peer};
 
 fn role(role: &str) -> Packed {
@@ -48,6 +49,8 @@ async fn publish(operator: &Peer, target: Target, subset: Option<u32>) -> Publis
         private: false,
         subset,
         batch: BatchRequest::default(),
+        metadata: None,
+        jid: None,
     });
     match operator.order(order).await {
         OperatorReply::Published(published) => published,
@@ -124,15 +127,8 @@ async fn grains_are_bounded_and_go_with_the_key() {
             .is_empty()
     );
 
-    let page = operator.order(OperatorRequest::Grains {
-        target: grain("role:web"),
-        after: None,
-    });
-    let OperatorReply::Grains(page) = page.await else {
-        panic!("no page");
-    };
-    assert_eq!(page.minions, [(a.id(), Some(role("web")))]);
-    assert!(!page.more);
+    let grains = value(&operator, "cache.grains", &["a"]).await;
+    assert_eq!(grains.get("a"), Some(&role("web").unpack().unwrap()));
 
     operator
         .act(KeyAction::Delete, KeyState::Accepted, "a")

@@ -9,14 +9,15 @@ mod support;
 use std::sync::Arc;
 
 use saline_channel::{ChannelError, Credentials, Identity, MasterTrust, NoiseKey, establish};
+use saline_data::Value;
 use saline_messages::{
-    Admission, Class, Header, Introduction, KeyAction, KeyState, Kind, MinionId, MinionReply,
-    MinionRequest, OperatorReply, OperatorRequest, PeerVersion, ProtocolVersions, Refusal, Role,
-    SOFTWARE, encode,
+    Admission, Class, Header, Introduction, KeyAction, KeyState, Kind, MinionReply, MinionRequest,
+    ProtocolVersions, Refusal, Role, SOFTWARE, encode,
 };
 use saline_protocol::transport::{Client, Clock};
 
 use support::on_path::{Change, OnPath, Place};
+use support::runner::value;
 use support::{Deployment, Peer, TEST_TIMEOUT, credentials};
 
 #[tokio::test]
@@ -59,15 +60,9 @@ async fn the_highest_common_version_is_spoken_and_none_is_refused_with_what_to_d
     let operator = deployment.operator().await;
     let deleted = operator.act(KeyAction::Delete, KeyState::Accepted, "newest");
     assert_eq!(deleted.await, 0);
-    let versions = operator.order(OperatorRequest::Versions).await;
-    let OperatorReply::Versions(fleet) = versions else {
-        panic!("{versions:?}");
-    };
-    let ours = PeerVersion {
-        protocol: 1,
-        software: SOFTWARE.to_owned(),
-    };
-    assert_eq!(fleet.minions, [(MinionId::parse("newer").unwrap(), ours)]);
+    let versions = value(&operator, "manage.versions", &[]).await;
+    let newer = Value::map([("newer", Value::from(SOFTWARE))]);
+    assert_eq!(versions.get("Up to date"), Some(&newer));
 }
 
 #[tokio::test]

@@ -103,6 +103,8 @@ async fn the_operator_is_recorded_beside_the_user_it_claims_to_be() {
         private: false,
         subset: None,
         batch: BatchRequest::default(),
+        metadata: None,
+        jid: None,
     });
     let OperatorReply::Published(published) = operator.order(request).await else {
         panic!("it was not published");

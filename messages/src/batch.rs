@@ -2,8 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Jid;
-
 /// The number of minions that may have a job at once, Salt's `-b N` and `-b N%`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum BatchSize {
@@ -55,34 +53,6 @@ pub struct Batch {
     pub failhard: bool,
     /// Whether the job is queued for minions that are away when all others have ended.
     pub queues: bool,
-}
-
-/// How far a batch has come.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct BatchProgress {
-    /// The job.
-    pub jid: Jid,
-    /// The settings of the batch.
-    pub batch: Batch,
-    /// The number of its minions.
-    pub minions: u64,
-    /// The number of minions whose turn has not come.
-    pub waiting: u64,
-    /// The number of minions that hold a slot: they have got their turn, and have not ended.
-    pub active: u64,
-    /// The number of minions that have ended.
-    pub ended: u64,
-    /// The reason why no further minion gets its turn; none while minions get theirs.
-    pub stopped: Option<BatchStop>,
-}
-
-/// The reason why no further minion of a batch gets its turn.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum BatchStop {
-    /// A minion failed, and the batch was published with `--failhard`.
-    Halted,
-    /// An operator cancelled the job.
-    Cancelled,
 }
 
 #[cfg(test)]

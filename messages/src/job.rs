@@ -106,44 +106,44 @@ pub struct Job {
     pub created: MasterTime,
     /// The time until which minions may begin.
     pub expires: MasterTime,
-    /// The minions that must claim the job before they begin it, whatever their [`Lease`] says.
-    pub claims: Claims,
+    /// The minions that must claim the job before they begin it, though their [`Lease`] covers it.
+    pub claims: MustClaim,
 }
 
-/// The minions that must claim a job before they begin it, because their sessions ended before their
-/// leases did.
+/// The minions that must claim a job before they begin it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Claims {
-    /// These, at most [`CLAIMS_NAMED`].
-    Of(Vec<MinionId>),
-    /// All minions.
-    All,
-    /// All minions, however the job reached them: it is a batch, and the master grants it to a minion when
+pub enum MustClaim {
+    /// These minions, at most [`CLAIMS_NAMED`], because their sessions ended before their leases did.
+    These(Vec<MinionId>),
+    /// Every minion that gets the job on the topic of all: there are more whose sessions ended before their leases did than
+    /// the job can name.
+    EverybodyOnTopic,
+    /// Every minion, however the job reached it: it is a batch, and the master grants it to a minion when
     /// the minion's turn has come.
-    Always,
+    Everybody,
 }
 
 /// The largest number of minions that a job names in its claims. If there are more, all must claim it.
 pub const CLAIMS_NAMED: usize = 64;
 
-impl Claims {
-    /// The claims of a job that only minions outside of their leases must claim.
-    pub const NONE: Self = Self::Of(Vec::new());
+impl MustClaim {
+    /// No minion, but for those outside of their leases.
+    pub const NOBODY: Self = Self::These(Vec::new());
 
-    /// Returns the claims that name these minions.
+    /// Returns the value that names these minions, or stands for all when they are too many.
     pub fn of(minions: Vec<MinionId>) -> Self {
         if minions.len() > CLAIMS_NAMED {
-            Self::All
+            Self::EverybodyOnTopic
         } else {
-            Self::Of(minions)
+            Self::These(minions)
         }
     }
 
     /// Whether `minion` must claim the job.
     pub fn include(&self, minion: &MinionId) -> bool {
         match self {
-            Self::Of(minions) => minions.contains(minion),
-            Self::All | Self::Always => true,
+            Self::These(minions) => minions.contains(minion),
+            Self::EverybodyOnTopic | Self::Everybody => true,
         }
     }
 }

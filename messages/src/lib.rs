@@ -15,7 +15,7 @@ mod id;
 mod job;
 mod keys;
 mod minion;
-mod offer_state;
+mod minion_job_state;
 mod operator;
 
 pub mod random;
@@ -27,7 +27,7 @@ mod runner;
 mod version;
 
 pub use auth::{Admission, GroupKeyMaterial, Introduction, PublicationAddress, Role, Welcome};
-pub use batch::{Batch, BatchProgress, BatchRequest, BatchSize, BatchStop};
+pub use batch::{Batch, BatchRequest, BatchSize};
 pub use caller::{CallerReply, CallerRequest, CallerReturn};
 pub use envelope::{
     Class, ENVELOPE_VERSION, EnvelopeError, HEADER_LEN, Header, Kind, Refusal, busy, refusal,
@@ -36,29 +36,28 @@ pub use event::Event;
 pub use event_tag::{BatchEvent, EventTag, JobEvent, RunEvent};
 pub use id::{IdError, Jid, MinionId, RequestId, SessionId, StartId};
 pub use job::{
-    Arguments, CLAIMS_NAMED, Claims, Job, Lease, MasterTime, PackedArguments, RETCODE_INTERRUPTED,
-    Return, ReturnVerdict, SignedJob, StoredJob, StoredReturn,
+    Arguments, CLAIMS_NAMED, Job, Lease, MasterTime, MustClaim, PackedArguments,
+    RETCODE_INTERRUPTED, Return, ReturnVerdict, SignedJob, StoredJob, StoredReturn,
 };
 pub use keys::{KeyAction, KeyEntry, KeyReply, KeyRequest, KeyState};
 pub use minion::{
     GrainsReport, JobsPage, MAX_EVENT_DATA, MAX_EVENTS, MAX_RETURNS, MAX_STARTED, MinionEvent,
     MinionEvents, MinionReply, MinionRequest, PendingRequest,
 };
-pub use offer_state::OfferState;
+pub use minion_job_state::MinionJobState;
 pub use operator::{
-    GrainsPage, KeyHolder, MAX_KEY_HOLDERS, MAX_METADATA, OperatorReply, OperatorRequest,
-    PublicationWithJid, PublicationWithMetadata, PublishRequest, Published, ReturnsPage,
-    StatesPage, StoreAct, StoreBackup, StoreCheck, TargetMatches,
+    LastSeen, MAX_LAST_SEEN, MAX_METADATA, OperatorReply, OperatorRequest, PublishRequest,
+    Published, ReturnsPage, StatesPage, TargetMatches,
 };
 pub use reconciliation::{
-    ExpiryStatement, Heartbeat, HeartbeatReply, JobAccount, Known, MAX_ACCOUNTS, MAX_PREDECESSORS,
+    ExpiryAck, Heartbeat, HeartbeatReply, JobAccount, Known, MAX_ACCOUNTS, MAX_PREDECESSORS,
     MAX_RUNNING, Reconciliation, ReconciliationReply,
 };
 pub use refused_verb::RefusedVerb;
 pub use return_part::{PARTS_FROM, ReturnPart, TransferId};
 pub use runner::{EndedRun, RunnerCall, RunnerEnd, RunnerReply, RunnerRequest};
 pub use version::{
-    Extension, FleetVersions, MAX_SOFTWARE, PeerVersion, ProtocolVersions, SOFTWARE, is_presentable,
+    Extension, MAX_SOFTWARE, PeerVersion, ProtocolVersions, SOFTWARE, is_presentable,
 };
 
 use serde::Serialize;

@@ -3,18 +3,13 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Batch, BatchProgress, BatchRequest, FleetVersions, Jid, KeyReply, KeyRequest, MasterTime,
-    MinionId, OfferState, PackedArguments, RefusedVerb, RequestId, RunnerReply, RunnerRequest,
-    StoredJob, StoredReturn,
+    Batch, BatchRequest, Jid, KeyReply, KeyRequest, MasterTime, MinionId, MinionJobState,
+    PackedArguments, RefusedVerb, RequestId, RunnerReply, RunnerRequest, StoredJob, StoredReturn,
 };
 use saline_data::Packed;
 use saline_targeting::Target;
 
-/// A request of an operator.
-///
-/// Version 1 of the protocol has frozen these, so a master goes on answering those that no program of ours sends any
-/// more: runners took the place of `Versions`, `Grains`, `Batches` and `Store` with `BackUp`
-/// (`saline-run manage.versions`, `cache.grains`, `batch.list_active`, `store.backup`).
+/// A request of an operator. What a runner tells or does has no verb of its own.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OperatorRequest {
     /// Publishes a job.
@@ -50,42 +45,19 @@ pub enum OperatorRequest {
     Keys(KeyRequest),
     /// Asks for the jobs that each minion runs, by its last heartbeat.
     Running,
-    /// Asks for the versions of the master and of the minions that are present.
-    Versions,
     /// Cancels a job: minions that have not begun it will not run it.
     Cancel {
         /// The jid of the job.
         jid: Jid,
     },
-    /// Copies or checks the job store.
-    Store {
-        /// Identifies the request, so that it acts once if it is repeated until it is done.
-        request_id: RequestId,
-        /// The action of the master on its store.
-        act: StoreAct,
-    },
     /// Asks which minions a target includes.
     MatchTarget(Target),
-    /// Asks for the grains of the minions that a target includes.
-    Grains {
-        /// The minions.
-        target: Target,
-        /// Returns only those of minions after this one, by id: the next page.
-        after: Option<MinionId>,
-    },
-    /// Asks for the batches that are under way.
-    Batches,
     /// Begins, ends or reads a runner.
     Runner(RunnerRequest),
-    /// Publishes a job with metadata.
-    PublishWithMetadata(Box<PublicationWithMetadata>),
-    /// Asks where the holders of the keys of these minions are, and when they were heard last. At most
-    /// [`MAX_KEY_HOLDERS`] minions.
-    KeyHolders(Vec<MinionId>),
+    /// Asks where and when each key of these minions was seen last. At most [`MAX_LAST_SEEN`] minions.
+    LastSeen(Vec<MinionId>),
     /// Makes a new group key, and sends it to all minions that are present.
     RotateGroupKey,
-    /// Publishes a job under a jid that the operator chose.
-    PublishWithJid(Box<PublicationWithJid>),
 }
 
 impl OperatorRequest {
@@ -99,17 +71,11 @@ impl OperatorRequest {
             Self::JobLookup { .. } => "JobLookup",
             Self::Keys(_) => "Keys",
             Self::Running => "Running",
-            Self::Versions => "Versions",
             Self::Cancel { .. } => "Cancel",
-            Self::Store { .. } => "Store",
             Self::MatchTarget(_) => "MatchTarget",
-            Self::Grains { .. } => "Grains",
-            Self::Batches => "Batches",
             Self::Runner(_) => "Runner",
-            Self::PublishWithMetadata(_) => "PublishWithMetadata",
-            Self::KeyHolders(_) => "KeyHolders",
+            Self::LastSeen(_) => "LastSeen",
             Self::RotateGroupKey => "RotateGroupKey",
-            Self::PublishWithJid(_) => "PublishWithJid",
         }
     }
 }
@@ -140,42 +106,18 @@ pub struct PublishRequest {
     pub subset: Option<u32>,
     /// Whether the job is offered to a few minions at a time.
     pub batch: BatchRequest,
-}
-
-/// A job to be published, with metadata. On the wire the fields of both follow each other.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PublicationWithMetadata {
-    /// The job to publish.
-    pub publish: PublishRequest,
-    /// The metadata of the job, to find it by: a mapping of at most [`MAX_METADATA`] bytes. The
-    /// master stores it; minions do not get it.
-    pub metadata: Packed,
-}
-
-/// A job to be published under a jid that the operator chose.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PublicationWithJid {
-    /// The job to publish.
-    pub publish: PublishRequest,
-    /// The metadata of the job, as in [`PublicationWithMetadata`].
+    /// The metadata of the job, to find it by: a mapping of at most [`MAX_METADATA`] bytes. The master stores it;
+    /// minions do not get it.
     pub metadata: Option<Packed>,
-    /// The jid: above that of every job of the master, and at most a minute before the master's time.
-    pub jid: Jid,
-}
-
-/// An action on the whole job store.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum StoreAct {
-    /// Copies it into a new folder of the master.
-    BackUp,
-    /// Reads all of it and reports what does not fit together.
-    Check,
+    /// The jid of the job: above that of every job of the master, and at most a second ahead of the master's time. None
+    /// for one that the master makes.
+    pub jid: Option<Jid>,
 }
 
 /// The reply to an operator's request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OperatorReply {
-    /// The reply to `Publish`, `PublishWithMetadata` and `PublishWithJid`, sent after the commit.
+    /// The reply to `Publish`, sent after the commit.
     Published(Published),
     /// The reply to `JobReturns`.
     Returns(ReturnsPage),
@@ -193,46 +135,31 @@ pub enum OperatorReply {
     NoSuchJob,
     /// The target is malformed, for this reason.
     BadTarget(String),
-    /// The request was not carried out; repeat it later.
-    Busy {
-        /// The delay in milliseconds.
-        after_ms: u32,
-    },
     /// The request was not carried out and must not be repeated.
     Refused(RefusedVerb),
     /// The master's store or disk failed, for this reason.
     Failed(String),
-    /// The reply to `Versions`.
-    Versions(FleetVersions),
     /// The reply to `Cancel`: the request is stored. The states of the job tell what came of it.
     Cancelling,
-    /// The reply to `Store` with `BackUp`.
-    BackedUp(StoreBackup),
-    /// The reply to `Store` with `Check`.
-    Checked(StoreCheck),
     /// The reply to `MatchTarget`.
     Matched(TargetMatches),
-    /// The reply to `Grains`.
-    Grains(GrainsPage),
-    /// The reply to `Batches`, the oldest first.
-    Batches(Vec<BatchProgress>),
     /// The reply to `Runner`.
     Runner(RunnerReply),
-    /// The reply to `KeyHolders`: for each minion in their order its accepted key, then others.
-    KeyHolders(Vec<KeyHolder>),
+    /// The reply to `LastSeen`: for each minion in their order its accepted key, then others.
+    LastSeen(Vec<LastSeen>),
     /// The reply to `RotateGroupKey`.
     Rotated,
-    /// The request cannot be carried out as it is, for this reason: the reply to a verb that version 1 did not have.
+    /// The request cannot be carried out as it is, for this reason.
     Invalid(String),
 }
 
-/// The largest number of minions in one request for key_holders.
-pub const MAX_KEY_HOLDERS: usize = 250;
+/// The largest number of minions in one `LastSeen`.
+pub const MAX_LAST_SEEN: usize = 250;
 
-/// Where the holder of a key was when the master heard it last.
+/// Where and when the master saw the minion behind a key last.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct KeyHolder {
-    /// The minion that it says to be.
+pub struct LastSeen {
+    /// The id under which it came.
     pub minion: MinionId,
     /// Its Ed25519 public key, 32 bytes.
     pub identity: [u8; 32],
@@ -255,39 +182,6 @@ pub struct TargetMatches {
     pub unknown: Vec<String>,
 }
 
-/// A page of the grains that a master knows.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct GrainsPage {
-    /// The grains of each minion by id, beginning after `after`; none when the master does not know them.
-    pub minions: Vec<(MinionId, Option<Packed>)>,
-    /// Whether more minions follow the last of these.
-    pub more: bool,
-}
-
-/// A copy of the job store.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct StoreBackup {
-    /// The folder on the master's machine.
-    pub folder: String,
-    /// The number of files in it.
-    pub files: u64,
-    /// The size of the files in bytes.
-    pub bytes: u64,
-}
-
-/// The result of a check of the job store.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct StoreCheck {
-    /// The number of files.
-    pub files: u64,
-    /// The number of jobs in them.
-    pub jobs: u64,
-    /// The number of returns in them.
-    pub returns: u64,
-    /// One sentence for each problem.
-    pub problems: Vec<String>,
-}
-
 /// A published job. If no minion matched there is no jid, and nothing was published.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Published {
@@ -296,7 +190,7 @@ pub struct Published {
     /// The time until which minions may begin.
     pub expires: MasterTime,
     /// The expected minions and their states.
-    pub minions: Vec<(MinionId, OfferState)>,
+    pub minions: Vec<(MinionId, MinionJobState)>,
     /// The names in a list for which there is no key.
     pub unknown: Vec<String>,
     /// The minions of which the master knows no grains, though the target looks at them: they decide
@@ -320,7 +214,7 @@ pub struct ReturnsPage {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StatesPage {
     /// The state of each expected minion by id, beginning after `after`.
-    pub states: Vec<(MinionId, OfferState)>,
+    pub states: Vec<(MinionId, MinionJobState)>,
     /// Whether more minions follow the last of these.
     pub more: bool,
     /// The minions in an open state, other than queued, that are gone: their connection has ended, or they have been
@@ -330,8 +224,8 @@ pub struct StatesPage {
     pub clock: MasterTime,
     /// The time until which minions may begin.
     pub expires: MasterTime,
-    /// For those of the minions in the state `NoWord`: the last expiry up to which each gave its word.
-    pub no_word_since: Vec<(MinionId, MasterTime)>,
+    /// For those of the minions in the state `Unconfirmed`: the last expiry that each acknowledged.
+    pub unconfirmed_since: Vec<(MinionId, MasterTime)>,
     /// The ids under which two machines, or a machine and a copy of it, are in use.
     pub duplicates: Vec<MinionId>,
 }

@@ -24,17 +24,17 @@ pub struct Heartbeat {
     /// The number of jobs that the minion has begun since its spool was made. A number below an earlier one
     /// is that of a disk that was restored.
     pub begun: u64,
-    /// The minion's word about jobs that have expired.
-    pub expiry: ExpiryStatement,
+    /// The minion's acknowledgement of expiries.
+    pub expiry: ExpiryAck,
 }
 
-/// A minion's binding statement: of the jobs that expire in this time it began exactly these, and it will
+/// A minion's acknowledgement of expiries, which binds it: of the jobs that expire in this time it began exactly these, and it will
 /// begin no other of them. It is taken in one step with the beginning of jobs.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct ExpiryStatement {
-    /// The statement is about jobs that expire after this time.
+pub struct ExpiryAck {
+    /// The acknowledgement is about jobs that expire after this time.
     pub after: MasterTime,
-    /// The last expiry that the statement is about.
+    /// The last expiry that is acknowledged.
     pub until: MasterTime,
     /// The jobs that the minion began, without those whose returns were stored in this session; at most
     /// [`MAX_ACCOUNTS`].
@@ -115,8 +115,8 @@ pub struct HeartbeatReply {
     pub last_own: u64,
     /// The jobs that the minion may begin without a claim.
     pub lease: Lease,
-    /// The expiry up to which the master has the minion's word.
-    pub stated_until: MasterTime,
+    /// The expiry up to which the master has the minion's acknowledgement.
+    pub expiry_acked_until: MasterTime,
     /// Jobs that the minion must not begin any more, at most [`MAX_ACCOUNTS`]. It accounts for each.
     pub cancelled: Vec<Jid>,
     /// Whether the master wants a reconciliation now.

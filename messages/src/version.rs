@@ -9,8 +9,6 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::MinionId;
-
 /// The version of this build, as operators see it.
 pub const SOFTWARE: &str = env!("CARGO_PKG_VERSION");
 
@@ -97,17 +95,6 @@ pub struct PeerVersion {
 impl PeerVersion {
     /// Stands for the version with a peer that speaks no common one, and gets no session.
     pub const NONE: u16 = 0;
-}
-
-/// The versions of a master and of the minions that are present.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FleetVersions {
-    /// The version of the master's software.
-    pub software: String,
-    /// The protocol versions that the master speaks.
-    pub versions: ProtocolVersions,
-    /// Each minion, in the order of the ids.
-    pub minions: Vec<(MinionId, PeerVersion)>,
 }
 
 /// Returns whether a version that a peer tells can be shown to operators: printable ASCII, and at most

@@ -16,7 +16,7 @@ use saline_data::{Packed, Value};
 use saline_master::clock::MasterClock;
 use saline_master::jobs::{JobStore, NewJob, ReconcilingStart, StoreSettings};
 use saline_messages::{
-    Arguments, Claims, Jid, Job, JobAccount, Known, MinionId, OfferState, RequestId, Return,
+    Arguments, Jid, Job, JobAccount, Known, MinionId, MinionJobState, MustClaim, RequestId, Return,
     ReturnVerdict, SignedJob,
 };
 use saline_minion::spool::Spool;
@@ -49,7 +49,7 @@ struct World {
     /// The number of the session, while there is one.
     session: Option<u64>,
     sessions: u64,
-    stated_until: u64,
+    expiry_acked_until: u64,
     /// Publications that are under way to the minion.
     inbox: VecDeque<Job>,
     running: Vec<Job>,
@@ -89,7 +89,7 @@ impl World {
             clock,
             session: None,
             sessions: 0,
-            stated_until: 0,
+            expiry_acked_until: 0,
             inbox: VecDeque::new(),
             running: Vec::new(),
             jobs: Vec::new(),
@@ -147,12 +147,12 @@ impl World {
             user: "root".into(),
             created,
             expires: created + 10_000 + self.random.below(2) * 60_000,
-            claims: Claims::NONE,
+            claims: MustClaim::NOBODY,
         };
         let state = match (self.session, self.random.below(2)) {
-            (Some(_), _) => OfferState::Offered,
-            (None, 0) => OfferState::Queued,
-            (None, _) => OfferState::NotConnected,
+            (Some(_), _) => MinionJobState::Offered,
+            (None, 0) => MinionJobState::Queued,
+            (None, _) => MinionJobState::NotConnected,
         };
         let signed = SignedJob {
             job: job.clone(),
@@ -169,7 +169,7 @@ impl World {
             metadata: None,
         };
         let _ = self.store.publish(new).await.unwrap();
-        if state == OfferState::Offered {
+        if state == MinionJobState::Offered {
             self.inbox.push_back(job.clone());
         }
         self.jobs.push(job);
@@ -237,20 +237,21 @@ impl World {
         self.store.note_begun(&minion(), self.spool.begun());
         let statement = self
             .spool
-            .settle(self.stated_until, self.clock.now(), session, 512);
+            .settle(self.expiry_acked_until, self.clock.now(), session, 512);
         // The request may be lost.
         if self.random.below(5) == 0 {
             return;
         }
-        let changes = self
-            .store
-            .take_expiry_statement(&minion(), &statement)
-            .await;
+        let changes = self.store.take_expiry_ack(&minion(), &statement).await;
         let unclear = changes
             .unwrap()
             .iter()
-            .any(|(jid, state)| *state == OfferState::Running && !running.contains(jid));
-        self.stated_until = self.store.minion_record(&minion()).unwrap().stated_until;
+            .any(|(jid, state)| *state == MinionJobState::Running && !running.contains(jid));
+        self.expiry_acked_until = self
+            .store
+            .minion_record(&minion())
+            .unwrap()
+            .expiry_acked_until;
         let cancelled = self.store.cancelled_of(&minion());
         let accounts: Vec<_> = cancelled
             .into_iter()
@@ -335,11 +336,15 @@ impl World {
             .finish_reconciliation(&minion(), &start)
             .await
             .unwrap();
-        self.stated_until = self.store.minion_record(&minion()).unwrap().stated_until;
+        self.expiry_acked_until = self
+            .store
+            .minion_record(&minion())
+            .unwrap()
+            .expiry_acked_until;
         if begins {
             self.sessions += 1;
             self.session = Some(self.sessions);
-            self.spool.set_stated_until(self.stated_until);
+            self.spool.set_expiry_acked_until(self.expiry_acked_until);
         }
         // The minion may not hear that it is done.
         if self.random.below(4) > 0 {
@@ -401,7 +406,7 @@ impl World {
         }
     }
 
-    async fn state_of(&self, jid: &Jid) -> OfferState {
+    async fn state_of(&self, jid: &Jid) -> MinionJobState {
         let page = self.store.states(jid, None, 1).await.unwrap();
         page.unwrap().states[0].1
     }
@@ -415,7 +420,7 @@ impl World {
         for job in &self.jobs {
             let state = self.state_of(&job.jid).await;
             let ran = self.ran.contains_key(&job.jid);
-            use OfferState::{
+            use MinionJobState::{
                 Cancelled, Declined, Expired, LostTrack, MayHaveRun, NotConnected, Returned,
                 ReturnedAndLost,
             };

@@ -1,5 +1,5 @@
 //! The master and the minion of this build as those of a successor would be: they speak another range of versions,
-//! and agree on the highest common one with each other, and with the frozen peer of version 1.
+//! and agree on the highest common one.
 #![allow(
     clippy::unwrap_used,
     reason = "a test that cannot go on says so by panicking"
@@ -10,10 +10,7 @@ mod deployment;
 use deployment::Deployment;
 use saline_client::{Client, RunnerSpec};
 use saline_data::Value;
-use saline_frozen_peers::v1::messages::{Admission, ReturnVerdict};
-use saline_frozen_peers::v1::minion::Minion;
 use saline_messages::ProtocolVersions;
-use saline_protocol::transport::{Context, Endpoint, HostPort};
 
 fn versions(lowest: u16, highest: u16) -> ProtocolVersions {
     ProtocolVersions { lowest, highest }
@@ -76,37 +73,6 @@ async fn the_highest_common_version_is_agreed_on_and_the_session_works() {
         running.stop().await;
         deployment.stop_master().await;
     }
-}
-
-#[tokio::test]
-async fn a_minion_of_version_1_works_with_a_master_that_speaks_version_2_too() {
-    let deployment = speaking(versions(1, 2)).await;
-    let at = HostPort::new(&deployment.config.interface, deployment.config.ret_port);
-    let endpoint = Endpoint::network("inproc", at);
-    let transport = deployment.registry.get("inproc").unwrap();
-    let client = transport.connect(&endpoint, Context::default()).await;
-    let client = client.unwrap();
-    let mut minion = Minion::new("old");
-    for _ in 0..2 {
-        let mut connected = minion.connect(&client, &endpoint).await;
-        assert_eq!(connected.welcome.master.protocol, 1);
-        let (returned, served) = tokio::join!(
-            deployment.ask("old", "test.ping", &[]),
-            connected.serve_one()
-        );
-        assert_eq!(served.1, ReturnVerdict::Stored);
-        assert_eq!(returned.value, Value::Bool(true));
-        assert_eq!(agreed(&deployment, "old").await, 1);
-    }
-    // One that speaks version 1 no more refuses it, and says what it speaks.
-    let later = speaking(versions(2, 3)).await;
-    let transport = later.registry.get("inproc").unwrap();
-    let client = transport.connect(&endpoint, Context::default()).await;
-    let (_, refused) = Minion::new("old").begin(&client.unwrap()).await.unwrap();
-    let Admission::NoCommonVersion { versions, .. } = refused else {
-        panic!("{refused:?}");
-    };
-    assert_eq!((versions.lowest, versions.highest), (2, 3));
 }
 
 #[tokio::test]

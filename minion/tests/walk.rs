@@ -12,7 +12,7 @@ use saline_channel::Identity;
 use saline_channel::publication::sign_job;
 use saline_data::{Packed, Value};
 use saline_messages::{
-    Claims, JobAccount, Known, Lease, MinionId, MinionReply, MinionRequest, RefusedVerb, Return,
+    JobAccount, Known, Lease, MinionId, MinionReply, MinionRequest, MustClaim, RefusedVerb, Return,
     ReturnVerdict,
 };
 use saline_minion::spool::Spool;
@@ -128,7 +128,7 @@ async fn what_is_for_others_is_declined_only_where_it_was_offered() {
         .await;
     master.wait_for_returns(1).await;
     master
-        .wait("a word", |s| {
+        .wait("an expiry ack", |s| {
             let mut said = s.said().into_iter();
             said.any(|r| matches!(r, MinionRequest::Declined { .. }))
         })
@@ -430,7 +430,7 @@ async fn outside_of_its_lease_a_minion_begins_only_what_it_may_claim() {
         };
     });
     let mut named = job(3, "test.ping", &[]);
-    named.claims = Claims::Of(vec![MinionId::parse("m1").unwrap()]);
+    named.claims = MustClaim::These(vec![MinionId::parse("m1").unwrap()]);
     let named_jid = named.jid.clone();
     master.to_all(master.sign(named), true).await;
     master.wait_for_returns(2).await;
@@ -444,7 +444,7 @@ async fn a_batch_is_claimed_however_it_comes_and_may_come_again_after_a_refusal(
     let master = &fixture.master;
     let minion = fixture.start(fixture.config()).await;
     let mut batch = job(1, "test.ping", &[]);
-    batch.claims = Claims::Always;
+    batch.claims = MustClaim::Everybody;
     let claim = MinionRequest::Claim {
         jid: batch.jid.clone(),
     };

@@ -8,7 +8,6 @@
     reason = "deadlines for processes that are really running; nothing here sleeps"
 )]
 
-pub mod frozen;
 pub mod slow_link;
 
 use std::collections::BTreeMap;

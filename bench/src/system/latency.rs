@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use saline_client::{Client, JobSpec};
 use saline_data::Value;
-use saline_messages::OfferState;
+use saline_messages::MinionJobState;
 use saline_protocol::transport::Clock;
 use tokio::task::JoinSet;
 
@@ -109,7 +109,7 @@ async fn return_much(client: Arc<Client>, bytes: u64, ends: Arc<AtomicBool>) -> 
         loop {
             let page = client.job_states(&jid, None).await?;
             match page.states.first() {
-                Some((_, OfferState::Returned)) => break,
+                Some((_, MinionJobState::Returned)) => break,
                 Some((_, state)) if state.is_final() => {
                     return Err(format!("the large return is {}", state.name()).into());
                 }

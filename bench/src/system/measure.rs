@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use saline_client::{BusEvent, Client, EventFilter, JobSpec, Progress};
+use saline_client::{BusEvent, Client, EventFilter, JobSpec, Progress, RunnerSpec};
 use saline_data::Value;
 use saline_protocol::transport::{Clock, Lost, Registry};
 use tokio::task::JoinSet;
@@ -221,18 +221,24 @@ async fn returns(
     client: &Arc<Client>,
     show: &mut impl FnMut(Row) -> Result<()>,
 ) -> Result<()> {
-    let stored = client.check_store().await?.returns;
+    let stored = stored_returns(client).await?;
     let before = fleet.master_usage()?.cpu;
     let (_, rate) = keep_running(setting, client, "*", JOBS_FOR_ALL).await?;
     show(setting.row("returns, 4 jobs on all under way", "1/s", vec![rate]))?;
     let cpu = fleet.master_usage()?.cpu.saturating_sub(before);
-    let after = client.check_store().await?;
-    if !after.problems.is_empty() {
-        return Err(after.problems.join("; ").into());
-    }
-    let returned = (after.returns - stored) as f64;
+    let returned = (stored_returns(client).await? - stored) as f64;
     let each = cpu.as_secs_f64() * 1e6 / returned.max(1.0);
     show(setting.row("CPU of the master, a return under load", "us", vec![each]))
+}
+
+/// Checks the master's job store, and returns how many returns it has.
+async fn stored_returns(client: &Client) -> Result<i64> {
+    let end = client.runner(RunnerSpec::new("store.check"))?.end().await?;
+    if !end.success {
+        return Err(end.notes.join("; ").into());
+    }
+    let returns = end.value()?.get("returns").and_then(Value::as_i64);
+    returns.ok_or_else(|| "store.check does not tell the number of returns".into())
 }
 
 /// Events a second from one minion to a listener that counts them.

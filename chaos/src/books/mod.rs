@@ -126,7 +126,7 @@ impl<'e> Ledger<'e> {
         if !matches!(stored, State::Offered | State::Queued | State::Waiting) {
             return Some(stored);
         }
-        // An offer ends by the clock or by a word of its minion, which the state in the row may not say.
+        // An offer ends by the clock or by an expiry ack of its minion, which the state in the row may not say.
         // By now every job is older than it may wait.
         let Some(lookup) = self.evidence.lookups.get(jid) else {
             return Some(State::Expired);

@@ -63,7 +63,7 @@ pub(super) fn states_are_true(ledger: &Ledger<'_>) -> Book {
                     ledger.lost_power_after(minion, run.at) || ledger.was_cloned(minion)
                 }
                 State::ReturnedAndLost => ledger.restored_after(run.at),
-                State::NoWord => false,
+                State::Unconfirmed => false,
                 _ => false,
             };
             if !excused {
@@ -141,7 +141,7 @@ pub(super) fn in_time(ledger: &Ledger<'_>) -> Book {
                 continue;
             };
             let missed = match state {
-                State::Expired | State::Offered | State::NoWord => true,
+                State::Expired | State::Offered | State::Unconfirmed => true,
                 State::MayHaveRun => {
                     !(ledger.restored_after(publication.began)
                         || ledger.lost_power_after(minion, publication.began)

@@ -43,12 +43,12 @@ pub(super) struct PublishedJob<'c> {
 
 /// Asks the master when it heard the minion last. Returns none when it does not answer in time.
 async fn last_heard_of(client: &Client, minion: MinionId) -> Option<LastHeard> {
-    let asking = client.key_holders(vec![minion.clone()]);
-    let key_holders = Clock.deadline(Clock.after(STATUS_INTERVAL), asking).await;
-    // An older master cannot tell: then the line says nothing of it.
-    let key_holders = key_holders.ok()?.unwrap_or_default();
-    let accepted = key_holders.iter().find(|holder| holder.is_accepted);
-    let ago = accepted.and_then(|holder| holder.heard_ms);
+    let asking = client.last_seen(vec![minion.clone()]);
+    let last_seen = Clock.deadline(Clock.after(STATUS_INTERVAL), asking).await;
+    // Without an answer the line says nothing of it.
+    let last_seen = last_seen.ok()?.unwrap_or_default();
+    let accepted = last_seen.iter().find(|seen| seen.is_accepted);
+    let ago = accepted.and_then(|seen| seen.heard_ms);
     let at = ago.and_then(|ago| Clock.now().checked_sub(Duration::from_millis(ago)));
     Some(LastHeard { minion, at })
 }

@@ -1,7 +1,7 @@
 //! `saline-key`: the keys of minions.
 
 mod generate;
-mod key_holders;
+mod last_seen;
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -13,7 +13,7 @@ use saline_data::printable::escape_line;
 use saline_messages::{KeyAction, KeyEntry, KeyReply, KeyRequest, KeyState, MinionId, RequestId};
 use saline_protocol::transport::Registry;
 
-use self::key_holders::KeyHolders;
+use self::last_seen::LastSeenOfKeys;
 use super::about::{self, Role};
 use super::failed;
 use super::keystore::{KeyStore, Offline};
@@ -94,7 +94,7 @@ pub(crate) async fn key(
         format,
         style: arguments.output.style(screen),
         yes: arguments.yes,
-        shows_key_holders: arguments.verbose || arguments.output.is_on_terminal(screen),
+        shows_last_seen: arguments.verbose || arguments.output.is_on_terminal(screen),
     };
     let code = command.carry_out(screen, arguments.verb()).await;
     store.close().await;
@@ -119,7 +119,7 @@ struct KeyCommand<'a> {
     style: Style,
     yes: bool,
     /// Whether keys are listed with where their minions are.
-    shows_key_holders: bool,
+    shows_last_seen: bool,
 }
 
 type Groups = Vec<(Heading, Vec<Line>)>;
@@ -138,7 +138,7 @@ struct Shown<'k> {
     /// Whether the master's own key is among them.
     shows_master: bool,
     keys: Vec<&'k KeyEntry>,
-    key_holders: KeyHolders,
+    last_seen: LastSeenOfKeys,
 }
 
 impl KeyCommand<'_> {
@@ -160,16 +160,16 @@ impl KeyCommand<'_> {
         match verb {
             KeyVerb::Show(listing, selection) => {
                 let keys = matching(&reply.keys, &selection, &glob);
-                let key_holders = match self.shows_key_holders && !self.format.is_for_programs() {
-                    true => KeyHolders::read(self.store, &keys).await,
-                    false => KeyHolders::default(),
+                let last_seen = match self.shows_last_seen && !self.format.is_for_programs() {
+                    true => LastSeenOfKeys::read(self.store, &keys).await,
+                    false => LastSeenOfKeys::default(),
                 };
                 let shown = Shown {
                     listing,
                     selection: &selection,
                     shows_master: glob.matches(MASTERS),
                     keys,
-                    key_holders,
+                    last_seen,
                 };
                 self.show(screen, shown, &reply)
             }
@@ -204,7 +204,7 @@ impl KeyCommand<'_> {
             selection,
             shows_master,
             keys,
-            key_holders,
+            last_seen,
         } = shown;
         let detail = |key: &[u8; 32]| match listing {
             KeyListing::Names => None,
@@ -216,7 +216,7 @@ impl KeyCommand<'_> {
                 true => detail(&key.identity),
                 false => (listing != KeyListing::Names).then(|| NOT_READABLE.to_owned()),
             },
-            remark: key_holders.of(key),
+            remark: last_seen.of(key),
         };
         let mut groups = group(&keys, &selection.states, describe);
         if listing != KeyListing::Names {
@@ -382,10 +382,10 @@ impl KeyCommand<'_> {
             .into_iter()
             .filter(|state| keys.iter().any(|key| key.state == *state))
             .collect();
-        let key_holders = KeyHolders::read(self.store, keys).await;
+        let last_seen = LastSeenOfKeys::read(self.store, keys).await;
         let describe = |key: &KeyEntry| Description {
             detail: fingerprint(key),
-            remark: key_holders.of(key),
+            remark: last_seen.of(key),
         };
         let listed = render(&group(keys, &states, describe), self.plain_beside());
         self.say(

@@ -2,7 +2,7 @@
 
 use saline_client::{Client, ClientError};
 use saline_config::MasterConfig;
-use saline_messages::{KeyHolder, KeyReply, KeyRequest, MAX_KEY_HOLDERS, MinionId};
+use saline_messages::{KeyReply, KeyRequest, LastSeen, MAX_LAST_SEEN, MinionId};
 use saline_protocol::transport::{Context, Registry};
 
 /// A function that works on the key store without a master.
@@ -60,15 +60,15 @@ impl<'a> KeyStore<'a> {
         }
     }
 
-    /// Returns where the holders of keys are; none when no master tells.
-    pub(crate) async fn key_holders(&self, minions: &[MinionId]) -> Option<Vec<KeyHolder>> {
+    /// Returns where and when the minions behind keys were seen last; none when no master tells.
+    pub(crate) async fn last_seen(&self, minions: &[MinionId]) -> Option<Vec<LastSeen>> {
         let Self::Live(client) = self else {
             return None;
         };
-        let mut key_holders = Vec::new();
-        for some in minions.chunks(MAX_KEY_HOLDERS) {
-            match client.key_holders(some.to_vec()).await {
-                Ok(page) => key_holders.extend(page),
+        let mut last_seen = Vec::new();
+        for some in minions.chunks(MAX_LAST_SEEN) {
+            match client.last_seen(some.to_vec()).await {
+                Ok(page) => last_seen.extend(page),
                 // It is shown beside the keys, which are listed without it too.
                 Err(error) => {
                     tracing::debug!(%error, "the master does not tell where minions are");
@@ -76,7 +76,7 @@ impl<'a> KeyStore<'a> {
                 }
             }
         }
-        Some(key_holders)
+        Some(last_seen)
     }
 
     /// Returns the context whose tasks go on while the operator answers a question.

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use saline_client::{Absence, Client, ClientError};
 use saline_data::Value;
-use saline_messages::{Arguments, Jid, MinionId, OfferState};
+use saline_messages::{Arguments, Jid, MinionId, MinionJobState};
 
 use crate::absence;
 use crate::screen::Screen;
@@ -13,7 +13,7 @@ use crate::screen::Screen;
 const LOOKUP_JID: &str = "jobs.lookup_jid";
 
 /// The state of a minion in a job, and whether the minion is silent.
-type State = (MinionId, OfferState, bool);
+type State = (MinionId, MinionJobState, bool);
 
 /// The states of the minions of a job that is looked up.
 #[derive(Debug)]
@@ -89,10 +89,10 @@ pub(super) mod tests {
         let told = |returned: &[&str]| {
             let state = |id: &str, state| (MinionId::parse(id).unwrap(), state, false);
             let states = LookedUpStates(vec![
-                state("m1", OfferState::Returned),
-                state("m2", OfferState::NotConnected),
-                state("m3", OfferState::Declined),
-                state("m4", OfferState::Running),
+                state("m1", MinionJobState::Returned),
+                state("m2", MinionJobState::NotConnected),
+                state("m3", MinionJobState::Declined),
+                state("m4", MinionJobState::Running),
             ]);
             let returned = Value::map(returned.iter().map(|id| (*id, Value::Bool(true))));
             let mut printed = Printed::default();

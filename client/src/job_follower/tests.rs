@@ -23,7 +23,7 @@ struct Table {
 struct State {
     /// The minions by the receipt numbers of their returns.
     returns: BTreeMap<u64, MinionId>,
-    states: BTreeMap<MinionId, OfferState>,
+    states: BTreeMap<MinionId, MinionJobState>,
     silent: Vec<MinionId>,
     bus: Option<DeliverySender>,
     asked: usize,
@@ -74,7 +74,7 @@ impl Master for Table {
                     more: rest.count() > 2,
                     clock: 0,
                     expires: 60_000,
-                    no_word_since: Vec::new(),
+                    unconfirmed_since: Vec::new(),
                     duplicates: Vec::new(),
                 }))
             }
@@ -113,7 +113,7 @@ fn jid() -> Jid {
 }
 
 impl Table {
-    fn new(states: &[(&str, OfferState)]) -> Arc<Self> {
+    fn new(states: &[(&str, MinionJobState)]) -> Arc<Self> {
         let table = Self::default();
         table.lock().states = states.iter().map(|(m, s)| (id(m), *s)).collect();
         Arc::new(table)
@@ -139,7 +139,7 @@ impl Table {
         JobFollower::new(Arc::clone(self) as Arc<dyn Master>, published, timeout)
     }
 
-    fn set(&self, minion: &str, state: OfferState) {
+    fn set(&self, minion: &str, state: MinionJobState) {
         self.lock().states.insert(id(minion), state);
     }
 
@@ -149,7 +149,7 @@ impl Table {
         let receipt = 1 + state.returns.len() as u64;
         state.returns.insert(receipt, id(minion));
         drop(state);
-        self.set(minion, OfferState::Returned);
+        self.set(minion, MinionJobState::Returned);
         if loud {
             self.fire(JobEvent::Returned(id(minion)), returned_data());
         }
@@ -221,7 +221,10 @@ async fn pass(seconds: u64) {
 
 #[tokio::test(start_paused = true)]
 async fn returns_come_as_events_and_the_run_ends_with_the_last() {
-    let table = Table::new(&[("a", OfferState::Offered), ("b", OfferState::Offered)]);
+    let table = Table::new(&[
+        ("a", MinionJobState::Offered),
+        ("b", MinionJobState::Offered),
+    ]);
     let mut run = table.run(&[]);
     assert_eq!(told(&mut run).await, [""; 0]);
     table.store("b", true);
@@ -238,7 +241,7 @@ async fn returns_come_as_events_and_the_run_ends_with_the_last() {
 #[tokio::test(start_paused = true)]
 async fn what_came_before_the_subscription_is_read_from_the_store_in_pages() {
     let names = ["a", "b", "c", "d", "e"];
-    let table = Table::new(&names.map(|name| (name, OfferState::Offered)));
+    let table = Table::new(&names.map(|name| (name, MinionJobState::Offered)));
     let mut run = table.run(&[]);
     for name in names {
         table.store(name, false);
@@ -249,8 +252,8 @@ async fn what_came_before_the_subscription_is_read_from_the_store_in_pages() {
 #[tokio::test(start_paused = true)]
 async fn who_is_not_there_is_told_at_once_and_nobody_is_waited_for() {
     let table = Table::new(&[
-        ("a", OfferState::NotConnected),
-        ("b", OfferState::NotConnected),
+        ("a", MinionJobState::NotConnected),
+        ("b", MinionJobState::NotConnected),
     ]);
     let mut run = table.run(&["nosuch"]);
     assert_eq!(
@@ -262,7 +265,10 @@ async fn who_is_not_there_is_told_at_once_and_nobody_is_waited_for() {
 
 #[tokio::test(start_paused = true)]
 async fn minions_that_decline_or_expire_end_the_run() {
-    let table = Table::new(&[("a", OfferState::Offered), ("b", OfferState::Offered)]);
+    let table = Table::new(&[
+        ("a", MinionJobState::Offered),
+        ("b", MinionJobState::Offered),
+    ]);
     let mut run = table.run(&[]);
     told(&mut run).await;
     table.fire(JobEvent::Declined(id("a")), Value::Null);
@@ -272,7 +278,10 @@ async fn minions_that_decline_or_expire_end_the_run() {
 
 #[tokio::test(start_paused = true)]
 async fn a_running_minion_extends_the_wait_and_a_dead_one_does_not() {
-    let table = Table::new(&[("dead", OfferState::Offered), ("slow", OfferState::Running)]);
+    let table = Table::new(&[
+        ("dead", MinionJobState::Offered),
+        ("slow", MinionJobState::Running),
+    ]);
     let mut run = table.run(&[]);
     told(&mut run).await;
     for _ in 0..10 {
@@ -286,8 +295,8 @@ async fn a_running_minion_extends_the_wait_and_a_dead_one_does_not() {
 #[tokio::test(start_paused = true)]
 async fn a_dead_minion_costs_the_timeout_and_no_more() {
     let table = Table::new(&[
-        ("dead", OfferState::Offered),
-        ("quick", OfferState::Offered),
+        ("dead", MinionJobState::Offered),
+        ("quick", MinionJobState::Offered),
     ]);
     let mut run = table.run(&[]);
     told(&mut run).await;
@@ -302,7 +311,7 @@ async fn a_dead_minion_costs_the_timeout_and_no_more() {
 async fn a_running_minion_whose_session_is_gone_is_given_up_after_the_timeout() {
     // The others stand on further pages, where nobody is silent.
     let names = ["a", "b", "c", "d", "e"];
-    let table = Table::new(&names.map(|name| (name, OfferState::Running)));
+    let table = Table::new(&names.map(|name| (name, MinionJobState::Running)));
     let mut run = table.run(&[]);
     told(&mut run).await;
     pass(5).await;
@@ -323,7 +332,7 @@ async fn a_running_minion_whose_session_is_gone_is_given_up_after_the_timeout() 
 
 #[tokio::test(start_paused = true)]
 async fn a_minion_that_comes_back_within_the_timeout_is_waited_for() {
-    let table = Table::new(&[("a", OfferState::Running)]);
+    let table = Table::new(&[("a", MinionJobState::Running)]);
     let mut run = table.run(&[]);
     told(&mut run).await;
     for _ in 0..5 {
@@ -342,7 +351,7 @@ async fn a_minion_that_comes_back_within_the_timeout_is_waited_for() {
 
 #[tokio::test(start_paused = true)]
 async fn a_batch_is_held_up_by_those_that_have_the_job_or_by_all_whose_turn_has_not_come() {
-    use OfferState::{Offered, Running, Waiting};
+    use MinionJobState::{Offered, Running, Waiting};
     let table = Table::new(&[("a", Running), ("b", Waiting), ("c", Waiting)]);
     let mut run = table.run(&[]);
     told(&mut run).await;
@@ -357,7 +366,7 @@ async fn a_batch_is_held_up_by_those_that_have_the_job_or_by_all_whose_turn_has_
     assert_eq!(told(&mut run).await, ["b"]);
     pass(1).await;
     assert_eq!(told(&mut run).await, ["c gone, None", "in turns"]);
-    table.set("c", OfferState::NotConnected);
+    table.set("c", MinionJobState::NotConnected);
     pass(5).await;
     assert_eq!(
         told(&mut run).await,
@@ -367,7 +376,7 @@ async fn a_batch_is_held_up_by_those_that_have_the_job_or_by_all_whose_turn_has_
 
 #[tokio::test(start_paused = true)]
 async fn who_goes_away_before_its_turn_is_told_of_also_with_a_long_timeout() {
-    use OfferState::{Running, Waiting};
+    use MinionJobState::{Running, Waiting};
     let table = Table::new(&[("a", Running), ("b", Waiting)]);
     let mut run = table.follow(Duration::from_secs(u64::MAX), &[]);
     told(&mut run).await;
@@ -381,7 +390,10 @@ async fn who_goes_away_before_its_turn_is_told_of_also_with_a_long_timeout() {
 
 #[tokio::test(start_paused = true)]
 async fn a_batch_whose_minions_are_all_gone_after_a_restart_waits_quietly() {
-    let table = Table::new(&[("a", OfferState::Waiting), ("b", OfferState::Waiting)]);
+    let table = Table::new(&[
+        ("a", MinionJobState::Waiting),
+        ("b", MinionJobState::Waiting),
+    ]);
     let mut run = table.run(&[]);
     told(&mut run).await;
     table.lock().silent = vec![id("a"), id("b")];
@@ -405,7 +417,7 @@ async fn a_batch_whose_minions_are_all_gone_after_a_restart_waits_quietly() {
 
 #[tokio::test(start_paused = true)]
 async fn a_minion_that_goes_away_again_has_the_whole_time_again() {
-    let table = Table::new(&[("a", OfferState::Running)]);
+    let table = Table::new(&[("a", MinionJobState::Running)]);
     let mut run = table.run(&[]);
     told(&mut run).await;
     for _ in 0..4 {
@@ -422,13 +434,16 @@ async fn a_minion_that_goes_away_again_has_the_whole_time_again() {
 
 #[tokio::test(start_paused = true)]
 async fn who_was_away_when_a_batch_began_holds_nothing_up() {
-    let table = Table::new(&[("a", OfferState::Offered), ("b", OfferState::Waiting)]);
+    let table = Table::new(&[
+        ("a", MinionJobState::Offered),
+        ("b", MinionJobState::Waiting),
+    ]);
     table.lock().silent = vec![id("b")];
     let mut run = table.run(&[]);
     told(&mut run).await;
     table.store("a", true);
     assert_eq!(told(&mut run).await, ["a"]);
-    let state = Value::map([("state", OfferState::NotConnected.name().into())]);
+    let state = Value::map([("state", MinionJobState::NotConnected.name().into())]);
     table.fire(JobEvent::State(id("b")), state);
     assert_eq!(told(&mut run).await, ["b not connected", "end"]);
 }
@@ -436,9 +451,9 @@ async fn who_was_away_when_a_batch_began_holds_nothing_up() {
 #[tokio::test(start_paused = true)]
 async fn a_gap_or_an_event_without_its_payload_is_filled_from_the_store() {
     let table = Table::new(&[
-        ("a", OfferState::Offered),
-        ("b", OfferState::Offered),
-        ("c", OfferState::Running),
+        ("a", MinionJobState::Offered),
+        ("b", MinionJobState::Offered),
+        ("c", MinionJobState::Running),
     ]);
     let mut run = table.run(&[]);
     told(&mut run).await;
@@ -459,7 +474,10 @@ async fn a_gap_or_an_event_without_its_payload_is_filled_from_the_store() {
 
 #[tokio::test(start_paused = true)]
 async fn the_clock_stands_still_while_the_master_is_away_and_then_the_fleet_has_time() {
-    let table = Table::new(&[("a", OfferState::Running), ("b", OfferState::Running)]);
+    let table = Table::new(&[
+        ("a", MinionJobState::Running),
+        ("b", MinionJobState::Running),
+    ]);
     let mut run = table.run(&[]);
     told(&mut run).await;
     pass(2).await;
@@ -480,7 +498,7 @@ async fn the_clock_stands_still_while_the_master_is_away_and_then_the_fleet_has_
 
 #[tokio::test(start_paused = true)]
 async fn a_master_that_stays_away_is_given_up_and_may_be_waited_for_again() {
-    let table = Table::new(&[("a", OfferState::Running)]);
+    let table = Table::new(&[("a", MinionJobState::Running)]);
     let mut run = table.run(&[]);
     told(&mut run).await;
     table.push(Delivery::Disconnected);
@@ -499,7 +517,7 @@ async fn a_master_that_stays_away_is_given_up_and_may_be_waited_for_again() {
 
 #[tokio::test(start_paused = true)]
 async fn a_restart_that_only_the_session_shows_gives_the_fleet_time_too() {
-    let table = Table::new(&[("a", OfferState::Running)]);
+    let table = Table::new(&[("a", MinionJobState::Running)]);
     let mut run = table.run(&[]);
     told(&mut run).await;
     table.lock().silent = vec![id("a")];
@@ -529,7 +547,7 @@ async fn nobody_matched() {
 
 #[tokio::test(start_paused = true)]
 async fn a_return_that_the_store_names_and_never_gives_is_given_up() {
-    let table = Table::new(&[("a", OfferState::Returned)]);
+    let table = Table::new(&[("a", MinionJobState::Returned)]);
     let mut run = table.run(&[]);
     assert_eq!(told(&mut run).await, [""; 0]);
     pass(5).await;

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use saline_channel::PublicIdentity;
 use saline_data::{Packed, Value};
-use saline_messages::{EventTag, Jid, Job, JobEvent, MinionId, OfferState, RunEvent, RunnerEnd};
+use saline_messages::{
+    EventTag, Jid, Job, JobEvent, MinionId, MinionJobState, RunEvent, RunnerEnd,
+};
 
 use super::{Events, MAX_EVENT_RETURN};
 use crate::jobs::{BatchReport, JobCall};
@@ -66,8 +68,8 @@ impl Events {
     }
 
     /// Fires `salt/job/<jid>/new`: the operator published the job to these minions.
-    pub async fn job_new(&self, job: &Job, operator: &str, minions: &[(MinionId, OfferState)]) {
-        let ids = |which: fn(OfferState) -> bool| {
+    pub async fn job_new(&self, job: &Job, operator: &str, minions: &[(MinionId, MinionJobState)]) {
+        let ids = |which: fn(MinionJobState) -> bool| {
             let chosen = minions.iter().filter(|(_, state)| which(*state));
             Value::texts(chosen.map(|(id, _)| id.as_str()))
         };
@@ -77,7 +79,10 @@ impl Events {
             ("fun", Value::from(job.fun.as_str())),
             ("jid", Value::from(job.jid.as_str())),
             ("minions", ids(|_| true)),
-            ("missing", ids(|state| state == OfferState::NotConnected)),
+            (
+                "missing",
+                ids(|state| state == MinionJobState::NotConnected),
+            ),
             ("operator", Value::from(operator)),
             ("tgt", Value::from(job.target.expression.as_str())),
             ("tgt_type", Value::from(job.target.kind.name())),
@@ -108,7 +113,7 @@ impl Events {
     }
 
     /// Fires `salt/job/<jid>/state/<id>`: the minion came into this state.
-    pub async fn job_state(&self, jid: &Jid, id: &MinionId, state: OfferState) {
+    pub async fn job_state(&self, jid: &Jid, id: &MinionId, state: MinionJobState) {
         let data = [
             ("id", Value::from(id.as_str())),
             ("jid", Value::from(jid.as_str())),

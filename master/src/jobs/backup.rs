@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use rusqlite::Connection;
-use saline_messages::{MasterTime, OfferState, StoreBackup};
+use saline_messages::{MasterTime, MinionJobState};
 
 use super::lookup::IS_CANCELLED;
 use super::partitions::Connections;
@@ -13,6 +13,17 @@ use super::{JobStore, StoreError, minion_records, rows, states};
 
 /// The end of the name of a copy that is not finished.
 const UNFINISHED: &str = "unfinished";
+
+/// A copy of the job store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoreBackup {
+    /// The folder on the master's machine.
+    pub folder: String,
+    /// The number of files in it.
+    pub files: u64,
+    /// The size of the files in bytes.
+    pub bytes: u64,
+}
 
 impl JobStore {
     /// Copies the store into a new folder (0700) beside its own one, below `backups`, which is named by the
@@ -55,7 +66,7 @@ impl JobStore {
         let now = self.now();
         // What was handed over before `now` is in the copy as such.
         self.flush_all().await?;
-        // The minions first: a copy must not hold the word of one without the states that came before it.
+        // The minions first: a copy must not hold an expiry ack without the states that came before it.
         let (minions, to) = (
             self.records.path().to_owned(),
             folder.join(minion_records::FILE),
@@ -108,9 +119,9 @@ fn unoffered(connection: &Connection, now: MasterTime) -> Result<Vec<(i64, Vec<u
     while let Some(row) = found.next()? {
         let mut states = rows::blob(row, 1)?.to_vec();
         let end = match (row.get(2)?, row.get(3)?) {
-            (true, _) => OfferState::Cancelled,
-            (false, true) => OfferState::Expired,
-            (false, false) => OfferState::MayHaveRun,
+            (true, _) => MinionJobState::Cancelled,
+            (false, true) => MinionJobState::Expired,
+            (false, false) => MinionJobState::MayHaveRun,
         };
         if states::close_unoffered(&mut states, end) {
             unoffered.push((row.get(0)?, states));

@@ -7,7 +7,9 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use saline_messages::{Batch, BatchStop, MasterTime, OfferState};
+use saline_messages::{Batch, MasterTime, MinionJobState};
+
+use super::batches::BatchStop;
 
 /// The slots of one batch. A minion is its index in the states of the job.
 #[derive(Debug)]
@@ -77,7 +79,7 @@ impl BatchSlots {
     pub(super) fn new(
         batch: Batch,
         grace: MasterTime,
-        states: impl Iterator<Item = OfferState>,
+        states: impl Iterator<Item = MinionJobState>,
     ) -> Self {
         let mut slots = Self {
             batch,
@@ -96,7 +98,7 @@ impl BatchSlots {
         };
         for state in states {
             let place = match state {
-                OfferState::Waiting | OfferState::Queued => Place::Waiting,
+                MinionJobState::Waiting | MinionJobState::Queued => Place::Waiting,
                 state if state.is_final() => Place::Ended,
                 _ => Place::Holding,
             };
@@ -251,20 +253,21 @@ impl BatchSlots {
     }
 
     /// Takes a change of a minion's state in the store. `failed` says that its return is one of a failure.
-    pub(super) fn changed(&mut self, at: usize, to: OfferState, failed: bool, now: MasterTime) {
+    pub(super) fn changed(&mut self, at: usize, to: MinionJobState, failed: bool, now: MasterTime) {
         if at >= self.members.len() {
             return;
         }
         match to {
             // Even if this store knows of no grant.
-            OfferState::Running => self.hold(at),
+            MinionJobState::Running => self.hold(at),
             to if to.is_final() => {
                 let place = self.members[at].place;
                 self.move_to(at, Place::Ended);
                 if place == Place::Holding {
                     self.rest(now);
                 }
-                let failed = failed || matches!(to, OfferState::LostTrack | OfferState::MayHaveRun);
+                let failed =
+                    failed || matches!(to, MinionJobState::LostTrack | MinionJobState::MayHaveRun);
                 if failed && self.batch.failhard && self.stopped.is_none() {
                     self.stop(BatchStop::Halted);
                     self.failed = Some(at);

@@ -1,12 +1,24 @@
 //! Checks the store while it is in use.
 
 use rusqlite::Connection;
-use saline_messages::StoreCheck;
 
 use super::{JobStore, StoreError, jid, rows, states};
 
 /// The largest number of problems that is reported of one file.
 const PROBLEMS: usize = 20;
+
+/// The result of a check of the job store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoreCheck {
+    /// The number of files.
+    pub files: u64,
+    /// The number of jobs in them.
+    pub jobs: u64,
+    /// The number of returns in them.
+    pub returns: u64,
+    /// One sentence for each problem.
+    pub problems: Vec<String>,
+}
 
 impl JobStore {
     /// Checks every page and index, decodes every job with its states, and looks for returns without a job

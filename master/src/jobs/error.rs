@@ -27,21 +27,21 @@ pub enum StoreError {
         /// The error of SQLite.
         source: Arc<rusqlite::Error>,
     },
-    /// The file is the database of another program.
-    #[error("{} is not a job store of Saline: move it out of the folder", .0.display())]
+    /// The file is the database of another program, or a store from before the first release.
+    #[error("{} is not a job store of this version of Saline: move it out of the folder", .0.display())]
     NoStore(PathBuf),
-    /// The file was written by a later version.
+    /// Another version wrote the file.
     #[error(
-        "the job store {} has version {found}, and this program knows versions up to {known}: start the newer \
-         saline-master, or put back its copy of version {known}",
+        "the job store {} has version {found}, and this program reads version {known}: start the saline-master that \
+         wrote it, or move it out of the folder, with the jobs in it",
         path.display()
     )]
-    TooNew {
+    OtherVersion {
         /// The file.
         path: PathBuf,
         /// The version of the file.
         found: i64,
-        /// The last version that this build knows.
+        /// The version that this build reads.
         known: i64,
     },
     /// The disk is full. No part of the command was kept.

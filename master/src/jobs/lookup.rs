@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use rusqlite::{Connection, params};
-use saline_messages::{Jid, MasterTime, MinionId, OfferState, StoredJob};
+use saline_messages::{Jid, MasterTime, MinionId, MinionJobState, StoredJob};
 
 use super::minion_records::MinionRecord;
 use super::partitions::Connections;
@@ -27,19 +27,19 @@ pub struct JobStates {
     pub more: bool,
     /// The time until which minions may begin.
     pub expires: MasterTime,
-    /// For those in the state `NoWord`: the last expiry up to which each gave its word.
-    pub no_word_since: Vec<(MinionId, MasterTime)>,
+    /// For those in the state `Unconfirmed`: the last expiry that each acknowledged.
+    pub unconfirmed_since: Vec<(MinionId, MasterTime)>,
 }
 
 impl JobStates {
-    /// Sets what the clock and the words of minions tell at `now`.
+    /// Sets what the clock and the expiry acks of minions tell at `now`.
     fn apply(&mut self, now: MasterTime, records: &HashMap<MinionId, MinionRecord>) {
         for (minion, state) in &mut self.states {
             let record = records.get(minion);
             *state = states::at(now, self.expires, *state, record);
-            if *state == OfferState::NoWord {
-                let since = record.map_or(0, |record| record.stated_until);
-                self.no_word_since.push((minion.clone(), since));
+            if *state == MinionJobState::Unconfirmed {
+                let since = record.map_or(0, |record| record.expiry_acked_until);
+                self.unconfirmed_since.push((minion.clone(), since));
             }
         }
     }
@@ -105,8 +105,8 @@ impl JobStore {
             let mut states = states::decode(&packed)?;
             if is_cancelled(connection, job)? {
                 for (_, state) in &mut states {
-                    if matches!(state, OfferState::Queued | OfferState::Waiting) {
-                        *state = OfferState::Cancelled;
+                    if matches!(state, MinionJobState::Queued | MinionJobState::Waiting) {
+                        *state = MinionJobState::Cancelled;
                     }
                 }
             }
@@ -169,7 +169,7 @@ fn page(states: &States, after: Option<&MinionId>, most: usize, expires: MasterT
         states: rest[..rest.len().min(most)].to_vec(),
         more: rest.len() > most,
         expires,
-        no_word_since: Vec::new(),
+        unconfirmed_since: Vec::new(),
     }
 }
 

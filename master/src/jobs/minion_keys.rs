@@ -18,7 +18,7 @@ impl JobStore {
 
     /// Ends every open offer of a minion whose key was deleted, rejected or replaced by `accepted`, and begins a
     /// new record of the minion. Returns the jobs: none when `accepted` is the noted key already. What was
-    /// handed over and has expired without the minion's word stays without.
+    /// handed over and has expired unconfirmed stays so.
     pub fn withdraw(&self, minion: &MinionId, accepted: Option<[u8; 32]>) -> Vec<Jid> {
         let now = self.now();
         if self.records.has_key(minion, accepted) {

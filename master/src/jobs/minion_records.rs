@@ -1,5 +1,5 @@
 //! What the store remembers of each minion beside its jobs: its last start, and how far it has given its
-//! word on expiries. In memory, and in a file of its own beside the partitions.
+//! expiry acks. In memory, and in a file of its own beside the partitions.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use rusqlite::{Connection, params};
-use saline_messages::{MasterTime, MinionId, OfferState, StartId, decode, encode};
+use saline_messages::{MasterTime, MinionId, MinionJobState, StartId, decode, encode};
 use tokio::sync::oneshot;
 
 use super::thread::{TaskQueue, Thread};
@@ -16,7 +16,7 @@ use super::{StoreError, lock, schema};
 /// The file's name.
 pub(super) const FILE: &str = "minions.sqlite";
 
-/// The largest number of times that are remembered for which a minion cannot give its word.
+/// The largest number of times that are remembered for which a minion cannot acknowledge expiries.
 const GAPS: usize = 16;
 
 /// The record of one minion.
@@ -32,9 +32,9 @@ pub struct MinionRecord {
     pub duplicate_seen: MasterTime,
     /// The number of jobs that the minion has begun, as far as it was heard.
     pub begun: u64,
-    /// The expiry up to which the minion has given its word.
-    pub stated_until: MasterTime,
-    /// The expiries, each after the first and until the second time, for which it has no word: its disk
+    /// The expiry up to which the minion has acknowledged.
+    pub expiry_acked_until: MasterTime,
+    /// The expiries, each after the first and until the second time, for which it cannot tell: its disk
     /// was lost, or replaced.
     gaps: Vec<(MasterTime, MasterTime)>,
 }
@@ -47,12 +47,12 @@ impl MinionRecord {
             key: None,
             duplicate_seen: 0,
             begun: 0,
-            stated_until: now,
+            expiry_acked_until: now,
             gaps: Vec::new(),
         }
     }
 
-    /// Whether the word of the minion counts for a job that was created then: no other copy of it can have
+    /// Whether the expiry ack of the minion counts for a job that was created then: no other copy of it can have
     /// begun the job, or none was heard of since `duplicates_before`.
     pub fn is_authoritative_for(&self, created: MasterTime, duplicates_before: MasterTime) -> bool {
         created >= self.duplicate_seen || self.has_no_duplicate_since(duplicates_before)
@@ -64,34 +64,34 @@ impl MinionRecord {
     }
 
     /// Returns the state at this record of an offer that the minion has not begun as far as the store
-    /// knows; none while the minion has not given its word.
-    pub fn verdict(&self, expires: MasterTime) -> Option<OfferState> {
+    /// knows; none while the minion has not acknowledged the expiry.
+    pub fn verdict(&self, expires: MasterTime) -> Option<MinionJobState> {
         let is_gap =
             |(after, until): &(MasterTime, MasterTime)| *after < expires && expires <= *until;
-        if expires > self.stated_until {
+        if expires > self.expiry_acked_until {
             None
         } else if self.gaps.iter().any(is_gap) {
-            Some(OfferState::MayHaveRun)
+            Some(MinionJobState::MayHaveRun)
         } else {
-            Some(OfferState::Expired)
+            Some(MinionJobState::Expired)
         }
     }
 
-    /// Takes the minion's word on the expiries after `after` and until `until`. What lies between the last
-    /// word and this one stays without.
+    /// Takes the minion's acknowledgement of the expiries after `after` and until `until`. What lies between the last
+    /// one and this one stays without.
     pub(super) fn settle(&mut self, after: MasterTime, until: MasterTime) {
-        if until <= self.stated_until {
+        if until <= self.expiry_acked_until {
             return;
         }
-        if after > self.stated_until {
+        if after > self.expiry_acked_until {
             self.skip(after);
         }
-        self.stated_until = until;
+        self.expiry_acked_until = until;
     }
 
-    /// Notes that the minion has no word on the expiries until `until`.
+    /// Notes that the minion cannot acknowledge the expiries until `until`.
     pub(super) fn skip(&mut self, until: MasterTime) {
-        if until <= self.stated_until {
+        if until <= self.expiry_acked_until {
             return;
         }
         if self.gaps.len() >= GAPS {
@@ -99,8 +99,8 @@ impl MinionRecord {
             let (_, second) = (self.gaps.remove(0), &mut self.gaps[0]);
             second.0 = 0;
         }
-        self.gaps.push((self.stated_until, until));
-        self.stated_until = until;
+        self.gaps.push((self.expiry_acked_until, until));
+        self.expiry_acked_until = until;
     }
 }
 
@@ -111,7 +111,7 @@ pub(super) type RecordCopies = HashMap<MinionId, MinionRecord>;
 type Write = (RecordCopies, oneshot::Sender<Result<(), StoreError>>);
 
 /// The records of all minions. Only a flush writes them, as they were when it began, after the states of jobs that had
-/// changed by then: so no word, no start and no key is on the disk before what follows from it, and no older record
+/// changed by then: so no expiry ack, no start and no key is on the disk before what follows from it, and no older record
 /// is written over a newer one.
 pub(super) struct MinionRecords {
     records: Mutex<HashMap<MinionId, MinionRecord>>,
@@ -125,8 +125,8 @@ pub(super) struct MinionRecords {
 struct Unwritten {
     soon: HashSet<MinionId>,
     later: HashSet<MinionId>,
-    /// The minions that have not given their word on a job that only the disk holds.
-    owing: HashSet<MinionId>,
+    /// The minions that have not acknowledged the expiry of a job that only the disk holds.
+    unacked: HashSet<MinionId>,
     /// The minions whose key was noted or taken away since their record was written.
     keys: HashSet<MinionId>,
 }
@@ -174,7 +174,7 @@ impl MinionRecords {
         let records = lock(&self.records);
         records
             .values()
-            .map(|record| record.stated_until)
+            .map(|record| record.expiry_acked_until)
             .max()
             .unwrap_or(0)
     }
@@ -255,17 +255,17 @@ impl MinionRecords {
         };
         let soon = change(record);
         let mut unwritten = lock(&self.unwritten);
-        let owing = unwritten.owing.remove(minion);
-        if soon || owing {
+        let unacked = unwritten.unacked.remove(minion);
+        if soon || unacked {
             unwritten.soon.insert(minion.clone());
         } else {
             unwritten.later.insert(minion.clone());
         }
     }
 
-    /// Notes that the word of these minions decides about jobs that only the disk holds.
-    pub(super) fn owe(&self, minions: Vec<MinionId>) {
-        lock(&self.unwritten).owing.extend(minions);
+    /// Notes that the expiry acks of these minions decide about jobs that only the disk holds.
+    pub(super) fn note_unacked(&self, minions: Vec<MinionId>) {
+        lock(&self.unwritten).unacked.extend(minions);
     }
 
     /// Takes copies of the records that have to be written soon, and with `all` also of the others.
@@ -339,16 +339,16 @@ fn write_all(connection: &mut Connection, batch: &[Write]) -> Result<(), StoreEr
     for (minion, record) in batch.iter().flat_map(|(records, _)| records) {
         transaction
             .prepare_cached(
-                "INSERT INTO minions (id, start, duplicate_seen, stated_until, gaps, begun, key)
+                "INSERT INTO minions (id, start, duplicate_seen, expiry_acked_until, gaps, begun, key)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
                  ON CONFLICT (id) DO UPDATE SET start = ?2, duplicate_seen = ?3,
-                     stated_until = ?4, gaps = ?5, begun = ?6, key = ?7",
+                     expiry_acked_until = ?4, gaps = ?5, begun = ?6, key = ?7",
             )?
             .execute(params![
                 minion.as_str(),
                 record.start.0,
                 super::rows::from_time(record.duplicate_seen),
-                super::rows::from_time(record.stated_until),
+                super::rows::from_time(record.expiry_acked_until),
                 encode(&record.gaps),
                 super::rows::from_time(record.begun),
                 record.key,
@@ -359,8 +359,9 @@ fn write_all(connection: &mut Connection, batch: &[Write]) -> Result<(), StoreEr
 }
 
 fn read(connection: &Connection) -> Result<HashMap<MinionId, MinionRecord>, StoreError> {
-    let mut statement = connection
-        .prepare("SELECT id, start, duplicate_seen, stated_until, gaps, begun, key FROM minions")?;
+    let mut statement = connection.prepare(
+        "SELECT id, start, duplicate_seen, expiry_acked_until, gaps, begun, key FROM minions",
+    )?;
     let mut found = statement.query([])?;
     let mut records = HashMap::new();
     while let Some(row) = found.next()? {
@@ -368,7 +369,7 @@ fn read(connection: &Connection) -> Result<HashMap<MinionId, MinionRecord>, Stor
         let record = MinionRecord {
             start: StartId(row.get(1)?),
             duplicate_seen: super::rows::time(row, 2)?,
-            stated_until: super::rows::time(row, 3)?,
+            expiry_acked_until: super::rows::time(row, 3)?,
             begun: super::rows::time(row, 5)?,
             key: row.get(6)?,
             gaps: gaps
@@ -388,29 +389,29 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_before_the_word_has_expired() {
+    fn what_lies_before_the_expiry_ack_has_expired() {
         let mut record = record();
         assert_eq!(record.verdict(101), None);
         record.settle(100, 200);
-        assert_eq!(record.verdict(101), Some(OfferState::Expired));
+        assert_eq!(record.verdict(101), Some(MinionJobState::Expired));
         assert_eq!(record.verdict(201), None);
         record.settle(50, 150);
-        assert_eq!(record.stated_until, 200, "it never goes back");
+        assert_eq!(record.expiry_acked_until, 200, "it never goes back");
     }
 
     #[test]
     fn what_the_minion_cannot_tell_may_have_run() {
         let mut record = record();
         record.settle(150, 200);
-        assert_eq!(record.verdict(120), Some(OfferState::MayHaveRun));
-        assert_eq!(record.verdict(150), Some(OfferState::MayHaveRun));
-        assert_eq!(record.verdict(151), Some(OfferState::Expired));
+        assert_eq!(record.verdict(120), Some(MinionJobState::MayHaveRun));
+        assert_eq!(record.verdict(150), Some(MinionJobState::MayHaveRun));
+        assert_eq!(record.verdict(151), Some(MinionJobState::Expired));
         for round in 0..40 {
             record.skip(300 + 10 * round);
             record.settle(300 + 10 * round, 305 + 10 * round);
         }
         assert!(record.gaps.len() <= GAPS);
-        assert_eq!(record.verdict(120), Some(OfferState::MayHaveRun));
-        assert_eq!(record.verdict(690), Some(OfferState::MayHaveRun));
+        assert_eq!(record.verdict(120), Some(MinionJobState::MayHaveRun));
+        assert_eq!(record.verdict(690), Some(MinionJobState::MayHaveRun));
     }
 }

@@ -24,12 +24,12 @@ mod minion_keys;
 mod minion_records;
 mod offers;
 mod open_jobs;
-mod outcomes;
 mod partitions;
 mod prune;
 mod publish;
 mod receipts;
 mod reconcile;
+mod request_log;
 mod reserve;
 mod returns;
 mod rows;
@@ -50,17 +50,19 @@ use std::time::Duration;
 use rusqlite::Connection;
 use saline_messages::{Jid, MasterTime, RequestId};
 
-pub use batches::{BatchFailures, BatchReport, BatchStep};
+pub use backup::StoreBackup;
+pub use batches::{BatchFailures, BatchProgress, BatchReport, BatchStep, BatchStop};
 pub use calls::JobCall;
+pub use check::StoreCheck;
 pub use error::StoreError;
 pub use jid::JidError;
 pub use lookup::JobStates;
 pub use minion_records::MinionRecord;
 pub use open_jobs::ActiveJob;
-pub use outcomes::{Committed, OUTCOME_KEPT};
 pub use prune::Pruned;
 pub use publish::NewJob;
 pub use reconcile::{Lineage, ReconcilingStart, StateChange};
+pub use request_log::{CarriedOut, REQUESTS_KEPT};
 pub use runs::{StoredRun, StoredRunEnd};
 pub use search::{FoundJob, FoundJobs, JobSearch};
 pub use states::may_become;
@@ -71,9 +73,9 @@ use jid::JidSource;
 use large_payloads::LargePayloads;
 use minion_records::{MinionRecords, RecordCopies};
 use open_jobs::OpenJobs;
-use outcomes::Outcomes;
 use partitions::{Connections, Partitions};
 use receipts::ReceiptSource;
+use request_log::RequestLog;
 use schema::Access;
 use writer::{PartitionLimits, Writer};
 
@@ -124,7 +126,7 @@ pub struct JobStore {
     batch_changed: Arc<Notify>,
     /// Wakes whoever waits for a minion's state in a job to change.
     state_changed: Arc<Notify>,
-    outcomes: Arc<Mutex<Outcomes>>,
+    request_log: Arc<Mutex<RequestLog>>,
     records: Arc<MinionRecords>,
     /// The functions and arguments of the jobs whose returns come in.
     calls: Mutex<RecentCalls>,
@@ -178,7 +180,7 @@ impl JobStore {
         let mut jids = JidSource::default();
         let (mut receipts, mut parts) = (0, 0);
         let mut open = OpenJobs::default();
-        let mut outcomes = Outcomes::default();
+        let mut request_log = RequestLog::default();
         for start in partitions.all() {
             jids.rise_above(start.saturating_sub(1));
             let path = partitions.path(start);
@@ -191,9 +193,9 @@ impl JobStore {
                 records.look(|records| {
                     publish::read_open(&connection, now, grace, records, &mut open)
                 })?;
-                for (at, request, effect) in outcomes::read(&connection, now)? {
+                for (at, request, entry) in request_log::read(&connection, now)? {
                     // The first effect of a request stands.
-                    let _ = outcomes.begin(request, effect, at);
+                    let _ = request_log.begin(request, entry, at);
                 }
                 Ok(())
             };
@@ -230,7 +232,7 @@ impl JobStore {
             batch_changed: open.batch_changed(),
             state_changed: open.state_changed(),
             open: Arc::new(Mutex::new(open)),
-            outcomes: Arc::new(Mutex::new(outcomes)),
+            request_log: Arc::new(Mutex::new(request_log)),
             reader: ConnectionThread::start("saline-reader", connections(Access::Read))
                 .map_err(started)?,
             writer: writer.map_err(started)?,
@@ -281,7 +283,7 @@ impl JobStore {
     /// master's time, or a second ahead of it.
     pub fn reserve_jid(&self, chosen: Jid, request: RequestId) -> Result<Jid, JidError> {
         // The jid is that of its own job, which a master before this one may have stored.
-        if lock(&self.outcomes).find(request).is_some() {
+        if lock(&self.request_log).find(request).is_some() {
             return Ok(chosen);
         }
         lock(&self.jids).reserve(chosen, request, self.clock.micros())

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use rusqlite::{Connection, params};
-use saline_messages::{Jid, MasterTime, MinionId, OfferState};
+use saline_messages::{Jid, MasterTime, MinionId, MinionJobState};
 
 use super::open_jobs::ChangedJob;
 use super::publish::written_states;
@@ -13,7 +13,7 @@ use super::states::{self, States};
 use super::writer::Place;
 use super::{JobStore, StoreError, jid, lock, lookup, may_become, returns};
 
-/// How often the words of all minions are written, in milliseconds; one that decides about a state goes
+/// How often the expiry acks of all minions are written, in milliseconds; one that decides about a state goes
 /// with the next flush.
 const RECORDS_WRITTEN: MasterTime = 60_000;
 
@@ -51,12 +51,12 @@ impl JobStore {
         &self,
         jid: &Jid,
         minion: &MinionId,
-        state: OfferState,
+        state: MinionJobState,
     ) -> Result<bool, StoreError> {
         let Some(job) = jid::to_micros(jid) else {
             return Ok(false);
         };
-        if state == OfferState::Returned {
+        if state == MinionJobState::Returned {
             return Ok(false);
         }
         let now = self.now();
@@ -85,7 +85,7 @@ impl JobStore {
     ) -> Result<Vec<Jid>, StoreError> {
         let mut begun = Vec::new();
         for jid in jids {
-            if self.set_state(jid, minion, OfferState::Running).await? {
+            if self.set_state(jid, minion, MinionJobState::Running).await? {
                 begun.push(jid.clone());
             }
         }
@@ -94,10 +94,10 @@ impl JobStore {
 
     /// Expires what was queued and never handed over by `now`, and returns it, that of the oldest job
     /// first. Nothing is written: the clock tells it again after a crash. What was handed over expires
-    /// [by the word of its minion](Self::take_expiry_statement).
+    /// [by the expiry ack of its minion](Self::take_expiry_ack).
     pub fn expire(&self, now: MasterTime) -> Vec<(Jid, MinionId)> {
         let found = lock(&self.open).expire(now);
-        self.records.owe(found.owing);
+        self.records.note_unacked(found.unacked);
         found.expired
     }
 
@@ -136,7 +136,7 @@ impl JobStore {
     async fn flush_some(&self) -> Result<bool, StoreError> {
         let flushed = self.flush_batch().await;
         if flushed.is_err() {
-            // From the first job on, so that no word is written before a state that failed.
+            // From the first job on, so that no expiry ack is written before a state that failed.
             self.flushed.store(i64::MIN, Ordering::Relaxed);
         }
         flushed
@@ -183,7 +183,7 @@ impl JobStore {
         Ok(is_last)
     }
 
-    /// Takes the words of minions as they are now. They are written when the states that were changed before
+    /// Takes the expiry acks of minions as they are now. They are written when the states that were changed before
     /// are written: a job that was begun must not be taken for expired after a crash.
     fn gather_records(&self) {
         let now = self.now();
@@ -238,7 +238,7 @@ impl JobStore {
         &self,
         job: i64,
         minion: &MinionId,
-        to: OfferState,
+        to: MinionJobState,
         now: MasterTime,
     ) -> Result<bool, StoreError> {
         let Some(start) = self.partitions.holding(job) else {
@@ -267,8 +267,8 @@ impl JobStore {
             let is_cancelled = lookup::is_cancelled(connection, job)?;
             for (_, state) in &mut states {
                 *state = match states::at(now, expires, *state, None) {
-                    OfferState::Expired if is_cancelled => OfferState::Cancelled,
-                    OfferState::NoWord => OfferState::Offered,
+                    MinionJobState::Expired if is_cancelled => MinionJobState::Cancelled,
+                    MinionJobState::Unconfirmed => MinionJobState::Offered,
                     told => told,
                 };
             }
@@ -301,7 +301,7 @@ impl JobStore {
 }
 
 fn running(states: &States) -> i64 {
-    let running = states.iter().filter(|(_, s)| *s == OfferState::Running);
+    let running = states.iter().filter(|(_, s)| *s == MinionJobState::Running);
     running.count() as i64
 }
 

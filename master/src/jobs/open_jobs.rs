@@ -3,14 +3,14 @@
 //! committed, and writes what it says has changed.
 //!
 //! A job is here from its publication until no minion may begin it and none runs it, and for a while
-//! longer when minions have not given their word on its expiry. Returns, expiries by the clock and the words
+//! longer when minions have not acknowledged its expiry. Returns, expiries by the clock and the expiry acks
 //! of minions are not written as states; every other change is, and its job is *changed* until then.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
-use saline_messages::{Jid, MasterTime, MinionId, OfferState};
+use saline_messages::{Jid, MasterTime, MinionId, MinionJobState};
 use tokio::sync::Notify;
 
 mod batches;
@@ -24,9 +24,9 @@ pub(super) use batches::Recovered;
 
 use batches::OpenBatch;
 
-/// How long a job stays here after its expiry though minions have not given their word, in
-/// milliseconds. Later the disk and their word tell the same.
-const WORD_AWAITED: MasterTime = 120_000;
+/// How long a job stays here after its expiry though minions have not acknowledged it, in
+/// milliseconds. Later the disk and their expiry acks tell the same.
+const ACK_AWAITED: MasterTime = 120_000;
 
 /// The jobs that are under way. A job is named by its jid in microseconds since 1970.
 #[derive(Debug, Default)]
@@ -34,7 +34,7 @@ pub(super) struct OpenJobs {
     jobs: BTreeMap<i64, OpenJob>,
     /// The jobs in which each minion's state is not final.
     open: HashMap<MinionId, BTreeSet<i64>>,
-    /// The jobs that a minion may still begin or has not given its word on, by the time at which that
+    /// The jobs that a minion may still begin or has not acknowledged the expiry of, by the time at which that
     /// is looked at.
     expiries: BTreeSet<(MasterTime, i64)>,
     /// The jobs that were cancelled while they are here.
@@ -100,7 +100,7 @@ pub(super) enum MinionLookup {
     /// The job was not published to the minion.
     NotExpected,
     /// The minion's state.
-    State(OfferState),
+    State(MinionJobState),
 }
 
 /// The changes that the passing of time has made.
@@ -108,8 +108,8 @@ pub(super) enum MinionLookup {
 pub(super) struct Expiries {
     /// The offers that have expired.
     pub(super) expired: Vec<(Jid, MinionId)>,
-    /// The minions that have not given their word on a job that is not held here any more.
-    pub(super) owing: Vec<MinionId>,
+    /// The minions that have not acknowledged the expiry of a job that is not held here any more.
+    pub(super) unacked: Vec<MinionId>,
 }
 
 impl OpenJob {
@@ -118,7 +118,7 @@ impl OpenJob {
         self.states.binary_search_by(|(id, _)| id.cmp(minion)).ok()
     }
 
-    fn find(&self, minion: &MinionId) -> Option<OfferState> {
+    fn find(&self, minion: &MinionId) -> Option<MinionJobState> {
         self.index(minion).map(|at| self.states[at].1)
     }
 
@@ -135,12 +135,12 @@ impl OpenJob {
     }
 
     /// Returns the minions whose state is one of these.
-    fn minions_in(&self, which: impl Fn(OfferState) -> bool) -> Vec<MinionId> {
+    fn minions_in(&self, which: impl Fn(MinionJobState) -> bool) -> Vec<MinionId> {
         let there = self.states.iter().filter(|(_, state)| which(*state));
         there.map(|(minion, _)| minion.clone()).collect()
     }
 
-    fn any(&self, which: OfferState) -> bool {
+    fn any(&self, which: MinionJobState) -> bool {
         self.states.iter().any(|(_, state)| *state == which)
     }
 }
@@ -198,11 +198,11 @@ impl OpenJobs {
     /// Returns the jobs that minions run, the oldest first.
     pub(super) fn active(&self) -> Vec<ActiveJob> {
         let running = |(number, job): (&i64, &OpenJob)| {
-            let running = job.minions_in(|state| state == OfferState::Running);
+            let running = job.minions_in(|state| state == MinionJobState::Running);
             (!running.is_empty()).then(|| ActiveJob {
                 jid: jid::from_micros(*number),
                 running,
-                returned: job.minions_in(|state| state == OfferState::Returned),
+                returned: job.minions_in(|state| state == MinionJobState::Returned),
             })
         };
         self.jobs.iter().filter_map(running).collect()
@@ -248,16 +248,16 @@ impl OpenJobs {
         &mut self,
         job: i64,
         minion: &MinionId,
-        to: OfferState,
+        to: MinionJobState,
         now: MasterTime,
     ) -> bool {
-        let is_written = to != OfferState::Returned;
+        let is_written = to != MinionJobState::Returned;
         self.change(job, minion, to, now, is_written)
     }
 
     /// Notes that the return of a minion is stored, and whether it is one of a failure.
     pub(super) fn returned(&mut self, job: i64, minion: &MinionId, failed: bool, now: MasterTime) {
-        self.change_to(job, minion, OfferState::Returned, failed, now, false);
+        self.change_to(job, minion, MinionJobState::Returned, failed, now, false);
     }
 
     /// Changes a state. `is_written` says that only what is written tells it after a crash.
@@ -265,7 +265,7 @@ impl OpenJobs {
         &mut self,
         job: i64,
         minion: &MinionId,
-        to: OfferState,
+        to: MinionJobState,
         now: MasterTime,
         is_written: bool,
     ) -> bool {
@@ -276,7 +276,7 @@ impl OpenJobs {
         &mut self,
         job: i64,
         minion: &MinionId,
-        to: OfferState,
+        to: MinionJobState,
         failed: bool,
         now: MasterTime,
         is_written: bool,
@@ -284,7 +284,7 @@ impl OpenJobs {
         let Some(opened) = self.jobs.get_mut(&job) else {
             return false;
         };
-        if to == OfferState::Running {
+        if to == MinionJobState::Running {
             opened.heard = opened.heard.max(now);
         }
         let Some(at) = opened.index(minion) else {
@@ -336,10 +336,10 @@ impl OpenJobs {
 
     /// Returns the jobs after `after` that were handed over to the minion and have no final state, with their
     /// states, the oldest first.
-    pub(super) fn handed_over(&self, minion: &MinionId, after: i64) -> Vec<(i64, OfferState)> {
-        let handed = self
-            .open_jobs(minion, after)
-            .filter(|(_, _, state)| matches!(state, OfferState::Offered | OfferState::Running));
+    pub(super) fn handed_over(&self, minion: &MinionId, after: i64) -> Vec<(i64, MinionJobState)> {
+        let handed = self.open_jobs(minion, after).filter(|(_, _, state)| {
+            matches!(state, MinionJobState::Offered | MinionJobState::Running)
+        });
         handed.map(|(number, _, state)| (number, state)).collect()
     }
 
@@ -348,7 +348,7 @@ impl OpenJobs {
         let waits = |state| {
             matches!(
                 state,
-                OfferState::Offered | OfferState::Running | OfferState::Waiting
+                MinionJobState::Offered | MinionJobState::Running | MinionJobState::Waiting
             )
         };
         let open = self.open_jobs(minion, i64::MIN);
@@ -365,7 +365,7 @@ impl OpenJobs {
         let offered = self
             .open_jobs(minion, i64::MIN)
             .filter(|(number, _, state)| {
-                *state == OfferState::Offered && self.cancelled.contains(number)
+                *state == MinionJobState::Offered && self.cancelled.contains(number)
             });
         offered.map(|(number, _, _)| number).take(most).collect()
     }
@@ -374,7 +374,7 @@ impl OpenJobs {
         &'a self,
         minion: &MinionId,
         after: i64,
-    ) -> impl Iterator<Item = (i64, &'a OpenJob, OfferState)> + use<'a> {
+    ) -> impl Iterator<Item = (i64, &'a OpenJob, MinionJobState)> + use<'a> {
         let open = self.open.get(minion);
         let later = open
             .into_iter()
@@ -422,7 +422,7 @@ impl OpenJobs {
         let Some(opened) = self.jobs.get_mut(&written.job) else {
             return;
         };
-        let runs = |(_, state): &(MinionId, OfferState)| *state == OfferState::Running;
+        let runs = |(_, state): &(MinionId, MinionJobState)| *state == MinionJobState::Running;
         opened.is_written_as_running = written.states.iter().any(runs);
         if opened.changes == written.changes {
             self.changed.remove(&written.job);
@@ -500,13 +500,13 @@ impl OpenJobs {
 }
 
 /// Whether a minion in this state may still begin.
-fn may_begin(state: OfferState) -> bool {
-    state == OfferState::Offered || is_to_be_offered(state)
+fn may_begin(state: MinionJobState) -> bool {
+    state == MinionJobState::Offered || is_to_be_offered(state)
 }
 
 /// Whether the job was not handed over to a minion in this state, and may be.
-fn is_to_be_offered(state: OfferState) -> bool {
-    matches!(state, OfferState::Queued | OfferState::Waiting)
+fn is_to_be_offered(state: MinionJobState) -> bool {
+    matches!(state, MinionJobState::Queued | MinionJobState::Waiting)
 }
 
 #[cfg(test)]

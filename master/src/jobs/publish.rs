@@ -6,12 +6,12 @@ use std::sync::Arc;
 use rusqlite::{Connection, OptionalExtension, params};
 use saline_data::Packed;
 use saline_messages::{
-    Batch, MasterTime, MinionId, OfferState, Published, RequestId, SignedJob, decode, encode,
+    Batch, MasterTime, MinionId, MinionJobState, Published, RequestId, SignedJob, decode, encode,
 };
 
 use super::minion_records::MinionRecord;
 use super::open_jobs::{OpenJobs, Recovered};
-use super::outcomes::{Committed, Effect};
+use super::request_log::{CarriedOut, LogEntry};
 use super::states::{self, States};
 use super::writer::Place;
 use super::{JobStore, StoreError, batches, jid, lock, may_become, returns, rows};
@@ -31,7 +31,7 @@ pub struct NewJob {
     /// The request that asked.
     pub request: RequestId,
     /// The expected minions and their states.
-    pub minions: Vec<(MinionId, OfferState)>,
+    pub minions: Vec<(MinionId, MinionJobState)>,
     /// The names in a list for which there is no key.
     pub unknown: Vec<String>,
     /// How the job is carried out in batches, if it is. Its minions are `Waiting` then.
@@ -54,9 +54,9 @@ impl JobStore {
     ///
     /// # Cancel safety
     /// A dropped call may have stored everything or nothing; the same request tells.
-    pub async fn publish(&self, new: NewJob) -> Result<Committed<Published>, StoreError> {
+    pub async fn publish(&self, new: NewJob) -> Result<CarriedOut<Published>, StoreError> {
         let under_way = lock(&self.open).offers();
-        let is_known = || lock(&self.outcomes).find(new.request).is_some();
+        let is_known = || lock(&self.request_log).find(new.request).is_some();
         if under_way >= MAX_OFFERS && !is_known() {
             return Err(StoreError::TooManyOpen(under_way));
         }
@@ -82,12 +82,12 @@ impl JobStore {
             .as_ref()
             .map_or(0, |packed| packed.as_bytes().len());
         let bytes = rows::job_size(job) + packed.len() + beside;
-        let (began, undone) = (Arc::clone(&self.outcomes), Arc::clone(&self.outcomes));
+        let (began, undone) = (Arc::clone(&self.request_log), Arc::clone(&self.request_log));
         let known = Arc::clone(&self.open);
         let act = move |connection: &Connection| {
-            match lock(&began).begin(request, Effect::Job(number), now) {
-                Some(Effect::Job(before)) => return Ok(Some(before)),
-                Some(Effect::Reply(_)) => {
+            match lock(&began).begin(request, LogEntry::Job(number), now) {
+                Some(LogEntry::Job(before)) => return Ok(Some(before)),
+                Some(LogEntry::Reply(_)) => {
                     return Err(StoreError::corrupt("the request of a job", "another one"));
                 }
                 None => {}
@@ -116,12 +116,12 @@ impl JobStore {
                 }
             }
             Ok(Some(_)) => {}
-            Err(_) => lock(&undone).undo(request, &Effect::Job(number)),
+            Err(_) => lock(&undone).undo(request, &LogEntry::Job(number)),
         };
         let place = Place::NewJob(number);
         match self.writer.call(place, bytes, act, settled).await? {
-            None => Ok(Committed::Now),
-            Some(before) => self.published(before).await.map(Committed::Before),
+            None => Ok(CarriedOut::Now),
+            Some(before) => self.published(before).await.map(CarriedOut::Before),
         }
     }
 
@@ -152,8 +152,8 @@ impl JobStore {
 /// Withdraws the offers to these minions.
 fn withdrawn_from(mut states: States, gone: &BTreeSet<MinionId>) -> States {
     for (minion, state) in &mut states {
-        if gone.contains(minion) && may_become(*state, OfferState::Withdrawn) {
-            *state = OfferState::Withdrawn;
+        if gone.contains(minion) && may_become(*state, MinionJobState::Withdrawn) {
+            *state = MinionJobState::Withdrawn;
         }
     }
     states
@@ -224,14 +224,18 @@ pub(super) fn read_open(
         let mut states = states::decode(rows::blob(row, 2)?)?;
         for (minion, state) in &mut states {
             *state = match states::at(now, expires, *state, records.get(minion)) {
-                // It is an offer still, on which there is no word.
-                OfferState::NoWord => OfferState::Offered,
+                // It is an offer still, whose expiry is not acknowledged.
+                MinionJobState::Unconfirmed => MinionJobState::Offered,
                 told => told,
             };
         }
         returns::note_returned(connection, job, None, &mut states)?;
-        let is_failure =
-            |(_, state): &_| matches!(state, OfferState::LostTrack | OfferState::MayHaveRun);
+        let is_failure = |(_, state): &_| {
+            matches!(
+                state,
+                MinionJobState::LostTrack | MinionJobState::MayHaveRun
+            )
+        };
         let has_lost = states.iter().any(is_failure);
         open.insert(job, expires, states, now);
         if let Some(batch) = rows::batch(row, 5)? {

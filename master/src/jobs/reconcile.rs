@@ -3,8 +3,7 @@
 use std::collections::BTreeSet;
 
 use saline_messages::{
-    ExpiryStatement, Jid, JobAccount, Known, MAX_ACCOUNTS, MasterTime, MinionId, OfferState,
-    StartId,
+    ExpiryAck, Jid, JobAccount, Known, MAX_ACCOUNTS, MasterTime, MinionId, MinionJobState, StartId,
 };
 
 use crate::wire_time::milliseconds;
@@ -44,7 +43,7 @@ pub struct ReconcilingStart {
 }
 
 /// A change of the state of a minion in a job.
-pub type StateChange = (Jid, OfferState);
+pub type StateChange = (Jid, MinionJobState);
 
 impl JobStore {
     /// Returns what the store remembers of a minion.
@@ -78,7 +77,7 @@ impl JobStore {
         let open = lock(&self.open).handed_over(minion, after);
         let asked = open
             .into_iter()
-            .filter(|(_, state)| forgetful || *state == OfferState::Running);
+            .filter(|(_, state)| forgetful || *state == MinionJobState::Running);
         let asked = asked.take(MAX_ACCOUNTS);
         asked.map(|(job, _)| jid::from_micros(job)).collect()
     }
@@ -131,20 +130,22 @@ impl JobStore {
                 && record.as_ref().is_none_or(|record| {
                     record.is_authoritative_for(created, self.duplicates_before())
                 });
-            let states: &[OfferState] = match account.known {
-                Known::Running | Known::Finished => &[OfferState::Running],
-                Known::Delivered => &[OfferState::ReturnedAndLost],
+            let states: &[MinionJobState] = match account.known {
+                Known::Running | Known::Finished => &[MinionJobState::Running],
+                Known::Delivered => &[MinionJobState::ReturnedAndLost],
                 Known::Barred if start.is_none() && self.is_cancelled(job) => {
-                    &[OfferState::Cancelled]
+                    &[MinionJobState::Cancelled]
                 }
                 // It told an earlier master that it does not know the job.
-                Known::Barred if start.is_none() => &[OfferState::MayHaveRun],
-                Known::Forgotten => &[OfferState::MayHaveRun],
+                Known::Barred if start.is_none() => &[MinionJobState::MayHaveRun],
+                Known::Forgotten => &[MinionJobState::MayHaveRun],
                 Known::No | Known::Barred if speaks && forgetful => {
-                    &[OfferState::LostTrack, OfferState::MayHaveRun]
+                    &[MinionJobState::LostTrack, MinionJobState::MayHaveRun]
                 }
-                Known::No | Known::Barred if speaks && start.is_some() => &[OfferState::LostTrack],
-                Known::No | Known::Barred if forgetful => &[OfferState::MayHaveRun],
+                Known::No | Known::Barred if speaks && start.is_some() => {
+                    &[MinionJobState::LostTrack]
+                }
+                Known::No | Known::Barred if forgetful => &[MinionJobState::MayHaveRun],
                 Known::No | Known::Barred => &[],
             };
             for state in states {
@@ -161,7 +162,7 @@ impl JobStore {
         lock(&self.open).is_cancelled(job)
     }
 
-    /// Ends a reconciliation: from now on the minion's word counts. What was changed is on the disk
+    /// Ends a reconciliation: from now on the minion's expiry acks count. What was changed is on the disk
     /// before the start is: what the minion said it does not know must not be handed over to it after a crash.
     ///
     /// # Errors
@@ -195,36 +196,40 @@ impl JobStore {
         self.flush_all().await
     }
 
-    /// Takes a minion's word on expiries. Returns the states that have changed.
+    /// Takes a minion's expiry ack. Returns the states that have changed.
     ///
     /// # Errors
-    /// When SQLite fails. A later statement says the same again.
+    /// When SQLite fails. A later ack says the same again.
     ///
     /// # Cancel safety
     /// A dropped call may have taken a part. It may be repeated.
-    pub async fn take_expiry_statement(
+    pub async fn take_expiry_ack(
         &self,
         minion: &MinionId,
-        statement: &ExpiryStatement,
+        ack: &ExpiryAck,
     ) -> Result<Vec<StateChange>, StoreError> {
         let now = self.now();
-        let until = statement.until.min(now);
+        let until = ack.until.min(now);
         let Some(record) = self.records.get(minion) else {
             return Ok(Vec::new());
         };
-        if until <= record.stated_until {
+        if until <= record.expiry_acked_until {
             return Ok(Vec::new());
         }
         let mut changes = Vec::new();
-        // Before the word: a job that was begun must not be taken for expired.
-        for jid in statement.begun.iter().take(MAX_ACCOUNTS) {
-            if self.set_state(jid, minion, OfferState::Running).await? {
-                changes.push((jid.clone(), OfferState::Running));
+        // Before the expiry ack: a job that was begun must not be taken for expired.
+        for jid in ack.begun.iter().take(MAX_ACCOUNTS) {
+            if self.set_state(jid, minion, MinionJobState::Running).await? {
+                changes.push((jid.clone(), MinionJobState::Running));
             }
         }
         self.records.change(minion, |record| {
-            record.settle(statement.after, until);
-            let verdict = |expires| record.verdict(expires).unwrap_or(OfferState::NoWord);
+            record.settle(ack.after, until);
+            let verdict = |expires| {
+                record
+                    .verdict(expires)
+                    .unwrap_or(MinionJobState::Unconfirmed)
+            };
             let settled = lock(&self.open).settle(minion, until, verdict);
             let soon = !settled.is_empty();
             changes.extend(settled);
@@ -294,7 +299,7 @@ impl JobStore {
         if let Some((states, _)) = states.filter(|_| !gone.is_empty()) {
             let is_withdrawn = |minion: &MinionId| {
                 let found = states.binary_search_by(|(id, _)| id.cmp(minion));
-                found.is_ok_and(|at| states[at].1 == OfferState::Withdrawn)
+                found.is_ok_and(|at| states[at].1 == MinionJobState::Withdrawn)
             };
             gone.retain(is_withdrawn);
         }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use rusqlite::{Connection, params};
 use saline_data::Packed;
 use saline_messages::{
-    Jid, MasterTime, MinionId, OfferState, RETCODE_INTERRUPTED, Return, ReturnVerdict, ReturnsPage,
-    StoredReturn,
+    Jid, MasterTime, MinionId, MinionJobState, RETCODE_INTERRUPTED, Return, ReturnVerdict,
+    ReturnsPage, StoredReturn,
 };
 
 use super::batches::BatchFailures;
@@ -231,9 +231,10 @@ pub(super) fn refusal(
         },
     };
     let refused = match state {
-        None | Some(OfferState::NotConnected | OfferState::Declined | OfferState::Withdrawn) => {
-            true
-        }
+        None
+        | Some(
+            MinionJobState::NotConnected | MinionJobState::Declined | MinionJobState::Withdrawn,
+        ) => true,
         Some(_) => false,
     };
     Ok(refused.then_some(ReturnVerdict::NotOffered))
@@ -384,7 +385,7 @@ pub(super) fn note_returned(
             .is_some()
         {}
         if let Some((_, state)) = states.next_if(|(minion, _)| minion.as_str() == returned) {
-            *state = OfferState::Returned;
+            *state = MinionJobState::Returned;
         }
     }
     Ok(())

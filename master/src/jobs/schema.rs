@@ -1,8 +1,8 @@
-//! One partition's file: its settings, its tables and their migrations.
+//! The files of the store: their settings and their tables.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
@@ -26,18 +26,22 @@ pub(super) const LARGE: usize = 1024 * 1024;
 /// The cache of a connection that copies and checks, in bytes: it reads everything once.
 const UPKEEP_CACHE: usize = 256 * 1024;
 
-/// SQLite's application id of a job store.
-const APPLICATION: i32 = i32::from_be_bytes(*b"SALj");
+/// SQLite's application id of a job store. Stores from before the first release have another one.
+const APPLICATION: i32 = i32::from_be_bytes(*b"SALs");
 
-/// Every step from an empty file to the present form. A step is never changed once it is released:
-/// another is put after it. The number of steps that a file has seen is its `user_version`.
+/// The version of the tables, which is a file's `user_version`.
+const VERSION: i64 = 1;
+
+/// The tables of a partition.
 ///
 /// A jid is stored as the microseconds that it writes out, so it is the row's number. A return's number
 /// of receipt is its row's number: rows are only ever appended, and no return has an index of its
 /// own beside `returns_of`. The states of a job's minions are one value, written at the publication and
-/// when a state that no return tells has changed; `running` counts the minions that run in it.
-const MIGRATIONS: [&str; 4] = [
-    "
+/// when a state that no return tells has changed; `running` counts the minions that run in it. `batch` is how a
+/// job is carried out in batches, and NULL for a job that is no batch. `parts` is the number of the first part of a payload that
+/// is stored in parts. Few jobs have metadata, and a search for metadata reads all of them. In `runs`, `success` and
+/// `payload` are NULL until the run has ended.
+const PARTITION: &str = "
     CREATE TABLE jobs (
         jid        INTEGER NOT NULL PRIMARY KEY,
         created    INTEGER NOT NULL,
@@ -54,7 +58,8 @@ const MIGRATIONS: [&str; 4] = [
         unknown    BLOB    NOT NULL,
         claims     BLOB    NOT NULL,
         cancelled  INTEGER NOT NULL,
-        states     BLOB    NOT NULL
+        states     BLOB    NOT NULL,
+        batch      BLOB
     );
     CREATE INDEX jobs_expires ON jobs (expires);
     CREATE INDEX jobs_running ON jobs (jid) WHERE running > 0;
@@ -64,23 +69,20 @@ const MIGRATIONS: [&str; 4] = [
         minion  TEXT    NOT NULL,
         retcode INTEGER NOT NULL,
         success INTEGER NOT NULL,
-        payload BLOB    NOT NULL
+        payload BLOB    NOT NULL,
+        parts   INTEGER
     );
     CREATE UNIQUE INDEX returns_of ON returns (jid, minion);
-    CREATE TABLE outcomes (
+    CREATE INDEX returns_parts ON returns (parts) WHERE parts IS NOT NULL;
+    CREATE TABLE return_parts (
+        number INTEGER NOT NULL PRIMARY KEY,
+        bytes  BLOB    NOT NULL
+    );
+    CREATE TABLE request_log (
         request_id BLOB    NOT NULL PRIMARY KEY,
         reply      BLOB    NOT NULL,
         created    INTEGER NOT NULL
     );
-",
-    BATCH_COLUMN,
-    LARGE_PAYLOADS,
-    METADATA_AND_RUNS,
-];
-
-/// The metadata of the jobs that have some: few rows, since a search for metadata reads all of them. And the
-/// asynchronous runs of runners: `success` and what follows it are NULL until the run has ended.
-const METADATA_AND_RUNS: &str = "
     CREATE TABLE metadata (
         jid      INTEGER NOT NULL PRIMARY KEY,
         metadata BLOB    NOT NULL
@@ -96,34 +98,18 @@ const METADATA_AND_RUNS: &str = "
     );
 ";
 
-/// How a job is carried out in batches; NULL for a job that is no batch.
-const BATCH_COLUMN: &str = "ALTER TABLE jobs ADD COLUMN batch BLOB";
-
-/// The number of the first part of a payload that is stored in parts, and the parts.
-const LARGE_PAYLOADS: &str = "
-    ALTER TABLE returns ADD COLUMN parts INTEGER;
-    CREATE INDEX returns_parts ON returns (parts) WHERE parts IS NOT NULL;
-    CREATE TABLE return_parts (
-        number INTEGER NOT NULL PRIMARY KEY,
-        bytes  BLOB    NOT NULL
-    );
-";
-
-/// Every step from an empty file of minions to its present form, as [`MIGRATIONS`] of a partition.
-const MINION_MIGRATIONS: [&str; 2] = [
-    "
+/// The table of the file of minions. `key` is the key to which the minion's offers are made.
+const MINIONS: &str = "
     CREATE TABLE minions (
         id             TEXT    NOT NULL PRIMARY KEY,
         start          BLOB    NOT NULL,
         duplicate_seen INTEGER NOT NULL,
-        stated_until   INTEGER NOT NULL,
+        expiry_acked_until   INTEGER NOT NULL,
         gaps           BLOB    NOT NULL,
-        begun          INTEGER NOT NULL
+        begun          INTEGER NOT NULL,
+        key            BLOB
     );
-",
-    // The key to which the minion's offers are made.
-    "ALTER TABLE minions ADD COLUMN key BLOB;",
-];
+";
 
 /// The cache of the connection to the file of minions, in bytes.
 const MINIONS_CACHE: usize = 512 * 1024;
@@ -141,14 +127,14 @@ pub(super) enum Access {
     Upkeep,
 }
 
-/// Opens a partition with a cache of `cache` bytes, or a quarter of it for reading. For writing, its tables are migrated, and a file that
-/// is created is private (0600).
+/// Opens a partition with a cache of `cache` bytes, or a quarter of it for reading. For writing, a file that is
+/// created gets its tables, and is private (0600).
 pub(super) fn open(path: &Path, access: Access, cache: usize) -> Result<Connection, StoreError> {
     if access == Access::Create {
         create_file(path).map_err(|error| StoreError::io(path, error))?;
     }
     let mut connection = connect(path)?;
-    let settled = settle(&mut connection, path, access, cache, &MIGRATIONS);
+    let settled = settle(&mut connection, path, access, cache, PARTITION);
     settled.map_err(|error| named(path, error))?;
     Ok(connection)
 }
@@ -158,7 +144,7 @@ pub(super) fn open_minions(path: &Path) -> Result<Connection, StoreError> {
     create_file(path).map_err(|error| StoreError::io(path, error))?;
     let mut connection = connect(path)?;
     let (access, cache) = (Access::Write, MINIONS_CACHE);
-    let settled = settle(&mut connection, path, access, cache, &MINION_MIGRATIONS);
+    let settled = settle(&mut connection, path, access, cache, MINIONS);
     settled.map_err(|error| named(path, error))?;
     // No other thread empties this log.
     connection
@@ -206,7 +192,7 @@ fn settle(
     path: &Path,
     access: Access,
     cache: usize,
-    steps: &[&str],
+    tables: &str,
 ) -> Result<(), StoreError> {
     connection.busy_timeout(BUSY)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
@@ -231,62 +217,30 @@ fn settle(
     connection.pragma_update_and_check(None, "journal_size_limit", LOG_LIMIT, |_| Ok(()))?;
     // Another thread empties the log.
     connection.pragma_update_and_check(None, "wal_autocheckpoint", 0, |_| Ok(()))?;
-    migrate(connection, path, steps)
+    create_tables(connection, path, tables)
 }
 
-/// Takes the steps that are missing, after a copy of the file was made. A file in the present form is only
-/// read: a master starts on a full disk too.
-fn migrate(connection: &mut Connection, path: &Path, steps: &[&str]) -> Result<(), StoreError> {
+/// Gives an empty file its tables. A file that has them is only read: a master starts on a full disk too.
+fn create_tables(connection: &mut Connection, path: &Path, tables: &str) -> Result<(), StoreError> {
     let found = number(connection, "user_version")?;
     let is_empty = found == 0 && number(connection, "schema_version")? == 0;
-    let foreign = number(connection, "application_id")? != i64::from(APPLICATION);
-    if foreign && !is_empty {
-        return Err(StoreError::NoStore(path.to_owned()));
-    }
-    let done = match usize::try_from(found) {
-        Ok(done) if done == steps.len() => return Ok(()),
-        Ok(done) if done < steps.len() => done,
-        _ => {
-            return Err(StoreError::TooNew {
+    if !is_empty {
+        let ours = number(connection, "application_id")? == i64::from(APPLICATION);
+        return match found {
+            _ if !ours => Err(StoreError::NoStore(path.to_owned())),
+            VERSION => Ok(()),
+            _ => Err(StoreError::OtherVersion {
                 path: path.to_owned(),
                 found,
-                known: steps.len() as i64,
-            });
-        }
-    };
-    if !is_empty {
-        let copy = copy(connection, path, found)?;
-        tracing::info!(
-            "the job store {} is migrated from version {found} to {}; {} is a copy of it",
-            path.display(),
-            steps.len(),
-            copy.display()
-        );
+                known: VERSION,
+            }),
+        };
     }
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    for step in &steps[done..] {
-        transaction.execute_batch(step)?;
-    }
+    transaction.execute_batch(tables)?;
     transaction.pragma_update(None, "application_id", APPLICATION)?;
-    transaction.pragma_update(None, "user_version", steps.len() as i64)?;
-    transaction.commit()?;
-    Ok(())
-}
-
-/// Copies the file beside itself, under its name with its version. An earlier copy is replaced: the
-/// migration after it was not finished.
-fn copy(connection: &Connection, path: &Path, version: i64) -> Result<PathBuf, StoreError> {
-    let mut name = path.as_os_str().to_owned();
-    name.push(format!(".v{version}"));
-    let copy = PathBuf::from(name);
-    match std::fs::remove_file(&copy) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            return Err(StoreError::io(&copy, error));
-        }
-        _ => {}
-    }
-    copy_into(connection, &copy)?;
-    Ok(copy)
+    transaction.pragma_update(None, "user_version", VERSION)?;
+    Ok(transaction.commit()?)
 }
 
 /// Writes a copy of what the connection sees into the file `to` (0600), which must not exist.
@@ -315,6 +269,8 @@ fn number(connection: &Connection, pragma: &str) -> Result<i64, StoreError> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use super::*;
 
     const CACHE: usize = 1 << 20;
@@ -360,16 +316,32 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_a_later_version_is_refused() {
+    fn a_file_of_another_version_is_refused_and_stays_as_it_is() {
         let (_folder, path) = place();
         let connection = open(&path, Access::Create, CACHE).unwrap();
-        connection.pragma_update(None, "user_version", 99).unwrap();
-        drop(connection);
-        let error = open(&path, Access::Write, CACHE).unwrap_err();
-        assert!(
-            matches!(error, StoreError::TooNew { found: 99, .. }),
-            "{error}"
-        );
+        for version in [0, 2, 99] {
+            connection
+                .pragma_update(None, "user_version", version)
+                .unwrap();
+            let error = open(&path, Access::Write, CACHE).unwrap_err();
+            assert!(
+                matches!(error, StoreError::OtherVersion { found, .. } if found == version),
+                "{error}"
+            );
+            assert_eq!(number(&connection, "user_version").unwrap(), version);
+        }
+        // As before the first release.
+        let before = i32::from_be_bytes(*b"SALj");
+        for version in 1..=4 {
+            connection
+                .pragma_update(None, "application_id", before)
+                .unwrap();
+            connection
+                .pragma_update(None, "user_version", version)
+                .unwrap();
+            let error = open(&path, Access::Write, CACHE).unwrap_err();
+            assert!(matches!(error, StoreError::NoStore(_)), "{error}");
+        }
     }
 
     #[test]
@@ -395,72 +367,5 @@ mod tests {
         let _connection = open(&path, Access::Write, CACHE).unwrap();
         let log = std::fs::metadata(path.with_extension("sqlite-wal"));
         assert!(log.map_or(0, |log| log.len()) == 0);
-    }
-
-    #[test]
-    fn a_migration_keeps_a_copy_and_what_was_there() {
-        let (_folder, path) = place();
-        let mut connection = open(&path, Access::Create, CACHE).unwrap();
-        let insert = "INSERT INTO outcomes VALUES (x'01', x'02', 3)";
-        connection.execute(insert, []).unwrap();
-        let next = [
-            MIGRATIONS[0],
-            MIGRATIONS[1],
-            MIGRATIONS[2],
-            MIGRATIONS[3],
-            "ALTER TABLE outcomes ADD COLUMN more INTEGER",
-        ];
-        migrate(&mut connection, &path, &next).unwrap();
-        assert_eq!(number(&connection, "user_version").unwrap(), 5);
-        let more = "SELECT count(*) FROM outcomes WHERE more IS NULL AND created = 3";
-        let count = |connection: &Connection, sql: &str| {
-            connection.query_row(sql, [], |row| row.get::<_, i64>(0))
-        };
-        assert_eq!(count(&connection, more).unwrap(), 1);
-
-        let copy = path.with_extension("sqlite.v4");
-        let mode = std::fs::metadata(&copy).unwrap().permissions().mode();
-        assert_eq!(mode & 0o777, 0o600);
-        let before = open(&copy, Access::Write, CACHE).unwrap();
-        let all = "SELECT count(*) FROM outcomes WHERE created = 3";
-        assert_eq!(count(&before, all).unwrap(), 1);
-        assert!(count(&before, more).is_err(), "the copy has the old form");
-    }
-
-    #[test]
-    fn the_records_of_minions_are_migrated() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("minions.sqlite");
-        create_file(&path).unwrap();
-        let mut connection = connect(&path).unwrap();
-        migrate(&mut connection, &path, &MINION_MIGRATIONS[..1]).unwrap();
-        let insert = "INSERT INTO minions VALUES ('m1', x'01', 2, 3, x'00', 4)";
-        connection.execute(insert, []).unwrap();
-        drop(connection);
-        let connection = open_minions(&path).unwrap();
-        let kept = "SELECT count(*) FROM minions WHERE id = 'm1' AND begun = 4 AND key IS NULL";
-        let kept: i64 = connection.query_row(kept, [], |row| row.get(0)).unwrap();
-        assert_eq!(kept, 1);
-        assert!(path.with_extension("sqlite.v1").exists());
-    }
-
-    #[test]
-    fn a_migration_that_fails_changes_nothing() {
-        let (_folder, path) = place();
-        let mut connection = open(&path, Access::Create, CACHE).unwrap();
-        let [first, second, third, fourth] = MIGRATIONS;
-        let next = [
-            first,
-            second,
-            third,
-            fourth,
-            "CREATE TABLE more (a); nonsense",
-        ];
-        assert!(migrate(&mut connection, &path, &next).is_err());
-        assert_eq!(number(&connection, "user_version").unwrap(), 4);
-        assert!(!connection.table_exists(None, "more").unwrap());
-        let next = [first, second, third, fourth, "CREATE TABLE more (a)"];
-        migrate(&mut connection, &path, &next).unwrap();
-        assert!(connection.table_exists(None, "more").unwrap());
     }
 }

@@ -1,19 +1,19 @@
 //! The states of a job's minions: how they change, and the compact value in which the store keeps them.
 
-use saline_messages::{MasterTime, MinionId, OfferState};
+use saline_messages::{MasterTime, MinionId, MinionJobState};
 
 use super::{MinionRecord, StoreError};
 
 /// The state of each expected minion, by id.
-pub(super) type States = Vec<(MinionId, OfferState)>;
+pub(super) type States = Vec<(MinionId, MinionJobState)>;
 
 /// Whether an offer may change from one state to the other. It never goes back, and leaves a final
 /// state only when it is heard late that the minion began or returned: the truth is stored, whatever was
 /// said before.
-pub fn may_become(from: OfferState, to: OfferState) -> bool {
-    use OfferState::{
-        Cancelled, Declined, Expired, LostTrack, MayHaveRun, NoWord, NotConnected, Offered, Queued,
-        Returned, ReturnedAndLost, Running, Waiting, Withdrawn,
+pub fn may_become(from: MinionJobState, to: MinionJobState) -> bool {
+    use MinionJobState::{
+        Cancelled, Declined, Expired, LostTrack, MayHaveRun, NotConnected, Offered, Queued,
+        Returned, ReturnedAndLost, Running, Unconfirmed, Waiting, Withdrawn,
     };
     match from {
         Waiting if matches!(to, NotConnected | Queued) => true,
@@ -29,7 +29,7 @@ pub fn may_become(from: OfferState, to: OfferState) -> bool {
                 | Withdrawn
                 | ReturnedAndLost
         ),
-        Offered | NoWord => matches!(
+        Offered | Unconfirmed => matches!(
             to,
             Running
                 | Returned
@@ -49,19 +49,21 @@ pub fn may_become(from: OfferState, to: OfferState) -> bool {
 }
 
 /// Returns the state at `now` of an offer that the store has in `state`. What the clock and the minion's
-/// word tell is not written.
+/// expiry ack tell is not written.
 pub(super) fn at(
     now: MasterTime,
     expires: MasterTime,
-    state: OfferState,
+    state: MinionJobState,
     record: Option<&MinionRecord>,
-) -> OfferState {
+) -> MinionJobState {
     match state {
-        OfferState::Queued | OfferState::Waiting if expires <= now => OfferState::Expired,
-        OfferState::Offered => match record.and_then(|record| record.verdict(expires)) {
+        MinionJobState::Queued | MinionJobState::Waiting if expires <= now => {
+            MinionJobState::Expired
+        }
+        MinionJobState::Offered => match record.and_then(|record| record.verdict(expires)) {
             Some(verdict) => verdict,
-            None if expires <= now => OfferState::NoWord,
-            None => OfferState::Offered,
+            None if expires <= now => MinionJobState::Unconfirmed,
+            None => MinionJobState::Offered,
         },
         state => state,
     }
@@ -69,7 +71,7 @@ pub(super) fn at(
 
 /// Returns the compact value: for each minion the length of its id in one byte, the id, and the number
 /// of the state in one byte. The minions must be in the order of their ids.
-pub(super) fn encode(states: &[(MinionId, OfferState)]) -> Vec<u8> {
+pub(super) fn encode(states: &[(MinionId, MinionJobState)]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(states.iter().map(|(id, _)| id.as_str().len() + 2).sum());
     for (minion, state) in states {
         // An id has at most 255 bytes.
@@ -97,7 +99,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<States, StoreError> {
 }
 
 /// Finds the state of one minion in the compact value.
-pub(super) fn find(bytes: &[u8], minion: &MinionId) -> Result<Option<OfferState>, StoreError> {
+pub(super) fn find(bytes: &[u8], minion: &MinionId) -> Result<Option<MinionJobState>, StoreError> {
     for entry in Entries(bytes) {
         let (id, number) = entry?;
         if id == minion.as_str().as_bytes() {
@@ -109,8 +111,8 @@ pub(super) fn find(bytes: &[u8], minion: &MinionId) -> Result<Option<OfferState>
 
 /// Gives every minion in the compact value to which its job was not handed over the state `end`. Returns whether there
 /// was one. Entries that cannot be read stay as they are.
-pub(super) fn close_unoffered(bytes: &mut [u8], end: OfferState) -> bool {
-    let unoffered = [OfferState::Queued as u8, OfferState::Waiting as u8];
+pub(super) fn close_unoffered(bytes: &mut [u8], end: MinionJobState) -> bool {
+    let unoffered = [MinionJobState::Queued as u8, MinionJobState::Waiting as u8];
     let (mut at, mut closed) = (0, false);
     while let Some(length) = bytes.get(at) {
         at += 1 + usize::from(*length);
@@ -125,8 +127,8 @@ pub(super) fn close_unoffered(bytes: &mut [u8], end: OfferState) -> bool {
     closed
 }
 
-fn state(number: u8) -> Result<OfferState, StoreError> {
-    OfferState::from_number(number.into()).ok_or_else(|| damaged("a state of an offer"))
+fn state(number: u8) -> Result<MinionJobState, StoreError> {
+    MinionJobState::from_number(number.into()).ok_or_else(|| damaged("a state of an offer"))
 }
 
 fn damaged(what: &'static str) -> StoreError {
@@ -154,16 +156,16 @@ impl<'b> Iterator for Entries<'b> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use OfferState::{Expired, MayHaveRun, NoWord, Offered, Queued, Running, Waiting};
+    use MinionJobState::{Expired, MayHaveRun, Offered, Queued, Running, Unconfirmed, Waiting};
     use proptest::prelude::*;
     use saline_messages::StartId;
 
-    const ALL: [OfferState; 14] = OfferState::ALL;
+    const ALL: [MinionJobState; 14] = MinionJobState::ALL;
 
     #[test]
     fn what_was_not_handed_over_is_closed_and_nothing_else() {
         let minions = ["a", "b", "c", "d"].map(|id| MinionId::parse(id).unwrap());
-        let written = |states: [OfferState; 4]| {
+        let written = |states: [MinionJobState; 4]| {
             encode(&minions.clone().into_iter().zip(states).collect::<Vec<_>>())
         };
         let mut bytes = written([Queued, Running, Waiting, Offered]);
@@ -177,7 +179,7 @@ mod tests {
         let docs = include_str!("../../../docs/states.md");
         for from in ALL {
             let ways = ALL.into_iter().filter(|to| may_become(from, *to));
-            let ways: Vec<_> = ways.map(OfferState::name).collect();
+            let ways: Vec<_> = ways.map(MinionJobState::name).collect();
             let ways = match ways[..] {
                 [] => "-".to_owned(),
                 _ => ways.join(", "),
@@ -193,11 +195,11 @@ mod tests {
             assert_eq!(at(9, 10, state, None), state);
         }
         assert_eq!(at(10, 10, Queued, None), Expired);
-        assert_eq!(at(10, 10, OfferState::Waiting, None), Expired);
+        assert_eq!(at(10, 10, MinionJobState::Waiting, None), Expired);
         assert_eq!(at(10, 10, Running, None), Running);
-        assert_eq!(at(10, 10, Offered, None), NoWord);
+        assert_eq!(at(10, 10, Offered, None), Unconfirmed);
         let mut record = MinionRecord::new(StartId([1; 16]), 9);
-        assert_eq!(at(10, 10, Offered, Some(&record)), NoWord);
+        assert_eq!(at(10, 10, Offered, Some(&record)), Unconfirmed);
         record.settle(9, 10);
         assert_eq!(at(10, 10, Offered, Some(&record)), Expired);
         assert_eq!(at(10, 11, Offered, Some(&record)), Offered);

@@ -10,8 +10,8 @@ use saline_channel::{
     ChannelError, Credentials, Established, Identity, MasterKeys, MasterTrust, NoiseKey, establish,
 };
 use saline_messages::{
-    Class, ExpiryStatement, Heartbeat, MinionReply, MinionRequest, ProtocolVersions,
-    Reconciliation, Role, StartId,
+    Class, ExpiryAck, Heartbeat, MinionReply, MinionRequest, ProtocolVersions, Reconciliation,
+    Role, StartId,
 };
 use saline_protocol::transport::{Client, Endpoint, Instant, Result, Subscriber, TopicFilter};
 
@@ -182,7 +182,7 @@ impl Minion {
                 running: Vec::new(),
                 epoch: 0,
                 begun: 0,
-                expiry: ExpiryStatement::default(),
+                expiry: ExpiryAck::default(),
             },
             accounts: Vec::new(),
         };

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use saline_messages::{Jid, OfferState, OperatorReply};
+use saline_messages::{Jid, MinionJobState, OperatorReply};
 
 use crate::events::Events;
 use crate::jobs::{JobStore, StoreError};
@@ -36,7 +36,9 @@ impl CancelOrder {
         };
         tracing::info!("operator {name}: cancelled job {jid}");
         for id in queued {
-            self.events.job_state(jid, &id, OfferState::Cancelled).await;
+            self.events
+                .job_state(jid, &id, MinionJobState::Cancelled)
+                .await;
         }
         // Minions learn of it with their next heartbeat, and send one now.
         self.publisher.request_heartbeats().await;

@@ -7,6 +7,5 @@ mod publish;
 mod target_resolver;
 
 pub use cancel::CancelOrder;
-pub(crate) use publish::PublishOptions;
 pub use publish::PublishOrder;
 pub use target_resolver::{ResolveError, ResolvedTarget, TargetResolver, resolve_among};

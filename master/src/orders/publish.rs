@@ -11,7 +11,7 @@ use saline_channel::publication::sign_job;
 use saline_data::{Packed, Value};
 use saline_messages::random::{self, NoRandomness};
 use saline_messages::{
-    Claims, Jid, Job, MAX_METADATA, MasterTime, MinionId, OfferState, OperatorReply,
+    Job, MAX_METADATA, MasterTime, MinionId, MinionJobState, MustClaim, OperatorReply,
     PublishRequest, Published, SignedJob,
 };
 use saline_targeting::Target;
@@ -20,7 +20,7 @@ use super::batch_choice;
 use super::{ResolveError, ResolvedTarget, TargetResolver};
 use crate::clock::MasterClock;
 use crate::events::Events;
-use crate::jobs::{Committed, JobStore, NewJob, StoreError, may_become};
+use crate::jobs::{CarriedOut, JobStore, NewJob, StoreError, may_become};
 use crate::peers::Revocation;
 use crate::publisher::MinionPublisher;
 use crate::sessions::Sessions;
@@ -55,25 +55,14 @@ fn refused_metadata(metadata: &Packed) -> Option<String> {
     }
 }
 
-/// The parts of a publication that most do not have.
-#[derive(Debug, Default)]
-pub(crate) struct PublishOptions {
-    /// The metadata of the job.
-    pub(crate) metadata: Option<Packed>,
-    /// The jid that the operator chose.
-    pub(crate) jid: Option<Jid>,
-}
-
 impl PublishOrder {
     /// Carries out the request of the operator `name`.
     pub(crate) async fn carry_out(
         &self,
         name: &str,
         request: PublishRequest,
-        options: PublishOptions,
     ) -> Result<OperatorReply, StoreError> {
-        let metadata = options.metadata;
-        if let Some(why) = metadata.as_ref().and_then(refused_metadata) {
+        if let Some(why) = request.metadata.as_ref().and_then(refused_metadata) {
             return Ok(OperatorReply::Invalid(why));
         }
         let resolved_at = self.clock.now();
@@ -123,15 +112,15 @@ impl PublishOrder {
             batch_choice::choose(&request.batch, settings.safe_batch, minions.len(), queues);
         if batch.is_some() {
             for (_, state) in &mut minions {
-                *state = OfferState::Waiting;
+                *state = MinionJobState::Waiting;
             }
         }
         let claims = match batch {
-            Some(_) => Claims::Always,
+            Some(_) => MustClaim::Everybody,
             None => {
                 let away = minions
                     .iter()
-                    .filter(|(_, state)| *state != OfferState::Offered);
+                    .filter(|(_, state)| *state != MinionJobState::Offered);
                 self.sessions.claims(created, away.map(|(id, _)| id))
             }
         };
@@ -139,7 +128,7 @@ impl PublishOrder {
         let usual = batch.map_or(settings.job_ttl, |_| settings.keep_jobs);
         // Jobs are not kept longer.
         let ttl = request.ttl_ms.unwrap_or(usual).min(settings.keep_jobs);
-        let jid = match options.jid {
+        let jid = match request.jid {
             None => self.jobs.next_jid(),
             Some(chosen) => match self.jobs.reserve_jid(chosen, request.request_id) {
                 Ok(jid) => jid,
@@ -165,16 +154,16 @@ impl PublishOrder {
             unknown: unknown.clone(),
             batch,
             resolved: Some(resolved_at),
-            metadata,
+            metadata: request.metadata,
         };
         self.note_keys(&new.minions).await;
-        if let Committed::Before(published) = self.jobs.publish(new).await? {
+        if let CarriedOut::Before(published) = self.jobs.publish(new).await? {
             return Ok(OperatorReply::Published(published));
         }
         let withdrawn = self.jobs.withdrawn_late(&job.job.jid, resolved_at);
         for (id, state) in &mut minions {
-            if withdrawn.contains(id) && may_become(*state, OfferState::Withdrawn) {
-                *state = OfferState::Withdrawn;
+            if withdrawn.contains(id) && may_become(*state, MinionJobState::Withdrawn) {
+                *state = MinionJobState::Withdrawn;
             }
         }
         let published = Published {
@@ -191,11 +180,11 @@ impl PublishOrder {
 
     /// Has the job store note the keys of those that the job waits for: one that was accepted by hand a moment
     /// ago is not noted yet, and the key that is accepted next under its id must not inherit the job.
-    async fn note_keys(&self, minions: &[(MinionId, OfferState)]) {
+    async fn note_keys(&self, minions: &[(MinionId, MinionJobState)]) {
         // Of those that are connected it was noted before they were let in.
         let waits = minions
             .iter()
-            .filter(|(_, state)| matches!(state, OfferState::Queued | OfferState::Waiting));
+            .filter(|(_, state)| matches!(state, MinionJobState::Queued | MinionJobState::Waiting));
         let unknown = self.jobs.without_key(waits.map(|(id, _)| id));
         // The watch looks again at those that cannot be read.
         let _ = Box::pin(self.revocation.settle(unknown)).await;
@@ -207,11 +196,11 @@ impl PublishOrder {
         minions: Vec<MinionId>,
         created: MasterTime,
         queues: bool,
-    ) -> Vec<(MinionId, OfferState)> {
+    ) -> Vec<(MinionId, MinionJobState)> {
         let with_state = |id| match self.sessions.is_offered(&id, created) {
-            true => (id, OfferState::Offered),
-            false if queues => (id, OfferState::Queued),
-            false => (id, OfferState::NotConnected),
+            true => (id, MinionJobState::Offered),
+            false if queues => (id, MinionJobState::Queued),
+            false => (id, MinionJobState::NotConnected),
         };
         minions.into_iter().map(with_state).collect()
     }
@@ -244,16 +233,16 @@ impl PublishOrder {
         &self,
         signed: SignedJob,
         operator: &str,
-        minions: Vec<(MinionId, OfferState)>,
+        minions: Vec<(MinionId, MinionJobState)>,
         apart: bool,
     ) {
         let job = &signed.job;
         let offered = minions
             .iter()
-            .filter(|(_, state)| *state == OfferState::Offered);
+            .filter(|(_, state)| *state == MinionJobState::Offered);
         let connected: Vec<MinionId> = offered.map(|(id, _)| id.clone()).collect();
         let who = match job.claims {
-            Claims::Always => "in batches".to_owned(),
+            MustClaim::Everybody => "in batches".to_owned(),
             _ => format!("{} of them connected", connected.len()),
         };
         tracing::info!(

@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use saline_channel::PublicIdentity;
-use saline_messages::{Jid, MinionId, OfferState};
+use saline_messages::{Jid, MinionId, MinionJobState};
 use tokio::sync::Semaphore;
 
 use crate::events::Events;
@@ -123,7 +123,7 @@ impl Revocation {
     async fn report(&self, withdrawn: Vec<(Jid, MinionId)>) {
         for (jid, id) in withdrawn {
             tracing::info!("job {jid}: withdrawn from minion {id}");
-            let withdrawn = OfferState::Withdrawn;
+            let withdrawn = MinionJobState::Withdrawn;
             self.events.job_state(&jid, &id, withdrawn).await;
         }
     }

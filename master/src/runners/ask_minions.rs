@@ -9,7 +9,6 @@ use saline_targeting::Target;
 
 use super::job_report::{self, State};
 use super::run::Run;
-use crate::orders::PublishOptions;
 
 /// Publishes a job for all minions of `target` at once, and waits for those that are present, at most for the
 /// master's `timeout`. Returns what came by then, and notes that others did not answer, with what follows from that;
@@ -40,11 +39,11 @@ pub(super) async fn ask_minions(
             safe_limit: Some(0),
             ..BatchRequest::default()
         },
+        metadata: None,
+        jid: None,
     };
     let publish = &run.parts.publish;
-    let published = publish
-        .carry_out(&run.operator, request, PublishOptions::default())
-        .await?;
+    let published = publish.carry_out(&run.operator, request).await?;
     let jid = match published {
         OperatorReply::Published(published) => published.jid,
         OperatorReply::Failed(why) => return Err(Failure::Execution(why)),

@@ -4,14 +4,14 @@ use saline_functions::{Failure, function};
 use std::time::Duration;
 
 use saline_data::Value;
-use saline_messages::{Batch, BatchProgress, BatchStop, Jid, Job, MinionId, OfferState};
+use saline_messages::{Batch, Jid, Job, MinionId, MinionJobState};
 
 use super::Functions;
 use super::error::{no_batch, no_such_job};
 use super::job_report::{self, State};
 use super::jobs::cancelled;
 use super::run::Run;
-use crate::jobs::BatchFailures;
+use crate::jobs::{BatchFailures, BatchProgress, BatchStop};
 
 type Result<T, E = Failure> = std::result::Result<T, E>;
 
@@ -74,9 +74,12 @@ fn halted_by(failures: BatchFailures, states: &[State]) -> Vec<MinionId> {
     if failures.were_late {
         return Vec::new();
     }
-    let lost = states
-        .iter()
-        .filter(|(_, state)| matches!(state, OfferState::LostTrack | OfferState::MayHaveRun));
+    let lost = states.iter().filter(|(_, state)| {
+        matches!(
+            state,
+            MinionJobState::LostTrack | MinionJobState::MayHaveRun
+        )
+    });
     let mut minions = failures.minions;
     minions.extend(lost.map(|(minion, _)| minion.clone()));
     minions.sort();
@@ -84,19 +87,19 @@ fn halted_by(failures: BatchFailures, states: &[State]) -> Vec<MinionId> {
 }
 
 fn is_cancelled((_, state): &State) -> bool {
-    *state == OfferState::Cancelled
+    *state == MinionJobState::Cancelled
 }
 
 /// Returns how far a batch had come when it ended, by the states of its minions. The master does not keep why a batch
 /// ended: one that left minions out was halted if a minion failed and that was to halt it.
 fn ended(jid: &Jid, batch: Batch, states: &[State], failed: &[MinionId]) -> BatchProgress {
-    let count = |is: &dyn Fn(OfferState) -> bool| {
+    let count = |is: &dyn Fn(MinionJobState) -> bool| {
         let found = states.iter().filter(|(_, state)| is(*state)).count();
         u64::try_from(found).unwrap_or(u64::MAX)
     };
-    let waits = |state| matches!(state, OfferState::Waiting | OfferState::Queued);
+    let waits = |state| matches!(state, MinionJobState::Waiting | MinionJobState::Queued);
     let (minions, waiting) = (count(&|_| true), count(&waits));
-    let ended = count(&OfferState::is_final);
+    let ended = count(&MinionJobState::is_final);
     BatchProgress {
         jid: jid.clone(),
         batch,
@@ -142,7 +145,7 @@ fn told(job: &Job, progress: &BatchProgress, minions: Minions<'_>) -> Value {
         Value::Float(time.as_millis() as f64 / 1_000.0)
     });
     entries.push(("grace_seconds_left", left));
-    let named = OfferState::ALL.into_iter().filter_map(|which| {
+    let named = MinionJobState::ALL.into_iter().filter_map(|which| {
         let minions = states.iter().filter(|(_, state)| *state == which);
         let minions: Vec<&str> = minions.map(|(minion, _)| minion.as_str()).collect();
         (!minions.is_empty()).then(|| (which.name(), Value::texts(minions)))
@@ -194,8 +197,8 @@ fn numbers(progress: &BatchProgress, is_under_way: bool) -> Vec<(&'static str, V
 
 #[cfg(test)]
 mod tests {
-    use OfferState::{Cancelled, NotConnected, Returned, Running};
-    use saline_messages::{Arguments, Claims};
+    use MinionJobState::{Cancelled, NotConnected, Returned, Running};
+    use saline_messages::{Arguments, MustClaim};
     use saline_targeting::Target;
 
     use super::super::tests::shown;
@@ -219,7 +222,7 @@ mod tests {
             user: "root".to_owned(),
             created: 0,
             expires: 0,
-            claims: Claims::NONE,
+            claims: MustClaim::NOBODY,
         }
     }
 
@@ -244,7 +247,7 @@ mod tests {
 
     #[test]
     fn a_batch_that_has_ended_says_why_and_in_the_same_shape() {
-        let told = |states: &[OfferState], failed: &[&str]| {
+        let told = |states: &[MinionJobState], failed: &[&str]| {
             let named = states.iter().zip(1..);
             let id = |name: &str| MinionId::parse(name).unwrap();
             let states: Vec<State> = named

@@ -4,7 +4,7 @@
 
 use saline_data::{Packed, Value};
 use saline_functions::Failure;
-use saline_messages::{Jid, MinionId, OfferState, PackedArguments, StoredReturn};
+use saline_messages::{Jid, MinionId, MinionJobState, PackedArguments, StoredReturn};
 use saline_protocol::transport::Instant;
 
 use super::error::{no_such_job, too_large};
@@ -19,7 +19,7 @@ const PAGE_BYTES: usize = 16 * 1024 * 1024;
 pub(super) type Entries = Vec<(String, Packed)>;
 
 /// The state of a minion in a job.
-pub(super) type State = (MinionId, OfferState);
+pub(super) type State = (MinionId, MinionJobState);
 
 /// Returns the name of this master among minions, Salt's: runs have it as their target.
 pub(super) fn master_name() -> String {

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use saline_data::{Packed, Value};
-use saline_messages::{Jid, MinionId, OfferState};
+use saline_messages::{Jid, MinionId, MinionJobState};
 use saline_targeting::Target;
 
 use super::ask_minions::ask_minions;
@@ -187,8 +187,9 @@ pub(super) async fn cancelled(run: &Run, jid: &Jid) -> Result<Value> {
             None => no_such_job(jid),
         });
     }
-    let waits =
-        |run: &Run, (minion, state): &State| *state == OfferState::Offered && run.is_alive(minion);
+    let waits = |run: &Run, (minion, state): &State| {
+        *state == MinionJobState::Offered && run.is_alive(minion)
+    };
     // Before the run is ended: the job is cancelled, and whoever asked for that sees who has not begun it.
     let last = run.deadline.checked_sub(BEFORE_END);
     let until = job_report::patience(run).min(last.unwrap_or(run.deadline));
@@ -196,7 +197,7 @@ pub(super) async fn cancelled(run: &Run, jid: &Jid) -> Result<Value> {
     let states = states.into_iter().map(|(minion, state)| {
         let state = match state {
             // It is told when it is back.
-            OfferState::Offered => {
+            MinionJobState::Offered => {
                 "offered; cancelled when the minion reports, unless it has begun"
             }
             state => state.name(),

@@ -5,11 +5,12 @@ use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
 use saline_data::Value;
-use saline_messages::{FleetVersions, MinionId};
+use saline_messages::MinionId;
 
 use super::Functions;
 use super::run::Run;
 use crate::keys::KeyStore;
+use crate::sessions::FleetVersions;
 
 type Result<T, E = Failure> = std::result::Result<T, E>;
 

@@ -2,10 +2,10 @@
 
 use saline_data::Value;
 use saline_functions::{Failure, function};
-use saline_messages::{StoreBackup, StoreCheck};
 
 use super::run::Run;
 use super::{Functions, Returned};
+use crate::jobs::{StoreBackup, StoreCheck};
 
 type Result<T, E = Failure> = std::result::Result<T, E>;
 

@@ -15,7 +15,7 @@ use super::parts::RunnerParts;
 use super::run::Run;
 use super::run_table::{MAX_ABOUT_RUNS, MAX_RUNNING, NotAdded, Phase, RunState, RunTable};
 use super::{Returned, built_in};
-use crate::jobs::{Committed, StoreError, StoredRun, StoredRunEnd};
+use crate::jobs::{CarriedOut, StoreError, StoredRun, StoredRunEnd};
 
 /// The largest return of a run, in bytes.
 pub(super) const MAX_RETURN: usize = 256 * 1024 * 1024;
@@ -287,10 +287,10 @@ impl RunTask {
     /// When a run of the same request was begun before this start of the master, or the store fails.
     async fn note_begin(&self) -> Result<(), Failure> {
         let request_id = self.state.request_id;
-        let noted = self.parts.jobs.record_outcome(request_id, Vec::new());
+        let noted = self.parts.jobs.log_request(request_id, Vec::new());
         match noted.await? {
-            Committed::Now => Ok(()),
-            Committed::Before(_) => Err(Failure::Execution(format!(
+            CarriedOut::Now => Ok(()),
+            CarriedOut::Before(_) => Err(Failure::Execution(format!(
                 "the master was started again after {} had begun, and does not repeat it: look whether it was done before you run it again",
                 self.state.fun
             ))),

@@ -2,7 +2,7 @@
 //! lives.
 
 mod connections;
-mod key_holders;
+mod last_seen;
 mod presence;
 mod running_time;
 mod session;
@@ -10,8 +10,7 @@ mod table;
 mod unproven;
 
 pub use connections::ConnectionId;
-pub use key_holders::HeardHolder;
-pub use presence::{Duplicate, MinionStart};
+pub use presence::{Duplicate, FleetVersions, MinionStart};
 pub use session::{NewSession, OwnNumber, Principal, Session, SessionState};
 pub use table::{PresenceChange, Sessions, UNPROVEN_FOR};
 pub use unproven::{Origin, UNPROVEN};

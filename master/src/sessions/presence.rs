@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use saline_messages::{
-    Claims, FleetVersions, Lease, MasterTime, MinionId, ProtocolVersions, SOFTWARE, StartId,
+    Lease, MasterTime, MinionId, MustClaim, PeerVersion, ProtocolVersions, SOFTWARE, StartId,
 };
 use saline_protocol::transport::{Clock, Instant};
 
@@ -22,6 +22,17 @@ const DUPLICATE_KNOWN: u64 = 15 * 60 * 1000;
 
 /// How often two machines with one id are reported, in milliseconds.
 const DUPLICATE_REPORTED: u64 = 60 * 1000;
+
+/// The versions of a master and of the minions that are present.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FleetVersions {
+    /// The version of the master's software.
+    pub software: String,
+    /// The protocol versions that the master speaks.
+    pub versions: ProtocolVersions,
+    /// Each minion, in the order of the ids.
+    pub minions: Vec<(MinionId, PeerVersion)>,
+}
 
 /// Two machines that use one id, or a machine and a copy of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -247,7 +258,7 @@ impl Sessions {
         &self,
         created: MasterTime,
         not_offered: impl Iterator<Item = &'a MinionId>,
-    ) -> Claims {
+    ) -> MustClaim {
         let table = lock(&self.table);
         let ended = table
             .ended_leases
@@ -260,7 +271,7 @@ impl Sessions {
                 named.push(id.clone());
             }
         }
-        Claims::of(named)
+        MustClaim::of(named)
     }
 
     /// Forgets leases that ended before `now`.

@@ -13,7 +13,7 @@ use saline_protocol::transport::Clock;
 use tokio::sync::Notify;
 
 use super::connections::Connections;
-use super::key_holders::Departed;
+use super::last_seen::Departed;
 use super::presence::Duplicate;
 use super::running_time::RunningTime;
 use super::session::{Inner, NewSession, OwnNumber, Principal, Session, SessionState, lock};

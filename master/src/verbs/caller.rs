@@ -5,15 +5,15 @@ use std::sync::Arc;
 use saline_channel::Identity;
 use saline_channel::publication::sign_job;
 use saline_messages::{
-    CallerReply, CallerRequest, CallerReturn, Claims, Jid, Job, MAX_EVENTS, MinionId, OfferState,
-    RefusedVerb, Return, ReturnVerdict,
+    CallerReply, CallerRequest, CallerReturn, Jid, Job, MAX_EVENTS, MinionId, MinionJobState,
+    MustClaim, RefusedVerb, Return, ReturnVerdict,
 };
 use saline_targeting::{Target, TargetKind};
 
 use super::minion::return_report;
 use crate::clock::MasterClock;
 use crate::events::{Events, MinionEventFirer};
-use crate::jobs::{Committed, JobCall, JobStore, NewJob, StoreError};
+use crate::jobs::{CarriedOut, JobCall, JobStore, NewJob, StoreError};
 use crate::report_limiter::ReportLimiter;
 use crate::settings::LiveSettings;
 use crate::verbs::{EventBudget, EventRates};
@@ -92,20 +92,20 @@ impl CallerVerbs {
             created: now,
             // No minion may begin it.
             expires: now,
-            claims: Claims::NONE,
+            claims: MustClaim::NOBODY,
         };
         let mut jid = job.jid.clone();
         let new = NewJob {
             job: sign_job(&self.identity, job),
             operator: recorded_operator(id),
             request: called.request_id,
-            minions: vec![(id.clone(), OfferState::Running)],
+            minions: vec![(id.clone(), MinionJobState::Running)],
             unknown: Vec::new(),
             batch: None,
             resolved: None,
             metadata: None,
         };
-        if let Committed::Before(published) = self.jobs.publish(new).await? {
+        if let CarriedOut::Before(published) = self.jobs.publish(new).await? {
             match published.jid {
                 Some(before) if self.is_of(&before, id).await? => jid = before,
                 // Another peer's request has this number.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use saline_messages::{
-    Heartbeat, HeartbeatReply, MAX_RUNNING, MinionId, MinionReply, OfferState, Reconciliation,
+    Heartbeat, HeartbeatReply, MAX_RUNNING, MinionId, MinionJobState, MinionReply, Reconciliation,
     ReconciliationReply,
 };
 
@@ -30,10 +30,10 @@ impl MinionVerbs {
         let mut unclear = false;
         if has_reconciled {
             self.jobs.note_begun(id, said.begun);
-            let changes = self.jobs.take_expiry_statement(id, &said.expiry).await?;
+            let changes = self.jobs.take_expiry_ack(id, &said.expiry).await?;
             // It began jobs of which the store does not know whether they run still.
             unclear = changes.iter().any(|(jid, state)| {
-                *state == OfferState::Running && !session.running().contains(jid)
+                *state == MinionJobState::Running && !session.running().contains(jid)
             });
             self.report(id, changes).await;
         }
@@ -50,10 +50,10 @@ impl MinionVerbs {
             group: (group.epoch != said.epoch && session.state() == SessionState::Accepted)
                 .then_some(group),
             lease: self.sessions.grant_lease(session, now),
-            stated_until: self
+            expiry_acked_until: self
                 .jobs
                 .minion_record(id)
-                .map_or(0, |record| record.stated_until),
+                .map_or(0, |record| record.expiry_acked_until),
             cancelled: match has_reconciled {
                 true => self.jobs.cancelled_of(id),
                 false => Vec::new(),
@@ -96,7 +96,7 @@ impl MinionVerbs {
             let change = self.sessions.seat(session, present);
             self.note_presence(session, id, change, start.beside).await;
             let record = self.jobs.minion_record(id);
-            heartbeat.stated_until = record.map_or(0, |record| record.stated_until);
+            heartbeat.expiry_acked_until = record.map_or(0, |record| record.expiry_acked_until);
             heartbeat.lease = self.sessions.grant_lease(session, self.clock.now());
             heartbeat.reconcile = false;
         }
@@ -169,8 +169,8 @@ impl MinionVerbs {
         for (jid, state) in changes {
             tracing::info!("job {jid}: minion {id}: {}", state.name());
             match state {
-                OfferState::Running => self.events.job_started(&jid, id).await,
-                OfferState::Expired => self.events.job_expired(&jid, id).await,
+                MinionJobState::Running => self.events.job_started(&jid, id).await,
+                MinionJobState::Expired => self.events.job_expired(&jid, id).await,
                 state => self.events.job_state(&jid, id, state).await,
             }
         }

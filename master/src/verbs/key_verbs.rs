@@ -10,7 +10,7 @@ use saline_messages::{
 use saline_protocol::transport::Clock;
 
 use crate::events::Events;
-use crate::jobs::{Committed, JobStore, StoreError};
+use crate::jobs::{CarriedOut, JobStore, StoreError};
 use crate::keys::{KeyAccess, KeyChange};
 use crate::listener::WaitingPolls;
 use crate::peers::{DeniedPeers, Revocation};
@@ -26,7 +26,7 @@ pub struct KeyVerbs {
     /// The master's own identity.
     pub(crate) master: PublicIdentity,
     pub(crate) keys: KeyAccess,
-    /// Keeps the outcomes of requests, so that a repeated request acts once.
+    /// Keeps the log of requests, so that a repeated request acts once.
     pub(crate) jobs: Arc<JobStore>,
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) clock: Clock,
@@ -49,7 +49,7 @@ impl KeyVerbs {
         };
         // A repeated request is answered with the reply to the first one.
         if let Some(id) = request_id
-            && let Some(earlier) = self.jobs.outcome(id)
+            && let Some(earlier) = self.jobs.logged_reply(id)
             && let Ok(reply) = decode(&earlier)
         {
             return Ok(reply);
@@ -73,13 +73,13 @@ impl KeyVerbs {
         let Some(request_id) = request_id else {
             return Ok(reply);
         };
-        match self.jobs.record_outcome(request_id, encode(&reply)).await {
+        match self.jobs.log_request(request_id, encode(&reply)).await {
             // The same request came twice at once, and the other one recorded its reply first.
-            Ok(Committed::Before(earlier)) => Ok(decode(&earlier).unwrap_or(reply)),
-            Ok(Committed::Now) => Ok(reply),
+            Ok(CarriedOut::Before(earlier)) => Ok(decode(&earlier).unwrap_or(reply)),
+            Ok(CarriedOut::Now) => Ok(reply),
             Err(error) => {
                 // The keys are changed; only a repeated request would get another reply.
-                tracing::error!("the outcome of a change of keys was not recorded: {error}");
+                tracing::error!("a change of keys was not logged: {error}");
                 Ok(reply)
             }
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use saline_messages::{
     Class, DecodeError, EventTag, GrainsReport, Jid, JobEvent, MAX_ACCOUNTS, MAX_EVENTS,
-    MAX_RETURNS, MAX_STARTED, MinionId, MinionReply, MinionRequest, OfferState, RefusedVerb,
+    MAX_RETURNS, MAX_STARTED, MinionId, MinionJobState, MinionReply, MinionRequest, RefusedVerb,
     Return, ReturnPart, ReturnVerdict,
 };
 
@@ -125,7 +125,9 @@ impl MinionVerbs {
                 tracing::debug!("job {jid}: minion {id} claims it: {granted}");
                 if granted {
                     // Of a batch, whose minion waited until now.
-                    self.events.job_state(&jid, id, OfferState::Offered).await;
+                    self.events
+                        .job_state(&jid, id, MinionJobState::Offered)
+                        .await;
                 }
                 Ok(MinionReply::Claimed(granted))
             }
@@ -195,7 +197,11 @@ impl MinionVerbs {
 
     async fn started(&self, id: &MinionId, jids: &[Jid]) -> Result<MinionReply, StoreError> {
         for jid in jids {
-            if self.jobs.set_state(jid, id, OfferState::Running).await? {
+            if self
+                .jobs
+                .set_state(jid, id, MinionJobState::Running)
+                .await?
+            {
                 tracing::info!("job {jid}: minion {id} runs it");
                 self.events.job_started(jid, id).await;
             }
@@ -204,7 +210,11 @@ impl MinionVerbs {
     }
 
     async fn declined(&self, id: &MinionId, jid: &Jid) -> Result<MinionReply, StoreError> {
-        if self.jobs.set_state(jid, id, OfferState::Declined).await? {
+        if self
+            .jobs
+            .set_state(jid, id, MinionJobState::Declined)
+            .await?
+        {
             tracing::info!("job {jid}: minion {id} declined it");
             self.events.job_declined(jid, id).await;
         }

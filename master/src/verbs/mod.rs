@@ -3,25 +3,23 @@
 mod caller;
 mod event_budget;
 mod heartbeat;
-mod key_holders;
 mod key_verbs;
+mod last_seen;
 mod minion;
 mod operator;
 mod queries;
 mod reconciliation_budget;
 mod runner;
-mod store;
 mod target_queries;
 
 pub use caller::CallerVerbs;
 pub(crate) use event_budget::EventBudget;
 pub use event_budget::EventRates;
-pub use key_holders::KeyHolderQueries;
 pub use key_verbs::KeyVerbs;
+pub use last_seen::LastSeenQueries;
 pub use minion::MinionVerbs;
 pub use operator::OperatorVerbs;
 pub use queries::JobQueries;
 pub(crate) use reconciliation_budget::ReconciliationBudget;
 pub use runner::RunnerVerb;
-pub use store::StoreVerbs;
 pub use target_queries::TargetQueries;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use saline_channel::record::OVERHEAD;
-use saline_messages::{Jid, MinionId, OfferState, OperatorReply, ProtocolVersions, StatesPage};
+use saline_messages::{Jid, MinionId, MinionJobState, OperatorReply, StatesPage};
 
 use crate::clock::MasterClock;
 use crate::jobs::{JobStore, StoreError};
@@ -12,8 +12,8 @@ use crate::sessions::Sessions;
 /// The bytes of a message that a page of returns leaves free for its seal and its other fields.
 const BESIDE_PAGE: usize = OVERHEAD + 4096;
 
-/// The largest size of one minion in a page of states, in bytes: its id four times, since it may be silent, without
-/// a word and used twice.
+/// The largest size of one minion in a page of states, in bytes: its id four times, since it may be silent,
+/// unconfirmed and used twice.
 const STATE_BYTES: usize = 4 * 257 + 12;
 
 /// Answers questions about jobs and returns.
@@ -24,8 +24,6 @@ pub struct JobQueries {
     pub(crate) max_message: usize,
     pub(crate) jobs: Arc<JobStore>,
     pub(crate) sessions: Arc<Sessions>,
-    /// The protocol versions that the master speaks.
-    pub(crate) versions: ProtocolVersions,
 }
 
 impl JobQueries {
@@ -44,8 +42,10 @@ impl JobQueries {
         let Some(page) = self.jobs.states(jid, after.as_ref(), most).await? else {
             return Ok(OperatorReply::NoSuchJob);
         };
-        let is_silent = |(id, state): &&(MinionId, OfferState)| {
-            !state.is_final() && *state != OfferState::Queued && self.sessions.alive(id).is_none()
+        let is_silent = |(id, state): &&(MinionId, MinionJobState)| {
+            !state.is_final()
+                && *state != MinionJobState::Queued
+                && self.sessions.alive(id).is_none()
         };
         let silent = page.states.iter().filter(is_silent);
         let duplicates = self.sessions.duplicates().into_iter().map(|(id, _)| id);
@@ -57,7 +57,7 @@ impl JobQueries {
             states: page.states,
             clock: self.clock.now(),
             expires: page.expires,
-            no_word_since: page.no_word_since,
+            unconfirmed_since: page.unconfirmed_since,
             duplicates,
         }))
     }
@@ -74,16 +74,6 @@ impl JobQueries {
     pub(super) async fn lookup(&self, jid: &Jid) -> Result<OperatorReply, StoreError> {
         let job = self.jobs.job(jid).await?;
         Ok(job.map_or(OperatorReply::NoSuchJob, OperatorReply::Job))
-    }
-
-    /// Lists the batches that are under way.
-    pub(super) fn batches(&self) -> OperatorReply {
-        OperatorReply::Batches(self.jobs.batches())
-    }
-
-    /// Lists the versions of the master and of the connected minions.
-    pub(super) fn versions(&self) -> OperatorReply {
-        OperatorReply::Versions(self.sessions.fleet_versions(self.versions))
     }
 
     /// Lists the jobs that each connected minion runs, by its last heartbeat.

@@ -16,7 +16,7 @@ use saline_channel::{ChannelError, MasterTrust};
 use saline_data::{Packed, Value};
 use saline_messages::{
     Admission, Arguments, BatchRequest, Class, Event, GrainsReport, Header, Jid, KeyAction,
-    KeyRequest, KeyState, Kind, MinionReply, MinionRequest, OfferState, OperatorReply,
+    KeyRequest, KeyState, Kind, MinionJobState, MinionReply, MinionRequest, OperatorReply,
     OperatorRequest, PublishRequest, Refusal, RefusedVerb, RequestId, ReturnVerdict, Role,
     SessionId, encode,
 };
@@ -57,7 +57,7 @@ impl Scene {
         let OperatorReply::States(page) = self.operator.order(request).await else {
             panic!("{what}: no states");
         };
-        assert_eq!(page.states[0].1, OfferState::Offered, "{what}");
+        assert_eq!(page.states[0].1, MinionJobState::Offered, "{what}");
         let jobs = OperatorRequest::JobList {
             limit: 10,
             before: None,
@@ -324,6 +324,8 @@ async fn is_opened_by_another(
         private,
         subset,
         batch: BatchRequest::default(),
+        metadata: None,
+        jid: None,
     });
     let published = operator.order(order).await;
     let OperatorReply::Published(published) = published else {

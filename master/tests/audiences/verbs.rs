@@ -3,10 +3,10 @@
 
 use saline_data::{Packed, Value};
 use saline_messages::{
-    Arguments, BatchRequest, ExpiryStatement, GrainsReport, Heartbeat, Jid, JobAccount, KeyRequest,
-    Known, MinionEvent, MinionEvents, MinionId, MinionRequest, OperatorRequest, PublicationWithJid,
-    PublicationWithMetadata, PublishRequest, Reconciliation, RequestId, Return, ReturnPart,
-    RunnerCall, RunnerRequest, StartId, StoreAct, TransferId, encode,
+    Arguments, BatchRequest, ExpiryAck, GrainsReport, Heartbeat, Jid, JobAccount, KeyRequest,
+    Known, MinionEvent, MinionEvents, MinionId, MinionRequest, OperatorRequest, PublishRequest,
+    Reconciliation, RequestId, Return, ReturnPart, RunnerCall, RunnerRequest, StartId, TransferId,
+    encode,
 };
 use saline_targeting::Target;
 
@@ -18,7 +18,7 @@ fn heartbeat(jid: &Jid) -> Heartbeat {
         running: vec![jid.clone()],
         epoch: 0,
         begun: 1,
-        expiry: ExpiryStatement::default(),
+        expiry: ExpiryAck::default(),
     }
 }
 
@@ -106,19 +106,9 @@ fn next_of_operator(verb: &OperatorRequest, jid: &Jid) -> Option<OperatorRequest
         OperatorRequest::JobList { .. } => OperatorRequest::JobLookup { jid: jid.clone() },
         OperatorRequest::JobLookup { .. } => OperatorRequest::Keys(KeyRequest::List),
         OperatorRequest::Keys(_) => OperatorRequest::Running,
-        OperatorRequest::Running => OperatorRequest::Versions,
-        OperatorRequest::Versions => OperatorRequest::Store {
-            request_id,
-            act: StoreAct::Check,
-        },
-        OperatorRequest::Store { .. } => OperatorRequest::MatchTarget(Target::glob("*")),
-        OperatorRequest::MatchTarget(_) => OperatorRequest::Grains {
-            target: Target::glob("*"),
-            after: None,
-        },
-        OperatorRequest::Grains { .. } => OperatorRequest::Cancel { jid: jid.clone() },
-        OperatorRequest::Cancel { .. } => OperatorRequest::Batches,
-        OperatorRequest::Batches => OperatorRequest::Runner(RunnerRequest::Run(RunnerCall {
+        OperatorRequest::Running => OperatorRequest::MatchTarget(Target::glob("*")),
+        OperatorRequest::MatchTarget(_) => OperatorRequest::Cancel { jid: jid.clone() },
+        OperatorRequest::Cancel { .. } => OperatorRequest::Runner(RunnerRequest::Run(RunnerCall {
             request_id,
             fun: "jobs.cancel".into(),
             arg: Arguments {
@@ -141,23 +131,10 @@ fn next_of_operator(verb: &OperatorRequest, jid: &Jid) -> Option<OperatorRequest
             OperatorRequest::Runner(RunnerRequest::Kill { request_id })
         }
         OperatorRequest::Runner(RunnerRequest::Kill { .. }) => {
-            OperatorRequest::PublishWithMetadata(Box::new(PublicationWithMetadata {
-                publish: forged(),
-                metadata: Packed::pack(&Value::map([("forged", Value::Bool(true))])),
-            }))
+            OperatorRequest::LastSeen(vec![MinionId::parse("m1").unwrap()])
         }
-        OperatorRequest::PublishWithMetadata(_) => {
-            OperatorRequest::KeyHolders(vec![MinionId::parse("m1").unwrap()])
-        }
-        OperatorRequest::KeyHolders(_) => OperatorRequest::RotateGroupKey,
-        OperatorRequest::RotateGroupKey => {
-            OperatorRequest::PublishWithJid(Box::new(PublicationWithJid {
-                publish: forged(),
-                metadata: None,
-                jid: jid.clone(),
-            }))
-        }
-        OperatorRequest::PublishWithJid(_) => return None,
+        OperatorRequest::LastSeen(_) => OperatorRequest::RotateGroupKey,
+        OperatorRequest::RotateGroupKey => return None,
     })
 }
 
@@ -172,6 +149,8 @@ fn forged() -> PublishRequest {
         private: false,
         subset: None,
         batch: BatchRequest::default(),
+        metadata: Some(Packed::pack(&Value::map([("forged", Value::Bool(true))]))),
+        jid: None,
     }
 }
 

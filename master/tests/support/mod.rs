@@ -5,6 +5,7 @@
 )]
 
 pub mod on_path;
+pub mod runner;
 
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
@@ -20,7 +21,7 @@ use saline_data::{Packed, Value};
 use saline_inproc::InProc;
 use saline_master::Master;
 use saline_messages::{
-    Admission, Arguments, BatchRequest, Class, ExpiryStatement, GroupKeyMaterial, Heartbeat, Job,
+    Admission, Arguments, BatchRequest, Class, ExpiryAck, GroupKeyMaterial, Heartbeat, Job,
     JobAccount, KeyAction, KeyRequest, KeyState, Known, MinionId, MinionReply, MinionRequest,
     OperatorReply, OperatorRequest, ProtocolVersions, PublishRequest, Published, Reconciliation,
     RequestId, Return, ReturnVerdict, Role, StartId,
@@ -237,7 +238,7 @@ impl Peer {
                     running: Vec::new(),
                     epoch: self.group().epoch,
                     begun: 0,
-                    expiry: ExpiryStatement::default(),
+                    expiry: ExpiryAck::default(),
                 },
                 accounts: std::mem::take(&mut accounts),
             });
@@ -306,6 +307,8 @@ impl Peer {
             private: false,
             subset: None,
             batch: BatchRequest::default(),
+            metadata: None,
+            jid: None,
         });
         match self.order(request).await {
             OperatorReply::Published(published) => published,

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use saline_messages::{
-    Claims, Class, Jid, Job, JobAccount, Known, MAX_STARTED, MinionId, MinionReply, MinionRequest,
+    Class, Jid, Job, JobAccount, Known, MAX_STARTED, MinionId, MinionReply, MinionRequest,
+    MustClaim,
 };
 use saline_protocol::transport::{Context, jitter};
 use saline_targeting::{Candidate, Inclusion};
@@ -211,7 +212,7 @@ impl JobRunner {
         tracing::info!("job {jid}: received {} from {}", job.fun, job.user);
         let this = Arc::clone(self);
         self.jobs.spawn(async move {
-            let must_claim = origin == Origin::Unleased || job.claims == Claims::Always;
+            let must_claim = origin == Origin::Unleased || job.claims == MustClaim::Everybody;
             if !must_claim || this.claim(&job).await {
                 this.run(job).await;
             }

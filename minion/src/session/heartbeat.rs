@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use saline_channel::publication::PublicationNumbers;
 use saline_messages::{
-    Class, ExpiryStatement, Heartbeat, HeartbeatReply, Jid, JobAccount, Known, MAX_ACCOUNTS,
-    MAX_RUNNING, MasterTime, MinionReply, MinionRequest, Reconciliation,
+    Class, ExpiryAck, Heartbeat, HeartbeatReply, Jid, JobAccount, Known, MAX_ACCOUNTS, MAX_RUNNING,
+    MasterTime, MinionReply, MinionRequest, Reconciliation,
 };
 use saline_protocol::transport::jitter;
 
@@ -21,8 +21,8 @@ const MASTER_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a cancelled job is remembered: longer than any master keeps it, in milliseconds.
 const CANCELLED_KEPT: MasterTime = 30 * 24 * 3600 * 1000;
 
-/// The largest number of jobs that one statement about expiry names.
-const MAX_STATED_JOBS: usize = MAX_ACCOUNTS / 2;
+/// The largest number of jobs that one expiry ack names.
+const MAX_ACKED_JOBS: usize = MAX_ACCOUNTS / 2;
 
 /// The largest number of steps of one reconciliation. A master that asks on and on is left.
 const STEPS: usize = 10_000;
@@ -59,10 +59,10 @@ impl ActiveSession {
     /// Sends one heartbeat. Returns the delay before the next one, if the master answered.
     async fn beat(&self) -> Option<Duration> {
         let (sent, before) = (LocalTime::now(), self.opener().numbers());
-        let statement = self.expiry_statement();
-        // There was more to say than fits one statement.
-        let is_cut = statement.begun.len() >= MAX_STATED_JOBS;
-        let request = MinionRequest::Heartbeat(self.heartbeat(statement));
+        let ack = self.expiry_ack();
+        // There was more to say than fits one ack.
+        let is_cut = ack.begun.len() >= MAX_ACKED_JOBS;
+        let request = MinionRequest::Heartbeat(self.heartbeat(ack));
         let MinionReply::Heartbeat(reply) = self.ask(&request).await? else {
             self.session.end(Ended::Lost);
             return None;
@@ -111,7 +111,7 @@ impl ActiveSession {
                 predecessors: start.predecessors.clone(),
                 predecessor_ended: start.predecessor_ended,
                 power_lost: start.power_lost,
-                heartbeat: self.heartbeat(ExpiryStatement::default()),
+                heartbeat: self.heartbeat(ExpiryAck::default()),
                 accounts: std::mem::take(&mut accounts),
             });
             let MinionReply::Reconciled(reply) = self.ask(&request).await? else {
@@ -122,7 +122,7 @@ impl ActiveSession {
             if reply.asked.is_empty() {
                 if self.is_beginning.swap(false, Ordering::Relaxed) {
                     // What an earlier session said and this master does not have was not heard.
-                    spool.set_stated_until(reply.heartbeat.stated_until);
+                    spool.set_expiry_acked_until(reply.heartbeat.expiry_acked_until);
                 }
                 if !start.reconciled {
                     let spool = Arc::clone(spool);
@@ -170,20 +170,20 @@ impl ActiveSession {
         now.saturating_add(CANCELLED_KEPT)
     }
 
-    /// States which of the jobs that have expired since the last statement were begun.
-    fn expiry_statement(&self) -> ExpiryStatement {
-        let settled = self.promised().stated_until;
+    /// Acknowledges the expiries since the last one: tells which of the jobs were begun.
+    fn expiry_ack(&self) -> ExpiryAck {
+        let settled = self.promised().expiry_acked_until;
         match self.parts.clock.reached() {
             // Before the first reply nothing is known of what the master was told.
             Some(now) if settled > 0 => {
                 let (spool, number) = (&self.parts.spool, self.session.number);
-                spool.settle(settled, now, number, MAX_STATED_JOBS)
+                spool.settle(settled, now, number, MAX_ACKED_JOBS)
             }
-            _ => ExpiryStatement::default(),
+            _ => ExpiryAck::default(),
         }
     }
 
-    fn heartbeat(&self, expiry: ExpiryStatement) -> Heartbeat {
+    fn heartbeat(&self, expiry: ExpiryAck) -> Heartbeat {
         let mut running = self.parts.host.running.jids();
         running.truncate(MAX_RUNNING);
         Heartbeat {
@@ -221,10 +221,10 @@ impl ActiveSession {
         reply: &HeartbeatReply,
     ) {
         self.parts.clock.take(sent, reply.clock);
-        self.parts.spool.settle_until(reply.stated_until);
+        self.parts.spool.settle_until(reply.expiry_acked_until);
         *self.promised() = Promised {
             lease: reply.lease,
-            stated_until: reply.stated_until,
+            expiry_acked_until: reply.expiry_acked_until,
         };
         {
             let mut opener = self.opener();

@@ -58,8 +58,8 @@ pub(super) struct ActiveSession {
 pub(super) struct Promised {
     /// The jobs that the minion may begin without a claim.
     pub(super) lease: Lease,
-    /// The expiry up to which the master has the minion's word.
-    pub(super) stated_until: MasterTime,
+    /// The expiry up to which the master has the minion's acknowledgement.
+    pub(super) expiry_acked_until: MasterTime,
 }
 
 impl SessionLoop {

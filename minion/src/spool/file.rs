@@ -13,8 +13,8 @@ use saline_messages::random;
 /// A file below this size is never compacted.
 const SMALL: u64 = 64 * 1024;
 
-/// The beginning of every spool, before its marker.
-const MAGIC: [u8; 8] = *b"saline/2";
+/// The beginning of every spool, before its marker; its last byte is the version of the format.
+const MAGIC: [u8; 8] = *b"saline-1";
 
 /// The bytes before the first record.
 const FILE_HEADER: u64 = 16;
@@ -73,7 +73,8 @@ impl SpoolFile {
     /// of the whole file is kept; at the end they are cut off.
     ///
     /// # Errors
-    /// When the file exists and cannot be read, or a damaged one cannot be copied.
+    /// When the file exists and cannot be read, another version wrote it (`InvalidData`), or a damaged one cannot be
+    /// copied.
     pub fn replay(&mut self, mut each: impl FnMut(Record, FileRange)) -> io::Result<Condition> {
         let mut file = match saline_private_files::open(
             &self.path,
@@ -301,6 +302,9 @@ impl SpoolFile {
 }
 
 /// Reads the marker of a file; none when it does not begin like a spool.
+///
+/// # Errors
+/// When reading fails, or the spool is of another version.
 fn read_marker(file: &mut File, size: u64) -> io::Result<Option<Marker>> {
     if size < FILE_HEADER {
         return Ok(None);
@@ -308,7 +312,14 @@ fn read_marker(file: &mut File, size: u64) -> io::Result<Option<Marker>> {
     let (mut magic, mut marker) = ([0; 8], Marker::default());
     file.read_exact(&mut magic)?;
     file.read_exact(&mut marker)?;
-    Ok((magic == MAGIC).then_some(marker))
+    match magic {
+        MAGIC => Ok(Some(marker)),
+        [b's', b'a', b'l', b'i', b'n', b'e', b'/' | b'-', b'1'..=b'9'] => Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "another version of Saline wrote it: have that version deliver the returns in it, or move it away",
+        )),
+        _ => Ok(None),
+    }
 }
 
 /// Finds the marker in a file from `offset` on, and returns its place.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use saline_messages::{ExpiryStatement, Jid, Known, MasterTime, Return};
+use saline_messages::{ExpiryAck, Jid, Known, MasterTime, Return};
 
 /// The largest number of jobs that are remembered after their return was acknowledged. Of older
 /// ones only the last jid is kept.
@@ -81,19 +81,19 @@ impl Index {
         expires <= self.settled
     }
 
-    /// Notes that the master has the minion's word up to this expiry, from this start or an earlier one.
+    /// Notes that the master has the minion's acknowledgement up to this expiry, from this start or an earlier one.
     pub fn settle_until(&mut self, until: MasterTime) {
         self.settled = self.settled.max(until);
     }
 
-    /// Sets the expiry up to which the master has the minion's word, which may be lower than was thought: another
+    /// Sets the expiry up to which the master has the minion's acknowledgement, which may be lower than was thought: another
     /// master, or a restored one.
-    pub fn set_stated_until(&mut self, until: MasterTime) {
+    pub fn set_expiry_acked_until(&mut self, until: MasterTime) {
         self.settled = until;
     }
 
     /// States which jobs that expire after `after` and until `now` were begun, without those whose returns
-    /// were acknowledged in `session`. The statement ends earlier when there are more than `most`. From
+    /// were acknowledged in `session`. The ack ends earlier when there are more than `most`. From
     /// now on no job that it is about begins.
     pub fn settle(
         &mut self,
@@ -101,14 +101,14 @@ impl Index {
         now: MasterTime,
         session: u64,
         most: usize,
-    ) -> ExpiryStatement {
+    ) -> ExpiryAck {
         if self.forgotten_in.0 != session {
             self.forgotten = self.forgotten.max(self.forgotten_in.1);
             self.forgotten_in = (session, 0);
         }
         let after = after.max(self.forgotten);
         if after >= now {
-            return ExpiryStatement::default();
+            return ExpiryAck::default();
         }
         let counts = |entry: &Entry| match &entry.state {
             State::Barred => false,
@@ -130,7 +130,7 @@ impl Index {
         }
         let begun = begun.into_iter().map(|(_, jid)| jid.clone()).collect();
         self.settle_until(until);
-        ExpiryStatement {
+        ExpiryAck {
             after,
             until,
             begun,

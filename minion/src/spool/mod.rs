@@ -19,8 +19,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use saline_data::{Packed, Value};
 use saline_messages::{
-    ExpiryStatement, Jid, Job, Known, MasterTime, PackedArguments, RETCODE_INTERRUPTED, Return,
-    StartId,
+    ExpiryAck, Jid, Job, Known, MasterTime, PackedArguments, RETCODE_INTERRUPTED, Return, StartId,
 };
 use tokio::sync::Notify;
 
@@ -216,26 +215,26 @@ impl Spool {
     }
 
     /// States which jobs that expire after `after` and until `now` were begun; see
-    /// [`ExpiryStatement`]. Those whose returns were acknowledged in `session` are left out, and the
-    /// statement ends earlier when there are more than `most`.
+    /// [`ExpiryAck`]. Those whose returns were acknowledged in `session` are left out, and the
+    /// ack ends earlier when there are more than `most`.
     pub fn settle(
         &self,
         after: MasterTime,
         now: MasterTime,
         session: u64,
         most: usize,
-    ) -> ExpiryStatement {
+    ) -> ExpiryAck {
         lock(&self.index).settle(after, now, session, most)
     }
 
-    /// Notes that the master has the minion's word up to this expiry.
+    /// Notes that the master has the minion's acknowledgement up to this expiry.
     pub fn settle_until(&self, until: MasterTime) {
         lock(&self.index).settle_until(until);
     }
 
-    /// Sets the expiry up to which the master has the minion's word, at the beginning of a session.
-    pub fn set_stated_until(&self, until: MasterTime) {
-        lock(&self.index).set_stated_until(until);
+    /// Sets the expiry up to which the master has the minion's acknowledgement, at the beginning of a session.
+    pub fn set_expiry_acked_until(&self, until: MasterTime) {
+        lock(&self.index).set_expiry_acked_until(until);
     }
 
     /// Bars a job that was not begun, so that it never begins. Returns what is known of it.
@@ -264,7 +263,7 @@ impl Spool {
     pub fn begin(&self, job: &Job) -> Result<(), BeginError> {
         let mut file = lock(&self.file);
         {
-            // In one step with the minion's statement about expiry.
+            // In one step with the minion's expiry ack.
             let mut index = lock(&self.index);
             if index.known(&job.jid) == Known::Barred || index.is_settled(job.expires) {
                 return Err(BeginError::Over);

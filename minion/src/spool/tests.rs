@@ -1,6 +1,6 @@
 use super::*;
 use proptest::prelude::*;
-use saline_messages::{Arguments, Claims};
+use saline_messages::{Arguments, MustClaim};
 use saline_targeting::Target;
 
 fn jid(number: u64) -> Jid {
@@ -16,7 +16,7 @@ fn job(number: u64) -> Job {
         user: "root".into(),
         created: 1000,
         expires: 61_000,
-        claims: Claims::NONE,
+        claims: MustClaim::NOBODY,
     }
 }
 
@@ -252,6 +252,20 @@ fn a_damaged_last_record_or_marker_is_damage_and_no_torn_tail() {
 }
 
 #[test]
+fn a_spool_of_another_version_is_refused_and_stays_as_it_is() {
+    let folder = Folder::new();
+    folder.open().begin(&job(1)).unwrap();
+    let whole = std::fs::read(folder.path()).unwrap();
+    for version in [b"saline/2", b"saline-2"] {
+        let other = [&version[..], &whole[8..]].concat();
+        std::fs::write(folder.path(), &other).unwrap();
+        let error = Spool::open(folder.path(), false).unwrap_err().to_string();
+        assert!(error.contains("or move it away"), "{error}");
+        assert_eq!(std::fs::read(folder.path()).unwrap(), other);
+    }
+}
+
+#[test]
 fn what_a_job_prints_is_never_taken_for_a_record() {
     let folder = Folder::new();
     let spool = folder.open();
@@ -278,39 +292,28 @@ fn what_a_job_prints_is_never_taken_for_a_record() {
 }
 
 #[test]
-fn no_job_begins_on_which_the_master_has_the_word() {
+fn no_job_begins_whose_expiry_is_acknowledged() {
     let folder = Folder::new();
     let spool = folder.open();
     spool.begin(&job(1)).unwrap();
     spool.begin(&job(2)).unwrap();
     spool.finish(returned(2, "a"));
     spool.done(&[jid(2)], None, 1);
-    let statement = spool.settle(1_000, 60_999, 1, 100);
-    assert_eq!((statement.until, statement.begun), (60_999, Vec::new()));
+    let ack = spool.settle(1_000, 60_999, 1, 100);
+    assert_eq!((ack.until, ack.begun), (60_999, Vec::new()));
     spool.begin(&job(3)).unwrap();
-    let statement = spool.settle(1_000, 61_000, 1, 100);
+    let ack = spool.settle(1_000, 61_000, 1, 100);
     assert_eq!(
-        statement.begun,
+        ack.begun,
         [jid(1), jid(3)],
         "2 was delivered in this session"
     );
     assert!(matches!(spool.begin(&job(4)), Err(BeginError::Over)));
-    let statement = spool.settle(1_000, 61_000, 2, 100);
-    assert_eq!(
-        statement.begun,
-        [jid(1), jid(2), jid(3)],
-        "but not in that one"
-    );
-    let statement = spool.settle(1_000, 70_000, 2, 2);
-    assert_eq!(
-        (statement.until, statement.begun),
-        (60_999, Vec::new()),
-        "all or none"
-    );
-    assert_eq!(
-        spool.settle(90_000, 80_000, 2, 2),
-        ExpiryStatement::default()
-    );
+    let ack = spool.settle(1_000, 61_000, 2, 100);
+    assert_eq!(ack.begun, [jid(1), jid(2), jid(3)], "but not in that one");
+    let ack = spool.settle(1_000, 70_000, 2, 2);
+    assert_eq!((ack.until, ack.begun), (60_999, Vec::new()), "all or none");
+    assert_eq!(spool.settle(90_000, 80_000, 2, 2), ExpiryAck::default());
 }
 
 #[test]

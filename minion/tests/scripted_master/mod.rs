@@ -18,8 +18,8 @@ use saline_config::{MinionConfig, Paths};
 use saline_data::Value;
 use saline_inproc::InProc;
 use saline_messages::{
-    Admission, Arguments, Claims, GroupKeyMaterial, Header, HeartbeatReply, Jid, Job, JobsPage,
-    Kind, Lease, MinionId, MinionReply, MinionRequest, PeerVersion, PublicationAddress,
+    Admission, Arguments, Extension, GroupKeyMaterial, Header, HeartbeatReply, Jid, Job, JobsPage,
+    Kind, Lease, MinionId, MinionReply, MinionRequest, MustClaim, PeerVersion, PublicationAddress,
     ReconciliationReply, Refusal, Return, ReturnVerdict, SessionId, SignedJob, Welcome, decode,
     encode, refusal,
 };
@@ -91,7 +91,7 @@ pub fn job(number: u64, fun: &str, positional: &[Value]) -> Job {
         user: "root".into(),
         created: NOW,
         expires: NOW + 60_000,
-        claims: Claims::NONE,
+        claims: MustClaim::NOBODY,
     }
 }
 
@@ -153,7 +153,11 @@ impl ScriptedMaster {
                 protocol: 1,
                 software: "0.1.0".into(),
             },
-            extensions: Vec::new(),
+            // As of a successor: every minion skips it.
+            extensions: vec![Extension {
+                number: 0x7002,
+                bytes: vec![1; 300],
+            }],
         });
         match header.kind {
             Kind::First => {
@@ -343,7 +347,7 @@ impl State {
             last_all: self.last_all,
             last_own: self.last_own,
             lease: self.lease,
-            stated_until: NOW,
+            expiry_acked_until: NOW,
             cancelled: self.cancelled.clone(),
             reconcile: false,
         }

@@ -2,7 +2,7 @@ use super::*;
 use crate::Identity;
 use crate::publication::{PublicationKey, sign_job};
 use proptest::prelude::*;
-use saline_messages::{Arguments, Claims, Jid};
+use saline_messages::{Arguments, Jid, MustClaim};
 use saline_targeting::Target;
 
 const ROOT: [u8; 32] = [3; 32];
@@ -29,7 +29,7 @@ fn job() -> Job {
         user: "root".into(),
         created: 1,
         expires: 2,
-        claims: Claims::NONE,
+        claims: MustClaim::NOBODY,
     }
 }
 

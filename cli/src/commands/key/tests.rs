@@ -31,7 +31,7 @@ async fn carried_out(line: &str, answers: &[&str], act: &Offline<'_>) -> String 
         },
         style: Style::default(),
         yes: arguments.yes,
-        shows_key_holders: false,
+        shows_last_seen: false,
     };
     let code = command
         .carry_out(&mut screen, arguments.verb())

@@ -4,7 +4,7 @@
 use super::*;
 use proptest::prelude::*;
 
-use OfferState::{Cancelled, NotConnected, Offered, Queued, Returned, Running, Waiting};
+use MinionJobState::{Cancelled, NotConnected, Offered, Queued, Returned, Running, Waiting};
 
 const GRACE: MasterTime = 100;
 
@@ -51,7 +51,7 @@ fn event() -> impl Strategy<Value = Event> {
 /// A minion as it is, and what the slots may conclude of it.
 #[derive(Debug, Clone)]
 struct Minion {
-    state: OfferState,
+    state: MinionJobState,
     is_present: bool,
     /// As of the last look.
     away: Option<MasterTime>,
@@ -118,7 +118,7 @@ impl World {
         self.minions.iter().filter(has_slot).count() + self.ends.iter().filter(rests).count()
     }
 
-    fn set(&mut self, at: usize, to: OfferState, failed: bool) {
+    fn set(&mut self, at: usize, to: MinionJobState, failed: bool) {
         let minion = &mut self.minions[at];
         assert!(
             crate::jobs::may_become(minion.state, to),
@@ -237,7 +237,7 @@ impl World {
     }
 
     fn restart(&mut self) {
-        let states: Vec<OfferState> = self.minions.iter().map(|m| m.state).collect();
+        let states: Vec<MinionJobState> = self.minions.iter().map(|m| m.state).collect();
         let mut slots = BatchSlots::new(self.batch, GRACE, states.into_iter());
         slots.recover(self.now);
         if self.is_stopped {

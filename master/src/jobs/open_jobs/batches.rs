@@ -2,13 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use saline_messages::{
-    Batch, BatchEvent, BatchProgress, BatchStop, MasterTime, MinionId, OfferState,
-};
+use saline_messages::{Batch, BatchEvent, MasterTime, MinionId, MinionJobState};
 
 use super::{OpenJob, OpenJobs};
 use crate::jobs::batch_slots::{BatchSlots, Counts};
-use crate::jobs::batches::{BatchReport, BatchStep};
+use crate::jobs::batches::{BatchProgress, BatchReport, BatchStep, BatchStop};
 use crate::jobs::jid;
 
 /// A batch that is under way.
@@ -87,7 +85,7 @@ impl OpenJobs {
                 return false;
             }
         }
-        self.set(job, minion, OfferState::Offered, now);
+        self.set(job, minion, MinionJobState::Offered, now);
         true
     }
 
@@ -135,14 +133,16 @@ impl OpenJobs {
             batch.told = Some((batch.slots.counts(), false));
         }
         let away = match batch.slots.batch().queues {
-            true => OfferState::Queued,
-            false => OfferState::NotConnected,
+            true => MinionJobState::Queued,
+            false => MinionJobState::NotConnected,
         };
         let stopped = batch.slots.left_by_stop();
-        let settled = stopped.into_iter().map(|at| (at, OfferState::Cancelled));
+        let settled = stopped
+            .into_iter()
+            .map(|at| (at, MinionJobState::Cancelled));
         let behind = batch.slots.left_behind(now);
         let behind = behind.into_iter().map(|at| (at, away));
-        let settled: Vec<(MinionId, OfferState)> = settled
+        let settled: Vec<(MinionId, MinionJobState)> = settled
             .chain(behind)
             .filter_map(|(at, to)| Some((states.get(at)?.0.clone(), to)))
             .collect();
@@ -227,7 +227,7 @@ impl OpenBatch {
         &self,
         job: i64,
         event: BatchEvent,
-        states: &[(MinionId, OfferState)],
+        states: &[(MinionId, MinionJobState)],
     ) -> BatchReport {
         let failed = self.slots.stopped().and_then(|(_, failed)| failed);
         BatchReport {
@@ -241,7 +241,7 @@ impl OpenBatch {
     fn tell(
         &mut self,
         job: i64,
-        states: &[(MinionId, OfferState)],
+        states: &[(MinionId, MinionJobState)],
         reports: &mut Vec<BatchReport>,
     ) {
         let stopped = self.slots.stopped();

@@ -1,10 +1,11 @@
-//! The ends of offers: by the clock, the word of a minion, a cancellation, or a deleted key.
+//! The ends of offers: by the clock, the expiry ack of a minion, a cancellation, or a deleted key.
 
 use std::collections::BTreeSet;
 
-use saline_messages::{BatchStop, Jid, MasterTime, MinionId, OfferState};
+use saline_messages::{Jid, MasterTime, MinionId, MinionJobState};
 
-use super::{Expiries, OpenJobs, WORD_AWAITED, is_to_be_offered};
+use super::{ACK_AWAITED, Expiries, OpenJobs, is_to_be_offered};
+use crate::jobs::batches::BatchStop;
 use crate::jobs::jid;
 
 /// How long a withdrawal is remembered for jobs that are being published, in milliseconds.
@@ -22,7 +23,7 @@ impl OpenJobs {
         }
         let queued = opened.minions_in(is_to_be_offered);
         for minion in &queued {
-            self.change(job, minion, OfferState::Cancelled, now, false);
+            self.change(job, minion, MinionJobState::Cancelled, now, false);
         }
         queued
     }
@@ -37,7 +38,7 @@ impl OpenJobs {
         let open = self.open.get(minion).cloned().unwrap_or_default();
         let withdrawn = open
             .into_iter()
-            .filter(|job| self.change(*job, minion, OfferState::Withdrawn, now, true));
+            .filter(|job| self.change(*job, minion, MinionJobState::Withdrawn, now, true));
         withdrawn.map(jid::from_micros).collect()
     }
 
@@ -57,21 +58,21 @@ impl OpenJobs {
         now: MasterTime,
     ) {
         for minion in self.gone_since(resolved) {
-            self.change(job, &minion, OfferState::Withdrawn, now, true);
+            self.change(job, &minion, MinionJobState::Withdrawn, now, true);
         }
     }
 
-    /// Takes the word of a minion on jobs that expire until `until`: what it has not begun is over, in the
+    /// Takes the expiry ack of a minion for jobs that expire until `until`: what it has not begun is over, in the
     /// state that `verdict` gives for the expiry. Returns what has changed.
     pub(in crate::jobs) fn settle(
         &mut self,
         minion: &MinionId,
         until: MasterTime,
-        verdict: impl Fn(MasterTime) -> OfferState,
-    ) -> Vec<(Jid, OfferState)> {
-        let due: Vec<(i64, OfferState)> = self
+        verdict: impl Fn(MasterTime) -> MinionJobState,
+    ) -> Vec<(Jid, MinionJobState)> {
+        let due: Vec<(i64, MinionJobState)> = self
             .open_jobs(minion, i64::MIN)
-            .filter(|(_, job, state)| *state == OfferState::Offered && job.expires <= until)
+            .filter(|(_, job, state)| *state == MinionJobState::Offered && job.expires <= until)
             .map(|(number, job, _)| (number, verdict(job.expires)))
             .collect();
         let settled = due
@@ -83,7 +84,7 @@ impl OpenJobs {
     }
 
     /// Looks at the clock: what was queued and has expired by `now` is over, and jobs leave that wait
-    /// for the word of minions only.
+    /// for the expiry acks of minions only.
     pub(in crate::jobs) fn expire(&mut self, now: MasterTime) -> Expiries {
         let mut due = Vec::new();
         while self.expiries.first().is_some_and(|(at, _)| *at <= now) {
@@ -104,24 +105,24 @@ impl OpenJobs {
                 continue;
             };
             for minion in opened.minions_in(is_to_be_offered) {
-                self.change(job, &minion, OfferState::Expired, now, false);
+                self.change(job, &minion, MinionJobState::Expired, now, false);
                 found.expired.push((jid::from_micros(job), minion));
             }
             let Some(opened) = self.jobs.get_mut(&job) else {
                 continue;
             };
-            if !opened.any(OfferState::Offered) {
+            if !opened.any(MinionJobState::Offered) {
                 continue;
             }
-            let is_waited_for = opened.expires.saturating_add(WORD_AWAITED) > now;
-            if is_waited_for || opened.any(OfferState::Running) || self.changed.contains(&job) {
-                let again = now.saturating_add(WORD_AWAITED);
+            let is_waited_for = opened.expires.saturating_add(ACK_AWAITED) > now;
+            if is_waited_for || opened.any(MinionJobState::Running) || self.changed.contains(&job) {
+                let again = now.saturating_add(ACK_AWAITED);
                 opened.looked_at = Some(again);
                 self.expiries.insert((again, job));
             } else {
                 found
-                    .owing
-                    .extend(opened.minions_in(|state| state == OfferState::Offered));
+                    .unacked
+                    .extend(opened.minions_in(|state| state == MinionJobState::Offered));
                 self.remove(job);
             }
         }
@@ -136,8 +137,8 @@ impl OpenJobs {
         };
         let mut minions = Vec::new();
         for (minion, state) in &mut opened.states {
-            if *state == OfferState::Running {
-                *state = OfferState::Expired;
+            if *state == MinionJobState::Running {
+                *state = MinionJobState::Expired;
                 minions.push(minion.clone());
             }
         }

@@ -4,17 +4,17 @@ use super::*;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-use OfferState::{Cancelled, Expired, Offered, Queued, Returned, Running, Waiting, Withdrawn};
+use MinionJobState::{Cancelled, Expired, Offered, Queued, Returned, Running, Waiting, Withdrawn};
 
 use crate::jobs::{MinionRecord, jid};
 use saline_messages::StartId;
 
 /// The states that are stored.
-const STATES: [OfferState; 13] = {
+const STATES: [MinionJobState; 13] = {
     let mut states = [Waiting; 13];
     let mut at = 0;
     while at < 12 {
-        states[at] = OfferState::ALL[at];
+        states[at] = MinionJobState::ALL[at];
         at += 1;
     }
     states
@@ -26,8 +26,8 @@ enum Event {
     Publish(i64, u64, Vec<usize>),
     Set(i64, usize, usize),
     Time(u64),
-    /// A minion gives its word until so long ago, and may have none for the time before.
-    Word(usize, u64, bool),
+    /// A minion acknowledges expiries until so long ago, and may be unable to for the time before.
+    Ack(usize, u64, bool),
     Cancel(i64),
     Withdraw(usize),
     Write,
@@ -48,7 +48,7 @@ fn event() -> impl Strategy<Value = Event> {
         set(),
         (0..20u64).prop_map(Event::Time),
         (100_000..200_000u64).prop_map(Event::Time),
-        (0..4usize, 0..20u64, any::<bool>()).prop_map(|(m, ago, gap)| Event::Word(m, ago, gap)),
+        (0..4usize, 0..20u64, any::<bool>()).prop_map(|(m, ago, gap)| Event::Ack(m, ago, gap)),
         (0..6i64).prop_map(Event::Cancel),
         (0..4usize).prop_map(Event::Withdraw),
         Just(Event::Write),
@@ -65,9 +65,9 @@ fn minion(number: usize) -> MinionId {
 #[derive(Debug)]
 struct Row {
     expires: u64,
-    states: Vec<OfferState>,
-    /// What a crash would leave, beside returns, the clock and the words of minions.
-    written: Vec<OfferState>,
+    states: Vec<MinionJobState>,
+    /// What a crash would leave, beside returns, the clock and the expiry acks of minions.
+    written: Vec<MinionJobState>,
     /// Before it expired, and at any time.
     cancelled: bool,
     barred: bool,
@@ -81,7 +81,7 @@ struct Model {
 }
 
 impl Model {
-    fn set(&mut self, job: i64, minion: usize, to: OfferState) -> bool {
+    fn set(&mut self, job: i64, minion: usize, to: MinionJobState) -> bool {
         let row = self.jobs.get_mut(&job);
         let state = row.and_then(|row| row.states.get_mut(minion));
         let allowed = state.as_ref().is_some_and(|from| may_become(**from, to));
@@ -94,8 +94,8 @@ impl Model {
     /// Changes the state of everybody for whom `to` gives another one, and returns who that is.
     fn each(
         &mut self,
-        to: impl Fn(i64, &Row, usize, OfferState) -> Option<OfferState>,
-    ) -> Vec<(i64, usize, OfferState)> {
+        to: impl Fn(i64, &Row, usize, MinionJobState) -> Option<MinionJobState>,
+    ) -> Vec<(i64, usize, MinionJobState)> {
         let mut changed = Vec::new();
         for (job, row) in &self.jobs {
             for (at, state) in row.states.iter().enumerate() {
@@ -149,7 +149,7 @@ proptest! {
                     let found = open.expire(now);
                     prop_assert_eq!(found.expired, due.collect::<Vec<_>>());
                 }
-                Event::Word(who, ago, gap) => {
+                Event::Ack(who, ago, gap) => {
                     let until = now - ago.min(now);
                     let record = &mut model.records[who];
                     let after = if gap { until.saturating_sub(3) } else { 0 };
@@ -163,7 +163,7 @@ proptest! {
                     let settled = open.settle(&minion(who), until, verdict);
                     let expected = here.into_iter().map(|(job, _, to)| (jid::from_micros(job), to));
                     prop_assert_eq!(settled, expected.collect::<Vec<_>>());
-                    // The others are told by what is written and the word.
+                    // The others are told by what is written and the expiry ack.
                     model.each(|_, row, at, state| {
                         (at == who && state == Offered && row.expires <= until)
                             .then(|| verdict(row.expires))
@@ -256,7 +256,7 @@ fn compare(open: &OpenJobs, model: &Model, now: u64) -> Result<(), TestCaseError
             }
             None => {
                 prop_assert!(!may_begin_or_runs, "job {job} left before its end: {row:?}");
-                // What is written, returns, the clock and the words of minions tell the same.
+                // What is written, returns, the clock and the expiry acks of minions tell the same.
                 let both = row.written.iter().zip(&row.states).enumerate();
                 for (at, (written, is)) in both {
                     let told = match (is, written) {
@@ -280,7 +280,7 @@ fn compare(open: &OpenJobs, model: &Model, now: u64) -> Result<(), TestCaseError
     }
     prop_assert_eq!(open.offers(), offers);
     for at in 0..4 {
-        let of = |which: fn(OfferState) -> bool| {
+        let of = |which: fn(MinionJobState) -> bool| {
             model
                 .jobs
                 .iter()

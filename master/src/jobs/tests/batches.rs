@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use super::*;
-use crate::jobs::BatchStep;
-use saline_messages::{Batch, BatchEvent, BatchStop};
+use crate::jobs::{BatchStep, BatchStop};
+use saline_messages::{Batch, BatchEvent};
 
-use OfferState::{Cancelled, NotConnected, Offered, Queued, Returned, Running, Waiting};
+use MinionJobState::{Cancelled, NotConnected, Offered, Queued, Returned, Running, Waiting};
 
 const ONE: Batch = Batch {
     size: 1,
@@ -22,7 +22,7 @@ async fn publish_batch(store: &JobStore, batch: Batch) -> Job {
         batch: Some(batch),
         ..new(&job, &[("a", Waiting), ("b", Waiting), ("c", Waiting)])
     };
-    assert_eq!(store.publish(new).await.unwrap(), Committed::Now);
+    assert_eq!(store.publish(new).await.unwrap(), CarriedOut::Now);
     job
 }
 
@@ -62,7 +62,7 @@ async fn gives_back(store: &JobStore, job: &Job, minion: &str, retcode: i64) {
     assert_eq!(verdicts.unwrap(), [ReturnVerdict::Stored]);
 }
 
-fn named(states: [OfferState; 3]) -> Vec<(MinionId, OfferState)> {
+fn named(states: [MinionJobState; 3]) -> Vec<(MinionId, MinionJobState)> {
     ["a", "b", "c"].map(id).into_iter().zip(states).collect()
 }
 

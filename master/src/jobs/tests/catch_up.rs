@@ -2,7 +2,7 @@
 
 use super::*;
 
-use OfferState::{Declined, Expired, NotConnected, Offered, Queued, Running};
+use MinionJobState::{Declined, Expired, NotConnected, Offered, Queued, Running};
 
 #[tokio::test]
 async fn a_minion_catches_up_with_what_it_may_still_begin() {

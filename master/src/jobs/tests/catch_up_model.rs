@@ -10,13 +10,13 @@ use tokio::task::JoinSet;
 use super::*;
 use crate::jobs::catch_up::PageLimits;
 
-use OfferState::{Cancelled, Declined, NotConnected, Offered, Queued, Running, Withdrawn};
+use MinionJobState::{Cancelled, Declined, NotConnected, Offered, Queued, Running, Withdrawn};
 
 /// What happens before a page, to the job of this number.
 #[derive(Debug, Clone, Copy)]
 enum Change {
     Nothing,
-    Set(usize, OfferState),
+    Set(usize, MinionJobState),
     Cancel(usize),
     Time(u64),
     Withdraw,
@@ -34,7 +34,7 @@ fn change() -> impl Strategy<Value = Change> {
 }
 
 /// The state of a job for the minion, how long it may begin, and the size of its arguments.
-type Offer = (OfferState, u64, usize);
+type Offer = (MinionJobState, u64, usize);
 
 fn offer() -> impl Strategy<Value = Offer> {
     let state = prop_oneof![4 => Just(Offered), 4 => Just(Queued), 1 => Just(NotConnected)];
@@ -45,7 +45,7 @@ fn offer() -> impl Strategy<Value = Offer> {
 #[derive(Debug)]
 struct Row {
     job: Job,
-    state: OfferState,
+    state: MinionJobState,
     cancelled: bool,
 }
 

@@ -10,7 +10,10 @@ async fn busy_store(place: &Place) -> (JobStore, Vec<Job>) {
         publish(
             &store,
             &job,
-            &[("a", OfferState::Offered), ("b", OfferState::Offered)],
+            &[
+                ("a", MinionJobState::Offered),
+                ("b", MinionJobState::Offered),
+            ],
         )
         .await;
         let verdict = answer(&store, "a", &job.jid, &Value::from("out")).await;
@@ -57,8 +60,8 @@ async fn a_backup_is_a_store_of_what_was_committed() {
     for job in &jobs {
         assert_eq!(copy.job(&job.jid).await.unwrap().unwrap().job, *job);
         let all = [
-            (id("a"), OfferState::Returned),
-            (id("b"), OfferState::Offered),
+            (id("a"), MinionJobState::Returned),
+            (id("b"), MinionJobState::Offered),
         ];
         assert_eq!(states(&copy, &job.jid).await, all);
     }
@@ -75,9 +78,9 @@ async fn a_copy_hands_out_nothing_that_its_master_may_have_handed_out_since() {
     let store = place.open();
     let job = job(&store);
     let offers = [
-        ("a", OfferState::Offered),
-        ("b", OfferState::Queued),
-        ("c", OfferState::Waiting),
+        ("a", MinionJobState::Offered),
+        ("b", MinionJobState::Queued),
+        ("c", MinionJobState::Waiting),
     ];
     publish(&store, &job, &offers).await;
     let mut over = super::job(&store);
@@ -90,7 +93,7 @@ async fn a_copy_hands_out_nothing_that_its_master_may_have_handed_out_since() {
         tokio::task::yield_now().await;
     }
     let backup = store.back_up().await.unwrap();
-    assert_eq!(states(&store, &job.jid).await[1].1, OfferState::Queued);
+    assert_eq!(states(&store, &job.jid).await[1].1, MinionJobState::Queued);
     drop(store);
     std::fs::rename(
         &place.settings.folder,
@@ -101,17 +104,20 @@ async fn a_copy_hands_out_nothing_that_its_master_may_have_handed_out_since() {
 
     let store = place.open();
     let restored = [
-        (id("a"), OfferState::Offered),
-        (id("b"), OfferState::MayHaveRun),
-        (id("c"), OfferState::MayHaveRun),
+        (id("a"), MinionJobState::Offered),
+        (id("b"), MinionJobState::MayHaveRun),
+        (id("c"), MinionJobState::MayHaveRun),
     ];
     assert_eq!(states(&store, &job.jid).await, restored);
-    assert_eq!(states(&store, &over.jid).await[1].1, OfferState::Expired);
+    assert_eq!(
+        states(&store, &over.jid).await[1].1,
+        MinionJobState::Expired
+    );
     let ended = &states(&store, &cancelled.jid).await[1..];
     assert!(
         ended
             .iter()
-            .all(|(_, state)| *state == OfferState::Cancelled)
+            .all(|(_, state)| *state == MinionJobState::Cancelled)
     );
     for minion in ["b", "c"] {
         assert!(!store.claim(&id(minion), &job.jid).await.unwrap());

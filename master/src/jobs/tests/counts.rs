@@ -62,7 +62,7 @@ async fn a_publication_and_a_return_are_one_statement_each() {
     // Nothing is written when a minion begins, and what is written later is one statement a job.
     for name in &names[1..100] {
         let minion = id(name);
-        let begun = store.set_state(&job.jid, &minion, OfferState::Running);
+        let begun = store.set_state(&job.jid, &minion, MinionJobState::Running);
         assert!(begun.await.unwrap());
     }
     assert_eq!(taken(&store).await, Vec::<String>::new());

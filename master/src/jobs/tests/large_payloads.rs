@@ -28,7 +28,7 @@ async fn each_part_is_committed_alone() {
     let place = Place::new();
     let store = place.open();
     let job = job(&store);
-    publish(&store, &job, &[("a", OfferState::Offered)]).await;
+    publish(&store, &job, &[("a", MinionJobState::Offered)]).await;
     taken(&store).await;
     let large = payload(2 * MIB);
     let verdict = answer(&store, "a", &job.jid, &large).await.unwrap();
@@ -58,7 +58,10 @@ async fn a_repeated_return_leaves_the_first() {
     let place = Place::new();
     let store = place.open();
     let job = job(&store);
-    let offers = [("a", OfferState::Offered), ("b", OfferState::Declined)];
+    let offers = [
+        ("a", MinionJobState::Offered),
+        ("b", MinionJobState::Declined),
+    ];
     publish(&store, &job, &offers).await;
     let first = payload(MIB + 1);
     answer(&store, "a", &job.jid, &first).await.unwrap();
@@ -102,7 +105,7 @@ async fn parts_of_a_call_that_was_dropped_are_removed() {
     let place = Place::new();
     let store = place.open();
     let job = job(&store);
-    publish(&store, &job, &[("a", OfferState::Offered)]).await;
+    publish(&store, &job, &[("a", MinionJobState::Offered)]).await;
     let large = payload(9 * MIB);
     let minion = id("a");
     let mut call = Box::pin(store_one(&store, &minion, returned(&job.jid, &large)));
@@ -151,7 +154,7 @@ async fn a_check_names_payloads_that_are_lost() {
     let place = Place::new();
     let store = place.open();
     let job = job(&store);
-    publish(&store, &job, &[("a", OfferState::Offered)]).await;
+    publish(&store, &job, &[("a", MinionJobState::Offered)]).await;
     answer(&store, "a", &job.jid, &payload(2 * MIB))
         .await
         .unwrap();

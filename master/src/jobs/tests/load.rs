@@ -87,7 +87,7 @@ async fn twenty_thousand_returns_at_once_are_stored_once_each() {
         let rising = |two: &[StoredReturn]| two[0].receipt < two[1].receipt;
         assert!(page.returns.windows(2).all(rising));
         let states = states(&store, jid).await;
-        let returned = |(_, state): &(MinionId, OfferState)| *state == OfferState::Returned;
+        let returned = |(_, state): &(MinionId, MinionJobState)| *state == MinionJobState::Returned;
         assert!(states.iter().all(returned));
     }
 }
@@ -99,7 +99,7 @@ async fn a_command_that_fails_does_not_fail_its_neighbours() {
     let taken = job(&store);
     publish(&store, &taken, &[]).await;
     let jobs: Vec<Job> = (0..3).map(|_| job(&store)).collect();
-    let offered = |job: &Job| new(job, &[("a", OfferState::Offered)]);
+    let offered = |job: &Job| new(job, &[("a", MinionJobState::Offered)]);
     let mut again = offered(&taken);
     again.request = request(2);
     let all = async {
@@ -131,7 +131,10 @@ async fn a_full_disk_is_an_error_and_the_store_lives_on() {
     publish(
         &store,
         &job,
-        &[("a", OfferState::Offered), ("b", OfferState::Offered)],
+        &[
+            ("a", MinionJobState::Offered),
+            ("b", MinionJobState::Offered),
+        ],
     )
     .await;
     let limit = |pages: i64| {
@@ -147,7 +150,7 @@ async fn a_full_disk_is_an_error_and_the_store_lives_on() {
     let large = Value::Bytes(vec![1; 4 << 20]);
     let full = answer(&store, "a", &job.jid, &large).await;
     assert!(matches!(full, Err(StoreError::Full)), "{full:?}");
-    assert_eq!(states(&store, &job.jid).await[0].1, OfferState::Offered);
+    assert_eq!(states(&store, &job.jid).await[0].1, MinionJobState::Offered);
     let small = answer(&store, "b", &job.jid, &Value::Null);
     assert_eq!(small.await.unwrap(), ReturnVerdict::Stored);
     limit(1 << 30).await.unwrap();
@@ -163,7 +166,7 @@ async fn a_transaction_that_fails_fails_all_in_it_and_the_next_goes_on() {
     // What a failing disk does: the whole transaction is gone in the middle of it.
     let all = async {
         tokio::join!(
-            store.publish(new(&one, &[("a", OfferState::Offered)])),
+            store.publish(new(&one, &[("a", MinionJobState::Offered)])),
             write(&store, |connection| {
                 connection.execute_batch("ROLLBACK")?;
                 Err::<(), _>(StoreError::Full)
@@ -176,7 +179,7 @@ async fn a_transaction_that_fails_fails_all_in_it_and_the_next_goes_on() {
     assert_eq!(store.job(&one.jid).await.unwrap(), None);
     let pending = store.pending_jobs(&id("a"), None, 0).await.unwrap();
     assert_eq!(pending.jobs, [], "what was not committed is nowhere");
-    publish(&store, &one, &[("a", OfferState::Offered)]).await;
+    publish(&store, &one, &[("a", MinionJobState::Offered)]).await;
     publish(&store, &two, &[]).await;
     assert!(store.job(&two.jid).await.unwrap().is_some());
 }
@@ -186,7 +189,7 @@ async fn a_caller_that_goes_away_leaves_the_store_whole() {
     let place = Place::new();
     let store = place.open();
     let job = job(&store);
-    publish(&store, &job, &[("a", OfferState::Offered)]).await;
+    publish(&store, &job, &[("a", MinionJobState::Offered)]).await;
     for _ in 0..50 {
         let attempt = answer(&store, "a", &job.jid, &Value::Null);
         // Polled once and dropped: it is queued by then.

@@ -1,11 +1,11 @@
-//! In which order keys, words and the states of jobs reach the disk: a store that is dropped without being closed
+//! In which order keys, expiry acks and the states of jobs reach the disk: a store that is dropped without being closed
 //! has lost what was not written, as after a crash.
 
 use super::*;
 use crate::jobs::ReconcilingStart;
-use saline_messages::{ExpiryStatement, StartId};
+use saline_messages::{ExpiryAck, StartId};
 
-use OfferState::{NoWord, Offered, Queued, Running, Withdrawn};
+use MinionJobState::{Offered, Queued, Running, Unconfirmed, Withdrawn};
 
 const OLD: [u8; 32] = [1; 32];
 const NEW: [u8; 32] = [2; 32];
@@ -29,7 +29,7 @@ async fn offered_to_the_old_key(place: &Place) -> (JobStore, Job) {
     (store, job)
 }
 
-async fn of_a(store: &JobStore, job: &Job) -> OfferState {
+async fn of_a(store: &JobStore, job: &Job) -> MinionJobState {
     states(store, &job.jid).await[0].1
 }
 
@@ -87,7 +87,7 @@ async fn what_was_resolved_before_a_withdrawal_is_stored_as_withdrawn() {
         resolved: Some(resolved),
         ..new(&late, &[("a", Queued), ("b", Queued)])
     };
-    assert_eq!(store.publish(new).await.unwrap(), Committed::Now);
+    assert_eq!(store.publish(new).await.unwrap(), CarriedOut::Now);
     let withdrawn = store.withdrawn_late(&late.jid, resolved);
     assert_eq!(withdrawn.into_iter().collect::<Vec<_>>(), [id("a")]);
     let expected = [(id("a"), Withdrawn), (id("b"), Queued)];
@@ -118,7 +118,7 @@ async fn a_key_that_is_written_inherits_nothing_that_was_on_its_way() {
                     resolved: Some(resolved),
                     ..new(&job, &[("a", Queued)])
                 };
-                assert_eq!(store.publish(new).await.unwrap(), Committed::Now);
+                assert_eq!(store.publish(new).await.unwrap(), CarriedOut::Now);
             });
         }
         tokio::task::yield_now().await;
@@ -170,25 +170,25 @@ async fn a_start_is_not_overwritten_by_a_flush_that_began_before_it() {
 }
 
 #[tokio::test]
-async fn a_word_is_not_on_the_disk_before_the_states_that_it_decides_about() {
+async fn an_expiry_ack_is_not_on_the_disk_before_the_states_that_it_decides_about() {
     let place = Place::new();
     let store = place.open();
     let first = store.finish_reconciliation(&id("a"), &start(1)).await;
     first.unwrap();
-    let settled = store.minion_record(&id("a")).unwrap().stated_until;
+    let settled = store.minion_record(&id("a")).unwrap().expiry_acked_until;
     while store.now() < settled + 3 {
         tokio::task::yield_now().await;
     }
     let mut begun = job(&store);
     begun.expires = settled + 1;
     publish(&store, &begun, &[("a", Offered)]).await;
-    // In one request, as when it is not clear what the minion runs: its word, and the end of a reconciliation.
-    let statement = ExpiryStatement {
+    // In one request, as when it is not clear what the minion runs: its expiry ack, and the end of a reconciliation.
+    let ack = ExpiryAck {
         after: settled,
         until: u64::MAX,
         begun: vec![begun.jid.clone()],
     };
-    let taken = store.take_expiry_statement(&id("a"), &statement).await;
+    let taken = store.take_expiry_ack(&id("a"), &ack).await;
     taken.unwrap();
     let again = store.finish_reconciliation(&id("a"), &start(1)).await;
     again.unwrap();
@@ -198,12 +198,12 @@ async fn a_word_is_not_on_the_disk_before_the_states_that_it_decides_about() {
 }
 
 #[tokio::test]
-async fn a_word_that_is_given_during_a_flush_waits_for_the_next_one() {
+async fn an_expiry_ack_that_comes_during_a_flush_waits_for_the_next_one() {
     let place = Place::new();
     let store = place.open();
     let first = store.finish_reconciliation(&id("a"), &start(1)).await;
     first.unwrap();
-    let settled = store.minion_record(&id("a")).unwrap().stated_until;
+    let settled = store.minion_record(&id("a")).unwrap().expiry_acked_until;
     while store.now() < settled + 3 {
         tokio::task::yield_now().await;
     }
@@ -220,17 +220,17 @@ async fn a_word_that_is_given_during_a_flush_waits_for_the_next_one() {
         assert!(store.set_state(&job.jid, &id("b"), Running).await.unwrap());
     }
     assert!(!store.flush().await.unwrap(), "the last job is left");
-    let statement = ExpiryStatement {
+    let ack = ExpiryAck {
         after: settled,
         until: u64::MAX,
         begun: vec![begun.jid.clone()],
     };
-    let taken = store.take_expiry_statement(&id("a"), &statement).await;
+    let taken = store.take_expiry_ack(&id("a"), &ack).await;
     taken.unwrap();
     assert!(store.flush().await.unwrap());
     drop(store);
     let store = place.open();
-    assert_eq!(of_a(&store, &begun).await, NoWord, "and not expired");
+    assert_eq!(of_a(&store, &begun).await, Unconfirmed, "and not expired");
 }
 
 #[tokio::test]

@@ -21,8 +21,8 @@ use std::time::Duration;
 
 use saline_data::{Packed, Value};
 use saline_messages::{
-    Arguments, Claims, Jid, Job, MinionId, OfferState, RequestId, Return, ReturnVerdict, SignedJob,
-    StoredReturn,
+    Arguments, Jid, Job, MinionId, MinionJobState, MustClaim, RequestId, Return, ReturnVerdict,
+    SignedJob, StoredReturn,
 };
 use saline_protocol::transport::Clock;
 use saline_targeting::Target;
@@ -30,7 +30,7 @@ use tempfile::TempDir;
 
 use crate::clock::MasterClock;
 
-use super::{Committed, JobStore, NewJob, StoreError, StoreSettings, lock};
+use super::{CarriedOut, JobStore, NewJob, StoreError, StoreSettings, lock};
 
 /// A store in a folder that goes with it.
 struct Place {
@@ -88,10 +88,10 @@ fn names(count: usize) -> Vec<String> {
 }
 
 /// The job is offered to all of them.
-fn offered(names: &[String]) -> Vec<(&str, OfferState)> {
+fn offered(names: &[String]) -> Vec<(&str, MinionJobState)> {
     let offers = names
         .iter()
-        .map(|name| (name.as_str(), OfferState::Offered));
+        .map(|name| (name.as_str(), MinionJobState::Offered));
     offers.collect()
 }
 
@@ -114,12 +114,12 @@ fn job(store: &JobStore) -> Job {
         user: "root".to_owned(),
         created,
         expires: created + 60_000,
-        claims: Claims::NONE,
+        claims: MustClaim::NOBODY,
     }
 }
 
 /// A publication of `job` under a request that only it has.
-fn new(job: &Job, offers: &[(&str, OfferState)]) -> NewJob {
+fn new(job: &Job, offers: &[(&str, MinionJobState)]) -> NewJob {
     let offers = offers.iter().map(|(minion, state)| (id(minion), *state));
     let mut request = [0; 16];
     request.copy_from_slice(&job.jid.as_str().as_bytes()[4..]);
@@ -138,13 +138,13 @@ fn new(job: &Job, offers: &[(&str, OfferState)]) -> NewJob {
     }
 }
 
-async fn publish(store: &JobStore, job: &Job, offers: &[(&str, OfferState)]) {
+async fn publish(store: &JobStore, job: &Job, offers: &[(&str, MinionJobState)]) {
     let committed = store.publish(new(job, offers)).await.unwrap();
-    assert_eq!(committed, Committed::Now);
+    assert_eq!(committed, CarriedOut::Now);
 }
 
 /// The states of all minions of a job.
-async fn states(store: &JobStore, jid: &Jid) -> Vec<(MinionId, OfferState)> {
+async fn states(store: &JobStore, jid: &Jid) -> Vec<(MinionId, MinionJobState)> {
     let page = store.states(jid, None, usize::MAX).await.unwrap().unwrap();
     assert!(!page.more);
     page.states

@@ -3,7 +3,7 @@
 use super::*;
 use saline_messages::Published;
 
-use OfferState::{NotConnected, Offered, Returned};
+use MinionJobState::{NotConnected, Offered, Returned};
 
 #[tokio::test]
 async fn what_is_published_is_there_after_the_store_was_dropped() {
@@ -52,18 +52,18 @@ async fn a_request_that_is_made_again_acts_once() {
         unsure: Vec::new(),
         batch: None,
     };
-    assert_eq!(ask(&first).await, Committed::Now);
-    assert_eq!(ask(&second).await, Committed::Before(published));
+    assert_eq!(ask(&first).await, CarriedOut::Now);
+    assert_eq!(ask(&second).await, CarriedOut::Before(published));
     assert_eq!(store.job(&second.jid).await.unwrap(), None);
     let pending = store.pending_jobs(&id("a"), None, first.created).await;
     assert_eq!(pending.unwrap().jobs.len(), 1);
 
-    assert_eq!(store.outcome(request(2)), None);
-    let now = store.record_outcome(request(2), b"keys".to_vec()).await;
-    assert_eq!(now.unwrap(), Committed::Now);
-    assert_eq!(store.outcome(request(2)), Some(b"keys".to_vec()));
-    let again = store.record_outcome(request(2), b"other".to_vec()).await;
-    assert_eq!(again.unwrap(), Committed::Before(b"keys".to_vec()));
+    assert_eq!(store.logged_reply(request(2)), None);
+    let now = store.log_request(request(2), b"keys".to_vec()).await;
+    assert_eq!(now.unwrap(), CarriedOut::Now);
+    assert_eq!(store.logged_reply(request(2)), Some(b"keys".to_vec()));
+    let again = store.log_request(request(2), b"other".to_vec()).await;
+    assert_eq!(again.unwrap(), CarriedOut::Before(b"keys".to_vec()));
 }
 
 #[tokio::test]
@@ -78,8 +78,8 @@ async fn a_request_that_is_made_twice_at_once_acts_once() {
     });
     let [one, two] = publications;
     let both = tokio::join!(one, two);
-    assert_eq!(both.0.unwrap(), Committed::Now);
-    let Committed::Before(before) = both.1.unwrap() else {
+    assert_eq!(both.0.unwrap(), CarriedOut::Now);
+    let CarriedOut::Before(before) = both.1.unwrap() else {
         panic!("both acted");
     };
     assert_eq!(before.jid.as_ref(), Some(&jobs[0].jid));
@@ -100,7 +100,7 @@ async fn a_jid_is_taken_once_and_what_fails_leaves_nothing() {
     let now = store.publish(again).await.unwrap();
     assert_eq!(
         now,
-        Committed::Now,
+        CarriedOut::Now,
         "the request was not carried out before"
     );
 }

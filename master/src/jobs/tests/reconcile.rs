@@ -2,11 +2,11 @@
 
 use super::*;
 use crate::jobs::{Lineage, ReconcilingStart};
-use saline_messages::{ExpiryStatement, JobAccount, Known, StartId};
+use saline_messages::{ExpiryAck, JobAccount, Known, StartId};
 
-use OfferState::{
-    Cancelled, Expired, LostTrack, MayHaveRun, NoWord, NotConnected, Offered, Queued, Returned,
-    ReturnedAndLost, Running, Withdrawn,
+use MinionJobState::{
+    Cancelled, Expired, LostTrack, MayHaveRun, NotConnected, Offered, Queued, Returned,
+    ReturnedAndLost, Running, Unconfirmed, Withdrawn,
 };
 
 fn start(number: u8, predecessor: Option<u8>) -> ReconcilingStart {
@@ -51,12 +51,12 @@ async fn reconcile(store: &JobStore, start: &ReconcilingStart, known: Known) -> 
 
 /// States that the minion `a` began these of the jobs that expire in this time.
 async fn state(store: &JobStore, after: u64, until: u64, begun: &[&Job]) {
-    let statement = ExpiryStatement {
+    let ack = ExpiryAck {
         after,
         until,
         begun: begun.iter().map(|job| job.jid.clone()).collect(),
     };
-    let taken = store.take_expiry_statement(&id("a"), &statement).await;
+    let taken = store.take_expiry_ack(&id("a"), &ack).await;
     taken.unwrap();
 }
 
@@ -64,17 +64,17 @@ async fn run(store: &JobStore, job: &Job) {
     assert!(store.set_state(&job.jid, &id("a"), Running).await.unwrap());
 }
 
-/// Waits until the master's time is past the word of the minion `a` by some milliseconds, and returns the
-/// word.
+/// Waits until the master's time is past what the minion `a` acknowledged by some milliseconds, and returns
+/// that.
 async fn pass(store: &JobStore) -> u64 {
-    let settled = store.minion_record(&id("a")).unwrap().stated_until;
+    let settled = store.minion_record(&id("a")).unwrap().expiry_acked_until;
     while store.now() < settled + 3 {
         tokio::task::yield_now().await;
     }
     settled
 }
 
-async fn of_a(store: &JobStore, job: &Job) -> OfferState {
+async fn of_a(store: &JobStore, job: &Job) -> MinionJobState {
     states(store, &job.jid).await[0].1
 }
 
@@ -158,7 +158,7 @@ async fn another_copy_of_a_minion_loses_nothing_of_the_first() {
         reconcile(&store, &start(1, None), Known::Running).await;
         assert_eq!(of_a(&store, &runs).await, Running);
     }
-    // What a copy of its disk says of a run is no word about that run.
+    // What a copy of its disk says of a run decides nothing about that run.
     let mut interrupted = returned(&runs.jid, &Value::Null);
     interrupted.retcode = saline_messages::RETCODE_INTERRUPTED;
     let verdict = store_one(&store, &id("a"), interrupted).await.unwrap();
@@ -212,8 +212,8 @@ async fn expired_is_said_with_the_minions_word() {
     for job in [&begun, &not, &later] {
         publish(&store, job, &[("a", Offered), ("b", Offered)]).await;
     }
-    assert_eq!(of_a(&store, &not).await, NoWord);
-    // The word reaches no further than the master's time.
+    assert_eq!(of_a(&store, &not).await, Unconfirmed);
+    // The expiry ack reaches no further than the master's time.
     state(&store, settled, u64::MAX, &[&begun]).await;
     let all = async |store: &JobStore| {
         [
@@ -224,8 +224,8 @@ async fn expired_is_said_with_the_minions_word() {
     };
     assert_eq!(all(&store).await, [Running, Expired, Offered]);
     let page = store.states(&not.jid, None, 9).await.unwrap().unwrap();
-    assert_eq!(page.no_word_since, [(id("b"), 0)]);
-    assert_eq!(page.states[1], (id("b"), NoWord));
+    assert_eq!(page.unconfirmed_since, [(id("b"), 0)]);
+    assert_eq!(page.states[1], (id("b"), Unconfirmed));
     store.flush().await.unwrap();
     drop(store);
     let store = place.open();
@@ -240,7 +240,7 @@ async fn expired_is_said_with_the_minions_word() {
 }
 
 #[tokio::test]
-async fn the_word_of_a_minion_decides_about_jobs_that_only_the_disk_holds() {
+async fn the_expiry_ack_of_a_minion_decides_about_jobs_that_only_the_disk_holds() {
     let place = Place::new();
     let store = place.open();
     reconcile(&store, &start(1, None), Known::No).await;
@@ -250,7 +250,7 @@ async fn the_word_of_a_minion_decides_about_jobs_that_only_the_disk_holds() {
     publish(&store, &old, &[("a", Offered)]).await;
     store.expire(u64::MAX / 2);
     assert!(!lock(&store.open).has(crate::jobs::jid::to_micros(&old.jid).unwrap()));
-    assert_eq!(of_a(&store, &old).await, NoWord);
+    assert_eq!(of_a(&store, &old).await, Unconfirmed);
     state(&store, settled, u64::MAX, &[]).await;
     assert_eq!(of_a(&store, &old).await, Expired);
     store.flush().await.unwrap();
@@ -268,11 +268,11 @@ async fn what_a_minion_has_forgotten_may_have_run() {
     (old.expires, new.expires) = (settled + 1, settled + 2);
     publish(&store, &old, &[("a", Offered)]).await;
     publish(&store, &new, &[("a", Offered)]).await;
-    // The statement begins behind the first expiry.
+    // The ack begins behind the first expiry.
     state(&store, old.expires, u64::MAX, &[]).await;
     assert_eq!(of_a(&store, &old).await, MayHaveRun);
     assert_eq!(of_a(&store, &new).await, Expired);
-    // Nor has it a word about anything before a loss of power.
+    // Nor can it acknowledge anything before a loss of power.
     let settled = pass(&store).await;
     let mut old = job(&store);
     old.expires = settled + 1;

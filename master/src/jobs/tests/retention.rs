@@ -3,7 +3,7 @@
 use super::*;
 use crate::jobs::jid::{from_micros, to_micros};
 use crate::jobs::writer::Place as At;
-use crate::jobs::{OUTCOME_KEPT, Pruned};
+use crate::jobs::{Pruned, REQUESTS_KEPT};
 
 const HOUR: u64 = 3_600_000;
 const DAY: u64 = 24 * HOUR;
@@ -45,7 +45,10 @@ async fn what_is_old_goes_with_all_that_belongs_to_it() {
         publish(
             &store,
             job,
-            &[("a", OfferState::Offered), ("b", OfferState::Offered)],
+            &[
+                ("a", MinionJobState::Offered),
+                ("b", MinionJobState::Offered),
+            ],
         )
         .await;
         let verdict = answer(&store, "a", &job.jid, &Value::from("out")).await;
@@ -84,8 +87,8 @@ async fn what_may_be_begun_or_still_runs_or_is_the_newest_stays() {
     queued.expires = store.now() + DAY;
     let last = old(&store, 6 * DAY);
     for job in [&running, &silent, &queued, &last] {
-        publish(&store, job, &[("a", OfferState::Offered)]).await;
-        let state = OfferState::Running;
+        publish(&store, job, &[("a", MinionJobState::Offered)]).await;
+        let state = MinionJobState::Running;
         if job.jid != queued.jid && job.jid != last.jid {
             assert!(store.set_state(&job.jid, &id("a"), state).await.unwrap());
         }
@@ -124,7 +127,7 @@ async fn a_store_above_its_size_loses_the_oldest_jobs_first() {
     let store = since_long_ago(&place).await;
     let ages = [9, 8, 7, 6].map(|age| old(&store, age * HOUR));
     for job in &ages {
-        publish(&store, job, &[("a", OfferState::Offered)]).await;
+        publish(&store, job, &[("a", MinionJobState::Offered)]).await;
         let large = Value::Bytes(vec![1; 1 << 20]);
         let verdict = answer(&store, "a", &job.jid, &large).await;
         assert_eq!(verdict.unwrap(), ReturnVerdict::Stored);
@@ -154,7 +157,7 @@ async fn a_file_that_has_reached_its_size_is_the_last_of_its_span_no_more() {
     let store = place.open();
     for _ in 0..130 {
         let job = job(&store);
-        publish(&store, &job, &[("a", OfferState::Offered)]).await;
+        publish(&store, &job, &[("a", MinionJobState::Offered)]).await;
         let large = Value::Bytes(vec![1; 64 << 10]);
         let verdict = answer(&store, "a", &job.jid, &large).await;
         assert_eq!(verdict.unwrap(), ReturnVerdict::Stored);
@@ -171,8 +174,8 @@ async fn a_job_that_comes_after_one_with_a_higher_jid_hides_it_not() {
     let store = place.open();
     for _ in 0..70 {
         let (late, first) = (job(&store), job(&store));
-        publish(&store, &first, &[("a", OfferState::Offered)]).await;
-        publish(&store, &late, &[("a", OfferState::Offered)]).await;
+        publish(&store, &first, &[("a", MinionJobState::Offered)]).await;
+        publish(&store, &late, &[("a", MinionJobState::Offered)]).await;
         for job in [&late, &first] {
             assert!(is_there(&store, job).await, "{}", job.jid);
         }
@@ -187,7 +190,7 @@ async fn a_file_that_somebody_has_removed_stops_no_pruning() {
     let old_ones = [4, 3, 2].map(|days| old(&store, days * DAY));
     let last = job(&store);
     for job in old_ones.iter().chain([&last]) {
-        publish(&store, job, &[("a", OfferState::NotConnected)]).await;
+        publish(&store, job, &[("a", MinionJobState::NotConnected)]).await;
     }
     std::fs::remove_file(&place.files()[1]).unwrap();
     assert_eq!(store.prune(store.now() - DAY).await.unwrap().len(), 4);
@@ -200,7 +203,7 @@ async fn an_empty_file_that_a_full_disk_has_left_is_no_partition() {
     let place = Place::new();
     let store = place.open();
     let job = job(&store);
-    publish(&store, &job, &[("a", OfferState::Offered)]).await;
+    publish(&store, &job, &[("a", MinionJobState::Offered)]).await;
     store.close().await;
     let empty = place.settings.folder.join("20990101000000000000.sqlite");
     std::fs::write(&empty, "").unwrap();
@@ -214,7 +217,7 @@ async fn pruning_a_store_whose_disk_is_full_gives_space() {
     let store = since_long_ago(&place).await;
     let (gone, last) = (old(&store, 2 * DAY), old(&store, DAY / 2));
     for job in [&gone, &last] {
-        publish(&store, job, &[("a", OfferState::Offered)]).await;
+        publish(&store, job, &[("a", MinionJobState::Offered)]).await;
     }
     for job in [&gone, &last] {
         let start = store
@@ -241,27 +244,27 @@ async fn pruning_a_store_whose_disk_is_full_gives_space() {
 }
 
 #[tokio::test]
-async fn outcomes_are_kept_for_ten_minutes_over_a_restart() {
+async fn requests_are_remembered_for_ten_minutes_over_a_restart() {
     let place = Place::new();
     let store = place.open();
     for number in [1, 2] {
-        let now = store.record_outcome(request(number), b"reply".to_vec());
-        assert_eq!(now.await.unwrap(), Committed::Now);
+        let now = store.log_request(request(number), b"reply".to_vec());
+        assert_eq!(now.await.unwrap(), CarriedOut::Now);
     }
     let done = job(&store);
     let published = NewJob {
         unknown: vec!["nobody".to_owned()],
-        ..new(&done, &[("a", OfferState::Offered)])
+        ..new(&done, &[("a", MinionJobState::Offered)])
     };
     let now = store.publish(published.clone()).await.unwrap();
-    assert_eq!(now, Committed::Now);
+    assert_eq!(now, CarriedOut::Now);
     let aged = store.writer.call(
         At::Newest,
         0,
         |connection| {
             connection.execute(
-                "UPDATE outcomes SET created = created - ?1 WHERE request_id = ?2",
-                rusqlite::params![OUTCOME_KEPT as i64, request(1).0],
+                "UPDATE request_log SET created = created - ?1 WHERE request_id = ?2",
+                rusqlite::params![REQUESTS_KEPT as i64, request(1).0],
             )?;
             Ok(())
         },
@@ -270,17 +273,17 @@ async fn outcomes_are_kept_for_ten_minutes_over_a_restart() {
     aged.await.unwrap();
     drop(store);
     let store = place.open();
-    assert_eq!(store.outcome(request(1)), None);
-    assert_eq!(store.outcome(request(2)), Some(b"reply".to_vec()));
+    assert_eq!(store.logged_reply(request(1)), None);
+    assert_eq!(store.logged_reply(request(2)), Some(b"reply".to_vec()));
     let mut again = published;
     again.job.job.jid = store.next_jid();
-    let Committed::Before(before) = store.publish(again).await.unwrap() else {
+    let CarriedOut::Before(before) = store.publish(again).await.unwrap() else {
         panic!("it was published before");
     };
     assert_eq!(before.jid, Some(done.jid));
     assert_eq!(before.expires, done.expires);
-    assert_eq!(before.minions, [(id("a"), OfferState::Offered)]);
+    assert_eq!(before.minions, [(id("a"), MinionJobState::Offered)]);
     assert_eq!(before.unknown, ["nobody"]);
-    let again = store.record_outcome(request(1), b"later".to_vec()).await;
-    assert_eq!(again.unwrap(), Committed::Now);
+    let again = store.log_request(request(1), b"later".to_vec()).await;
+    assert_eq!(again.unwrap(), CarriedOut::Now);
 }

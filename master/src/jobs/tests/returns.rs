@@ -2,7 +2,7 @@
 
 use super::*;
 
-use OfferState::{Declined, Expired, NotConnected, Offered, Queued, Returned, Running};
+use MinionJobState::{Declined, Expired, NotConnected, Offered, Queued, Returned, Running};
 
 #[tokio::test]
 async fn every_return_has_its_verdict() {

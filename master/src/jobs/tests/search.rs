@@ -30,7 +30,7 @@ async fn publish_noted(store: &JobStore, fun: &str, target: &str, ticket: Option
         metadata: metadata.map(|metadata| Packed::pack(&metadata)),
         ..new(&job, &[])
     };
-    assert_eq!(store.publish(published).await.unwrap(), Committed::Now);
+    assert_eq!(store.publish(published).await.unwrap(), CarriedOut::Now);
     job.jid
 }
 
@@ -159,7 +159,7 @@ async fn a_search_goes_through_all_files() {
         };
         let mut job = job(&store);
         job.fun = fun.to_owned();
-        publish(&store, &job, &[("a", OfferState::Offered)]).await;
+        publish(&store, &job, &[("a", MinionJobState::Offered)]).await;
         let large = Value::Bytes(vec![1; 64 << 10]);
         let verdict = answer(&store, "a", &job.jid, &large).await;
         assert_eq!(verdict.unwrap(), ReturnVerdict::Stored);
@@ -194,7 +194,7 @@ async fn a_search_that_found_as_many_as_it_may_is_cut_only_when_older_ones_match
     publish_noted(&store, "test.first", "*", None).await;
     for _ in 0..60 {
         let job = job(&store);
-        publish(&store, &job, &[("a", OfferState::Offered)]).await;
+        publish(&store, &job, &[("a", MinionJobState::Offered)]).await;
         let large = Value::Bytes(vec![1; 64 << 10]);
         answer(&store, "a", &job.jid, &large).await.unwrap();
     }

@@ -2,9 +2,11 @@
 
 use super::*;
 
-use OfferState::{Declined, Expired, NoWord, NotConnected, Offered, Queued, Returned, Running};
+use MinionJobState::{
+    Declined, Expired, NotConnected, Offered, Queued, Returned, Running, Unconfirmed,
+};
 
-/// A time at which no minion's word is awaited any more.
+/// A time at which no minion's expiry ack is awaited any more.
 const LONG_AFTER: u64 = u64::MAX / 2;
 
 #[tokio::test]
@@ -81,7 +83,11 @@ async fn that_a_minion_began_in_time_may_be_heard_late() {
         [(job.jid.clone(), id("b"))],
         "it was never handed over"
     );
-    let now = [(id("a"), NoWord), (id("b"), Expired), (id("c"), NoWord)];
+    let now = [
+        (id("a"), Unconfirmed),
+        (id("b"), Expired),
+        (id("c"), Unconfirmed),
+    ];
     assert_eq!(states(&store, &job.jid).await, now);
     store.expire(LONG_AFTER);
     assert_eq!(states(&store, &job.jid).await, now, "from the disk");
@@ -89,7 +95,11 @@ async fn that_a_minion_began_in_time_may_be_heard_late() {
     assert_eq!(store.mark_running(&id("a"), jids).await.unwrap(), jids);
     assert!(store.mark_running(&id("a"), jids).await.unwrap().is_empty());
     assert!(store.mark_running(&id("z"), jids).await.unwrap().is_empty());
-    let now = [(id("a"), Running), (id("b"), Expired), (id("c"), NoWord)];
+    let now = [
+        (id("a"), Running),
+        (id("b"), Expired),
+        (id("c"), Unconfirmed),
+    ];
     assert_eq!(states(&store, &job.jid).await, now);
     drop(store);
     let store = place.open();
@@ -97,7 +107,11 @@ async fn that_a_minion_began_in_time_may_be_heard_late() {
     let verdict = answer(&store, "a", &job.jid, &Value::Null).await.unwrap();
     assert_eq!(verdict, ReturnVerdict::Stored);
     assert!(store.mark_running(&id("a"), jids).await.unwrap().is_empty());
-    let now = [(id("a"), Returned), (id("b"), Expired), (id("c"), NoWord)];
+    let now = [
+        (id("a"), Returned),
+        (id("b"), Expired),
+        (id("c"), Unconfirmed),
+    ];
     assert_eq!(states(&store, &job.jid).await, now);
 }
 

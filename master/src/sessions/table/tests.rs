@@ -3,7 +3,7 @@ mod model;
 
 use super::*;
 use crate::sessions::{ConnectionId, MinionStart, UNPROVEN};
-use saline_messages::{Claims, PeerVersion, StartId};
+use saline_messages::{MustClaim, PeerVersion, StartId};
 use saline_protocol::transport::Peer;
 
 const HEARTBEAT: Duration = Duration::from_secs(15);
@@ -258,22 +258,25 @@ async fn whose_session_ended_before_its_lease_must_claim() {
     seat(&sessions, &old, 1);
     sessions.grant_lease(&old, 1_000);
     let nobody = || std::iter::empty();
-    assert_eq!(sessions.claims(2_000, nobody()), Claims::NONE);
+    assert_eq!(sessions.claims(2_000, nobody()), MustClaim::NOBODY);
     // The same process with a new session has dropped the old lease.
     let same = add(&sessions, 2, "m1", SessionState::Accepted);
     seat(&sessions, &same, 1);
     sessions.grant_lease(&same, 1_000);
-    assert_eq!(sessions.claims(2_000, nobody()), Claims::NONE);
+    assert_eq!(sessions.claims(2_000, nobody()), MustClaim::NOBODY);
     // Another process may live beside the old one.
     let other = add(&sessions, 3, "m1", SessionState::Accepted);
     hear(&sessions, &other);
     assert!(sessions.lives_beside(&id("m1"), start(2, false)));
     assert!(!sessions.lives_beside(&id("m1"), start(2, true)));
     sessions.seat(&other, start(2, false));
-    assert_eq!(sessions.claims(2_000, nobody()), Claims::Of(vec![id("m1")]));
+    assert_eq!(
+        sessions.claims(2_000, nobody()),
+        MustClaim::These(vec![id("m1")])
+    );
     assert_eq!(
         sessions.claims(31_001, nobody()),
-        Claims::NONE,
+        MustClaim::NOBODY,
         "it has run out"
     );
     sessions.forget_leases(31_001);
@@ -285,7 +288,7 @@ async fn whose_session_ended_before_its_lease_must_claim() {
     assert!(!sessions.is_offered(&id("m1"), 41_000));
     let not_offered = [id("m1")];
     let claims = sessions.claims(41_000, not_offered.iter());
-    assert_eq!(claims, Claims::Of(vec![id("m1")]));
+    assert_eq!(claims, MustClaim::These(vec![id("m1")]));
 }
 
 #[tokio::test(start_paused = true)]
@@ -305,7 +308,10 @@ async fn when_too_many_must_claim_all_must() {
             sessions.grant_lease(&session, 1_000);
         }
     }
-    assert_eq!(sessions.claims(2_000, std::iter::empty()), Claims::All);
+    assert_eq!(
+        sessions.claims(2_000, std::iter::empty()),
+        MustClaim::EverybodyOnTopic
+    );
 }
 
 #[tokio::test(start_paused = true)]

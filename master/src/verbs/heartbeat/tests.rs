@@ -2,7 +2,7 @@
 
 use saline_channel::PublicIdentity;
 use saline_channel::noise::SplitKeys;
-use saline_messages::{ExpiryStatement, PeerVersion, SessionId};
+use saline_messages::{ExpiryAck, PeerVersion, SessionId};
 
 use super::*;
 use crate::parts::testing::TestMaster;
@@ -37,7 +37,7 @@ async fn a_deleted_minion_is_not_handed_the_new_group_key() {
             running: Vec::new(),
             epoch: 0,
             begun: 0,
-            expiry: ExpiryStatement::default(),
+            expiry: ExpiryAck::default(),
         };
         verbs.heartbeat(&session, &id, said).await.unwrap().group
     };

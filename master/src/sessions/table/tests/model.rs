@@ -82,7 +82,7 @@ proptest! {
             // The connections that have ended by themselves, and those that were cut.
             let (mut departed, mut cut) = (HashSet::new(), HashSet::new());
             // What was not offered to a minion.
-            let mut published: Vec<(u64, usize, Claims)> = Vec::new();
+            let mut published: Vec<(u64, usize, MustClaim)> = Vec::new();
             // The master's time is at another place than the table's.
             let master = |now: u64| 1_000_000 + now;
             for event in events {

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// The state of a minion in a job. Every expected minion is in exactly one state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[repr(u8)]
-pub enum OfferState {
+pub enum MinionJobState {
     /// The job was handed over to the minion: published while its session lived, or given to it when
     /// it came back. The minion has not reported yet.
     Offered = 0,
@@ -36,12 +36,12 @@ pub enum OfferState {
     /// copy. Final.
     ReturnedAndLost = 11,
     /// The job has expired, and the minion has not said yet whether it began in time.
-    NoWord = 12,
+    Unconfirmed = 12,
     /// The job is a batch, and the minion's turn has not come, or it has not claimed the job since.
     Waiting = 13,
 }
 
-impl OfferState {
+impl MinionJobState {
     /// Every state.
     pub const ALL: [Self; 14] = [
         Self::Offered,
@@ -56,7 +56,7 @@ impl OfferState {
         Self::Cancelled,
         Self::Withdrawn,
         Self::ReturnedAndLost,
-        Self::NoWord,
+        Self::Unconfirmed,
         Self::Waiting,
     ];
 
@@ -64,7 +64,7 @@ impl OfferState {
     pub fn is_final(self) -> bool {
         !matches!(
             self,
-            Self::Offered | Self::Queued | Self::Running | Self::NoWord | Self::Waiting
+            Self::Offered | Self::Queued | Self::Running | Self::Unconfirmed | Self::Waiting
         )
     }
 
@@ -83,7 +83,7 @@ impl OfferState {
             Self::Cancelled => "cancelled",
             Self::Withdrawn => "withdrawn",
             Self::ReturnedAndLost => "returned and lost",
-            Self::NoWord => "no word",
+            Self::Unconfirmed => "unconfirmed",
             Self::Waiting => "waiting",
         }
     }

@@ -33,7 +33,7 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A connection to the local endpoint of a master, with a session.
 #[derive(Debug)]
-pub(crate) struct MasterSession {
+pub(crate) struct OperatorSession {
     client: Arc<dyn transport::Client>,
     context: Context,
     endpoint: Endpoint,
@@ -47,10 +47,8 @@ pub(crate) struct MasterSession {
 enum Attempt {
     /// The connection or the session was lost; another attempt may succeed.
     Lost(ErrorKind),
-    /// The master is busy, and asks for a delay.
-    Busy(Duration),
     /// An answer in the clear says that the master is busy.
-    MaybeBusy(Duration),
+    Busy(Duration),
     /// The master refuses this session, or any. Final only after several refusals: a master that has
     /// just started may still be writing its key files.
     Refused(ClientError),
@@ -58,7 +56,7 @@ enum Attempt {
     Final(ClientError),
 }
 
-impl MasterSession {
+impl OperatorSession {
     /// Connects and makes a first session.
     ///
     /// # Errors
@@ -145,7 +143,7 @@ impl MasterSession {
                         source: Some(transport::Error::new(kind, "no session could be made")),
                     });
                 }
-                Err(Attempt::Busy(after) | Attempt::MaybeBusy(after)) => {
+                Err(Attempt::Busy(after)) => {
                     if self.clock().after(after) >= deadline {
                         return Err(ClientError::Failed("it is busy".to_owned()));
                     }
@@ -214,9 +212,6 @@ impl MasterSession {
             .await
             .map_err(|error| self.classify(error));
         let failed = match reply {
-            Ok(OperatorReply::Busy { after_ms }) => {
-                return Err(Attempt::Busy(Duration::from_millis(after_ms.into())));
-            }
             Ok(OperatorReply::Refused(RefusedVerb::Malformed)) => {
                 return Err(Attempt::Final(ClientError::WrongAnswer("a request")));
             }
@@ -243,7 +238,7 @@ impl MasterSession {
             }
             ChannelError::Refused(Refusal::Version) => self.refused(Refusal::Version),
             ChannelError::Refused(refusal) => return Attempt::Refused(self.refused(refusal)),
-            ChannelError::Busy { after } => return Attempt::MaybeBusy(after),
+            ChannelError::Busy { after } => return Attempt::Busy(after),
             ChannelError::Transport(error) => match error.kind() {
                 ErrorKind::Closed => ClientError::Closed,
                 ErrorKind::TooLarge => ClientError::TooLarge(error),
@@ -274,10 +269,10 @@ impl MasterSession {
 }
 
 #[async_trait]
-impl Master for MasterSession {
+impl Master for OperatorSession {
     async fn ask(&self, request: &OperatorRequest) -> Result<OperatorReply, ClientError> {
         let clock = self.clock();
-        let mut give_up = clock.after(MASTER_TIMEOUT);
+        let give_up = clock.after(MASTER_TIMEOUT);
         let mut backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(2));
         let mut refusals = 0;
         loop {
@@ -285,13 +280,8 @@ impl Master for MasterSession {
             let wait = match self.attempt(request, deadline).await {
                 Ok(reply) => return Ok(reply),
                 Err(Attempt::Final(error)) => return Err(error),
-                Err(Attempt::Busy(after)) => {
-                    // A busy master is not away.
-                    give_up = clock.after(MASTER_TIMEOUT);
-                    after.max(Duration::from_millis(10))
-                }
                 // Anybody on the path can say so: no sign of life.
-                Err(Attempt::MaybeBusy(after)) => after,
+                Err(Attempt::Busy(after)) => after,
                 Err(Attempt::Refused(error)) => {
                     refusals += 1;
                     if refusals >= REFUSALS {

@@ -61,13 +61,6 @@ async fn a_session_that_is_refused_or_ended_is_made_anew() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_busy_master_is_asked_again_in_the_same_session() {
-    let busy = Act::Answer(OperatorReply::Busy { after_ms: 20_000 });
-    let acts = vec![busy.clone(), busy.clone(), busy, Act::Answer(published())];
-    assert_eq!(publish_over(acts).await, 1);
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_master_that_restarts_is_found_again_also_with_another_root_key() {
     let master = TestMaster::new([
         Act::Answer(OperatorReply::Jobs(vec![])),

@@ -8,44 +8,24 @@
 //! | 18 | the class |
 //! | 19 to 26 | the counter, big-endian |
 
-use bytes::Bytes;
-
 /// The length of a header.
-pub const LENGTH: usize = 27;
+const LENGTH: usize = 27;
 
-/// The kinds of messages.
+/// The kinds of messages that the oracle writes and reads.
 pub mod kind {
-    #![allow(missing_docs, reason = "their names say it")]
     pub const FIRST: u8 = 1;
     pub const FIRST_REPLY: u8 = 2;
     pub const FIRST_FINISH: u8 = 3;
     pub const RESUME: u8 = 4;
     pub const RESUME_REPLY: u8 = 5;
-    pub const COOKIE: u8 = 6;
-    pub const BUSY: u8 = 7;
     pub const RECORD: u8 = 8;
     pub const PUBLICATION: u8 = 9;
-    pub const REFUSED: u8 = 10;
 }
 
-/// The classes of messages.
+/// The classes of messages that the oracle writes and reads.
 pub mod class {
-    #![allow(missing_docs, reason = "their names say it")]
-    pub const FIRST: u8 = 1;
-    pub const RESUME: u8 = 2;
     pub const RETURN: u8 = 3;
     pub const EVENT: u8 = 4;
-    pub const BULK: u8 = 5;
-}
-
-/// The reasons in the body of a [`kind::REFUSED`].
-pub mod refusal {
-    #![allow(missing_docs, reason = "their names say it")]
-    pub const UNKNOWN_SESSION: u8 = 1;
-    pub const MALFORMED: u8 = 2;
-    pub const VERSION: u8 = 3;
-    pub const HANDSHAKE: u8 = 4;
-    pub const REPLAYED: u8 = 5;
 }
 
 /// A header.
@@ -55,23 +35,13 @@ pub struct Header {
     pub kind: u8,
     /// The session.
     pub session: [u8; 16],
-    /// One of [`class`].
+    /// The kind of work, as one of [`class`].
     pub class: u8,
     /// The number of a record; a reply has that of its request.
     pub counter: u64,
 }
 
 impl Header {
-    /// Creates a header of a message outside of any session.
-    pub fn bare(kind: u8, class: u8) -> Self {
-        Self {
-            kind,
-            session: [0; 16],
-            class,
-            counter: 0,
-        }
-    }
-
     /// Encodes the header.
     pub fn encode(&self) -> [u8; LENGTH] {
         let mut bytes = [0; LENGTH];
@@ -97,7 +67,7 @@ impl Header {
     }
 
     /// Returns the message of this header and `body`.
-    pub fn with_body(&self, body: &[u8]) -> Bytes {
-        [&self.encode(), body].concat().into()
+    pub fn with_body(&self, body: &[u8]) -> Vec<u8> {
+        [&self.encode(), body].concat()
     }
 }

@@ -1,34 +1,34 @@
-//! Where the holders of keys are, and when they were heard last, beside their keys.
+//! Where and when the minions behind keys were seen last, beside their keys.
 
 use std::time::Duration;
 
 use saline_data::printable::escape_line;
-use saline_messages::{KeyEntry, KeyHolder, KeyState, MinionId};
+use saline_messages::{KeyEntry, KeyState, LastSeen, MinionId};
 
 use crate::commands::keystore::KeyStore;
 
-/// What the master knows of the holders of some keys.
+/// Where and when the minions behind some keys were seen last.
 #[derive(Debug, Default)]
-pub(super) struct KeyHolders {
+pub(super) struct LastSeenOfKeys {
     /// None when no master tells.
-    known: Option<Vec<KeyHolder>>,
+    known: Option<Vec<LastSeen>>,
 }
 
-impl KeyHolders {
-    /// Asks the master about the holders of these keys.
+impl LastSeenOfKeys {
+    /// Asks the master about these keys.
     pub(super) async fn read(store: &KeyStore<'_>, keys: &[&KeyEntry]) -> Self {
         let mut minions: Vec<MinionId> = keys.iter().map(|key| key.id.clone()).collect();
         minions.sort();
         minions.dedup();
         Self {
-            known: store.key_holders(&minions).await,
+            known: store.last_seen(&minions).await,
         }
     }
 
     /// Returns what is shown beside a key; none when nothing is known.
     pub(super) fn of(&self, key: &KeyEntry) -> Option<String> {
         let known = self.known.as_ref()?;
-        let is_it = |seen: &&KeyHolder| seen.minion == key.id && seen.identity == key.identity;
+        let is_it = |seen: &&LastSeen| seen.minion == key.id && seen.identity == key.identity;
         let found = known.iter().find(is_it).filter(|_| key.holds_key());
         let address = found.and_then(|seen| seen.address.as_deref());
         let heard = match found.and_then(|seen| seen.heard_ms) {
@@ -70,15 +70,14 @@ mod tests {
 
     #[test]
     fn what_is_shown_beside_a_key() {
-        let seen =
-            |id: &str, identity: u8, address: Option<&str>, heard_s: Option<u64>| KeyHolder {
-                minion: MinionId::parse(id).unwrap(),
-                identity: [identity; 32],
-                is_accepted: true,
-                address: address.map(str::to_owned),
-                heard_ms: heard_s.map(|seconds| seconds * 1000 + 999),
-            };
-        let key_holders = KeyHolders {
+        let seen = |id: &str, identity: u8, address: Option<&str>, heard_s: Option<u64>| LastSeen {
+            minion: MinionId::parse(id).unwrap(),
+            identity: [identity; 32],
+            is_accepted: true,
+            address: address.map(str::to_owned),
+            heard_ms: heard_s.map(|seconds| seconds * 1000 + 999),
+        };
+        let last_seen = LastSeenOfKeys {
             known: Some(vec![
                 seen("web1", 1, Some("192.0.2.1"), Some(3)),
                 seen("web1", 2, Some("192.0.2.2"), Some(119)),
@@ -99,7 +98,7 @@ mod tests {
             key("web6", KeyState::Rejected, 1),
             key("web1", KeyState::Denied, 3),
         ]
-        .map(|key| key_holders.of(&key).unwrap_or_default())
+        .map(|key| last_seen.of(&key).unwrap_or_default())
         .join("\n");
         insta::assert_snapshot!(shown, @r"
         192.0.2.1, heard 3 s ago
@@ -110,7 +109,7 @@ mod tests {
         heard 4 days ago
         not heard since the master's start
         ");
-        let offline = KeyHolders::default();
+        let offline = LastSeenOfKeys::default();
         assert_eq!(offline.of(&key("web1", KeyState::Accepted, 1)), None);
     }
 }

@@ -1,28 +1,14 @@
-//! Where the holders of keys were, and when they were heard last.
+//! Where and when the minions behind keys were seen last.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use saline_channel::PublicIdentity;
-use saline_messages::MinionId;
+use saline_messages::{LastSeen, MinionId};
 
 use super::session::{Session, SessionState, lock};
 use super::table::{Sessions, Table};
-
-/// The holder of a key, as it was heard last in a session.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct HeardHolder {
-    /// The identity that the key is.
-    pub identity: PublicIdentity,
-    /// Whether the key was accepted then.
-    pub is_accepted: bool,
-    /// The address of its session, where the transport tells it.
-    pub address: Option<IpAddr>,
-    /// How long ago that was.
-    pub ago: Duration,
-}
 
 /// A minion whose session was forgotten, as it was heard last.
 #[derive(Debug, Clone, Copy)]
@@ -57,12 +43,12 @@ impl Table {
 }
 
 impl Sessions {
-    /// Returns the holders of keys that made sessions under this id, each as it was heard last. Sessions that
+    /// Returns where and when each key that made sessions under this id was seen last. Sessions that
     /// may have been begun by a replay do not count.
-    pub fn key_holders(&self, id: &MinionId) -> Vec<HeardHolder> {
+    pub fn last_seen(&self, id: &MinionId) -> Vec<LastSeen> {
         let now = self.time.now();
         let table = lock(&self.table);
-        let mut latest: HashMap<PublicIdentity, HeardHolder> = HashMap::new();
+        let mut latest: HashMap<PublicIdentity, LastSeen> = HashMap::new();
         let departed = table.departed.get(id).map(|departed| (true, *departed));
         let own = table.by_minion.get(id).into_iter().flatten();
         let heard = own.filter_map(|(_, session)| {
@@ -79,19 +65,20 @@ impl Sessions {
             is_proven.then(|| (is_accepted, Departed::of(session)))
         });
         for (is_accepted, heard) in heard.chain(departed) {
-            let heard_holder = HeardHolder {
-                identity: heard.identity,
+            let seen = LastSeen {
+                minion: id.clone(),
+                identity: heard.identity.0,
                 is_accepted,
-                address: heard.address,
-                ago: Duration::from_millis(now.saturating_sub(heard.heard)),
+                address: heard.address.map(|address| address.to_string()),
+                heard_ms: Some(now.saturating_sub(heard.heard)),
             };
-            let known = latest.entry(heard.identity).or_insert(heard_holder);
-            if heard_holder.ago < known.ago {
-                *known = heard_holder;
+            let known = latest.entry(heard.identity).or_insert_with(|| seen.clone());
+            if seen.heard_ms < known.heard_ms {
+                *known = seen;
             }
         }
-        let mut latest: Vec<HeardHolder> = latest.into_values().collect();
-        latest.sort_by_key(|heard_holder| (!heard_holder.is_accepted, heard_holder.ago));
+        let mut latest: Vec<LastSeen> = latest.into_values().collect();
+        latest.sort_by_key(|seen| (!seen.is_accepted, seen.heard_ms));
         latest
     }
 }
