@@ -11,7 +11,7 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::noise::{FirstContact, InitiatorKeys, Resumption, SplitKeys, with_cookie};
+use super::noise::{FirstContact, InitiatorKeys, Resumption, SplitKeys};
 use super::record::InitiatorRecords;
 use super::{
     ChannelError, Identity, MasterKeys, MasterTrust, NoiseKey, PublicIdentity, PublicationOpener,
@@ -118,16 +118,7 @@ async fn first_contact(
     let keys = credentials.keys(client.peer_certificate());
     let (contact, body) = FirstContact::begin(keys)?;
     let first = Header::bare(Kind::First, Class::First);
-    let mut reply = client
-        .request(first.with_body(&with_cookie(&[], &body)), deadline)
-        .await?;
-    if let Ok((header, cookie)) = Header::decode(&reply)
-        && header.kind == Kind::Cookie
-    {
-        // The master is under load, and answers whoever shows that it gets the answers.
-        let again = first.with_body(&with_cookie(cookie, &body));
-        reply = client.request(again, deadline).await?;
-    }
+    let reply = client.request(first.with_body(&body), deadline).await?;
     let (mut header, body) = expect(&reply, Kind::FirstReply)?;
     let (identity, noise, finish, keys) = contact.finish(body)?;
     believe(trust, &identity)?;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use saline_channel::noise::{PendingHandshake, split_cookie};
+use saline_channel::noise::PendingHandshake;
 use saline_channel::record::ResponderRecords;
 use saline_channel::{ChannelError, Established, MasterKeys, MasterTrust, establish};
 use saline_messages::{
@@ -59,10 +59,6 @@ impl Link<'_> {
                 ..header
             };
             Some(header.with_body(body))
-        };
-        let body = match header.kind {
-            Kind::First => split_cookie(body).ok()?.1,
-            _ => body,
         };
         let mut half_open = self.half_open.lock().expect("no other thread has it");
         match (self.master, header.kind) {

@@ -2,7 +2,7 @@
 
 use aws_lc_rs::digest::{SHA256, digest};
 use aws_lc_rs::hmac;
-use saline_channel::noise::{MAX_COOKIE, MAX_HANDSHAKE, Proven, split_cookie};
+use saline_channel::noise::{MAX_HANDSHAKE, Proven};
 use saline_messages::{encode, is_presentable};
 
 use crate::golden::golden;
@@ -29,10 +29,6 @@ pub(crate) fn responder(bytes: &[u8]) {
 }
 
 fn raw_first(body: &[u8]) {
-    let Ok((cookie, body)) = split_cookie(body) else {
-        return;
-    };
-    assert!(cookie.len() <= MAX_COOKIE);
     if let Ok((half, reply)) = PEERS.responder.first(body) {
         assert!(body.len() <= MAX_HANDSHAKE + 1);
         assert!(reply.len() <= MAX_HANDSHAKE);

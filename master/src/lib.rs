@@ -19,11 +19,11 @@
 //! | [`partial_returns`] | holds large returns until all of their parts are there |
 //! | [`publisher`] | seals and numbers the publications to minions |
 //! | `events` | fires the events of the local bus |
-//! | [`report_limiter`] | limits the events that unaccepted minions cause |
-//! | `token_bucket` | counts what a source or a minion may still ask for |
+//! | `bounds` | bounds what sources and minions may ask for: an account for each minion, and places that sources share |
 //! | [`maintenance`] | expires offers, forgets silent sessions, writes grains, prunes old jobs |
 
 mod batch_scheduler;
+mod bounds;
 pub mod clock;
 mod error;
 mod events;
@@ -37,13 +37,11 @@ pub mod partial_returns;
 mod parts;
 pub mod peers;
 pub mod publisher;
-pub mod report_limiter;
 mod run;
 pub mod runners;
 pub mod server;
 pub mod sessions;
 mod settings;
-mod token_bucket;
 pub mod verbs;
 mod wire_time;
 

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::bounds::Accounts;
 use crate::clock::MasterClock;
 use crate::events::Events;
 use crate::grains::GrainsTable;
@@ -38,6 +39,7 @@ pub struct Maintenance {
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) parts: Arc<PartialReturns>,
     pub(crate) grains: Arc<GrainsTable>,
+    pub(crate) accounts: Arc<Accounts>,
     pub(crate) events: Events,
     pub(crate) presence: PresenceReporter,
     pub(crate) ended_connections: EndedConnections,
@@ -99,6 +101,7 @@ impl Maintenance {
             self.presence.gone(&self.sessions.sweep()).await;
             self.presence.arrived(&self.sessions.take_arrived()).await;
             self.parts.sweep();
+            self.accounts.sweep(self.settings.now().event_rates);
         }
     }
 

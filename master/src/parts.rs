@@ -9,6 +9,7 @@ use saline_protocol::transport::{Context, Counters, Endpoint, Publisher, ServerC
 use tokio::sync::Semaphore;
 
 use crate::batch_scheduler::BatchScheduler;
+use crate::bounds::{Accounts, report_limiter};
 use crate::clock::MasterClock;
 use crate::error::MasterError;
 use crate::events::{Events, MinionEventFirer};
@@ -24,13 +25,12 @@ use crate::peers::{
     Revocation,
 };
 use crate::publisher::MinionPublisher;
-use crate::report_limiter::ReportLimiter;
 use crate::runners::{RunnerParts, Runners};
 use crate::sessions::Sessions;
 use crate::settings::LiveSettings;
 use crate::verbs::{
-    CallerVerbs, EventBudget, JobQueries, KeyVerbs, LastSeenQueries, MinionVerbs, OperatorVerbs,
-    ReconciliationBudget, RunnerVerb, TargetQueries,
+    CallerVerbs, JobQueries, KeyVerbs, LastSeenQueries, MinionVerbs, OperatorVerbs, RunnerVerb,
+    TargetQueries,
 };
 use crate::wire_time::milliseconds;
 
@@ -85,6 +85,7 @@ pub(crate) struct MasterParts {
     keys: KeyAccess,
     jobs: Arc<JobStore>,
     grains: Arc<GrainsTable>,
+    accounts: Arc<Accounts>,
     sessions: Arc<Sessions>,
     parts: Arc<PartialReturns>,
     publisher: MinionPublisher,
@@ -141,6 +142,7 @@ impl MasterParts {
             clock: stores.clock,
             keys: KeyAccess::new(stores.keys, stores.operators, context.clone()),
             parts: Arc::new(PartialReturns::new(context.clock, config.max_message_size)),
+            accounts: Arc::new(Accounts::new(context.clock)),
             context: context.clone(),
             sessions,
             identity,
@@ -176,6 +178,16 @@ impl MasterParts {
         &self.sessions
     }
 
+    /// Returns what each minion may ask for.
+    pub(crate) fn accounts(&self) -> &Arc<Accounts> {
+        &self.accounts
+    }
+
+    /// Returns the settings that change while the master runs.
+    pub(crate) fn settings(&self) -> &LiveSettings {
+        &self.settings
+    }
+
     /// Returns the part that cuts the connections of sessions that have ended.
     pub(crate) fn ended_connections(&self) -> EndedConnections {
         self.ended_connections.clone()
@@ -195,14 +207,14 @@ impl MasterParts {
             revocation: self.revocation(),
             warnings: KeyWarnings::new(self.context.clock),
             denied: self.denied.clone(),
-            limiter: ReportLimiter::new(self.context.clock),
+            limiter: report_limiter(self.context.clock),
             events: self.events.clone(),
         }
     }
 
     /// Returns the part that carries out the requests of minions.
     pub(crate) fn minion_verbs(&self) -> MinionVerbs {
-        let limiter = Arc::new(ReportLimiter::new(self.context.clock));
+        let limiter = Arc::new(report_limiter(self.context.clock));
         MinionVerbs {
             clock: self.clock.clone(),
             heartbeat_ms: milliseconds(self.config.heartbeat_interval),
@@ -212,16 +224,14 @@ impl MasterParts {
             parts: Arc::clone(&self.parts),
             grains: Arc::clone(&self.grains),
             minion_events: MinionEventFirer::new(self.events.clone(), Arc::clone(&limiter)),
-            settings: self.settings.clone(),
-            event_budget: Arc::new(EventBudget::new(self.context.clock)),
-            reconciliations: ReconciliationBudget::new(self.context.clock),
+            accounts: Arc::clone(&self.accounts),
             limiter,
             presence: self.presence.clone(),
             events: self.events.clone(),
         }
     }
 
-    /// Returns the part that carries out the requests of callers. They share the budget of events with their minions.
+    /// Returns the part that carries out the requests of callers.
     pub(crate) fn caller_verbs(&self, minion: &MinionVerbs) -> CallerVerbs {
         let limiter = Arc::clone(&minion.limiter);
         CallerVerbs {
@@ -229,9 +239,6 @@ impl MasterParts {
             identity: Arc::clone(&self.identity),
             jobs: Arc::clone(&self.jobs),
             minion_events: MinionEventFirer::new(self.events.clone(), Arc::clone(&limiter)),
-            event_budget: Arc::clone(&minion.event_budget),
-            call_budget: EventBudget::new(self.context.clock),
-            settings: self.settings.clone(),
             limiter,
             events: self.events.clone(),
         }
@@ -329,6 +336,7 @@ impl MasterParts {
     fn revocation(&self) -> Revocation {
         Revocation {
             grains: Arc::clone(&self.grains),
+            accounts: Arc::clone(&self.accounts),
             sessions: Arc::clone(&self.sessions),
             jobs: Arc::clone(&self.jobs),
             keys: self.keys.clone(),
@@ -347,6 +355,7 @@ impl MasterParts {
             sessions: Arc::clone(&self.sessions),
             parts: Arc::clone(&self.parts),
             grains: Arc::clone(&self.grains),
+            accounts: Arc::clone(&self.accounts),
             events: self.events.clone(),
             presence: self.presence.clone(),
             ended_connections: self.ended_connections(),
@@ -379,6 +388,10 @@ impl MasterParts {
             self.sessions.len(),
             self.publisher.current().epoch,
             self.context.tracker.len()
+        );
+        let (accounts, refused) = self.accounts.report();
+        tracing::warn!(
+            "report: {accounts} minions have used something of their accounts, {refused} requests were refused by one"
         );
         tracing::warn!("report: transports: {counters}");
     }

@@ -7,7 +7,7 @@ use saline_config::MasterConfig;
 use saline_data::Value;
 use saline_targeting::Nodegroups;
 
-use crate::verbs::EventRates;
+use crate::bounds::EventRates;
 use crate::wire_time::milliseconds;
 
 /// The configured treatment of unknown keys.

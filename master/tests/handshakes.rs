@@ -7,7 +7,7 @@
 mod support;
 
 use bytes::Bytes;
-use saline_channel::noise::{FirstContact, Resumption, with_cookie};
+use saline_channel::noise::Resumption;
 use saline_channel::{Credentials, MasterTrust};
 use saline_messages::{
     Admission, Class, Header, KeyAction, KeyRequest, KeyState, Kind, MinionRequest, OperatorReply,
@@ -22,13 +22,6 @@ fn resume(deployment: &Deployment, credentials: &Credentials, attempted: u64) ->
     let noise = deployment.master_keys().noise.unwrap();
     let (_, body) = Resumption::begin(initiator_keys(credentials, attempted), &noise).unwrap();
     Header::bare(Kind::Resume, Class::Resume).with_body(&body)
-}
-
-/// The first message of a first contact.
-fn first(cookie: &[u8]) -> Bytes {
-    let stranger = credentials(Role::Minion, "stranger");
-    let (_, body) = FirstContact::begin(initiator_keys(&stranger, now())).unwrap();
-    Header::bare(Kind::First, Class::First).with_body(&with_cookie(cookie, &body))
 }
 
 /// Sends a message, and returns the kind and the body of the answer.
@@ -105,39 +98,6 @@ async fn one_key_does_not_take_the_places_of_all_others() {
     let fresh = resume(&deployment, &minion.credentials, now());
     assert_eq!(send(&*minion.client, fresh).await.0, Kind::ResumeReply);
     assert_eq!(greedy.pending().await, [], "its own session stands as well");
-}
-
-#[tokio::test]
-async fn a_first_contact_under_load_takes_a_cookie() {
-    let deployment = Deployment::start(true).await;
-    let stranger = deployment.network().await;
-    while send(&*stranger, first(&[])).await.0 == Kind::FirstReply {}
-    let (kind, cookie) = send(&*stranger, first(&[])).await;
-    assert_eq!(kind, Kind::Cookie);
-    assert_eq!(
-        send(&*stranger, first(&[7; 32])).await.0,
-        Kind::Cookie,
-        "a cookie that was made up"
-    );
-    let other = deployment.network().await;
-    assert_eq!(
-        send(&*other, first(&cookie)).await.0,
-        Kind::Cookie,
-        "the cookie of another connection"
-    );
-    assert_eq!(send(&*stranger, first(&cookie)).await.0, Kind::FirstReply);
-    // A peer that knows cookies needs nobody's help, and the local endpoint has no load.
-    deployment.minion("m1").await;
-    let mut trust = deployment.master_keys();
-    trust.noise = None;
-    let operator = deployment.operator().await;
-    let again = Peer::come(
-        operator.client,
-        operator.credentials,
-        &MasterTrust::Pinned(trust),
-    )
-    .await;
-    assert!(again.established.answer.is_accepted());
 }
 
 #[tokio::test]

@@ -28,8 +28,6 @@ pub enum Kind {
     Resume = 4,
     /// The second message of a Noise IK handshake.
     ResumeReply = 5,
-    /// A cookie, with which the peer repeats its [`First`](Self::First): the master is under load.
-    Cookie = 6,
     /// The master is busy; the delay in milliseconds follows.
     Busy = 7,
     /// A sealed request or reply of a session.
@@ -113,7 +111,6 @@ impl TryFrom<u8> for Kind {
             3 => Self::FirstFinish,
             4 => Self::Resume,
             5 => Self::ResumeReply,
-            6 => Self::Cookie,
             7 => Self::Busy,
             8 => Self::Record,
             9 => Self::Publication,

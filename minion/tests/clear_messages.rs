@@ -26,7 +26,6 @@ fn forgeries() -> Vec<(&'static str, Bytes)> {
             "Busy for 49 days",
             busy(&header, Duration::from_millis(u32::MAX.into())),
         ),
-        ("Cookie", bare(Kind::Cookie)),
         ("nothing", Bytes::new()),
         ("First", bare(Kind::First)),
         ("FirstReply", bare(Kind::FirstReply)),

@@ -233,7 +233,10 @@ impl World {
     async fn heartbeat(&mut self) {
         let Some(session) = self.session else { return };
         let running: Vec<Jid> = self.running.iter().map(|job| job.jid.clone()).collect();
-        self.store.mark_running(&minion(), &running).await.unwrap();
+        self.store
+            .mark_running(&minion(), &running, usize::MAX)
+            .await
+            .unwrap();
         self.store.note_begun(&minion(), self.spool.begun());
         let statement = self
             .spool
@@ -307,7 +310,10 @@ impl World {
         let mut accounts: Vec<JobAccount> = Vec::new();
         loop {
             let running: Vec<Jid> = self.running.iter().map(|job| job.jid.clone()).collect();
-            self.store.mark_running(&minion(), &running).await.unwrap();
+            self.store
+                .mark_running(&minion(), &running, usize::MAX)
+                .await
+                .unwrap();
             let taken = self
                 .store
                 .take_accounts(&minion(), Some(&start), &accounts)

@@ -24,38 +24,6 @@ pub use responder::{PendingHandshake, Responder, Resuming};
 const XX: &str = "Noise_XX_25519_AESGCM_SHA256";
 const IK: &str = "Noise_IK_25519_AESGCM_SHA256";
 
-/// The longest cookie.
-pub const MAX_COOKIE: usize = 64;
-
-/// Returns the body of a `First`: the length of the cookie in one byte, the cookie, and the handshake message.
-/// A cookie that is too long is left out.
-pub fn with_cookie(cookie: &[u8], message: &[u8]) -> Vec<u8> {
-    let cookie = if cookie.len() > MAX_COOKIE {
-        &[]
-    } else {
-        cookie
-    };
-    let mut body = Vec::with_capacity(1 + cookie.len() + message.len());
-    // It has at most 64 bytes.
-    body.push(cookie.len() as u8);
-    body.extend(cookie);
-    body.extend(message);
-    body
-}
-
-/// Splits the body of a `First` into its cookie, which may be empty, and the handshake message.
-///
-/// # Errors
-/// When the body is shorter than it says.
-pub fn split_cookie(body: &[u8]) -> Result<(&[u8], &[u8]), ChannelError> {
-    let (length, rest) = body.split_first().ok_or(ChannelError::Mismatch)?;
-    let length = usize::from(*length);
-    if length > MAX_COOKIE {
-        return Err(ChannelError::Mismatch);
-    }
-    rest.split_at_checked(length).ok_or(ChannelError::Mismatch)
-}
-
 /// The longest handshake message that is read. Noise itself allows 65,535.
 pub const MAX_HANDSHAKE: usize = 4096;
 

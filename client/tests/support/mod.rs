@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use saline_channel::noise::{PendingHandshake, Responder, split_cookie};
+use saline_channel::noise::{PendingHandshake, Responder};
 use saline_channel::record::ResponderRecords;
 use saline_channel::{Identity, MasterKeys, NoiseKey};
 use saline_config::MasterConfig;
@@ -157,7 +157,7 @@ impl Gate {
         let (mut header, body) = Header::decode(&request.payload).unwrap();
         let reply = match header.kind {
             Kind::First => {
-                let (half, body) = self.responder.first(split_cookie(body).unwrap().1).unwrap();
+                let (half, body) = self.responder.first(body).unwrap();
                 header.session = SessionId::random().unwrap();
                 header.kind = Kind::FirstReply;
                 self.half.insert(header.session, half);

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use saline_protocol::transport::{Address, Endpoint, ErrorKind, ServeAt};
+use saline_protocol::transport::{Address, Endpoint, ErrorKind, ServeAt, Source};
 
 use crate::failure::{ensure, ensure_eq, is_error};
-use crate::kit::{Place, Raw, RawListener, TEST_TIMEOUT, World, exact, topic};
+use crate::kit::{Place, Raw, RawListener, TEST_TIMEOUT, World, echo, exact, topic};
 use crate::{Expecting, Failure, Level, Need, Outcome, Requirement, UnixSocket, Wire};
 
 /// The requirements of this area.
@@ -73,6 +73,16 @@ pub const ALL: &[Requirement] = &[
         look_at: "who removes the file, and whether it is still the own one",
         needs: &[Need::LocalSockets],
         run: |world| Box::pin(nothing_stays(world)),
+    },
+    Requirement {
+        id: "BUS-007",
+        name: "source_of_a_local_peer",
+        level: Level::Must,
+        sentence: "The source of a local peer is the user that it runs as.",
+        why: "The users of one machine must not keep each other out.",
+        look_at: "SO_PEERCRED, when the connection is accepted",
+        needs: &[Need::LocalSockets],
+        run: |world| Box::pin(source_of_a_local_peer(world)),
     },
 ];
 
@@ -288,5 +298,22 @@ async fn nothing_stays(world: Arc<World>) -> Outcome {
             path.display()
         );
     }
+    Ok(())
+}
+
+async fn source_of_a_local_peer(world: Arc<World>) -> Outcome {
+    let at = places(&world, world.folder());
+    let served = world.try_serve(at, world.limits()).await;
+    let mut host = served.expecting("serving at a path")?;
+    let caller = world.client(&host).await?;
+    let (reply, request) = tokio::join!(caller.ask("who am I?"), async {
+        let request = host.requests.next().await?;
+        let source = request.peer.source;
+        echo(request);
+        Outcome::Ok(source)
+    });
+    reply.expecting("a request")?;
+    let user = Source::User(rustix::process::getuid().as_raw());
+    ensure_eq!(request?, user, "the source of a peer of this user");
     Ok(())
 }

@@ -117,6 +117,8 @@ pub enum Fault {
     DropLarge,
     /// A server takes more than its limit.
     AcceptLarge,
+    /// Every connection is a source of its own.
+    SourceOfConnection,
     /// What is declared changes.
     ChangeMind,
     /// Tasks do not end with their context.
@@ -251,6 +253,7 @@ pub const FAULTS: &[(Fault, &[&str])] = &[
     (Fault::HoldParts, &["SHU-014"]),
     (Fault::StaleToNext, &["CON-018"]),
     (Fault::VanishStops, &["CON-016"]),
+    (Fault::SourceOfConnection, &["CON-037"]),
     (Fault::UnreadKills, &["REQ-012"]),
     (Fault::AnyLimit, &["LIM-007"]),
     (Fault::TakePaths, &["OBS-006"]),

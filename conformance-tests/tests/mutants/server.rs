@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use saline_protocol::transport::{
     Answer, Clock, Context, Error, Limits, Peer, Publisher, Reply, ReplyRoute, ReplyToken, Request,
-    Requests, Result, ServeAt, Server, ServerControl, Topic, Transport,
+    Requests, Result, ServeAt, Server, ServerControl, Source, Topic, Transport,
 };
 
 use crate::fault::Fault;
@@ -132,7 +132,11 @@ impl WrongRequests {
         self.route.held.lock().unwrap().insert(token, request.reply);
         let route = Arc::clone(&self.route) as Arc<dyn ReplyRoute>;
         let reply = Reply::new(route, token, self.max_message);
-        Request::new(request.peer, request.payload, reply)
+        let mut peer = request.peer;
+        if self.fault == Fault::SourceOfConnection {
+            peer.source = Source::User(peer.connection as u32);
+        }
+        Request::new(peer, request.payload, reply)
     }
 }
 

@@ -89,6 +89,8 @@ pub enum WireFault {
     RemoveForeign,
     /// Peers that are cut are not counted.
     ForgetRefused,
+    /// All local peers are one source.
+    HideUser,
     /// A server ends with one of its parts.
     OwnGuard,
 }
@@ -111,6 +113,7 @@ pub const WIRE_FAULTS: &[(WireFault, &[&str])] = &[
     (WireFault::NeverUnlink, &["BUS-003"]),
     (WireFault::AlwaysUnlink, &["BUS-004", "BUS-005"]),
     (WireFault::LeaveSocket, &["BUS-006"]),
+    (WireFault::HideUser, &["BUS-007"]),
     (WireFault::DepartTwice, &["CON-030"]),
     (WireFault::DepartOnFin, &["CON-030"]),
     (WireFault::DeparturesStay, &["CON-031"]),

@@ -4,8 +4,8 @@ use std::io;
 use std::path::Path;
 
 use saline_engine::net::{UnixSocketFile, claim_path};
-use saline_engine::{Incoming, Listener, Source};
-use saline_protocol::transport::{Address, Endpoint, Error, ErrorKind, Result};
+use saline_engine::{Incoming, Listener};
+use saline_protocol::transport::{Address, Endpoint, Error, ErrorKind, Result, Source};
 use tokio::net::{UnixListener, UnixStream};
 
 use crate::pipe::SeqPacketPipe;
@@ -58,10 +58,7 @@ impl Incoming for Accepted {
     type Pipe = SeqPacketPipe;
 
     fn source(&self) -> Source {
-        Source {
-            address: None,
-            uid: Some(self.uid),
-        }
+        Source::User(self.uid)
     }
 
     async fn establish(self) -> io::Result<SeqPacketPipe> {

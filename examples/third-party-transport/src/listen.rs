@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use saline_engine::net::bind_tcp;
-use saline_engine::{Incoming, Listener, Source};
-use saline_protocol::transport::{Endpoint, Result};
+use saline_engine::{Incoming, Listener};
+use saline_protocol::transport::{Endpoint, Result, Source};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_tungstenite::accept_hdr_async_with_config;
 use tokio_tungstenite::tungstenite::handshake::server::{ErrorResponse, Request, Response};
@@ -69,10 +69,11 @@ impl Incoming for Accepted {
     type Pipe = WebSocketPipe;
 
     fn source(&self) -> Source {
-        Source {
-            address: Some(self.address),
-            uid: None,
-        }
+        Source::of(self.address)
+    }
+
+    fn address(&self) -> Option<SocketAddr> {
+        Some(self.address)
     }
 
     async fn establish(self) -> io::Result<WebSocketPipe> {

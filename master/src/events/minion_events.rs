@@ -9,7 +9,7 @@ use saline_messages::{
 };
 
 use super::Events;
-use crate::report_limiter::ReportLimiter;
+use crate::bounds::TokenBuckets;
 
 /// The number of minions whose last event is remembered. Beyond it all are forgotten, and an event that is
 /// repeated then is fired twice.
@@ -19,14 +19,14 @@ const REMEMBERED: usize = 200_000;
 #[derive(Debug)]
 pub struct MinionEventFirer {
     events: Events,
-    limiter: Arc<ReportLimiter>,
+    limiter: Arc<TokenBuckets<MinionId>>,
     /// The start of each minion and the number of the last event of it.
     last: Mutex<HashMap<MinionId, (StartId, u64)>>,
 }
 
 impl MinionEventFirer {
     /// Creates one that has fired nothing.
-    pub fn new(events: Events, limiter: Arc<ReportLimiter>) -> Self {
+    pub fn new(events: Events, limiter: Arc<TokenBuckets<MinionId>>) -> Self {
         Self {
             events,
             limiter,

@@ -13,21 +13,12 @@ use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
-use std::time::Duration;
 
 use saline_messages::{GrainsReport, MinionId};
 use saline_protocol::transport::Context;
 use saline_targeting::{GrainsError, PackedGrains};
 
-use crate::token_bucket::{MAX_MINIONS, Rate, TokenBuckets};
-
 use file::{GrainsFile, Row};
-
-/// How often one minion may report all of its grains: ten times at once, then once in ten seconds.
-const REPORTS: Rate = Rate {
-    per_second: 0.1,
-    burst: 10.0,
-};
 
 /// The largest number of minions whose grains are written in one transaction.
 const BATCH: usize = 500;
@@ -39,8 +30,6 @@ pub enum GrainsTaken {
     Known,
     /// The table does not have the grains of this digest: the minion is to send them.
     Wanted,
-    /// The minion reports too often, and is to wait.
-    TooOften(Duration),
     /// The grains cannot be taken.
     Refused(GrainsError),
 }
@@ -56,8 +45,6 @@ struct KnownGrains {
 #[derive(Debug)]
 pub struct GrainsTable {
     minions: RwLock<HashMap<MinionId, KnownGrains>>,
-    /// The reports that each minion may still make.
-    budgets: TokenBuckets<MinionId>,
     /// The minions whose grains were changed or forgotten since they were written to the file.
     unwritten: Mutex<HashSet<MinionId>>,
     file: Arc<Mutex<GrainsFile>>,
@@ -77,7 +64,6 @@ impl GrainsTable {
         });
         Self {
             minions: RwLock::new(minions.collect()),
-            budgets: TokenBuckets::new(context.clock, REPORTS, MAX_MINIONS),
             unwritten: Mutex::default(),
             file: Arc::new(Mutex::new(file)),
             failing: AtomicBool::new(false),
@@ -95,9 +81,6 @@ impl GrainsTable {
             self.forget(id);
             return GrainsTaken::Wanted;
         };
-        if let Err(delay) = self.budgets.take(id) {
-            return GrainsTaken::TooOften(delay);
-        }
         let grains = match PackedGrains::read(packed) {
             Ok(grains) => Arc::new(grains),
             Err(error) => {
@@ -274,31 +257,6 @@ mod tests {
         assert!(matches!(table.take(&id("m1"), &digest), GrainsTaken::Known));
         table.retain(|kept| [id("m0"), id("m3")].contains(kept));
         assert_eq!(os(&table, "m1"), None);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_minion_reports_at_its_rate() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("grains.sqlite");
-        let table = GrainsTable::open(&path, &Context::default());
-        let taken = (0..100).filter(|number| {
-            let taken = table.take(&id("m1"), &report(&number.to_string()));
-            matches!(taken, GrainsTaken::Known)
-        });
-        assert_eq!(taken.count(), 10);
-        assert_eq!(os(&table, "m1").as_deref(), Some("9"));
-        let GrainsTaken::TooOften(delay) = table.take(&id("m1"), &report("x")) else {
-            panic!("no delay");
-        };
-        assert!(matches!(
-            table.take(&id("m2"), &report("x")),
-            GrainsTaken::Known
-        ));
-        table.context.clock.pause(delay).await;
-        assert!(matches!(
-            table.take(&id("m1"), &report("x")),
-            GrainsTaken::Known
-        ));
     }
 
     #[tokio::test(start_paused = true)]

@@ -70,8 +70,8 @@ impl JobStore {
         }
     }
 
-    /// Marks jobs as running that a minion reports in a heartbeat. Returns those that were not
-    /// running before.
+    /// Marks jobs as running that a minion reports in a heartbeat, at most `most` that were not running before, which
+    /// are returned.
     ///
     /// # Errors
     /// When SQLite fails. Some of the jobs may be marked.
@@ -82,14 +82,30 @@ impl JobStore {
         &self,
         minion: &MinionId,
         jids: &[Jid],
+        most: usize,
     ) -> Result<Vec<Jid>, StoreError> {
         let mut begun = Vec::new();
         for jid in jids {
+            if begun.len() == most {
+                break;
+            }
             if self.set_state(jid, minion, MinionJobState::Running).await? {
                 begun.push(jid.clone());
             }
         }
         Ok(begun)
+    }
+
+    /// Returns how many of `wanted` further jobs the minion may say that it runs, if it may run `most` at a time.
+    pub fn may_begin_to_run(&self, minion: &MinionId, wanted: usize, most: usize) -> usize {
+        lock(&self.open).may_begin_to_run(minion, wanted, most)
+    }
+
+    /// Returns how many of these jobs are under way no more, or are no jobs.
+    pub fn closed_among(&self, jids: &[&Jid]) -> usize {
+        let open = lock(&self.open);
+        let is_open = |jid: &Jid| jid::to_micros(jid).is_some_and(|job| open.has(job));
+        jids.iter().filter(|jid| !is_open(jid)).count()
     }
 
     /// Expires what was queued and never handed over by `now`, and returns it, that of the oldest job

@@ -223,6 +223,21 @@ impl OpenJobs {
         self.open.contains_key(minion)
     }
 
+    /// Returns how many of `wanted` further jobs the minion may run, if it may run `most` at a time.
+    pub(super) fn may_begin_to_run(&self, minion: &MinionId, wanted: usize, most: usize) -> usize {
+        let open = self.open.get(minion);
+        if open.map_or(0, BTreeSet::len) + wanted <= most {
+            return wanted;
+        }
+        // Only of a minion with very many jobs are they counted.
+        let is_running = |job: &&i64| {
+            let job = self.jobs.get(job);
+            job.and_then(|job| job.find(minion)) == Some(MinionJobState::Running)
+        };
+        let running = open.map_or(0, |open| open.iter().filter(is_running).count());
+        wanted.min(most.saturating_sub(running))
+    }
+
     /// Whether the job is here.
     pub(super) fn has(&self, job: i64) -> bool {
         self.jobs.contains_key(&job)

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use saline_channel::KeyError;
 use saline_messages::{Admission, MinionId};
-use saline_protocol::transport::SourceNetwork;
+use saline_protocol::transport::Source;
 
 use super::folder::Found;
 use super::pending_sources::Room;
@@ -67,7 +67,7 @@ impl KeyStore {
         &self,
         id: &MinionId,
         presented: [u8; 32],
-        source: Option<SourceNetwork>,
+        source: Source,
         policy: KeyPolicy,
     ) -> Verdict {
         let mut acting = self.acting();
@@ -85,7 +85,7 @@ impl KeyStore {
         acting: &mut Acting,
         id: &MinionId,
         presented: [u8; 32],
-        source: Option<SourceNetwork>,
+        source: Source,
         policy: KeyPolicy,
     ) -> Result<Verdict, KeyError> {
         if policy.open_mode {

@@ -16,7 +16,7 @@ use std::time::{Duration, SystemTime};
 use rustix::fs::OFlags;
 use saline_channel::{KeyError, PublicIdentity};
 use saline_messages::MinionId;
-use saline_protocol::transport::SourceNetwork;
+use saline_protocol::transport::Source;
 
 /// The largest part of a file that is read. A key in PEM has 113 bytes; the rest is room for
 /// comments.
@@ -158,17 +158,14 @@ impl Folder {
         &self,
         id: &MinionId,
         key: [u8; 32],
-        source: Option<SourceNetwork>,
+        source: Source,
     ) -> Result<(), KeyError> {
         let key = PublicIdentity(key).to_pem();
-        match source {
-            Some(source) => self.write_text(id, &format!("{SOURCE}{source}\n{key}")),
-            None => self.write_text(id, &key),
-        }
+        self.write_text(id, &format!("{SOURCE}{source}\n{key}"))
     }
 
     /// Returns the source that the file of `id` names; none when it names none, or cannot be read.
-    pub(super) fn source(&self, id: &MinionId) -> Option<SourceNetwork> {
+    pub(super) fn source(&self, id: &MinionId) -> Option<Source> {
         let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
         let file = OpenOptions::new()
             .read(true)

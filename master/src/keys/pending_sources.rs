@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use saline_channel::KeyError;
 use saline_messages::MinionId;
-use saline_protocol::transport::SourceNetwork;
+use saline_protocol::transport::Source;
 
 use super::folder::Found;
 use super::{Acting, KeyStore};
@@ -27,7 +27,7 @@ pub(super) enum Room {
 
 impl KeyStore {
     /// Returns the pending key of this id and the source that its file names; none when there is none.
-    pub(crate) fn pending_source(&self, id: &MinionId) -> Option<([u8; 32], SourceNetwork)> {
+    pub(crate) fn pending_source(&self, id: &MinionId) -> Option<([u8; 32], Source)> {
         match self.pending.read(id) {
             Ok(Found::Key(key)) => Some((key, self.pending.source(id)?)),
             _ => None,
@@ -42,7 +42,7 @@ impl KeyStore {
     pub(super) fn make_room(
         &self,
         acting: &mut Acting,
-        source: Option<SourceNetwork>,
+        source: Source,
         most: usize,
     ) -> Result<Room, KeyError> {
         self.list_pending(acting)?;
@@ -85,7 +85,8 @@ impl KeyStore {
         // Those that were presented before this start, or that an operator copied: the oldest first.
         unknown.sort();
         for (_, id) in unknown {
-            let source = self.pending.source(&id);
+            // A file that names none was put there by hand.
+            let source = self.pending.source(&id).unwrap_or(Source::Process);
             sources.take(id, source);
         }
         acting.pending = Some(now);

@@ -1,13 +1,15 @@
 //! Dispatches the decrypted requests of sessions by audience and by what the session may do.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use saline_messages::{
-    Admission, CallerReply, CallerRequest, Class, MinionReply, MinionRequest, OperatorReply,
-    OperatorRequest, PendingRequest, RefusedVerb, decode, encode,
+    Admission, CallerReply, CallerRequest, Class, Jid, MinionId, MinionReply, MinionRequest,
+    OperatorReply, OperatorRequest, PendingRequest, RefusedVerb, decode, encode,
 };
 
 use super::Listener;
+use crate::bounds::Cost;
 use crate::keys::KeysUnreadable;
 use crate::sessions::{Principal, Session, SessionState};
 
@@ -32,32 +34,9 @@ impl Listener {
                 Err(_) => refuse(principal, RefusedVerb::Malformed),
             },
             (Principal::Minion(id), SessionState::Accepted) => {
-                let reply = match decode::<MinionRequest>(plain) {
-                    Ok(MinionRequest::Poll) => {
-                        let protocol = session.version.protocol;
-                        let told = self.tell(principal, Admission::Accepted(()), protocol);
-                        // Looked at after the group key was read: see `add`.
-                        match session.state() {
-                            SessionState::Accepted => MinionReply::Auth(told),
-                            _ => MinionReply::Refused(RefusedVerb::KeyGone),
-                        }
-                    }
-                    Ok(request) => {
-                        match request {
-                            // Each minion sends one all the time.
-                            MinionRequest::Heartbeat(_) => {
-                                tracing::trace!("{principal}: Heartbeat, {class}");
-                            }
-                            _ => tracing::debug!("{principal}: {}, {class}", request.name()),
-                        }
-                        self.handlers.minion.carry_out(session, id, request).await
-                    }
-                    Err(error) => {
-                        self.handlers.minion.report_malformed(id, class, &error);
-                        MinionReply::Refused(RefusedVerb::Malformed)
-                    }
-                };
-                encode(&reply)
+                let reply = encode(&self.minion(session, id, class, plain).await);
+                self.handlers.accounts.note_answer(id, reply.len());
+                reply
             }
             // A caller's sessions do not end with its minion's.
             (Principal::Caller(_), SessionState::Accepted)
@@ -66,19 +45,100 @@ impl Listener {
                 refuse(principal, RefusedVerb::KeyGone)
             }
             (Principal::Caller(id), SessionState::Accepted) => {
-                let reply = match decode::<CallerRequest>(plain) {
-                    Ok(request) => Box::pin(self.handlers.caller.carry_out(id, request)).await,
-                    Err(error) => {
-                        self.handlers.minion.report_malformed(id, class, &error);
-                        CallerReply::Refused(RefusedVerb::Malformed)
-                    }
-                };
-                encode(&reply)
+                let reply = encode(&self.caller(session, id, class, plain).await);
+                self.handlers.accounts.note_answer(id, reply.len());
+                reply
             }
             (Principal::Operator(name), SessionState::Accepted) => {
                 encode(&self.operator(session, name, class, plain).await)
             }
         }
+    }
+
+    /// Carries out the request of a minion, if its account allows it.
+    async fn minion(
+        &self,
+        session: &Arc<Session>,
+        id: &MinionId,
+        class: Class,
+        plain: &[u8],
+    ) -> MinionReply {
+        let principal = &session.principal;
+        let request = match decode::<MinionRequest>(plain) {
+            Ok(request) => request,
+            Err(error) => {
+                // Whatever is left: it is refused in any case.
+                let _ = self.draw(session, id, &Cost::of_bytes(plain.len()));
+                self.handlers.minion.report_malformed(id, class, &error);
+                return MinionReply::Refused(RefusedVerb::Malformed);
+            }
+        };
+        let closed = |jids: &[&Jid]| self.handlers.minion.jobs.closed_among(jids);
+        let cost = Cost::of_minion(&request, plain.len(), closed);
+        if let Err(delay) = self.draw(session, id, &cost) {
+            return MinionReply::busy(delay);
+        }
+        match request {
+            MinionRequest::Poll => {
+                let protocol = session.version.protocol;
+                let told = self.tell(principal, Admission::Accepted(()), protocol);
+                // Looked at after the group key was read: see `add`.
+                match session.state() {
+                    SessionState::Accepted => MinionReply::Auth(told),
+                    _ => MinionReply::Refused(RefusedVerb::KeyGone),
+                }
+            }
+            request => {
+                match request {
+                    // Each minion sends one all the time.
+                    MinionRequest::Heartbeat(_) => {
+                        tracing::trace!("{principal}: Heartbeat, {class}");
+                    }
+                    _ => tracing::debug!("{principal}: {}, {class}", request.name()),
+                }
+                self.handlers.minion.carry_out(session, id, request).await
+            }
+        }
+    }
+
+    /// Carries out the request of a caller, if the account of its minion allows it.
+    async fn caller(
+        &self,
+        session: &Arc<Session>,
+        id: &MinionId,
+        class: Class,
+        plain: &[u8],
+    ) -> CallerReply {
+        let request = match decode::<CallerRequest>(plain) {
+            Ok(request) => request,
+            Err(error) => {
+                let _ = self.draw(session, id, &Cost::of_bytes(plain.len()));
+                self.handlers.minion.report_malformed(id, class, &error);
+                return CallerReply::Refused(RefusedVerb::Malformed);
+            }
+        };
+        match self.draw(session, id, &Cost::of_caller(&request, plain.len())) {
+            Ok(()) => Box::pin(self.handlers.caller.carry_out(id, request)).await,
+            Err(delay) => CallerReply::busy(delay),
+        }
+    }
+
+    /// Draws what a request costs on the account of a minion. Every request of a minion and of its callers comes here.
+    ///
+    /// # Errors
+    /// When something is used up: the delay after which the minion may ask again.
+    fn draw(&self, session: &Session, id: &MinionId, cost: &Cost) -> Result<(), Duration> {
+        let handlers = &self.handlers;
+        let accounts = &handlers.accounts;
+        let events = handlers.settings.now().event_rates;
+        let most = accounts.limits().open_jobs;
+        let may_run = |wanted| handlers.minion.jobs.may_begin_to_run(id, wanted, most);
+        let drawn = accounts.draw(id, &session.principal, cost, events, may_run);
+        // Looked at afterwards: whoever deletes the minion's key ends the session first, and then forgets the account.
+        if session.state() == SessionState::KeyGone {
+            accounts.forget(id);
+        }
+        drawn
     }
 
     /// Carries out the request of an operator, whose key is looked up once more.

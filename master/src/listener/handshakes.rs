@@ -5,24 +5,35 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use saline_channel::ChannelError;
-use saline_channel::noise::{SplitKeys, split_cookie};
+use saline_channel::noise::SplitKeys;
 use saline_channel::record::ResponderRecords;
 use saline_messages::{Admission, Header, Kind, Refusal, SessionId, busy, encode, refusal};
-use saline_protocol::transport::{Clock, Peer};
+use saline_protocol::transport::{Clock, NoPlace, Peer, Source};
 
 use super::resume_times::ResumeTimes;
-use super::source_budget::SourceBudget;
 use super::{BUSY_DELAY, Listener};
+use crate::bounds::{Rate, TokenBuckets};
 use crate::keys::KeysUnreadable;
 use crate::peers::Decision;
 use crate::sessions::{NewSession, Origin, Session, SessionState};
 
+/// The handshakes that one source may have carried out. One that leads to an accepted session is given back, so that a
+/// fleet behind one address comes back at full speed. With those that it may have at once, and what it gets back while a
+/// handshake waits, a source stays below the number of handshakes that wait.
+const HANDSHAKES: Rate = Rate {
+    per_second: 100.0,
+    burst: 384.0,
+};
+
+/// The largest number of sources that are told apart. Those beyond share one bucket.
+const MAX_SOURCES: usize = 8192;
+
 /// The limits of handshakes, shared by all listeners.
 #[derive(Debug)]
 pub struct HandshakeLimits {
-    /// First contacts and resumes have budgets of their own: whose resume is refused makes a first contact.
-    first_contacts: SourceBudget,
-    resumes: SourceBudget,
+    /// First contacts and resumes have buckets of their own: whose resume is refused makes a first contact.
+    first_contacts: TokenBuckets<Source>,
+    resumes: TokenBuckets<Source>,
     resume_times: ResumeTimes,
 }
 
@@ -30,8 +41,8 @@ impl HandshakeLimits {
     /// Creates limits that have counted no handshake.
     pub fn new(clock: Clock) -> Self {
         Self {
-            first_contacts: SourceBudget::new(clock),
-            resumes: SourceBudget::new(clock),
+            first_contacts: TokenBuckets::new(clock, HANDSHAKES, MAX_SOURCES),
+            resumes: TokenBuckets::new(clock, HANDSHAKES, MAX_SOURCES),
             resume_times: ResumeTimes::default(),
         }
     }
@@ -39,7 +50,7 @@ impl HandshakeLimits {
     /// Gives back what the resume of a session took from the budget of its source, now that the session has
     /// proven that it was no replay.
     pub(super) fn give_back_resume(&self, session: &Session) {
-        self.resumes.give_back(session.source());
+        self.resumes.give_back(&session.peer.source);
     }
 }
 
@@ -60,26 +71,21 @@ impl Listener {
         header: &Header,
         body: &[u8],
     ) -> Result<Bytes, ChannelError> {
-        let (cookie, message) = split_cookie(body)?;
-        if self.pending_handshakes.is_under_load() && !self.cookies.is_valid(peer, cookie) {
-            let mut answer = *header;
-            answer.kind = Kind::Cookie;
-            let cookie = self.cookies.cookie(peer);
-            return Ok(answer.with_body(&cookie.map_err(|_| ChannelError::Mismatch)?));
-        }
-        if message.is_empty() {
-            return Err(ChannelError::Mismatch);
-        }
-        let limits = &self.handlers.handshakes;
-        if !limits.first_contacts.take(peer.source()) || !self.pending_handshakes.has_room() {
+        let first_contacts = &self.handlers.handshakes.first_contacts;
+        if !first_contacts.allows(&peer.source) || !self.pending_handshakes.has_room(peer.source) {
             return Ok(busy(header, BUSY_DELAY));
         }
-        let (state, reply) = self.responder.first(message)?;
+        let (state, reply) = self.responder.first(body)?;
         let mut answer = *header;
         answer.kind = Kind::FirstReply;
         answer.session = SessionId::random().map_err(|_| ChannelError::Mismatch)?;
-        self.pending_handshakes.insert(answer.session, state);
-        Ok(answer.with_body(&reply))
+        match self
+            .pending_handshakes
+            .insert(answer.session, state, peer.source)
+        {
+            Ok(()) => Ok(answer.with_body(&reply)),
+            Err(NoPlace) => Ok(busy(header, BUSY_DELAY)),
+        }
     }
 
     /// Answers the last message of a first contact.
@@ -118,7 +124,7 @@ impl Listener {
             identity: proven.identity,
             origin: self.origin(),
             listener: self.listener,
-            address: peer.address,
+            peer,
             proven: true,
             state,
         };
@@ -126,7 +132,7 @@ impl Listener {
             Added::Session(session) => {
                 if told.is_accepted() {
                     let first_contacts = &self.handlers.handshakes.first_contacts;
-                    first_contacts.give_back(peer.source());
+                    first_contacts.give_back(&peer.source);
                 }
                 return Ok(session.seal(&record, &encode(&told)));
             }
@@ -149,7 +155,7 @@ impl Listener {
         // Before it costs anything: who does not know the master takes nothing from the budget of its source.
         self.responder.check_resume(body)?;
         let has_room = self.handlers.sessions.has_room(self.origin());
-        if !has_room || !limits.resumes.take(peer.source()) {
+        if !has_room || !limits.resumes.allows(&peer.source) {
             return Ok(busy(header, BUSY_DELAY));
         }
         let resuming = self.responder.resume(body)?;
@@ -184,7 +190,7 @@ impl Listener {
             identity: proven.identity,
             origin: self.origin(),
             listener: self.listener,
-            address: peer.address,
+            peer,
             proven: false,
             state: SessionState::Accepted,
         };

@@ -5,14 +5,11 @@
 //! and the one that it leaves is cut, so that a key has no more admitted connections than sessions. Local endpoints
 //! have no such limits, since the permissions of their folder let in root and the master's user alone.
 
-mod cookies;
 mod dispatch;
 mod handshakes;
 mod pending_handshakes;
-mod poll_turns;
 mod polls;
 mod resume_times;
-mod source_budget;
 mod waiting_polls;
 
 use std::sync::Arc;
@@ -28,14 +25,14 @@ use saline_protocol::transport::{
     Clock, Context, Departure, Departures, Peer, Request, Requests, ServerControl,
 };
 
+use crate::bounds::{Accounts, Turns};
 use crate::parts::MasterParts;
 use crate::peers::{AdmissionControl, EndedConnections};
 use crate::sessions::{Principal, Session, SessionState, Sessions};
+use crate::settings::LiveSettings;
 use crate::verbs::{CallerVerbs, MinionVerbs, OperatorVerbs};
-use cookies::Cookies;
 pub use handshakes::HandshakeLimits;
 use pending_handshakes::PendingHandshakes;
-pub use poll_turns::PollTurns;
 pub use waiting_polls::WaitingPolls;
 
 /// The largest message in bytes that is read from a peer without a session.
@@ -51,6 +48,9 @@ const BATCH: usize = 64;
 #[derive(Debug)]
 pub struct Handlers {
     pub(crate) clock: Clock,
+    pub(crate) settings: LiveSettings,
+    /// What each minion may ask for.
+    pub(crate) accounts: Arc<Accounts>,
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) ended_connections: EndedConnections,
     pub(crate) admission: AdmissionControl,
@@ -59,7 +59,8 @@ pub struct Handlers {
     pub(crate) operator: OperatorVerbs,
     pub(crate) handshakes: HandshakeLimits,
     pub(crate) waiting: WaitingPolls,
-    pub(crate) polls: PollTurns,
+    /// The turns of polls to read the keys.
+    pub(crate) polls: Turns,
 }
 
 impl Handlers {
@@ -68,6 +69,8 @@ impl Handlers {
         let minion = state.minion_verbs();
         Self {
             clock,
+            settings: state.settings().clone(),
+            accounts: Arc::clone(state.accounts()),
             sessions: Arc::clone(state.sessions()),
             ended_connections: state.ended_connections(),
             admission: state.admission(),
@@ -76,7 +79,7 @@ impl Handlers {
             operator: state.operator_verbs(),
             handshakes: HandshakeLimits::new(clock),
             waiting: state.polls().clone(),
-            polls: PollTurns::default(),
+            polls: polls::turns(),
         }
     }
 }
@@ -95,7 +98,6 @@ pub struct Listener {
     /// Admits the connections of sessions.
     control: Arc<dyn ServerControl>,
     pending_handshakes: PendingHandshakes,
-    cookies: Cookies,
 }
 
 impl Listener {
@@ -111,7 +113,6 @@ impl Listener {
         Self {
             control,
             pending_handshakes: PendingHandshakes::new(handlers.clock),
-            cookies: Cookies::new(handlers.clock, listener),
             handlers,
             responder,
             listener,

@@ -1,21 +1,24 @@
-//! Handshakes that wait for their last message, bounded in number and time.
+//! Handshakes that wait for their last message, bounded in number and time. Sources share their places.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use saline_channel::noise::PendingHandshake;
 use saline_messages::SessionId;
-use saline_protocol::transport::{Clock, Instant};
+use saline_protocol::transport::{Clock, Instant, NoPlace, Source, SourcePlaces};
 
 use crate::sessions::{UNPROVEN, UNPROVEN_FOR};
-
-/// The number of handshakes that wait from which cookies are asked for.
-const LOADED: usize = UNPROVEN / 8;
 
 /// The handshakes of one listener that wait for their last message.
 pub(super) struct PendingHandshakes {
     clock: Clock,
-    entries: Mutex<HashMap<SessionId, Entry>>,
+    waiting: Mutex<Waiting>,
+}
+
+#[derive(Default)]
+struct Waiting {
+    entries: HashMap<SessionId, Entry>,
+    places: SourcePlaces<SessionId>,
 }
 
 struct Entry {
@@ -23,54 +26,79 @@ struct Entry {
     since: Instant,
 }
 
+impl Waiting {
+    /// Forgets the handshakes that are too old, when every place is taken.
+    fn make_room(&mut self, now: Instant) {
+        if self.places.len() < UNPROVEN {
+            return;
+        }
+        let places = &mut self.places;
+        self.entries.retain(|id, entry| {
+            let stays = now - entry.since <= UNPROVEN_FOR;
+            if !stays {
+                places.release(id);
+            }
+            stays
+        });
+    }
+}
+
 impl PendingHandshakes {
     pub(super) fn new(clock: Clock) -> Self {
         Self {
             clock,
-            entries: Mutex::default(),
+            waiting: Mutex::default(),
         }
     }
 
-    /// Whether so many handshakes wait that peers have to show first that they receive the answers.
-    pub(super) fn is_under_load(&self) -> bool {
-        let now = self.clock.now();
-        let mut entries = self.lock();
-        if entries.len() >= LOADED {
-            entries.retain(|_, entry| now - entry.since <= UNPROVEN_FOR);
-        }
-        entries.len() >= LOADED
+    /// Whether there is a place for one more handshake of this source, if need be that of another source.
+    pub(super) fn has_room(&self, source: Source) -> bool {
+        let mut waiting = self.lock();
+        waiting.make_room(self.clock.now());
+        waiting.places.len() < UNPROVEN || waiting.places.eviction_candidate(source).is_some()
     }
 
-    /// Whether one more handshake can be held. Forgets those that are too old when it is full.
-    pub(super) fn has_room(&self) -> bool {
-        let now = self.clock.now();
-        let mut entries = self.lock();
-        if entries.len() >= UNPROVEN {
-            entries.retain(|_, entry| now - entry.since <= UNPROVEN_FOR);
-        }
-        entries.len() < UNPROVEN
-    }
-
-    /// Holds a handshake until its last message comes.
-    pub(super) fn insert(&self, id: SessionId, state: PendingHandshake) {
+    /// Holds a handshake until its last message comes. When every place is taken, the source that has most loses its
+    /// oldest handshake.
+    ///
+    /// # Errors
+    /// When that source has no more than this one.
+    pub(super) fn insert(
+        &self,
+        id: SessionId,
+        state: PendingHandshake,
+        source: Source,
+    ) -> Result<(), NoPlace> {
         let since = self.clock.now();
-        self.lock().insert(id, Entry { state, since });
+        let mut waiting = self.lock();
+        waiting.make_room(since);
+        if let Some(evicted) = waiting.places.take_one_of(UNPROVEN, id, source)? {
+            waiting.entries.remove(&evicted);
+        }
+        waiting.entries.insert(id, Entry { state, since });
+        Ok(())
     }
 
     /// Takes a handshake out; none when there is none with this id, or it is too old.
     pub(super) fn take(&self, id: SessionId) -> Option<PendingHandshake> {
         let now = self.clock.now();
-        let entry = self.lock().remove(&id)?;
+        let mut waiting = self.lock();
+        waiting.places.release(&id);
+        let entry = waiting.entries.remove(&id)?;
         (now - entry.since <= UNPROVEN_FOR).then_some(entry.state)
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, Entry>> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl std::fmt::Debug for PendingHandshakes {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "PendingHandshakes({} handshakes)", self.lock().len())
+        write!(
+            f,
+            "PendingHandshakes({} handshakes)",
+            self.lock().places.len()
+        )
     }
 }

@@ -7,8 +7,20 @@ use std::sync::Arc;
 use saline_messages::{Admission, MinionReply};
 
 use super::{BUSY_DELAY, Listener};
+use crate::bounds::Turns;
 use crate::keys::KeysUnreadable;
 use crate::sessions::Session;
+
+/// The largest number of polls that read the keys at once. Each takes a thread, and waits there for the one before it.
+const AT_ONCE: usize = 16;
+
+/// The largest number of polls that wait for their turn to read the keys.
+const WAITING: usize = 256;
+
+/// Returns the turns of all polls.
+pub(super) fn turns() -> Turns {
+    Turns::new(AT_ONCE, WAITING)
+}
 
 impl Listener {
     /// Answers the poll of a session whose key was not accepted: when an operator has decided about the key, or
@@ -23,7 +35,7 @@ impl Listener {
         let place = id.and_then(|id| {
             handlers
                 .waiting
-                .take_place(id, session.identity.0, session.source())
+                .take_place(id, session.identity.0, session.peer.source)
         });
         let told = self.decide_if_possible(session).await;
         let Some(place) = place.filter(|_| told == MinionReply::Auth(Admission::Pending)) else {
@@ -40,7 +52,7 @@ impl Listener {
 
     /// Decides again about a session, unless too many polls wait for their turn to read the keys.
     async fn decide_if_possible(&self, session: &Arc<Session>) -> MinionReply {
-        let Some(_turn) = self.handlers.polls.take(session.source()).await else {
+        let Some(_turn) = self.handlers.polls.take(session.peer.source).await else {
             return MinionReply::busy(BUSY_DELAY);
         };
         MinionReply::Auth(self.decide_again(session).await)

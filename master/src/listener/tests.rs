@@ -5,15 +5,18 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use saline_channel::noise::{InitiatorKeys, Resumption};
+use saline_channel::noise::{FirstContact, InitiatorKeys, Resumption};
 use saline_channel::{
     ChannelError, Credentials, Established, Identity, MasterKeys, MasterTrust, NoiseKey, establish,
 };
 use saline_messages::{
-    Class, ExpiryAck, Heartbeat, MinionReply, MinionRequest, ProtocolVersions, Reconciliation,
-    Role, StartId,
+    CallerReply, CallerRequest, Class, ExpiryAck, GrainsReport, Heartbeat, Jid, MinionEvents,
+    MinionId, MinionReply, MinionRequest, ProtocolVersions, Reconciliation, ReturnPart, Role,
+    StartId, TransferId,
 };
-use saline_protocol::transport::{Client, Endpoint, Instant, Result, Subscriber, TopicFilter};
+use saline_protocol::transport::{
+    Client, Endpoint, Instant, Result, Source, Subscriber, TopicFilter,
+};
 
 use super::*;
 use crate::parts::testing::TestMaster;
@@ -67,10 +70,7 @@ impl TestListener {
     fn at(&self, source: u8) -> AtGate {
         AtGate {
             listener: Arc::clone(&self.listener),
-            peer: Peer::new(
-                source.into(),
-                Some(SocketAddr::from(([192, 0, 2, source], 1))),
-            ),
+            peer: Peer::at(source.into(), SocketAddr::from(([192, 0, 2, source], 1))),
             sent: Mutex::default(),
         }
     }
@@ -98,6 +98,25 @@ impl TestListener {
         })
     }
 
+    /// Sends first contacts that nobody goes on with from 192.0.2.`source`, until it may make no more. Returns how many
+    /// were answered.
+    async fn leave_first_contacts_unfinished(&self, source: u8) -> usize {
+        let peer = self.at(source).peer;
+        let stranger = credentials(Role::Minion, "stranger");
+        let (_, body) = FirstContact::begin(initiator(&stranger, 1)).unwrap();
+        let message = Header::bare(Kind::First, Class::First).with_body(&body);
+        let mut answered = 0;
+        while self.kind_of_answer(peer, &message).await == Kind::FirstReply {
+            answered += 1;
+        }
+        answered
+    }
+
+    async fn kind_of_answer(&self, peer: Peer, message: &[u8]) -> Kind {
+        let reply = self.listener.respond(peer, message).await;
+        Header::decode(&reply).unwrap().0.kind
+    }
+
     /// Sends a resume that nobody goes on with, from 192.0.2.`source`. Returns the kind of the answer.
     async fn resume(&self, source: u8, credentials: &Credentials, attempted: u64) -> Kind {
         let peer = self.at(source).peer;
@@ -112,15 +131,7 @@ impl TestListener {
         credentials: &Credentials,
         attempted: u64,
     ) -> Kind {
-        let keys = InitiatorKeys {
-            role: credentials.role,
-            id: &credentials.id,
-            identity: &credentials.identity,
-            noise: &credentials.noise,
-            certificate: None,
-            versions: ProtocolVersions::OURS,
-            attempted,
-        };
+        let keys = initiator(credentials, attempted);
         let (_, body) = Resumption::begin(keys, &self.keys.noise.unwrap()).unwrap();
         let message = Header::bare(Kind::Resume, Class::Resume).with_body(&body);
         let reply = listener.respond(peer, &message).await;
@@ -173,20 +184,27 @@ impl Minion {
     }
 
     async fn reconcile(&self) -> MinionReply {
-        let said = Reconciliation {
-            start: StartId([1; 16]),
-            predecessors: Vec::new(),
-            predecessor_ended: false,
-            power_lost: false,
-            heartbeat: Heartbeat {
-                running: Vec::new(),
-                epoch: 0,
-                begun: 0,
-                expiry: ExpiryAck::default(),
-            },
-            accounts: Vec::new(),
-        };
-        self.ask(&MinionRequest::Reconcile(said)).await
+        self.ask(&MinionRequest::Reconcile(reconciliation())).await
+    }
+}
+
+fn heartbeat() -> Heartbeat {
+    Heartbeat {
+        running: Vec::new(),
+        epoch: 0,
+        begun: 0,
+        expiry: ExpiryAck::default(),
+    }
+}
+
+fn reconciliation() -> Reconciliation {
+    Reconciliation {
+        start: StartId([1; 16]),
+        predecessors: Vec::new(),
+        predecessor_ended: false,
+        power_lost: false,
+        heartbeat: heartbeat(),
+        accounts: Vec::new(),
     }
 }
 
@@ -200,6 +218,18 @@ fn credentials(role: Role, id: &str) -> Credentials {
     }
 }
 
+fn initiator(credentials: &Credentials, attempted: u64) -> InitiatorKeys<'_> {
+    InitiatorKeys {
+        role: credentials.role,
+        id: &credentials.id,
+        identity: &credentials.identity,
+        noise: &credentials.noise,
+        certificate: None,
+        versions: ProtocolVersions::OURS,
+        attempted,
+    }
+}
+
 fn now() -> u64 {
     let since = Clock.wall().duration_since(std::time::UNIX_EPOCH).unwrap();
     since.as_nanos().try_into().unwrap()
@@ -207,6 +237,34 @@ fn now() -> u64 {
 
 fn accept_all(config: &mut saline_config::MasterConfig) {
     config.auto_accept = true;
+}
+
+#[tokio::test]
+async fn one_source_does_not_take_what_belongs_to_others() {
+    let listener = TestListener::start(accept_all).await;
+    let began = Clock.now();
+    let answered = listener.leave_first_contacts_unfinished(1).await;
+    let passed = (Clock.now() - began).as_secs_f64();
+    let most = BURST + (passed * PER_SECOND as f64).ceil() as usize;
+    assert!(
+        (BURST..=most).contains(&answered),
+        "{answered} in {passed} s"
+    );
+    listener.minion(2, "m1").await;
+}
+
+#[tokio::test]
+async fn unfinished_first_contacts_of_a_few_sources_keep_no_other_source_out() {
+    let listener = TestListener::start(accept_all).await;
+    for source in 1..=3 {
+        listener.leave_first_contacts_unfinished(source).await;
+    }
+    let source = |number| listener.at(number).peer.source;
+    assert!(
+        !listener.listener.pending_handshakes.has_room(source(3)),
+        "it has a third"
+    );
+    listener.minion(4, "m1").await;
 }
 
 #[tokio::test]
@@ -297,7 +355,7 @@ async fn unproven_sessions_of_the_network_take_no_places_of_the_local_command_li
     let new = credentials(Role::Operator, "new");
     std::fs::write(folder.join(&new.id), new.identity.public().to_pem()).unwrap();
     assert_eq!(listener.resume(250, &new, now()).await, Kind::Busy);
-    let peer = Peer::new(1, None);
+    let peer = Peer::new(1, Source::User(0));
     let local = listener.resume_at(&listener.local, peer, &new, now());
     assert_eq!(local.await, Kind::ResumeReply);
 }
@@ -335,7 +393,7 @@ async fn polls_of_many_sessions_take_few_threads() {
     // As many read the keys.
     let mut reading = Vec::new();
     for _ in 0..16 {
-        reading.push(polls.take(None).await.unwrap());
+        reading.push(polls.take(Source::User(0)).await.unwrap());
     }
     let poll = waits.ask(&MinionRequest::Poll);
     tokio::pin!(poll);
@@ -399,6 +457,102 @@ async fn a_minion_that_reconciles_again_and_again_waits() {
     assert!(matches!(reply, MinionReply::Busy { .. }), "{reply:?}");
     let reply = other.reconcile().await;
     assert!(matches!(reply, MinionReply::Reconciled(_)), "{reply:?}");
+}
+
+/// One request of each verb of minions.
+fn verbs() -> Vec<MinionRequest> {
+    let jid = Jid::parse("20261123000000000000").unwrap();
+    vec![
+        MinionRequest::Poll,
+        MinionRequest::Heartbeat(heartbeat()),
+        MinionRequest::Started(vec![jid.clone()]),
+        MinionRequest::Returns(Vec::new()),
+        MinionRequest::ReturnPart(ReturnPart {
+            jid: jid.clone(),
+            transfer: TransferId::of(&[]),
+            total: 1,
+            offset: 0,
+            bytes: Vec::new(),
+        }),
+        MinionRequest::Declined { jid: jid.clone() },
+        MinionRequest::Claim { jid },
+        MinionRequest::PendingJobs { after: None },
+        MinionRequest::FireEvents(MinionEvents {
+            start: StartId([1; 16]),
+            first: 1,
+            events: Vec::new(),
+        }),
+        MinionRequest::Reconcile(reconciliation()),
+        MinionRequest::Accounts(Vec::new()),
+        MinionRequest::Grains(GrainsReport {
+            digest: [0; 32],
+            grains: None,
+        }),
+        MinionRequest::Goodbye,
+    ]
+}
+
+#[tokio::test]
+async fn a_request_for_too_much_is_refused_by_every_verb() {
+    let listener = TestListener::start(accept_all).await;
+    let (greedy, other) = (
+        listener.minion(1, "m1").await,
+        listener.minion(1, "m2").await,
+    );
+    let trust = MasterTrust::Pinned(listener.keys);
+    let mut caller = greedy.credentials.clone();
+    caller.role = Role::Caller;
+    let caller = listener.contact(1, caller, &trust).await.unwrap();
+    let fires = CallerRequest::FireEvents(MinionEvents {
+        start: StartId([2; 16]),
+        first: 1,
+        events: Vec::new(),
+    });
+    let deadline = || Clock.after(Duration::from_secs(30));
+    let call = async || -> CallerReply {
+        let session = &caller.established.session;
+        let asked = session.ask(&caller.client, Class::Event, &fires, deadline());
+        asked.await.unwrap()
+    };
+    assert_eq!(call().await, CallerReply::Done);
+    let id = MinionId::parse("m1").unwrap();
+    let accounts = listener.master.state.accounts();
+    accounts.exhaust(&id);
+    for request in verbs() {
+        let reply = greedy.ask(&request).await;
+        assert!(
+            matches!(reply, MinionReply::Busy { .. }),
+            "{request:?}: {reply:?}"
+        );
+    }
+    assert!(
+        matches!(call().await, CallerReply::Busy { .. }),
+        "its caller"
+    );
+    assert_eq!(accounts.report().1, 14, "every refusal is counted");
+    // A new session has the same account, and another minion its own.
+    let again = listener
+        .contact(1, greedy.credentials, &trust)
+        .await
+        .unwrap();
+    let reply = again.reconcile().await;
+    assert!(matches!(reply, MinionReply::Busy { .. }), "{reply:?}");
+    for request in verbs() {
+        let reply = other.ask(&request).await;
+        assert!(!matches!(reply, MinionReply::Busy { .. }), "{request:?}");
+    }
+    // It goes with the key.
+    listener
+        .listener
+        .handlers
+        .admission
+        .revocation
+        .revoke(vec![id])
+        .await;
+    assert!(
+        accounts.report().0 <= 1,
+        "only that of the other may be left"
+    );
 }
 
 /// With `max_minions`, those that are gone make room.

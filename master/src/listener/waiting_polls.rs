@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use saline_messages::MinionId;
-use saline_protocol::transport::{Clock, Instant, SourceNetwork, SourcePlaces};
+use saline_protocol::transport::{Clock, Instant, Source, SourcePlaces};
 use tokio::sync::Notify;
 
 /// The largest number of polls that wait at once. For one more, the source with most of them gives a place up; a poll
@@ -42,27 +42,22 @@ struct Shared {
 }
 
 impl Shared {
-    /// Makes room for one more. Returns false when there is none.
-    fn make_room(&mut self, waiter: &Waiter, source: Option<SourceNetwork>, now: Instant) -> bool {
-        if self.waiting.len() < MAX_POLLS || self.waiting.contains_key(waiter) {
-            return true;
-        }
+    /// Takes a place for a poll, also one of another source. Returns false when there is none.
+    fn take_place(&mut self, waiter: &Waiter, source: Source, now: Instant) -> bool {
         let sources = &mut self.sources;
-        self.waiting.retain(|waiter, waiting| {
-            let stays = !waiting.is_over(now);
-            if !stays {
-                sources.release(waiter);
-            }
-            stays
-        });
-        if self.waiting.len() < MAX_POLLS {
-            return true;
+        if sources.len() >= MAX_POLLS {
+            self.waiting.retain(|waiter, waiting| {
+                let stays = !waiting.is_over(now);
+                if !stays {
+                    sources.release(waiter);
+                }
+                stays
+            });
         }
-        let Some(oldest) = sources.eviction_candidate(source).cloned() else {
+        let Ok(evicted) = sources.take_one_of(MAX_POLLS, waiter.clone(), source) else {
             return false;
         };
-        sources.release(&oldest);
-        if let Some(waiting) = self.waiting.remove(&oldest) {
+        if let Some(waiting) = evicted.and_then(|oldest| self.waiting.remove(&oldest)) {
             waiting.decided.notify_one();
         }
         true
@@ -104,18 +99,12 @@ impl WaitingPolls {
 
     /// Takes a place for a poll of `id` with this key from `source`, before the key is looked up, also from an earlier
     /// poll of this minion, whose connection may be gone. Returns none when too many polls wait.
-    pub fn take_place(
-        &self,
-        id: &MinionId,
-        identity: [u8; 32],
-        source: Option<SourceNetwork>,
-    ) -> Option<Place> {
+    pub fn take_place(&self, id: &MinionId, identity: [u8; 32], source: Source) -> Option<Place> {
         let waiter = (id.clone(), identity);
         let mut shared = self.lock();
-        if shared.has_closed || !shared.make_room(&waiter, source, self.clock.now()) {
+        if shared.has_closed || !shared.take_place(&waiter, source, self.clock.now()) {
             return None;
         }
-        shared.sources.take(waiter.clone(), source);
         let decided = Arc::new(Notify::new());
         let is_deleted = Arc::new(AtomicBool::new(false));
         let waiting = Waiting {
@@ -216,8 +205,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_poll_is_woken_by_the_decision_about_its_minion() {
         let polls = WaitingPolls::new(Clock);
-        let place = polls.take_place(&id("a"), KEY, None).unwrap();
-        let other = polls.take_place(&id("b"), KEY, None).unwrap();
+        let place = polls.take_place(&id("a"), KEY, Source::Process).unwrap();
+        let other = polls.take_place(&id("b"), KEY, Source::Process).unwrap();
         let began = Clock.now();
         // Before it waits: the key is being looked up.
         assert!(polls.decided(&id("a"), KEY));
@@ -230,13 +219,13 @@ mod tests {
         assert!(polls.decided(&id("a"), KEY), "it is about to ask again");
         Clock.pause(Duration::from_millis(1)).await;
         assert!(!polls.decided(&id("a"), KEY));
-        assert!(polls.take_place(&id("a"), KEY, None).is_some());
+        assert!(polls.take_place(&id("a"), KEY, Source::Process).is_some());
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_poll_knows_that_its_key_was_deleted() {
         let polls = WaitingPolls::new(Clock);
-        let place = polls.take_place(&id("a"), KEY, None).unwrap();
+        let place = polls.take_place(&id("a"), KEY, Source::Process).unwrap();
         polls.deleted(&id("a"), [2; 32]);
         assert!(!place.is_deleted());
         polls.deleted(&id("a"), KEY);
@@ -244,15 +233,15 @@ mod tests {
         place.decided().await;
         assert_eq!(Clock.now(), began);
         assert!(place.is_deleted());
-        let next = polls.take_place(&id("a"), KEY, None).unwrap();
+        let next = polls.take_place(&id("a"), KEY, Source::Process).unwrap();
         assert!(!next.is_deleted());
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_later_poll_takes_the_place_of_one_whose_connection_may_be_gone() {
         let polls = WaitingPolls::new(Clock);
-        let earlier = polls.take_place(&id("a"), KEY, None).unwrap();
-        let later = polls.take_place(&id("a"), KEY, None).unwrap();
+        let earlier = polls.take_place(&id("a"), KEY, Source::Process).unwrap();
+        let later = polls.take_place(&id("a"), KEY, Source::Process).unwrap();
         let began = Clock.now();
         earlier.decided().await;
         assert_eq!(Clock.now(), began, "the earlier one is answered");
@@ -265,8 +254,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_poll_with_another_key_leaves_the_first_one_its_place() {
         let polls = WaitingPolls::new(Clock);
-        let place = polls.take_place(&id("a"), KEY, None).unwrap();
-        let other = polls.take_place(&id("a"), [2; 32], None).unwrap();
+        let place = polls.take_place(&id("a"), KEY, Source::Process).unwrap();
+        let other = polls
+            .take_place(&id("a"), [2; 32], Source::Process)
+            .unwrap();
         let began = Clock.now();
         assert!(polls.decided(&id("a"), KEY));
         place.decided().await;
@@ -280,24 +271,29 @@ mod tests {
         let polls = WaitingPolls::new(Clock);
         let take_all = || {
             let taken = (0..2 * MAX_POLLS)
-                .filter_map(|n| polls.take_place(&id(&format!("m{n}")), KEY, None));
+                .filter_map(|n| polls.take_place(&id(&format!("m{n}")), KEY, Source::Process));
             taken.collect::<Vec<_>>()
         };
         let places = take_all();
         assert_eq!(places.len(), MAX_POLLS);
-        assert!(polls.take_place(&id("other"), KEY, None).is_none());
+        assert!(
+            polls
+                .take_place(&id("other"), KEY, Source::Process)
+                .is_none()
+        );
         drop(places);
         Clock.pause(2 * BETWEEN_POLLS).await;
-        assert!(polls.take_place(&id("other"), KEY, None).is_some());
+        assert!(
+            polls
+                .take_place(&id("other"), KEY, Source::Process)
+                .is_some()
+        );
         assert_eq!(polls.lock().waiting.len(), 1);
     }
 
     #[tokio::test(start_paused = true)]
     async fn one_source_does_not_take_the_places_of_others() {
-        let source = |number| {
-            let address = std::net::SocketAddr::from(([192, 0, 2, number], 1));
-            Some(SourceNetwork::of(address))
-        };
+        let source = Source::User;
         let polls = WaitingPolls::new(Clock);
         let take = |n: usize, number| polls.take_place(&id(&format!("m{n}")), KEY, source(number));
         let strangers: Vec<_> = (0..MAX_POLLS).map(|n| take(n, 1).unwrap()).collect();
@@ -316,11 +312,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn none_waits_while_the_master_stops() {
         let polls = WaitingPolls::new(Clock);
-        let place = polls.take_place(&id("a"), KEY, None).unwrap();
+        let place = polls.take_place(&id("a"), KEY, Source::Process).unwrap();
         polls.close();
         let began = Clock.now();
         place.decided().await;
         assert_eq!(Clock.now(), began);
-        assert!(polls.take_place(&id("b"), KEY, None).is_none());
+        assert!(polls.take_place(&id("b"), KEY, Source::Process).is_none());
     }
 }

@@ -1,5 +1,6 @@
 use saline_channel::{Identity, PublicIdentity};
 use saline_messages::MinionId;
+use saline_protocol::transport::Source;
 
 use super::*;
 use crate::parts::testing::TestMaster;
@@ -16,7 +17,8 @@ async fn present(keys: &KeyAccess, id: &str) {
         open_mode: false,
         max_pending: 10,
     };
-    let presented = keys.with_minions(move |keys| keys.authenticate(&id, key, None, policy));
+    let presented =
+        keys.with_minions(move |keys| keys.authenticate(&id, key, Source::Process, policy));
     assert_eq!(presented.await.unwrap().act, "pend");
 }
 

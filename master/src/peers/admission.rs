@@ -7,14 +7,14 @@ use saline_channel::noise::Proven;
 use saline_messages::{
     Admission, MinionId, PeerVersion, ProtocolVersions, PublicationAddress, Role, SOFTWARE, Welcome,
 };
-use saline_protocol::transport::{Peer, SourceNetwork};
+use saline_protocol::transport::{Peer, Source};
 
 use super::{DeniedPeers, KeyWarnings, Revocation};
+use crate::bounds::TokenBuckets;
 use crate::clock::MasterClock;
 use crate::events::Events;
 use crate::keys::{KeyAccess, KeysUnreadable, LOCAL_OPERATOR, Verdict};
 use crate::publisher::MinionPublisher;
-use crate::report_limiter::ReportLimiter;
 use crate::sessions::{Principal, Session, Sessions};
 use crate::settings::LiveSettings;
 
@@ -33,7 +33,7 @@ pub struct AdmissionControl {
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) publisher: MinionPublisher,
     pub(crate) revocation: Revocation,
-    pub(crate) limiter: ReportLimiter,
+    pub(crate) limiter: TokenBuckets<MinionId>,
     pub(crate) warnings: KeyWarnings,
     pub(crate) denied: DeniedPeers,
     pub(crate) events: Events,
@@ -117,7 +117,7 @@ impl AdmissionControl {
                     admission: match self.refuse_version(proven) {
                         Some(refused) => refused,
                         None => {
-                            self.minion(&id, proven.identity, peer.source(), Some(peer))
+                            self.minion(&id, proven.identity, peer.source, Some(peer))
                                 .await
                         }
                     },
@@ -148,7 +148,7 @@ impl AdmissionControl {
     pub async fn decide_again(&self, session: &Session) -> Admission<()> {
         match &session.principal {
             Principal::Minion(id) => {
-                self.minion(id, session.identity, session.source(), None)
+                self.minion(id, session.identity, session.peer.source, None)
                     .await
             }
             Principal::Caller(_) | Principal::Operator(_) => Admission::Rejected,
@@ -233,7 +233,7 @@ impl AdmissionControl {
         }
         let key = short(&proven.identity);
         match MinionId::parse(&proven.id) {
-            Ok(name) if self.limiter.allows(&name) => {
+            Ok(name) if self.limiter.allows(&name) && self.warnings.take() => {
                 tracing::warn!("refused operator {name} with key {key}");
             }
             // Not a valid name, or reported a moment ago.
@@ -267,7 +267,7 @@ impl AdmissionControl {
         &self,
         id: &MinionId,
         identity: PublicIdentity,
-        source: Option<SourceNetwork>,
+        source: Source,
         first: Option<Peer>,
     ) -> Admission<()> {
         if self.is_full(id) {

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use saline_protocol::transport::{Peer, ServerControl};
+use saline_protocol::transport::ServerControl;
 
 use crate::sessions::Sessions;
 
@@ -34,7 +34,7 @@ impl EndedConnections {
         for connection in self.sessions.take_ended_connections(most) {
             if let Some(control) = self.controls.get(connection.listener) {
                 // It may have ended by itself.
-                let _ = control.disconnect(Peer::new(connection.number, None));
+                let _ = control.disconnect(connection.peer);
             }
         }
     }

@@ -4,7 +4,7 @@ use std::sync::{Mutex, PoisonError};
 
 use saline_protocol::transport::Clock;
 
-use crate::token_bucket::{Rate, TokenBucket};
+use crate::bounds::{Rate, TokenBucket};
 
 /// A thousand at once, as when a fleet is set up, and one a second.
 const WARNINGS: Rate = Rate {

@@ -12,6 +12,7 @@ use saline_channel::PublicIdentity;
 use saline_messages::{Jid, MinionId, MinionJobState};
 use tokio::sync::Semaphore;
 
+use crate::bounds::Accounts;
 use crate::events::Events;
 use crate::grains::GrainsTable;
 use crate::jobs::JobStore;
@@ -25,6 +26,7 @@ pub struct Revocation {
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) jobs: Arc<JobStore>,
     pub(crate) grains: Arc<GrainsTable>,
+    pub(crate) accounts: Arc<Accounts>,
     pub(crate) keys: KeyAccess,
     pub(crate) publisher: MinionPublisher,
     pub(crate) events: Events,
@@ -75,7 +77,7 @@ impl Revocation {
     }
 
     /// Ends the sessions of these minions, except those with the key that is accepted now, and withdraws their
-    /// open offers and forgets their grains, so that another machine does not inherit them with the id. Then rotates
+    /// open offers and forgets their grains and accounts, so that another machine does not inherit them with the id. Then rotates
     /// the group key: a minion without a session may know it all the same. A key that cannot be read is not
     /// accepted.
     ///
@@ -107,6 +109,7 @@ impl Revocation {
         for (id, accepted) in minions {
             self.sessions.end_minion(id, accepted.map(PublicIdentity));
             self.grains.forget(id);
+            self.accounts.forget(id);
             let jobs = self.jobs.withdraw(id, *accepted).into_iter();
             withdrawn.extend(jobs.map(|jid| (jid, id.clone())));
         }

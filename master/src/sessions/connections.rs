@@ -16,8 +16,8 @@ use super::unproven::Origin;
 pub struct ConnectionId {
     /// The number of the listener.
     pub listener: usize,
-    /// The number of the connection, by the transport.
-    pub number: u64,
+    /// The connection, by the transport.
+    pub peer: Peer,
 }
 
 /// The connections of sessions.
@@ -62,10 +62,7 @@ impl Sessions {
     /// transport must be told that a session stands on it: it is another connection than that of the request
     /// before, which is to be cut. Returns false for a session that has ended meanwhile.
     pub fn note_connection(&self, session: &Arc<Session>, listener: usize, peer: Peer) -> bool {
-        let connection = ConnectionId {
-            listener,
-            number: peer.connection,
-        };
+        let connection = ConnectionId { listener, peer };
         // Nearly every request comes over the connection of the one before.
         if lock(&session.inner).connection == Some(connection) {
             return false;
@@ -90,10 +87,7 @@ impl Sessions {
 
     /// Notes that a connection has ended. Its minion is gone unless it speaks within a second.
     pub fn departed(&self, listener: usize, peer: Peer) {
-        let connection = ConnectionId {
-            listener,
-            number: peer.connection,
-        };
+        let connection = ConnectionId { listener, peer };
         let now = self.time.now();
         let mut table = lock(&self.table);
         let Some(id) = table.connections.sessions.remove(&connection) else {

@@ -23,7 +23,7 @@ impl Departed {
     pub(super) fn of(session: &Session) -> Self {
         Self {
             identity: session.identity,
-            address: session.address.map(|address| address.ip()),
+            address: session.peer.address.map(|address| address.ip()),
             heard: session.heard.load(Ordering::Relaxed),
         }
     }

@@ -1,7 +1,6 @@
 //! One session, at the master's side.
 
 use std::fmt;
-use std::net::SocketAddr;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -10,11 +9,11 @@ use bytes::Bytes;
 use saline_channel::record::ResponderRecords;
 use saline_channel::{ChannelError, PublicIdentity, PublicationRoot};
 use saline_messages::{Header, Jid, Lease, MinionId, PeerVersion, SessionId, StartId};
-use saline_protocol::transport::{Instant, SourceNetwork};
+use saline_protocol::transport::{Instant, Peer};
 
 use super::connections::ConnectionId;
 use super::unproven::Origin;
-use crate::token_bucket::{Rate, TokenBucket};
+use crate::bounds::{Rate, TokenBucket};
 
 /// How often a session whose key waits may poll. Minions do so every ten seconds, unless
 /// `acceptance_wait_time` is set.
@@ -91,8 +90,8 @@ pub struct NewSession {
     pub origin: Origin,
     /// The number of the listener that the session is made over.
     pub listener: usize,
-    /// The address that the session is made from, where the transport tells it.
-    pub address: Option<SocketAddr>,
+    /// The connection that the session is made over, with its source.
+    pub peer: Peer,
     /// Whether the handshake cannot have been a replay.
     pub proven: bool,
     /// The state of the session.
@@ -113,8 +112,8 @@ pub struct Session {
     pub origin: Origin,
     /// The number of the listener that the session was made over.
     pub listener: usize,
-    /// The address that the session was made from, where the transport tells it.
-    pub address: Option<SocketAddr>,
+    /// The connection that the session was made over, with its source.
+    pub peer: Peer,
     /// Derives the keys of the session's own topic.
     pub publications: Arc<PublicationRoot>,
     pub(super) inner: Mutex<Inner>,
@@ -187,11 +186,6 @@ impl Session {
         lock(&self.inner).start
     }
 
-    /// Returns the source that the session was made from; none where the transport tells no address.
-    pub fn source(&self) -> Option<SourceNetwork> {
-        self.address.map(SourceNetwork::of)
-    }
-
     /// Takes a poll from what the session may do before its key is accepted.
     ///
     /// # Errors
@@ -204,10 +198,10 @@ impl Session {
 
     /// Returns the address of the peer for people.
     pub fn shown_address(&self) -> String {
-        self.address.map_or_else(
-            || "an unknown address".to_owned(),
-            |address| address.to_string(),
-        )
+        match self.peer.address {
+            Some(address) => address.to_string(),
+            None => self.peer.source.to_string(),
+        }
     }
 
     /// Returns the jobs that the minion runs, by its last heartbeat.

@@ -149,7 +149,7 @@ impl Sessions {
             identity,
             origin,
             listener,
-            address,
+            peer,
             proven,
             state,
         } = new;
@@ -164,7 +164,7 @@ impl Sessions {
             identity,
             origin,
             listener,
-            address,
+            peer,
             publications: Arc::clone(&records.publications),
             inner: Mutex::new(Inner {
                 records,

@@ -11,24 +11,15 @@ use saline_messages::{
 use saline_targeting::{Target, TargetKind};
 
 use super::minion::return_report;
+use crate::bounds::TokenBuckets;
 use crate::clock::MasterClock;
 use crate::events::{Events, MinionEventFirer};
 use crate::jobs::{CarriedOut, JobCall, JobStore, NewJob, StoreError};
-use crate::report_limiter::ReportLimiter;
-use crate::settings::LiveSettings;
-use crate::verbs::{EventBudget, EventRates};
-
-/// The rate at which the calls on one minion may store: each is a job and a return on the master's disk, which
-/// nobody asked for. Ten seconds of it may come at once.
-const CALL_RATES: EventRates = EventRates {
-    events: Some(10),
-    bytes: Some(1024 * 1024),
-};
 
 /// The longest name of a user that is stored with a call, in bytes.
 const MAX_USER: usize = 256;
 
-/// Carries out the requests of callers. The events that they fire are taken from the budget of their minion.
+/// Carries out the requests of callers, which draw on the account of their minion.
 #[derive(Debug)]
 pub struct CallerVerbs {
     pub(crate) clock: MasterClock,
@@ -36,10 +27,7 @@ pub struct CallerVerbs {
     pub(crate) jobs: Arc<JobStore>,
     /// Apart from that of the minion, since its events are numbered by another start.
     pub(crate) minion_events: MinionEventFirer,
-    pub(crate) settings: LiveSettings,
-    pub(crate) event_budget: Arc<EventBudget>,
-    pub(crate) call_budget: EventBudget,
-    pub(crate) limiter: Arc<ReportLimiter>,
+    pub(crate) limiter: Arc<TokenBuckets<MinionId>>,
     pub(crate) events: Events,
 }
 
@@ -51,28 +39,19 @@ impl CallerVerbs {
                 CallerReply::Refused(RefusedVerb::Malformed)
             }
             CallerRequest::FireEvents(events) => {
-                let rates = self.settings.now().event_rates;
-                if let Err(delay) = self.event_budget.take(rates, id, &events) {
-                    return CallerReply::busy(delay);
-                }
                 self.minion_events.fire(id, events).await;
                 CallerReply::Done
             }
             CallerRequest::Return(returned) if returned.user.len() > MAX_USER => {
                 CallerReply::Refused(RefusedVerb::Malformed)
             }
-            CallerRequest::Return(returned) => {
-                if let Err(delay) = self.call_budget.take_one(CALL_RATES, id, size(&returned)) {
-                    return CallerReply::busy(delay);
+            CallerRequest::Return(returned) => match self.store(id, returned).await {
+                Ok(reply) => reply,
+                Err(error) => {
+                    tracing::error!("a call on minion {id}: the job store failed: {error}");
+                    CallerReply::Failed(error.to_string())
                 }
-                match self.store(id, returned).await {
-                    Ok(reply) => reply,
-                    Err(error) => {
-                        tracing::error!("a call on minion {id}: the job store failed: {error}");
-                        CallerReply::Failed(error.to_string())
-                    }
-                }
-            }
+            },
         }
     }
 
@@ -146,11 +125,6 @@ impl CallerVerbs {
             tracing::info!("job {jid}: {fun} was called on minion {id} itself");
         }
     }
-}
-
-/// Returns the bytes that a call takes from the budget of its minion.
-fn size(called: &CallerReturn) -> usize {
-    called.fun.len() + called.arg.as_packed().as_bytes().len() + called.payload.as_bytes().len()
 }
 
 /// Returns what the store has in place of an operator: no operator's name has spaces.

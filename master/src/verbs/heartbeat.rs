@@ -21,7 +21,10 @@ impl MinionVerbs {
         let mut running = said.running;
         running.truncate(MAX_RUNNING);
         running.shrink_to_fit();
-        for jid in self.jobs.mark_running(id, &running).await? {
+        // A minion that says it runs more is taken at its word when some of them have ended.
+        let may_run = self.accounts.limits().open_jobs;
+        let may_begin = self.jobs.may_begin_to_run(id, running.len(), may_run);
+        for jid in self.jobs.mark_running(id, &running, may_begin).await? {
             tracing::info!("job {jid}: minion {id} runs it");
             self.events.job_started(&jid, id).await;
         }

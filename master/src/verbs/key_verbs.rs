@@ -90,7 +90,7 @@ impl KeyVerbs {
         let denied = keys.iter().filter(|key| key.state == KeyState::Denied);
         let addresses = denied.filter_map(|key| {
             let denied = self.denied.address(&key.id, key.identity)?;
-            let accepted = self.sessions.alive(&key.id)?.address?;
+            let accepted = self.sessions.alive(&key.id)?.peer.address?;
             let addresses = [accepted, denied].map(|address| address.to_string());
             Some((key.id.clone(), addresses.to_vec()))
         });

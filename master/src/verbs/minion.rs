@@ -8,6 +8,7 @@ use saline_messages::{
     Return, ReturnPart, ReturnVerdict,
 };
 
+use crate::bounds::{Accounts, TokenBuckets};
 use crate::clock::MasterClock;
 use crate::events::{Events, MAX_EVENT_RETURN, MinionEventFirer, ReturnReport};
 use crate::grains::{GrainsTable, GrainsTaken};
@@ -15,10 +16,7 @@ use crate::jobs::{JobStore, StoreError};
 use crate::partial_returns::{PartOutcome, PartialReturns};
 use crate::peers::PresenceReporter;
 use crate::publisher::MinionPublisher;
-use crate::report_limiter::ReportLimiter;
 use crate::sessions::{Session, SessionState, Sessions};
-use crate::settings::LiveSettings;
-use crate::verbs::{EventBudget, ReconciliationBudget};
 
 /// How long a minion is asked to wait after the job store failed.
 const STORE_FAILED_MS: u32 = 2000;
@@ -38,11 +36,10 @@ pub struct MinionVerbs {
     pub(crate) parts: Arc<PartialReturns>,
     pub(crate) grains: Arc<GrainsTable>,
     pub(crate) minion_events: MinionEventFirer,
-    pub(crate) settings: LiveSettings,
-    pub(crate) event_budget: Arc<EventBudget>,
-    pub(crate) reconciliations: ReconciliationBudget,
+    /// What each minion may ask for: the dispatch has drawn on it for every request that comes here.
+    pub(crate) accounts: Arc<Accounts>,
     /// Limits what minions cause in the log.
-    pub(crate) limiter: Arc<ReportLimiter>,
+    pub(crate) limiter: Arc<TokenBuckets<MinionId>>,
     pub(crate) presence: PresenceReporter,
     pub(crate) events: Events,
 }
@@ -93,17 +90,7 @@ impl MinionVerbs {
             MinionRequest::Reconcile(said) if said.accounts.len() > MAX_ACCOUNTS => {
                 Ok(MinionReply::Refused(RefusedVerb::Malformed))
             }
-            MinionRequest::Reconcile(said) => match self.reconciliations.take(id) {
-                Ok(()) => self.reconcile(session, id, said).await,
-                Err(delay) => {
-                    if self.limiter.allows(id) {
-                        tracing::warn!(
-                            "minion {id} reconciles again and again; it is asked to wait"
-                        );
-                    }
-                    Ok(MinionReply::busy(delay))
-                }
-            },
+            MinionRequest::Reconcile(said) => self.reconcile(session, id, said).await,
             MinionRequest::Accounts(accounts) if accounts.len() > MAX_ACCOUNTS => {
                 Ok(MinionReply::Refused(RefusedVerb::Malformed))
             }
@@ -136,30 +123,16 @@ impl MinionVerbs {
                 Ok(MinionReply::Refused(RefusedVerb::Malformed))
             }
             MinionRequest::FireEvents(events) => {
-                let rates = self.settings.now().event_rates;
-                if let Err(delay) = self.event_budget.take(rates, id, &events) {
-                    if self.limiter.allows(id) {
-                        tracing::warn!(
-                            "minion {id} fires more events than minion_event_rate or minion_event_bytes \
-                             allow; it is asked to wait"
-                        );
-                    }
-                    return Ok(MinionReply::busy(delay));
-                }
                 self.minion_events.fire(id, events).await;
                 Ok(MinionReply::Done)
             }
             MinionRequest::Grains(report) => Ok(self.take_grains(session, id, &report)),
-            MinionRequest::Goodbye => match self.reconciliations.take(id) {
-                Ok(()) => {
-                    tracing::info!("minion {id} says goodbye");
-                    self.sessions.remove(session);
-                    self.presence.gone(std::slice::from_ref(id)).await;
-                    Ok(MinionReply::Done)
-                }
-                // Its silence says the same later.
-                Err(delay) => Ok(MinionReply::busy(delay)),
-            },
+            MinionRequest::Goodbye => {
+                tracing::info!("minion {id} says goodbye");
+                self.sessions.remove(session);
+                self.presence.gone(std::slice::from_ref(id)).await;
+                Ok(MinionReply::Done)
+            }
         }
     }
 
@@ -178,14 +151,6 @@ impl MinionVerbs {
         match taken {
             GrainsTaken::Known => MinionReply::Done,
             GrainsTaken::Wanted => MinionReply::SendGrains,
-            GrainsTaken::TooOften(delay) => {
-                if self.limiter.allows(id) {
-                    tracing::warn!(
-                        "minion {id} reports changed grains too often; it is asked to wait"
-                    );
-                }
-                MinionReply::busy(delay)
-            }
             GrainsTaken::Refused(error) => {
                 if self.limiter.allows(id) {
                     tracing::warn!("the grains of minion {id} are not taken: {error}");

@@ -182,7 +182,8 @@ async fn what_a_minions_calls_store_is_bounded() {
         match ask_caller(&caller, &store("root")).await.unwrap() {
             CallerReply::Stored(_) => stored += 1,
             CallerReply::Busy { .. } => {
-                assert!(stored >= 100, "{stored}");
+                // The first took one as well.
+                assert!(stored >= 99, "{stored}");
                 return;
             }
             other => panic!("{other:?}"),

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use saline_channel::noise::{PendingHandshake, Responder, SplitKeys, split_cookie};
+use saline_channel::noise::{PendingHandshake, Responder, SplitKeys};
 use saline_channel::publication::{Body, PublicationKey, topic_all, topic_of};
 use saline_channel::record::ResponderRecords;
 use saline_channel::{Identity, NoiseKey};
@@ -161,8 +161,7 @@ impl ScriptedMaster {
         });
         match header.kind {
             Kind::First => {
-                let (_, message) = split_cookie(body).unwrap();
-                let (half, reply) = self.responder.first(message).unwrap();
+                let (half, reply) = self.responder.first(body).unwrap();
                 header.kind = Kind::FirstReply;
                 header.session = SessionId::random().unwrap();
                 state.half_open.insert(header.session, half);

@@ -96,7 +96,7 @@ pub struct Limits {
     /// above this is still delivered to a queue that is empty.
     pub subscriber_queue_bytes: usize,
     /// Connections that one server holds at once; it takes no other until one has gone (`LIM-011`). A
-    /// backend that knows addresses may cut a connection that is not admitted to make room for one from
+    /// backend may cut a connection that is not admitted to make room for one from
     /// another source, and counts it as [`Metric::PeersRefused`](super::Metric::PeersRefused). 16,384.
     pub connections: usize,
     /// Topics that one connection may be subscribed to, all of its subscribers together (`LIM-008`); the

@@ -63,6 +63,7 @@
 //! | a silent peer is noticed | [`Limits::ping_interval`] | `CON-020`, `CON-026`, `CON-027` |
 //! | what was bound, port 0 | [`Server::bound`], [`HostPort`] | `CON-009` to `CON-014` |
 //! | who has gone is told | [`Departures`] | `CON-030` to `CON-033` |
+//! | where a peer comes from is told | [`Peer::source`], [`Source`] | `CON-037` |
 //! | tight bounds until a session stands | [`AdmissionLimits`], [`ServerControl::admitted`] | `LIM-015` to `LIM-017`, `LIM-019`, `LIM-020` |
 //! | hostile peers cost their own connection | [`Requests`], [`Limits::handshake_timeout`] | `SEC` |
 //! | any future may be dropped | every *Cancel safety* | `CAN` |
@@ -103,6 +104,7 @@ mod publisher;
 mod registry;
 mod server;
 mod source;
+mod source_places;
 mod subscriber;
 mod tls;
 mod topic;
@@ -128,7 +130,8 @@ pub use server::{
     Answer, Departure, Departures, Peer, Reply, ReplyRoute, ReplyToken, Request, Requests, ServeAt,
     Server, ServerControl, no_reply,
 };
-pub use source::{SourceNetwork, SourcePlaces};
+pub use source::{AccountName, MAX_ACCOUNT_NAME, Source, SourceError, SourceNetwork};
+pub use source_places::{NoPlace, SourcePlaces};
 pub use subscriber::{Delivery, Lost, Subscriber};
 pub use tls::{Tls, VerifyPeer};
 pub use topic::{MAX_TOPIC_BYTES, MAX_TOPIC_SEGMENTS, Topic, TopicError, TopicFilter};

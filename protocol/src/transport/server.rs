@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 
-use super::{Endpoint, Error, ErrorKind, Publisher, Result, SourceNetwork};
+use super::{Endpoint, Error, ErrorKind, Publisher, Result, Source};
 
 /// The endpoints at which a server serves.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -144,27 +144,37 @@ impl Request {
 
 /// A connection, as the serving side knows it: the same for all of its requests, another one for each
 /// link of a client. Numbers are not used again while the server runs.
+///
+/// # Contract
+/// - Every peer has a source, which is the same for all connections of one client (`CON-037`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Peer {
     /// The number of the connection.
     pub connection: u64,
-    /// The peer's remote address, where the backend can say.
+    /// The source that the peer counts as where sources share what is bounded.
+    pub source: Source,
+    /// The peer's remote address, where there is one, for people to read.
     pub address: Option<SocketAddr>,
 }
 
 impl Peer {
-    /// A connection and perhaps its address.
-    pub const fn new(connection: u64, address: Option<SocketAddr>) -> Self {
+    /// A connection from this source, whose address nobody knows.
+    pub const fn new(connection: u64, source: Source) -> Self {
         Self {
             connection,
-            address,
+            source,
+            address: None,
         }
     }
 
-    /// Returns the source that it counts as where sources have budgets; none without an address.
-    pub fn source(&self) -> Option<SourceNetwork> {
-        self.address.map(SourceNetwork::of)
+    /// A connection from this address.
+    pub fn at(connection: u64, address: SocketAddr) -> Self {
+        Self {
+            connection,
+            source: Source::of(address),
+            address: Some(address),
+        }
     }
 }
 
@@ -172,7 +182,7 @@ impl fmt::Display for Peer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.address {
             Some(address) => write!(f, "{address}"),
-            None => write!(f, "connection {}", self.connection),
+            None => write!(f, "connection {} of {}", self.connection, self.source),
         }
     }
 }

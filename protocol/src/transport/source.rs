@@ -1,32 +1,67 @@
-//! The sources of connections, and the places that they share.
+//! The sources of connections.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
-use std::hash::Hash;
-use std::net::{AddrParseError, IpAddr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 
-/// The source that a peer counts as where sources have budgets: its IPv4 address, or the network of 64 bits
-/// that its IPv6 address belongs to, because whoever has one address of such a network has all of them. It is the
-/// same everywhere. A site often has a network of 48 or 56 bits, and so many sources; but providers also give each
-/// of their customers 64 bits of one such network, and customers must not keep each other out.
+/// What a peer counts as wherever peers share what is bounded for all of them, so that one source never keeps the others
+/// out. The backend names it for every connection, and names the same for all connections of one peer; whoever can be
+/// several peers of a backend without an effort is one source. It says nothing about who the peer is.
 ///
 /// ```
-/// use saline_protocol::transport::SourceNetwork;
+/// use saline_protocol::transport::Source;
 ///
-/// let source = |address: &str| SourceNetwork::of(address.parse().unwrap());
+/// let source = |address: &str| Source::of(address.parse().unwrap());
 /// assert_eq!(source("192.0.2.1:1"), source("[::ffff:192.0.2.1]:2"));
 /// assert_ne!(source("192.0.2.1:1"), source("192.0.2.2:1"));
 /// assert_eq!(source("[2001:db8::1]:1").to_string(), "2001:db8::/64");
 /// assert_eq!("2001:db8::/64".parse(), Ok(source("[2001:db8::2]:1")));
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Source {
+    /// A peer over the network, by its address.
+    Network(SourceNetwork),
+    /// A user of this machine, by number: the peer of a Unix socket.
+    User(u32),
+    /// This process: the peer of an endpoint inside of it.
+    Process,
+    /// An account of a messaging system, which has authenticated it.
+    Account(AccountName),
+}
+
+/// An IPv4 address, or the network of 64 bits that an IPv6 address belongs to, because whoever has one address of such a
+/// network has all of them. A site often has a network of 48 or 56 bits, and so many sources; but providers also
+/// give each of their customers 64 bits of one such network, and customers must not keep each other out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SourceNetwork(IpAddr);
 
-impl SourceNetwork {
+/// The name of an account of a messaging system: 1 to [`MAX_ACCOUNT_NAME`] visible characters of ASCII.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AccountName {
+    /// Filled up with zeros.
+    bytes: [u8; MAX_ACCOUNT_NAME],
+}
+
+/// The longest name of an account, in bytes.
+pub const MAX_ACCOUNT_NAME: usize = 64;
+
+/// A text is no [`Source`] as it is displayed, or no name of an account.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("no source of connections")]
+pub struct SourceError;
+
+impl Source {
     /// Returns the source of a peer with this address.
     pub fn of(address: SocketAddr) -> Self {
-        Self(match address.ip().to_canonical() {
+        Self::Network(SourceNetwork::of(address.ip()))
+    }
+}
+
+impl SourceNetwork {
+    /// Returns the network that an address counts as.
+    pub fn of(address: IpAddr) -> Self {
+        Self(match address.to_canonical() {
             IpAddr::V4(address) => IpAddr::V4(address),
             IpAddr::V6(address) => {
                 let mut octets = address.octets();
@@ -37,129 +72,62 @@ impl SourceNetwork {
     }
 }
 
-impl fmt::Display for SourceNetwork {
+impl AccountName {
+    /// Returns the name, if it may be one.
+    ///
+    /// # Errors
+    /// [`SourceError`] when it is empty, too long, or has other characters.
+    pub fn parse(name: &str) -> Result<Self, SourceError> {
+        let is_valid = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_graphic());
+        let mut bytes = [0; MAX_ACCOUNT_NAME];
+        let begin = bytes.get_mut(..name.len()).filter(|_| is_valid);
+        begin.ok_or(SourceError)?.copy_from_slice(name.as_bytes());
+        Ok(Self { bytes })
+    }
+
+    /// Returns the name as text.
+    pub fn as_str(&self) -> &str {
+        let name = self.bytes.split(|byte| *byte == 0).next();
+        // It is ASCII.
+        name.and_then(|name| str::from_utf8(name).ok())
+            .unwrap_or_default()
+    }
+}
+
+/// What stands in front of the number of a user, and of the name of an account.
+const USER: &str = "user ";
+const ACCOUNT: &str = "account ";
+const PROCESS: &str = "this process";
+
+impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            IpAddr::V4(address) => write!(f, "{address}"),
-            IpAddr::V6(network) => write!(f, "{network}/64"),
+        match self {
+            Self::Network(SourceNetwork(IpAddr::V4(address))) => write!(f, "{address}"),
+            Self::Network(SourceNetwork(IpAddr::V6(network))) => write!(f, "{network}/64"),
+            Self::User(uid) => write!(f, "{USER}{uid}"),
+            Self::Process => f.write_str(PROCESS),
+            Self::Account(name) => write!(f, "{ACCOUNT}{}", name.as_str()),
         }
     }
 }
 
-impl FromStr for SourceNetwork {
-    type Err = AddrParseError;
+impl FromStr for Source {
+    type Err = SourceError;
 
     /// Reads a source as it is displayed.
-    fn from_str(text: &str) -> Result<Self, AddrParseError> {
+    fn from_str(text: &str) -> Result<Self, SourceError> {
+        if text == PROCESS {
+            return Ok(Self::Process);
+        }
+        if let Some(uid) = text.strip_prefix(USER) {
+            return uid.parse().map(Self::User).map_err(|_| SourceError);
+        }
+        if let Some(name) = text.strip_prefix(ACCOUNT) {
+            return AccountName::parse(name).map(Self::Account);
+        }
         let address = text.strip_suffix("/64").unwrap_or(text);
-        Ok(Self::of(SocketAddr::new(address.parse()?, 0)))
-    }
-}
-
-/// The places that sources take of something that is bounded for all of them together, each place known by a
-/// key. When every place is taken, the source that has most gives up its oldest for a source that has fewer, so
-/// that one source cannot keep the others out. Peers without an address are one source.
-///
-/// A fixed share for each source would not do: a fleet of thousands behind one address needs almost all places
-/// when it comes back together, and may have them while nobody else wants any.
-///
-/// The bound is the caller's: it asks [`eviction_candidate`](Self::eviction_candidate) when it has no place left.
-#[derive(Debug, Clone)]
-pub struct SourcePlaces<K> {
-    taken: HashMap<K, Place>,
-    by_source: HashMap<Option<SourceNetwork>, BTreeMap<u64, K>>,
-    /// How many places each source has, so that the one with most is found at once.
-    by_count: BTreeSet<(usize, Option<SourceNetwork>)>,
-    /// The number of the place that was taken last.
-    last: u64,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Place {
-    source: Option<SourceNetwork>,
-    number: u64,
-}
-
-impl<K> Default for SourcePlaces<K> {
-    fn default() -> Self {
-        Self {
-            taken: HashMap::new(),
-            by_source: HashMap::new(),
-            by_count: BTreeSet::new(),
-            last: 0,
-        }
-    }
-}
-
-impl<K: Clone + Eq + Hash> SourcePlaces<K> {
-    /// Takes a place for `key`. One that has a place gets a new one: it is the newest of its source then.
-    pub fn take(&mut self, key: K, source: Option<SourceNetwork>) {
-        self.release(&key);
-        self.last += 1;
-        let number = self.last;
-        self.taken.insert(key.clone(), Place { source, number });
-        let own = self.by_source.entry(source).or_default();
-        self.by_count.remove(&(own.len(), source));
-        own.insert(number, key);
-        self.by_count.insert((own.len(), source));
-    }
-
-    /// Gives a place back. Returns false when `key` has none.
-    pub fn release(&mut self, key: &K) -> bool {
-        let Some(Place { source, number }) = self.taken.remove(key) else {
-            return false;
-        };
-        if let Some(own) = self.by_source.get_mut(&source) {
-            self.by_count.remove(&(own.len(), source));
-            own.remove(&number);
-            match own.len() {
-                0 => drop(self.by_source.remove(&source)),
-                left => drop(self.by_count.insert((left, source))),
-            }
-        }
-        if self.taken.is_empty() {
-            // Thousands may have been here, and the memory of their places is of no use to anybody.
-            *self = Self {
-                last: self.last,
-                ..Self::default()
-            };
-        }
-        true
-    }
-
-    /// Returns the key that gives its place up for one more of `source`: the oldest of the source that has most
-    /// places. None when that source has no more than `source` would have: whoever is turned away then would
-    /// otherwise get the place back in the same way.
-    pub fn eviction_candidate(&self, source: Option<SourceNetwork>) -> Option<&K> {
-        let own = self.by_source.get(&source).map_or(0, BTreeMap::len);
-        let (most, largest) = self.by_count.last()?;
-        if *most <= own + 1 {
-            return None;
-        }
-        self.by_source
-            .get(largest)?
-            .first_key_value()
-            .map(|(_, key)| key)
-    }
-
-    /// Returns how many places are taken.
-    pub fn len(&self) -> usize {
-        self.taken.len()
-    }
-
-    /// Whether no place is taken.
-    pub fn is_empty(&self) -> bool {
-        self.taken.is_empty()
-    }
-
-    /// Whether `key` has a place.
-    pub fn contains(&self, key: &K) -> bool {
-        self.taken.contains_key(key)
-    }
-
-    /// Returns the keys that have places, in no order.
-    pub fn keys(&self) -> impl Iterator<Item = &K> {
-        self.taken.keys()
+        let address = address.parse().map_err(|_| SourceError)?;
+        Ok(Self::Network(SourceNetwork::of(address)))
     }
 }
 
@@ -168,99 +136,36 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Returns the source with this number; none is the source without an address.
-    fn source(number: u8) -> Option<SourceNetwork> {
-        (number > 0).then(|| SourceNetwork::of(SocketAddr::from(([192, 0, 2, number], 1))))
-    }
-
-    #[derive(Debug, Clone)]
-    enum Step {
-        Take(u8, u8),
-        Release(u8),
-    }
-
-    fn step() -> impl Strategy<Value = Step> {
+    fn source() -> impl Strategy<Value = Source> {
+        let account = "[!-~]{1,64}".prop_map(|name| AccountName::parse(&name).unwrap());
         prop_oneof![
-            (any::<u8>(), 0..5u8).prop_map(|(key, source)| Step::Take(key, source)),
-            any::<u8>().prop_map(Step::Release),
+            any::<IpAddr>().prop_map(|address| Source::Network(SourceNetwork::of(address))),
+            any::<u32>().prop_map(Source::User),
+            Just(Source::Process),
+            account.prop_map(Source::Account),
         ]
-    }
-
-    /// What it is, without an index: keys and sources in the order in which places were taken.
-    #[derive(Default)]
-    struct Model(Vec<(u8, Option<SourceNetwork>)>);
-
-    impl Model {
-        fn count(&self, source: Option<SourceNetwork>) -> usize {
-            self.0.iter().filter(|(_, other)| *other == source).count()
-        }
     }
 
     proptest! {
         #[test]
-        fn it_is_as_its_model(steps in prop::collection::vec(step(), 0..200)) {
-            let (mut places, mut model) = (SourcePlaces::default(), Model::default());
-            for step in steps {
-                match step {
-                    Step::Take(key, number) => {
-                        places.take(key, source(number));
-                        model.0.retain(|(other, _)| *other != key);
-                        model.0.push((key, source(number)));
-                    }
-                    Step::Release(key) => {
-                        let had = model.0.iter().any(|(other, _)| *other == key);
-                        prop_assert_eq!(places.release(&key), had);
-                        model.0.retain(|(other, _)| *other != key);
-                    }
-                }
-                prop_assert_eq!(places.len(), model.0.len());
-                prop_assert_eq!(places.is_empty(), model.0.is_empty());
-                for number in 0..6 {
-                    let own = model.count(source(number));
-                    let most = (0..6).map(|other| model.count(source(other))).max();
-                    let given = places.eviction_candidate(source(number)).copied();
-                    let Some(key) = given else {
-                        prop_assert!(most <= Some(own + 1));
-                        continue;
-                    };
-                    let largest = model.0.iter().find(|(other, _)| *other == key).unwrap().1;
-                    prop_assert_eq!(Some(model.count(largest)), most);
-                    prop_assert!(most > Some(own + 1));
-                    // The oldest of its source.
-                    let oldest = model.0.iter().find(|(_, other)| *other == largest);
-                    prop_assert_eq!(oldest.map(|(key, _)| *key), Some(key));
-                }
+        fn a_source_is_read_as_it_is_displayed(source in source()) {
+            prop_assert_eq!(source.to_string().parse(), Ok(source));
+        }
+
+        #[test]
+        fn any_text_is_a_source_or_none(text in ".{0,80}") {
+            if let Ok(source) = text.parse::<Source>() {
+                prop_assert_eq!(source.to_string().parse(), Ok(source));
             }
         }
     }
 
     #[test]
-    fn those_who_are_turned_away_do_not_take_the_place_back() {
-        let mut places = SourcePlaces::default();
-        (0..100u8).for_each(|key| places.take(key, source(1)));
-        let mut steps = 0;
-        // Both ask for a place again and again, of a hundred.
-        for key in 100..=255u8 {
-            for number in [2, 1] {
-                if let Some(given) = places.eviction_candidate(source(number)).copied() {
-                    places.release(&given);
-                    places.take(key, source(number));
-                    steps += 1;
-                }
-            }
+    fn names_of_accounts_are_bounded() {
+        let name = "x".repeat(MAX_ACCOUNT_NAME);
+        assert_eq!(AccountName::parse(&name).unwrap().as_str(), name);
+        for wrong in ["", "a b", "\u{1b}[2J", "\u{e4}", &format!("{name}x")] {
+            assert_eq!(AccountName::parse(wrong), Err(SourceError), "{wrong:?}");
         }
-        assert_eq!(
-            steps, 50,
-            "each has half of them, and then nobody gives way"
-        );
-    }
-
-    #[test]
-    fn memory_comes_back() {
-        let mut places = SourcePlaces::default();
-        (0..10_000u32).for_each(|key| places.take(key, None));
-        (0..10_000).for_each(|key| assert!(places.release(&key)));
-        assert_eq!(places.taken.capacity(), 0);
-        assert!(places.by_source.is_empty() && places.by_count.is_empty());
     }
 }

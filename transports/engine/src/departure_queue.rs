@@ -15,12 +15,12 @@ use crate::lock;
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() {
 /// use saline_engine::departure_queue;
-/// use saline_protocol::transport::{Departure, Departures, Limits, Peer};
+/// use saline_protocol::transport::{Departure, Departures, Limits, Peer, Source};
 ///
 /// let mut limits = Limits::default();
 /// limits.connections = 1;
 /// let (sender, mut receiver) = departure_queue(&limits);
-/// let peers = [1, 2, 3].map(|connection| Peer::new(connection, None));
+/// let peers = [1, 2, 3].map(|connection| Peer::new(connection, Source::Process));
 /// peers.iter().for_each(|peer| sender.push(*peer));
 /// sender.end();
 ///
@@ -118,6 +118,7 @@ impl Drop for DepartureReceiver {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use saline_protocol::transport::Source;
 
     #[test]
     fn departures_that_nobody_reads_are_counted() {
@@ -125,7 +126,7 @@ mod tests {
         limits.connections = 2;
         let (sender, _receiver) = departure_queue(&limits);
         for connection in 0..5 {
-            sender.push(Peer::new(connection, None));
+            sender.push(Peer::new(connection, Source::Process));
         }
         let state = lock(&sender.0.state);
         assert_eq!((state.gone.len(), state.missed), (2, 3));

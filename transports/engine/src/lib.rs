@@ -40,7 +40,7 @@ pub use client::{ClientRequests, connect};
 pub use delivery_queue::{DeliveryReceiver, DeliverySender, delivery_queue};
 pub use departure_queue::{DepartureReceiver, DepartureSender, departure_queue};
 pub use lifetime::Lifetime;
-pub use pipe::{Dialer, Incoming, Listener, Pipe, ReadPipe, SignsOfLife, Source, WritePipe};
+pub use pipe::{Dialer, Incoming, Listener, Pipe, ReadPipe, SignsOfLife, WritePipe};
 pub use server::serve;
 pub use state::{IdleTimer, Keepalive, PendingRequests, PingTimer, QueuedRequest, Unsent};
 pub use stream_pipe::StreamPipe;

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use saline_protocol::transport::{Endpoint, Result};
+use saline_protocol::transport::{Endpoint, Result, Source};
 use tokio::io::ReadBuf;
 
 use crate::net::{Candidate, candidates};
@@ -85,22 +85,19 @@ pub trait Listener: Send + 'static {
     }
 }
 
-/// The origin of a connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Source {
-    /// The remote address, where there is one.
-    pub address: Option<SocketAddr>,
-    /// The user that a local peer runs as, where the system says so.
-    pub uid: Option<u32>,
-}
-
 /// A connection that was accepted. Dropping it hangs up.
 pub trait Incoming: Send + 'static {
     /// The connection that it becomes.
     type Pipe: Pipe;
 
-    /// Returns where it comes from.
+    /// Returns where it comes from, which it knows without hearing from its peer: [`Source::of`] its address, or the
+    /// user at the other end of a Unix socket.
     fn source(&self) -> Source;
+
+    /// Returns the remote address, for people to read. The default is none.
+    fn address(&self) -> Option<SocketAddr> {
+        None
+    }
 
     /// Turns it away, because the server has too many connections that have not greeted. The default
     /// hangs up.

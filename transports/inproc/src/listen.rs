@@ -3,8 +3,8 @@
 use std::io;
 use std::sync::Arc;
 
-use saline_engine::{Incoming, Listener, Source, StreamPipe};
-use saline_protocol::transport::{Address, Endpoint, Error, ErrorKind, Result};
+use saline_engine::{Incoming, Listener, StreamPipe};
+use saline_protocol::transport::{Address, Endpoint, Error, ErrorKind, Result, Source};
 use tokio::io::DuplexStream;
 use tokio::sync::mpsc;
 
@@ -75,7 +75,7 @@ impl Incoming for Accepted {
     type Pipe = InProcPipe;
 
     fn source(&self) -> Source {
-        Source::default()
+        Source::Process
     }
 
     async fn establish(self) -> io::Result<InProcPipe> {

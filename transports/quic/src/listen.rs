@@ -2,14 +2,16 @@
 
 use std::future::Future;
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use saline_engine::net::bind_udp;
-use saline_engine::{Incoming, Lifetime, Listener, Source};
-use saline_protocol::transport::{Address, Clock, Context, Endpoint, Error, ErrorKind, Result};
+use saline_engine::{Incoming, Lifetime, Listener};
+use saline_protocol::transport::{
+    Address, Clock, Context, Endpoint, Error, ErrorKind, Result, Source,
+};
 use tokio_util::sync::DropGuard;
 
 use crate::pipe::{DONE, QuicPipe, lost};
@@ -149,10 +151,11 @@ impl Incoming for QuicIncoming {
     type Pipe = QuicPipe;
 
     fn source(&self) -> Source {
-        Source {
-            address: Some(self.incoming.remote_address()),
-            uid: None,
-        }
+        Source::of(self.incoming.remote_address())
+    }
+
+    fn address(&self) -> Option<SocketAddr> {
+        Some(self.incoming.remote_address())
     }
 
     fn refuse(self) {

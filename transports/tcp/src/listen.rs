@@ -4,8 +4,8 @@ use std::io;
 use std::net::SocketAddr;
 
 use saline_engine::net::{UnixSocketFile, bind_tcp, claim_path};
-use saline_engine::{Incoming, Listener, Source};
-use saline_protocol::transport::{Address, Clock, Endpoint, Result};
+use saline_engine::{Incoming, Listener};
+use saline_protocol::transport::{Address, Clock, Endpoint, Result, Source};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixSocket, UnixStream};
 
 use crate::options::{backlog, nodelay};
@@ -115,14 +115,15 @@ impl Incoming for Accepted {
 
     fn source(&self) -> Source {
         match self {
-            Self::Tcp { address, .. } => Source {
-                address: Some(*address),
-                uid: None,
-            },
-            Self::Unix { uid, .. } => Source {
-                address: None,
-                uid: Some(*uid),
-            },
+            Self::Tcp { address, .. } => Source::of(*address),
+            Self::Unix { uid, .. } => Source::User(*uid),
+        }
+    }
+
+    fn address(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Tcp { address, .. } => Some(*address),
+            Self::Unix { .. } => None,
         }
     }
 

@@ -1,11 +1,10 @@
 //! The connections that said hello to the ROUTER socket.
 
-use std::net::SocketAddr;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use saline_protocol::transport::{Instant, Limits};
+use saline_protocol::transport::{Instant, Limits, Peer};
 
 use crate::liveness::{PeerLiveness, Verdict};
 use crate::native::SocketId;
@@ -26,7 +25,7 @@ pub(crate) struct ConnectionTable {
 
 /// A connection that said hello.
 struct Connected {
-    address: Option<SocketAddr>,
+    peer: Peer,
     socket: Option<SocketId>,
     /// The liveness of an admitted peer. The silence of others is left to TCP's keep-alive.
     liveness: Option<PeerLiveness>,
@@ -63,19 +62,14 @@ impl ConnectionTable {
     }
 
     /// Adds a connection that said hello.
-    pub(crate) fn add(
-        &mut self,
-        connection: u32,
-        address: Option<SocketAddr>,
-        socket: Option<SocketId>,
-    ) {
+    pub(crate) fn add(&mut self, connection: u32, peer: Peer, socket: Option<SocketId>) {
         let connected = Connected {
-            address,
+            peer,
             socket,
             liveness: None,
         };
         self.all.insert(connection, connected);
-        self.peers().add(connection, address, socket);
+        self.peers().add(connection, peer, socket);
         if let Some(SocketId { descriptor, .. }) = socket
             && let Some(gone) = self.by_descriptor.insert(descriptor, connection)
         {
@@ -85,14 +79,14 @@ impl ConnectionTable {
         }
     }
 
-    /// Takes note of a sign of life. Returns the address of the connection, if it has one; `None` for a
+    /// Takes note of a sign of life. Returns its peer; `None` for a
     /// connection that is not here.
-    pub(crate) fn heard(&mut self, connection: u32) -> Option<Option<SocketAddr>> {
+    pub(crate) fn heard(&mut self, connection: u32) -> Option<Peer> {
         let connected = self.all.get_mut(&connection)?;
         if let Some(liveness) = &mut connected.liveness {
             liveness.heard();
         }
-        Some(connected.address)
+        Some(connected.peer)
     }
 
     /// Takes note that the connection with this descriptor has ended: it stays until
@@ -161,7 +155,7 @@ impl ConnectionTable {
                 Verdict::Ask => silent.push(*connection),
                 // Of a local connection nobody knows whether parts of a large message have come in, and
                 // its system tells at once when it ends.
-                Verdict::Dead if connected.address.is_none() => {}
+                Verdict::Dead if connected.peer.address.is_none() => {}
                 Verdict::Dead => dead.push(*connection),
             }
         }

@@ -8,10 +8,11 @@
 
 use std::ffi::{CString, c_int, c_void};
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
 use bytes::Bytes;
+use saline_protocol::transport::{Peer, Source, SourceNetwork};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
@@ -175,16 +176,29 @@ pub(crate) fn source(message: &zmq::Message) -> Option<RawFd> {
     (fd >= 0).then_some(fd)
 }
 
-/// Returns the remote address of the connection that `message` came over. A hint: the connection may have
-/// closed since, and its descriptor may belong to another one now.
-pub(crate) fn peer_address(message: &mut zmq::Message) -> Option<SocketAddr> {
-    let told: std::net::IpAddr = message.gets("Peer-Address")?.parse().ok()?;
-    let fd = source(message)?;
-    // SAFETY: the number is not negative; a closed or a strange descriptor makes getpeername fail or
+/// Returns the number of the connection `connection`, its source and its address. The source over the network is what
+/// libzmq noted when the connection was made. The port and the user of a local peer are hints, because the connection may
+/// have closed since, and its descriptor may belong to another one now.
+pub(crate) fn peer(connection: u64, message: &mut zmq::Message) -> Peer {
+    let told = message.gets("Peer-Address").map(str::parse::<IpAddr>);
+    // SAFETY: the number is not negative; a closed or a strange descriptor makes the calls below fail or
     // tell another address, which the comparison below discards.
-    let fd = unsafe { BorrowedFd::borrow_raw(fd) };
-    let address = SocketAddr::try_from(rustix::net::getpeername(fd).ok()??).ok()?;
-    (address.ip().to_canonical() == told.to_canonical()).then_some(address)
+    let fd = source(message).map(|fd| unsafe { BorrowedFd::borrow_raw(fd) });
+    if let Some(Ok(told)) = told {
+        let address = fd.and_then(|fd| rustix::net::getpeername(fd).ok()?);
+        let address = address.and_then(|address| SocketAddr::try_from(address).ok());
+        return match address.filter(|address| address.ip().to_canonical() == told.to_canonical()) {
+            Some(address) => Peer::at(connection, address),
+            None => Peer::new(connection, Source::Network(SourceNetwork::of(told))),
+        };
+    }
+    let user = fd.and_then(|fd| rustix::net::sockopt::socket_peercred(fd).ok());
+    let source = match user {
+        Some(user) => Source::User(user.uid.as_raw()),
+        // It went before libzmq could look. All of those are one source.
+        None => Source::Network(SourceNetwork::of(Ipv4Addr::UNSPECIFIED.into())),
+    };
+    Peer::new(connection, source)
 }
 
 /// A socket of a connection, recognised by more than its descriptor: the system uses a descriptor

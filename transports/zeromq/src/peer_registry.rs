@@ -1,6 +1,5 @@
 //! The peers of a server: which connections said hello and have not gone, and which are admitted.
 
-use std::net::SocketAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use saline_engine::DepartureSender;
@@ -26,7 +25,7 @@ struct State {
 
 #[derive(Debug)]
 struct KnownPeer {
-    address: Option<SocketAddr>,
+    peer: Peer,
     socket: Option<SocketId>,
     is_admitted: bool,
 }
@@ -46,14 +45,9 @@ impl PeerRegistry {
     }
 
     /// Adds a peer that said hello.
-    pub(crate) fn add(
-        &self,
-        connection: u32,
-        address: Option<SocketAddr>,
-        socket: Option<SocketId>,
-    ) {
+    pub(crate) fn add(&self, connection: u32, peer: Peer, socket: Option<SocketId>) {
         let peer = KnownPeer {
-            address,
+            peer,
             socket,
             is_admitted: false,
         };
@@ -81,7 +75,7 @@ impl PeerRegistry {
     /// Removes a peer whose connection has ended, and tells its departure if it was admitted.
     pub(crate) fn remove(&self, connection: u32) {
         let removed = self.lock().peers.remove(&connection);
-        self.tell(connection, removed);
+        self.tell(removed);
     }
 
     /// Cuts the connection of a peer and removes it. Returns false, having changed nothing, when it
@@ -95,14 +89,13 @@ impl PeerRegistry {
             }
             state.peers.remove(&connection)
         };
-        self.tell(connection, removed);
+        self.tell(removed);
         true
     }
 
-    fn tell(&self, connection: u32, removed: Option<KnownPeer>) {
-        if let Some(peer) = removed.filter(|peer| peer.is_admitted) {
-            let connection = u64::from(connection);
-            self.departures.push(Peer::new(connection, peer.address));
+    fn tell(&self, removed: Option<KnownPeer>) {
+        if let Some(known) = removed.filter(|known| known.is_admitted) {
+            self.departures.push(known.peer);
         }
     }
 
@@ -117,14 +110,15 @@ impl PeerRegistry {
 mod tests {
     use super::*;
     use saline_engine::departure_queue;
-    use saline_protocol::transport::{Departure, Departures, Limits};
+    use saline_protocol::transport::{Departure, Departures, Limits, Source};
 
     #[tokio::test]
     async fn an_admitted_peer_is_told_once_and_a_stranger_never() {
         let (sender, mut departures) = departure_queue(&Limits::default());
         let peers = PeerRegistry::new(sender);
-        peers.add(1, None, None);
-        peers.add(2, None, None);
+        let peer = |number| Peer::new(number, Source::Process);
+        peers.add(1, peer(1), None);
+        peers.add(2, peer(2), None);
         assert!(peers.admit(2) && peers.admit(2) && !peers.admit(3));
         assert_eq!(peers.newly_admitted(), [2]);
         assert!(peers.newly_admitted().is_empty());
@@ -133,7 +127,7 @@ mod tests {
         }
         assert!(!peers.admit(2) && !peers.cut(2));
         peers.end();
-        let gone = Departure::Gone(Peer::new(2, None));
+        let gone = Departure::Gone(peer(2));
         assert_eq!(departures.next().await, Some(gone));
         assert_eq!(departures.next().await, None);
     }

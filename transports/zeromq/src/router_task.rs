@@ -8,7 +8,7 @@ use bytes::Bytes;
 use saline_engine::Lifetime;
 use saline_engine::net::UnixSocketFile;
 use saline_protocol::transport::{
-    Context, Instant, Metric, Peer, Reply, ReplyRoute, ReplyToken, Request,
+    Context, Instant, Metric, Reply, ReplyRoute, ReplyToken, Request,
 };
 
 use crate::connection_table::ConnectionTable;
@@ -339,19 +339,19 @@ impl RouterTask {
         // is read first, the next end of a connection with this descriptor is the end of this one.
         self.monitored.monitor.look();
         self.take_events();
-        let address = native::peer_address(hello);
+        let peer = native::peer(u64::from(connection), hello);
         let socket = native::source(hello).and_then(SocketId::of);
         // If the descriptor belonged to a later connection already, libzmq has been told that this one
         // ended. It looks at that now, so that the answer to the hello fails and the wrong socket is
         // forgotten.
         self.monitored.socket.idle(false);
-        self.connections.add(connection, address, socket);
+        self.connections.add(connection, peer, socket);
     }
 
     /// Adds a request to those that are handed up next.
     fn request(&mut self, connection: u32, request: u64, payload: Bytes) {
         let max_message = self.context.limits.max_message;
-        let Some(address) = self.connections.heard(connection) else {
+        let Some(peer) = self.connections.heard(connection) else {
             self.context.count(Metric::PeersRefused);
             return;
         };
@@ -368,7 +368,7 @@ impl RouterTask {
             request,
         };
         self.arrivals.push_back(Request::new(
-            Peer::new(connection, address),
+            peer,
             payload,
             Reply::new(route, token, max_message),
         ));

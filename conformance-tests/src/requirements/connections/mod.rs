@@ -373,4 +373,14 @@ pub const ALL: &[Requirement] = &[
         needs: &[Need::ConnectionWire],
         run: |world| Box::pin(hardship::backs_off(world)),
     },
+    Requirement {
+        id: "CON-037",
+        name: "one_peer_one_source",
+        level: Level::Must,
+        sentence: "Every request names the source of its peer: the same for the requests of one connection, for two connections of one peer, and for a connection that comes back.",
+        why: "Sources share what is bounded for strangers. A peer that is another source with each connection takes it all.",
+        look_at: "a source that is made of a port, or of the number of a connection",
+        needs: &[],
+        run: |world| Box::pin(peers::one_peer_one_source(world)),
+    },
 ];

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use saline_protocol::transport::ErrorKind;
+use saline_protocol::transport::{ErrorKind, Peer};
 
 use super::restarts::asking;
 use crate::failure::{ensure, ensure_eq, is_error};
-use crate::kit::{World, echo, exact, join_all, number, numbered, topic};
+use crate::kit::{Caller, Host, World, echo, exact, join_all, number, numbered, topic};
 use crate::{Expecting, Failure, Outcome};
 
 pub(super) async fn disconnect_cuts_one_peer(world: Arc<World>) -> Outcome {
@@ -119,4 +119,46 @@ pub(super) async fn clients_that_vanish(world: Arc<World>) -> Outcome {
             || host.publisher.subscriptions(&t) == 1,
         )
         .await
+}
+
+/// Has a request made, and returns the peer that the server names for it.
+async fn peer_of(host: &mut Host, caller: &Caller) -> Outcome<Peer> {
+    let (reply, peer) = tokio::join!(caller.ask("who am I?"), async {
+        let request = host.requests.next().await?;
+        let peer = request.peer;
+        echo(request);
+        Outcome::Ok(peer)
+    });
+    reply.expecting("a request")?;
+    peer
+}
+
+pub(super) async fn one_peer_one_source(world: Arc<World>) -> Outcome {
+    let mut host = world.serve().await?;
+    let (one, other) = (world.client(&host).await?, world.client(&host).await?);
+    let first = peer_of(&mut host, &one).await?;
+    ensure_eq!(
+        peer_of(&mut host, &one).await?,
+        first,
+        "the peer of the next request of a connection"
+    );
+    let beside = peer_of(&mut host, &other).await?;
+    ensure!(
+        beside.connection != first.connection,
+        "two connections are one"
+    );
+    ensure_eq!(
+        beside.source,
+        first.source,
+        "the source of another connection of the same peer"
+    );
+    if host.control.disconnect(first) {
+        let again = peer_of(&mut host, &one).await?;
+        ensure_eq!(
+            again.source,
+            first.source,
+            "the source of a connection that came back"
+        );
+    }
+    Ok(())
 }

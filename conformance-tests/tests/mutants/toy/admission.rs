@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use saline_protocol::transport::{AdmissionLimits, Departure, Departures, Peer};
+use saline_protocol::transport::{AdmissionLimits, Departure, Departures, Peer, Source};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -84,6 +84,15 @@ struct Connection {
     told: Arc<Notify>,
 }
 
+/// Returns the peer of this connection. Whoever comes to a toy is the user of its tests.
+pub fn peer(connection: u64, fault: WireFault) -> Peer {
+    let source = match fault {
+        WireFault::HideUser => Source::Process,
+        _ => Source::User(rustix::process::getuid().as_raw()),
+    };
+    Peer::new(connection, source)
+}
+
 /// The connections of a server.
 #[derive(Debug)]
 pub struct Peers {
@@ -152,7 +161,7 @@ impl Peers {
         let mut gone = self.gone.lock().unwrap();
         for _ in 0..times {
             if gone.queue.len() < self.most || self.fault == WireFault::KeepDepartures {
-                gone.queue.push_back(Peer::new(number, None));
+                gone.queue.push_back(peer(number, self.fault));
             } else {
                 gone.missed += 1;
             }

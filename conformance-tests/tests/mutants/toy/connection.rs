@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use saline_protocol::transport::{Clock, Delivery, Lost, Metric, Peer, Reply, ReplyToken, Request};
+use saline_protocol::transport::{Clock, Delivery, Lost, Metric, Reply, ReplyToken, Request};
 use tokio::io::{AsyncWrite, ReadHalf};
 use tokio::sync::{Notify, Semaphore, mpsc};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::admission::Entry;
+use super::admission::{Entry, peer};
 use super::hub::Outbox;
 use super::queue::Receiver;
 use super::server::ServerCore;
@@ -182,7 +182,7 @@ impl Reader<'_> {
             connection,
             request,
         };
-        let peer = Peer::new(connection, None);
+        let peer = peer(connection, core.kind.fault);
         let permits = [permit, own];
         core.answers.waiting.lock().unwrap().insert(token, permits);
         let route = Arc::clone(&core.answers);
@@ -243,7 +243,7 @@ pub fn hand_out(core: &ServerCore, payload: Bytes) {
     };
     let route = Arc::clone(&core.answers);
     let reply = Reply::new(route, token, payload.len());
-    let peer = Peer::new(token.connection, None);
+    let peer = peer(token.connection, core.kind.fault);
     let _ = core.inbox.try_send(Request::new(peer, payload, reply));
 }
 

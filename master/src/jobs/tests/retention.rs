@@ -97,7 +97,7 @@ async fn what_may_be_begun_or_still_runs_or_is_the_newest_stays() {
     store.close().await;
     let store = place.open();
     let heard = std::slice::from_ref(&running.jid);
-    store.mark_running(&id("a"), heard).await.unwrap();
+    store.mark_running(&id("a"), heard, 1024).await.unwrap();
     store.prune(store.now() - DAY).await.unwrap();
     for job in [&running, &silent, &queued, &last] {
         assert!(is_there(&store, job).await, "{}", job.jid);
@@ -108,7 +108,7 @@ async fn what_may_be_begun_or_still_runs_or_is_the_newest_stays() {
         std::hint::spin_loop();
     }
     let since = store.now();
-    store.mark_running(&id("a"), heard).await.unwrap();
+    store.mark_running(&id("a"), heard, 1024).await.unwrap();
     store.prune(since).await.unwrap();
     assert!(!is_there(&store, &silent).await);
     for job in [&running, &queued, &last] {

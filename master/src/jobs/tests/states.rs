@@ -67,6 +67,29 @@ async fn a_state_is_on_the_disk_after_a_flush() {
 }
 
 #[tokio::test]
+async fn the_jobs_that_a_minion_runs_at_a_time_are_bounded() {
+    let place = Place::new();
+    let store = place.open();
+    let mut jids = Vec::new();
+    for _ in 0..5 {
+        let job = job(&store);
+        publish(&store, &job, &[("a", Offered), ("b", Offered)]).await;
+        jids.push(job.jid);
+    }
+    assert_eq!(store.may_begin_to_run(&id("a"), 4, 3), 3);
+    let begun = store.mark_running(&id("a"), &jids, 3).await.unwrap();
+    assert_eq!(begun, jids[..3]);
+    assert_eq!(store.may_begin_to_run(&id("a"), 4, 3), 0);
+    assert_eq!(store.may_begin_to_run(&id("a"), 4, 5), 2);
+    assert_eq!(store.may_begin_to_run(&id("b"), 3, 3), 3, "another minion");
+    answer(&store, "a", &jids[0], &Value::Null).await.unwrap();
+    assert_eq!(store.may_begin_to_run(&id("a"), 4, 3), 1);
+    let none = Jid::parse("20261123000000000000").unwrap();
+    let all: Vec<_> = jids.iter().chain([&none]).collect();
+    assert_eq!(store.closed_among(&all), 1, "there is no such job");
+}
+
+#[tokio::test]
 async fn that_a_minion_began_in_time_may_be_heard_late() {
     let place = Place::new();
     let store = place.open();
@@ -92,9 +115,24 @@ async fn that_a_minion_began_in_time_may_be_heard_late() {
     store.expire(LONG_AFTER);
     assert_eq!(states(&store, &job.jid).await, now, "from the disk");
     let jids = std::slice::from_ref(&job.jid);
-    assert_eq!(store.mark_running(&id("a"), jids).await.unwrap(), jids);
-    assert!(store.mark_running(&id("a"), jids).await.unwrap().is_empty());
-    assert!(store.mark_running(&id("z"), jids).await.unwrap().is_empty());
+    assert_eq!(
+        store.mark_running(&id("a"), jids, 1024).await.unwrap(),
+        jids
+    );
+    assert!(
+        store
+            .mark_running(&id("a"), jids, 1024)
+            .await
+            .unwrap()
+            .is_empty()
+    );
+    assert!(
+        store
+            .mark_running(&id("z"), jids, 1024)
+            .await
+            .unwrap()
+            .is_empty()
+    );
     let now = [
         (id("a"), Running),
         (id("b"), Expired),
@@ -106,7 +144,13 @@ async fn that_a_minion_began_in_time_may_be_heard_late() {
     assert_eq!(states(&store, &job.jid).await, now);
     let verdict = answer(&store, "a", &job.jid, &Value::Null).await.unwrap();
     assert_eq!(verdict, ReturnVerdict::Stored);
-    assert!(store.mark_running(&id("a"), jids).await.unwrap().is_empty());
+    assert!(
+        store
+            .mark_running(&id("a"), jids, 1024)
+            .await
+            .unwrap()
+            .is_empty()
+    );
     let now = [
         (id("a"), Returned),
         (id("b"), Expired),
@@ -123,16 +167,22 @@ async fn a_heartbeat_tells_what_has_begun() {
     publish(&store, &one, &[("a", Offered)]).await;
     publish(&store, &two, &[("b", Offered)]).await;
     let jids = [one.jid.clone(), two.jid.clone(), store.next_jid()];
-    let begun = store.mark_running(&id("a"), &jids).await.unwrap();
+    let begun = store.mark_running(&id("a"), &jids, 1024).await.unwrap();
     assert_eq!(begun, std::slice::from_ref(&one.jid));
     assert!(
         store
-            .mark_running(&id("a"), &jids)
+            .mark_running(&id("a"), &jids, 1024)
             .await
             .unwrap()
             .is_empty()
     );
-    assert!(store.mark_running(&id("a"), &[]).await.unwrap().is_empty());
+    assert!(
+        store
+            .mark_running(&id("a"), &[], 1024)
+            .await
+            .unwrap()
+            .is_empty()
+    );
     assert_eq!(states(&store, &two.jid).await, [(id("b"), Offered)]);
 }
 
@@ -209,7 +259,7 @@ async fn many_late_reports_of_one_job_count_it_once() {
         let (store, jid) = (std::sync::Arc::clone(&store), job.jid.clone());
         reports.spawn(async move {
             let begun = store
-                .mark_running(&id(&name), std::slice::from_ref(&jid))
+                .mark_running(&id(&name), std::slice::from_ref(&jid), 1024)
                 .await;
             assert_eq!(begun.unwrap(), [jid]);
         });

@@ -205,7 +205,7 @@ fn the_table_of_states() {
         }
         let (answer, act, result, changed) = row.verdict.clone();
         assert_eq!(
-            store.authenticate(&id("web1"), key(SAME), None, row.policy),
+            store.authenticate(&id("web1"), key(SAME), Source::Process, row.policy),
             Verdict::new(answer, act, result, changed),
             "{}",
             row.name
@@ -231,7 +231,7 @@ fn anything_else_is_an_error_and_lets_nobody_in() {
             let place = Place::new();
             let store = place.open();
             std::fs::write(place.file(state, "web1"), "no key").unwrap();
-            let verdict = store.authenticate(&id("web1"), key(SAME), None, policy);
+            let verdict = store.authenticate(&id("web1"), key(SAME), Source::Process, policy);
             assert_eq!(verdict, Verdict::new(answer.clone(), "error", false, false));
             assert!(store.list().unwrap().iter().all(|entry| !entry.holds_key()));
         }
@@ -240,7 +240,7 @@ fn anything_else_is_an_error_and_lets_nobody_in() {
     let place = Place::new();
     let store = place.open();
     std::fs::create_dir(place.file(Accepted, "web1")).unwrap();
-    let verdict = store.authenticate(&id("web1"), key(SAME), None, OPEN);
+    let verdict = store.authenticate(&id("web1"), key(SAME), Source::Process, OPEN);
     assert_eq!(
         verdict,
         Verdict::new(Admission::Full, "error", false, false)
@@ -253,7 +253,7 @@ fn strangers_cannot_fill_the_disk() {
     let store = place.open();
     let come = |name: String| {
         store
-            .authenticate(&id(&name), key(SAME), None, PLAIN)
+            .authenticate(&id(&name), key(SAME), Source::Process, PLAIN)
             .admission
     };
     for number in 0..10 {
@@ -264,7 +264,7 @@ fn strangers_cannot_fill_the_disk() {
     assert_eq!(store.pending_count().unwrap(), 10);
     // Other keys under known ids: one is kept of each.
     for number in 3..20 {
-        let _ = store.authenticate(&id("m1"), key(number), None, PLAIN);
+        let _ = store.authenticate(&id("m1"), key(number), Source::Process, PLAIN);
     }
     let denied = store.list().unwrap();
     assert_eq!(
@@ -299,15 +299,15 @@ fn a_pending_key_expires_when_it_is_not_presented_any_more() {
             .unwrap();
     };
     for (number, name) in ["stranger", "waits"].into_iter().enumerate() {
-        store.authenticate(&id(name), key(number as u8), None, policy);
+        store.authenticate(&id(name), key(number as u8), Source::Process, policy);
         age(name);
     }
-    let full = store.authenticate(&id("new"), key(7), None, policy);
+    let full = store.authenticate(&id("new"), key(7), Source::Process, policy);
     assert_eq!(full.admission, Admission::Full);
     // It polls.
-    store.authenticate(&id("waits"), key(1), None, policy);
+    store.authenticate(&id("waits"), key(1), Source::Process, policy);
     assert_eq!(store.expire_pending(week).unwrap(), [id("stranger")]);
-    let new = store.authenticate(&id("new"), key(7), None, policy);
+    let new = store.authenticate(&id("new"), key(7), Source::Process, policy);
     assert_eq!(new.admission, Admission::Pending);
 }
 
@@ -320,7 +320,7 @@ fn pending_keys_keep_their_sources_over_a_restart() {
     };
     let source = |number: u8| {
         let address = std::net::SocketAddr::from(([192, 0, 2, number], 1));
-        Some(SourceNetwork::of(address))
+        Source::of(address)
     };
     let presented = [("a", 1), ("stranger1", 9), ("b", 2), ("stranger2", 9)];
     let store = place.open();

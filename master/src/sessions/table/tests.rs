@@ -4,7 +4,7 @@ mod model;
 use super::*;
 use crate::sessions::{ConnectionId, MinionStart, UNPROVEN};
 use saline_messages::{MustClaim, PeerVersion, StartId};
-use saline_protocol::transport::Peer;
+use saline_protocol::transport::{Peer, Source};
 
 const HEARTBEAT: Duration = Duration::from_secs(15);
 
@@ -29,7 +29,7 @@ fn add(sessions: &Sessions, number: u16, id: &str, state: SessionState) -> Arc<S
         identity,
         origin: Origin::Network,
         listener: 0,
-        address: None,
+        peer: peer(1),
         proven: false,
         state,
     };
@@ -212,7 +212,7 @@ async fn a_session_that_has_proven_nothing_goes_before_one_that_has() {
 }
 
 fn peer(connection: u64) -> Peer {
-    Peer::new(connection, None)
+    Peer::new(connection, Source::Process)
 }
 
 #[tokio::test(start_paused = true)]
@@ -343,5 +343,8 @@ async fn two_machines_of_one_id_are_reported_once_a_minute_and_known_for_a_while
 }
 
 fn connection(listener: usize, number: u64) -> ConnectionId {
-    ConnectionId { listener, number }
+    ConnectionId {
+        listener,
+        peer: peer(number),
+    }
 }

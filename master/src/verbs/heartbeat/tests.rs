@@ -3,6 +3,7 @@
 use saline_channel::PublicIdentity;
 use saline_channel::noise::SplitKeys;
 use saline_messages::{ExpiryAck, PeerVersion, SessionId};
+use saline_protocol::transport::{Peer, Source};
 
 use super::*;
 use crate::parts::testing::TestMaster;
@@ -23,7 +24,7 @@ async fn a_deleted_minion_is_not_handed_the_new_group_key() {
         identity: PublicIdentity([1; 32]),
         origin: Origin::Network,
         listener: 0,
-        address: None,
+        peer: Peer::new(1, Source::Process),
         proven: true,
         state: SessionState::Accepted,
     };

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use saline_protocol::transport::{Metric, SourceNetwork};
+use saline_protocol::transport::Metric;
 
 use super::greet::greet;
 use super::ungreeted::Ungreeted;
@@ -41,8 +41,7 @@ async fn take_all<L: Listener>(
         match listener.accept().await {
             Ok(incoming) => {
                 backoff.reset();
-                let source = incoming.source().address.map(SourceNetwork::of);
-                let Some(ungreeted) = Ungreeted::new(open, source) else {
+                let Some(ungreeted) = Ungreeted::new(open, incoming.source()) else {
                     context.count(Metric::PeersRefused);
                     incoming.refuse();
                     continue;

@@ -11,7 +11,7 @@ use super::connection::Connection;
 use super::connection_tasks::{Reader, Writer};
 use super::ungreeted::Ungreeted;
 use super::{CloseOnDrop, ServerCore};
-use crate::pipe::{Incoming, Pipe, Source};
+use crate::pipe::{Incoming, Pipe};
 use crate::wire::frame::header;
 use crate::wire::{Frame, FrameKind, FrameReader, Greeting, SendBuffer, VERSIONS, Violation};
 
@@ -26,15 +26,17 @@ enum Stranger {
 }
 
 impl Stranger {
-    fn refuse(self, core: &ServerCore, source: Source) {
+    fn refuse(self, core: &ServerCore, peer: Peer) {
         let context = &core.lifetime.context;
         match self {
             Self::Looked => return,
-            Self::Late => tracing::debug!(?source, "a peer did not greet in time"),
-            Self::Broke(Violation(why)) => tracing::debug!(?source, why, "not a client"),
-            Self::Disagrees(why) => match source.address {
+            Self::Late => tracing::debug!(source = %peer.source, "a peer did not greet in time"),
+            Self::Broke(Violation(why)) => {
+                tracing::debug!(source = %peer.source, why, "not a client")
+            }
+            Self::Disagrees(why) => match peer.address {
                 Some(address) => core.refusals.tell(context.clock, &address, &why),
-                None => core.refusals.tell(context.clock, &"a local peer", &why),
+                None => core.refusals.tell(context.clock, &peer.source, &why),
             },
         }
         context.count(Metric::PeersRefused);
@@ -44,18 +46,19 @@ impl Stranger {
 /// Shakes hands with a client, and reads what it sends until its connection ends.
 pub(super) async fn greet<I: Incoming>(incoming: I, ungreeted: Ungreeted) {
     let open = Arc::clone(&ungreeted.open);
-    let source = incoming.source();
+    let mut peer = Peer::new(0, incoming.source());
+    peer.address = incoming.address();
     // Boxed: a connection that stands does not carry room for its handshake.
-    let greeted = Box::pin(shake_hands(incoming, source, &open, ungreeted)).await;
+    let greeted = Box::pin(shake_hands(incoming, peer, &open, ungreeted)).await;
     match greeted {
         Ok(reader) => reader.run().await,
-        Err(stranger) => stranger.refuse(&open.0, source),
+        Err(stranger) => stranger.refuse(&open.0, peer),
     }
 }
 
 async fn shake_hands<I: Incoming>(
     incoming: I,
-    source: Source,
+    mut peer: Peer,
     open: &Arc<CloseOnDrop>,
     ungreeted: Ungreeted,
 ) -> Result<Reader<<I::Pipe as Pipe>::Read>, Stranger> {
@@ -72,8 +75,8 @@ async fn shake_hands<I: Incoming>(
     };
     let (client, frames, read, mut write) = introduced.map_err(|_| Stranger::Late)??;
     drop(ungreeted);
-    let number = core.connections.fetch_add(1, Ordering::Relaxed) + 1;
-    let connection = Connection::new(Arc::clone(core), Peer::new(number, source.address), client);
+    peer.connection = core.connections.fetch_add(1, Ordering::Relaxed) + 1;
+    let connection = Connection::new(Arc::clone(core), peer, client);
     let speaks = VERSIONS.common(client.versions).is_some();
     let admitted = speaks && core.add(&connection);
     // From here on the reader takes the connection out again, however this ends.

@@ -125,7 +125,7 @@ impl ServerCore {
     /// cut for it: the oldest of the source that has most of those. Returns false when none is.
     fn add(&self, connection: &Arc<Connection>) -> bool {
         let context = &self.lifetime.context;
-        let (number, source) = (connection.number(), connection.peer.source());
+        let (number, source) = (connection.number(), connection.peer.source);
         let mut hub = self.hub();
         let mut unadmitted = lock(&self.unadmitted);
         let mut added = hub.add(number, Arc::clone(connection), context.limits.connections);

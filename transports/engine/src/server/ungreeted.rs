@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use saline_protocol::transport::{SourceNetwork, SourcePlaces};
+use saline_protocol::transport::{Source, SourcePlaces};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 
 use super::CloseOnDrop;
@@ -28,18 +28,18 @@ struct Inner {
 impl UngreetedTable {
     /// Takes a place for a connection of this source. When there is none left, the oldest connection of the
     /// source that has most is cut for it. Returns none when that source has no more than this one.
-    fn take(&self, source: Option<SourceNetwork>) -> Option<(u64, CancellationToken)> {
+    fn take(&self, source: Source) -> Option<(u64, CancellationToken)> {
         let mut inner = lock(&self.0);
-        if inner.places.len() >= MAX_UNGREETED {
-            let oldest = *inner.places.eviction_candidate(source)?;
-            inner.places.release(&oldest);
-            if let Some(cut) = inner.cut.remove(&oldest) {
-                cut.cancel();
-            }
+        let number = inner.last + 1;
+        let evicted = inner
+            .places
+            .take_one_of(MAX_UNGREETED, number, source)
+            .ok()?;
+        if let Some(cut) = evicted.and_then(|oldest| inner.cut.remove(&oldest)) {
+            cut.cancel();
         }
-        inner.last += 1;
-        let (number, cut) = (inner.last, CancellationToken::new());
-        inner.places.take(number, source);
+        inner.last = number;
+        let cut = CancellationToken::new();
         inner.cut.insert(number, cut.clone());
         Some((number, cut))
     }
@@ -65,7 +65,7 @@ pub(super) struct Ungreeted {
 
 impl Ungreeted {
     /// Takes a place for a connection of this source; none when the others are not to give way for it.
-    pub(super) fn new(open: &Arc<CloseOnDrop>, source: Option<SourceNetwork>) -> Option<Self> {
+    pub(super) fn new(open: &Arc<CloseOnDrop>, source: Source) -> Option<Self> {
         let (number, cut) = open.0.ungreeted.take(source)?;
         Some(Self {
             open: Arc::clone(open),

@@ -4,8 +4,8 @@ use std::io;
 use std::net::SocketAddr;
 
 use saline_engine::net::{Candidate, bind_tcp};
-use saline_engine::{Dialer, Incoming, Listener, Source, StreamPipe};
-use saline_protocol::transport::{Endpoint, Result};
+use saline_engine::{Dialer, Incoming, Listener, StreamPipe};
+use saline_protocol::transport::{Endpoint, Result, Source};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -65,10 +65,12 @@ impl Incoming for Accepted {
     type Pipe = TemplatePipe;
 
     fn source(&self) -> Source {
-        Source {
-            address: Some(self.address),
-            uid: None,
-        }
+        // YOURS: where the peer comes from. Peers that are one party name one source.
+        Source::of(self.address)
+    }
+
+    fn address(&self) -> Option<SocketAddr> {
+        Some(self.address)
     }
 
     async fn establish(self) -> io::Result<TemplatePipe> {

@@ -7,8 +7,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use saline_engine::Lifetime;
 use saline_protocol::transport::{
-    Answer, Context, Endpoint, Peer, Publisher, Reply, ReplyRoute, ReplyToken, Request, Requests,
-    Result, ServeAt, Server, ServerControl, Topic,
+    AccountName, Answer, Context, Endpoint, Peer, Publisher, Reply, ReplyRoute, ReplyToken,
+    Request, Requests, Result, ServeAt, Server, ServerControl, Source, Topic,
 };
 use tokio::sync::mpsc;
 use tokio_util::sync::DropGuard;
@@ -82,11 +82,15 @@ async fn take_messages(_listener: Listener, inbox: mpsc::Sender<Request>, lifeti
 async fn hand_over(
     inbox: &mpsc::Sender<Request>,
     token: ReplyToken,
+    account: AccountName,
     payload: Bytes,
     max_message: usize,
 ) {
     let reply = Reply::new(Arc::new(AnswerQueue), token, max_message);
-    let request = Request::new(Peer::new(token.connection, None), payload, reply);
+    // The account that the messaging system has authenticated, never what the peer says of itself: peers of one account
+    // share what is bounded.
+    let peer = Peer::new(token.connection, Source::Account(account));
+    let request = Request::new(peer, payload, reply);
     // Waits for room: requests are never dropped. When nobody reads them any more, dropping this one
     // tells its client.
     let _ = inbox.send(request).await;

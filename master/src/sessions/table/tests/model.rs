@@ -155,7 +155,7 @@ proptest! {
                 }
                 // Each connection of a session that has ended is cut, and no other.
                 let ended = sessions.take_ended_connections(0);
-                cut.extend(ended.iter().map(|ended| ended.number as usize));
+                cut.extend(ended.iter().map(|ended| ended.peer.connection as usize));
                 let standing: HashMap<_, _> = sessions.connections().into_iter().collect();
                 for (at, made) in made.iter().enumerate() {
                     let stands = standing.get(&connection(0, at as u64)) == Some(&made.session.id);

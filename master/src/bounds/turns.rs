@@ -1,22 +1,17 @@
-//! The turns of polls: few of them read the keys at once, and the places of those that wait for that are shared by
-//! sources.
+//! Turns at what only few requests may do at once. The places of those that wait for a turn are shared by sources.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use saline_protocol::transport::{SourceNetwork, SourcePlaces};
+use saline_protocol::transport::{Source, SourcePlaces};
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 
-/// The largest number of polls that read the keys at once. Each takes a thread, and waits there for the one before it.
-const AT_ONCE: usize = 16;
-
-/// The largest number of polls that wait for their turn. For one more, the source that has most of them gives one up.
-const WAITING: usize = 256;
-
-/// The turns of all polls, which all listeners share.
+/// Turns of requests, which all listeners share.
 #[derive(Debug)]
-pub struct PollTurns {
+pub struct Turns {
     turns: Semaphore,
+    /// The largest number of requests that wait for a turn.
+    places: usize,
     waiting: Mutex<Waiting>,
 }
 
@@ -24,33 +19,33 @@ pub struct PollTurns {
 struct Waiting {
     sources: SourcePlaces<u64>,
     given_up: HashMap<u64, Arc<Notify>>,
-    /// The number of the last poll.
+    /// The number of the request that came last.
     last: u64,
 }
 
-/// The place of a poll that waits for its turn, given back when it is dropped.
+/// The place of a request that waits for its turn, given back when it is dropped.
 struct Place<'a> {
-    turns: &'a PollTurns,
+    turns: &'a Turns,
     number: u64,
     given_up: Arc<Notify>,
 }
 
-impl Default for PollTurns {
-    fn default() -> Self {
+impl Turns {
+    /// Creates turns of which `at_once` are given at a time, and for which `places` requests may wait.
+    pub(crate) fn new(at_once: usize, places: usize) -> Self {
         Self {
-            turns: Semaphore::new(AT_ONCE),
+            turns: Semaphore::new(at_once),
+            places,
             waiting: Mutex::default(),
         }
     }
-}
 
-impl PollTurns {
-    /// Waits for a turn of a poll from this source. Returns none when the poll has no place, or has given it up for
-    /// another source.
+    /// Waits for the turn of a request from this source. Returns none when there is no place for it to wait in, or it
+    /// has given its place up for another source.
     ///
     /// # Cancel safety
     /// The place is given back when the future is dropped.
-    pub(super) async fn take(&self, source: Option<SourceNetwork>) -> Option<SemaphorePermit<'_>> {
+    pub(crate) async fn take(&self, source: Source) -> Option<SemaphorePermit<'_>> {
         if let Ok(turn) = self.turns.try_acquire() {
             return Some(turn);
         }
@@ -62,18 +57,18 @@ impl PollTurns {
         }
     }
 
-    fn take_place(&self, source: Option<SourceNetwork>) -> Option<Place<'_>> {
+    fn take_place(&self, source: Source) -> Option<Place<'_>> {
         let mut waiting = self.lock();
-        if waiting.sources.len() >= WAITING {
-            let oldest = *waiting.sources.eviction_candidate(source)?;
-            waiting.sources.release(&oldest);
-            if let Some(given_up) = waiting.given_up.remove(&oldest) {
-                given_up.notify_one();
-            }
+        let number = waiting.last + 1;
+        let evicted = waiting
+            .sources
+            .take_one_of(self.places, number, source)
+            .ok()?;
+        if let Some(given_up) = evicted.and_then(|oldest| waiting.given_up.remove(&oldest)) {
+            given_up.notify_one();
         }
-        waiting.last += 1;
-        let (number, given_up) = (waiting.last, Arc::new(Notify::new()));
-        waiting.sources.take(number, source);
+        waiting.last = number;
+        let given_up = Arc::new(Notify::new());
         waiting.given_up.insert(number, Arc::clone(&given_up));
         Some(Place {
             turns: self,
@@ -97,14 +92,15 @@ impl Drop for Place<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::net::SocketAddr;
     use std::task::Poll;
 
     use super::*;
 
-    fn source(number: u8) -> Option<SourceNetwork> {
-        let address = SocketAddr::from(([192, 0, 2, number], 1));
-        Some(SourceNetwork::of(address))
+    const AT_ONCE: usize = 2;
+    const PLACES: usize = 8;
+
+    fn source(number: u8) -> Source {
+        Source::User(number.into())
     }
 
     /// Looks at each of these once, and returns those that have ended, each with whether it got a turn.
@@ -124,14 +120,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_source_does_not_keep_the_polls_of_others_out() {
-        let turns = PollTurns::default();
+    async fn one_source_does_not_keep_the_requests_of_others_out() {
+        let turns = Turns::new(AT_ONCE, PLACES);
         let mut reading = Vec::new();
         for _ in 0..AT_ONCE {
             reading.push(turns.take(source(1)).await.unwrap());
         }
         let take = |number| Box::pin(turns.take(source(number)));
-        let mut strangers: Vec<_> = (0..WAITING).map(|_| take(1)).collect();
+        let mut strangers: Vec<_> = (0..PLACES).map(|_| take(1)).collect();
         assert_eq!(ended(&mut strangers).await, []);
         assert!(turns.take(source(1)).await.is_none(), "it has them all");
         let mut other = [take(2)];

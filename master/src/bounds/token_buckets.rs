@@ -7,9 +7,6 @@ use std::time::Duration;
 
 use saline_protocol::transport::{Clock, Instant};
 
-/// The largest number of minions whose buckets are told apart.
-pub(crate) const MAX_MINIONS: usize = 20_000;
-
 /// A token bucket: the budget of one source or one minion.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TokenBucket {
@@ -44,6 +41,14 @@ impl TokenBucket {
         self.tokens
     }
 
+    /// Refills the bucket, and returns the delay after which there is a token; zero when there is something left.
+    pub(crate) fn debt(&mut self, rate: Rate, now: Instant) -> Duration {
+        match self.refill(rate, now) {
+            tokens if tokens <= 0.0 => Duration::from_secs_f64((1.0 - tokens) / rate.per_second),
+            _ => Duration::ZERO,
+        }
+    }
+
     /// Takes so many tokens, also more than there are.
     pub(crate) fn take(&mut self, tokens: f64) {
         self.tokens -= tokens;
@@ -70,7 +75,7 @@ impl TokenBucket {
 
 /// A bucket for each of many keys. Full buckets are forgotten, and keys beyond the bound share one bucket.
 #[derive(Debug)]
-pub(crate) struct TokenBuckets<K> {
+pub struct TokenBuckets<K> {
     clock: Clock,
     rate: Rate,
     /// The largest number of keys that are told apart.
@@ -120,6 +125,11 @@ impl<K: Clone + Eq + Hash> TokenBuckets<K> {
         let taken = bucket.take_one(rate, now);
         by_key.insert(key.clone(), bucket);
         taken
+    }
+
+    /// Takes a token from the bucket of `key`. Returns false when there is none.
+    pub(crate) fn allows(&self, key: &K) -> bool {
+        self.take(key).is_ok()
     }
 
     /// Gives a token back to the bucket of `key`.
