@@ -1,4 +1,5 @@
-//! What a publication and a return cost the job store, in allocations: counts, and no times.
+//! What a publication and a return cost the job store, in allocations: counts, and no times. A program of its own,
+//! because its allocator counts for the whole process.
 #![allow(
     clippy::unwrap_used,
     reason = "a test that cannot go on says so by panicking"

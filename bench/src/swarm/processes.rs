@@ -5,6 +5,7 @@ use std::process::Stdio;
 
 use rustix::process::{Resource, getrlimit};
 use saline_daemon::{Signal, Signals};
+use saline_testing::Programs;
 use tokio::io::AsyncReadExt;
 use tokio::process::{Child, Command};
 use tokio::task::JoinSet;
@@ -90,12 +91,11 @@ pub(super) async fn run(arguments: &SwarmArguments, root: &Path, shares: &[Share
 }
 
 fn start(arguments: &SwarmArguments, root: &Path, share: Share) -> std::io::Result<Child> {
-    let mut command = Command::new(std::env::current_exe()?);
+    let mut command = Command::from(Programs::this()?.command("saline-swarm"));
     if arguments.sync_spools {
         command.arg("--sync-spools");
     }
     command
-        .arg0("saline-swarm")
         .args(["--share", "--transport", &arguments.transport])
         .args(["--master", &arguments.master.to_string()])
         .args(["--name", &arguments.name])

@@ -1,16 +1,13 @@
 //! The processes of a system under measurement: this program under other names.
 
-use std::io::Write as _;
-use std::net::TcpListener;
-use std::path::PathBuf;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use saline_client::Client;
 use saline_config::MasterConfig;
 use saline_protocol::transport::{Clock, Registry};
-use tokio::process::{Child, Command};
+use saline_testing::{Folders, Ports, Process, Programs};
 
 use crate::Result;
 use crate::process::{ProcessUsage, children, is_running};
@@ -27,10 +24,12 @@ pub(super) struct Fleet {
     minions: usize,
     sync_spools: bool,
     port: u16,
-    master: Option<Child>,
-    swarm: Option<Child>,
+    programs: Programs,
+    folders: Folders,
+    master: Option<Process>,
+    swarm: Option<Process>,
     /// Minions beside the swarm, each in a process of its own.
-    others: Vec<Child>,
+    others: Vec<Process>,
     /// Removed last, when nobody writes there any more.
     root: tempfile::TempDir,
 }
@@ -46,54 +45,39 @@ impl Fleet {
     /// Writes the configuration. Starts nothing.
     pub(super) fn new(transport: &str, minions: usize, sync_spools: bool) -> Result<Self> {
         let root = tempfile::Builder::new().prefix("saline-bench-").tempdir()?;
-        let ports = [
-            TcpListener::bind("127.0.0.1:0")?,
-            TcpListener::bind("127.0.0.1:0")?,
-        ];
-        let [port, publications] = [ports[0].local_addr()?.port(), ports[1].local_addr()?.port()];
-        let folder = root.path().join("etc");
-        std::fs::create_dir(&folder)?;
-        let mut file = std::fs::File::create(folder.join("master"))?;
-        writeln!(file, "root_dir: {}", root.path().join("master").display())?;
-        writeln!(file, "interface: 127.0.0.1\nret_port: {port}")?;
-        writeln!(file, "publish_port: {publications}\ntransport: {transport}")?;
-        writeln!(
-            file,
-            "auto_accept: True\nlog_level: error\nminion_event_rate: 0\nminion_event_bytes: 0"
-        )?;
+        let ports = Ports::find(transport)?;
+        let options =
+            "auto_accept: True\nlog_level: error\nminion_event_rate: 0\nminion_event_bytes: 0\n";
+        let folders = Folders::under(root.path());
+        folders.write_master(transport, ports, options)?;
         Ok(Self {
+            folders,
             root,
+            programs: Programs::this()?,
             transport: transport.to_owned(),
             minions,
             sync_spools,
-            port,
+            port: ports.requests,
             master: None,
             swarm: None,
             others: Vec::new(),
         })
     }
 
-    fn config(&self) -> PathBuf {
-        self.root.path().join("etc")
-    }
-
     /// Returns a command that runs this program as `name`.
-    fn program(&self, name: &str) -> Result<Command> {
-        let mut command = Command::new(std::env::current_exe()?);
+    fn program(&self, name: &str) -> Command {
+        let mut command = self.programs.command(name);
+        command.stdin(Stdio::null()).stdout(Stdio::null());
         command
-            .arg0(name)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .kill_on_drop(true);
-        Ok(command)
     }
 
     /// Starts the master and connects to it as an operator.
     pub(super) async fn start_master(&mut self, registry: &Registry) -> Result<Client> {
-        let mut command = self.program("saline-master")?;
-        self.master = Some(command.arg("-c").arg(self.config()).spawn()?);
+        let mut command = self.program("saline-master");
+        command.arg("-c").arg(self.folders.config());
+        self.master = Some(Process::spawn(&mut command)?);
         let schemes: Vec<&str> = registry.schemes().collect();
-        let config = MasterConfig::load(&self.config(), &schemes)?.config;
+        let config = MasterConfig::load(&self.folders.config(), &schemes)?.config;
         let deadline = Clock.after(TIMEOUT);
         loop {
             match Client::connect(&config, registry).await {
@@ -105,22 +89,19 @@ impl Fleet {
     }
 
     /// Kills the master, without a goodbye.
-    pub(super) async fn kill_master(&mut self) -> Result<()> {
-        if let Some(mut master) = self.master.take() {
-            master.kill().await?;
-        }
-        Ok(())
+    pub(super) fn kill_master(&mut self) {
+        self.master = None;
     }
 
     /// Starts the minions; those of an earlier swarm come again, with their keys.
     pub(super) fn start_swarm(&mut self) -> Result<()> {
-        self.swarm = Some(self.minions_program(self.minions)?.spawn()?);
+        self.swarm = Some(Process::spawn(&mut self.minions_program(self.minions))?);
         Ok(())
     }
 
     /// Returns a command that runs so many minions.
-    fn minions_program(&self, minions: usize) -> Result<Command> {
-        let mut command = self.program("saline-swarm")?;
+    fn minions_program(&self, minions: usize) -> Command {
+        let mut command = self.program("saline-swarm");
         command
             .args(["--minions", &minions.to_string()])
             .args(["--transport", &self.transport])
@@ -130,14 +111,15 @@ impl Fleet {
         if self.sync_spools {
             command.arg("--sync-spools");
         }
-        Ok(command)
+        command
     }
 
     /// Starts one more minion, whose id begins with `name`, in a process of its own, and waits until the master
     /// counts it as present.
     pub(super) async fn start_another(&mut self, client: &Client, name: &str) -> Result<()> {
-        let mut command = self.minions_program(1)?;
-        self.others.push(command.args(["--name", name]).spawn()?);
+        let mut command = self.minions_program(1);
+        let other = Process::spawn(command.args(["--name", name]))?;
+        self.others.push(other);
         self.present(client, self.minions + self.others.len()).await
     }
 
@@ -146,8 +128,8 @@ impl Fleet {
         let Some(mut swarm) = self.swarm.take() else {
             return Ok(());
         };
-        let shares = swarm.id().map(children).transpose()?.unwrap_or_default();
-        swarm.kill().await?;
+        let shares = children(swarm.pid())?;
+        swarm.kill();
         for share in shares {
             let pid = Pid::from_raw(share).ok_or("no process")?;
             // It may have ended with the swarm.
@@ -190,13 +172,13 @@ impl Fleet {
 
     /// Returns what the master has used.
     pub(super) fn master_usage(&self) -> Result<ProcessUsage> {
-        let pid = self.master.as_ref().and_then(Child::id);
+        let pid = self.master.as_ref().map(Process::pid);
         ProcessUsage::of(pid.ok_or("no master runs")?)
     }
 
     /// Returns what the swarm has used, with the processes among which it is divided.
     pub(super) fn swarm_usage(&self) -> Result<ProcessUsage> {
-        let pid = self.swarm.as_ref().and_then(Child::id);
+        let pid = self.swarm.as_ref().map(Process::pid);
         let pid = pid.ok_or("no swarm runs")?;
         let mut all = ProcessUsage::of(pid)?;
         for share in children(pid)? {
@@ -209,12 +191,14 @@ impl Fleet {
 
     /// Runs the command line `saline` with these arguments, and counts the lines that it prints.
     pub(super) async fn saline(&self, arguments: &[&str]) -> Result<CommandRun> {
-        let mut command = self.program("saline")?;
+        let mut command = self.program("saline");
         command
             .arg("-c")
-            .arg(self.config())
+            .arg(self.folders.config())
             .args(arguments)
             .stdout(Stdio::piped());
+        let mut command = tokio::process::Command::from(command);
+        command.kill_on_drop(true);
         let begin = Clock.now();
         let mut child = command.spawn()?;
         let mut output = Vec::new();

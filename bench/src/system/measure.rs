@@ -311,7 +311,7 @@ async fn recovery(
             client.shutdown().await;
         }
         let killed = Clock.now();
-        fleet.kill_master().await?;
+        fleet.kill_master();
         let client = fleet.start_master(registry).await?;
         let begin = Clock.now();
         up.push((begin - killed).as_secs_f64());

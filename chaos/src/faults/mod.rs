@@ -13,6 +13,7 @@ use tokio::sync::MutexGuard;
 
 use crate::error::Result;
 use crate::fleet::{Daemon, Fleet};
+use crate::links;
 use crate::plan::{Fault, FaultPlan, LinkFault};
 use crate::publisher::Publisher;
 use crate::timeline::{Condition, Who};
@@ -143,7 +144,7 @@ impl<'a> Injector<'a> {
             _ => Condition::Disturbed,
         };
         let _disturbed = self.fleet.timeline.disturb(Who::Minion(minion), condition);
-        seat.link.set(link_fault);
+        links::set(&seat.link, link_fault);
         Clock.pause(lasts).await;
         seat.link.clear();
         if link_fault != LinkFault::Cut {

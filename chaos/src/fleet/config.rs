@@ -1,56 +1,14 @@
 //! The folders and configuration files of a run.
 
-use std::fmt::Write as _;
 use std::fs;
-use std::net::{IpAddr, TcpListener, UdpSocket};
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
+
+use saline_testing::{Folders, MinionFile, Ports};
 
 use crate::arguments::Transport;
 use crate::error::{ChaosError, Result};
 use crate::plan::{HEARTBEAT, JOB_TTL};
-
-/// How often free ports are looked for.
-const ATTEMPTS: usize = 16;
-
-/// The ports of the master, on 127.0.0.1 and on the address of every link.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Ports {
-    pub(crate) requests: u16,
-    /// Only zeromq has a second one.
-    pub(crate) publications: u16,
-}
-
-impl Ports {
-    /// Finds ports that nobody uses on any address.
-    pub(crate) fn find(transport: Transport) -> Result<Self> {
-        let mut last = std::io::Error::other("no attempt was made");
-        for _ in 0..ATTEMPTS {
-            match Self::try_find(transport) {
-                Ok(ports) => return Ok(ports),
-                Err(error) => last = error,
-            }
-        }
-        Err(ChaosError::Ports(last))
-    }
-
-    fn try_find(transport: Transport) -> std::io::Result<Self> {
-        if transport == Transport::Quic {
-            let requests = UdpSocket::bind("0.0.0.0:0")?.local_addr()?.port();
-            return Ok(Self {
-                requests,
-                publications: 0,
-            });
-        }
-        let (one, other) = (
-            TcpListener::bind("0.0.0.0:0")?,
-            TcpListener::bind("0.0.0.0:0")?,
-        );
-        Ok(Self {
-            requests: one.local_addr()?.port(),
-            publications: other.local_addr()?.port(),
-        })
-    }
-}
 
 /// Creates the folders that daemons do not create themselves.
 pub(crate) fn make_folders(root: &Path) -> Result<()> {
@@ -67,21 +25,14 @@ pub(crate) fn make_folders(root: &Path) -> Result<()> {
 }
 
 pub(crate) fn write_master(root: &Path, transport: Transport, ports: Ports) -> Result<()> {
-    let mut text = String::new();
-    // Writing to a String does not fail.
-    let _ = write!(
-        text,
-        "root_dir: {}\ninterface: 127.0.0.1\nret_port: {}\npublish_port: {}\ntransport: {}\n\
-         auto_accept: True\nlog_level: info\nheartbeat_interval: {}\njob_ttl: {}\ntimeout: 4\n",
-        root.join("master").display(),
-        ports.requests,
-        ports.publications,
-        transport.name(),
+    let options = format!(
+        "auto_accept: True\nlog_level: info\nheartbeat_interval: {}\njob_ttl: {}\ntimeout: 4\n",
         HEARTBEAT.as_secs_f64(),
         JOB_TTL.as_secs_f64(),
     );
-    let path = etc(root).join("master");
-    fs::write(&path, text).map_err(ChaosError::at(&path))
+    Folders::under(root)
+        .write_master(transport.name(), ports, &options)
+        .map_err(ChaosError::at(&etc(root)))
 }
 
 pub(crate) fn write_minion(
@@ -91,31 +42,17 @@ pub(crate) fn write_minion(
     master: IpAddr,
     ports: Ports,
 ) -> Result<()> {
-    let instance = format!("m{number}");
-    write_instance(root, &instance, &instance, |text| {
-        let _ = write!(
-            text,
-            "master: {master}\nmaster_port: {}\ntransport: {}\nacceptance_wait_time: 0.2\n\
-             recon_default: 50\nrecon_max: 1000\nlog_level: info\npass_environment: SALINE_CHAOS_*\n",
-            ports.requests,
-            transport.name()
-        );
-    })
-}
-
-/// Writes the configuration of an instance: everything but its root and its id comes from `rest`.
-fn write_instance(
-    root: &Path,
-    instance: &str,
-    id: &str,
-    rest: impl FnOnce(&mut String),
-) -> Result<()> {
-    let mut text = format!("root_dir: {}\nid: {id}\n", root.join(instance).display());
-    rest(&mut text);
-    let folder = instance_config(root, instance);
-    fs::create_dir_all(&folder).map_err(ChaosError::at(&folder))?;
-    let path = folder.join("minion");
-    fs::write(&path, text).map_err(ChaosError::at(&path))
+    let id = format!("m{number}");
+    let minion = MinionFile {
+        id: &id,
+        master: &master.to_string(),
+        port: ports.requests,
+        transport: transport.name(),
+        options: "recon_default: 50\nrecon_max: 1000\npass_environment: SALINE_CHAOS_*\n",
+    };
+    Folders::under(root)
+        .write_minion(&id, minion)
+        .map_err(ChaosError::at(&instance_config(root, &id)))
 }
 
 /// Copies a minion's folder, as an image of its disk would be: the copy has its id and its key. Notes of
@@ -123,12 +60,13 @@ fn write_instance(
 pub(crate) fn copy_minion(root: &Path, id: &str, instance: &str) -> Result<()> {
     let from = instance_config(root, id).join("minion");
     let text = fs::read_to_string(&from).map_err(ChaosError::at(&from))?;
-    write_instance(root, instance, id, |copy| {
-        for line in text.lines().skip(2) {
-            copy.push_str(line);
-            copy.push('\n');
-        }
-    })?;
+    // Its first line is the root of the original.
+    let (_, rest) = text.split_once('\n').unwrap_or_default();
+    let text = format!("root_dir: {}\n{rest}", root.join(instance).display());
+    let folder = instance_config(root, instance);
+    fs::create_dir_all(&folder).map_err(ChaosError::at(&folder))?;
+    let path = folder.join("minion");
+    fs::write(&path, text).map_err(ChaosError::at(&path))?;
     copy_folder(&root.join(id), &root.join(instance))
 }
 
@@ -164,15 +102,15 @@ fn copy_folder(from: &Path, to: &Path) -> Result<()> {
 
 /// The folder of the master's configuration, which operators read too.
 pub(crate) fn etc(root: &Path) -> PathBuf {
-    root.join("etc")
+    Folders::under(root).config()
 }
 
 pub(crate) fn instance_config(root: &Path, instance: &str) -> PathBuf {
-    root.join(format!("etc-{instance}"))
+    Folders::under(root).minion_config(instance)
 }
 
 pub(crate) fn logs(root: &Path) -> PathBuf {
-    root.join("log")
+    Folders::under(root).logs()
 }
 
 /// The folder of the ledgers.

@@ -3,9 +3,10 @@
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
+use saline_testing::Process;
 
 use super::config;
 use crate::arguments::Sabotage;
@@ -19,7 +20,7 @@ const SABOTAGE: &str = "SALINE_CHAOS_SABOTAGE";
 /// How many bytes at the end of a log are read to tell why a daemon ended.
 const LOG_TAIL: u64 = 4096;
 
-/// A daemon with its configuration, running or not. Dropping it kills it.
+/// A daemon with its configuration, running or not. Dropping it kills it, as every process does.
 #[derive(Debug)]
 pub(crate) struct Daemon {
     program: &'static str,
@@ -30,7 +31,7 @@ pub(crate) struct Daemon {
     /// The folder whose unsynced writes a power loss drops.
     volatile: PathBuf,
     sabotage: Option<Sabotage>,
-    child: Option<Child>,
+    process: Option<Process>,
     boots: u32,
 }
 
@@ -53,7 +54,7 @@ impl Daemon {
             volatile: config::master_state(root),
             root: root.to_owned(),
             sabotage,
-            child: None,
+            process: None,
             boots: 1,
         }
     }
@@ -67,7 +68,7 @@ impl Daemon {
             volatile: config::minion_state(root, instance),
             root: root.to_owned(),
             sabotage,
-            child: None,
+            process: None,
             boots: 1,
         }
     }
@@ -83,7 +84,7 @@ impl Daemon {
 
     /// Starts the process, if none runs.
     pub(crate) fn start(&mut self) -> Result<()> {
-        if self.child.is_some() {
+        if self.process.is_some() {
             return Ok(());
         }
         let boot = config::boot_id_file(&self.root, &self.instance);
@@ -106,11 +107,11 @@ impl Daemon {
             .stdout(Stdio::null())
             .stderr(log);
         self.describe(&mut command);
-        let child = command.spawn().map_err(|source| ChaosError::Start {
+        let process = Process::spawn(&mut command).map_err(|source| ChaosError::Start {
             program: self.program.to_owned(),
             source,
         })?;
-        self.child = Some(child);
+        self.process = Some(process);
         Ok(())
     }
 
@@ -142,31 +143,26 @@ impl Daemon {
 
     /// Returns the process id while a process runs.
     pub(crate) fn pid(&self) -> Option<u32> {
-        self.child.as_ref().map(Child::id)
+        self.process.as_ref().map(Process::pid)
     }
 
     /// Returns the status of a process that ended by itself since it was started.
     pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
-        let status = self.child.as_mut()?.try_wait().ok()??;
-        self.child = None;
+        let status = self.process.as_mut()?.status()?;
+        self.process = None;
         Some(status)
     }
 
     /// Sends a signal.
     pub(crate) fn signal(&self, signal: Signal) {
-        let pid = self.pid().and_then(|pid| i32::try_from(pid).ok());
-        if let Some(pid) = pid.and_then(Pid::from_raw) {
-            // It may have ended by itself, which is noticed elsewhere.
-            let _ = kill_process(pid, signal);
+        if let Some(process) = &self.process {
+            process.signal(signal);
         }
     }
 
     /// Kills the process with SIGKILL, and waits for its end.
     pub(crate) fn kill(&mut self) {
-        if let Some(mut child) = self.child.take() {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
+        self.process = None;
     }
 
     /// Notes that the machine was started once more.
@@ -205,11 +201,5 @@ impl Daemon {
         let text = String::from_utf8_lossy(&tail);
         let lines: Vec<&str> = text.lines().rev().take(count).collect();
         lines.into_iter().rev().collect::<Vec<_>>().join(" | ")
-    }
-}
-
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        self.kill();
     }
 }

@@ -10,17 +10,17 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use saline_protocol::transport::{Clock, Instant};
+use saline_testing::Ports;
+use saline_testing::links::Link;
 use tokio::sync::Mutex;
 
 use crate::arguments::{Arguments, Sabotage};
 use crate::disk::SmallDisk;
 use crate::error::{ChaosError, Result};
-use crate::links::Link;
+use crate::links;
 use crate::timeline::{Condition, Timeline, Who};
 
-pub(crate) use config::{
-    Ports, copy_minion, journal, keep_master_state, ledgers, set_clock, store,
-};
+pub(crate) use config::{copy_minion, journal, keep_master_state, ledgers, set_clock, store};
 pub(crate) use daemon::{Daemon, ProcessUsage};
 pub(crate) use operator::Operator;
 pub(crate) use processes::kill_instance;
@@ -62,13 +62,13 @@ impl Fleet {
         config::make_folders(root)?;
         // Before anything is written below it.
         let disk = own_mounts.and_then(|()| SmallDisk::mount(&config::master_state(root)));
-        let ports = Ports::find(transport)?;
+        let ports = Ports::find(transport.name()).map_err(ChaosError::Ports)?;
         config::write_master(root, transport, ports)?;
         let timeline = Timeline::new();
         let mut seats = Vec::new();
         for number in 1..=usize::from(arguments.minions) {
             let host = minion_address(number);
-            let link = Link::open(transport, host, ports)
+            let link = links::open(transport, host, ports)
                 .await
                 .map_err(ChaosError::Ports)?;
             config::write_minion(root, number, transport, host, ports)?;

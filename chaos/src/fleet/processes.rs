@@ -2,11 +2,11 @@
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
 use rustix::process::{Pid, Signal, kill_process};
+use saline_testing::Programs;
 
 use crate::plan::INSTANCE;
 
@@ -16,9 +16,7 @@ pub(super) const ROOT: &str = "SALINE_CHAOS_ROOT";
 /// Returns a command that runs this program as `name`.
 pub(super) fn program(name: &str) -> Command {
     // Not by its path: a build may replace the file while a run goes on.
-    let mut command = Command::new("/proc/self/exe");
-    command.arg0(name);
-    command
+    Programs::File("/proc/self/exe".into()).command(name)
 }
 
 /// Kills every process of an instance: the daemon and all that its jobs started, also in other groups.

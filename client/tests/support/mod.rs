@@ -1,21 +1,19 @@
 //! A master whose replies a test prescribes, over the in-memory transport.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use saline_channel::noise::{PendingHandshake, Responder};
-use saline_channel::record::ResponderRecords;
 use saline_channel::{Identity, MasterKeys, NoiseKey};
 use saline_config::MasterConfig;
 use saline_inproc::InProc;
 use saline_messages::{
-    Admission, Header, Kind, OperatorReply, OperatorRequest, PeerVersion, PublicationAddress,
-    Refusal, SessionId, Welcome, decode, encode, refusal,
+    Admission, OperatorReply, OperatorRequest, Refusal, decode, encode, refusal,
 };
 use saline_protocol::transport::{
     Context, Endpoint, Registry, Request, ServeAt, ServerControl, Transport,
 };
+use saline_testing::scripted::{Opened, Sessions, welcome};
 
 /// The master's reaction to the next request in a session.
 #[derive(Debug, Clone)]
@@ -115,10 +113,8 @@ impl TestMaster {
         };
         let mut server = self.transport.serve(at, context.clone()).await.unwrap();
         let mut gate = Gate {
-            responder: Responder::new(Arc::clone(&self.identity), self.noise.clone(), None),
+            sessions: Sessions::new(Arc::clone(&self.identity), self.noise.clone()),
             behaviour: Arc::clone(&self.behaviour),
-            half: HashMap::new(),
-            sessions: HashMap::new(),
         };
         let publisher = Arc::clone(&server.publisher);
         context.spawn(async move {
@@ -146,80 +142,35 @@ impl Serving {
 }
 
 struct Gate {
-    responder: Responder,
+    sessions: Sessions,
     behaviour: Arc<Mutex<Behaviour>>,
-    half: HashMap<SessionId, PendingHandshake>,
-    sessions: HashMap<SessionId, ResponderRecords>,
 }
 
 impl Gate {
     fn take(&mut self, request: Request) {
-        let (mut header, body) = Header::decode(&request.payload).unwrap();
-        let reply = match header.kind {
-            Kind::First => {
-                let (half, body) = self.responder.first(body).unwrap();
-                header.session = SessionId::random().unwrap();
-                header.kind = Kind::FirstReply;
-                self.half.insert(header.session, half);
-                Some(header.with_body(&body))
-            }
-            Kind::FirstFinish => match self.half.remove(&header.session) {
-                Some(half) => {
-                    let (_, keys) = half.finish(body).unwrap();
-                    let records = ResponderRecords::new(&keys);
-                    header.kind = Kind::Record;
-                    let answer = {
-                        let mut behaviour = self.behaviour.lock().unwrap();
-                        behaviour.sessions += 1;
-                        behaviour.answer.clone().unwrap_or_else(welcome)
-                    };
-                    let reply = records.seal_reply(&header, &encode(&answer));
-                    self.sessions.insert(header.session, records);
-                    Some(reply)
-                }
-                None => Some(refusal(Some(&header), Refusal::Handshake)),
-            },
-            _ => self.record(&header, body),
-        };
-        // Without one the handle is dropped.
-        if let Some(reply) = reply {
-            request.reply.send(reply).unwrap();
-        }
-    }
-
-    fn record(&mut self, header: &Header, body: &[u8]) -> Option<bytes::Bytes> {
-        let Some(records) = self.sessions.get_mut(&header.session) else {
-            return Some(refusal(Some(header), Refusal::UnknownSession));
-        };
-        let plain = records.open_request(header, body).unwrap();
         let mut behaviour = self.behaviour.lock().unwrap();
-        behaviour.asked.push(decode(&plain).unwrap());
-        match behaviour
-            .acts
-            .pop_front()
-            .expect("more was asked than the behaviour has")
-        {
-            Act::Answer(reply) => Some(records.seal_reply(header, &encode(&reply))),
-            Act::Lose => None,
-            Act::Forget => {
-                self.sessions.remove(&header.session);
-                Some(refusal(Some(header), Refusal::UnknownSession))
+        let admission = behaviour.answer.clone();
+        let admission = admission.unwrap_or_else(|| welcome(0, 15_000, None));
+        let reply = match self.sessions.open(&request.payload, &admission) {
+            Opened::Answered(reply) => reply,
+            Opened::Began(_, reply) => {
+                behaviour.sessions += 1;
+                reply
             }
-        }
+            Opened::Request(asked, plain) => {
+                behaviour.asked.push(decode(&plain).unwrap());
+                let act = behaviour.acts.pop_front();
+                match act.expect("more was asked than the behaviour has") {
+                    Act::Answer(reply) => self.sessions.seal(&asked, &encode(&reply)),
+                    // The handle is dropped.
+                    Act::Lose => return,
+                    Act::Forget => {
+                        self.sessions.retain(|id| *id != asked.session);
+                        refusal(Some(&asked), Refusal::UnknownSession)
+                    }
+                }
+            }
+        };
+        request.reply.send(reply).unwrap();
     }
-}
-
-fn welcome() -> Admission {
-    Admission::Accepted(Welcome {
-        clock: 0,
-        heartbeat_ms: 15_000,
-        max_message: 64 << 20,
-        publications: PublicationAddress::SameConnection,
-        group: None,
-        master: PeerVersion {
-            protocol: 1,
-            software: "0.1.0".into(),
-        },
-        extensions: Vec::new(),
-    })
 }

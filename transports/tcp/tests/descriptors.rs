@@ -1,6 +1,8 @@
 //! A process that runs out of descriptors. A file of its own, because the limit is the process's.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+#[path = "integration/support/mod.rs"]
+#[allow(dead_code, reason = "the rest is used in `integration`")]
 mod support;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};

@@ -2,6 +2,8 @@
 //! thousands of descriptors.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+#[path = "integration/support/mod.rs"]
+#[allow(dead_code, reason = "the rest is used in `integration`")]
 mod support;
 
 use std::net::SocketAddr;

@@ -1,0 +1,6 @@
+//! What files and words of a command line become, and what is said of those that cannot be.
+
+mod arguments;
+mod errors;
+mod folder;
+mod load;

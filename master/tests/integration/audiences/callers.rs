@@ -1,0 +1,193 @@
+//! Callers: programs beside a minion that have its key.
+
+use saline_channel::{ChannelError, MasterTrust};
+use saline_messages::{
+    Admission, CallerReply, CallerRequest, Class, Event, KeyAction, KeyRequest, KeyState,
+    OperatorReply, OperatorRequest, Refusal, RefusedVerb, RequestId, Role,
+};
+use saline_protocol::transport::{Clock, Delivery};
+use serde::Serialize;
+
+use super::caller_verbs::of_callers;
+use super::{Scene, verbs};
+use crate::support::{Peer, TEST_TIMEOUT, credentials};
+
+/// Returns a caller with the key of this peer.
+async fn caller(scene: &Scene, beside: &Peer) -> Peer {
+    let trust = MasterTrust::Pinned(scene.deployment.master_keys());
+    let network = scene.deployment.network().await;
+    let mut credentials = beside.credentials.clone();
+    credentials.role = Role::Caller;
+    Peer::come(network, credentials, &trust).await
+}
+
+async fn ask_caller<Q: Serialize>(peer: &Peer, verb: &Q) -> Result<CallerReply, ChannelError> {
+    let deadline = Clock.after(TEST_TIMEOUT);
+    let session = &peer.established.session;
+    session
+        .ask(&*peer.client, Class::Event, verb, deadline)
+        .await
+}
+
+fn is_harmless(reply: &CallerReply) -> bool {
+    matches!(
+        reply,
+        CallerReply::Refused(RefusedVerb::Malformed) | CallerReply::Done
+    )
+}
+
+#[tokio::test]
+async fn a_caller_without_an_accepted_key_gets_no_session() {
+    let scene = Scene::new().await;
+    let trust = MasterTrust::Pinned(scene.deployment.master_keys());
+    let keys = |operator: OperatorReply| match operator {
+        OperatorReply::Keys(reply) => reply.keys,
+        other => panic!("{other:?}"),
+    };
+    let list = || OperatorRequest::Keys(KeyRequest::List);
+    let before = keys(scene.operator.order(list()).await);
+    // Another key under the id of a minion, and an id that nobody has.
+    for id in ["victim", "nobody"] {
+        let network = scene.deployment.network().await;
+        let caller = Peer::come(network, credentials(Role::Caller, id), &trust).await;
+        assert_eq!(caller.established.answer, Admission::Rejected);
+        for verb in of_callers() {
+            let reply = ask_caller(&caller, &verb).await;
+            assert!(
+                matches!(reply, Err(ChannelError::Refused(Refusal::UnknownSession))),
+                "{reply:?}"
+            );
+        }
+        scene.check("a caller without a key").await;
+    }
+    let after = keys(scene.operator.order(list()).await);
+    assert_eq!(after, before, "it waits for nobody's acceptance");
+}
+
+#[tokio::test]
+async fn a_caller_acts_for_its_minion_alone_and_takes_nothing_from_it() {
+    let scene = Scene::new().await;
+    let mut bus = scene.operator.events("event/salt/minion").await;
+    let caller = caller(&scene, &scene.victim).await;
+    for verb in of_callers() {
+        match (&verb, ask_caller(&caller, &verb).await.unwrap()) {
+            (CallerRequest::Return(_), CallerReply::Stored(jid)) => {
+                let again = ask_caller(&caller, &verb).await.unwrap();
+                assert_eq!(again, CallerReply::Stored(jid.clone()), "it is stored once");
+                let lookup = OperatorRequest::JobLookup { jid };
+                let OperatorReply::Job(stored) = scene.operator.order(lookup).await else {
+                    panic!("no job");
+                };
+                assert_eq!(stored.operator, "saline-call on victim");
+                assert_eq!(stored.job.fun, "test.called");
+                assert_eq!(stored.job.target.expression, "victim");
+            }
+            (CallerRequest::FireEvents(_), CallerReply::Done) => {
+                let Some(Delivery::Message { payload, .. }) = bus.next().await else {
+                    panic!("the bus ended");
+                };
+                assert_eq!(
+                    Event::decode(&payload).unwrap().tag,
+                    "salt/minion/victim/forged"
+                );
+            }
+            (verb, reply) => panic!("{verb:?}: {reply:?}"),
+        }
+        // The minion's own session goes on, and its job is not the caller's.
+        scene.check(&format!("{verb:?}")).await;
+    }
+    // Whatever the bytes of others' verbs mean as a caller's, nothing of others is told or done.
+    for verb in verbs::of_operators(&scene.jid) {
+        let reply = ask_caller(&caller, &verb).await.unwrap();
+        assert!(is_harmless(&reply), "{verb:?}: {reply:?}");
+    }
+    for verb in verbs::of_minions(&scene.jid) {
+        let reply = ask_caller(&caller, &verb).await.unwrap();
+        assert!(is_harmless(&reply), "{verb:?}: {reply:?}");
+    }
+    scene.check("a caller").await;
+}
+
+#[tokio::test]
+async fn a_caller_cannot_take_over_the_call_of_another() {
+    let scene = Scene::new().await;
+    let other = scene.deployment.minion("other").await;
+    let (first, second) = (
+        caller(&scene, &scene.victim).await,
+        caller(&scene, &other).await,
+    );
+    let returned = of_callers().swap_remove(0);
+    assert!(matches!(
+        ask_caller(&first, &returned).await,
+        Ok(CallerReply::Stored(_))
+    ));
+    // The same number from another minion finds the job of the first, and changes nothing.
+    let refused = CallerReply::Refused(RefusedVerb::Malformed);
+    assert_eq!(ask_caller(&second, &returned).await.unwrap(), refused);
+}
+
+#[tokio::test]
+async fn a_caller_whose_key_was_deleted_is_told_so() {
+    let scene = Scene::new().await;
+    for verb in of_callers() {
+        let minion = scene.deployment.minion("deleted").await;
+        let caller = caller(&scene, &minion).await;
+        let operator = &scene.operator;
+        let deleted = operator.act(KeyAction::Delete, KeyState::Accepted, "deleted");
+        assert_eq!(deleted.await, 1);
+        let gone = CallerReply::Refused(RefusedVerb::KeyGone);
+        assert_eq!(ask_caller(&caller, &verb).await.unwrap(), gone, "{verb:?}");
+        scene.check("a caller whose key is gone").await;
+    }
+}
+
+#[tokio::test]
+async fn a_minions_key_holds_few_sessions_of_callers() {
+    let scene = Scene::new().await;
+    let mut callers = Vec::new();
+    let fire = of_callers().pop().unwrap();
+    for _ in 0..17 {
+        let caller = caller(&scene, &scene.victim).await;
+        assert_eq!(ask_caller(&caller, &fire).await.unwrap(), CallerReply::Done);
+        callers.push(caller);
+    }
+    let first = ask_caller(&callers[0], &fire).await;
+    assert!(
+        matches!(first, Err(ChannelError::Refused(Refusal::UnknownSession))),
+        "{first:?}"
+    );
+    for caller in &callers[1..] {
+        assert_eq!(ask_caller(caller, &fire).await.unwrap(), CallerReply::Done);
+    }
+    scene.check("many callers").await;
+}
+
+#[tokio::test]
+async fn what_a_minions_calls_store_is_bounded() {
+    let scene = Scene::new().await;
+    let caller = caller(&scene, &scene.victim).await;
+    let store = |user: &str| {
+        let Some(CallerRequest::Return(mut returned)) = of_callers().into_iter().next() else {
+            panic!("the first verb of callers");
+        };
+        returned.request_id = RequestId::random().unwrap();
+        returned.user = user.to_owned();
+        CallerRequest::Return(returned)
+    };
+    let long = ask_caller(&caller, &store(&"u".repeat(257))).await.unwrap();
+    assert_eq!(long, CallerReply::Refused(RefusedVerb::Malformed));
+    let mut stored = 0;
+    // A hundred at once, and ten more in each second that this takes.
+    for _ in 0..10_000 {
+        match ask_caller(&caller, &store("root")).await.unwrap() {
+            CallerReply::Stored(_) => stored += 1,
+            CallerReply::Busy { .. } => {
+                // The first took one as well.
+                assert!(stored >= 99, "{stored}");
+                return;
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    panic!("{stored} were stored");
+}

@@ -1,0 +1,214 @@
+//! Which minions a master takes for those of a target: by the grains that they reported, which are bounded, are
+//! forgotten with their keys, and may not be known.
+
+use saline_data::{Packed, Value};
+use saline_messages::{
+    Arguments, BatchRequest, GrainsReport, KeyAction, KeyState, MinionReply, MinionRequest,
+    OperatorReply, OperatorRequest, PublishRequest, Published, RefusedVerb, RequestId,
+    TargetMatches,
+};
+use saline_targeting::{MAX_GRAINS, Target, TargetKind};
+
+use crate::support::runner::value;
+use crate::support::{Deployment, Peer};
+
+fn role(role: &str) -> Packed {
+    Packed::pack(&Value::map([("role", Value::from(role))]))
+}
+
+async fn report(minion: &Peer, grains: Packed) -> MinionReply {
+    let digest = GrainsReport::digest_of(&grains);
+    let report = GrainsReport {
+        digest,
+        grains: Some(grains),
+    };
+    minion.ask(MinionRequest::Grains(report)).await
+}
+
+fn grain(expression: &str) -> Target {
+    Target {
+        kind: TargetKind::Grain,
+        expression: expression.to_owned(),
+    }
+}
+
+async fn publish(operator: &Peer, target: Target, subset: Option<u32>) -> Published {
+    let order = OperatorRequest::Publish(PublishRequest {
+        request_id: RequestId::random().unwrap(),
+        target,
+        fun: "test.ping".into(),
+        arg: Arguments::default().pack(),
+        user: "root".into(),
+        ttl_ms: None,
+        private: false,
+        subset,
+        batch: BatchRequest::default(),
+        metadata: None,
+        jid: None,
+    });
+    match operator.order(order).await {
+        OperatorReply::Published(published) => published,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn names(published: &Published) -> Vec<&str> {
+    published
+        .minions
+        .iter()
+        .map(|(id, _)| id.as_str())
+        .collect()
+}
+
+async fn matches(operator: &Peer, target: Target) -> TargetMatches {
+    match operator.order(OperatorRequest::MatchTarget(target)).await {
+        OperatorReply::Matched(matches) => matches,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn minions_without_known_grains_get_the_job_and_are_named() {
+    let deployment = Deployment::start(true).await;
+    let operator = deployment.operator().await;
+    let (a, b) = (deployment.minion("a").await, deployment.minion("b").await);
+    let c = deployment.minion("c").await;
+    assert_eq!(report(&a, role("web")).await, MinionReply::Done);
+    assert_eq!(report(&b, role("db")).await, MinionReply::Done);
+
+    let published = publish(&operator, grain("role:web"), None).await;
+    assert_eq!(names(&published), ["a", "c"]);
+    assert_eq!(published.unsure, [c.id()]);
+    // Only those that surely match are chosen from, whatever the chance.
+    for _ in 0..10 {
+        let published = publish(&operator, grain("role:web"), Some(2)).await;
+        assert_eq!((names(&published), published.unsure.len()), (vec!["a"], 0));
+    }
+    let published = publish(&operator, Target::glob("*"), Some(2)).await;
+    assert_eq!(published.minions.len(), 2);
+    let job = operator.order(OperatorRequest::JobLookup {
+        jid: published.jid.unwrap(),
+    });
+    let OperatorReply::Job(stored) = job.await else {
+        panic!("no job");
+    };
+    assert_eq!(
+        stored.job.target.kind,
+        TargetKind::List,
+        "others must not run it"
+    );
+
+    assert_eq!(report(&c, role("db")).await, MinionReply::Done);
+    let matched = matches(&operator, grain("role:db")).await;
+    assert_eq!(matched.minions, [b.id(), c.id()]);
+    assert!(matched.unsure.is_empty());
+}
+
+#[tokio::test]
+async fn grains_are_bounded_and_go_with_the_key() {
+    let deployment = Deployment::start(true).await;
+    let operator = deployment.operator().await;
+    let a = deployment.minion("a").await;
+    let refused = MinionReply::Refused(RefusedVerb::Malformed);
+    let large = Value::map([("role", Value::from("x".repeat(MAX_GRAINS)))]);
+    assert_eq!(report(&a, Packed::pack(&large)).await, refused);
+    assert_eq!(report(&a, Packed::from_bytes(vec![0xc1])).await, refused);
+    assert_eq!(report(&a, role("web")).await, MinionReply::Done);
+    assert!(
+        matches(&operator, grain("role:web"))
+            .await
+            .unsure
+            .is_empty()
+    );
+
+    let grains = value(&operator, "cache.grains", &["a"]).await;
+    assert_eq!(grains.get("a"), Some(&role("web").unpack().unwrap()));
+
+    operator
+        .act(KeyAction::Delete, KeyState::Accepted, "a")
+        .await;
+    let again = deployment.minion("a").await;
+    let matched = matches(&operator, grain("role:web")).await;
+    assert_eq!(
+        matched.unsure,
+        [again.id()],
+        "another machine inherits nothing"
+    );
+}
+
+/// Returns the expression with which a text of many `a` takes too many steps.
+fn hard(kind: TargetKind, before: &str) -> Target {
+    Target {
+        kind,
+        expression: format!("{before}web$|(?:a|aa)+(?!b)c"),
+    }
+}
+
+#[tokio::test]
+async fn a_minion_whose_grains_take_too_many_steps_decides_about_itself_alone() {
+    let deployment = Deployment::start(true).await;
+    let operator = deployment.operator().await;
+    let (honest, liar) = (deployment.minion("a").await, deployment.minion("b").await);
+    assert_eq!(report(&honest, role("web")).await, MinionReply::Done);
+    let long = "a".repeat(200);
+    assert_eq!(report(&liar, role(&long)).await, MinionReply::Done);
+    let target = hard(TargetKind::GrainPcre, "role:");
+    let published = publish(&operator, target.clone(), None).await;
+    assert_eq!(names(&published), ["a"]);
+    assert_eq!(
+        matches(&operator, target.clone()).await.minions,
+        [honest.id()]
+    );
+    // What it is not counted for is not counted for the opposite either.
+    let not = Target {
+        kind: TargetKind::Compound,
+        expression: format!("* and not P@{}", target.expression),
+    };
+    let refused = operator.order(OperatorRequest::MatchTarget(not)).await;
+    let OperatorReply::BadTarget(why) = refused else {
+        panic!("{refused:?}");
+    };
+    // Nobody else matches: the operator is told why.
+    assert!(why.contains("given up at minion b"), "{why}");
+}
+
+#[tokio::test]
+async fn an_id_that_takes_too_many_steps_decides_about_itself_alone() {
+    let deployment = Deployment::start(true).await;
+    let operator = deployment.operator().await;
+    let (honest, _) = (
+        deployment.minion("web").await,
+        deployment.minion(&"a".repeat(200)).await,
+    );
+    let matched = matches(&operator, hard(TargetKind::Pcre, "")).await;
+    assert_eq!(matched.minions, [honest.id()]);
+}
+
+#[tokio::test]
+async fn grains_that_the_master_does_not_get_are_not_known_any_more() {
+    let deployment = Deployment::start(true).await;
+    let operator = deployment.operator().await;
+    let a = deployment.minion("a").await;
+    assert_eq!(report(&a, role("web")).await, MinionReply::Done);
+    let is_known = async || {
+        let matched = matches(&operator, grain("role:web")).await;
+        assert_eq!(matched.minions, [a.id()], "it gets the job in any case");
+        matched.unsure.is_empty()
+    };
+    assert!(is_known().await);
+    // They have grown above the bound, so that the minion tells their digest alone.
+    let large = Value::map([("role", Value::from("x".repeat(MAX_GRAINS)))]);
+    let grown = GrainsReport {
+        digest: GrainsReport::digest_of(&Packed::pack(&large)),
+        grains: None,
+    };
+    let told = a.ask(MinionRequest::Grains(grown.clone())).await;
+    assert_eq!(told, MinionReply::SendGrains);
+    assert!(!is_known().await);
+    // One that sends them all the same.
+    assert_eq!(report(&a, role("web")).await, MinionReply::Done);
+    assert!(is_known().await);
+    let refused = MinionReply::Refused(RefusedVerb::Malformed);
+    assert_eq!(report(&a, Packed::pack(&large)).await, refused);
+    assert!(!is_known().await);
+}

@@ -1,0 +1,125 @@
+//! What a peer claims is not what the master records and reports.
+
+use saline_data::{Packed, Value};
+use saline_messages::{
+    Arguments, BatchRequest, Event, MinionEvent, MinionEvents, MinionReply, MinionRequest,
+    OperatorReply, OperatorRequest, PublishRequest, RequestId, Return, ReturnVerdict, StartId,
+};
+use saline_protocol::transport::{Delivery, Subscriber};
+use saline_targeting::Target;
+
+use crate::support::Deployment;
+
+async fn next(bus: &mut Box<dyn Subscriber>) -> Event {
+    match bus.next().await {
+        Some(Delivery::Message { payload, .. }) => Event::decode(&payload).unwrap(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_minion_does_not_set_the_stamp_of_its_event() {
+    let deployment = Deployment::start(true).await;
+    let operator = deployment.operator().await;
+    let minion = deployment.minion("m1").await;
+    let mut bus = operator.events("event/salt/minion").await;
+    let data = Value::map([
+        ("_stamp", "1999-12-31T23:59:59.000000+00:00".into()),
+        ("id", "m2".into()),
+        ("said", Value::Int(1)),
+        ("_stamp", "1999-12-31T23:59:59.000000+00:00".into()),
+    ]);
+    let events = MinionRequest::FireEvents(MinionEvents {
+        start: StartId([1; 16]),
+        first: 1,
+        events: vec![MinionEvent {
+            tag: "x".to_owned(),
+            data: Packed::pack(&data),
+        }],
+    });
+    assert_eq!(minion.ask(events).await, MinionReply::Done);
+    let Value::Map(entries) = next(&mut bus).await.data else {
+        panic!("a mapping");
+    };
+    let mut names: Vec<&str> = entries.iter().map(|(name, _)| name.as_str()).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["_stamp", "id", "said"]);
+    let data = Value::Map(entries);
+    assert_eq!(data.get("id"), Some(&Value::from("m1")));
+    let stamp = data.get("_stamp").and_then(Value::as_str).unwrap();
+    assert!(!stamp.starts_with("1999"), "{stamp}");
+}
+
+#[tokio::test]
+async fn a_return_is_reported_under_the_function_of_its_job() {
+    let deployment = Deployment::start(true).await;
+    let operator = deployment.operator().await;
+    let minion = deployment.minion("m1").await;
+    let jid = operator.publish("*").await.jid.unwrap();
+    let below = format!("event/salt/job/{jid}");
+    let mut bus = operator.events(&below).await;
+    let returned = Return {
+        jid,
+        fun: "test.ping\nforged".into(),
+        fun_args: Arguments {
+            positional: vec!["forged".into()],
+            named: Vec::new(),
+        }
+        .pack(),
+        retcode: 0,
+        success: true,
+        payload: Packed::pack(&Value::Bool(true)),
+    };
+    assert_eq!(
+        minion.ask(MinionRequest::Returns(vec![returned])).await,
+        MinionReply::Verdicts(vec![ReturnVerdict::Stored])
+    );
+    let event = next(&mut bus).await;
+    assert!(event.tag.ends_with("/ret/m1"), "{}", event.tag);
+    assert_eq!(event.data.get("fun"), Some(&Value::from("test.ping")));
+    assert_eq!(event.data.get("fun_args"), Some(&Value::List(Vec::new())));
+    assert_eq!(event.data.get("return"), Some(&Value::Bool(true)));
+}
+
+#[tokio::test]
+async fn the_operator_is_recorded_beside_the_user_it_claims_to_be() {
+    let deployment = Deployment::start(true).await;
+    let operator = deployment.operator().await;
+    let _minion = deployment.minion("m1").await;
+    let mut bus = operator.events("event/salt/job").await;
+    let request = OperatorRequest::Publish(PublishRequest {
+        request_id: RequestId::random().unwrap(),
+        target: Target::glob("*"),
+        fun: "test.ping".into(),
+        arg: Arguments::default().pack(),
+        user: "the boss".into(),
+        ttl_ms: None,
+        private: false,
+        subset: None,
+        batch: BatchRequest::default(),
+        metadata: None,
+        jid: None,
+    });
+    let OperatorReply::Published(published) = operator.order(request).await else {
+        panic!("it was not published");
+    };
+    let event = next(&mut bus).await;
+    assert_eq!(event.data.get("user"), Some(&Value::from("the boss")));
+    assert_eq!(event.data.get("operator"), Some(&Value::from("root")));
+    let jid = published.jid.unwrap();
+    let (limit, before) = (10, None);
+    let OperatorReply::Jobs(listed) = operator
+        .order(OperatorRequest::JobList { limit, before })
+        .await
+    else {
+        panic!("no list");
+    };
+    let OperatorReply::Job(found) = operator.order(OperatorRequest::JobLookup { jid }).await else {
+        panic!("no job");
+    };
+    assert_eq!(listed, std::slice::from_ref(&found));
+    assert_eq!(
+        (found.operator.as_str(), found.job.user.as_str()),
+        ("root", "the boss")
+    );
+}

@@ -1,0 +1,11 @@
+//! What tests, `saline-chaos`, `saline-bench` and `saline-quickstart` share to run Saline: one way to start and end a
+//! daemon process, one proxy that puts faults on a link, and one master whose replies a test prescribes.
+
+pub mod fleet;
+pub mod links;
+pub mod processes;
+pub mod scripted;
+
+pub use fleet::{CommandOutput, Fleet, ended};
+pub use processes::TIMEOUT as TEST_TIMEOUT;
+pub use processes::{Daemon, Folders, Log, MinionFile, Ports, Process, Programs};

@@ -1,0 +1,20 @@
+//! Processes of Saline: their programs, folders, ports and logs.
+
+mod daemon;
+mod folders;
+mod log;
+mod ports;
+mod process;
+mod programs;
+
+pub use daemon::Daemon;
+pub use folders::{Folders, MinionFile};
+pub use log::Log;
+pub use ports::Ports;
+pub use process::{Process, ended};
+pub use programs::Programs;
+
+use std::time::Duration;
+
+/// The time that a process has for anything; far more than anything takes on a busy machine.
+pub const TIMEOUT: Duration = Duration::from_secs(60);

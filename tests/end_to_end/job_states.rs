@@ -1,0 +1,182 @@
+//! What becomes of jobs whose minions die, come late, are copied or lose their disk.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a deadline for processes that are really running"
+)]
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use saline_testing::{CommandOutput, Fleet, TEST_TIMEOUT};
+use serde_json::Value;
+
+/// Starts a job without waiting for it, and returns its jid.
+fn begin(fleet: &Fleet, arguments: &[&str]) -> String {
+    let arguments = [arguments, &["--async", "--out", "json"]].concat();
+    let said = fleet.saline(&arguments).expect(0);
+    let json: Value = serde_json::from_str(&said.stdout).unwrap();
+    json["jid"].as_str().unwrap().to_owned()
+}
+
+/// Waits until `saline-run jobs.lookup_jid` says this of the job.
+fn wait_for(fleet: &Fleet, jid: &str, said: &str) {
+    let deadline = Instant::now() + TEST_TIMEOUT;
+    loop {
+        let looked = fleet.run("saline-run", &["jobs.lookup_jid", jid, "--out", "json"]);
+        let looked = looked.expect(0);
+        if looked.stderr.contains(said) || looked.stdout.contains(said) {
+            return;
+        }
+        assert!(
+            Instant::now() < deadline,
+            "{said}: {}{}",
+            looked.stdout,
+            looked.stderr
+        );
+    }
+}
+
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy(&entry.path(), &target);
+        } else if entry.file_type().unwrap().is_file() {
+            std::fs::copy(entry.path(), target).unwrap();
+        }
+    }
+}
+
+/// The connection ends with the process over each of them: a minion that was killed is gone a second
+/// later, and has the time of `-t` to come back.
+#[test]
+fn a_minion_that_is_killed_while_it_runs_is_waited_for_as_long_as_the_timeout_says() {
+    for transport in ["tcp", "zeromq"] {
+        let mut fleet = Fleet::with_minions(transport, &["m1", "m2"]);
+        let mut command = fleet.command("saline", &["*", "test.sleep", "30", "-t", "3"]);
+        let waiting = std::thread::spawn(move || command.output().unwrap());
+        for id in ["m1", "m2"] {
+            let begun = format!("minion {id} runs it");
+            fleet.master().log.wait_for(&begun, 1);
+        }
+        let killed = Instant::now();
+        for id in ["m1", "m2"] {
+            fleet.minions.get_mut(id).unwrap().kill();
+        }
+        let said = waiting.join().unwrap();
+        assert!(killed.elapsed() < Duration::from_secs(15), "{transport}");
+        let told = String::from_utf8(said.stderr).unwrap();
+        assert!(
+            told.contains("s for minions that are gone and may come back: m1"),
+            "{told}"
+        );
+        let text = String::from_utf8(said.stdout).unwrap();
+        assert_eq!(
+            text.matches("The minion began the job and was not heard of since")
+                .count(),
+            2,
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn what_a_minion_returns_that_comes_back_within_the_timeout_is_printed() {
+    let mut fleet = Fleet::with_minions("tcp", &["m1"]);
+    let mut command = fleet.command("saline", &["m1", "test.sleep", "60", "-t", "60"]);
+    let waiting = std::thread::spawn(move || command.output().unwrap());
+    fleet.master().log.wait_for("minion m1 runs it", 1);
+    fleet.minions.get_mut("m1").unwrap().kill();
+    fleet.master().log.wait_for("1 minions are gone", 1);
+    fleet.start_minion("m1");
+    let said = CommandOutput::from(waiting.join().unwrap()).expect(1);
+    assert!(
+        said.stdout
+            .contains("The minion stopped while it ran this job"),
+        "{said:?}"
+    );
+    assert!(said.stderr.contains("m1 (130)"), "{said:?}");
+}
+
+#[test]
+fn a_job_that_its_minion_no_longer_knows_is_lost_at_once() {
+    let mut fleet = Fleet::with_minions("tcp", &["m1"]);
+    let jid = begin(&fleet, &["m1", "test.sleep", "100"]);
+    fleet.master().log.wait_for("minion m1 runs it", 1);
+    fleet.minions.get_mut("m1").unwrap().kill();
+    fleet.master().log.wait_for("1 minions are gone", 1);
+    // Its disk is restored as it was before the job.
+    let spool = fleet.path("m1/var/lib/saline/minion/spool.log");
+    let whole = std::fs::read(&spool).unwrap();
+    let needle = jid.as_bytes();
+    let at = whole
+        .windows(needle.len())
+        .position(|w| w == needle)
+        .unwrap();
+    // The header of the record stands before it: marker, length, checksum.
+    let end = whole[..at]
+        .windows(8)
+        .rposition(|window| *window == whole[8..16])
+        .unwrap();
+    std::fs::write(&spool, &whole[..end]).unwrap();
+    fleet.start_minion("m1");
+    wait_for(&fleet, &jid, "[Lost track]");
+}
+
+#[test]
+fn a_job_with_a_time_to_live_waits_for_a_minion_that_is_away() {
+    let mut fleet = Fleet::with_minions("tcp", &["m1", "m2"]);
+    fleet.minions.get_mut("m1").unwrap().terminate();
+    fleet.master().log.wait_for("minion m1 says goodbye", 1);
+    let began = Instant::now();
+    let said = fleet
+        .saline(&["*", "test.echo", "late", "--ttl", "1h"])
+        .expect(1);
+    assert!(said.stdout.contains("[Queued]"), "{}", said.stdout);
+    assert!(said.stdout.contains("m2"), "{}", said.stdout);
+    assert!(
+        began.elapsed() < Duration::from_secs(4),
+        "nobody waits for it"
+    );
+    let jid = begin(&fleet, &["m1", "test.echo", "cancelled", "--ttl", "1h"]);
+    let cancelled = fleet.run("saline-run", &["jobs.cancel", &jid, "--out", "json"]);
+    let cancelled: Value = serde_json::from_str(&cancelled.expect(0).stdout).unwrap();
+    assert_eq!(cancelled["m1"], "cancelled");
+    fleet.start_minion("m1");
+    fleet
+        .master()
+        .log
+        .wait_for("minion m1 returned from test.echo", 1);
+    fleet.saline(&["m1", "test.ping"]).expect(0);
+    assert_eq!(
+        fleet
+            .master()
+            .log
+            .count("minion m1 returned from test.echo"),
+        1
+    );
+    wait_for(&fleet, &jid, "[Cancelled]");
+}
+
+#[test]
+fn a_copy_of_a_minion_is_told_and_loses_nothing_of_the_first() {
+    let fleet = Fleet::with_minions("tcp", &["m1"]);
+    let jid = begin(&fleet, &["m1", "test.sleep", "8"]);
+    fleet.master().log.wait_for("minion m1 runs it", 1);
+    copy(&fleet.path("m1"), &fleet.path("copy"));
+    let mut second = fleet.spawn_minion("m1", "copy", "");
+    fleet.master().log.wait_for("two machines use the id m1", 1);
+    let keys = fleet.run("saline-key", &["-L"]).expect(0);
+    assert!(
+        keys.stderr
+            .contains("two machines use the id m1: 127.0.0.1:"),
+        "{}{}",
+        keys.stdout,
+        keys.stderr
+    );
+    second.kill();
+    // The job of the first one was not lost by what the second one does not know.
+    wait_for(&fleet, &jid, "\"m1\": true");
+}

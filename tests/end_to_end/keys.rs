@@ -1,0 +1,173 @@
+//! Keys: accepted, rejected, deleted, denied; and masters that are not the trusted one.
+
+use saline_testing::Fleet;
+
+saline_testing::over_each_transport!(
+    a_rejected_key_waits_and_a_deleted_one_starts_again,
+    deleting_an_accepted_key_ends_its_session_at_once,
+    another_key_under_the_same_id_is_denied,
+    a_master_with_another_key_is_refused_with_what_to_do,
+    a_wrong_master_finger_is_refused,
+);
+
+fn key(fleet: &Fleet, arguments: &[&str]) -> saline_testing::CommandOutput {
+    fleet.run("saline-key", arguments)
+}
+
+fn a_rejected_key_waits_and_a_deleted_one_starts_again(transport: &'static str) {
+    let mut fleet = Fleet::new(transport, "");
+    fleet.start_master();
+    fleet.start_minion("m1");
+    fleet.master().log.wait_for("the key of minion m1 ", 1);
+    key(&fleet, &["-y", "-r", "m1"]).expect(0);
+    fleet.minions["m1"].log.wait_for("rejected", 1);
+    let listed = key(&fleet, &["-L", "--out", "json"]).expect(0);
+    let json: serde_json::Value = serde_json::from_str(&listed.stdout).unwrap();
+    assert_eq!(json["minions_rejected"], serde_json::json!(["m1"]));
+    key(&fleet, &["-y", "-d", "m1"]).expect(0);
+    // It comes back by itself, as one that nobody has decided about.
+    fleet.master().log.wait_for("the key of minion m1 ", 2);
+    key(&fleet, &["-y", "-A"]).expect(0);
+    fleet.minions["m1"].log.wait_for("subscribed", 1);
+    fleet.saline(&["m1", "test.ping"]).expect(0);
+}
+
+fn deleting_an_accepted_key_ends_its_session_at_once(transport: &'static str) {
+    let mut fleet = Fleet::new(transport, "");
+    fleet.start_master();
+    for id in ["gone", "stays"] {
+        fleet.start_minion(id);
+        fleet
+            .master()
+            .log
+            .wait_for(&format!("the key of minion {id} "), 1);
+    }
+    key(&fleet, &["-y", "-A"]).expect(0);
+    for id in ["gone", "stays"] {
+        fleet.minions[id].log.wait_for("subscribed", 1);
+    }
+    key(&fleet, &["-y", "-d", "gone"]).expect(0);
+    fleet
+        .master()
+        .log
+        .wait_for("group key was rotated and sent to 1 minions", 1);
+    let said = fleet.saline(&["*", "test.ping"]).expect(0);
+    assert_eq!(said.stdout, "stays:\n    True\n");
+    let said = key(&fleet, &["--rotate-aes-key"]).expect(0);
+    assert!(said.stdout.contains("was rotated"), "{said:?}");
+    let log = &fleet.master().log;
+    log.wait_for("group key was rotated and sent to 1 minions", 2);
+    fleet.saline(&["*", "test.ping"]).expect(0);
+    // Told in band: the one that stayed did not authenticate again.
+    assert_eq!(fleet.master().log.count("minion stays is connected"), 1);
+}
+
+#[test]
+fn a_minion_with_generated_keys_is_known_before_it_runs() {
+    let mut fleet = Fleet::new("tcp", "");
+    fleet.start_master();
+    let made = fleet.path("made");
+    std::fs::create_dir(&made).unwrap();
+    let folder = made.display().to_string();
+    key(&fleet, &["--gen-keys", "m1", "--gen-keys-dir", &folder]).expect(0);
+    let pki = fleet.path("m1/etc/saline/pki/minion");
+    std::fs::create_dir_all(&pki).unwrap();
+    std::fs::copy(made.join("m1.pem"), pki.join("identity.key")).unwrap();
+    let accepted = fleet.path("master/etc/saline/pki/master/minions/m1");
+    std::fs::copy(made.join("m1.pub"), accepted).unwrap();
+    fleet.start_minion("m1");
+    fleet.minions["m1"].log.wait_for("subscribed", 1);
+    fleet.saline(&["m1", "test.ping"]).expect(0);
+}
+
+#[test]
+fn where_minions_are_is_shown_beside_their_keys_to_people() {
+    let mut fleet = Fleet::with_minions("tcp", &["m1"]);
+    let names = key(&fleet, &["-L"]).expect(0).stdout;
+    assert!(names.starts_with("Accepted Keys:\nm1\n"), "{names}");
+    let beside = |fleet: &Fleet, words: &[&str]| {
+        let listed = key(fleet, words).expect(0).stdout;
+        let line = listed.lines().find(|line| line.starts_with("m1"));
+        line.unwrap().to_owned()
+    };
+    let shown = beside(&fleet, &["-L", "-v"]);
+    assert!(
+        shown.starts_with("m1  (127.0.0.1, heard ") && shown.ends_with(" s ago)"),
+        "{shown}"
+    );
+    let shown = beside(&fleet, &["-f", "m1", "-v"]);
+    assert!(shown.contains("  (127.0.0.1, heard "), "{shown}");
+    // Also of a minion that has stopped.
+    assert_eq!(fleet.minions.get_mut("m1").unwrap().terminate(), Some(0));
+    let shown = beside(&fleet, &["-L", "-v"]);
+    assert!(shown.contains("127.0.0.1, heard "), "{shown}");
+    fleet.kill_master();
+    fleet.start_master();
+    let shown = beside(&fleet, &["-L", "-v"]);
+    assert_eq!(shown, "m1  (not heard since the master's start)");
+}
+
+#[test]
+fn what_is_no_key_is_no_minion_and_is_told_once() {
+    let fleet = Fleet::with_minions("tcp", &["m1"]);
+    let folder = fleet.path("master/etc/saline/pki/master/minions");
+    std::fs::create_dir(folder.join("backup")).unwrap();
+    std::fs::write(folder.join("notes"), "no key").unwrap();
+    std::fs::write(folder.join("m1.rpmsave~"), "no id").unwrap();
+    let log = &fleet.master().log;
+    for round in 0..3 {
+        let status = fleet.run("saline-run", &["manage.status", "--out", "json"]);
+        let status: serde_json::Value = serde_json::from_str(&status.expect(0).stdout).unwrap();
+        let expected = serde_json::json!({"up": ["m1"], "down": []});
+        assert_eq!(status, expected, "round {round}");
+        fleet.saline(&["*", "test.ping"]).expect(0);
+    }
+    for name in ["backup", "notes", "m1.rpmsave~"] {
+        log.wait_for(&format!("/{name} is skipped: "), 1);
+        assert_eq!(log.count(&format!("/{name} is skipped: ")), 1, "{name}");
+    }
+    let listed = key(&fleet, &["-L"]).expect(0);
+    assert!(!listed.stdout.contains("backup"), "{}", listed.stdout);
+    assert!(
+        listed.stderr.contains("saline-key -d notes"),
+        "{}",
+        listed.stderr
+    );
+}
+
+fn another_key_under_the_same_id_is_denied(transport: &'static str) {
+    let mut fleet = Fleet::with_minions(transport, &["m1"]);
+    fleet.minions.remove("m1");
+    std::fs::remove_dir_all(fleet.path("m1/etc/saline/pki")).unwrap();
+    fleet.start_minion("m1");
+    fleet.minions["m1"]
+        .log
+        .wait_for("another key is known under its id", 1);
+    let listed = key(&fleet, &["-l", "den"]).expect(0);
+    assert_eq!(listed.stdout, "Denied Keys:\nm1\n");
+    // The one that was accepted still is.
+    let listed = key(&fleet, &["-l", "acc"]).expect(0);
+    assert_eq!(listed.stdout, "Accepted Keys:\nm1\n");
+}
+
+fn a_master_with_another_key_is_refused_with_what_to_do(transport: &'static str) {
+    let mut fleet = Fleet::with_minions(transport, &["m1"]);
+    fleet.kill_master();
+    std::fs::remove_dir_all(fleet.path("master/etc/saline/pki")).unwrap();
+    fleet.start_master();
+    let line = fleet.minions["m1"]
+        .log
+        .wait_for("has another key than the one", 1);
+    assert!(line.contains("master.pub"), "{line}");
+    fleet.saline(&["*", "test.ping"]).expect(2);
+}
+
+fn a_wrong_master_finger_is_refused(transport: &'static str) {
+    let mut fleet = Fleet::new(transport, "auto_accept: True\n");
+    fleet.start_master();
+    let finger = ["ab"; 32].join(":");
+    fleet.start_minion_with("m1", &format!("master_finger: '{finger}'\n"));
+    let line = fleet.minions["m1"].log.wait_for(&finger, 1);
+    assert!(line.contains("master_finger"), "{line}");
+    fleet.saline(&["*", "test.ping"]).expect(2);
+}

@@ -1,0 +1,31 @@
+//! What an operator, a minion and a master do together: real processes over real sockets, under a temporary root.
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on says so by panicking"
+)]
+
+mod batches;
+mod benchmarks;
+mod command_line;
+mod commands;
+mod daemons;
+mod durability;
+mod event_listener;
+mod first_job;
+mod interrupt;
+mod job_states;
+mod job_store;
+mod keys;
+mod kill_jobs;
+mod large_returns;
+mod masters_user;
+mod memory;
+mod moving;
+mod presence;
+mod private_files;
+mod runners;
+mod saline_call;
+mod salt_samples;
+mod swarm;
+mod targets;
+mod tls;

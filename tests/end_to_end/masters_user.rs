@@ -1,0 +1,90 @@
+//! A master that runs as a user of its own, and root who gives it orders.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::Command;
+
+use saline_testing::{Daemon, Fleet};
+
+/// The user and the group `nobody`.
+const NOBODY: u32 = 65_534;
+
+/// Starts the master as `nobody`, from a copy of its program, since that user may not reach the original.
+fn start_master(fleet: &mut Fleet, program: &PathBuf) -> u16 {
+    let mut command = Command::new(program);
+    command
+        .arg("-c")
+        .arg(fleet.config())
+        .uid(NOBODY)
+        .gid(NOBODY);
+    let master = Daemon::spawn(&mut command);
+    master.log.wait_for(" is up", 1);
+    let line = master.log.wait_for("requests on tcp://127.0.0.1:", 1);
+    fleet.master = Some(master);
+    line.rsplit(':').next().unwrap().trim().parse().unwrap()
+}
+
+#[test]
+fn root_gives_orders_to_a_master_that_runs_as_another_user() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only root can be somebody else");
+        return;
+    }
+    let mut fleet = Fleet::new("tcp", "");
+    fs::set_permissions(fleet.root(), fs::Permissions::from_mode(0o755)).unwrap();
+    fleet.write_master_config();
+    let folder = fleet.path("master");
+    fs::create_dir(&folder).unwrap();
+    chown(&folder, Some(NOBODY), Some(NOBODY)).unwrap();
+    let program = fleet.path("saline-master");
+    fs::copy(env!("CARGO_BIN_EXE_saline-master"), &program).unwrap();
+    let port = start_master(&mut fleet, &program);
+    fleet.use_port(port);
+    for id in ["m1", "m2"] {
+        fleet.start_minion(id);
+        fleet
+            .master()
+            .log
+            .wait_for(&format!("the key of minion {id} "), 1);
+    }
+
+    // Through the running master.
+    fleet.run("saline-key", &["-y", "-a", "m1"]).expect(0);
+    fleet.minions["m1"].log.wait_for("subscribed", 1);
+    let pinged = fleet.saline(&["*", "test.ping"]).expect(0);
+    assert_eq!(pinged.stdout, "m1:\n    True\n");
+
+    // Without it: what is written belongs to the master's user.
+    fleet.master.take().unwrap().terminate();
+    fleet.run("saline-key", &["-y", "-a", "m2"]).expect(0);
+    let accepted = fleet.path("master/etc/saline/pki/master/minions");
+    for id in ["m1", "m2"] {
+        assert_eq!(
+            fs::metadata(accepted.join(id)).unwrap().uid(),
+            NOBODY,
+            "{id}"
+        );
+    }
+    fleet.write_master_config();
+    start_master(&mut fleet, &program);
+    fleet.minions["m2"].log.wait_for("subscribed", 1);
+
+    // A file that the master may not read stops nothing, and can be deleted.
+    let foreign = accepted.join("m3");
+    fs::copy(accepted.join("m1"), &foreign).unwrap();
+    fs::set_permissions(&foreign, fs::Permissions::from_mode(0o600)).unwrap();
+    fleet.saline(&["m1", "test.ping"]).expect(0);
+    let listed = fleet.run("saline-key", &["-L"]).expect(0);
+    assert!(listed.stdout.contains("m1\nm2\nm3\n"), "{}", listed.stdout);
+    assert!(
+        listed
+            .stderr
+            .contains("minions/m3 cannot be read by the master"),
+        "{}",
+        listed.stderr
+    );
+    fleet.run("saline-key", &["-y", "-d", "m3"]).expect(0);
+    assert!(!foreign.exists());
+}

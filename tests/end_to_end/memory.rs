@@ -1,0 +1,29 @@
+//! Daemons give the memory of large returns back to the system.
+
+use saline_testing::Fleet;
+
+saline_testing::over_each_transport!(memory_comes_back_after_large_returns);
+
+/// The memory of a process in MiB.
+fn resident(pid: u32) -> usize {
+    let statm = std::fs::read_to_string(format!("/proc/{pid}/statm")).unwrap();
+    let pages: usize = statm.split(' ').nth(1).unwrap().parse().unwrap();
+    (pages * rustix::param::page_size()) >> 20
+}
+
+fn memory_comes_back_after_large_returns(transport: &'static str) {
+    let fleet = Fleet::with_minions(transport, &["m1"]);
+    let (master, minion) = (fleet.master().pid(), fleet.minions["m1"].pid());
+    fleet.saline(&["m1", "test.ping"]).expect(0);
+    let before = (resident(master), resident(minion));
+    let large = "head -c 10000000 /dev/zero | tr '\\0' x";
+    for _ in 0..3 {
+        let said = fleet.saline(&["m1", "cmd.run", large]).expect(0);
+        assert!(said.stdout.len() > 10_000_000);
+    }
+    let after = (resident(master), resident(minion));
+    println!("{transport}: {before:?} MiB before, {after:?} after, master and minion");
+    // Beside what a debug build has before.
+    assert!(after.0 < before.0 + 25, "the master: {before:?} {after:?}");
+    assert!(after.1 < before.1 + 10, "the minion: {before:?} {after:?}");
+}

@@ -1,0 +1,155 @@
+//! Minions are chosen by their ids, by their grains and addresses, and by the nodegroups of the master.
+
+use std::collections::BTreeSet;
+
+use saline_testing::Fleet;
+
+const MASTER: &str = "auto_accept: True
+nodegroups:
+  web: G@role:web
+  named: [m1, m2]
+  others: 'N@named and not N@web'
+";
+
+/// Starts a master and three minions with differing grains, and waits until it knows them.
+fn fleet(transport: &'static str) -> Fleet {
+    let mut fleet = Fleet::new(transport, MASTER);
+    fleet.start_master();
+    let long = format!("grains: {{role: web, long: {}}}\n", "a".repeat(200));
+    for (id, grains) in [
+        ("m1", long.as_str()),
+        ("m2", "grains: {role: [db, cache]}\n"),
+        ("m3", "grains: {role: Web, tier: {front: 'fe80::1'}}\n"),
+    ] {
+        fleet.start_minion_with(id, grains);
+    }
+    for id in ["m1", "m2", "m3"] {
+        fleet.minions[id].log.wait_for("subscribed", 1);
+        let known = format!("minion {id} reported its grains");
+        fleet.master().log.wait_for(&known, 1);
+    }
+    fleet
+}
+
+/// Returns the minions that answer a ping with this target.
+fn answering(fleet: &Fleet, target: &[&str]) -> BTreeSet<String> {
+    let words = [target, &["test.ping", "--out", "json", "--static"]].concat();
+    let said = fleet.saline(&words).expect(0);
+    assert_eq!(said.stderr, "");
+    let json: serde_json::Value = serde_json::from_str(&said.stdout).unwrap();
+    json.as_object().unwrap().keys().cloned().collect()
+}
+
+saline_testing::over_each_transport!(minions_are_chosen_by_their_grains);
+
+fn minions_are_chosen_by_their_grains(transport: &'static str) {
+    let fleet = fleet(transport);
+    let set = |ids: &[&str]| {
+        ids.iter()
+            .map(|id| (*id).to_owned())
+            .collect::<BTreeSet<_>>()
+    };
+    for (target, expected) in [
+        (vec!["-G", "role:web"], set(&["m1", "m3"])),
+        (vec!["-G", "role:c*"], set(&["m2"])),
+        (vec!["-P", "role:(db|web)$"], set(&["m1", "m2", "m3"])),
+        (
+            vec!["-G", "tier|front|fe80::1", "--delimiter", "|"],
+            set(&["m3"]),
+        ),
+        (vec!["-S", "127.0.0.0/8"], set(&["m1", "m2", "m3"])),
+        (vec!["-E", "m(?!2)"], set(&["m1", "m3"])),
+        (vec!["-N", "web"], set(&["m1", "m3"])),
+        (vec!["-N", "others"], set(&["m2"])),
+        (vec!["-C", "G@role:web and not m1"], set(&["m3"])),
+        (
+            vec!["-C", "( L@m1,m2 or E@m3 ) and not N@others"],
+            set(&["m1", "m3"]),
+        ),
+    ] {
+        assert_eq!(answering(&fleet, &target), expected, "{target:?}");
+    }
+    assert_eq!(answering(&fleet, &["*", "--subset", "2"]).len(), 2);
+    assert_eq!(
+        answering(&fleet, &["-G", "role:web", "--subset", "1"]).len(),
+        1
+    );
+
+    let said = fleet
+        .saline(&["-G", "role:web", "--preview-target"])
+        .expect(0);
+    assert_eq!(
+        (said.stdout.as_str(), said.stderr.as_str()),
+        ("- m1\n- m3\n", "")
+    );
+    let said = fleet.saline(&["-G", "role:nosuch", "test.ping"]).expect(2);
+    assert!(
+        said.stdout.contains("No minions matched the target"),
+        "{said:?}"
+    );
+    let said = fleet.saline(&["-N", "nosuch", "test.ping"]).expect(2);
+    assert!(said.stderr.contains("no nodegroup \"nosuch\""), "{said:?}");
+    let said = fleet
+        .saline(&["-P", "long:(?:a|aa)+(?!b)c", "test.ping"])
+        .expect(2);
+    assert_eq!(
+        said.stderr,
+        "ERROR: the target was given up at minion m1: the regular expression takes too many steps: make it simpler\n"
+    );
+    let said = fleet
+        .saline(&["-C", "G@os:Debian and", "test.ping"])
+        .expect(64);
+    assert_eq!(
+        said.stderr,
+        "saline: error: the target is malformed: expected a term after `and`\n  G@os:Debian and\n                 ^\n"
+    );
+}
+
+#[test]
+fn a_minion_that_is_away_keeps_its_grains_until_its_key_is_deleted() {
+    let mut fleet = fleet("tcp");
+    fleet.minions.remove("m2").unwrap().terminate();
+    fleet.master.take().unwrap().terminate();
+    fleet.start_master();
+    let said = fleet
+        .saline(&[
+            "-G",
+            "role:db",
+            "test.ping",
+            "--ttl",
+            "10m",
+            "--async",
+            "--out",
+            "json",
+        ])
+        .expect(0);
+    let said: serde_json::Value = serde_json::from_str(&said.stdout).unwrap();
+    let jid = said["jid"].as_str().unwrap();
+    fleet.start_minion_with("m2", "grains: {role: [db, cache]}\n");
+    fleet
+        .master()
+        .log
+        .wait_for(&format!("job {jid}: minion m2 returned"), 1);
+
+    // It changed while it was away, which the master learns when it is back.
+    fleet.minions.remove("m2").unwrap().terminate();
+    fleet.start_minion_with("m2", "grains: {role: mail}\n");
+    fleet
+        .master()
+        .log
+        .wait_for("minion m2 reported its grains", 2);
+    fleet
+        .saline(&["-G", "role:db", "--preview-target"])
+        .expect(2);
+    let said = fleet
+        .saline(&["-G", "role:mail", "--preview-target"])
+        .expect(0);
+    assert_eq!(said.stdout, "- m2\n");
+
+    // Without its key it is nobody, and what comes back under its id is not known.
+    fleet.minions.remove("m2").unwrap().terminate();
+    fleet.run("saline-key", &["-y", "-d", "m2"]).expect(0);
+    fleet
+        .saline(&["-G", "role:mail", "--preview-target"])
+        .expect(2);
+}
