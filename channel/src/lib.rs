@@ -7,6 +7,7 @@
 //! - [`publication`] seals and numbers the publications to all minions or to one.
 //! - A connecting program needs only [`establish`] and [`Session`].
 
+mod cipher;
 mod error;
 mod identity;
 pub mod key_file;

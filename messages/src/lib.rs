@@ -1,9 +1,9 @@
 //! The messages between a master and its peers: the envelope, and the messages inside it.
 //!
-//! The wire is `postcard` behind an explicit version and kind ([`Header`]). Messages grow by new
-//! kinds and new variants at the end only. The values that functions take and return are
-//! self-describing ([`Value`]) and travel packed ([`Packed`]), so that a master passes them on
-//! without looking inside.
+//! The wire is `postcard` behind an explicit version and kind ([`Header`]). Once a version is released,
+//! messages grow by new kinds and new variants at the end only. The values that functions take and return are
+//! self-describing ([`Value`](saline_data::Value)) and travel packed ([`Packed`](saline_data::Packed)), so
+//! that a master passes them on without looking inside.
 
 mod auth;
 mod batch;

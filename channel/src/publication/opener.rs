@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::{Body, PublicationRoot, topic_all, topic_of, verify_job};
-use crate::record::SealKey;
+use crate::cipher::SealKey;
 use crate::{ChannelError, PublicIdentity};
 use saline_messages::{GroupKeyMaterial, Header, Job, Kind, MinionId, SessionId, decode};
 use saline_protocol::transport::Topic;

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use zeroize::Zeroizing;
 
 use super::EncodedBody;
-use crate::record::SealKey;
+use crate::cipher::SealKey;
 use saline_messages::{Class, GroupKeyMaterial, Header, Kind, SessionId};
 use saline_protocol::transport::Topic;
 

@@ -1,7 +1,7 @@
 //! How the master bounds what strangers and minions may ask of it. There are two ways, and every bound is one of them:
 //! a [token bucket](token_buckets), which bounds what somebody gets in a second, and places that are
 //! [shared by sources](saline_protocol::transport::SourcePlaces), which bound what all strangers hold at a time. What an
-//! accepted minion may ask stands in one [account](account), on which all of its verbs draw.
+//! accepted minion may ask stands in one [`account`], on which all of its verbs draw.
 
 pub(crate) mod account;
 mod account_limits;

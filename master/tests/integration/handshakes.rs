@@ -36,7 +36,8 @@ async fn a_flood_of_resumes_by_made_up_peers_locks_nobody_out() {
         let captured = resume(&deployment, &made_up, now());
         for _ in 0..1_100 {
             let (kind, _) = send(&*stranger, captured.clone()).await;
-            assert_eq!(kind, Kind::ResumeReply, "it is told that it is rejected");
+            // It is told that it is rejected, until its source has had what it may have.
+            assert!(matches!(kind, Kind::ResumeReply | Kind::Busy), "{kind:?}");
         }
     }
     deployment.operator().await;
@@ -89,8 +90,9 @@ async fn one_key_does_not_take_the_places_of_all_others() {
         send(&*greedy.client, message).await;
     }
     let minion = deployment.minion("m1").await;
-    let fresh = resume(&deployment, &minion.credentials, now());
-    assert_eq!(send(&*minion.client, fresh).await.0, Kind::ResumeReply);
+    let trust = MasterTrust::Pinned(minion.established.master);
+    let again = Peer::come(deployment.network().await, minion.credentials, &trust).await;
+    assert!(again.established.answer.is_accepted());
     assert_eq!(greedy.pending().await, [], "its own session stands as well");
 }
 

@@ -152,13 +152,27 @@ pub(super) async fn one_peer_one_source(world: Arc<World>) -> Outcome {
         first.source,
         "the source of another connection of the same peer"
     );
+    let asked = asking(&world, &one, 1);
+    let held = host.requests.next().await?;
     if host.control.disconnect(first) {
+        // When its request has ended, the client knows that it was cut.
+        let lost = asked.await.expecting("a task of the suite")?;
+        is_error(
+            &lost,
+            ErrorKind::ConnectionLost,
+            "the request of the peer that was cut",
+        )?;
+        drop(held);
         let again = peer_of(&mut host, &one).await?;
         ensure_eq!(
             again.source,
             first.source,
             "the source of a connection that came back"
         );
+    } else {
+        echo(held);
+        let kept = asked.await.expecting("a task of the suite")?;
+        kept.expecting("the request of a peer that the backend says it cannot cut")?;
     }
     Ok(())
 }
