@@ -23,7 +23,8 @@
 //!
 //! ```
 //! use saline_functions::{BoundArguments, Context, Failure, Registry, function};
-//! use saline_protocol::message::{Arguments, Value};
+//! use saline_data::Value;
+//! use saline_messages::Arguments;
 //!
 //! /// The place where the functions of this example run.
 //! struct Room {
