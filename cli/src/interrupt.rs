@@ -141,7 +141,7 @@ impl Interruption {
             return Ok(InterruptChoice::NotAsked);
         }
         // The terminal shows ^C.
-        screen.complain("");
+        screen.note("");
         tell(screen, jid, unanswered, running);
         let answer = screen
             .ask("Stop the job on them? [N/y] ", true, context)
@@ -157,14 +157,14 @@ impl Interruption {
     /// Prints, on the standard error output in every format, how the command ends, and returns the
     /// exit code. Most of the text is Salt's.
     pub(crate) fn leave(self, screen: &mut Screen<'_>, how_far: &CommandProgress<'_>) -> u8 {
-        screen.complain(match self {
+        screen.note(match self {
             // Salt's too begins with an empty line, because the terminal shows ^C.
             Self::CtrlC => "\nExiting gracefully on Ctrl-c",
             Self::Terminated => "Exiting gracefully on SIGTERM",
         });
         match how_far {
-            CommandProgress::NotPublished => screen.complain("No job was published."),
-            CommandProgress::Publishing { options } => screen.complain(format!(
+            CommandProgress::NotPublished => screen.note("No job was published."),
+            CommandProgress::Publishing { options } => screen.note(format!(
                 "The job may have been published: the master has not answered with a jid yet. To see whether it was, run the following command:\n\nsaline-run jobs.list_jobs{options}"
             )),
             CommandProgress::Published {
@@ -178,16 +178,16 @@ impl Interruption {
                     tell(screen, &look_up.jid, unanswered, running);
                 }
                 if *in_batches && !unanswered.is_empty() {
-                    screen.complain(batch_report::goes_on(look_up));
+                    screen.note(batch_report::goes_on(look_up));
                     return exit::FAILED;
                 }
                 if !unanswered.is_empty() {
-                    screen.complain(format!(
+                    screen.note(format!(
                         "To stop the job, run the following commands:\n\n{}\n",
                         look_up.commands_to_stop().join("\n")
                     ));
                 }
-                screen.complain(format!(
+                screen.note(format!(
                     "The minions may not have all finished running and any remaining minions will return upon completion. {}",
                     look_up.hint()
                 ));
@@ -199,12 +199,12 @@ impl Interruption {
 
 /// Prints the jid of a job, and the minions that have not returned it.
 fn tell<N: std::fmt::Display>(screen: &mut Screen<'_>, jid: &Jid, unanswered: &[N], running: &[N]) {
-    screen.complain(format!("The jid of the job: {jid}"));
+    screen.note(format!("The jid of the job: {jid}"));
     if !unanswered.is_empty() {
-        screen.complain(format!("Not returned yet: {}", listed(unanswered)));
+        screen.note(format!("Not returned yet: {}", listed(unanswered)));
     }
     if !running.is_empty() {
-        screen.complain(format!("Still running it: {}", listed(running)));
+        screen.note(format!("Still running it: {}", listed(running)));
     }
 }
 

@@ -80,7 +80,7 @@ impl Report {
                     // As long as it takes until the master goes on without them, and this command too.
                     let turns = in_turns.then_some(self.options.heartbeat * 2);
                     let within = within.max(turns).unwrap_or_default();
-                    screen.complain(waiting_for_gone(&minions, within));
+                    screen.note(waiting_for_gone(&minions, within));
                 }
                 Ok(())
             }
@@ -135,7 +135,7 @@ impl Report {
                 retcode => format!("{name} ({retcode})"),
             });
             let failed: Vec<String> = failed.collect();
-            screen.complain(format!(
+            screen.note(format!(
                 "ERROR: {} of {targeted} failed: {}",
                 failed.len(),
                 listed(&failed)
@@ -145,7 +145,7 @@ impl Report {
             let named = absent
                 .iter()
                 .map(|Absent { name, absence }| format!("{name} ({})", absence.name()));
-            screen.complain(format!(
+            screen.note(format!(
                 "ERROR: {} of {targeted} did not return: {}",
                 absent.len(),
                 listed(&named.collect::<Vec<_>>())
@@ -248,12 +248,12 @@ impl Report {
         let is_empty = |(_, value): &(String, Value)| *value == Value::Map(Vec::new());
         self.knows_nothing = !returns.is_empty() && returns.iter().all(is_empty);
         if self.knows_nothing {
-            screen.complain(docs::NOTHING);
+            screen.note(docs::NOTHING);
         }
         if self.options.format.is_for_programs() {
             let (data, lines) = docs::merged(&returns);
             for line in lines {
-                screen.complain(line);
+                screen.note(line);
             }
             return self.print(screen, &data, false);
         }
@@ -293,7 +293,7 @@ impl Report {
             // Beside the data, in one line.
             _ => {
                 let (name, line) = (escape_line(name), absence::line(absence));
-                screen.complain(match absence {
+                screen.note(match absence {
                     Absence::Offered
                     | Absence::NoResponse
                     | Absence::Running
@@ -340,7 +340,7 @@ pub(crate) fn nobody_matched(
     if format.says_nothing_as_empty_mapping() {
         screen.line("{}")?;
     }
-    screen.complain("ERROR: No return received");
+    screen.note("ERROR: No return received");
     Ok(exit::NOBODY)
 }
 

@@ -94,7 +94,7 @@ impl Screen<'_> {
     /// Prints a line on the standard error output. `text` may hold several: a part of it that others
     /// chose has to be escaped as a line; what would command a terminal is escaped here. A failure is
     /// ignored, since there is no other output.
-    pub(crate) fn complain(&mut self, text: impl AsRef<str>) {
+    pub(crate) fn note(&mut self, text: impl AsRef<str>) {
         let text = escape_lines(text.as_ref());
         self.beside_status(|screen| {
             let _ = screen.err.write_all(format!("{text}\n").as_bytes());
@@ -109,7 +109,7 @@ impl Screen<'_> {
     /// As [`line`](Self::line).
     pub(crate) fn prose(&mut self, beside: bool, text: &str) -> io::Result<()> {
         if beside || self.file.is_some() {
-            self.complain(text);
+            self.note(text);
             Ok(())
         } else {
             self.line(text)
@@ -191,7 +191,7 @@ pub(crate) async fn on_standard_streams(
         Ok(code) => code,
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => crate::exit::FAILED,
         Err(error) => {
-            screen.complain(format!("ERROR: cannot write the output: {error}"));
+            screen.note(format!("ERROR: cannot write the output: {error}"));
             crate::exit::FAILED
         }
     };

@@ -2,7 +2,7 @@
 
 use aws_lc_rs::digest::{SHA256, digest};
 use aws_lc_rs::hmac;
-use saline_channel::noise::{MAX_HANDSHAKE, Proven};
+use saline_channel::noise::{MAX_HANDSHAKE, VerifiedPeer};
 use saline_messages::{encode, is_presentable};
 
 use crate::golden::golden;
@@ -46,7 +46,7 @@ fn raw_finish(body: &[u8]) {
 }
 
 /// Finishes a first contact with this payload, in which the peer can put what it likes.
-fn finish_with(payload: &[u8]) -> Option<Proven> {
+fn finish_with(payload: &[u8]) -> Option<VerifiedPeer> {
     let mut state = hostile_noise::first(&MINION_NOISE);
     let message = hostile_noise::write(&mut state, &[])?;
     let first = [&[MINION], &message[..]].concat();

@@ -15,7 +15,7 @@ const KEPT: Duration = Duration::from_secs(300);
 const TOTAL: u64 = 4;
 
 /// The bytes that each transfer counts beside its own, so that small ones are bounded in number.
-const BESIDE: u64 = 64 * 1024;
+const OVERHEAD: u64 = 64 * 1024;
 
 /// The largest number of transfers of one minion. A further one takes the place of another.
 const PER_MINION: usize = 4;
@@ -48,7 +48,7 @@ struct Transfer {
 
 impl Transfer {
     fn reserved(&self) -> u64 {
-        self.total + BESIDE
+        self.total + OVERHEAD
     }
 }
 
@@ -98,7 +98,7 @@ impl PartialReturns {
             let most = self
                 .largest
                 .saturating_mul(TOTAL)
-                .saturating_add(BESIDE * TOTAL);
+                .saturating_add(OVERHEAD * TOTAL);
             // One minion takes half at most, so that it does not keep the returns of all others out.
             let of_minion = transfers.reserved_of(minion) + begun.reserved();
             if transfers.reserved.saturating_add(begun.reserved()) > most || of_minion > most / 2 {

@@ -11,7 +11,7 @@ use saline_protocol::transport::Registry;
 use crate::server::Master;
 
 /// Descriptors of a master beside those of its minions: files, listeners, command lines.
-const DESCRIPTORS_BESIDE: u64 = 128;
+const OTHER_DESCRIPTORS: u64 = 128;
 
 /// How long a stopping master may take to answer the requests that it has taken.
 const DRAIN: Duration = Duration::from_secs(10);
@@ -68,7 +68,7 @@ fn start(registry: &Registry, arguments: &Arguments) -> Result<(), Box<dyn std::
         Ok(Some(most)) => tracing::info!(
             "{most} files and connections may be open: room for about {} minions, or half as many over \
              zeromq; more with a higher limit (ulimit -Hn, LimitNOFILE)",
-            most.saturating_sub(DESCRIPTORS_BESIDE)
+            most.saturating_sub(OTHER_DESCRIPTORS)
         ),
         Ok(None) => {}
         Err(error) => tracing::warn!("the limit of open files was not raised: {error}"),

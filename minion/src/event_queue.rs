@@ -20,7 +20,7 @@ const WAITING_BYTES: usize = 16 * 1024 * 1024;
 const BATCH_BYTES: usize = 256 * 1024;
 
 /// The bytes of an event in memory beside its tag and its data, about.
-const BESIDE: usize = 96;
+const OVERHEAD: usize = 96;
 
 /// The reason why an event is not fired.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -154,7 +154,7 @@ impl EventQueue {
 }
 
 fn size_of(event: &MinionEvent) -> usize {
-    event.tag.len() + event.data.as_bytes().len() + BESIDE
+    event.tag.len() + event.data.as_bytes().len() + OVERHEAD
 }
 
 #[cfg(test)]

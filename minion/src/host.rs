@@ -35,7 +35,7 @@ pub struct Host {
 }
 
 /// An upper bound of the bytes of a return beside its payload and its arguments.
-const BESIDE_PAYLOAD: usize = 1024;
+const PAYLOAD_OVERHEAD: usize = 1024;
 
 impl Host {
     /// Creates a host whose messages have at most `max_message` bytes.
@@ -83,6 +83,6 @@ impl Host {
 
     /// Returns the largest payload of a return, in bytes.
     pub fn max_payload(&self) -> usize {
-        self.max_message().saturating_sub(BESIDE_PAYLOAD)
+        self.max_message().saturating_sub(PAYLOAD_OVERHEAD)
     }
 }

@@ -45,7 +45,7 @@ impl Drop for SplitKeys {
 
 /// The proven peer of a handshake.
 #[derive(Debug, Clone)]
-pub struct Proven {
+pub struct VerifiedPeer {
     /// The requested role.
     pub role: Role,
     /// The name that the peer claims; not checked yet.

@@ -6,7 +6,7 @@ use aws_lc_rs::hmac;
 use snow::HandshakeState;
 
 use super::{
-    IK, MASTER, MAX_HANDSHAKE, Proven, SplitKeys, XX, builder, check_introduction, introduce,
+    IK, MASTER, MAX_HANDSHAKE, SplitKeys, VerifiedPeer, XX, builder, check_introduction, introduce,
     prologue, read, resume_mac_key, split, write,
 };
 use crate::{ChannelError, Identity, NoiseKey, PublicIdentity};
@@ -30,7 +30,7 @@ pub struct PendingHandshake {
 /// A `Resume` that has been read and can be answered.
 pub struct Resuming {
     /// The peer.
-    pub proven: Proven,
+    pub proven: VerifiedPeer,
     state: HandshakeState,
 }
 
@@ -115,9 +115,9 @@ fn split_role(body: &[u8]) -> Result<(Role, &[u8]), ChannelError> {
     Ok((role, message))
 }
 
-fn prove(state: &HandshakeState, role: Role, payload: &[u8]) -> Result<Proven, ChannelError> {
+fn prove(state: &HandshakeState, role: Role, payload: &[u8]) -> Result<VerifiedPeer, ChannelError> {
     let (introduction, noise) = check_introduction(state, role as u8, payload)?;
-    Ok(Proven {
+    Ok(VerifiedPeer {
         role,
         id: introduction.id,
         identity: PublicIdentity(introduction.identity),
@@ -134,7 +134,7 @@ impl PendingHandshake {
     /// # Errors
     /// When the message was changed on the way, or the peer does not hold the identity that it
     /// names.
-    pub fn finish(mut self, body: &[u8]) -> Result<(Proven, SplitKeys), ChannelError> {
+    pub fn finish(mut self, body: &[u8]) -> Result<(VerifiedPeer, SplitKeys), ChannelError> {
         if body.len() > MAX_HANDSHAKE {
             return Err(ChannelError::Mismatch);
         }

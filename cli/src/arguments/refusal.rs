@@ -78,7 +78,7 @@ impl Refused {
             screen.raw(self.out.as_bytes())?;
         }
         if !self.err.is_empty() {
-            screen.complain(self.err.strip_suffix('\n').unwrap_or(&self.err));
+            screen.note(self.err.strip_suffix('\n').unwrap_or(&self.err));
         }
         Ok(self.code)
     }

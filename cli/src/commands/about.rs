@@ -33,7 +33,7 @@ pub(crate) fn print(
     registry: &Registry,
 ) -> io::Result<u8> {
     if let Err(line) = output.open_file(screen) {
-        screen.complain(line);
+        screen.note(line);
         return Ok(exit::FAILED);
     }
     match asked {
@@ -49,12 +49,12 @@ pub(crate) fn print(
                     (saline_daemon::resolve_defaults(values, registry), warnings)
                 }
                 Err(error) => {
-                    screen.complain(format!("ERROR: {error}"));
+                    screen.note(format!("ERROR: {error}"));
                     return Ok(exit::FAILED);
                 }
             };
             for warning in warnings {
-                screen.complain(escape_line(&format!("WARNING: {warning}")));
+                screen.note(escape_line(&format!("WARNING: {warning}")));
             }
             let format = output.format_or(Format::Yaml);
             if let Some(text) = format.render(&values, output.style(screen), false) {

@@ -63,12 +63,12 @@ pub(crate) async fn call(
     let config = match configuration(&arguments, &registry) {
         Ok(config) => config,
         Err(line) => {
-            screen.complain(line);
+            screen.note(line);
             return Ok(exit::FAILED);
         }
     };
     if let Err(line) = arguments.output.open_file(screen) {
-        screen.complain(line);
+        screen.note(line);
         return Ok(exit::FAILED);
     }
     // Read now, since the next step may change the user of this process.
@@ -76,7 +76,7 @@ pub(crate) async fn call(
     if let Some(other) = &arguments.common.process.user
         && let Err(line) = process_user::switch_to(other)
     {
-        screen.complain(line);
+        screen.note(line);
         return Ok(exit::FAILED);
     }
     let (function, words) = arguments.function();
@@ -91,17 +91,17 @@ pub(crate) async fn call(
         Ok(returned) => returned,
         Err(why) => {
             // A part of it may be the master's words.
-            screen.complain(escape_line(&format!("ERROR: {why}")));
+            screen.note(escape_line(&format!("ERROR: {why}")));
             return Ok(exit::FAILED);
         }
     };
     if let Some(why) = &returned.delivery_error {
-        screen.complain(escape_line(&format!("WARNING: {why}")));
+        screen.note(escape_line(&format!("WARNING: {why}")));
     }
     print(screen, &arguments, &returned)?;
     let is_documentation = arguments.wanted() == CallOutput::Documentation;
     if is_documentation && returned.value == Value::Map(Vec::new()) {
-        screen.complain(docs::NOTHING);
+        screen.note(docs::NOTHING);
         return Ok(exit::FAILED);
     }
     Ok(code(&returned, arguments.retcode_passthrough))

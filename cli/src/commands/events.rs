@@ -96,7 +96,7 @@ pub(crate) async fn follow(
         let next = tokio::select! {
             biased;
             _ = &mut interrupt => {
-                screen.complain("\nExiting gracefully on Ctrl-c");
+                screen.note("\nExiting gracefully on Ctrl-c");
                 return Ok(exit::FAILED);
             }
             next = events.next() => next,
@@ -108,16 +108,16 @@ pub(crate) async fn follow(
             }
             Some(BusEvent::Event(_)) => {}
             Some(BusEvent::Lost(Lost::Messages(n))) => {
-                screen.complain(format!(
+                screen.note(format!(
                     "{n} events were lost here: this listener reads too slowly"
                 ));
             }
-            Some(BusEvent::Lost(Lost::Unknown)) => screen.complain("events were lost here"),
+            Some(BusEvent::Lost(Lost::Unknown)) => screen.note("events were lost here"),
             Some(BusEvent::Disconnected) => {
-                screen.complain("the master is away: waiting for it");
+                screen.note("the master is away: waiting for it");
             }
             Some(BusEvent::Connected) => {
-                screen.complain("the master is back: events that it fired meanwhile were missed");
+                screen.note("the master is back: events that it fired meanwhile were missed");
             }
             None => break,
         }

@@ -112,10 +112,10 @@ impl PublishedJob<'_> {
                         .report
                         .finish(screen, self.run.expires(), &self.look_up);
                     if let Some(line) = halted {
-                        screen.complain(line);
+                        screen.note(line);
                     }
                     for id in self.run.duplicates() {
-                        screen.complain(format!(
+                        screen.note(format!(
                             "WARNING: two machines use the id {id}: saline-key -L shows their addresses"
                         ));
                     }
@@ -124,7 +124,7 @@ impl PublishedJob<'_> {
                 Err(error) => {
                     screen.show_status("");
                     let code = failed(screen, &error);
-                    screen.complain(self.look_up.hint());
+                    screen.note(self.look_up.hint());
                     return Ok(code);
                 }
             }
@@ -184,12 +184,12 @@ impl PublishedJob<'_> {
         match lookup_states::states(self.client, jid).await {
             // The operator may have taken long to answer.
             Ok(states) if states.iter().all(|(_, state, _)| state.is_final()) => {
-                return screen.complain("The job has ended meanwhile: there was nothing to stop.");
+                return screen.note("The job has ended meanwhile: there was nothing to stop.");
             }
             Ok(_) => {}
             Err(error) => {
                 failed(screen, &error);
-                return screen.complain(NOT_STOPPED);
+                return screen.note(NOT_STOPPED);
             }
         }
         let terminate = JobSpec::new(self.target.clone(), "saltutil.term_job")
@@ -208,12 +208,12 @@ impl PublishedJob<'_> {
             Err(error) => Err(error),
         };
         match stopped {
-            Ok(()) => screen.complain(
+            Ok(()) => screen.note(
                 "Stopping the job: the minions were told to end it. Ctrl-C again leaves at once.",
             ),
             Err(error) => {
                 failed(screen, &error);
-                screen.complain(NOT_STOPPED);
+                screen.note(NOT_STOPPED);
             }
         }
     }

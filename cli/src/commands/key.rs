@@ -68,7 +68,7 @@ pub(crate) async fn key(
         if let Some(user) = user
             && let Err(line) = process_user::switch_to(user)
         {
-            screen.complain(line);
+            screen.note(line);
             return Ok(exit::FAILED);
         }
         return generate::generate(screen, id, folder);
@@ -77,7 +77,7 @@ pub(crate) async fn key(
     let config = match prepared {
         Ok(config) => config,
         Err(line) => {
-            screen.complain(line);
+            screen.note(line);
             return Ok(exit::FAILED);
         }
     };
@@ -240,14 +240,14 @@ impl KeyCommand<'_> {
             |id: &MinionId| reply.keys.iter().any(|key| key.id == *id && is_denied(key));
         let same_key = reply.duplicates.iter().filter(|(id, _)| !has_denied(id));
         for (id, addresses) in same_key {
-            screen.complain(escape_line(&format!(
+            screen.note(escape_line(&format!(
                 "WARNING: two machines use the id {id}: {}. Give one of them another id, and delete its pki_dir \
                  and state_dir.",
                 addresses.join(" and ")
             )));
         }
         for key in keys.iter().filter(|key| !key.holds_key()) {
-            screen.complain(format!(
+            screen.note(format!(
                 "WARNING: the file {}/{} cannot be read by the master, or holds no key: it counts as no key. Mend it, or \
                  delete it with saline-key -d {}",
                 key.state.folder(),
@@ -274,7 +274,7 @@ impl KeyCommand<'_> {
                 && matches!(key.state, KeyState::Accepted | KeyState::Pending)
         });
         let theirs = PublicIdentity(denied.identity).fingerprint();
-        screen.complain(match known {
+        screen.note(match known {
             Some(known) => format!(
                 "WARNING: a second machine uses the id {id}. Its denied key has the fingerprint {theirs}, the {} key \
                  has {}.{places} If the denied one is right, as after a reinstallation, let it in with saline-key -a {id} \
@@ -304,7 +304,7 @@ impl KeyCommand<'_> {
             Answer::Yes => {}
             Answer::No => return Ok(exit::GOOD),
             Answer::Nobody => {
-                screen.complain(format!(
+                screen.note(format!(
                     "ERROR: nobody confirmed, so no key was {done}: answer at a terminal, or give -y"
                 ));
                 return Ok(exit::FAILED);
@@ -339,7 +339,7 @@ impl KeyCommand<'_> {
             if changed.contains(&key.id) {
                 self.say(screen, &format!("Key for minion {} {done}.", key.id))?;
             } else if failure.is_none() {
-                screen.complain(format!(
+                screen.note(format!(
                     "ERROR: Key for minion {} was left alone: it is not {} any more.",
                     key.id,
                     adjective(key.state)
@@ -360,7 +360,7 @@ impl KeyCommand<'_> {
         }
         if let Some(why) = failure {
             code = complain(screen, &why);
-            screen.complain(format!(
+            screen.note(format!(
                 "{} of {} keys were {done} before the error; others may have been too. Repeat the command to finish",
                 changed_keys.len(),
                 keys.len()
@@ -480,7 +480,7 @@ fn fingerprint(key: &KeyEntry) -> Option<String> {
 }
 
 fn complain(screen: &mut Screen<'_>, why: &str) -> u8 {
-    screen.complain(escape_line(&format!("ERROR: {why}")));
+    screen.note(escape_line(&format!("ERROR: {why}")));
     exit::FAILED
 }
 

@@ -55,7 +55,7 @@ impl LookedUpStates {
                 continue;
             };
             if why != Absence::Declined || names.is_empty() {
-                screen.complain(format!("{minion}: {}", absence::line(why)));
+                screen.note(format!("{minion}: {}", absence::line(why)));
             }
         }
     }

@@ -20,7 +20,7 @@ use crate::screen::Screen;
 /// Prints the error, and returns the exit code.
 fn failed(screen: &mut Screen<'_>, error: &ClientError) -> u8 {
     // A part of it may be the master's words.
-    screen.complain(escape_line(&format!("ERROR: {error}")));
+    screen.note(escape_line(&format!("ERROR: {error}")));
     match error {
         ClientError::MasterDown { .. }
         | ClientError::NeverStarted { .. }

@@ -30,10 +30,10 @@ pub(super) async fn preview_target(
         Err(error) => return Ok(failed(screen, &error)),
     };
     for name in &matches.unknown {
-        screen.complain(escape_line(&format!("WARNING: there is no minion {name}")));
+        screen.note(escape_line(&format!("WARNING: there is no minion {name}")));
     }
     if !matches.unsure.is_empty() {
-        screen.complain(format!(
+        screen.note(format!(
             "WARNING: the master does not know the grains of {}: they get the job and decide themselves",
             counted(&matches.unsure)
         ));
@@ -57,7 +57,7 @@ pub(super) async fn preview_target(
 /// Warns of minions that got a job though the master knows no grains of them.
 pub(super) fn warn_of_unsure(screen: &mut Screen<'_>, unsure: &[MinionId]) {
     if !unsure.is_empty() {
-        screen.complain(format!(
+        screen.note(format!(
             "WARNING: the master does not know the grains of {}: they got the job and decide themselves",
             counted(unsure)
         ));

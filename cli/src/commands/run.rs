@@ -49,7 +49,7 @@ pub(crate) async fn run(
         STATE_EVENT => match events::EventArguments::read(arguments.arguments()) {
             Ok(wanted) => Some(wanted),
             Err(line) => {
-                screen.complain(format!("ERROR: {line}"));
+                screen.note(format!("ERROR: {line}"));
                 return Ok(exit::FAILED);
             }
         },
@@ -59,7 +59,7 @@ pub(crate) async fn run(
     let config = match prepared {
         Ok(config) => config,
         Err(line) => {
-            screen.complain(line);
+            screen.note(line);
             return Ok(exit::FAILED);
         }
     };
@@ -129,16 +129,16 @@ fn print(
 ) -> io::Result<u8> {
     // What is told may be the words of others.
     for note in &end.notes {
-        screen.complain(escape_line(note));
+        screen.note(escape_line(note));
     }
     if let Some(error) = &end.error {
-        screen.complain(escape_line(&format!("ERROR: {error}")));
+        screen.note(escape_line(&format!("ERROR: {error}")));
         return Ok(exit::FAILED);
     }
     let value = match end.value() {
         Ok(value) => value,
         Err(error) => {
-            screen.complain(format!("ERROR: the master's return: {error}"));
+            screen.note(format!("ERROR: the master's return: {error}"));
             return Ok(exit::FAILED);
         }
     };
@@ -153,7 +153,7 @@ fn print(
         _ => {}
     }
     if knows_nothing {
-        screen.complain(docs::NOTHING);
+        screen.note(docs::NOTHING);
         return Ok(exit::FAILED);
     }
     Ok(if end.success {
@@ -186,7 +186,7 @@ async fn ends_it(
         return Ok(false);
     }
     // The terminal shows ^C.
-    screen.complain("");
+    screen.note("");
     let context = Some(client.context());
     let answer = screen.ask("Stop the runner? [N/y] ", true, context).await?;
     Ok(answer.is_some_and(|answer| answer.trim_start().starts_with(['y', 'Y'])))
@@ -199,7 +199,7 @@ async fn leave(
     interruption: Interruption,
     arguments: &RunArguments,
 ) -> io::Result<u8> {
-    screen.complain(match interruption {
+    screen.note(match interruption {
         // Salt's too begins with an empty line, because the terminal shows ^C.
         Interruption::CtrlC => "\nExiting gracefully on Ctrl-c",
         Interruption::Terminated => "Exiting gracefully on SIGTERM",
@@ -207,9 +207,9 @@ async fn leave(
     match run.keep().await {
         Ok(Some(jid)) => {
             let options = settings::options_to_repeat(&arguments.common);
-            screen.complain(goes_on(&LookUp { jid, options }));
+            screen.note(goes_on(&LookUp { jid, options }));
         }
-        Ok(None) => screen.complain("No runner was begun."),
+        Ok(None) => screen.note("No runner was begun."),
         Err(error) => return Ok(failed(screen, &error)),
     }
     Ok(exit::FAILED)

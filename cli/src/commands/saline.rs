@@ -53,12 +53,12 @@ pub(crate) async fn saline(
     let target = match target.clone().compile() {
         Ok(target) => target,
         Err(error) => {
-            screen.complain(format!(
+            screen.note(format!(
                 "saline: error: {}",
                 escape_line(&error.to_string())
             ));
             if let Some(picture) = error.picture(&target.expression) {
-                screen.complain(picture);
+                screen.note(picture);
             }
             return Ok(exit::USAGE);
         }
@@ -67,7 +67,7 @@ pub(crate) async fn saline(
     let config = match prepared {
         Ok(config) => config,
         Err(line) => {
-            screen.complain(line);
+            screen.note(line);
             return Ok(exit::FAILED);
         }
     };
@@ -141,7 +141,7 @@ async fn publish(
     let format = arguments.output.format();
     let Some(jid) = run.jid().cloned() else {
         if let Some(hint) = arguments.target_hint() {
-            screen.complain(hint);
+            screen.note(hint);
         }
         return nobody_matched(screen, format, arguments.targeting.subset.is_some());
     };
@@ -149,7 +149,7 @@ async fn publish(
     if let Some(batch) = run.published().batch
         && !arguments.batch.is_asked_for()
     {
-        screen.complain(batch_report::unasked(run.published().minions.len(), &batch));
+        screen.note(batch_report::unasked(run.published().minions.len(), &batch));
     }
     if arguments.async_ {
         return executed(screen, format, &jid);

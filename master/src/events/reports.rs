@@ -9,14 +9,14 @@ use saline_messages::{
 };
 
 use super::{Events, MAX_EVENT_RETURN};
-use crate::jobs::{BatchReport, JobCall};
+use crate::jobs::{BatchReport, JobFunction};
 use crate::runners::RunState;
 
 /// The data of `salt/job/<jid>/ret/<id>` about a stored return.
 #[derive(Debug)]
 pub struct ReturnReport {
     /// The function and arguments of the job; none when they cannot be read.
-    pub call: Option<Arc<JobCall>>,
+    pub call: Option<Arc<JobFunction>>,
     /// The retcode of the return.
     pub retcode: i64,
     /// Whether it succeeded.

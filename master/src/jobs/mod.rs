@@ -11,13 +11,13 @@
 mod backup;
 mod batch_slots;
 mod batches;
-mod calls;
 mod cancel;
 mod catch_up;
 mod check;
 mod connection_thread;
 mod error;
 mod jid;
+mod job_functions;
 mod large_payloads;
 mod lookup;
 mod minion_keys;
@@ -52,10 +52,10 @@ use saline_messages::{Jid, MasterTime, RequestId};
 
 pub use backup::StoreBackup;
 pub use batches::{BatchFailures, BatchProgress, BatchReport, BatchStep, BatchStop};
-pub use calls::JobCall;
 pub use check::StoreCheck;
 pub use error::StoreError;
 pub use jid::JidError;
+pub use job_functions::JobFunction;
 pub use lookup::JobStates;
 pub use minion_records::MinionRecord;
 pub use open_jobs::ActiveJob;
@@ -67,9 +67,9 @@ pub use runs::{StoredRun, StoredRunEnd};
 pub use search::{FoundJob, FoundJobs, JobSearch};
 pub use states::may_become;
 
-use calls::RecentCalls;
 use connection_thread::ConnectionThread;
 use jid::JidSource;
+use job_functions::RecentFunctions;
 use large_payloads::LargePayloads;
 use minion_records::{MinionRecords, RecordCopies};
 use open_jobs::OpenJobs;
@@ -129,7 +129,7 @@ pub struct JobStore {
     request_log: Arc<Mutex<RequestLog>>,
     records: Arc<MinionRecords>,
     /// The functions and arguments of the jobs whose returns come in.
-    calls: Mutex<RecentCalls>,
+    calls: Mutex<RecentFunctions>,
     partitions: Arc<Partitions>,
     /// The last job whose states the last [`flush`](Self::flush) wrote.
     flushed: AtomicI64,

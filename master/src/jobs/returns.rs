@@ -19,7 +19,7 @@ use super::writer::Place;
 use super::{JobStore, StoreError, jid, lock, rows, schema};
 
 /// The bytes of a return in memory beside its payload and its arguments, about.
-const BESIDE: usize = 256;
+const OVERHEAD: usize = 256;
 
 /// The returns of one partition in one command.
 type Batch = Vec<Received>;
@@ -129,7 +129,7 @@ impl JobStore {
         let size = |received: &Received| {
             let returned = &received.returned;
             let arguments = returned.fun_args.as_packed().as_bytes();
-            returned.payload.as_bytes().len() + arguments.len() + BESIDE
+            returned.payload.as_bytes().len() + arguments.len() + OVERHEAD
         };
         let bytes = batch.iter().map(size).sum();
         let (open, after) = (Arc::clone(&self.open), Arc::clone(&self.open));

@@ -8,7 +8,7 @@ use super::writer::Place;
 use super::{JobStore, StoreError, jid, rows};
 
 /// The bytes of a run beside its arguments, about.
-const BESIDE: usize = 256;
+const OVERHEAD: usize = 256;
 
 /// A run of a runner.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,7 +50,7 @@ impl JobStore {
             .end
             .as_ref()
             .map_or(0, |end| end.payload.as_bytes().len());
-        let bytes = BESIDE + run.arg.as_packed().as_bytes().len() + payload;
+        let bytes = OVERHEAD + run.arg.as_packed().as_bytes().len() + payload;
         let act = move |connection: &Connection| {
             connection
                 .prepare_cached(
@@ -82,7 +82,7 @@ impl JobStore {
     pub async fn end_run(&self, jid: &Jid, end: StoredRunEnd) -> Result<(), StoreError> {
         let number = number(jid)?;
         let start = self.partitions.holding(number).ok_or(StoreError::Removed)?;
-        let bytes = BESIDE + end.payload.as_bytes().len();
+        let bytes = OVERHEAD + end.payload.as_bytes().len();
         let act = move |connection: &Connection| {
             connection
                 .prepare_cached("UPDATE runs SET success = ?2, payload = ?3 WHERE jid = ?1")?

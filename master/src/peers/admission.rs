@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use saline_channel::PublicIdentity;
-use saline_channel::noise::Proven;
+use saline_channel::noise::VerifiedPeer;
 use saline_messages::{
     Admission, MinionId, PeerVersion, ProtocolVersions, PublicationAddress, Role, SOFTWARE, Welcome,
 };
@@ -49,7 +49,7 @@ pub struct Decision {
 }
 
 impl Decision {
-    fn of_operator(proven: &Proven, admission: Admission<()>) -> Self {
+    fn of_operator(proven: &VerifiedPeer, admission: Admission<()>) -> Self {
         Self {
             principal: Principal::Operator(proven.id.clone()),
             admission,
@@ -73,7 +73,7 @@ impl AdmissionControl {
     /// When the keys cannot be read now, which says nothing about the minion.
     pub async fn recognise(
         &self,
-        proven: &Proven,
+        proven: &VerifiedPeer,
         local: bool,
     ) -> Result<Option<Decision>, KeysUnreadable> {
         match proven.role {
@@ -110,7 +110,7 @@ impl AdmissionControl {
 
     /// Decides about a peer that has proven its keys in a handshake on the connection `peer`; `local` if it came
     /// over the local endpoint. A key that is to wait takes a place of the connection's source.
-    pub async fn decide(&self, proven: &Proven, peer: Peer, local: bool) -> Decision {
+    pub async fn decide(&self, proven: &VerifiedPeer, peer: Peer, local: bool) -> Decision {
         match proven.role {
             Role::Minion => match MinionId::parse(&proven.id) {
                 Ok(id) => Decision {
@@ -193,7 +193,7 @@ impl AdmissionControl {
     }
 
     /// Returns the protocol version of a session with this peer, and the version of its software.
-    pub fn version_of(&self, proven: &Proven) -> PeerVersion {
+    pub fn version_of(&self, proven: &VerifiedPeer) -> PeerVersion {
         let common = self.versions.common(proven.versions);
         PeerVersion {
             protocol: common.unwrap_or(PeerVersion::NONE),
@@ -202,7 +202,7 @@ impl AdmissionControl {
     }
 
     /// Refuses a peer with which no protocol version is common.
-    fn refuse_version(&self, proven: &Proven) -> Option<Admission<()>> {
+    fn refuse_version(&self, proven: &VerifiedPeer) -> Option<Admission<()>> {
         let versions = self.versions;
         if versions.common(proven.versions).is_some() {
             return None;
@@ -221,7 +221,7 @@ impl AdmissionControl {
 
     async fn operator(
         &self,
-        proven: &Proven,
+        proven: &VerifiedPeer,
         local: bool,
     ) -> Result<Admission<()>, KeysUnreadable> {
         if let Some(refused) = self.refuse_version(proven) {
@@ -247,7 +247,7 @@ impl AdmissionControl {
     ///
     /// # Errors
     /// When the keys cannot be read now.
-    async fn caller(&self, proven: &Proven) -> Result<Decision, KeysUnreadable> {
+    async fn caller(&self, proven: &VerifiedPeer) -> Result<Decision, KeysUnreadable> {
         let Ok(id) = MinionId::parse(&proven.id) else {
             return Ok(Decision::reject_nameless());
         };

@@ -9,7 +9,7 @@ use saline_protocol::transport::Peer;
 
 use super::session::{Principal, Session, SessionState, lock};
 use super::table::{Sessions, Table};
-use super::unproven::Origin;
+use super::unconfirmed::Origin;
 
 /// A connection of one of the master's listeners.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

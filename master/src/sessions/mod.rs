@@ -7,10 +7,10 @@ mod presence;
 mod running_time;
 mod session;
 mod table;
-mod unproven;
+mod unconfirmed;
 
 pub use connections::ConnectionId;
 pub use presence::{Duplicate, FleetVersions, MinionStart};
 pub use session::{NewSession, OwnNumber, Principal, Session, SessionState};
-pub use table::{PresenceChange, Sessions, UNPROVEN_FOR};
-pub use unproven::{Origin, UNPROVEN};
+pub use table::{PresenceChange, Sessions, UNCONFIRMED_FOR};
+pub use unconfirmed::{MAX_UNCONFIRMED, Origin};

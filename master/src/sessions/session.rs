@@ -12,7 +12,7 @@ use saline_messages::{Header, Jid, Lease, MinionId, PeerVersion, SessionId, Star
 use saline_protocol::transport::{Instant, Peer};
 
 use super::connections::ConnectionId;
-use super::unproven::Origin;
+use super::unconfirmed::Origin;
 use crate::bounds::{Rate, TokenBucket};
 
 /// How often a session whose key waits may poll. Minions do so every ten seconds, unless

@@ -17,10 +17,10 @@ use super::last_seen::Departed;
 use super::presence::Duplicate;
 use super::running_time::RunningTime;
 use super::session::{Inner, NewSession, OwnNumber, Principal, Session, SessionState, lock};
-use super::unproven::{Origin, UnprovenCount};
+use super::unconfirmed::{Origin, UnconfirmedCount};
 
 /// How long half-open handshakes, and sessions that have not sent a first record, are kept.
-pub const UNPROVEN_FOR: Duration = Duration::from_secs(5);
+pub const UNCONFIRMED_FOR: Duration = Duration::from_secs(5);
 /// The silence after which a session is forgotten.
 const IDLE_FOR: Duration = Duration::from_secs(900);
 /// The silence after which an operator's session is forgotten; the command line makes a new one as
@@ -65,7 +65,7 @@ pub(super) struct Table {
 #[derive(Debug)]
 pub struct Sessions {
     pub(super) table: Mutex<Table>,
-    unproven: UnprovenCount,
+    unconfirmed: UnconfirmedCount,
     pub(super) time: RunningTime,
     pub(super) heartbeat: Duration,
     /// The largest number of unaccepted sessions.
@@ -119,7 +119,7 @@ impl Sessions {
     pub fn new(clock: Clock, heartbeat: Duration, max_pending_keys: usize) -> Self {
         Self {
             table: Mutex::default(),
-            unproven: UnprovenCount::default(),
+            unconfirmed: UnconfirmedCount::default(),
             time: RunningTime::start(clock, heartbeat),
             heartbeat,
             unaccepted: AtomicUsize::new(unaccepted_most(max_pending_keys)),
@@ -135,7 +135,7 @@ impl Sessions {
 
     /// Whether one more session of this origin that has proven nothing can be held.
     pub fn has_room(&self, origin: Origin) -> bool {
-        self.unproven.has_room(origin)
+        self.unconfirmed.has_room(origin)
     }
 
     /// Adds a session. It replaces no other session before its first record. When there are too
@@ -153,7 +153,7 @@ impl Sessions {
             proven,
             state,
         } = new;
-        if !proven && !self.unproven.add(origin, identity) {
+        if !proven && !self.unconfirmed.add(origin, identity) {
             return None;
         }
         let records = ResponderRecords::new(keys);
@@ -208,12 +208,12 @@ impl Sessions {
             if same.len() > PER_KEY {
                 // Neither this one nor the one that counts: the oldest that has proven nothing, or the oldest.
                 let mut others = same.iter().filter(|o| **o != id && Some(**o) != seated);
-                let is_unproven = |other: &&SessionId| {
+                let is_unconfirmed = |other: &&SessionId| {
                     let other = table.all.get(*other);
                     other.is_some_and(|other| !lock(&other.inner).proven)
                 };
                 let oldest = others.clone().next();
-                if let Some(excess) = others.find(is_unproven).or(oldest).copied() {
+                if let Some(excess) = others.find(is_unconfirmed).or(oldest).copied() {
                     self.forget(&mut table, excess);
                 }
             }
@@ -271,7 +271,7 @@ impl Sessions {
     fn prove(&self, session: &Session) -> bool {
         let first = !std::mem::replace(&mut lock(&session.inner).proven, true);
         if first {
-            self.unproven.remove(session.origin, session.identity);
+            self.unconfirmed.remove(session.origin, session.identity);
         }
         first
     }
@@ -374,7 +374,7 @@ impl Sessions {
             };
             let has_ended = matches!(state, SessionState::Replaced | SessionState::KeyGone);
             let kept_for = if !proven {
-                UNPROVEN_FOR
+                UNCONFIRMED_FOR
             } else if has_ended {
                 // A peer that still uses it sends a heartbeat in that time, and is told why.
                 self.heartbeat * 2

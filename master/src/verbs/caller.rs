@@ -14,7 +14,7 @@ use super::minion::return_report;
 use crate::bounds::TokenBuckets;
 use crate::clock::MasterClock;
 use crate::events::{Events, MinionEventFirer};
-use crate::jobs::{CarriedOut, JobCall, JobStore, NewJob, StoreError};
+use crate::jobs::{CarriedOut, JobFunction, JobStore, NewJob, StoreError};
 
 /// The longest name of a user that is stored with a call, in bytes.
 const MAX_USER: usize = 256;
@@ -103,7 +103,7 @@ impl CallerVerbs {
         let verdicts = self.jobs.store_returns(id, vec![returned]).await?;
         match verdicts.first() {
             Some(ReturnVerdict::Stored) => {
-                report.call = self.jobs.call_of(&jid).await?;
+                report.call = self.jobs.function_of(&jid).await?;
                 self.log(&jid, id, report.call.as_deref());
                 self.events.job_returned(&jid, id, report).await;
                 Ok(CallerReply::Stored(jid))
@@ -119,7 +119,7 @@ impl CallerVerbs {
         Ok(stored.is_some_and(|stored| stored.operator == recorded_operator(id)))
     }
 
-    fn log(&self, jid: &Jid, id: &MinionId, call: Option<&JobCall>) {
+    fn log(&self, jid: &Jid, id: &MinionId, call: Option<&JobFunction>) {
         if self.limiter.allows(id) {
             let fun = call.map_or("a function", |call| &call.fun);
             tracing::info!("job {jid}: {fun} was called on minion {id} itself");

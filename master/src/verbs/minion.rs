@@ -224,7 +224,7 @@ impl MinionVerbs {
         if !tracing::enabled!(tracing::Level::INFO) && !self.events.wanted(&tag) {
             return;
         }
-        report.call = self.jobs.call_of(jid).await.unwrap_or_else(|error| {
+        report.call = self.jobs.function_of(jid).await.unwrap_or_else(|error| {
             tracing::error!("job {jid}: its function was not read: {error}");
             None
         });

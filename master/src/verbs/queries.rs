@@ -10,7 +10,7 @@ use crate::jobs::{JobStore, StoreError};
 use crate::sessions::Sessions;
 
 /// The bytes of a message that a page of returns leaves free for its seal and its other fields.
-const BESIDE_PAGE: usize = OVERHEAD + 4096;
+const PAGE_OVERHEAD: usize = OVERHEAD + 4096;
 
 /// The largest size of one minion in a page of states, in bytes: its id four times, since it may be silent,
 /// unconfirmed and used twice.
@@ -28,7 +28,7 @@ pub struct JobQueries {
 
 impl JobQueries {
     pub(super) async fn returns(&self, jid: &Jid, after: u64) -> Result<OperatorReply, StoreError> {
-        let page_bytes = self.max_message.saturating_sub(BESIDE_PAGE) / 2;
+        let page_bytes = self.max_message.saturating_sub(PAGE_OVERHEAD) / 2;
         let page = self.jobs.returns(jid, after, page_bytes).await?;
         Ok(page.map_or(OperatorReply::NoSuchJob, OperatorReply::Returns))
     }
@@ -38,7 +38,7 @@ impl JobQueries {
         jid: &Jid,
         after: Option<MinionId>,
     ) -> Result<OperatorReply, StoreError> {
-        let most = (self.max_message.saturating_sub(BESIDE_PAGE) / STATE_BYTES).max(1);
+        let most = (self.max_message.saturating_sub(PAGE_OVERHEAD) / STATE_BYTES).max(1);
         let Some(page) = self.jobs.states(jid, after.as_ref(), most).await? else {
             return Ok(OperatorReply::NoSuchJob);
         };

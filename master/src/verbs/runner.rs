@@ -17,7 +17,7 @@ use crate::runners::{Phase, RunState, Runners};
 const WAIT: Duration = Duration::from_secs(2);
 
 /// The bytes of a message that a part of an end leaves free for its seal and its other fields.
-const BESIDE_PART: usize = OVERHEAD + 256;
+const PART_OVERHEAD: usize = OVERHEAD + 256;
 
 /// Carries out the requests of operators about runners.
 #[derive(Debug)]
@@ -102,7 +102,7 @@ impl RunnerVerb {
 
     /// Returns the part of an end from `offset` on; none behind its end.
     fn part(&self, end: &[u8], offset: u64) -> Option<Vec<u8>> {
-        let most = self.max_message.saturating_sub(BESIDE_PART).max(1_024);
+        let most = self.max_message.saturating_sub(PART_OVERHEAD).max(1_024);
         let rest = end.get(usize::try_from(offset).ok()?..)?;
         (!rest.is_empty()).then(|| rest[..rest.len().min(most)].to_vec())
     }

@@ -31,7 +31,7 @@ const LARGE_PARALLEL: usize = 2;
 const BATCH_BYTES: usize = PARTS_FROM;
 
 /// An upper bound of the bytes of a return beside its payload, its arguments and its function.
-const BESIDE: usize = 128;
+const OVERHEAD: usize = 128;
 
 /// The length of a record in the spool whose return travels in parts, whatever else is in the record.
 const SURELY_LARGE: u64 = PARTS_FROM as u64 + 64 * 1024;
@@ -252,11 +252,11 @@ impl ReturnSender {
                 break;
             }
             let room = limit.min(BATCH_BYTES);
-            if !returns.is_empty() && bytes + size + BESIDE > room {
+            if !returns.is_empty() && bytes + size + OVERHEAD > room {
                 self.put_back(&[returned]);
                 break;
             }
-            bytes += size + BESIDE;
+            bytes += size + OVERHEAD;
             returns.push(returned);
             if returns.len() < MAX_RETURNS && bytes < room {
                 next = self.spool.take_unsent();

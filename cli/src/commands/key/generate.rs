@@ -19,7 +19,7 @@ pub(super) fn generate(screen: &mut Screen<'_>, id: &MinionId, folder: &Path) ->
     let public = folder.join(format!("{id}.pub"));
     for path in [&private, &public] {
         if path.symlink_metadata().is_ok() {
-            screen.complain(format!(
+            screen.note(format!(
                 "ERROR: {} is there already: remove it, or choose another --gen-keys-dir",
                 path.display()
             ));
@@ -42,7 +42,7 @@ pub(super) fn generate(screen: &mut Screen<'_>, id: &MinionId, folder: &Path) ->
             Ok(exit::GOOD)
         }
         Err(error) => {
-            screen.complain(format!("ERROR: {error}"));
+            screen.note(format!("ERROR: {error}"));
             Ok(exit::FAILED)
         }
     }

@@ -19,7 +19,7 @@ const MAX_ARGUMENTS: i64 = 64 * 1024;
 
 /// The function of a job and its arguments.
 #[derive(Debug, PartialEq, Eq)]
-pub struct JobCall {
+pub struct JobFunction {
     /// The function, `module.function`.
     pub fun: String,
     /// The arguments; none when they are larger than 64 KiB.
@@ -28,15 +28,15 @@ pub struct JobCall {
 
 /// The calls of the jobs that were asked for last, the oldest first.
 #[derive(Debug, Default)]
-pub(super) struct RecentCalls(VecDeque<(i64, Arc<JobCall>)>);
+pub(super) struct RecentFunctions(VecDeque<(i64, Arc<JobFunction>)>);
 
-impl RecentCalls {
-    fn find(&self, job: i64) -> Option<Arc<JobCall>> {
+impl RecentFunctions {
+    fn find(&self, job: i64) -> Option<Arc<JobFunction>> {
         let found = self.0.iter().rev().find(|(number, _)| *number == job);
         found.map(|(_, call)| Arc::clone(call))
     }
 
-    fn remember(&mut self, job: i64, call: Arc<JobCall>) {
+    fn remember(&mut self, job: i64, call: Arc<JobFunction>) {
         if self.find(job).is_some() {
             return;
         }
@@ -55,7 +55,7 @@ impl JobStore {
     ///
     /// # Cancel safety
     /// The call changes nothing.
-    pub async fn call_of(&self, jid: &Jid) -> Result<Option<Arc<JobCall>>, StoreError> {
+    pub async fn function_of(&self, jid: &Jid) -> Result<Option<Arc<JobFunction>>, StoreError> {
         let Some(job) = jid::to_micros(jid) else {
             return Ok(None);
         };
@@ -74,7 +74,7 @@ impl JobStore {
                 rusqlite::types::ValueRef::Null => None,
                 _ => Some(rows::blob(row, 1)?.to_vec()),
             };
-            Ok(Some(JobCall {
+            Ok(Some(JobFunction {
                 fun: rows::text(row, 0)?.to_owned(),
                 arg: arg.map(|arg| PackedArguments::from_packed(Packed::from_bytes(arg))),
             }))
@@ -93,9 +93,9 @@ mod tests {
 
     #[test]
     fn the_calls_of_the_last_jobs_are_remembered() {
-        let mut calls = RecentCalls::default();
+        let mut calls = RecentFunctions::default();
         let call = |job: i64| {
-            Arc::new(JobCall {
+            Arc::new(JobFunction {
                 fun: format!("test.f{job}"),
                 arg: None,
             })

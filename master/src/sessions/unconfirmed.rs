@@ -5,10 +5,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use saline_channel::PublicIdentity;
 
-/// The largest number of half-open handshakes of a listener, and of unproven sessions of each origin.
-pub const UNPROVEN: usize = 1024;
+/// The largest number of half-open handshakes of a listener, and of unconfirmed sessions of each origin.
+pub const MAX_UNCONFIRMED: usize = 1024;
 
-/// The largest number of unproven sessions of one key over the network, so that few keys do not take the places
+/// The largest number of unconfirmed sessions of one key over the network, so that few keys do not take the places
 /// of all others. On the local endpoint all command lines have one key.
 const UNPROVEN_OF_KEY: usize = 8;
 
@@ -21,9 +21,9 @@ pub enum Origin {
     Network,
 }
 
-/// Counts unproven sessions. The local command line has places of its own.
+/// Counts unconfirmed sessions. The local command line has places of its own.
 #[derive(Debug, Default)]
-pub(super) struct UnprovenCount(Mutex<Counts>);
+pub(super) struct UnconfirmedCount(Mutex<Counts>);
 
 #[derive(Debug, Default)]
 struct Counts {
@@ -41,10 +41,10 @@ impl Counts {
     }
 }
 
-impl UnprovenCount {
+impl UnconfirmedCount {
     /// Whether there is room for one more session of this origin.
     pub(super) fn has_room(&self, origin: Origin) -> bool {
-        *self.lock().of(origin) < UNPROVEN
+        *self.lock().of(origin) < MAX_UNCONFIRMED
     }
 
     /// Counts one more session. Returns false, and counts nothing, when there are too many of its origin
@@ -53,7 +53,7 @@ impl UnprovenCount {
         let mut counts = self.lock();
         let of_key = counts.by_key.get(&key).copied().unwrap_or(0);
         let is_greedy = origin == Origin::Network && of_key >= UNPROVEN_OF_KEY;
-        if *counts.of(origin) >= UNPROVEN || is_greedy {
+        if *counts.of(origin) >= MAX_UNCONFIRMED || is_greedy {
             return false;
         }
         *counts.of(origin) += 1;
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn no_origin_and_no_key_takes_the_places_of_others() {
-        let count = UnprovenCount::default();
+        let count = UnconfirmedCount::default();
         let key = |number: usize| {
             let mut key = [0; 32];
             key[..8].copy_from_slice(&number.to_be_bytes());
@@ -94,7 +94,7 @@ mod tests {
         let one = (0..1_000).filter(|_| count.add(Origin::Network, key(0)));
         assert_eq!(one.count(), UNPROVEN_OF_KEY);
         let all = (1..5_000).filter(|number| count.add(Origin::Network, key(*number)));
-        assert_eq!(all.count(), UNPROVEN - UNPROVEN_OF_KEY);
+        assert_eq!(all.count(), MAX_UNCONFIRMED - UNPROVEN_OF_KEY);
         assert!(!count.has_room(Origin::Network));
         assert!(count.has_room(Origin::Local) && count.add(Origin::Local, key(9_999)));
         count.remove(Origin::Network, key(0));
