@@ -22,7 +22,7 @@ const DOC: &str = "sys.doc";
 
 const USAGE: &str = "saline [options] '<target>' <function> [arguments]";
 
-/// Run a function on the minions that the target matches, and print what each returns.
+/// Run a function on the minions that the target matches, and print what each returns
 ///
 /// saline '*' test.ping                           every accepted minion
 /// saline -G 'os:Debian' cmd.run 'uptime'         those with this grain

@@ -6,10 +6,12 @@ use std::path::Path;
 use rusqlite::Connection;
 use saline_messages::{MasterTime, MinionJobState};
 
+use super::disk::partitions::Connections;
+use super::disk::rows;
+use super::disk::schema::{self, Access};
 use super::lookup::IS_CANCELLED;
-use super::partitions::Connections;
-use super::schema::{self, Access};
-use super::{JobStore, StoreError, minion_records, rows, states};
+use super::memory::states;
+use super::{JobStore, StoreError, minion_records};
 
 /// The end of the name of a copy that is not finished.
 const UNFINISHED: &str = "unfinished";

@@ -5,8 +5,9 @@ use std::sync::{Arc, Mutex};
 use rusqlite::{Connection, params};
 use saline_messages::{Jid, MAX_ACCOUNTS, MinionId};
 
-use super::writer::Place;
-use super::{JobStore, StoreError, jid, lock, rows};
+use super::disk::rows;
+use super::disk::writer::Place;
+use super::{JobStore, StoreError, jid, lock};
 
 impl JobStore {
     /// Cancels a job: it is handed over to nobody any more, and those to which it was handed over are told

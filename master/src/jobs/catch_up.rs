@@ -2,8 +2,9 @@
 
 use saline_messages::{Jid, JobsPage, MasterTime, MinionId, SignedJob};
 
-use super::partitions::Connections;
-use super::{JobStore, StoreError, jid, lock, rows};
+use super::disk::partitions::Connections;
+use super::disk::rows;
+use super::{JobStore, StoreError, jid, lock};
 
 /// How much one page holds.
 #[derive(Debug, Clone, Copy)]

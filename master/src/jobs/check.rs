@@ -2,7 +2,9 @@
 
 use rusqlite::Connection;
 
-use super::{JobStore, StoreError, jid, rows, states};
+use super::disk::rows;
+use super::memory::states;
+use super::{JobStore, StoreError, jid};
 
 /// The largest number of problems that is reported of one file.
 const PROBLEMS: usize = 20;

@@ -8,7 +8,8 @@ use rusqlite::params;
 use saline_data::Packed;
 use saline_messages::{Jid, PackedArguments};
 
-use super::{JobStore, StoreError, jid, lock, rows};
+use super::disk::rows;
+use super::{JobStore, StoreError, jid, lock};
 
 /// The number of jobs whose calls are remembered: thousands of minions return from one job at about the
 /// same time.

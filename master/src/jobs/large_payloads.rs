@@ -12,8 +12,9 @@ use rusqlite::{Connection, params};
 use saline_data::Packed;
 use saline_messages::{MinionId, Return};
 
-use super::writer::Place;
-use super::{JobStore, StoreError, lock, returns, rows};
+use super::disk::rows;
+use super::disk::writer::Place;
+use super::{JobStore, StoreError, lock, returns};
 
 /// The size in bytes above which a payload is stored in parts.
 const WHOLE: usize = 1024 * 1024;

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use rusqlite::{Connection, params};
 use saline_messages::{Jid, MasterTime, MinionId, MinionJobState, StoredJob};
 
+use super::disk::partitions::Connections;
+use super::disk::rows;
+use super::memory::states::{self, States};
 use super::minion_records::MinionRecord;
-use super::partitions::Connections;
 use super::publish::written_states;
-use super::states::{self, States};
-use super::{JobStore, StoreError, jid, lock, returns, rows};
+use super::{JobStore, StoreError, jid, lock, returns};
 
 /// The largest number of jobs in one list.
 const LIST_JOBS: u32 = 1_000;

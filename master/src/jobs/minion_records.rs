@@ -10,8 +10,9 @@ use rusqlite::{Connection, params};
 use saline_messages::{MasterTime, MinionId, MinionJobState, StartId, decode, encode};
 use tokio::sync::oneshot;
 
-use super::thread::{TaskQueue, Thread};
-use super::{StoreError, lock, schema};
+use super::disk::schema;
+use super::disk::thread::{TaskQueue, Thread};
+use super::{StoreError, lock};
 
 /// The file's name.
 pub(super) const FILE: &str = "minions.sqlite";
@@ -347,10 +348,10 @@ fn write_all(connection: &mut Connection, batch: &[Write]) -> Result<(), StoreEr
             .execute(params![
                 minion.as_str(),
                 record.start.0,
-                super::rows::from_time(record.duplicate_seen),
-                super::rows::from_time(record.expiry_acked_until),
+                super::disk::rows::from_time(record.duplicate_seen),
+                super::disk::rows::from_time(record.expiry_acked_until),
                 encode(&record.gaps),
-                super::rows::from_time(record.begun),
+                super::disk::rows::from_time(record.begun),
                 record.key,
             ])?;
     }
@@ -365,17 +366,17 @@ fn read(connection: &Connection) -> Result<HashMap<MinionId, MinionRecord>, Stor
     let mut found = statement.query([])?;
     let mut records = HashMap::new();
     while let Some(row) = found.next()? {
-        let gaps = decode(super::rows::blob(row, 4)?);
+        let gaps = decode(super::disk::rows::blob(row, 4)?);
         let record = MinionRecord {
             start: StartId(row.get(1)?),
-            duplicate_seen: super::rows::time(row, 2)?,
-            expiry_acked_until: super::rows::time(row, 3)?,
-            begun: super::rows::time(row, 5)?,
+            duplicate_seen: super::disk::rows::time(row, 2)?,
+            expiry_acked_until: super::disk::rows::time(row, 3)?,
+            begun: super::disk::rows::time(row, 5)?,
             key: row.get(6)?,
             gaps: gaps
                 .map_err(|_| StoreError::corrupt("the gaps of a minion's record", "others"))?,
         };
-        records.insert(super::rows::minion(row, 0)?, record);
+        records.insert(super::disk::rows::minion(row, 0)?, record);
     }
     Ok(records)
 }

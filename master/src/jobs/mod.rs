@@ -1,46 +1,37 @@
 //! The job store: jobs, the states of their minions, and returns. It is the truth about every job;
 //! events only report its changes.
 //!
-//! Jobs and returns are in SQLite, one file for each span of time (`partitions`); the jobs that are
-//! under way are in memory too (`open_jobs`). Every job and every return that was acknowledged has
+//! Jobs and returns are in SQLite, one file for each span of time (`disk`); the jobs that are
+//! under way are in memory too (`memory`). Every job and every return that was acknowledged has
 //! been committed and synced to the disk. Other changes of a state are written every second
 //! ([`flush`](JobStore::flush)): after a crash minions report them again. One thread does all writing, and
 //! commits whatever is queued at once; another one reads, and a third one moves logs into their files,
 //! copies and checks.
 
 mod backup;
-mod batch_slots;
 mod batches;
 mod cancel;
 mod catch_up;
 mod check;
-mod connection_thread;
+mod disk;
 mod error;
 mod jid;
 mod job_functions;
 mod large_payloads;
 mod lookup;
+mod memory;
 mod minion_keys;
 mod minion_records;
 mod offers;
-mod open_jobs;
-mod partitions;
 mod prune;
 mod publish;
-mod receipts;
 mod reconcile;
 mod request_log;
-mod reserve;
 mod returns;
-mod rows;
 mod runs;
-mod schema;
 mod search;
-mod states;
 #[cfg(test)]
 mod tests;
-mod thread;
-mod writer;
 
 use std::path::PathBuf;
 use std::sync::atomic::AtomicI64;
@@ -57,27 +48,28 @@ pub use error::StoreError;
 pub use jid::JidError;
 pub use job_functions::JobFunction;
 pub use lookup::JobStates;
+pub use memory::open_jobs::ActiveJob;
+pub use memory::states::may_become;
 pub use minion_records::MinionRecord;
-pub use open_jobs::ActiveJob;
 pub use prune::Pruned;
 pub use publish::NewJob;
 pub use reconcile::{Lineage, ReconcilingStart, StateChange};
 pub use request_log::{CarriedOut, REQUESTS_KEPT};
 pub use runs::{StoredRun, StoredRunEnd};
 pub use search::{FoundJob, FoundJobs, JobSearch};
-pub use states::may_become;
 
-use connection_thread::ConnectionThread;
+use disk::connection_thread::ConnectionThread;
+use disk::partitions::{Connections, Partitions};
+use disk::reserve;
+use disk::schema::{self, Access};
+use disk::writer::{PartitionLimits, Writer};
 use jid::JidSource;
 use job_functions::RecentFunctions;
 use large_payloads::LargePayloads;
+use memory::open_jobs::OpenJobs;
+use memory::receipts::ReceiptSource;
 use minion_records::{MinionRecords, RecordCopies};
-use open_jobs::OpenJobs;
-use partitions::{Connections, Partitions};
-use receipts::ReceiptSource;
 use request_log::RequestLog;
-use schema::Access;
-use writer::{PartitionLimits, Writer};
 
 use tokio::sync::{Notify, Semaphore};
 

@@ -7,10 +7,10 @@ use std::sync::atomic::Ordering;
 use rusqlite::{Connection, params};
 use saline_messages::{Jid, MasterTime, MinionId, MinionJobState};
 
-use super::open_jobs::ChangedJob;
+use super::disk::writer::Place;
+use super::memory::open_jobs::ChangedJob;
+use super::memory::states::{self, States};
 use super::publish::written_states;
-use super::states::{self, States};
-use super::writer::Place;
 use super::{JobStore, StoreError, jid, lock, lookup, may_become, returns};
 
 /// How often the expiry acks of all minions are written, in milliseconds; one that decides about a state goes

@@ -5,8 +5,9 @@ use std::ops::Range;
 
 use saline_messages::{Jid, MasterTime};
 
-use super::partitions::Connections;
-use super::{JobStore, StoreError, jid, lock, lookup, reserve, rows};
+use super::disk::partitions::Connections;
+use super::disk::{reserve, rows};
+use super::{JobStore, StoreError, jid, lock, lookup};
 
 /// The jobs that a pruning removed.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -9,12 +9,13 @@ use saline_messages::{
     Batch, MasterTime, MinionId, MinionJobState, Published, RequestId, SignedJob, decode, encode,
 };
 
+use super::disk::rows;
+use super::disk::writer::Place;
+use super::memory::open_jobs::{OpenJobs, Recovered};
+use super::memory::states::{self, States};
 use super::minion_records::MinionRecord;
-use super::open_jobs::{OpenJobs, Recovered};
 use super::request_log::{CarriedOut, LogEntry};
-use super::states::{self, States};
-use super::writer::Place;
-use super::{JobStore, StoreError, batches, jid, lock, may_become, returns, rows};
+use super::{JobStore, StoreError, batches, jid, lock, may_become, returns};
 
 /// The number of minions of all jobs under way from which no more jobs are taken: they are held in
 /// memory, about 40 bytes each.

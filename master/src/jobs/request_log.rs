@@ -9,8 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rusqlite::{Connection, params};
 use saline_messages::{MasterTime, RequestId};
 
-use super::writer::Place;
-use super::{JobStore, StoreError, lock, rows};
+use super::disk::rows;
+use super::disk::writer::Place;
+use super::{JobStore, StoreError, lock};
 
 /// How long a request is remembered, in milliseconds.
 pub const REQUESTS_KEPT: MasterTime = 10 * 60 * 1000;

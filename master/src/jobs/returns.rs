@@ -10,13 +10,14 @@ use saline_messages::{
 };
 
 use super::batches::BatchFailures;
+use super::disk::writer::Place;
+use super::disk::{rows, schema};
 use super::large_payloads::{self, StoredParts};
-use super::open_jobs::MinionLookup;
+use super::memory::open_jobs::MinionLookup;
+use super::memory::receipts::ReceiptSource;
+use super::memory::states::{self, States};
 use super::publish::written_states;
-use super::receipts::ReceiptSource;
-use super::states::{self, States};
-use super::writer::Place;
-use super::{JobStore, StoreError, jid, lock, rows, schema};
+use super::{JobStore, StoreError, jid, lock};
 
 /// The bytes of a return in memory beside its payload and its arguments, about.
 const OVERHEAD: usize = 256;

@@ -4,8 +4,9 @@ use rusqlite::{Connection, params};
 use saline_data::Packed;
 use saline_messages::{Jid, PackedArguments};
 
-use super::writer::Place;
-use super::{JobStore, StoreError, jid, rows};
+use super::disk::rows;
+use super::disk::writer::Place;
+use super::{JobStore, StoreError, jid};
 
 /// The bytes of a run beside its arguments, about.
 const OVERHEAD: usize = 256;

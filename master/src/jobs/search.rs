@@ -15,7 +15,8 @@ use saline_data::{Packed, Value};
 use saline_messages::{Jid, PackedArguments};
 use saline_targeting::Glob;
 
-use super::{JobStore, StoreError, jid, rows};
+use super::disk::rows;
+use super::{JobStore, StoreError, jid};
 
 /// The size in bytes of what one search finds, from which it ends.
 const FOUND_BYTES: usize = 32 * 1024 * 1024;

@@ -16,13 +16,7 @@ fn args_twice(_: &Place, #[args] one: Vec<i64>, #[args] two: Vec<i64>) {}
 
 /// Has a parameter of two kinds.
 #[function]
-fn two_kinds(
-    _: &Place,
-    #[args]
-    #[default(1)]
-    one: Vec<i64>,
-) {
-}
+fn two_kinds(_: &Place, #[args] #[default(1)] one: Vec<i64>) {}
 
 /// Has a default that is computed.
 #[function]

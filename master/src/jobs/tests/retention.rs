@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::jobs::jid::{from_micros, to_micros};
-use crate::jobs::writer::Place as At;
+use crate::jobs::disk::writer::Place as At;
 use crate::jobs::{Pruned, REQUESTS_KEPT};
 
 const HOUR: u64 = 3_600_000;
@@ -23,8 +23,8 @@ async fn since_long_ago(place: &Place) -> JobStore {
     let folder = &place.settings.folder;
     std::fs::create_dir_all(folder).unwrap();
     let first = folder.join("20200101000000000000.sqlite");
-    let access = crate::jobs::schema::Access::Create;
-    drop(crate::jobs::schema::open(&first, access, 1 << 20).unwrap());
+    let access = crate::jobs::disk::schema::Access::Create;
+    drop(crate::jobs::disk::schema::open(&first, access, 1 << 20).unwrap());
     place.open()
 }
 

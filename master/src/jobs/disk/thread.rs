@@ -6,7 +6,7 @@ use std::thread::{self, JoinHandle};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
-use super::StoreError;
+use crate::jobs::StoreError;
 
 /// The largest number of queue that wait for a thread; further callers wait for a place.
 const QUEUE: usize = 4_096;
@@ -16,7 +16,7 @@ const QUEUE: usize = 4_096;
 const QUEUED_KIB: u32 = 128 * 1024;
 
 /// An item of a thread's queue.
-pub(super) enum QueueItem<T> {
+pub(crate) enum QueueItem<T> {
     /// A task to carry out.
     Task(T),
     /// Finish what is queued, and end.
@@ -24,11 +24,11 @@ pub(super) enum QueueItem<T> {
 }
 
 /// The queue as the thread sees it.
-pub(super) struct TaskQueue<T>(mpsc::Receiver<QueueItem<T>>);
+pub(crate) struct TaskQueue<T>(mpsc::Receiver<QueueItem<T>>);
 
 impl<T> TaskQueue<T> {
     /// Takes the next task; none when there will be no more.
-    pub(super) fn next(&mut self) -> Option<T> {
+    pub(crate) fn next(&mut self) -> Option<T> {
         loop {
             match self.0.blocking_recv()? {
                 QueueItem::Task(task) => return Some(task),
@@ -38,7 +38,7 @@ impl<T> TaskQueue<T> {
     }
 
     /// Takes the next task if one is queued.
-    pub(super) fn try_next(&mut self) -> Option<T> {
+    pub(crate) fn try_next(&mut self) -> Option<T> {
         loop {
             match self.0.try_recv() {
                 Ok(QueueItem::Task(task)) => return Some(task),
@@ -50,10 +50,10 @@ impl<T> TaskQueue<T> {
 }
 
 /// A share of the memory that queued queue may take; given back when it is dropped.
-pub(super) type QueuePermit = Option<OwnedSemaphorePermit>;
+pub(crate) type QueuePermit = Option<OwnedSemaphorePermit>;
 
 /// A thread of the store.
-pub(super) struct Thread<T> {
+pub(crate) struct Thread<T> {
     queue: Option<mpsc::Sender<QueueItem<T>>>,
     room: Arc<Semaphore>,
     thread: Mutex<Option<(JoinHandle<()>, oneshot::Receiver<()>)>>,
@@ -61,7 +61,7 @@ pub(super) struct Thread<T> {
 
 impl<T: Send + 'static> Thread<T> {
     /// Starts a thread that does `work` until its queue is closed.
-    pub(super) fn start(
+    pub(crate) fn start(
         name: &str,
         work: impl FnOnce(TaskQueue<T>) + Send + 'static,
     ) -> io::Result<Self> {
@@ -85,7 +85,7 @@ impl<T: Send + 'static> Thread<T> {
     ///
     /// # Cancel safety
     /// Nothing was taken when the future is dropped.
-    pub(super) async fn room(&self, bytes: usize) -> Result<QueuePermit, StoreError> {
+    pub(crate) async fn room(&self, bytes: usize) -> Result<QueuePermit, StoreError> {
         let kib = u32::try_from(bytes / 1024).unwrap_or(u32::MAX);
         match kib.min(QUEUED_KIB) {
             0 => Ok(None),
@@ -100,14 +100,14 @@ impl<T: Send + 'static> Thread<T> {
     ///
     /// # Cancel safety
     /// A task that waits for a place is not carried out; a queued one is.
-    pub(super) async fn send(&self, task: T) -> Result<(), StoreError> {
+    pub(crate) async fn send(&self, task: T) -> Result<(), StoreError> {
         let queue = self.queue.as_ref().ok_or(StoreError::Closed)?;
         let sent = queue.send(QueueItem::Task(task)).await;
         sent.map_err(|_| StoreError::Closed)
     }
 
     /// Returns a function that queues a task if there is a place, and returns whether there was.
-    pub(super) fn try_sender(&self) -> impl Fn(T) -> bool + Send + 'static {
+    pub(crate) fn try_sender(&self) -> impl Fn(T) -> bool + Send + 'static {
         // The thread must end when its owner goes, though others may still hold this function.
         let queue = self.queue.as_ref().map(mpsc::Sender::downgrade);
         move |task| {
@@ -117,7 +117,7 @@ impl<T: Send + 'static> Thread<T> {
     }
 
     /// Waits until the thread has done what is queued, and has ended.
-    pub(super) async fn close(&self) {
+    pub(crate) async fn close(&self) {
         if let Some(queue) = &self.queue {
             // An error means that the thread has ended already.
             let _ = queue.send(QueueItem::Close).await;

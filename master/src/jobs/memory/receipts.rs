@@ -10,14 +10,14 @@ use crate::clock::MasterClock;
 
 /// Gives receipt numbers: the time in microseconds since 1970, or one above the last number.
 #[derive(Debug)]
-pub(super) struct ReceiptSource {
+pub(crate) struct ReceiptSource {
     last: AtomicI64,
     clock: MasterClock,
 }
 
 impl ReceiptSource {
     /// Continues after `last`.
-    pub(super) fn after(last: i64, clock: MasterClock) -> Self {
+    pub(crate) fn after(last: i64, clock: MasterClock) -> Self {
         Self {
             last: AtomicI64::new(last),
             clock,
@@ -26,7 +26,7 @@ impl ReceiptSource {
 
     /// Returns the next number. Only the thread that writes calls it, so that returns are committed in the
     /// order of their numbers.
-    pub(super) fn next(&self) -> i64 {
+    pub(crate) fn next(&self) -> i64 {
         let now = self.clock.micros();
         let next = now.max(self.last.load(Ordering::Relaxed).saturating_add(1));
         self.last.store(next, Ordering::Relaxed);

@@ -262,15 +262,19 @@ fn compare(open: &OpenJobs, model: &Model, now: u64) -> Result<(), TestCaseError
                     let told = match (is, written) {
                         (Returned, _) => Returned,
                         (_, Queued | Waiting) if row.cancelled => Cancelled,
-                        _ => super::super::states::at(
+                        _ => crate::jobs::memory::states::at(
                             now,
                             row.expires,
                             *written,
                             Some(&model.records[at]),
                         ),
                     };
-                    let is =
-                        super::super::states::at(now, row.expires, *is, Some(&model.records[at]));
+                    let is = crate::jobs::memory::states::at(
+                        now,
+                        row.expires,
+                        *is,
+                        Some(&model.records[at]),
+                    );
                     prop_assert_eq!(told, is, "job {} {:?}", job, row);
                 }
             }

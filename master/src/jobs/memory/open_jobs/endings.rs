@@ -13,7 +13,7 @@ const WITHDRAWAL_KEPT: MasterTime = 600_000;
 
 impl OpenJobs {
     /// Cancels a job: it is handed over to nobody any more. Returns the minions to which it was not handed over yet.
-    pub(in crate::jobs) fn cancel(&mut self, job: i64, now: MasterTime) -> Vec<MinionId> {
+    pub(crate) fn cancel(&mut self, job: i64, now: MasterTime) -> Vec<MinionId> {
         let Some(opened) = self.jobs.get_mut(&job) else {
             return Vec::new();
         };
@@ -29,7 +29,7 @@ impl OpenJobs {
     }
 
     /// Ends every open offer of a minion whose key is gone. Returns the jobs.
-    pub(in crate::jobs) fn withdraw(&mut self, minion: &MinionId, now: MasterTime) -> Vec<Jid> {
+    pub(crate) fn withdraw(&mut self, minion: &MinionId, now: MasterTime) -> Vec<Jid> {
         let is_old = |(at, _): &(MasterTime, MinionId)| at.saturating_add(WITHDRAWAL_KEPT) < now;
         while self.withdrawals.front().is_some_and(is_old) {
             self.withdrawals.pop_front();
@@ -43,7 +43,7 @@ impl OpenJobs {
     }
 
     /// Returns the minions whose keys have gone since `resolved`.
-    pub(in crate::jobs) fn gone_since(&self, resolved: MasterTime) -> BTreeSet<MinionId> {
+    pub(crate) fn gone_since(&self, resolved: MasterTime) -> BTreeSet<MinionId> {
         let since = self.withdrawals.iter().rev();
         let since = since.take_while(|(at, _)| *at >= resolved);
         since.map(|(_, minion)| minion.clone()).collect()
@@ -51,7 +51,7 @@ impl OpenJobs {
 
     /// Ends the offers of a job to minions whose keys have gone since `resolved`, when the job's target was
     /// compared with the keys: the withdrawal did not find the job yet.
-    pub(in crate::jobs) fn withdraw_late(
+    pub(crate) fn withdraw_late(
         &mut self,
         job: i64,
         resolved: MasterTime,
@@ -64,7 +64,7 @@ impl OpenJobs {
 
     /// Takes the expiry ack of a minion for jobs that expire until `until`: what it has not begun is over, in the
     /// state that `verdict` gives for the expiry. Returns what has changed.
-    pub(in crate::jobs) fn settle(
+    pub(crate) fn settle(
         &mut self,
         minion: &MinionId,
         until: MasterTime,
@@ -85,7 +85,7 @@ impl OpenJobs {
 
     /// Looks at the clock: what was queued and has expired by `now` is over, and jobs leave that wait
     /// for the expiry acks of minions only.
-    pub(in crate::jobs) fn expire(&mut self, now: MasterTime) -> Expiries {
+    pub(crate) fn expire(&mut self, now: MasterTime) -> Expiries {
         let mut due = Vec::new();
         while self.expiries.first().is_some_and(|(at, _)| *at <= now) {
             due.extend(self.expiries.pop_first().map(|(_, job)| job));

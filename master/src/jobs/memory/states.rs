@@ -2,10 +2,10 @@
 
 use saline_messages::{MasterTime, MinionId, MinionJobState};
 
-use super::{MinionRecord, StoreError};
+use crate::jobs::{MinionRecord, StoreError};
 
 /// The state of each expected minion, by id.
-pub(super) type States = Vec<(MinionId, MinionJobState)>;
+pub(crate) type States = Vec<(MinionId, MinionJobState)>;
 
 /// Whether an offer may change from one state to the other. It never goes back, and leaves a final
 /// state only when it is heard late that the minion began or returned: the truth is stored, whatever was
@@ -50,7 +50,7 @@ pub fn may_become(from: MinionJobState, to: MinionJobState) -> bool {
 
 /// Returns the state at `now` of an offer that the store has in `state`. What the clock and the minion's
 /// expiry ack tell is not written.
-pub(super) fn at(
+pub(crate) fn at(
     now: MasterTime,
     expires: MasterTime,
     state: MinionJobState,
@@ -71,7 +71,7 @@ pub(super) fn at(
 
 /// Returns the compact value: for each minion the length of its id in one byte, the id, and the number
 /// of the state in one byte. The minions must be in the order of their ids.
-pub(super) fn encode(states: &[(MinionId, MinionJobState)]) -> Vec<u8> {
+pub(crate) fn encode(states: &[(MinionId, MinionJobState)]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(states.iter().map(|(id, _)| id.as_str().len() + 2).sum());
     for (minion, state) in states {
         // An id has at most 255 bytes.
@@ -83,7 +83,7 @@ pub(super) fn encode(states: &[(MinionId, MinionJobState)]) -> Vec<u8> {
 }
 
 /// Reads the compact value.
-pub(super) fn decode(bytes: &[u8]) -> Result<States, StoreError> {
+pub(crate) fn decode(bytes: &[u8]) -> Result<States, StoreError> {
     let mut states = Vec::new();
     for entry in Entries(bytes) {
         let (id, number) = entry?;
@@ -99,7 +99,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<States, StoreError> {
 }
 
 /// Finds the state of one minion in the compact value.
-pub(super) fn find(bytes: &[u8], minion: &MinionId) -> Result<Option<MinionJobState>, StoreError> {
+pub(crate) fn find(bytes: &[u8], minion: &MinionId) -> Result<Option<MinionJobState>, StoreError> {
     for entry in Entries(bytes) {
         let (id, number) = entry?;
         if id == minion.as_str().as_bytes() {
@@ -111,7 +111,7 @@ pub(super) fn find(bytes: &[u8], minion: &MinionId) -> Result<Option<MinionJobSt
 
 /// Gives every minion in the compact value to which its job was not handed over the state `end`. Returns whether there
 /// was one. Entries that cannot be read stay as they are.
-pub(super) fn close_unoffered(bytes: &mut [u8], end: MinionJobState) -> bool {
+pub(crate) fn close_unoffered(bytes: &mut [u8], end: MinionJobState) -> bool {
     let unoffered = [MinionJobState::Queued as u8, MinionJobState::Waiting as u8];
     let (mut at, mut closed) = (0, false);
     while let Some(length) = bytes.get(at) {
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn the_table_of_states_is_the_one_in_the_docs() {
-        let docs = include_str!("../../../docs/states.md");
+        let docs = include_str!("../../../../docs/states.md");
         for from in ALL {
             let ways = ALL.into_iter().filter(|to| may_become(from, *to));
             let ways: Vec<_> = ways.map(MinionJobState::name).collect();

@@ -11,7 +11,7 @@ const SIZE: usize = 2 * 1024 * 1024;
 const NAME: &str = "reserve";
 
 /// Makes the file if it is missing and there is room.
-pub(super) fn keep(folder: &Path) {
+pub(crate) fn keep(folder: &Path) {
     let path = folder.join(NAME);
     if path.exists() {
         return;
@@ -27,7 +27,7 @@ pub(super) fn keep(folder: &Path) {
 }
 
 /// Deletes the file. Returns whether it was there.
-pub(super) fn give_up(folder: &Path) -> bool {
+pub(crate) fn give_up(folder: &Path) -> bool {
     fs::remove_file(folder.join(NAME)).is_ok()
 }
 

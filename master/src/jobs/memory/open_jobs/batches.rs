@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use saline_messages::{Batch, BatchEvent, MasterTime, MinionId, MinionJobState};
 
 use super::{OpenJob, OpenJobs};
-use crate::jobs::batch_slots::{BatchSlots, Counts};
+use crate::jobs::memory::batch_slots::{BatchSlots, Counts};
 use crate::jobs::batches::{BatchProgress, BatchReport, BatchStep, BatchStop};
 use crate::jobs::jid;
 
@@ -21,14 +21,14 @@ pub(super) struct OpenBatch {
 
 /// How a batch that the store has at the start of a master goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::jobs) struct Recovered {
+pub(crate) struct Recovered {
     /// Whether a failed return of it is stored.
-    pub(in crate::jobs) has_failed: bool,
+    pub(crate) has_failed: bool,
 }
 
 impl OpenJobs {
     /// Makes a job that was just inserted a batch. Everybody who is away gets `grace` milliseconds to come back.
-    pub(in crate::jobs) fn insert_batch(
+    pub(crate) fn insert_batch(
         &mut self,
         job: i64,
         batch: Batch,
@@ -56,7 +56,7 @@ impl OpenJobs {
     }
 
     /// Whether batches are under way, and whether one of them has not been told yet which minions are present.
-    pub(in crate::jobs) fn batches_under_way(&self) -> (bool, bool) {
+    pub(crate) fn batches_under_way(&self) -> (bool, bool) {
         let new = |job: &i64| {
             let batch = self.jobs.get(job).and_then(|job| job.batch.as_ref());
             batch.is_some_and(|batch| !batch.slots.is_looked_at())
@@ -65,12 +65,12 @@ impl OpenJobs {
     }
 
     /// Whether the job is a batch that is under way.
-    pub(in crate::jobs) fn is_batch(&self, job: i64) -> bool {
+    pub(crate) fn is_batch(&self, job: i64) -> bool {
         self.batches.contains(&job)
     }
 
     /// Hands a job over to a minion that claims it, unless it may not begin it. Returns whether it may.
-    pub(in crate::jobs) fn claim(&mut self, job: i64, minion: &MinionId, now: MasterTime) -> bool {
+    pub(crate) fn claim(&mut self, job: i64, minion: &MinionId, now: MasterTime) -> bool {
         if self.unbegun(minion, job.saturating_sub(1), now, 1) != [job] {
             return false;
         }
@@ -91,7 +91,7 @@ impl OpenJobs {
 
     /// Carries out one step of every batch: notes which minions are `present`, if that is given, settles minions whose
     /// turn does not come, and gives turns.
-    pub(in crate::jobs) fn step_batches(
+    pub(crate) fn step_batches(
         &mut self,
         now: MasterTime,
         present: Option<&BTreeSet<MinionId>>,
@@ -194,7 +194,7 @@ impl OpenJobs {
     }
 
     /// Returns how far the batches that are under way have come, the oldest first.
-    pub(in crate::jobs) fn batch_progress(&self) -> Vec<BatchProgress> {
+    pub(crate) fn batch_progress(&self) -> Vec<BatchProgress> {
         let open = self.batches.iter().filter_map(|job| {
             let batch = self.jobs.get(job)?.batch.as_ref()?;
             Some(batch.progress(*job))
@@ -203,7 +203,7 @@ impl OpenJobs {
     }
 
     /// Returns until when minions that are gone hold up a batch under way; none if they do not.
-    pub(in crate::jobs) fn batch_grace_ends(&self, job: i64) -> Option<MasterTime> {
+    pub(crate) fn batch_grace_ends(&self, job: i64) -> Option<MasterTime> {
         self.jobs.get(&job)?.batch.as_ref()?.slots.grace_ends()
     }
 }

@@ -6,19 +6,19 @@ use saline_data::Packed;
 use saline_messages::{Batch, Jid, Job, MasterTime, MinionId, PackedArguments, StoredJob, decode};
 use saline_targeting::{Target, TargetKind};
 
-use super::StoreError;
-use super::jid::from_micros;
+use crate::jobs::StoreError;
+use crate::jobs::jid::from_micros;
 
 /// The columns of a job, in the order in which [`job`] reads them.
-pub(super) const JOB: &str = "jid, fun, arg, tgt, tgt_type, user, created, expires, claims";
+pub(crate) const JOB: &str = "jid, fun, arg, tgt, tgt_type, user, created, expires, claims";
 
 /// The columns of a job with what the store knows beside it, in the order in which [`stored_job`] reads
 /// them.
-pub(super) const STORED_JOB: &str =
+pub(crate) const STORED_JOB: &str =
     "jid, fun, arg, tgt, tgt_type, user, created, expires, claims, operator, batch";
 
 /// Reads a job from a row of [`STORED_JOB`].
-pub(super) fn stored_job(row: &Row<'_>) -> Result<StoredJob, StoreError> {
+pub(crate) fn stored_job(row: &Row<'_>) -> Result<StoredJob, StoreError> {
     Ok(StoredJob {
         job: job(row)?,
         operator: text(row, 9)?.to_owned(),
@@ -27,7 +27,7 @@ pub(super) fn stored_job(row: &Row<'_>) -> Result<StoredJob, StoreError> {
 }
 
 /// Reads how a job is carried out in batches, if it is.
-pub(super) fn batch(row: &Row<'_>, column: usize) -> Result<Option<Batch>, StoreError> {
+pub(crate) fn batch(row: &Row<'_>, column: usize) -> Result<Option<Batch>, StoreError> {
     let ValueRef::Blob(bytes) = row.get_ref(column)? else {
         return Ok(None);
     };
@@ -38,7 +38,7 @@ pub(super) fn batch(row: &Row<'_>, column: usize) -> Result<Option<Batch>, Store
 }
 
 /// Reads a job from a row that begins with [`JOB`].
-pub(super) fn job(row: &Row<'_>) -> Result<Job, StoreError> {
+pub(crate) fn job(row: &Row<'_>) -> Result<Job, StoreError> {
     let kind = text(row, 4)?;
     Ok(Job {
         jid: jid(row, 0)?,
@@ -58,7 +58,7 @@ pub(super) fn job(row: &Row<'_>) -> Result<Job, StoreError> {
 }
 
 /// Returns about the size of a job in bytes, to bound how much is read at once.
-pub(super) fn job_size(job: &Job) -> usize {
+pub(crate) fn job_size(job: &Job) -> usize {
     128 + job.fun.len()
         + job.arg.as_packed().as_bytes().len()
         + job.target.expression.len()
@@ -69,23 +69,23 @@ fn jid(row: &Row<'_>, column: usize) -> Result<Jid, StoreError> {
     Ok(from_micros(row.get(column)?))
 }
 
-pub(super) fn minion(row: &Row<'_>, column: usize) -> Result<MinionId, StoreError> {
+pub(crate) fn minion(row: &Row<'_>, column: usize) -> Result<MinionId, StoreError> {
     let text = text(row, column)?;
     MinionId::parse(text).map_err(|_| StoreError::corrupt("a minion's id", text))
 }
 
-pub(super) fn time(row: &Row<'_>, column: usize) -> Result<MasterTime, StoreError> {
+pub(crate) fn time(row: &Row<'_>, column: usize) -> Result<MasterTime, StoreError> {
     let time: i64 = row.get(column)?;
     // A time before 1970 is read as 1970: both are long past.
     Ok(MasterTime::try_from(time).unwrap_or(0))
 }
 
 /// Converts a time for a column; a time beyond the column's range becomes the largest one.
-pub(super) fn from_time(time: MasterTime) -> i64 {
+pub(crate) fn from_time(time: MasterTime) -> i64 {
     i64::try_from(time).unwrap_or(i64::MAX)
 }
 
-pub(super) fn text<'r>(row: &'r Row<'_>, column: usize) -> Result<&'r str, StoreError> {
+pub(crate) fn text<'r>(row: &'r Row<'_>, column: usize) -> Result<&'r str, StoreError> {
     match row.get_ref(column)? {
         ValueRef::Text(bytes) => std::str::from_utf8(bytes)
             .map_err(|_| StoreError::corrupt("text", String::from_utf8_lossy(bytes))),
@@ -93,7 +93,7 @@ pub(super) fn text<'r>(row: &'r Row<'_>, column: usize) -> Result<&'r str, Store
     }
 }
 
-pub(super) fn blob<'r>(row: &'r Row<'_>, column: usize) -> Result<&'r [u8], StoreError> {
+pub(crate) fn blob<'r>(row: &'r Row<'_>, column: usize) -> Result<&'r [u8], StoreError> {
     match row.get_ref(column)? {
         ValueRef::Blob(bytes) => Ok(bytes),
         other => Err(StoreError::corrupt("bytes", other.data_type().to_string())),

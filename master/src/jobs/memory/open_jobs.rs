@@ -1,5 +1,5 @@
 //! The jobs that are under way, in memory: which minion is in which state, and what each minion may
-//! still begin. A state machine without a disk: [`JobStore`](super::JobStore) feeds it what was
+//! still begin. A state machine without a disk: [`JobStore`](crate::jobs::JobStore) feeds it what was
 //! committed, and writes what it says has changed.
 //!
 //! A job is here from its publication until no minion may begin it and none runs it, and for a while
@@ -16,11 +16,11 @@ use tokio::sync::Notify;
 mod batches;
 mod endings;
 
-use super::batches::BatchReport;
-use super::jid;
 use super::states::{States, may_become};
+use crate::jobs::batches::BatchReport;
+use crate::jobs::jid;
 
-pub(super) use batches::Recovered;
+pub(crate) use batches::Recovered;
 
 use batches::OpenBatch;
 
@@ -30,7 +30,7 @@ const ACK_AWAITED: MasterTime = 120_000;
 
 /// The jobs that are under way. A job is named by its jid in microseconds since 1970.
 #[derive(Debug, Default)]
-pub(super) struct OpenJobs {
+pub(crate) struct OpenJobs {
     jobs: BTreeMap<i64, OpenJob>,
     /// The jobs in which each minion's state is not final.
     open: HashMap<MinionId, BTreeSet<i64>>,
@@ -86,15 +86,15 @@ struct OpenJob {
 
 /// The states of a job, to be written.
 #[derive(Debug, Clone)]
-pub(super) struct ChangedJob {
-    pub(super) job: i64,
-    pub(super) states: States,
+pub(crate) struct ChangedJob {
+    pub(crate) job: i64,
+    pub(crate) states: States,
     changes: u64,
 }
 
 /// The result of looking up one minion in a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum MinionLookup {
+pub(crate) enum MinionLookup {
     /// The job is not here: it is over, or there is none.
     JobNotHere,
     /// The job was not published to the minion.
@@ -105,11 +105,11 @@ pub(super) enum MinionLookup {
 
 /// The changes that the passing of time has made.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Expiries {
+pub(crate) struct Expiries {
     /// The offers that have expired.
-    pub(super) expired: Vec<(Jid, MinionId)>,
+    pub(crate) expired: Vec<(Jid, MinionId)>,
     /// The minions that have not acknowledged the expiry of a job that is not held here any more.
-    pub(super) unacked: Vec<MinionId>,
+    pub(crate) unacked: Vec<MinionId>,
 }
 
 impl OpenJob {
@@ -148,7 +148,7 @@ impl OpenJob {
 impl OpenJobs {
     /// Adds a committed job that was published or heard of at `heard`, unless nobody may begin or runs
     /// it. The minions must be in the order of their ids.
-    pub(super) fn insert(
+    pub(crate) fn insert(
         &mut self,
         job: i64,
         expires: MasterTime,
@@ -186,17 +186,17 @@ impl OpenJobs {
     }
 
     /// Returns what is notified when a step of the batches may come to something.
-    pub(super) fn batch_changed(&self) -> Arc<Notify> {
+    pub(crate) fn batch_changed(&self) -> Arc<Notify> {
         Arc::clone(&self.batch_changed)
     }
 
     /// Returns what wakes all waiters when the state of a minion has changed.
-    pub(super) fn state_changed(&self) -> Arc<Notify> {
+    pub(crate) fn state_changed(&self) -> Arc<Notify> {
         Arc::clone(&self.state_changed)
     }
 
     /// Returns the jobs that minions run, the oldest first.
-    pub(super) fn active(&self) -> Vec<ActiveJob> {
+    pub(crate) fn active(&self) -> Vec<ActiveJob> {
         let running = |(number, job): (&i64, &OpenJob)| {
             let running = job.minions_in(|state| state == MinionJobState::Running);
             (!running.is_empty()).then(|| ActiveJob {
@@ -209,22 +209,22 @@ impl OpenJobs {
     }
 
     /// Returns the number of all minions of all jobs that are here.
-    pub(super) fn offers(&self) -> usize {
+    pub(crate) fn offers(&self) -> usize {
         self.offers
     }
 
     /// Returns the minions that have a job here in a state that is not final.
-    pub(super) fn minions(&self) -> Vec<MinionId> {
+    pub(crate) fn minions(&self) -> Vec<MinionId> {
         self.open.keys().cloned().collect()
     }
 
     /// Whether the minion has a job here in a state that is not final.
-    pub(super) fn has_minion(&self, minion: &MinionId) -> bool {
+    pub(crate) fn has_minion(&self, minion: &MinionId) -> bool {
         self.open.contains_key(minion)
     }
 
     /// Returns how many of `wanted` further jobs the minion may run, if it may run `most` at a time.
-    pub(super) fn may_begin_to_run(&self, minion: &MinionId, wanted: usize, most: usize) -> usize {
+    pub(crate) fn may_begin_to_run(&self, minion: &MinionId, wanted: usize, most: usize) -> usize {
         let open = self.open.get(minion);
         if open.map_or(0, BTreeSet::len) + wanted <= most {
             return wanted;
@@ -239,12 +239,12 @@ impl OpenJobs {
     }
 
     /// Whether the job is here.
-    pub(super) fn has(&self, job: i64) -> bool {
+    pub(crate) fn has(&self, job: i64) -> bool {
         self.jobs.contains_key(&job)
     }
 
     /// Returns what is known of the minion in the job.
-    pub(super) fn lookup(&self, job: i64, minion: &MinionId) -> MinionLookup {
+    pub(crate) fn lookup(&self, job: i64, minion: &MinionId) -> MinionLookup {
         match self.jobs.get(&job).map(|job| job.find(minion)) {
             None => MinionLookup::JobNotHere,
             Some(None) => MinionLookup::NotExpected,
@@ -254,12 +254,12 @@ impl OpenJobs {
 
     /// Returns the states of the job's minions, and the time until which they may begin; none when the
     /// job is not here.
-    pub(super) fn states(&self, job: i64) -> Option<(&States, MasterTime)> {
+    pub(crate) fn states(&self, job: i64) -> Option<(&States, MasterTime)> {
         self.jobs.get(&job).map(|job| (&job.states, job.expires))
     }
 
     /// Changes the state of a minion if the change is [allowed](may_become). Returns whether it was.
-    pub(super) fn set(
+    pub(crate) fn set(
         &mut self,
         job: i64,
         minion: &MinionId,
@@ -271,7 +271,7 @@ impl OpenJobs {
     }
 
     /// Notes that the return of a minion is stored, and whether it is one of a failure.
-    pub(super) fn returned(&mut self, job: i64, minion: &MinionId, failed: bool, now: MasterTime) {
+    pub(crate) fn returned(&mut self, job: i64, minion: &MinionId, failed: bool, now: MasterTime) {
         self.change_to(job, minion, MinionJobState::Returned, failed, now, false);
     }
 
@@ -335,7 +335,7 @@ impl OpenJobs {
     }
 
     /// Returns the first jobs after `after` that the minion may still begin at `now`, the oldest first.
-    pub(super) fn unbegun(
+    pub(crate) fn unbegun(
         &self,
         minion: &MinionId,
         after: i64,
@@ -351,7 +351,7 @@ impl OpenJobs {
 
     /// Returns the jobs after `after` that were handed over to the minion and have no final state, with their
     /// states, the oldest first.
-    pub(super) fn handed_over(&self, minion: &MinionId, after: i64) -> Vec<(i64, MinionJobState)> {
+    pub(crate) fn handed_over(&self, minion: &MinionId, after: i64) -> Vec<(i64, MinionJobState)> {
         let handed = self.open_jobs(minion, after).filter(|(_, _, state)| {
             matches!(state, MinionJobState::Offered | MinionJobState::Running)
         });
@@ -359,7 +359,7 @@ impl OpenJobs {
     }
 
     /// Returns the jobs that wait for the minion: it was handed them, or its turn in a batch has not come.
-    pub(super) fn waiting_for(&self, minion: &MinionId) -> Vec<i64> {
+    pub(crate) fn waiting_for(&self, minion: &MinionId) -> Vec<i64> {
         let waits = |state| {
             matches!(
                 state,
@@ -373,7 +373,7 @@ impl OpenJobs {
 
     /// Returns the jobs that were cancelled after they were handed over to the minion, and that it has not
     /// accounted for.
-    pub(super) fn cancelled_of(&self, minion: &MinionId, most: usize) -> Vec<i64> {
+    pub(crate) fn cancelled_of(&self, minion: &MinionId, most: usize) -> Vec<i64> {
         if self.cancelled.is_empty() {
             return Vec::new();
         }
@@ -402,24 +402,24 @@ impl OpenJobs {
     }
 
     /// Whether the job is here and was cancelled.
-    pub(super) fn is_cancelled(&self, job: i64) -> bool {
+    pub(crate) fn is_cancelled(&self, job: i64) -> bool {
         self.cancelled.contains(&job)
     }
 
     /// Whether the job has a state that is not written.
-    pub(super) fn is_changed(&self, job: i64) -> bool {
+    pub(crate) fn is_changed(&self, job: i64) -> bool {
         self.changed.contains(&job)
     }
 
     /// Notes that the store has the job among those that a start reads.
-    pub(super) fn is_written_as_running(&mut self, job: i64) {
+    pub(crate) fn is_written_as_running(&mut self, job: i64) {
         if let Some(opened) = self.jobs.get_mut(&job) {
             opened.is_written_as_running = true;
         }
     }
 
     /// Returns at most `most` jobs after `after` with a state that is not written.
-    pub(super) fn changed(&self, after: i64, most: usize) -> Vec<ChangedJob> {
+    pub(crate) fn changed(&self, after: i64, most: usize) -> Vec<ChangedJob> {
         let jobs = self.changed.range(after.saturating_add(1)..).take(most);
         jobs.filter_map(|job| {
             let opened = self.jobs.get(job)?;
@@ -433,7 +433,7 @@ impl OpenJobs {
     }
 
     /// Notes that these states of a job are written.
-    pub(super) fn written(&mut self, written: &ChangedJob) {
+    pub(crate) fn written(&mut self, written: &ChangedJob) {
         let Some(opened) = self.jobs.get_mut(&written.job) else {
             return;
         };
@@ -446,13 +446,13 @@ impl OpenJobs {
     }
 
     /// Whether a job in the range may still begin at `now`, or was heard of since `since`.
-    pub(super) fn any_alive(&self, range: Range<i64>, now: MasterTime, since: MasterTime) -> bool {
+    pub(crate) fn any_alive(&self, range: Range<i64>, now: MasterTime, since: MasterTime) -> bool {
         let mut jobs = self.jobs.range(range);
         jobs.any(|(_, job)| job.expires > now || (job.heard >= since && job.open > 0))
     }
 
     /// Forgets the jobs in the range.
-    pub(super) fn forget(&mut self, range: Range<i64>) {
+    pub(crate) fn forget(&mut self, range: Range<i64>) {
         let gone: Vec<i64> = self.jobs.range(range).map(|(job, _)| *job).collect();
         for job in gone {
             self.remove(job);

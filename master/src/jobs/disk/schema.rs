@@ -8,11 +8,11 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
-use super::StoreError;
+use crate::jobs::StoreError;
 
 /// How long one connection waits for the lock of another. Only a copy or an operator's shell can
 /// hold it: the writer is alone, and in WAL mode readers block no one.
-pub(super) const BUSY: Duration = Duration::from_secs(10);
+pub(crate) const BUSY: Duration = Duration::from_secs(10);
 
 /// The size to which the write-ahead log is cut after it was emptied.
 const LOG_LIMIT: i64 = 64 * 1024 * 1024;
@@ -21,7 +21,7 @@ const LOG_LIMIT: i64 = 64 * 1024 * 1024;
 const STATEMENTS: usize = 32;
 
 /// The size in bytes of what a connection wrote or read at once, from which its cache is given back.
-pub(super) const LARGE: usize = 1024 * 1024;
+pub(crate) const LARGE: usize = 1024 * 1024;
 
 /// The cache of a connection that copies and checks, in bytes: it reads everything once.
 const UPKEEP_CACHE: usize = 256 * 1024;
@@ -116,7 +116,7 @@ const MINIONS_CACHE: usize = 512 * 1024;
 
 /// The use of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Access {
+pub(crate) enum Access {
     /// To create the file.
     Create,
     /// To write to a file that exists.
@@ -129,7 +129,7 @@ pub(super) enum Access {
 
 /// Opens a partition with a cache of `cache` bytes, or a quarter of it for reading. For writing, a file that is
 /// created gets its tables, and is private (0600).
-pub(super) fn open(path: &Path, access: Access, cache: usize) -> Result<Connection, StoreError> {
+pub(crate) fn open(path: &Path, access: Access, cache: usize) -> Result<Connection, StoreError> {
     if access == Access::Create {
         create_file(path).map_err(|error| StoreError::io(path, error))?;
     }
@@ -140,7 +140,7 @@ pub(super) fn open(path: &Path, access: Access, cache: usize) -> Result<Connecti
 }
 
 /// Opens the file of minions, which is created (0600) as needed.
-pub(super) fn open_minions(path: &Path) -> Result<Connection, StoreError> {
+pub(crate) fn open_minions(path: &Path) -> Result<Connection, StoreError> {
     create_file(path).map_err(|error| StoreError::io(path, error))?;
     let mut connection = connect(path)?;
     let (access, cache) = (Access::Write, MINIONS_CACHE);
@@ -244,7 +244,7 @@ fn create_tables(connection: &mut Connection, path: &Path, tables: &str) -> Resu
 }
 
 /// Writes a copy of what the connection sees into the file `to` (0600), which must not exist.
-pub(super) fn copy_into(connection: &Connection, to: &Path) -> Result<(), StoreError> {
+pub(crate) fn copy_into(connection: &Connection, to: &Path) -> Result<(), StoreError> {
     // An empty file is taken as one that does not exist, and keeps its permissions.
     create_file(to).map_err(|error| StoreError::io(to, error))?;
     let name = to.to_str().ok_or_else(|| {
@@ -257,7 +257,7 @@ pub(super) fn copy_into(connection: &Connection, to: &Path) -> Result<(), StoreE
 }
 
 /// Gives the memory of the connection's cache back, after large data went through it.
-pub(super) fn shrink_cache(connection: &Connection) {
+pub(crate) fn shrink_cache(connection: &Connection) {
     if let Err(error) = connection.execute_batch("PRAGMA shrink_memory") {
         tracing::debug!(%error, "the cache of the job store was not given back");
     }

@@ -16,8 +16,9 @@ use tokio::sync::oneshot;
 
 use super::connection_thread::ConnectionTask;
 use super::partitions::Connections;
+use super::schema;
 use super::thread::{QueuePermit, TaskQueue, Thread};
-use super::{StoreError, schema};
+use crate::jobs::StoreError;
 
 /// The largest number of commands in one transaction.
 const BATCH: usize = 1_000;
@@ -34,7 +35,7 @@ const COMMITS_TO_LOOK: u32 = 64;
 
 /// The file that a command writes to.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Place {
+pub(crate) enum Place {
     /// The partition that begins here.
     Partition(i64),
     /// The partition in which a new job with this jid belongs.
@@ -45,15 +46,15 @@ pub(super) enum Place {
 
 /// When a new partition begins.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct PartitionLimits {
+pub(crate) struct PartitionLimits {
     /// The time after which it begins.
-    pub(super) time: Duration,
+    pub(crate) time: Duration,
     /// The size in bytes of the one before, from which it begins.
-    pub(super) bytes: u64,
+    pub(crate) bytes: u64,
 }
 
 /// A task of the writer's thread.
-pub(super) enum Task {
+pub(crate) enum Task {
     /// Run this command.
     Command(Box<dyn Command>),
     /// Close the partition, which will be deleted.
@@ -61,7 +62,7 @@ pub(super) enum Task {
 }
 
 /// A command for a connection, with a caller that waits for the result.
-pub(super) trait Command: Send {
+pub(crate) trait Command: Send {
     /// Returns the file that the command writes to.
     fn place(&self) -> Place;
     /// About the size of its data.
@@ -120,12 +121,12 @@ where
 }
 
 /// The thread that writes.
-pub(super) struct Writer(Thread<Task>);
+pub(crate) struct Writer(Thread<Task>);
 
 impl Writer {
     /// Starts the thread, which closes its connections when it ends. `highest` is the highest jid so far.
     /// `upkeep` has another thread move a log into its file.
-    pub(super) fn start(
+    pub(crate) fn start(
         mut connections: Connections,
         highest: i64,
         span: PartitionLimits,
@@ -152,7 +153,7 @@ impl Writer {
     ///
     /// # Cancel safety
     /// A queued command is carried out; one that waits for a place is not.
-    pub(super) fn call<T, A, S>(
+    pub(crate) fn call<T, A, S>(
         &self,
         place: Place,
         bytes: usize,
@@ -183,14 +184,14 @@ impl Writer {
     }
 
     /// Closes a partition that was taken off the list.
-    pub(super) async fn forget(&self, start: i64) -> Result<(), StoreError> {
+    pub(crate) async fn forget(&self, start: i64) -> Result<(), StoreError> {
         let (done, forgotten) = oneshot::channel();
         self.0.send(Task::Forget(start, done)).await?;
         forgotten.await.map_err(|_| StoreError::Closed)
     }
 
     /// Waits until the thread has done what is queued, and has ended.
-    pub(super) async fn close(&self) {
+    pub(crate) async fn close(&self) {
         self.0.close().await;
     }
 }

@@ -6,19 +6,19 @@ use std::io;
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
-use super::StoreError;
 use super::partitions::Connections;
 use super::thread::{TaskQueue, Thread};
+use crate::jobs::StoreError;
 
 /// One task of the thread, which gets its connections.
-pub(super) type ConnectionTask = Box<dyn FnOnce(&mut Connections) + Send>;
+pub(crate) type ConnectionTask = Box<dyn FnOnce(&mut Connections) + Send>;
 
 /// A thread that runs tasks with its connections.
-pub(super) struct ConnectionThread(pub(super) Thread<ConnectionTask>);
+pub(crate) struct ConnectionThread(pub(crate) Thread<ConnectionTask>);
 
 impl ConnectionThread {
     /// Starts the thread, which closes its connections when it ends.
-    pub(super) fn start(name: &str, mut connections: Connections) -> io::Result<Self> {
+    pub(crate) fn start(name: &str, mut connections: Connections) -> io::Result<Self> {
         let thread = Thread::start(name, move |mut queue: TaskQueue<ConnectionTask>| {
             while let Some(task) = queue.next() {
                 task(&mut connections);
@@ -31,7 +31,7 @@ impl ConnectionThread {
     ///
     /// # Cancel safety
     /// A call whose future was dropped is not run, or its result is dropped.
-    pub(super) async fn call<T, F>(&self, act: F) -> Result<T, StoreError>
+    pub(crate) async fn call<T, F>(&self, act: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
         F: FnOnce(&mut Connections) -> Result<T, StoreError> + Send + 'static,
@@ -51,7 +51,7 @@ impl ConnectionThread {
     ///
     /// # Cancel safety
     /// As for [`call`](Self::call).
-    pub(super) async fn moment<T, F>(&self, start: i64, act: F) -> Result<T, StoreError>
+    pub(crate) async fn moment<T, F>(&self, start: i64, act: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
         F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,

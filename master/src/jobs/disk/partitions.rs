@@ -15,7 +15,7 @@ use rusqlite::hooks::Wal;
 use saline_messages::Jid;
 
 use super::schema::{self, Access};
-use super::{StoreError, jid};
+use crate::jobs::{StoreError, jid};
 
 /// The largest number of partitions that a thread has open.
 const MAX_OPEN: usize = 4;
@@ -30,7 +30,7 @@ const SUFFIX: &str = ".sqlite";
 /// The partitions of a store, shared by its threads. A partition is named by the first jid that it may
 /// hold, in microseconds since 1970.
 #[derive(Debug)]
-pub(super) struct Partitions {
+pub(crate) struct Partitions {
     folder: PathBuf,
     starts: RwLock<BTreeSet<i64>>,
     /// The size of the cache of each connection in bytes.
@@ -39,7 +39,7 @@ pub(super) struct Partitions {
 
 impl Partitions {
     /// Lists the partitions in `folder`, which is created (0700) as needed.
-    pub(super) fn list(folder: &Path, cache: usize) -> Result<Self, StoreError> {
+    pub(crate) fn list(folder: &Path, cache: usize) -> Result<Self, StoreError> {
         let error = |error| StoreError::io(folder, error);
         saline_private_files::create_folder(folder).map_err(error)?;
         let mut starts = BTreeSet::new();
@@ -64,32 +64,32 @@ impl Partitions {
     }
 
     /// Returns the file of a partition.
-    pub(super) fn path(&self, start: i64) -> PathBuf {
+    pub(crate) fn path(&self, start: i64) -> PathBuf {
         self.folder.join(file_name(start))
     }
 
     /// Returns all partitions, the oldest first.
-    pub(super) fn all(&self) -> Vec<i64> {
+    pub(crate) fn all(&self) -> Vec<i64> {
         self.read().iter().copied().collect()
     }
 
     /// Returns the partition that holds the job if it is in the store.
-    pub(super) fn holding(&self, job: i64) -> Option<i64> {
+    pub(crate) fn holding(&self, job: i64) -> Option<i64> {
         self.read().range(..=job).next_back().copied()
     }
 
     /// Returns the newest partition.
-    pub(super) fn newest(&self) -> Option<i64> {
+    pub(crate) fn newest(&self) -> Option<i64> {
         self.read().last().copied()
     }
 
     /// Whether there is a partition that begins at `start`.
-    pub(super) fn has(&self, start: i64) -> bool {
+    pub(crate) fn has(&self, start: i64) -> bool {
         self.read().contains(&start)
     }
 
     /// Creates the partition that begins at `start`.
-    pub(super) fn create(&self, start: i64) -> Result<Connection, StoreError> {
+    pub(crate) fn create(&self, start: i64) -> Result<Connection, StoreError> {
         let path = self.path(start);
         let connection = schema::open(&path, Access::Create, self.cache).inspect_err(|_| {
             // An error means that it was not created.
@@ -103,13 +103,13 @@ impl Partitions {
     }
 
     /// Takes a partition off the list; no thread opens it from now on.
-    pub(super) fn remove(&self, start: i64) {
+    pub(crate) fn remove(&self, start: i64) {
         self.write().remove(&start);
     }
 
     /// Deletes the files of a partition: the database, its log, and copies of it under longer names. Every
     /// thread must have closed it. What is gone already is no error.
-    pub(super) fn delete(&self, start: i64) -> Result<(), StoreError> {
+    pub(crate) fn delete(&self, start: i64) -> Result<(), StoreError> {
         let error = |error| StoreError::io(&self.folder, error);
         let name = file_name(start);
         for entry in fs::read_dir(&self.folder).map_err(error)? {
@@ -125,7 +125,7 @@ impl Partitions {
     }
 
     /// Returns the bytes that a partition takes on the disk, with its log.
-    pub(super) fn size(&self, start: i64) -> u64 {
+    pub(crate) fn size(&self, start: i64) -> u64 {
         let length = |path: &Path| fs::metadata(path).map_or(0, |file| file.len());
         let path = self.path(start);
         length(&path) + length(&path.with_extension("sqlite-wal"))
@@ -155,7 +155,7 @@ fn file_name(start: i64) -> String {
 
 /// The connections of one thread, opened as they are needed; those that were not used for the longest
 /// time are closed.
-pub(super) struct Connections {
+pub(crate) struct Connections {
     partitions: Arc<Partitions>,
     access: Access,
     /// The one that was used last is the last.
@@ -166,7 +166,7 @@ pub(super) struct Connections {
 
 impl Connections {
     /// Makes a set of connections, none of them open yet.
-    pub(super) fn new(partitions: Arc<Partitions>, access: Access) -> Self {
+    pub(crate) fn new(partitions: Arc<Partitions>, access: Access) -> Self {
         Self {
             partitions,
             access,
@@ -176,12 +176,12 @@ impl Connections {
     }
 
     /// Has every commit tell the number of pages in its log.
-    pub(super) fn tell_log_to(&mut self, log: Arc<AtomicUsize>) {
+    pub(crate) fn tell_log_to(&mut self, log: Arc<AtomicUsize>) {
         self.log = Some(log);
     }
 
     /// Returns the partitions that can be opened.
-    pub(super) fn partitions(&self) -> &Arc<Partitions> {
+    pub(crate) fn partitions(&self) -> &Arc<Partitions> {
         &self.partitions
     }
 
@@ -189,7 +189,7 @@ impl Connections {
     ///
     /// # Errors
     /// [`StoreError::Removed`] when the partition was pruned; otherwise when SQLite fails.
-    pub(super) fn of(&mut self, start: i64) -> Result<&Connection, StoreError> {
+    pub(crate) fn of(&mut self, start: i64) -> Result<&Connection, StoreError> {
         if !self.partitions.has(start) {
             return Err(StoreError::Removed);
         }
@@ -211,13 +211,13 @@ impl Connections {
     }
 
     /// Creates the partition that begins at `start`.
-    pub(super) fn create(&mut self, start: i64) -> Result<(), StoreError> {
+    pub(crate) fn create(&mut self, start: i64) -> Result<(), StoreError> {
         let connection = self.partitions.create(start)?;
         self.keep(start, connection)
     }
 
     /// Closes the connection to a partition that will be deleted.
-    pub(super) fn forget(&mut self, start: i64) {
+    pub(crate) fn forget(&mut self, start: i64) {
         if let Some(at) = self.open.iter().position(|(open, _)| *open == start) {
             let (_, connection) = self.open.remove(at);
             // Moving the log into a file that is about to go would be wasted.
@@ -236,7 +236,7 @@ impl Connections {
             }))?;
         }
         #[cfg(test)]
-        super::tests::counts::trace(&mut connection);
+        crate::jobs::tests::counts::trace(&mut connection);
         let max = match self.access {
             Access::Read => MAX_OPEN_TO_READ,
             _ => MAX_OPEN,

@@ -9,11 +9,11 @@ use std::collections::{BTreeSet, VecDeque};
 
 use saline_messages::{Batch, MasterTime, MinionJobState};
 
-use super::batches::BatchStop;
+use crate::jobs::batches::BatchStop;
 
 /// The slots of one batch. A minion is its index in the states of the job.
 #[derive(Debug)]
-pub(super) struct BatchSlots {
+pub(crate) struct BatchSlots {
     batch: Batch,
     /// How long a minion may be away, or take to claim the job, before others take its slot, in milliseconds.
     grace: MasterTime,
@@ -66,17 +66,17 @@ enum Place {
 
 /// The numbers of minions by how far they are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Counts {
-    pub(super) minions: usize,
-    pub(super) waiting: usize,
-    pub(super) active: usize,
-    pub(super) ended: usize,
+pub(crate) struct Counts {
+    pub(crate) minions: usize,
+    pub(crate) waiting: usize,
+    pub(crate) active: usize,
+    pub(crate) ended: usize,
 }
 
 impl BatchSlots {
     /// Creates the slots of a batch whose minions are in these states. None of them counts as present before
     /// [`look`](Self::look) was called.
-    pub(super) fn new(
+    pub(crate) fn new(
         batch: Batch,
         grace: MasterTime,
         states: impl Iterator<Item = MinionJobState>,
@@ -118,7 +118,7 @@ impl BatchSlots {
 
     /// Goes on with a batch that the store has at the start of a master, where everybody is away: minions get the
     /// grace time to come back, and free slots rest as if their minions had just ended.
-    pub(super) fn recover(&mut self, now: MasterTime) {
+    pub(crate) fn recover(&mut self, now: MasterTime) {
         for member in &mut self.members {
             member.away = Some(now);
         }
@@ -139,14 +139,14 @@ impl BatchSlots {
     }
 
     /// Whether [`look`](Self::look) was called since the slots were created.
-    pub(super) fn is_looked_at(&self) -> bool {
+    pub(crate) fn is_looked_at(&self) -> bool {
         self.is_looked_at
     }
 
     /// Notes which minions are present. One that has its turn and is away loses it and its slot at once, one that is
     /// present and does not claim the job after the grace time, and lets the others pass. One that holds a slot and
     /// is away loses the slot after the grace time.
-    pub(super) fn look(&mut self, now: MasterTime, is_present: impl Fn(usize) -> bool) {
+    pub(crate) fn look(&mut self, now: MasterTime, is_present: impl Fn(usize) -> bool) {
         self.is_looked_at = true;
         for at in 0..self.members.len() {
             let member = &mut self.members[at];
@@ -182,7 +182,7 @@ impl BatchSlots {
     }
 
     /// Gives turns to the minions that are next, while slots are free. Returns them.
-    pub(super) fn advance(&mut self, now: MasterTime) -> Vec<usize> {
+    pub(crate) fn advance(&mut self, now: MasterTime) -> Vec<usize> {
         let mut turns = Vec::new();
         let mut free = self.free_slots(now);
         while free > 0
@@ -215,7 +215,7 @@ impl BatchSlots {
     }
 
     /// Whether the job may be handed to the minion, which then claims it.
-    pub(super) fn may_claim(&self, at: usize) -> bool {
+    pub(crate) fn may_claim(&self, at: usize) -> bool {
         let place = self.members.get(at).map(|member| member.place);
         matches!(
             place,
@@ -225,7 +225,7 @@ impl BatchSlots {
 
     /// Takes the claim of a minion that has not begun. Returns whether it is granted. A minion that had lost its slot
     /// gets a free one, or has the next turn.
-    pub(super) fn claim(&mut self, at: usize, now: MasterTime) -> bool {
+    pub(crate) fn claim(&mut self, at: usize, now: MasterTime) -> bool {
         match self.members.get(at).map(|member| member.place) {
             Some(Place::Holding) => true,
             Some(Place::Turn(_)) if self.stopped.is_some() && !self.members[at].was_granted => {
@@ -253,7 +253,7 @@ impl BatchSlots {
     }
 
     /// Takes a change of a minion's state in the store. `failed` says that its return is one of a failure.
-    pub(super) fn changed(&mut self, at: usize, to: MinionJobState, failed: bool, now: MasterTime) {
+    pub(crate) fn changed(&mut self, at: usize, to: MinionJobState, failed: bool, now: MasterTime) {
         if at >= self.members.len() {
             return;
         }
@@ -306,14 +306,14 @@ impl BatchSlots {
     }
 
     /// Stops the batch: no minion gets its turn any more.
-    pub(super) fn stop(&mut self, why: BatchStop) {
+    pub(crate) fn stop(&mut self, why: BatchStop) {
         self.stopped.get_or_insert(why);
         let members = &self.members;
         self.ready.retain(|(_, at)| members[*at].was_granted);
     }
 
     /// Returns the minions that will not get their turn because the batch was stopped.
-    pub(super) fn left_by_stop(&self) -> Vec<usize> {
+    pub(crate) fn left_by_stop(&self) -> Vec<usize> {
         match self.stopped {
             Some(_) => self.never_granted(),
             None => Vec::new(),
@@ -322,7 +322,7 @@ impl BatchSlots {
 
     /// Returns the minions whose turn cannot come because they are away, when all others have ended. One that was
     /// present meanwhile gets the grace time to come back.
-    pub(super) fn left_behind(&self, now: MasterTime) -> Vec<usize> {
+    pub(crate) fn left_behind(&self, now: MasterTime) -> Vec<usize> {
         if self.taken > 0 || !self.ready.is_empty() || !self.is_looked_at {
             return Vec::new();
         }
@@ -339,7 +339,7 @@ impl BatchSlots {
 
     /// Returns until when minions that are gone hold the batch up: those that have slots, if all of them are gone; if nobody
     /// has one, those that wait for their turn, if all of these are gone.
-    pub(super) fn grace_ends(&self) -> Option<MasterTime> {
+    pub(crate) fn grace_ends(&self) -> Option<MasterTime> {
         let in_places = |wanted: fn(Place) -> bool| {
             let found = self.members.iter().filter(move |m| wanted(m.place));
             found.map(|member| member.away).collect::<Option<Vec<_>>>()
@@ -365,29 +365,29 @@ impl BatchSlots {
     }
 
     /// Returns when the next slot has rested, if one does at `now`.
-    pub(super) fn next_slot(&self, now: MasterTime) -> Option<MasterTime> {
+    pub(crate) fn next_slot(&self, now: MasterTime) -> Option<MasterTime> {
         let rested = self.resting.front().copied();
         let opens = (now < self.opens).then_some(self.opens);
         opens.max(rested)
     }
 
     /// Returns the settings of the batch.
-    pub(super) fn batch(&self) -> Batch {
+    pub(crate) fn batch(&self) -> Batch {
         self.batch
     }
 
     /// Returns why no further minion gets its turn, and which minion's failure is the reason.
-    pub(super) fn stopped(&self) -> Option<(BatchStop, Option<usize>)> {
+    pub(crate) fn stopped(&self) -> Option<(BatchStop, Option<usize>)> {
         self.stopped.map(|why| (why, self.failed))
     }
 
     /// Whether no minion waits for its turn, and none has a slot.
-    pub(super) fn is_complete(&self) -> bool {
+    pub(crate) fn is_complete(&self) -> bool {
         self.waiting == 0 && self.taken == 0
     }
 
     /// Returns the numbers of minions by how far they are.
-    pub(super) fn counts(&self) -> Counts {
+    pub(crate) fn counts(&self) -> Counts {
         Counts {
             minions: self.members.len(),
             waiting: self.waiting,
