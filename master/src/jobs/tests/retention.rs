@@ -1,8 +1,8 @@
 //! What is kept, and for how long.
 
 use super::*;
-use crate::jobs::jid::{from_micros, to_micros};
 use crate::jobs::disk::writer::Place as At;
+use crate::jobs::jid::{from_micros, to_micros};
 use crate::jobs::{Pruned, REQUESTS_KEPT};
 
 const HOUR: u64 = 3_600_000;

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use saline_messages::{Batch, BatchEvent, MasterTime, MinionId, MinionJobState};
 
 use super::{OpenJob, OpenJobs};
-use crate::jobs::memory::batch_slots::{BatchSlots, Counts};
 use crate::jobs::batches::{BatchProgress, BatchReport, BatchStep, BatchStop};
 use crate::jobs::jid;
+use crate::jobs::memory::batch_slots::{BatchSlots, Counts};
 
 /// A batch that is under way.
 #[derive(Debug)]

@@ -51,12 +51,7 @@ impl OpenJobs {
 
     /// Ends the offers of a job to minions whose keys have gone since `resolved`, when the job's target was
     /// compared with the keys: the withdrawal did not find the job yet.
-    pub(crate) fn withdraw_late(
-        &mut self,
-        job: i64,
-        resolved: MasterTime,
-        now: MasterTime,
-    ) {
+    pub(crate) fn withdraw_late(&mut self, job: i64, resolved: MasterTime, now: MasterTime) {
         for minion in self.gone_since(resolved) {
             self.change(job, &minion, MinionJobState::Withdrawn, now, true);
         }
