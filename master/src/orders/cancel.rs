@@ -1,4 +1,4 @@
-//! `Cancel`: ends what no minion has begun yet.
+//! Cancelling a job: what no minion has begun yet ends.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::events::Events;
 use crate::jobs::{JobStore, StoreError};
 use crate::publisher::MinionPublisher;
 
-/// Carries out the request of an operator to cancel a job.
+/// Cancels jobs.
 #[derive(Debug)]
 pub struct CancelOrder {
     pub(crate) jobs: Arc<JobStore>,

@@ -1,4 +1,4 @@
-//! `Publish`: resolves the target, commits the job with its offers, and publishes it.
+//! Publishing a job: its target is resolved, it is committed with its offers, and then sent to its minions.
 //!
 //! A job for grains is sealed for each of its minions alone. Minions match targets themselves: if such a job went
 //! to the topic of all, a minion whose grains have changed since its last report could run it without having been
@@ -26,7 +26,7 @@ use crate::publisher::MinionPublisher;
 use crate::sessions::Sessions;
 use crate::settings::LiveSettings;
 
-/// Answers the verb that publishes a job: commits it, then sends it to its minions.
+/// Publishes jobs: commits each with its offers, and then sends it to its minions.
 #[derive(Debug)]
 pub struct PublishOrder {
     pub(crate) clock: MasterClock,
