@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::Result;
 use rustix::time::{ClockId, clock_gettime};
+use saline_testing::processes::resident_bytes;
 
 /// The CPU time that this process has had, in all its threads, user and system.
 pub(crate) fn cpu_time() -> Duration {
@@ -43,7 +44,7 @@ impl ProcessUsage {
             let text = fields.get(index).copied().unwrap_or_default();
             text.parse().unwrap_or_default()
         };
-        // proc(5): utime and stime are fields 14 and 15, rss is 24; the first after the name is 3.
+        // proc(5): utime and stime are fields 14 and 15; the first after the name is 3.
         let ticks = field(11) + field(12);
         // In nanoseconds, where the process has one thread; the ticks are of 10 ms.
         let scheduled = std::fs::read_to_string(format!("/proc/{pid}/schedstat")).ok();
@@ -56,7 +57,7 @@ impl ProcessUsage {
             cpu: precise.unwrap_or(Duration::from_secs_f64(
                 ticks as f64 / rustix::param::clock_ticks_per_second() as f64,
             )),
-            memory: field(21) * rustix::param::page_size() as u64,
+            memory: resident_bytes(pid)?,
         })
     }
 }

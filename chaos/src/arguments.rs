@@ -116,6 +116,6 @@ impl Sabotage {
 fn positive(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(number) if number > 0.0 && number <= 100_000.0 => Ok(number),
-        _ => Err(format!("{text:?} is no positive number")),
+        _ => Err(format!("{text:?} is not a positive number")),
     }
 }

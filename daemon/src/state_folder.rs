@@ -16,7 +16,7 @@ pub struct TakeOverError {
 }
 
 /// Moves the files and folders of these names from `cache_dir`, where they stood before there was a `state_dir`, to
-/// `state_dir`, which is created. A name that `state_dir` has already stays as it is. Call it with the locks of the
+/// `state_dir`. A name that `state_dir` has already stays as it is. Call it with the locks of the
 /// daemon held.
 ///
 /// # Errors
@@ -25,11 +25,11 @@ pub struct TakeOverError {
 pub fn take_over(cache_dir: &Path, state_dir: &Path, names: &[&str]) -> Result<(), TakeOverError> {
     for name in names {
         let (from, to) = (cache_dir.join(name), state_dir.join(name));
+        if from.symlink_metadata().is_err() || to.symlink_metadata().is_ok() {
+            continue;
+        }
         let move_it = || -> io::Result<()> {
             saline_private_files::create_folder(state_dir)?;
-            if from == to || to.symlink_metadata().is_ok() || from.symlink_metadata().is_err() {
-                return Ok(());
-            }
             fs::rename(&from, &to)?;
             for folder in [state_dir, cache_dir] {
                 fs::File::open(folder)?.sync_all()?;

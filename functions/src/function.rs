@@ -39,7 +39,7 @@ pub struct Function<C: Context> {
     pub acts_once: bool,
     /// How long the function may take if its caller does not say; none for the usual time.
     pub time: Option<Duration>,
-    /// The code.
+    /// The code that the function runs, with its arguments bound.
     pub code: C::Code,
 }
 

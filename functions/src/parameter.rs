@@ -35,7 +35,7 @@ pub enum ParameterKind {
 /// The default of a parameter.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Literal {
-    /// Nothing.
+    /// Salt's `None`.
     None,
     /// A truth value.
     Bool(bool),

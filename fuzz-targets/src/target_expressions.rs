@@ -63,7 +63,11 @@ pub(crate) fn target_expressions(bytes: &[u8]) {
             assert_eq!(without, decided);
         }
     }
-    let matches = compiled.includes_id(id.as_str());
+    let by_id = compiled.decide(Candidate {
+        id: id.as_str(),
+        grains: None,
+    });
+    let matches = by_id == Ok(Inclusion::Included);
     match kind {
         TargetKind::List => {
             let listed = expression.split([',', ' ', '\t', '\n']);

@@ -7,7 +7,6 @@ use saline_config::MasterConfig;
 use saline_data::Value;
 use saline_targeting::Nodegroups;
 
-use crate::bounds::EventRates;
 use crate::wire_time::milliseconds;
 
 /// The configured treatment of unknown keys.
@@ -19,6 +18,15 @@ pub struct KeyPolicy {
     pub open_mode: bool,
     /// The largest number of pending keys.
     pub max_pending: usize,
+}
+
+/// The rate at which one minion and its callers may fire events: `minion_event_rate` and `minion_event_bytes`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EventRates {
+    /// The number of events in a second; none for no bound.
+    pub events: Option<u64>,
+    /// The bytes of tags and data in a second; none for no bound.
+    pub bytes: Option<u64>,
 }
 
 /// When a job becomes a batch though nobody asked for one, from the master's configuration.

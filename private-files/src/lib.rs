@@ -49,7 +49,7 @@ pub fn open(path: &Path, options: &OpenOptions) -> io::Result<File> {
         return Ok(file);
     }
     if !found.is_file() {
-        return Err(io::Error::other("it is no regular file: remove it"));
+        return Err(io::Error::other("it is not a regular file: remove it"));
     }
     refuse_others(&found, "it")?;
     Ok(file)

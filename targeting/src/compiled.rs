@@ -87,12 +87,6 @@ impl CompiledTarget {
         self.matcher.decide(minion)
     }
 
-    /// Whether the target includes the minion `id` by its id alone.
-    pub fn includes_id(&self, id: &str) -> bool {
-        let minion = Candidate { id, grains: None };
-        self.decide(minion) == Ok(Inclusion::Included)
-    }
-
     /// Returns the names that a list contains, sorted; nothing for other kinds. The master reports
     /// the names for which there is no key.
     pub fn listed(&self) -> &[String] {

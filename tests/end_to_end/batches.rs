@@ -225,7 +225,7 @@ fn a_batch_is_followed_and_stopped() {
     let said = fleet
         .run("saline-run", &["batch.stop", &no_batch])
         .expect(1);
-    assert!(said.stderr.contains("is no batch"), "{}", said.stderr);
+    assert!(said.stderr.contains("is not a batch"), "{}", said.stderr);
 }
 
 #[test]

@@ -284,7 +284,7 @@ fn a_job_runs_under_the_jid_that_was_chosen() {
     let none = fleet
         .saline(&["m1", "test.ping", "--jid", "now"])
         .expect(64);
-    assert!(none.stderr.contains("'now' is no jid"), "{none:?}");
+    assert!(none.stderr.contains("'now' is not a valid jid"), "{none:?}");
     fleet.saline(&["m1", "test.ping"]).expect(0);
 }
 

@@ -1,14 +1,13 @@
 //! Daemons give the memory of large returns back to the system.
 
 use saline_testing::Fleet;
+use saline_testing::processes::resident_bytes;
 
 saline_testing::over_each_transport!(memory_comes_back_after_large_returns);
 
 /// The memory of a process in MiB.
-fn resident(pid: u32) -> usize {
-    let statm = std::fs::read_to_string(format!("/proc/{pid}/statm")).unwrap();
-    let pages: usize = statm.split(' ').nth(1).unwrap().parse().unwrap();
-    (pages * rustix::param::page_size()) >> 20
+fn resident(pid: u32) -> u64 {
+    resident_bytes(pid).unwrap() >> 20
 }
 
 fn memory_comes_back_after_large_returns(transport: &'static str) {

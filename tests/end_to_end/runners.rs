@@ -148,7 +148,7 @@ fn jobs_are_found_by_what_they_call_whom_they_are_for_when_and_what_was_noted() 
         .saline(&["*", "test.ping", "--metadata", "ticket"])
         .expect(64);
     assert!(
-        refused.stderr.contains("is no mapping"),
+        refused.stderr.contains("is not a mapping"),
         "{}",
         refused.stderr
     );

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use saline_protocol::transport::AdmissionLimits;
 use saline_testing::Fleet;
+use saline_testing::processes::resident_bytes;
 
 const STRANGERS: usize = 1000;
 /// What each would send if it were let.
@@ -19,9 +20,7 @@ const KIB: usize = 1024;
 
 /// Returns the memory of a process in bytes.
 fn resident(pid: u32) -> usize {
-    let statm = std::fs::read_to_string(format!("/proc/{pid}/statm")).unwrap();
-    let pages: usize = statm.split(' ').nth(1).unwrap().parse().unwrap();
-    pages * rustix::param::page_size()
+    usize::try_from(resident_bytes(pid).unwrap()).unwrap()
 }
 
 /// Returns a greeting as clients say it, and the head of a request that announces so many bytes.

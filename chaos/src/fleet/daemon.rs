@@ -7,6 +7,7 @@ use std::process::{Command, ExitStatus, Stdio};
 
 use rustix::process::Signal;
 use saline_testing::Process;
+use saline_testing::processes::resident_bytes;
 
 use super::config;
 use crate::arguments::Sabotage;
@@ -174,11 +175,7 @@ impl Daemon {
     /// Returns what the process uses.
     pub(crate) fn usage(&self) -> Option<ProcessUsage> {
         let pid = self.pid()?;
-        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-        let memory = status.lines().find_map(|line| {
-            let rest = line.strip_prefix("VmRSS:")?;
-            rest.split_whitespace().next()?.parse().ok()
-        })?;
+        let memory = resident_bytes(pid).ok()? / 1024;
         let descriptors = std::fs::read_dir(format!("/proc/{pid}/fd")).ok()?.count() as u64;
         Some(ProcessUsage {
             memory,

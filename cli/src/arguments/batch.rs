@@ -90,14 +90,14 @@ fn size(text: &str) -> Result<BatchSize, String> {
             .map(BatchSize::Minions),
     };
     read.ok_or_else(|| {
-        format!("'{text}' is no size of a batch; write a number such as 10, or 1% to 100%")
+        format!("'{text}' is not a valid size of a batch; write a number such as 10, or 1% to 100%")
     })
 }
 
 /// Reads a number of minions, or 0 for never.
 fn limit(text: &str) -> Result<u32, String> {
     text.parse()
-        .map_err(|_| format!("'{text}' is no number of minions, and not 0 for never"))
+        .map_err(|_| format!("'{text}' is not a valid number of minions, nor 0 for never"))
 }
 
 /// Reads seconds, which may have a fraction.
@@ -105,7 +105,7 @@ fn wait(text: &str) -> Result<Duration, String> {
     let seconds: Option<f64> = text.parse().ok();
     seconds
         .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
-        .ok_or_else(|| format!("'{text}' is no time in seconds; write 5 or 0.5"))
+        .ok_or_else(|| format!("'{text}' is not a valid time in seconds; write 5 or 0.5"))
 }
 
 #[cfg(test)]

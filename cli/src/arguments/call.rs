@@ -121,7 +121,7 @@ fn master(text: &str) -> Result<String, String> {
     match HostPort::parse(text, 0) {
         Ok(_) => Ok(text.to_owned()),
         Err(_) => Err(format!(
-            "'{text}' is no master; write HOST, HOST:PORT or [IPv6]:PORT"
+            "'{text}' is not a valid master; write HOST, HOST:PORT or [IPv6]:PORT"
         )),
     }
 }

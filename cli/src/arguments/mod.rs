@@ -147,7 +147,7 @@ fn spaces(text: &str) -> Result<i32, String> {
     let spaces = text.parse().ok().filter(|spaces| *spaces <= MAX_INDENT);
     spaces.ok_or_else(|| {
         format!(
-            "'{text}' is no number of spaces, at most {MAX_INDENT}; a negative one prints one line"
+            "'{text}' is not a valid number of spaces, at most {MAX_INDENT}; a negative one prints one line"
         )
     })
 }

@@ -238,7 +238,9 @@ fn metadata(text: &str) -> Result<Metadata, String> {
             "the metadata take {bytes} bytes, and at most {MAX_METADATA} are stored with a job"
         )),
         Value::Map(entries) => Ok(Metadata(entries)),
-        _ => Err(format!("'{text}' is no mapping; write '{{ticket: 4711}}'")),
+        _ => Err(format!(
+            "'{text}' is not a mapping; write '{{ticket: 4711}}'"
+        )),
     }
 }
 
@@ -255,7 +257,7 @@ fn span(text: &str) -> Result<Duration, String> {
     match seconds.and_then(|number: u64| number.checked_mul(unit)) {
         Some(seconds) if seconds > 0 => Ok(Duration::from_secs(seconds)),
         _ => Err(format!(
-            "'{text}' is no duration; write 90, 90s, 15m, 1h or 2d"
+            "'{text}' is not a valid duration; write 90, 90s, 15m, 1h or 2d"
         )),
     }
 }
@@ -263,14 +265,14 @@ fn span(text: &str) -> Result<Duration, String> {
 fn jid(text: &str) -> Result<Jid, String> {
     Jid::parse(text).map_err(|_| {
         format!(
-            "'{text}' is no jid; write the present time in UTC as YYYYMMDDhhmmssffffff, 20 digits"
+            "'{text}' is not a valid jid; write the present time in UTC as YYYYMMDDhhmmssffffff, 20 digits"
         )
     })
 }
 
 fn seconds(text: &str) -> Result<i64, String> {
     text.parse()
-        .map_err(|_| format!("'{text}' is no whole number of seconds, such as 5"))
+        .map_err(|_| format!("'{text}' is not a whole number of seconds, such as 5"))
 }
 
 #[cfg(test)]

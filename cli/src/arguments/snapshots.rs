@@ -221,25 +221,25 @@ fn bad_options_are_refused_in_two_lines() {
     saline: error: ambiguous option: --ver (--verbose, --version, --versions-report?)
     saline: error: ambiguous option: --batch-s (--batch-safe-limit, --batch-safe-size, --batch-size?)
     saline: error: no such option: --return (Salt has it, Saline does not)
-    saline: error: option --timeout: 'soon' is no whole number of seconds, such as 5
+    saline: error: option --timeout: 'soon' is not a whole number of seconds, such as 5
     saline: error: --timeout option requires 1 argument
     saline: error: no such option: -=
-    saline: error: option --ttl: '1w' is no duration; write 90, 90s, 15m, 1h or 2d
-    saline: error: option --batch-size: '0' is no size of a batch; write a number such as 10, or 1% to 100%
-    saline: error: option --batch-wait: '1s' is no time in seconds; write 5 or 0.5
-    saline: error: option --batch-safe-limit: 'many' is no number of minions, and not 0 for never
-    saline: error: option --batch-safe-size: '0' is no number of minions, 1 or more
-    saline: error: option --subset: 'x' is no number of minions, 1 or more
+    saline: error: option --ttl: '1w' is not a valid duration; write 90, 90s, 15m, 1h or 2d
+    saline: error: option --batch-size: '0' is not a valid size of a batch; write a number such as 10, or 1% to 100%
+    saline: error: option --batch-wait: '1s' is not a valid time in seconds; write 5 or 0.5
+    saline: error: option --batch-safe-limit: 'many' is not a valid number of minions, nor 0 for never
+    saline: error: option --batch-safe-size: '0' is not a number of minions, 1 or more
+    saline: error: option --subset: 'x' is not a number of minions, 1 or more
     saline: error: option --delimiter: '::' is not one character
     saline: error: option --out: invalid choice: 'xml' (choose from 'nested', 'json', 'yaml', 'txt', 'raw', 'pprint', 'key', 'table', 'newline_values_only', 'no_return', 'quiet')
-    saline: error: option --out-indent: 'two' is no number of spaces, at most 64; a negative one prints one line
-    saline: error: option --out-indent: '65' is no number of spaces, at most 64; a negative one prints one line
+    saline: error: option --out-indent: 'two' is not a valid number of spaces, at most 64; a negative one prints one line
+    saline: error: option --out-indent: '65' is not a valid number of spaces, at most 64; a negative one prints one line
     saline: error: option --log-level: unknown log level "loud"; known are: quiet, critical, error, warning, info, profile, debug, trace, garbage, all
     saline: error: only one kind of target can be given, not -E/--pcre, -L/--list together
     saline: error: option --delimiter goes with -G or -P; in a compound expression write it behind the letter: G|@key|value
     saline: error: option --preview-target shows all that match; --subset chooses anew for each job
     saline: error: option --log-file is missing, which another option needs
-    saline: error: option --jid: 'now' is no jid; write the present time in UTC as YYYYMMDDhhmmssffffff, 20 digits
+    saline: error: option --jid: 'now' is not a valid jid; write the present time in UTC as YYYYMMDDhhmmssffffff, 20 digits
     "#);
 }
 

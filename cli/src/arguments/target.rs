@@ -126,6 +126,6 @@ fn character(text: &str) -> Result<char, String> {
 pub(super) fn minions(text: &str) -> Result<u32, String> {
     match text.parse() {
         Ok(number) if number > 0 => Ok(number),
-        _ => Err(format!("'{text}' is no number of minions, 1 or more")),
+        _ => Err(format!("'{text}' is not a number of minions, 1 or more")),
     }
 }

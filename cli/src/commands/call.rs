@@ -274,7 +274,7 @@ mod tests {
         --- stderr
         Usage: saline-call [options] <function> [arguments]
 
-        saline-call: error: option --master: ':x' is no master; write HOST, HOST:PORT or [IPv6]:PORT
+        saline-call: error: option --master: ':x' is not a valid master; write HOST, HOST:PORT or [IPv6]:PORT
         --- exit 64
         ");
         insta::assert_snapshot!(run("saline-call --id a/b test.ping", Value::Null, 0).await, @r#"

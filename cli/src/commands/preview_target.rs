@@ -30,7 +30,7 @@ pub(super) async fn preview_target(
         Err(error) => return Ok(failed(screen, &error)),
     };
     for name in &matches.unknown {
-        screen.note(escape_line(&format!("WARNING: there is no minion {name}")));
+        screen.note(escape_line(&format!("WARNING: no minion is called {name}")));
     }
     if !matches.unsure.is_empty() {
         screen.note(format!(

@@ -223,7 +223,7 @@ const OPTIONS: &[OptionDoc<MinionConfig>] = &[
                 given.texts("the name of a variable, or a list of names", |name| {
                     let plain = name.strip_suffix('*').unwrap_or(name);
                     match plain.contains(['=', '*', '\0']) {
-                        true => Err(format!("{name:?} is no name of a variable")),
+                        true => Err(format!("{name:?} is not a valid name of a variable")),
                         false => Ok(name.to_owned()),
                     }
                 })?;

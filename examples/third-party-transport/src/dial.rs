@@ -25,7 +25,7 @@ impl Dialer for WebSocketDialer {
 
     async fn dial(&self, candidate: &Candidate) -> io::Result<WebSocketPipe> {
         let Candidate::Network { address, host } = candidate else {
-            let why = format!("{candidate:?} is no place for a WebSocket");
+            let why = format!("{candidate:?} is not an address that a WebSocket can use");
             return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
         };
         let url = format!("ws://{}{}", HostPort::new(host, address.port()), self.path);

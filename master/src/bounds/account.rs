@@ -12,10 +12,11 @@ use std::time::Duration;
 use saline_messages::MinionId;
 use saline_protocol::transport::{Clock, Instant};
 
-use super::account_limits::{AccountLimits, EventRates, Resource};
+use super::account_limits::{AccountLimits, Resource};
 use super::cost::Cost;
 use super::{REPORTS, TokenBucket};
 use crate::sessions::Principal;
+use crate::settings::EventRates;
 
 /// How long a minion is asked to wait that holds as many jobs open as it may: some of them have to end first.
 const JOBS_OPEN_DELAY: Duration = Duration::from_secs(5);

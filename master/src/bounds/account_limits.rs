@@ -3,21 +3,13 @@
 use std::fmt;
 
 use super::Rate;
+use crate::settings::EventRates;
 
 /// One mebibyte, in bytes.
 const MIB: f64 = 1024.0 * 1024.0;
 
 /// For how many seconds a minion that was silent may use a resource at once, where nothing else is said.
 const BURST_SECONDS: f64 = 10.0;
-
-/// The rate at which one minion and its callers may fire events: `minion_event_rate` and `minion_event_bytes`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct EventRates {
-    /// The number of events in a second; none for no bound.
-    pub events: Option<u64>,
-    /// The bytes of tags and data in a second; none for no bound.
-    pub bytes: Option<u64>,
-}
 
 /// What an account bounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -13,7 +13,6 @@ use saline_messages::MinionId;
 use saline_protocol::transport::Clock;
 
 pub(crate) use account::Accounts;
-pub use account_limits::EventRates;
 pub(crate) use cost::Cost;
 pub(crate) use token_buckets::{Rate, TokenBucket, TokenBuckets};
 pub(crate) use turns::Turns;

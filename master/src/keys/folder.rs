@@ -106,7 +106,7 @@ impl Folder {
             Ok(file) => file,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Found::Nothing),
             Err(error) if is_link(&error) => {
-                self.skip(&path, "a symbolic link is no key");
+                self.skip(&path, "it is a symbolic link, and not a key");
                 return Ok(Found::NoKey);
             }
             // It must not stop what is asked about other minions.
@@ -219,12 +219,13 @@ impl Folder {
                     // A file that is being written, or a file of the operator's.
                     _ if text.starts_with('.') => {}
                     _ if entry.file_type().is_ok_and(|kind| kind.is_dir()) => {
-                        self.skip(&entry.path(), "a folder is no key");
+                        self.skip(&entry.path(), "it is a folder, and not a key");
                     }
                     Ok(id) => ids.push(id),
-                    Err(error) => {
-                        self.skip(&entry.path(), format_args!("its name is no id: {error}"))
-                    }
+                    Err(error) => self.skip(
+                        &entry.path(),
+                        format_args!("its name is not a valid id: {error}"),
+                    ),
                 }
             }
             Ok(ids)

@@ -31,7 +31,7 @@ pub(super) fn no_such_job(jid: &Jid) -> Failure {
 /// Returns the failure of a function whose job is not carried out in batches.
 pub(super) fn no_batch(jid: &Jid) -> Failure {
     Failure::Execution(format!(
-        "job {jid} is no batch: it was offered to all of its minions at once"
+        "job {jid} is not a batch: it was offered to all of its minions at once"
     ))
 }
 

@@ -4,9 +4,9 @@ use std::fmt;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 
-/// What a peer counts as wherever peers share what is bounded for all of them, so that one source never keeps the others
-/// out. The backend names it for every connection, and names the same for all connections of one peer; whoever can be
-/// several peers of a backend without an effort is one source. It says nothing about who the peer is.
+/// The source of a peer. Peers of one source share what is bounded for all peers, so that one source never keeps the
+/// others out. A backend names it for every connection, and names the same one for all connections of a peer: a party
+/// that can easily be several peers of a backend has to be one source. A source says nothing about who the peer is.
 ///
 /// ```
 /// use saline_protocol::transport::Source;

@@ -19,7 +19,11 @@ fn target(kind: TargetKind, expression: &str) -> Target {
 
 fn matches(kind: TargetKind, expression: &str, name: &str) -> bool {
     let compiled = target(kind, expression).compile().unwrap();
-    compiled.includes_id(name)
+    let candidate = Candidate {
+        id: name,
+        grains: None,
+    };
+    compiled.decide(candidate) == Ok(Inclusion::Included)
 }
 
 fn grains() -> Value {

@@ -71,7 +71,7 @@ proptest! {
             match target.compile() {
                 Ok(compiled) => {
                     let _ = compiled.decide(Candidate { id: &name, grains: Some(&grains) });
-                    let _ = compiled.includes_id(&name);
+                    let _ = compiled.decide(Candidate { id: &name, grains: None });
                 }
                 Err(error) => {
                     prop_assert!(error.at <= text.len());

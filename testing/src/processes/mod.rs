@@ -6,6 +6,7 @@ mod log;
 mod ports;
 mod process;
 mod programs;
+mod resident;
 
 pub use daemon::Daemon;
 pub use folders::{Folders, MinionFile};
@@ -13,6 +14,7 @@ pub use log::Log;
 pub use ports::Ports;
 pub use process::{Process, ended};
 pub use programs::Programs;
+pub use resident::resident_bytes;
 
 use std::time::Duration;
 

@@ -84,7 +84,7 @@ impl Dialer for QuicDialer {
 
     async fn dial(&self, candidate: &Candidate) -> io::Result<QuicPipe> {
         let Candidate::Network { address, host } = candidate else {
-            let why = format!("{candidate:?} is no place for QUIC");
+            let why = format!("{candidate:?} is not an address that QUIC can use");
             return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
         };
         // The endpoint of the connection before this one is gone by now, and its tasks with it.

@@ -12,7 +12,7 @@ const STREAM_WINDOW: u32 = 1024 * 1024;
 /// Bytes that wait on one connection to be sent or acknowledged, beside the engine's queues.
 const SEND_WINDOW: u64 = 4 * 1024 * 1024;
 
-/// What a round trip is taken to last before one was measured, at most (RFC 9002, 6.2.2).
+/// The longest round trip that is assumed before one was measured (RFC 9002, 6.2.2).
 const ROUND_TRIP: Duration = Duration::from_millis(333);
 
 /// Returns QUIC's parameters: one stream, opened by the client, and no time-out of its own, because

@@ -48,7 +48,7 @@ impl Dialer for TcpDialer {
             Candidate::Local(path) => Ok(TcpPipe::unix(UnixStream::connect(path).await?)),
             other => Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
-                format!("{other:?} is no place for TCP"),
+                format!("{other:?} is not an address that TCP can use"),
             )),
         }
     }

@@ -234,7 +234,7 @@ async fn jobs_that_are_open_at_a_time_are_bounded() {
     assert_eq!(begin(10, 10), Ok(()));
     assert_eq!(begin(11, 10), Err(JOBS_OPEN_DELAY));
     assert_eq!(accounts.report(), (1, 1));
-    // What begins nothing is not refused.
+    // A request that begins no job is not refused.
     let heartbeat = cost(&MinionRequest::Poll, 100);
     assert_eq!(
         accounts.draw(&id("a"), &peer, &heartbeat, UNBOUNDED, |_| 0),
