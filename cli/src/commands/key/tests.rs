@@ -1,7 +1,9 @@
 use std::cell::RefCell;
 
 use saline_config::MasterConfig;
+use saline_messages::{KeyReply, MinionId};
 
+use super::change::PORTION;
 use super::*;
 use crate::screen::Printed;
 

@@ -1,0 +1,213 @@
+//! Lists keys: under the headings of their states, with fingerprints, and with what is to be done about denied ones.
+
+use std::io;
+
+use saline_channel::PublicIdentity;
+use saline_data::Value;
+use saline_data::printable::escape_line;
+use saline_messages::{KeyEntry, KeyReply, KeyState, MinionId};
+
+use super::last_seen::LastSeenOfKeys;
+use super::{KeyCommand, MASTERS, adjective};
+use crate::arguments::{KeyListing, Selection};
+use crate::exit;
+use crate::output::Format;
+use crate::output::keys::{Heading, Line, render};
+use crate::screen::Screen;
+
+/// Printed instead of a fingerprint for a file that holds no key.
+const NOT_READABLE: &str = "no readable key";
+
+/// The order of states in Salt's JSON.
+const JSON_ORDER: [KeyState; 4] = [
+    KeyState::Pending,
+    KeyState::Rejected,
+    KeyState::Accepted,
+    KeyState::Denied,
+];
+
+/// The headings with the keys below each.
+pub(super) type Groups = Vec<(Heading, Vec<Line>)>;
+
+/// What is printed beside the name of a key.
+#[derive(Debug, Default)]
+pub(super) struct Description {
+    pub(super) detail: Option<String>,
+    pub(super) remark: Option<String>,
+}
+
+/// The keys that are listed, and how.
+pub(super) struct Shown<'k> {
+    pub(super) listing: KeyListing,
+    pub(super) selection: &'k Selection,
+    /// Whether the master's own key is among them.
+    pub(super) shows_master: bool,
+    pub(super) keys: Vec<&'k KeyEntry>,
+    pub(super) last_seen: LastSeenOfKeys,
+}
+
+impl KeyCommand<'_> {
+    /// Prints the keys, and warns of duplicates, files without a key and denied keys.
+    pub(super) fn show(
+        &self,
+        screen: &mut Screen<'_>,
+        shown: Shown<'_>,
+        reply: &KeyReply,
+    ) -> io::Result<u8> {
+        let Shown {
+            listing,
+            selection,
+            shows_master,
+            keys,
+            last_seen,
+        } = shown;
+        let detail = |key: &[u8; 32]| match listing {
+            KeyListing::Names => None,
+            KeyListing::Keys => Some(PublicIdentity(*key).to_pem().trim_end().to_owned()),
+            KeyListing::Fingerprints => Some(PublicIdentity(*key).fingerprint()),
+        };
+        let describe = |key: &KeyEntry| Description {
+            detail: match key.holds_key() {
+                true => detail(&key.identity),
+                false => (listing != KeyListing::Names).then(|| NOT_READABLE.to_owned()),
+            },
+            remark: last_seen.of(key),
+        };
+        let mut groups = group(&keys, &selection.states, describe);
+        if listing != KeyListing::Names {
+            groups.retain(|(_, lines)| !lines.is_empty());
+        }
+        if listing == KeyListing::Fingerprints && shows_master {
+            let line = Line {
+                name: MASTERS.to_owned(),
+                detail: detail(&reply.master),
+                remark: None,
+            };
+            groups.insert(0, (Heading::Local, vec![line]));
+        }
+        if groups.is_empty() {
+            return self.no_match(screen, selection);
+        }
+        self.print(screen, &groups)?;
+        let is_denied = |key: &KeyEntry| key.state == KeyState::Denied && key.holds_key();
+        // What is to be done about a denied key is said below.
+        let has_denied =
+            |id: &MinionId| reply.keys.iter().any(|key| key.id == *id && is_denied(key));
+        let same_key = reply.duplicates.iter().filter(|(id, _)| !has_denied(id));
+        for (id, addresses) in same_key {
+            screen.note(escape_line(&format!(
+                "WARNING: two machines use the id {id}: {}. Give one of them another id, and delete its pki_dir \
+                 and state_dir.",
+                addresses.join(" and ")
+            )));
+        }
+        for key in keys.iter().filter(|key| !key.holds_key()) {
+            screen.note(format!(
+                "WARNING: the file {}/{} cannot be read by the master, or holds no key: it counts as no key. Mend it, or \
+                 delete it with saline-key -d {}",
+                key.state.folder(),
+                key.id,
+                key.id
+            ));
+        }
+        for denied in keys.iter().filter(|key| is_denied(key)) {
+            self.explain_denied(screen, denied, reply);
+        }
+        Ok(exit::GOOD)
+    }
+
+    /// Says what a denied key is, and how to let its machine in.
+    fn explain_denied(&self, screen: &mut Screen<'_>, denied: &KeyEntry, reply: &KeyReply) {
+        let id = &denied.id;
+        let places = reply.duplicates.iter().find(|(other, _)| other == id);
+        let places = places.map_or_else(String::new, |(_, addresses)| {
+            escape_line(&format!(" The two are at {}.", addresses.join(" and "))).into_owned()
+        });
+        let known = reply.keys.iter().find(|key| {
+            key.id == *id
+                && key.holds_key()
+                && matches!(key.state, KeyState::Accepted | KeyState::Pending)
+        });
+        let theirs = PublicIdentity(denied.identity).fingerprint();
+        screen.note(match known {
+            Some(known) => format!(
+                "WARNING: a second machine uses the id {id}. Its denied key has the fingerprint {theirs}, the {} key \
+                 has {}.{places} If the denied one is right, as after a reinstallation, let it in with saline-key -a {id} \
+                 --include-denied, which replaces the other key; otherwise give that machine another id.",
+                adjective(known.state),
+                PublicIdentity(known.identity).fingerprint()
+            ),
+            None => format!(
+                "WARNING: a denied key uses the id {id}, with the fingerprint {theirs}. To let its machine in: \
+                 saline-key -a {id} --include-denied"
+            ),
+        });
+    }
+
+    /// Prints keys in the format that was asked for.
+    pub(super) fn print(&self, screen: &mut Screen<'_>, groups: &Groups) -> io::Result<()> {
+        match self.format {
+            Format::Nested | Format::Key => screen.line(render(groups, self.style)),
+            format => match format.render(&data(groups), self.style, false) {
+                Some(text) => screen.line(text),
+                None => Ok(()),
+            },
+        }
+    }
+}
+
+/// Returns the fingerprint of a key.
+pub(super) fn fingerprint(key: &KeyEntry) -> Option<String> {
+    Some(match key.holds_key() {
+        true => PublicIdentity(key.identity).fingerprint(),
+        false => NOT_READABLE.to_owned(),
+    })
+}
+
+/// Groups keys under the headings of `states`.
+pub(super) fn group(
+    keys: &[&KeyEntry],
+    states: &[KeyState],
+    describe: impl Fn(&KeyEntry) -> Description,
+) -> Groups {
+    states
+        .iter()
+        .map(|state| {
+            let lines = keys
+                .iter()
+                .filter(|key| key.state == *state)
+                .map(|key| {
+                    let Description { detail, remark } = describe(key);
+                    Line {
+                        name: key.id.to_string(),
+                        detail,
+                        remark,
+                    }
+                })
+                .collect();
+            (Heading::State(*state), lines)
+        })
+        .collect()
+}
+
+/// Returns the groups as data: names, or names with their details.
+fn data(groups: &Groups) -> Value {
+    let order = std::iter::once(Heading::Local).chain(JSON_ORDER.map(Heading::State));
+    Value::Map(
+        order
+            .filter_map(|heading| groups.iter().find(|(found, _)| *found == heading))
+            .map(|(heading, lines)| {
+                let detailed = lines.iter().any(|line| line.detail.is_some());
+                let value = if detailed {
+                    Value::map(lines.iter().map(|line| {
+                        let detail = line.detail.as_deref().unwrap_or_default();
+                        (line.name.as_str(), Value::from(detail))
+                    }))
+                } else {
+                    Value::texts(lines.iter().map(|line| line.name.as_str()))
+                };
+                (heading.folder().to_owned(), value)
+            })
+            .collect(),
+    )
+}
