@@ -83,7 +83,10 @@ fn a_variable_reaches_commands_only_when_it_is_listed() {
     let listed = call(program, "pass_environment: [OTHER, APP_*]\n", &print).expect(0);
     assert_eq!(listed.stdout, "local:\n    here\n");
     let wrong = call(program, "pass_environment: A=B\n", &print).expect(1);
-    assert!(wrong.stderr.contains("is not a valid name of a variable"), "{wrong:?}");
+    assert!(
+        wrong.stderr.contains("is not a valid name of a variable"),
+        "{wrong:?}"
+    );
 }
 
 #[test]

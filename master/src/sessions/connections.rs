@@ -2,7 +2,6 @@
 //! go on with the limits of an admitted peer for them.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use saline_messages::SessionId;
 use saline_protocol::transport::Peer;
@@ -44,7 +43,8 @@ impl Table {
     /// Has a session leave its connection, which is to be cut if no other session stands on it. Who reaches the
     /// local endpoint has the same limits everywhere, and keeps its connection.
     pub(super) fn leave_connection(&mut self, session: &Session) {
-        let connection = lock(&session.inner).connection.take();
+        let entry = self.all.get_mut(&session.id);
+        let connection = entry.and_then(|entry| entry.connection.take());
         if let Some(connection) = connection {
             self.end_connection(session, connection);
         }
@@ -61,23 +61,16 @@ impl Sessions {
     /// Notes that a request in an accepted session came over a connection of `listener`. Returns true when the
     /// transport must be told that a session stands on it: it is another connection than that of the request
     /// before, which is to be cut. Returns false for a session that has ended meanwhile.
-    pub fn note_connection(&self, session: &Arc<Session>, listener: usize, peer: Peer) -> bool {
+    pub fn note_connection(&self, session: &Session, listener: usize, peer: Peer) -> bool {
         let connection = ConnectionId { listener, peer };
-        // Nearly every request comes over the connection of the one before.
-        if lock(&session.inner).connection == Some(connection) {
+        let table = &mut *lock(&self.table);
+        let Some(entry) = table.all.get_mut(&session.id) else {
+            return false;
+        };
+        if session.state() != SessionState::Accepted || entry.connection == Some(connection) {
             return false;
         }
-        let mut table = lock(&self.table);
-        // Under the table's lock, under which sessions end.
-        let before = {
-            let mut inner = lock(&session.inner);
-            let stands =
-                inner.state == SessionState::Accepted && table.all.contains_key(&session.id);
-            if !stands || inner.connection == Some(connection) {
-                return false;
-            }
-            inner.connection.replace(connection)
-        };
+        let before = entry.connection.replace(connection);
         if let Some(before) = before {
             table.end_connection(session, before);
         }
@@ -89,22 +82,19 @@ impl Sessions {
     pub fn departed(&self, listener: usize, peer: Peer) {
         let connection = ConnectionId { listener, peer };
         let now = self.time.now();
-        let mut table = lock(&self.table);
+        let table = &mut *lock(&self.table);
         let Some(id) = table.connections.sessions.remove(&connection) else {
             return;
         };
-        let Some(session) = table.all.get(&id) else {
+        let Some(entry) = table.all.get_mut(&id) else {
             return;
         };
-        {
-            let mut inner = lock(&session.inner);
-            // It speaks over another connection already.
-            if inner.connection != Some(connection) {
-                return;
-            }
-            (inner.connection, inner.cut) = (None, Some(now));
+        // It speaks over another connection already.
+        if entry.connection != Some(connection) {
+            return;
         }
-        if let Principal::Minion(_) = &session.principal {
+        (entry.connection, entry.cut) = (None, Some(now));
+        if let Principal::Minion(_) = &entry.session.principal {
             table.cut.push_back((now, id));
         }
     }

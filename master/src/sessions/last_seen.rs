@@ -2,13 +2,12 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::atomic::Ordering;
 
 use saline_channel::PublicIdentity;
 use saline_messages::{LastSeen, MinionId};
 
-use super::session::{Session, SessionState, lock};
-use super::table::{Sessions, Table};
+use super::session::{SessionState, lock};
+use super::table::{Entry, Sessions, Table};
 
 /// A minion whose session was forgotten, as it was heard last.
 #[derive(Debug, Clone, Copy)]
@@ -20,11 +19,12 @@ pub(super) struct Departed {
 }
 
 impl Departed {
-    pub(super) fn of(session: &Session) -> Self {
+    pub(super) fn of(entry: &Entry) -> Self {
+        let session = &entry.session;
         Self {
             identity: session.identity,
             address: session.peer.address.map(|address| address.ip()),
-            heard: session.heard.load(Ordering::Relaxed),
+            heard: entry.heard,
         }
     }
 }
@@ -52,17 +52,13 @@ impl Sessions {
         let departed = table.departed.get(id).map(|departed| (true, *departed));
         let own = table.by_minion.get(id).into_iter().flatten();
         let heard = own.filter_map(|(_, session)| {
-            let session = table.all.get(session)?;
-            let (is_proven, state) = {
-                let inner = lock(&session.inner);
-                (inner.proven, inner.state)
-            };
-            let is_accepted = match state {
+            let entry = table.all.get(session)?;
+            let is_accepted = match entry.session.state() {
                 SessionState::Accepted | SessionState::Replaced => true,
                 SessionState::Unaccepted => false,
                 SessionState::KeyGone => return None,
             };
-            is_proven.then(|| (is_accepted, Departed::of(session)))
+            entry.proven.then(|| (is_accepted, Departed::of(entry)))
         });
         for (is_accepted, heard) in heard.chain(departed) {
             let seen = LastSeen {

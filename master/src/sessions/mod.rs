@@ -2,6 +2,7 @@
 //! lives.
 
 mod connections;
+mod duplicates;
 mod last_seen;
 mod presence;
 mod running_time;
@@ -10,7 +11,7 @@ mod table;
 mod unconfirmed;
 
 pub use connections::ConnectionId;
-pub use presence::{Duplicate, FleetVersions, MinionStart};
+pub use presence::{FleetVersions, MinionStart};
 pub use session::{NewSession, OwnNumber, Principal, Session, SessionState};
 pub use table::{PresenceChange, Sessions, UNCONFIRMED_FOR};
 pub use unconfirmed::{MAX_UNCONFIRMED, Origin};

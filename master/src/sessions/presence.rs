@@ -1,7 +1,6 @@
 //! Presence: the minions that are present, their sessions, and the leases that they were granted.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use saline_messages::{
@@ -10,18 +9,11 @@ use saline_messages::{
 use saline_protocol::transport::{Clock, Instant};
 
 use super::session::{Principal, Session, SessionState, lock};
-use super::table::{PresenceChange, Sessions, Table};
+use super::table::{Entry, PresenceChange, Sessions, Table};
 
 /// How long a minion whose connection has ended may take to come back before it counts as gone, in
 /// milliseconds.
 const CUT_GRACE: u64 = 1_000;
-
-/// How long two machines with one id are remembered, in milliseconds. One whose session was replaced asks
-/// again every minute.
-const DUPLICATE_KNOWN: u64 = 15 * 60 * 1000;
-
-/// How often two machines with one id are reported, in milliseconds.
-const DUPLICATE_REPORTED: u64 = 60 * 1000;
 
 /// The versions of a master and of the minions that are present.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,16 +26,6 @@ pub struct FleetVersions {
     pub minions: Vec<(MinionId, PeerVersion)>,
 }
 
-/// Two machines that use one id, or a machine and a copy of it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Duplicate {
-    /// The addresses that they were seen at, the older first.
-    pub addresses: Vec<String>,
-    /// When they were seen last, and when that was reported, by the table's time.
-    seen: u64,
-    reported: Option<u64>,
-}
-
 /// The start of a minion whose session becomes present.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MinionStart {
@@ -51,6 +33,27 @@ pub struct MinionStart {
     pub start: StartId,
     /// Whether the start before it ended surely: it ran in the same place.
     pub predecessor_ended: bool,
+}
+
+impl Table {
+    /// Notes that a minion that was reported lost is back, if its session counts.
+    pub(super) fn note_back(&mut self, session: &Session) -> bool {
+        let Principal::Minion(id) = &session.principal else {
+            return false;
+        };
+        if !self.is_seated(id, session) {
+            return false;
+        }
+        let Some(entry) = self.all.get_mut(&session.id) else {
+            return false;
+        };
+        let was_lost = std::mem::take(&mut entry.lost);
+        if was_lost {
+            self.lost -= 1;
+            self.arrived.insert(id.clone());
+        }
+        was_lost
+    }
 }
 
 impl Sessions {
@@ -81,50 +84,53 @@ impl Sessions {
         let Principal::Minion(id) = &session.principal else {
             return PresenceChange::None;
         };
-        let mut table = lock(&self.table);
-        // Checked under the table's lock, which `end_minion` holds too.
-        {
-            let mut inner = lock(&session.inner);
-            if inner.state != SessionState::Accepted {
-                return PresenceChange::None;
-            }
-            inner.start = Some(start.start);
+        let table = &mut *lock(&self.table);
+        let Some(entry) = table.all.get_mut(&session.id) else {
+            return PresenceChange::None;
+        };
+        if session.state() != SessionState::Accepted {
+            return PresenceChange::None;
         }
+        entry.start = Some(start.start);
         table.departed.remove(id);
-        match table.minions.insert(id.clone(), Arc::clone(session)) {
-            Some(old) if old.id != session.id => {
-                let (same, lease, was_gone) = {
-                    let inner = lock(&old.inner);
-                    (inner.start == Some(start.start), inner.lease, inner.lost)
-                };
-                if was_gone {
-                    table.lost -= 1;
-                    table.arrived.insert(id.clone());
-                }
-                // The process of the old session may live, and use its lease: it must ask from now on.
-                if !same && !start.predecessor_ended && lease.until > 0 {
-                    table.ended_leases.insert(id.clone(), lease.until);
-                }
-                if old.state() == SessionState::Accepted {
-                    old.end(SessionState::Replaced);
-                }
-                table.leave_connection(&old);
-                PresenceChange::Replaced(old)
-            }
-            Some(_) => PresenceChange::None,
-            None => {
-                table.arrived.insert(id.clone());
-                PresenceChange::Arrived
-            }
+        let old = table.minions.insert(id.clone(), session.id);
+        let Some(old) = old.and_then(|old| table.all.get(&old)) else {
+            table.arrived.insert(id.clone());
+            return PresenceChange::Arrived;
+        };
+        if old.session.id == session.id {
+            return PresenceChange::None;
         }
+        let other_start = old.start != Some(start.start);
+        // The process of the old session may live, and use its lease: it must ask from now on.
+        if other_start && !start.predecessor_ended && old.lease.until > 0 {
+            table.ended_leases.insert(id.clone(), old.lease.until);
+        }
+        let (old, was_gone) = (Arc::clone(&old.session), old.lost);
+        if was_gone {
+            table.lost -= 1;
+            table.arrived.insert(id.clone());
+        }
+        if old.state() == SessionState::Accepted {
+            table.end(&old, SessionState::Replaced);
+        }
+        PresenceChange::Replaced { old, other_start }
+    }
+
+    /// Whether the minion has reconciled in this session.
+    pub fn has_reconciled(&self, session: &Session) -> bool {
+        let table = lock(&self.table);
+        table
+            .all
+            .get(&session.id)
+            .is_some_and(|entry| entry.start.is_some())
     }
 
     /// Whether another start of the minion than this one is present, and may live beside it.
     pub fn lives_beside(&self, id: &MinionId, start: MinionStart) -> bool {
-        !start.predecessor_ended
-            && self
-                .alive(id)
-                .is_some_and(|session| session.start() != Some(start.start))
+        let table = lock(&self.table);
+        let present = table.of_minion(id).filter(|entry| self.is_alive(entry));
+        !start.predecessor_ended && present.is_some_and(|entry| entry.start != Some(start.start))
     }
 
     /// Returns the minions whose connections ended a second ago, and that have not come back. Each is told
@@ -149,48 +155,65 @@ impl Sessions {
 
     /// Returns the minions that are gone and were not told as gone.
     pub(super) fn take_lost(&self, table: &mut Table) -> Vec<MinionId> {
-        let silent = table.minions.iter().filter(|(_, s)| !self.is_alive(s));
-        let lost: Vec<_> = silent
-            .filter(|(_, session)| !std::mem::replace(&mut lock(&session.inner).lost, true))
-            .map(|(id, _)| id.clone())
-            .collect();
+        let Table { minions, all, .. } = table;
+        let mut lost = Vec::new();
+        for (id, session) in minions.iter() {
+            if let Some(entry) = all.get_mut(session)
+                && !self.is_alive(entry)
+                && !std::mem::replace(&mut entry.lost, true)
+            {
+                lost.push(id.clone());
+            }
+        }
         table.lost += lost.len();
         lost
     }
 
     /// Returns the minions that have arrived since the last call.
     pub fn take_arrived(&self) -> Vec<MinionId> {
-        let arrived = std::mem::take(&mut lock(&self.table).arrived);
-        arrived
-            .into_iter()
-            .filter(|id| self.alive(id).is_some())
-            .collect()
+        let mut table = lock(&self.table);
+        let mut arrived = std::mem::take(&mut table.arrived);
+        arrived.retain(|id| {
+            table
+                .of_minion(id)
+                .is_some_and(|entry| self.is_alive(entry))
+        });
+        arrived.into_iter().collect()
     }
 
-    fn is_alive(&self, session: &Session) -> bool {
+    fn is_alive(&self, entry: &Entry) -> bool {
         #[cfg(feature = "chaos")]
         if saline_daemon::sabotage::is_on("lie-presence") {
             return true;
         }
         let now = self.time.now();
-        let cut = lock(&session.inner).cut;
-        let silent = now.saturating_sub(session.heard.load(Ordering::Relaxed));
+        let silent = now.saturating_sub(entry.heard);
         u128::from(silent) <= 2 * self.heartbeat.as_millis()
-            && cut.is_none_or(|at| now.saturating_sub(at) < CUT_GRACE)
+            && entry
+                .cut
+                .is_none_or(|at| now.saturating_sub(at) < CUT_GRACE)
+    }
+
+    /// Returns the entries of the minions that are present.
+    fn present<'t>(&'t self, table: &'t Table) -> impl Iterator<Item = &'t Entry> {
+        let seated = table.minions.values();
+        let entries = seated.filter_map(|session| table.all.get(session));
+        entries.filter(|entry| self.is_alive(entry))
     }
 
     /// Returns the session of a minion that is present: it spoke within two heartbeats, and its
     /// connection stands or ended a moment ago.
     pub fn alive(&self, id: &MinionId) -> Option<Arc<Session>> {
-        let session = lock(&self.table).minions.get(id).cloned()?;
-        self.is_alive(&session).then_some(session)
+        let table = lock(&self.table);
+        let present = table.of_minion(id).filter(|entry| self.is_alive(entry));
+        present.map(|entry| Arc::clone(&entry.session))
     }
 
     /// Returns the sessions of all minions that are present.
     pub fn all_alive(&self) -> Vec<Arc<Session>> {
         let table = lock(&self.table);
-        let alive = table.minions.values().filter(|s| self.is_alive(s));
-        alive.cloned().collect()
+        let alive = self.present(&table);
+        alive.map(|entry| Arc::clone(&entry.session)).collect()
     }
 
     /// Returns the versions of this master, which speaks `ours`, and of the minions that are present, by id.
@@ -212,9 +235,7 @@ impl Sessions {
 
     /// Returns the number of present minions.
     pub fn minions(&self) -> usize {
-        let table = lock(&self.table);
-        let here = table.minions.values().filter(|s| self.is_alive(s));
-        here.count()
+        self.present(&lock(&self.table)).count()
     }
 
     /// Returns the number of minions that have reconciled and were not reported as gone: present minions, and
@@ -228,28 +249,26 @@ impl Sessions {
     /// Returns none for a session that is not its minion's.
     pub fn grant_lease(&self, session: &Session, now: MasterTime) -> Lease {
         let heartbeat = u64::try_from(self.heartbeat.as_millis()).unwrap_or(u64::MAX);
-        let mut inner = lock(&session.inner);
-        if inner.state != SessionState::Accepted || inner.start.is_none() {
-            return Lease::default();
+        let mut table = lock(&self.table);
+        match table.all.get_mut(&session.id) {
+            Some(entry) if session.state() == SessionState::Accepted && entry.start.is_some() => {
+                if entry.lease.until < now {
+                    entry.lease.after = now;
+                }
+                entry.lease.until = now.saturating_add(heartbeat.saturating_mul(2));
+                entry.lease
+            }
+            _ => Lease::default(),
         }
-        if inner.lease.until < now {
-            inner.lease.after = now;
-        }
-        inner.lease.until = now.saturating_add(heartbeat.saturating_mul(2));
-        inner.lease
     }
 
     /// Whether a job that is created then is offered to the minion: it is present, or its session has a
     /// lease for it and its connection has not ended.
     pub fn is_offered(&self, id: &MinionId, created: MasterTime) -> bool {
-        let Some(session) = lock(&self.table).minions.get(id).cloned() else {
-            return false;
-        };
-        let (cut, lease) = {
-            let inner = lock(&session.inner);
-            (inner.cut.is_some(), inner.lease)
-        };
-        self.is_alive(&session) || (!cut && lease.covers(created))
+        let table = lock(&self.table);
+        table.of_minion(id).is_some_and(|entry| {
+            self.is_alive(entry) || (entry.cut.is_none() && entry.lease.covers(created))
+        })
     }
 
     /// Returns who must claim a job that is created then and offered to these minions: those that may hold
@@ -266,8 +285,8 @@ impl Sessions {
             .filter(|(_, until)| **until >= created);
         let mut named: Vec<MinionId> = ended.map(|(id, _)| id.clone()).collect();
         for id in not_offered {
-            let leased = |session: &Arc<Session>| lock(&session.inner).lease.until >= created;
-            if table.minions.get(id).is_some_and(leased) && !named.contains(id) {
+            let leased = |entry: &Entry| entry.lease.until >= created;
+            if table.of_minion(id).is_some_and(leased) && !named.contains(id) {
                 named.push(id.clone());
             }
         }
@@ -281,53 +300,10 @@ impl Sessions {
             .retain(|_, until| *until >= now);
     }
 
-    /// Notes that two machines use one id. Returns whether that is to be reported.
-    pub fn note_duplicate(&self, id: &MinionId, addresses: [String; 2]) -> bool {
-        let now = self.time.now();
-        let mut table = lock(&self.table);
-        table
-            .duplicates
-            .retain(|_, known| now.saturating_sub(known.seen) < DUPLICATE_KNOWN);
-        let known = table.duplicates.entry(id.clone()).or_insert(Duplicate {
-            addresses: Vec::new(),
-            seen: now,
-            reported: None,
-        });
-        known.seen = now;
-        // Each of the two comes back with another port whenever the other one has taken its session.
-        known.addresses.retain(|known| {
-            addresses.contains(known) || addresses.iter().all(|new| host(new) != host(known))
-        });
-        for address in addresses {
-            if !known.addresses.contains(&address) && known.addresses.len() < 8 {
-                known.addresses.push(address);
-            }
-        }
-        let due = known
-            .reported
-            .is_none_or(|last| now.saturating_sub(last) >= DUPLICATE_REPORTED);
-        if due {
-            known.reported = Some(now);
-        }
-        due
-    }
-
-    /// Returns the ids that two machines used lately, and their addresses.
-    pub fn duplicates(&self) -> Vec<(MinionId, Vec<String>)> {
-        let now = self.time.now();
-        let table = lock(&self.table);
-        let known = table.duplicates.iter();
-        let late = known.filter(|(_, known)| now.saturating_sub(known.seen) < DUPLICATE_KNOWN);
-        let mut found: Vec<_> = late
-            .map(|(id, known)| (id.clone(), known.addresses.clone()))
-            .collect();
-        found.sort();
-        found
-    }
-
     /// Returns the session that a minion's requests belong to, whether or not it is present.
     pub fn seated(&self, id: &MinionId) -> Option<Arc<Session>> {
-        lock(&self.table).minions.get(id).cloned()
+        let table = lock(&self.table);
+        table.of_minion(id).map(|entry| Arc::clone(&entry.session))
     }
 
     /// Notes that the master runs. Returns how long it stood still: then everybody gets a heartbeat's time
@@ -335,9 +311,4 @@ impl Sessions {
     pub fn tick(&self) -> Option<Duration> {
         self.time.tick()
     }
-}
-
-/// Returns an address without its port.
-fn host(address: &str) -> &str {
-    address.rsplit_once(':').map_or(address, |(host, _)| host)
 }

@@ -1,17 +1,18 @@
 //! One session, at the master's side.
 
 use std::fmt;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
+use saline_channel::noise::SplitKeys;
 use saline_channel::record::ResponderRecords;
 use saline_channel::{ChannelError, PublicIdentity, PublicationRoot};
-use saline_messages::{Header, Jid, Lease, MinionId, PeerVersion, SessionId, StartId};
+use saline_messages::{Header, Jid, MinionId, PeerVersion, SessionId};
 use saline_protocol::transport::{Instant, Peer};
 
-use super::connections::ConnectionId;
+use super::table::Table;
 use super::unconfirmed::Origin;
 use crate::bounds::{Rate, TokenBucket};
 
@@ -55,6 +56,7 @@ impl fmt::Display for Principal {
 
 /// The state of a session, which decides what it may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
 pub enum SessionState {
     /// The key is accepted: every verb of its audience is open.
     Accepted,
@@ -64,6 +66,15 @@ pub enum SessionState {
     Replaced,
     /// The session has ended: its key was deleted or rejected.
     KeyGone,
+}
+
+impl SessionState {
+    const ALL: [Self; 4] = [
+        Self::Accepted,
+        Self::Unaccepted,
+        Self::Replaced,
+        Self::KeyGone,
+    ];
 }
 
 /// The number of the last publication on a session's own topic.
@@ -116,31 +127,19 @@ pub struct Session {
     pub peer: Peer,
     /// Derives the keys of the session's own topic.
     pub publications: Arc<PublicationRoot>,
-    pub(super) inner: Mutex<Inner>,
-    /// The time of its last request, in milliseconds since the table was made.
-    pub(super) heard: AtomicU64,
+    /// What nobody but the session itself looks at. This lock is never held together with the table's.
+    own: Mutex<Own>,
+    /// Changed under the table's lock alone, and read without it.
+    state: AtomicU8,
 }
 
-pub(super) struct Inner {
-    pub(super) records: ResponderRecords,
-    pub(super) state: SessionState,
-    /// Whether the handshake was not replayed: a record has opened, or the handshake itself proves it.
-    pub(super) proven: bool,
-    /// Whether the minion fell silent and was reported lost. The session stays, and the next request
-    /// ends the silence.
-    pub(super) lost: bool,
-    /// The start of the minion, once it has reconciled.
-    pub(super) start: Option<StartId>,
-    /// The jobs that the minion may begin without a claim.
-    pub(super) lease: Lease,
-    /// The connection of its last request.
-    pub(super) connection: Option<ConnectionId>,
-    /// When that connection ended, in milliseconds of the table's time.
-    pub(super) cut: Option<u64>,
-    pub(super) running: Vec<Jid>,
-    pub(super) own: OwnNumber,
+struct Own {
+    records: ResponderRecords,
+    /// The jobs that the minion runs, by its last heartbeat.
+    running: Vec<Jid>,
+    number: OwnNumber,
     /// The polls that it may make before its key is accepted; none before the first.
-    pub(super) polls: Option<TokenBucket>,
+    polls: Option<TokenBucket>,
 }
 
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -149,6 +148,28 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Session {
+    /// Makes a session, which stands in no table yet.
+    pub(super) fn new(new: NewSession, keys: &SplitKeys) -> Self {
+        let records = ResponderRecords::new(keys);
+        Self {
+            id: new.id,
+            principal: new.principal,
+            version: new.version,
+            identity: new.identity,
+            origin: new.origin,
+            listener: new.listener,
+            peer: new.peer,
+            publications: Arc::clone(&records.publications),
+            own: Mutex::new(Own {
+                records,
+                running: Vec::new(),
+                number: OwnNumber::default(),
+                polls: None,
+            }),
+            state: AtomicU8::new(new.state as u8),
+        }
+    }
+
     /// Opens a request and returns it with the session's state. A request opens once.
     ///
     /// # Errors
@@ -158,32 +179,23 @@ impl Session {
         header: &Header,
         sealed: &[u8],
     ) -> Result<(Vec<u8>, SessionState), ChannelError> {
-        let mut inner = lock(&self.inner);
-        let plain = inner.records.open_request(header, sealed)?;
-        Ok((plain, inner.state))
-    }
-
-    /// Ends the session: its next request is refused with this reason.
-    pub(super) fn end(&self, why: SessionState) {
-        let mut inner = lock(&self.inner);
-        inner.state = why;
-        inner.running = Vec::new();
-        inner.lease = Lease::default();
+        let plain = lock(&self.own).records.open_request(header, sealed)?;
+        Ok((plain, self.state()))
     }
 
     /// Seals the reply to the request with this header.
     pub fn seal(&self, header: &Header, plain: &[u8]) -> Bytes {
-        lock(&self.inner).records.seal_reply(header, plain)
+        lock(&self.own).records.seal_reply(header, plain)
     }
 
     /// Returns what the session may do now.
     pub fn state(&self) -> SessionState {
-        lock(&self.inner).state
+        SessionState::ALL[usize::from(self.state.load(Ordering::Acquire))]
     }
 
-    /// Returns the start of the minion; none before its reconciliation is complete.
-    pub fn start(&self) -> Option<StartId> {
-        lock(&self.inner).start
+    /// Changes what the session may do. Who calls this has the table to itself.
+    pub(super) fn set_state(&self, _: &mut Table, state: SessionState) {
+        self.state.store(state as u8, Ordering::Release);
     }
 
     /// Takes a poll from what the session may do before its key is accepted.
@@ -191,8 +203,8 @@ impl Session {
     /// # Errors
     /// When it polls too often: the delay after which it may poll again.
     pub fn take_poll(&self, now: Instant) -> Result<(), Duration> {
-        let mut inner = lock(&self.inner);
-        let polls = inner.polls.get_or_insert(TokenBucket::full(POLLS, now));
+        let mut own = lock(&self.own);
+        let polls = own.polls.get_or_insert(TokenBucket::full(POLLS, now));
         polls.take_one(POLLS, now)
     }
 
@@ -206,28 +218,32 @@ impl Session {
 
     /// Returns the jobs that the minion runs, by its last heartbeat.
     pub fn running(&self) -> Vec<Jid> {
-        lock(&self.inner).running.clone()
+        lock(&self.own).running.clone()
     }
 
     /// Notes the jobs that the minion runs.
     pub fn set_running(&self, running: Vec<Jid>) {
-        lock(&self.inner).running = running;
+        lock(&self.own).running = running;
     }
 
     /// Returns the number for the next publication on the session's own topic in `epoch`.
     pub fn next_own(&self, epoch: u64) -> u64 {
-        let own = &mut lock(&self.inner).own;
-        if own.epoch != epoch {
-            *own = OwnNumber { epoch, last: 0 };
+        let number = &mut lock(&self.own).number;
+        if number.epoch != epoch {
+            *number = OwnNumber { epoch, last: 0 };
         }
-        own.last += 1;
-        own.last
+        number.last += 1;
+        number.last
     }
 
     /// Returns the number of the last publication on the session's own topic in `epoch`.
     pub fn last_own(&self, epoch: u64) -> u64 {
-        let own = lock(&self.inner).own;
-        if own.epoch == epoch { own.last } else { 0 }
+        let number = lock(&self.own).number;
+        if number.epoch == epoch {
+            number.last
+        } else {
+            0
+        }
     }
 }
 

@@ -1,22 +1,22 @@
-//! The table of sessions, and its bounds.
+//! The table of sessions, and its bounds. One lock holds everything that decides about presence; the ciphers of sessions
+//! have locks of their own, which are never held together with it.
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use saline_channel::PublicIdentity;
 use saline_channel::noise::SplitKeys;
-use saline_channel::record::ResponderRecords;
-use saline_messages::{Lease, MasterTime, MinionId, SessionId};
+use saline_messages::{Lease, MasterTime, MinionId, SessionId, StartId};
 use saline_protocol::transport::Clock;
 use tokio::sync::Notify;
 
-use super::connections::Connections;
+use super::connections::{ConnectionId, Connections};
+use super::duplicates::Duplicates;
 use super::last_seen::Departed;
-use super::presence::Duplicate;
 use super::running_time::RunningTime;
-use super::session::{Inner, NewSession, OwnNumber, Principal, Session, SessionState, lock};
+use super::session::{NewSession, Principal, Session, SessionState, lock};
 use super::unconfirmed::{Origin, UnconfirmedCount};
 
 /// How long half-open handshakes, and sessions that have not sent a first record, are kept.
@@ -33,9 +33,30 @@ const CALLERS_PER_KEY: usize = 16;
 /// The number of unaccepted sessions that are held beyond the number of pending keys.
 const UNACCEPTED_BESIDE_PENDING: usize = 1024;
 
+/// A session in the table, and what the table knows of its peer's presence.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) session: Arc<Session>,
+    /// The time of its last request, in milliseconds since the table was made.
+    pub(super) heard: u64,
+    /// Whether the handshake was not replayed: a record has opened, or the handshake itself proves it.
+    pub(super) proven: bool,
+    /// Whether the minion fell silent and was reported lost. The session stays, and the next request
+    /// ends the silence.
+    pub(super) lost: bool,
+    /// The start of the minion; none before its reconciliation is complete.
+    pub(super) start: Option<StartId>,
+    /// The jobs that the minion may begin without a claim.
+    pub(super) lease: Lease,
+    /// The connection of its last request.
+    pub(super) connection: Option<ConnectionId>,
+    /// When that connection ended, in milliseconds of the table's time.
+    pub(super) cut: Option<u64>,
+}
+
 #[derive(Debug, Default)]
 pub(super) struct Table {
-    pub(super) all: HashMap<SessionId, Arc<Session>>,
+    pub(super) all: HashMap<SessionId, Entry>,
     /// The sessions of `all` whose keys were not accepted when they were made.
     unaccepted: HashSet<SessionId>,
     /// The same in about the order of their last request: each with the time of a request that it made,
@@ -45,7 +66,8 @@ pub(super) struct Table {
     by_caller: HashMap<PublicIdentity, Vec<SessionId>>,
     /// The sessions of `all` that belong to minions, in the order in which they were made.
     pub(super) by_minion: HashMap<MinionId, Vec<(PublicIdentity, SessionId)>>,
-    pub(super) minions: HashMap<MinionId, Arc<Session>>,
+    /// The sessions of `all` whose minions have reconciled: one for each minion.
+    pub(super) minions: HashMap<MinionId, SessionId>,
     /// How many of `minions` fell silent and were reported lost.
     pub(super) lost: usize,
     pub(super) connections: Connections,
@@ -54,18 +76,18 @@ pub(super) struct Table {
     /// The end of the last lease of sessions that ended before it.
     pub(super) ended_leases: HashMap<MinionId, MasterTime>,
     /// The ids that two machines used lately.
-    pub(super) duplicates: HashMap<MinionId, Duplicate>,
+    pub(super) duplicates: Duplicates,
     /// The minions whose sessions were forgotten while their keys were accepted.
     pub(super) departed: HashMap<MinionId, Departed>,
     /// The minions that have arrived since this was asked last.
     pub(super) arrived: BTreeSet<MinionId>,
+    unconfirmed: UnconfirmedCount,
 }
 
 /// The table of all sessions.
 #[derive(Debug)]
 pub struct Sessions {
     pub(super) table: Mutex<Table>,
-    unconfirmed: UnconfirmedCount,
     pub(super) time: RunningTime,
     pub(super) heartbeat: Duration,
     /// The largest number of unaccepted sessions.
@@ -90,22 +112,105 @@ pub enum PresenceChange {
     None,
     /// The minion was not present before.
     Arrived,
-    /// The minion was present with this session, which has ended now.
-    Replaced(Arc<Session>),
+    /// The minion was present with another session.
+    Replaced {
+        /// That session, which has ended now.
+        old: Arc<Session>,
+        /// Whether it belonged to another start of the minion.
+        other_start: bool,
+    },
 }
 
 impl Table {
-    /// Removes the session of a minion, which is gone with it.
-    fn remove_session(&mut self, minion: &MinionId) {
-        let Some(session) = self.minions.remove(minion) else {
+    /// Returns the entry of the session that a minion has reconciled in.
+    pub(super) fn of_minion(&self, id: &MinionId) -> Option<&Entry> {
+        self.all.get(self.minions.get(id)?)
+    }
+
+    /// Whether this is the session that its minion has reconciled in.
+    pub(super) fn is_seated(&self, id: &MinionId, session: &Session) -> bool {
+        self.minions.get(id) == Some(&session.id)
+    }
+
+    /// Ends a session: its next request is refused with this reason.
+    pub(super) fn end(&mut self, session: &Session, why: SessionState) {
+        session.set_state(self, why);
+        if let Some(entry) = self.all.get_mut(&session.id) {
+            entry.lease = Lease::default();
+        }
+        self.leave_connection(session);
+    }
+
+    /// Lets a minion be absent.
+    fn unseat(&mut self, minion: &MinionId) {
+        let Some(entry) = self.minions.remove(minion).and_then(|id| self.all.get(&id)) else {
             return;
         };
-        if lock(&session.inner).lost {
+        if entry.lost {
             self.lost -= 1;
         }
-        if session.state() == SessionState::Accepted {
-            self.departed.insert(minion.clone(), Departed::of(&session));
+        if entry.session.state() == SessionState::Accepted {
+            self.departed.insert(minion.clone(), Departed::of(entry));
         }
+    }
+
+    /// Removes a session from every index.
+    fn forget(&mut self, id: SessionId) {
+        self.unaccepted.remove(&id);
+        let Some(session) = self.all.get(&id).map(|entry| Arc::clone(&entry.session)) else {
+            return;
+        };
+        if let Principal::Caller(_) = &session.principal
+            && let Some(own) = self.by_caller.get_mut(&session.identity)
+        {
+            own.retain(|other| *other != id);
+            if own.is_empty() {
+                self.by_caller.remove(&session.identity);
+            }
+        }
+        if let Principal::Minion(minion) = &session.principal {
+            if let Some(own) = self.by_minion.get_mut(minion) {
+                own.retain(|(_, other)| *other != id);
+                if own.is_empty() {
+                    self.by_minion.remove(minion);
+                }
+            }
+            if self.is_seated(minion, &session) {
+                self.unseat(minion);
+            }
+        }
+        self.leave_connection(&session);
+        self.prove(id);
+        self.all.remove(&id);
+    }
+
+    /// Forgets the unaccepted session that has been silent longest. A stranger decides how often this is
+    /// called: each step that goes on to the next session was paid for by a request of that one.
+    fn forget_most_silent(&mut self) {
+        while let Some((known, id)) = self.by_silence.pop_front() {
+            if !self.unaccepted.contains(&id) {
+                continue;
+            }
+            let heard = self.all.get(&id).map_or(0, |entry| entry.heard);
+            if heard > known {
+                self.by_silence.push_back((heard, id));
+                continue;
+            }
+            return self.forget(id);
+        }
+    }
+
+    /// Marks a session as proven. Returns whether it was not before.
+    fn prove(&mut self, id: SessionId) -> bool {
+        let Some(entry) = self.all.get_mut(&id) else {
+            return false;
+        };
+        let first = !std::mem::replace(&mut entry.proven, true);
+        if first {
+            let session = &entry.session;
+            self.unconfirmed.remove(session.origin, session.identity);
+        }
+        first
     }
 }
 
@@ -119,7 +224,6 @@ impl Sessions {
     pub fn new(clock: Clock, heartbeat: Duration, max_pending_keys: usize) -> Self {
         Self {
             table: Mutex::default(),
-            unconfirmed: UnconfirmedCount::default(),
             time: RunningTime::start(clock, heartbeat),
             heartbeat,
             unaccepted: AtomicUsize::new(unaccepted_most(max_pending_keys)),
@@ -135,72 +239,48 @@ impl Sessions {
 
     /// Whether one more session of this origin that has proven nothing can be held.
     pub fn has_room(&self, origin: Origin) -> bool {
-        self.unconfirmed.has_room(origin)
+        lock(&self.table).unconfirmed.has_room(origin)
     }
 
     /// Adds a session. It replaces no other session before its first record. When there are too
     /// many unaccepted sessions, the one that has been silent longest is forgotten. Returns none when too
     /// many sessions of its origin, or of its key, have proven nothing.
     pub fn add(&self, new: NewSession, keys: &SplitKeys) -> Option<Arc<Session>> {
-        let NewSession {
-            id,
-            principal,
-            version,
-            identity,
-            origin,
-            listener,
-            peer,
-            proven,
-            state,
-        } = new;
-        if !proven && !self.unconfirmed.add(origin, identity) {
+        let proven = new.proven;
+        let session = Arc::new(Session::new(new, keys));
+        let (id, identity, heard) = (session.id, session.identity, self.time.now());
+        let table = &mut *lock(&self.table);
+        if !proven && !table.unconfirmed.add(session.origin, identity) {
             return None;
         }
-        let records = ResponderRecords::new(keys);
-        let session = Arc::new(Session {
-            id,
-            principal,
-            version,
-            identity,
-            origin,
-            listener,
-            peer,
-            publications: Arc::clone(&records.publications),
-            inner: Mutex::new(Inner {
-                records,
-                state,
-                proven,
-                lost: false,
-                start: None,
-                lease: Lease::default(),
-                connection: None,
-                cut: None,
-                running: Vec::new(),
-                own: OwnNumber::default(),
-                polls: None,
-            }),
-            heard: AtomicU64::new(self.time.now()),
-        });
-        let mut table = lock(&self.table);
-        if state == SessionState::Unaccepted {
+        if session.state() == SessionState::Unaccepted {
             if table.unaccepted.len() >= self.unaccepted.load(Ordering::Relaxed) {
-                self.forget_most_silent(&mut table);
+                table.forget_most_silent();
             }
             table.unaccepted.insert(id);
-            let heard = session.heard.load(Ordering::Relaxed);
             table.by_silence.push_back((heard, id));
         }
-        table.all.insert(id, Arc::clone(&session));
+        let entry = Entry {
+            session: Arc::clone(&session),
+            heard,
+            proven,
+            lost: false,
+            start: None,
+            lease: Lease::default(),
+            connection: None,
+            cut: None,
+        };
+        table.all.insert(id, entry);
         if let Principal::Caller(_) = &session.principal {
             let own = table.by_caller.entry(identity).or_default();
             own.push(id);
             if own.len() > CALLERS_PER_KEY {
                 let oldest = own[0];
-                self.forget(&mut table, oldest);
+                table.forget(oldest);
             }
         }
         if let Principal::Minion(minion) = &session.principal {
-            let seated = table.minions.get(minion).map(|seated| seated.id);
+            let seated = table.minions.get(minion).copied();
             let own = table.by_minion.entry(minion.clone()).or_default();
             own.push((identity, id));
             let same = own.iter().filter(|(key, _)| *key == identity);
@@ -208,147 +288,69 @@ impl Sessions {
             if same.len() > PER_KEY {
                 // Neither this one nor the one that counts: the oldest that has proven nothing, or the oldest.
                 let mut others = same.iter().filter(|o| **o != id && Some(**o) != seated);
-                let is_unconfirmed = |other: &&SessionId| {
-                    let other = table.all.get(*other);
-                    other.is_some_and(|other| !lock(&other.inner).proven)
-                };
+                let is_unconfirmed =
+                    |other: &&SessionId| table.all.get(*other).is_some_and(|other| !other.proven);
                 let oldest = others.clone().next();
                 if let Some(excess) = others.find(is_unconfirmed).or(oldest).copied() {
-                    self.forget(&mut table, excess);
+                    table.forget(excess);
                 }
             }
         }
         Some(session)
     }
 
-    /// Removes a session from the table and from every index.
-    fn forget(&self, table: &mut Table, id: SessionId) {
-        table.unaccepted.remove(&id);
-        let Some(session) = table.all.remove(&id) else {
-            return;
-        };
-        if let Principal::Caller(_) = &session.principal
-            && let Some(own) = table.by_caller.get_mut(&session.identity)
-        {
-            own.retain(|other| *other != id);
-            if own.is_empty() {
-                table.by_caller.remove(&session.identity);
-            }
-        }
-        if let Principal::Minion(minion) = &session.principal {
-            if let Some(own) = table.by_minion.get_mut(minion) {
-                own.retain(|(_, other)| *other != id);
-                if own.is_empty() {
-                    table.by_minion.remove(minion);
-                }
-            }
-            if table.minions.get(minion).is_some_and(|s| s.id == id) {
-                table.remove_session(minion);
-            }
-        }
-        table.leave_connection(&session);
-        self.prove(&session);
-    }
-
-    /// Forgets the unaccepted session that has been silent longest. A stranger decides how often this is
-    /// called: each step that goes on to the next session was paid for by a request of that one.
-    fn forget_most_silent(&self, table: &mut Table) {
-        while let Some((known, id)) = table.by_silence.pop_front() {
-            if !table.unaccepted.contains(&id) {
-                continue;
-            }
-            let session = table.all.get(&id);
-            let heard = session.map_or(0, |s| s.heard.load(Ordering::Relaxed));
-            if heard > known {
-                table.by_silence.push_back((heard, id));
-                continue;
-            }
-            return self.forget(table, id);
-        }
-    }
-
-    /// Marks a session as proven. Returns whether it was not before.
-    fn prove(&self, session: &Session) -> bool {
-        let first = !std::mem::replace(&mut lock(&session.inner).proven, true);
-        if first {
-            self.unconfirmed.remove(session.origin, session.identity);
-        }
-        first
-    }
-
     /// Returns the session with this id.
     pub fn get(&self, id: SessionId) -> Option<Arc<Session>> {
-        lock(&self.table).all.get(&id).cloned()
+        let table = lock(&self.table);
+        table.all.get(&id).map(|entry| Arc::clone(&entry.session))
     }
 
     /// Notes a request in `session`. A minion that was present and fell silent is back with it.
     pub fn heard(&self, session: &Session) -> Heard {
-        session.heard.store(self.time.now(), Ordering::Relaxed);
-        let is_first = self.prove(session);
-        let was_lost = {
-            let mut inner = lock(&session.inner);
-            let is_accepted = inner.state == SessionState::Accepted;
+        let now = self.time.now();
+        let table = &mut *lock(&self.table);
+        let is_first = table.prove(session.id);
+        let is_accepted = session.state() == SessionState::Accepted;
+        if let Some(entry) = table.all.get_mut(&session.id) {
+            entry.heard = now;
             if is_accepted {
-                inner.cut = None;
+                entry.cut = None;
             }
-            is_accepted && inner.lost
-        };
-        Heard {
-            is_first,
-            is_back: was_lost && self.take_back(session),
         }
-    }
-
-    /// Counts the minion of a session that was lost as present again. Returns false when another session has
-    /// taken its place, or another request was first.
-    fn take_back(&self, session: &Session) -> bool {
-        let Principal::Minion(id) = &session.principal else {
-            return false;
-        };
-        let mut table = lock(&self.table);
-        // Under the table's lock, under which the lost are counted.
-        let is_seated = table.minions.get(id).is_some_and(|s| s.id == session.id);
-        if !is_seated || !std::mem::take(&mut lock(&session.inner).lost) {
-            return false;
-        }
-        table.lost -= 1;
-        table.arrived.insert(id.clone());
-        true
+        let is_back = is_accepted && table.note_back(session);
+        Heard { is_first, is_back }
     }
 
     /// Accepts `session`, whose key was accepted while it polled.
-    pub fn accept(&self, session: &Arc<Session>) {
-        {
-            let mut inner = lock(&session.inner);
-            if inner.state != SessionState::Unaccepted {
-                return;
-            }
-            inner.state = SessionState::Accepted;
+    pub fn accept(&self, session: &Session) {
+        let mut table = lock(&self.table);
+        if session.state() == SessionState::Unaccepted {
+            session.set_state(&mut table, SessionState::Accepted);
+            table.unaccepted.remove(&session.id);
         }
-        lock(&self.table).unaccepted.remove(&session.id);
     }
 
     /// Ends every session of `id` that has another key than `accepted`. Their next requests are refused.
     pub fn end_minion(&self, id: &MinionId, accepted: Option<PublicIdentity>) {
         let mut table = lock(&self.table);
         for (identity, session) in table.by_minion.get(id).cloned().unwrap_or_default() {
-            if let Some(session) = table.all.get(&session).cloned()
-                && Some(identity) != accepted
+            if Some(identity) != accepted
+                && let Some(entry) = table.all.get(&session)
             {
-                session.end(SessionState::KeyGone);
-                table.leave_connection(&session);
+                let session = Arc::clone(&entry.session);
+                table.end(&session, SessionState::KeyGone);
             }
         }
-        let seated = table.minions.get(id);
-        if seated.is_some_and(|seated| Some(seated.identity) != accepted) {
-            table.remove_session(id);
+        let seated = table.of_minion(id);
+        if seated.is_some_and(|seated| Some(seated.session.identity) != accepted) {
+            table.unseat(id);
         }
         table.forget_departed(id, accepted);
     }
 
     /// Removes a session.
     pub fn remove(&self, session: &Session) {
-        self.forget(&mut lock(&self.table), session.id);
+        lock(&self.table).forget(session.id);
     }
 
     /// Returns the number of sessions.
@@ -366,14 +368,11 @@ impl Sessions {
     pub fn sweep(&self) -> Vec<MinionId> {
         let now = self.time.now();
         let mut table = lock(&self.table);
-        let kept = |session: &Session| {
-            let silent = now.saturating_sub(session.heard.load(Ordering::Relaxed));
-            let (proven, state) = {
-                let inner = lock(&session.inner);
-                (inner.proven, inner.state)
-            };
+        let kept = |entry: &Entry| {
+            let silent = now.saturating_sub(entry.heard);
+            let (session, state) = (&entry.session, entry.session.state());
             let has_ended = matches!(state, SessionState::Replaced | SessionState::KeyGone);
-            let kept_for = if !proven {
+            let kept_for = if !entry.proven {
                 UNCONFIRMED_FOR
             } else if has_ended {
                 // A peer that still uses it sends a heartbeat in that time, and is told why.
@@ -388,11 +387,11 @@ impl Sessions {
         let forgotten: Vec<_> = table
             .all
             .values()
-            .filter(|session| !kept(session))
-            .map(|session| session.id)
+            .filter(|entry| !kept(entry))
+            .map(|entry| entry.session.id)
             .collect();
         for id in forgotten {
-            self.forget(&mut table, id);
+            table.forget(id);
         }
         let Table {
             unaccepted,

@@ -1,7 +1,6 @@
 //! The number of sessions that have not sent a first record: the handshake that made one could be a replay.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use saline_channel::PublicIdentity;
 
@@ -23,59 +22,48 @@ pub enum Origin {
 
 /// Counts unconfirmed sessions. The local command line has places of its own.
 #[derive(Debug, Default)]
-pub(super) struct UnconfirmedCount(Mutex<Counts>);
-
-#[derive(Debug, Default)]
-struct Counts {
+pub(super) struct UnconfirmedCount {
     local: usize,
     network: usize,
     by_key: HashMap<PublicIdentity, usize>,
 }
 
-impl Counts {
+impl UnconfirmedCount {
     fn of(&mut self, origin: Origin) -> &mut usize {
         match origin {
             Origin::Local => &mut self.local,
             Origin::Network => &mut self.network,
         }
     }
-}
 
-impl UnconfirmedCount {
     /// Whether there is room for one more session of this origin.
-    pub(super) fn has_room(&self, origin: Origin) -> bool {
-        *self.lock().of(origin) < MAX_UNCONFIRMED
+    pub(super) fn has_room(&mut self, origin: Origin) -> bool {
+        *self.of(origin) < MAX_UNCONFIRMED
     }
 
     /// Counts one more session. Returns false, and counts nothing, when there are too many of its origin
     /// or of its key.
-    pub(super) fn add(&self, origin: Origin, key: PublicIdentity) -> bool {
-        let mut counts = self.lock();
-        let of_key = counts.by_key.get(&key).copied().unwrap_or(0);
+    pub(super) fn add(&mut self, origin: Origin, key: PublicIdentity) -> bool {
+        let of_key = self.by_key.get(&key).copied().unwrap_or(0);
         let is_greedy = origin == Origin::Network && of_key >= UNPROVEN_OF_KEY;
-        if *counts.of(origin) >= MAX_UNCONFIRMED || is_greedy {
+        if *self.of(origin) >= MAX_UNCONFIRMED || is_greedy {
             return false;
         }
-        *counts.of(origin) += 1;
-        counts.by_key.insert(key, of_key + 1);
+        *self.of(origin) += 1;
+        self.by_key.insert(key, of_key + 1);
         true
     }
 
     /// Counts one session less: it has proven itself, or is gone.
-    pub(super) fn remove(&self, origin: Origin, key: PublicIdentity) {
-        let mut counts = self.lock();
-        let of_origin = counts.of(origin);
+    pub(super) fn remove(&mut self, origin: Origin, key: PublicIdentity) {
+        let of_origin = self.of(origin);
         *of_origin = of_origin.saturating_sub(1);
-        if let Some(of_key) = counts.by_key.get_mut(&key) {
+        if let Some(of_key) = self.by_key.get_mut(&key) {
             *of_key -= 1;
             if *of_key == 0 {
-                counts.by_key.remove(&key);
+                self.by_key.remove(&key);
             }
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Counts> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -85,7 +73,7 @@ mod tests {
 
     #[test]
     fn no_origin_and_no_key_takes_the_places_of_others() {
-        let count = UnconfirmedCount::default();
+        let mut count = UnconfirmedCount::default();
         let key = |number: usize| {
             let mut key = [0; 32];
             key[..8].copy_from_slice(&number.to_be_bytes());

@@ -29,7 +29,7 @@ impl MinionVerbs {
             self.events.job_started(&jid, id).await;
         }
         session.set_running(running);
-        let has_reconciled = session.start().is_some();
+        let has_reconciled = self.sessions.has_reconciled(session);
         let mut unclear = false;
         if has_reconciled {
             self.jobs.note_begun(id, said.begun);
@@ -144,9 +144,9 @@ impl MinionVerbs {
         match change {
             PresenceChange::None => {}
             PresenceChange::Arrived => tracing::info!("minion {id} is connected"),
-            PresenceChange::Replaced(old) => {
+            PresenceChange::Replaced { old, other_start } => {
                 tracing::info!("minion {id} is connected with a new session");
-                if beside && old.start() != session.start() {
+                if beside && other_start {
                     self.presence.report_duplicate(id, &old, session).await;
                     self.presence.rotate_for_duplicate().await;
                 }
@@ -160,9 +160,7 @@ impl MinionVerbs {
         let Some(id) = session.principal.minion() else {
             return;
         };
-        if let Some(seated) = self.sessions.seated(id)
-            && seated.start() != session.start()
-        {
+        if let Some(seated) = self.sessions.seated_other_start(session) {
             self.presence.report_duplicate(id, session, &seated).await;
         }
     }

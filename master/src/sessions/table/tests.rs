@@ -58,7 +58,7 @@ impl From<PresenceChange> for Change {
         match change {
             PresenceChange::None => Self::None,
             PresenceChange::Arrived => Self::Arrived,
-            PresenceChange::Replaced(old) => Self::Replaced(old.id),
+            PresenceChange::Replaced { old, .. } => Self::Replaced(old.id),
         }
     }
 }
