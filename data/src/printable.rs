@@ -30,7 +30,12 @@ pub fn escape_lines(text: &str) -> Cow<'_, str> {
 }
 
 fn escape(text: &str, stays: impl Fn(char) -> bool) -> Cow<'_, str> {
-    if text.chars().all(&stays) {
+    // Most texts are ASCII, which the processor looks at many bytes at a time when no byte ends the loop.
+    let is_plain = |bytes: &[u8]| {
+        let plain = bytes.iter().map(|&b| b.is_ascii() & stays(char::from(b)));
+        plain.fold(true, |all, plain| all & plain)
+    };
+    if text.as_bytes().chunks(1024).all(is_plain) || text.chars().all(&stays) {
         return Cow::Borrowed(text);
     }
     let mut out = String::with_capacity(text.len() + 16);

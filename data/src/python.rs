@@ -115,7 +115,9 @@ pub fn split_lines(text: &str) -> Vec<&str> {
     let mut lines = Vec::new();
     let mut rest = text;
     while !rest.is_empty() {
-        let Some(at) = rest.find(is_end) else {
+        // Whole runs of printable ASCII are passed over without being decoded.
+        let passed = rest.bytes().position(|byte| !matches!(byte, b' '..=b'~'));
+        let Some(at) = passed.and_then(|at| Some(at + rest[at..].find(is_end)?)) else {
             lines.push(rest);
             break;
         };
