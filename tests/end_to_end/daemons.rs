@@ -94,6 +94,26 @@ fn versions_are_printed() {
     }
 }
 
+#[test]
+fn no_program_loads_the_shared_library_of_cpp() {
+    // build.rs asks the same question.
+    let compiler = std::env::var_os("CXX").unwrap_or_else(|| "c++".into());
+    let mut asked = std::process::Command::new(compiler);
+    let archive = asked.arg("-print-file-name=libstdc++.a").output().unwrap();
+    if !archive.stdout.starts_with(b"/") {
+        return println!("skipped: this compiler has no libstdc++.a");
+    }
+    for program in [
+        env!("CARGO_BIN_EXE_saline"),
+        env!("CARGO_BIN_EXE_saline-minion"),
+    ] {
+        let bytes = std::fs::read(program).unwrap();
+        let name = b"libstdc++.so";
+        let loads = bytes.windows(name.len()).any(|found| found == name);
+        assert!(!loads, "{program} loads libstdc++.so");
+    }
+}
+
 /// The kinds of sockets that listen on `port` of 127.0.0.1, as the system lists them.
 fn listening(port: u16) -> (bool, bool) {
     let local = format!(" 0100007F:{port:04X} ");
