@@ -55,6 +55,13 @@ impl Loaded<MasterConfig> {
             }
             self.given.add(FOLDER, settings);
         }
+        if !assignments.is_empty() && (self.config.auto_accept || self.config.open_mode) {
+            self.warnings.push(format!(
+                "{} assigns roles and attributes to ids, and with auto_accept or open_mode a stranger takes the id that it \
+                 wants: accept keys by hand where it matters who has them",
+                folder.join(FOLDER).display()
+            ));
+        }
         self.config.assignments = Assignments::new(assignments)?;
         Ok(())
     }

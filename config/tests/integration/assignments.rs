@@ -61,6 +61,21 @@ fn minions_have_the_roles_and_attributes_of_all_files() {
 }
 
 #[test]
+fn a_master_that_accepts_everybody_is_warned_of() {
+    let warnings = |main: &str, assigned: &str| {
+        let dir = folder(&[("master", main), ("minions.d/a.yaml", assigned)]);
+        let loaded = read(dir.path()).unwrap();
+        let warnings = loaded.warnings.join(" | ");
+        warnings.replace(&format!("{}/", dir.path().display()), "")
+    };
+    let assigned = "web*: {roles: web}\n";
+    assert_snapshot!(warnings("auto_accept: True\n", assigned), @"minions.d assigns roles and attributes to ids, and with auto_accept or open_mode a stranger takes the id that it wants: accept keys by hand where it matters who has them");
+    assert_eq!(warnings("open_mode: True\n", assigned).lines().count(), 1);
+    assert_eq!(warnings("auto_accept: True\n", "# nothing\n"), "");
+    assert_eq!(warnings("", assigned), "");
+}
+
+#[test]
 fn mistakes_are_told_with_file_line_and_column() {
     let refused = |text: &str| refused(&[("minions.d/a.yaml", text)]);
     assert_snapshot!(refused("web*: {rolls: [web]}\n"), @r#"minions.d/a.yaml:1:8: unknown name "rolls": "web*" takes `roles: [web]` and `attributes: {site: berlin}`, or one of them"#);
