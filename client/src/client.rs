@@ -81,15 +81,23 @@ impl Client {
         RunnerRun::new(Arc::clone(&self.session) as Arc<dyn Master>, spec)
     }
 
-    /// Returns the minions that a target includes, as far as the master knows.
+    /// Returns the minions that a target includes, as far as the master knows; with `include_unknown` also those that have
+    /// reported no grains, where it depends on these.
     ///
     /// # Errors
     /// `BadTarget` when it names an unknown nodegroup; others as for every request.
     ///
     /// # Cancel safety
     /// The request changes nothing.
-    pub async fn match_target(&self, target: CompiledTarget) -> Result<TargetMatches, ClientError> {
-        let request = OperatorRequest::MatchTarget(target.into_target());
+    pub async fn match_target(
+        &self,
+        target: CompiledTarget,
+        include_unknown: bool,
+    ) -> Result<TargetMatches, ClientError> {
+        let request = OperatorRequest::MatchTarget {
+            target: target.into_target(),
+            include_unknown,
+        };
         match self.ask(&request).await? {
             OperatorReply::Matched(matches) => Ok(matches),
             _ => Err(ClientError::WrongAnswer("MatchTarget")),

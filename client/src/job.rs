@@ -12,6 +12,8 @@ use saline_targeting::{CompiledTarget, Target, TargetError};
 pub struct JobSpec {
     /// The minions that run it.
     pub target: CompiledTarget,
+    /// Whether minions that have reported no grains are asked too, where the target depends on these.
+    pub include_unknown: bool,
     /// The function, `module.function`.
     pub fun: String,
     /// The arguments of the function.
@@ -43,6 +45,7 @@ impl JobSpec {
     pub fn new(target: CompiledTarget, fun: impl Into<String>) -> Self {
         Self {
             target,
+            include_unknown: false,
             fun: fun.into(),
             arg: Arguments::default(),
             user: "root".to_owned(),
@@ -62,6 +65,13 @@ impl JobSpec {
     /// When the glob is malformed.
     pub fn glob(glob: impl Into<String>, fun: impl Into<String>) -> Result<Self, TargetError> {
         Ok(Self::new(Target::glob(glob).compile()?, fun))
+    }
+
+    /// Sets whether minions that have reported no grains are asked too, where the target depends on these.
+    #[must_use]
+    pub fn including_unknown(mut self, include_unknown: bool) -> Self {
+        self.include_unknown = include_unknown;
+        self
     }
 
     /// Sets the arguments.
@@ -127,6 +137,7 @@ impl JobSpec {
         PublishRequest {
             request_id,
             target: self.target.into_target(),
+            include_unknown: self.include_unknown,
             fun: self.fun,
             arg: self.arg.pack(),
             user: self.user,

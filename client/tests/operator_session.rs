@@ -17,7 +17,7 @@ fn published() -> OperatorReply {
         expires: 0,
         minions: vec![],
         unknown: vec![],
-        unsure: vec![],
+        without_grains: vec![],
         batch: None,
     })
 }

@@ -20,6 +20,8 @@ absent leaves every option at its default; an absent folder is an error.
 - Files of `master.d/*.conf` or `minion.d/*.conf` are read after the main one, in the order of their
   names, then those of `include`. Later files override earlier ones; entries of `grains` and of a
   transport's section are merged.
+- What a master takes for true of minions stands beside its configuration, in `minions.d/*.yaml`: see
+  *Roles and attributes* in [targeting.md](targeting.md).
 - Options of Salt's that Saline does not have cause one warning in the log, which names them. A daemon
   does not start with one that restricts what it does, such as `publisher_acl`, `disable_modules` or
   a `user` that it does not run as. Unknown names, duplicate names in one file, and invalid values are

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use saline_data::yaml::YamlError;
+use saline_targeting::AssignmentError;
 
 /// A configuration that cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -39,6 +40,19 @@ pub enum ConfigError {
         /// The mode of the file.
         mode: u32,
     },
+    /// Somebody else can change a file or a folder that says what the master takes for true of minions.
+    #[error(
+        "others can change {}, which says what this master takes for true of minions: look at what is in it, chown it to \
+         root or to the user that runs this, and chmod o-w it",
+        path.display()
+    )]
+    ChangeableByOthers {
+        /// The file or the folder.
+        path: PathBuf,
+    },
+    /// What `minions.d` assigns to minions cannot be used; with its place.
+    #[error(transparent)]
+    Assignments(#[from] AssignmentError),
     /// The file `minion_id` holds no id.
     #[error(
         "cannot take the id from {}: {why}; correct or remove the file, or give the minion an `id` in its configuration",

@@ -145,23 +145,31 @@ impl Gathered {
     }
 
     fn read(&mut self, path: &Path) -> Result<Vec<Setting>, ConfigError> {
-        let (found, bytes) = read_bytes(path).map_err(|source| ConfigError::Read {
-            path: path.to_owned(),
-            source,
-        })?;
-        check(path, &found, &mut self.warnings)?;
-        let text = match std::str::from_utf8(&bytes) {
-            Ok(text) => text,
-            Err(error) => {
-                let before = String::from_utf8_lossy(&bytes[..error.valid_up_to()]);
-                let line = before.matches('\n').count() as u64 + 1;
-                let column = before.chars().rev().take_while(|c| *c != '\n').count() as u64 + 1;
-                let error = Position { line, column }.error("this is not UTF-8 text");
-                return Err(ConfigError::at(path, error));
-            }
-        };
-        settings(path, text).map_err(|error| ConfigError::at(path, error))
+        read_settings(path, |path, found| check(path, found, &mut self.warnings))
     }
+}
+
+/// Reads the settings of one file, after `check` has looked at who can change it.
+pub(crate) fn read_settings(
+    path: &Path,
+    check: impl FnOnce(&Path, &Metadata) -> Result<(), ConfigError>,
+) -> Result<Vec<Setting>, ConfigError> {
+    let (found, bytes) = read_bytes(path).map_err(|source| ConfigError::Read {
+        path: path.to_owned(),
+        source,
+    })?;
+    check(path, &found)?;
+    let text = match std::str::from_utf8(&bytes) {
+        Ok(text) => text,
+        Err(error) => {
+            let before = String::from_utf8_lossy(&bytes[..error.valid_up_to()]);
+            let line = before.matches('\n').count() as u64 + 1;
+            let column = before.chars().rev().take_while(|c| *c != '\n').count() as u64 + 1;
+            let error = Position { line, column }.error("this is not UTF-8 text");
+            return Err(ConfigError::at(path, error));
+        }
+    };
+    settings(path, text).map_err(|error| ConfigError::at(path, error))
 }
 
 /// Looks at who else can change a file or a folder: refuses it when root would obey every user, and adds to

@@ -2,6 +2,7 @@
 //! a command line.
 
 mod argument;
+mod assignments;
 #[cfg(test)]
 mod document;
 mod error;

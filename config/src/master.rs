@@ -1,12 +1,12 @@
 //! The configuration of a master.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use saline_data::Value;
 use saline_protocol::transport::Tls;
-use saline_targeting::{NodegroupDefinition, Nodegroups};
+use saline_targeting::{Assignments, NodegroupDefinition, Nodegroups};
 
 use crate::options::Role;
 use crate::{ConfigError, Loaded, Logging, OptionDoc, Paths, TransportOptions};
@@ -85,6 +85,11 @@ pub struct MasterConfig {
     pub nodegroups: Nodegroups,
     /// The definitions of the nodegroups, as the files read so far have them.
     pub(crate) nodegroup_definitions: BTreeMap<String, NodegroupDefinition>,
+    /// `minions.d`: the roles and attributes of minions; empty until they are
+    /// [read](Loaded::read_assignments).
+    pub assignments: Assignments,
+    /// `trusted_grains`: the grains that minions are believed.
+    pub trusted_grains: BTreeSet<String>,
     /// `log_level`, `log_file` and the like.
     pub logging: Logging,
     /// Every option by its name, for runners that show them: a daemon puts [`Loaded::options`] here. Null
@@ -123,6 +128,8 @@ impl Default for MasterConfig {
             pending_key_expiry: Some(Duration::from_secs(7 * 86_400)),
             nodegroups: Nodegroups::default(),
             nodegroup_definitions: BTreeMap::new(),
+            assignments: Assignments::default(),
+            trusted_grains: BTreeSet::new(),
             logging: Logging::default(),
             options: Value::Null,
         }

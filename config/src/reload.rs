@@ -36,12 +36,19 @@ impl GivenValues {
             schemes,
         }
     }
+
+    /// Adds the values of a folder beside the configuration, under its name. A running daemon takes them over.
+    pub(crate) fn add(&mut self, folder: &str, settings: Vec<Setting>) {
+        let of_folder = self.values.entry(folder.to_owned()).or_default();
+        let entry = |setting: Setting| Value::map([(setting.key.name, Value::from(setting.node))]);
+        of_folder.extend(settings.into_iter().map(entry));
+    }
 }
 
 /// An option whose value has changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChangedOption {
-    /// The option, or a transport with a section.
+    /// The option, a transport with a section, or the folder `minions.d`.
     pub name: String,
     /// Whether a running daemon takes the new value over; otherwise the next start does.
     pub is_taken_over: bool,
@@ -72,7 +79,7 @@ impl<C: Role> Loaded<C> {
                 name: name.to_owned(),
                 is_taken_over: match is_option(name) {
                     true => C::RELOADED.contains(&name),
-                    // The rest are sections of transports, and options without effect.
+                    // The rest are sections of transports, `minions.d`, and options without effect.
                     false => C::RELOADS_TRANSPORTS || !is_transport(name),
                 },
             })

@@ -88,7 +88,7 @@ pub(crate) fn command_line_seeds() -> Vec<Vec<u8>> {
 
 const SCHEMES: &[&str] = &["quic", "tcp", "zeromq"];
 
-/// The bytes are the main file of a daemon.
+/// The bytes are the main file of a daemon, and a file that assigns something to minions.
 pub(crate) fn files(bytes: &[u8]) {
     // It would read whatever files of this machine the input names.
     if bytes.windows(7).any(|part| part == b"include") {
@@ -99,6 +99,18 @@ pub(crate) fn files(bytes: &[u8]) {
     folder.write("minion", bytes);
     hold(MasterConfig::load(folder.path(), SCHEMES));
     hold(MinionConfig::load(folder.path(), SCHEMES));
+    hold(assigned(bytes));
+}
+
+/// Reads the bytes as the only file of `minions.d`.
+fn assigned(bytes: &[u8]) -> Result<Loaded<MasterConfig>, ConfigError> {
+    let folder = ScratchFolder::new();
+    let minions = folder.path().join("minions.d");
+    std::fs::create_dir(&minions).expect("a target cannot run without its files");
+    folder.write("minions.d/a.yaml", bytes);
+    let mut loaded = MasterConfig::load(folder.path(), SCHEMES)?;
+    loaded.read_assignments(folder.path())?;
+    Ok(loaded)
 }
 
 fn hold<C: Debug>(loaded: Result<Loaded<C>, ConfigError>) {
@@ -119,6 +131,8 @@ pub(crate) fn file_seeds() -> Vec<Vec<u8>> {
         "root_dir: /x\npki_dir: /x/pki\ncachedir: y\nsock_dir: z\nmax_message_size: 1\n",
         "tcp:\n  nodelay: true\nssl:\n  certfile: /a\n  keyfile: /b\n",
         "timeout: -1\n",
+        "web*: {roles: [web], attributes: {site: berlin}}\n'*':\n  attributes: {site: paris, racks: [1, 2]}\n",
+        "'{a,[!b]}?': {roles: db}\ndb1: {attributes: {tier: 1}}\n'G@x': {}\n",
         "file_roots: {base: [/srv]}\nunknown_option: 1\n",
         "[]\n",
     ];

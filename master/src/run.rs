@@ -50,6 +50,7 @@ fn load(registry: &Registry, arguments: &Arguments) -> Result<Loaded<MasterConfi
     let schemes: Vec<&str> = registry.schemes().collect();
     let mut loaded = MasterConfig::load(&arguments.config_dir, &schemes)?;
     loaded.check_daemon(registry)?;
+    loaded.read_assignments(&arguments.config_dir)?;
     loaded.options = saline_daemon::resolve_defaults(loaded.options, registry);
     loaded.config.options = loaded.options.clone();
     arguments.override_logging(&mut loaded.config.logging);

@@ -1,11 +1,12 @@
 //! The settings that can change while a master runs.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use saline_config::MasterConfig;
 use saline_data::Value;
-use saline_targeting::Nodegroups;
+use saline_targeting::{Assignments, Nodegroups};
 
 use crate::wire_time::milliseconds;
 
@@ -38,6 +39,15 @@ pub(crate) struct SafeBatch {
     pub(crate) size: u32,
 }
 
+/// What root says of minions.
+#[derive(Debug, Default)]
+pub struct RootFacts {
+    /// `minions.d`: the roles and attributes of minions.
+    pub(crate) assignments: Assignments,
+    /// `trusted_grains`: the grains that minions are believed.
+    pub(crate) trusted_grains: BTreeSet<String>,
+}
+
 /// The values of the settings at one moment.
 #[derive(Debug, Clone)]
 pub struct SettingsValues {
@@ -57,6 +67,8 @@ pub struct SettingsValues {
     pub(crate) safe_batch: SafeBatch,
     /// The names for targets.
     pub nodegroups: Arc<Nodegroups>,
+    /// What root says of minions.
+    pub root_facts: Arc<RootFacts>,
     /// How long a runner waits for minions without a sign of life.
     pub timeout: Duration,
     /// Every option of the master by its name, as it is in force.
@@ -84,6 +96,10 @@ impl SettingsValues {
                 size: config.batch_safe_size,
             },
             nodegroups: Arc::new(config.nodegroups.clone()),
+            root_facts: Arc::new(RootFacts {
+                assignments: config.assignments.clone(),
+                trusted_grains: config.trusted_grains.clone(),
+            }),
             timeout: config.timeout,
             options: Arc::new(config.options.clone()),
         }

@@ -51,7 +51,12 @@ pub enum OperatorRequest {
         jid: Jid,
     },
     /// Asks which minions a target includes.
-    MatchTarget(Target),
+    MatchTarget {
+        /// The target.
+        target: Target,
+        /// Includes minions that have reported no grains, where it depends on these.
+        include_unknown: bool,
+    },
     /// Begins, ends or reads a runner.
     Runner(RunnerRequest),
     /// Asks where and when each key of these minions was seen last. At most [`MAX_LAST_SEEN`] minions.
@@ -72,7 +77,7 @@ impl OperatorRequest {
             Self::Keys(_) => "Keys",
             Self::Running => "Running",
             Self::Cancel { .. } => "Cancel",
-            Self::MatchTarget(_) => "MatchTarget",
+            Self::MatchTarget { .. } => "MatchTarget",
             Self::Runner(_) => "Runner",
             Self::LastSeen(_) => "LastSeen",
             Self::RotateGroupKey => "RotateGroupKey",
@@ -90,6 +95,8 @@ pub struct PublishRequest {
     pub request_id: RequestId,
     /// The minions that run the job.
     pub target: Target,
+    /// Whether minions that have reported no grains are asked too, where the target depends on these.
+    pub include_unknown: bool,
     /// The function, `module.function`.
     pub fun: String,
     /// The arguments of the function.
@@ -176,8 +183,9 @@ pub struct LastSeen {
 pub struct TargetMatches {
     /// The minions, by id.
     pub minions: Vec<MinionId>,
-    /// The minions of which the master knows no grains: they may turn out not to match.
-    pub unsure: Vec<MinionId>,
+    /// The minions that have reported no grains, where the target depends on these. They are among the `minions` only
+    /// where that was asked for, and may turn out not to match.
+    pub without_grains: Vec<MinionId>,
     /// The names in a list for which there is no key.
     pub unknown: Vec<String>,
 }
@@ -193,9 +201,9 @@ pub struct Published {
     pub minions: Vec<(MinionId, MinionJobState)>,
     /// The names in a list for which there is no key.
     pub unknown: Vec<String>,
-    /// The minions of which the master knows no grains, though the target looks at them: they decide
-    /// themselves, and may decline. Empty in the reply to a request that was repeated.
-    pub unsure: Vec<MinionId>,
+    /// The minions that have reported no grains, where the target depends on these. They get the job only where that was
+    /// asked for; then they decide themselves, and may decline. Empty in the reply to a request that was repeated.
+    pub without_grains: Vec<MinionId>,
     /// How the job is carried out in batches, if it is.
     pub batch: Option<Batch>,
 }

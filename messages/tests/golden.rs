@@ -325,6 +325,7 @@ fn operator(lines: &mut String) {
     let publish = OperatorRequest::Publish(PublishRequest {
         request_id: request_id(),
         target: Target::glob("*"),
+        include_unknown: false,
         fun: "test.ping".into(),
         arg: Arguments::default().pack(),
         user: "root".into(),
@@ -341,7 +342,10 @@ fn operator(lines: &mut String) {
             kind,
             expression: "x".into(),
         };
-        let matching = OperatorRequest::MatchTarget(target);
+        let matching = OperatorRequest::MatchTarget {
+            target,
+            include_unknown: true,
+        };
         request(lines, &format!("MatchTarget.{kind:?}"), matching);
     }
     for size in [BatchSize::Minions(300), BatchSize::Percent(10)] {
@@ -393,6 +397,7 @@ fn operator(lines: &mut String) {
     let publish = PublishRequest {
         request_id: request_id(),
         target: job().target,
+        include_unknown: true,
         fun: "test.arg".into(),
         arg: arguments().pack(),
         user: "root".into(),
@@ -425,7 +430,7 @@ fn operator(lines: &mut String) {
         expires: 300,
         minions: MinionJobState::ALL.map(|state| (id(), state)).to_vec(),
         unknown: vec!["x".into()],
-        unsure: vec![id()],
+        without_grains: vec![id()],
         batch: Some(batch()),
     };
     reply(lines, "Published", OperatorReply::Published(published));
@@ -470,7 +475,7 @@ fn operator(lines: &mut String) {
     );
     let matches = TargetMatches {
         minions: vec![id()],
-        unsure: vec![id()],
+        without_grains: vec![id()],
         unknown: vec!["x".into()],
     };
     reply(lines, "Matched", OperatorReply::Matched(matches));

@@ -1,5 +1,6 @@
 //! A target that was parsed once and is matched against minions.
 
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 use super::error::{TargetError, TargetProblem, TooManySteps};
@@ -46,8 +47,8 @@ pub(super) enum Matcher {
     List(Vec<String>),
     Grain(GrainMatcher),
     Network(NetworkMatcher),
-    /// Stands for a nodegroup, which only a master knows.
-    Nodegroup,
+    /// Stands for a nodegroup, or for what is assigned, which only a master knows.
+    MasterOnly,
     Not(Box<Matcher>),
     And(Vec<Matcher>),
     Or(Vec<Matcher>),
@@ -77,6 +78,12 @@ impl CompiledTarget {
     /// Whether the target looks at grains.
     pub fn needs_grains(&self) -> bool {
         self.needs_grains
+    }
+
+    /// Whether the target looks at ids and at grains with these names, and at nothing else. Addresses count as something
+    /// else, and so does a term over all grains.
+    pub fn looks_only_at(&self, grains: &BTreeSet<String>) -> bool {
+        self.matcher.looks_only_at(grains)
     }
 
     /// Decides whether the target includes a minion.
@@ -114,7 +121,7 @@ pub(super) fn compile(expression: &Expression) -> Result<Matcher, TargetError> {
             patterns += 1;
             bytes += term.pattern.len();
         }
-        TargetKind::Grain | TargetKind::GrainPcre => {
+        TargetKind::Grain | TargetKind::GrainPcre | TargetKind::Assigned => {
             for size in GrainMatcher::pattern_sizes(term) {
                 patterns += 1;
                 bytes += size;
@@ -179,7 +186,8 @@ fn compile_term(term: &Term, count: usize) -> Result<Matcher, TargetError> {
             GrainMatcher::compile(term, count).map(Matcher::Grain)
         }
         TargetKind::IpCidr => NetworkMatcher::compile(term).map(Matcher::Network),
-        TargetKind::Nodegroup => Ok(Matcher::Nodegroup),
+        TargetKind::Nodegroup => Ok(Matcher::MasterOnly),
+        TargetKind::Assigned => GrainMatcher::compile(term, count).map(|_| Matcher::MasterOnly),
         TargetKind::Pillar | TargetKind::PillarPcre => Err(TargetProblem::Pillar.at(term.at)),
         // The parser makes no such term.
         TargetKind::Compound => Err(TargetProblem::Empty.at(term.at)),
@@ -187,6 +195,16 @@ fn compile_term(term: &Term, count: usize) -> Result<Matcher, TargetError> {
 }
 
 impl Matcher {
+    fn looks_only_at(&self, grains: &BTreeSet<String>) -> bool {
+        match self {
+            Self::Id(_) | Self::List(_) => true,
+            Self::Grain(matcher) => matcher.grain().is_some_and(|name| grains.contains(name)),
+            Self::Network(_) | Self::MasterOnly => false,
+            Self::Not(inner) => inner.looks_only_at(grains),
+            Self::And(all) | Self::Or(all) => all.iter().all(|one| one.looks_only_at(grains)),
+        }
+    }
+
     fn decide(&self, minion: Candidate<'_>) -> Result<Inclusion, TooManySteps> {
         let decided = |includes: bool| match includes {
             true => Inclusion::Included,
@@ -203,7 +221,7 @@ impl Matcher {
                 Some(grains) => decided(matcher.matches(grains)),
                 None => Inclusion::Unknown,
             },
-            Self::Nodegroup => Inclusion::Unknown,
+            Self::MasterOnly => Inclusion::Unknown,
             Self::Not(inner) => match inner.decide(minion)? {
                 Inclusion::Included => Inclusion::Excluded,
                 Inclusion::Excluded => Inclusion::Included,

@@ -72,7 +72,7 @@ pub enum TargetProblem {
     #[error("expected a space after the quotation mark")]
     SpaceExpected,
     /// The term has letters before an `@` that name no kind of target.
-    #[error("`{}@` is no kind of target: G@, P@, E@, L@, S@ and N@ are", .0.escape_debug())]
+    #[error("`{}@` is no kind of target: G@, P@, E@, L@, S@, N@ and A@ are", .0.escape_debug())]
     UnknownKind(String),
     /// The term has nothing after its `@`.
     #[error("expected a pattern after the `@`")]
@@ -83,6 +83,12 @@ pub enum TargetProblem {
         delimiter = .0.escape_debug()
     )]
     GrainWithoutPattern(char),
+    /// A term over what is assigned has no delimiter.
+    #[error(
+        "expected `roles` or an attribute and a pattern with `{delimiter}` between them, as in roles{delimiter}web",
+        delimiter = .0.escape_debug()
+    )]
+    AssignedWithoutPattern(char),
     /// A grain's term has more than [`MAX_PARTS`] parts.
     #[error("a grain's term has at most {MAX_PARTS} parts")]
     TooManyParts,

@@ -3,7 +3,10 @@
 use std::fmt;
 
 use super::error::{TargetError, TargetProblem};
-use super::{MAX_DEPTH, MAX_TERMS, Nodegroups, TargetKind};
+use super::{Assignments, MAX_DEPTH, MAX_TERMS, Nodegroups, TargetKind};
+
+/// Returns what takes the place of a term, if anything does.
+type Define<'a> = dyn Fn(&Term) -> Result<Option<Expression>, TargetError> + 'a;
 
 /// A parsed target expression. Written out it is a compound expression, which is parsed to an equal tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,10 +53,10 @@ impl Expression {
         }
     }
 
-    /// Whether a term names a nodegroup.
-    pub(super) fn has_nodegroup(&self) -> bool {
+    /// Whether a term is of this kind.
+    pub(super) fn has(&self, kind: TargetKind) -> bool {
         let mut has = false;
-        self.each_term(&mut |term| has |= term.kind == TargetKind::Nodegroup);
+        self.each_term(&mut |term| has |= term.kind == kind);
         has
     }
 
@@ -62,34 +65,54 @@ impl Expression {
     /// # Errors
     /// When a nodegroup is unknown, or the result has too many terms or nests too deeply.
     pub fn expand(&self, nodegroups: &Nodegroups) -> Result<Self, TargetError> {
-        let expanded = self.expanded(nodegroups, &mut 0)?;
-        match expanded.nesting() <= MAX_DEPTH {
-            true => Ok(expanded),
+        self.replace(&|term| match term.kind {
+            // A definition holds no nodegroups any more.
+            TargetKind::Nodegroup => match nodegroups.get(&term.pattern) {
+                Some(definition) => Ok(Some(definition.clone())),
+                None => Err(TargetProblem::UnknownNodegroup(term.pattern.clone()).at(term.at)),
+            },
+            _ => Ok(None),
+        })
+    }
+
+    /// Puts globs of ids in the place of terms over what is assigned to minions.
+    ///
+    /// # Errors
+    /// When such a term is malformed, or the result has too many terms or nests too deeply.
+    pub(super) fn put_assigned(&self, assignments: &Assignments) -> Result<Self, TargetError> {
+        self.replace(&|term| match term.kind {
+            TargetKind::Assigned => assignments.expression(term).map(Some),
+            _ => Ok(None),
+        })
+    }
+
+    /// Puts what `define` returns for a term in its place.
+    ///
+    /// # Errors
+    /// When `define` fails, or the result has too many terms or nests too deeply.
+    fn replace(&self, define: &Define<'_>) -> Result<Self, TargetError> {
+        let replaced = self.replaced(define, &mut 0)?;
+        match replaced.nesting() <= MAX_DEPTH {
+            true => Ok(replaced),
             false => Err(TargetProblem::TooDeep.at(0)),
         }
     }
 
-    fn expanded(&self, nodegroups: &Nodegroups, terms: &mut usize) -> Result<Self, TargetError> {
+    fn replaced(&self, define: &Define<'_>, terms: &mut usize) -> Result<Self, TargetError> {
         let all = |inner: &[Self], terms: &mut usize| -> Result<Vec<Self>, TargetError> {
-            let expanded = inner.iter().map(|one| one.expanded(nodegroups, terms));
-            expanded.collect()
+            let replaced = inner.iter().map(|one| one.replaced(define, terms));
+            replaced.collect()
         };
         Ok(match self {
             Self::Term(term) => {
-                let expanded = match term.kind {
-                    // A definition holds no nodegroups any more.
-                    TargetKind::Nodegroup => nodegroups.get(&term.pattern).ok_or_else(|| {
-                        TargetProblem::UnknownNodegroup(term.pattern.clone()).at(term.at)
-                    })?,
-                    _ => self,
-                };
-                expanded.each_term(&mut |_| *terms += 1);
+                let replaced = define(term)?.unwrap_or_else(|| self.clone());
+                replaced.each_term(&mut |_| *terms += 1);
                 if *terms > MAX_TERMS {
                     return Err(TargetProblem::TooManyTerms.at(term.at));
                 }
-                expanded.clone()
+                replaced
             }
-            Self::Not(inner) => Self::Not(Box::new(inner.expanded(nodegroups, terms)?)),
+            Self::Not(inner) => Self::Not(Box::new(inner.replaced(define, terms)?)),
             Self::And(inner) => Self::And(all(inner, terms)?),
             Self::Or(inner) => Self::Or(all(inner, terms)?),
         })

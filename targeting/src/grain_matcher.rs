@@ -50,7 +50,11 @@ impl GrainMatcher {
         let delimiter = term.delimiter;
         let parts: Vec<String> = term.pattern.split(delimiter).map(str::to_owned).collect();
         if parts.len() < 2 || parts[0].is_empty() {
-            return Err(TargetProblem::GrainWithoutPattern(delimiter).at(term.at));
+            let problem = match term.kind {
+                TargetKind::Assigned => TargetProblem::AssignedWithoutPattern(delimiter),
+                _ => TargetProblem::GrainWithoutPattern(delimiter),
+            };
+            return Err(problem.at(term.at));
         }
         if parts.len() > MAX_PARTS {
             return Err(TargetProblem::TooManyParts.at(term.at));
@@ -82,6 +86,14 @@ impl GrainMatcher {
             patterns,
             rests,
         })
+    }
+
+    /// Returns the name of the grain that the term looks at; none when it looks at all of them.
+    pub(super) fn grain(&self) -> Option<&str> {
+        match self.parts[0].as_str() {
+            "*" => None,
+            name => Some(name),
+        }
     }
 
     /// Whether the term matches the grains.

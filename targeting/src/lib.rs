@@ -3,6 +3,7 @@
 //! A [`Target`] travels as text. Each side that needs to match it compiles it once, by way of the tree of an
 //! [`Expression`], and hands the [`CompiledTarget`] on.
 
+mod assignments;
 mod compiled;
 mod error;
 mod expression;
@@ -18,6 +19,7 @@ mod tests;
 
 use serde::{Deserialize, Serialize};
 
+pub use assignments::{Assignment, AssignmentError, Assignments, Attribute, ROLES};
 pub use compiled::{Candidate, CompiledTarget, Inclusion};
 pub use error::{PatternError, TargetError, TargetProblem, TooManySteps};
 pub use expression::{Expression, Term};
@@ -64,10 +66,13 @@ pub enum TargetKind {
     Pillar,
     /// A regular expression over the values of pillar, which does not exist yet.
     PillarPcre,
+    /// A shell glob over the roles and attributes that the master's administrator assigned: `roles:web`, `site:berlin`.
+    /// Salt has no such kind. Only a master knows them: it publishes the globs of ids that they are assigned to.
+    Assigned,
 }
 
-/// Every kind with Salt's name, and its letter in a compound expression.
-const KINDS: [(TargetKind, &str, Option<char>); 10] = [
+/// Every kind with Salt's name, where Salt has it, and its letter in a compound expression.
+const KINDS: [(TargetKind, &str, Option<char>); 11] = [
     (TargetKind::Glob, "glob", None),
     (TargetKind::List, "list", Some('L')),
     (TargetKind::Pcre, "pcre", Some('E')),
@@ -78,6 +83,7 @@ const KINDS: [(TargetKind, &str, Option<char>); 10] = [
     (TargetKind::Compound, "compound", None),
     (TargetKind::Pillar, "pillar", Some('I')),
     (TargetKind::PillarPcre, "pillar_pcre", Some('J')),
+    (TargetKind::Assigned, "assigned", Some('A')),
 ];
 
 impl TargetKind {
@@ -92,19 +98,19 @@ impl TargetKind {
         all
     };
 
-    /// Returns Salt's name for this kind.
+    /// Returns the name of this kind: Salt's, where Salt has it.
     pub fn name(self) -> &'static str {
         let found = KINDS.iter().find(|(kind, _, _)| *kind == self);
         found.map_or("", |(_, name, _)| name)
     }
 
-    /// Returns the kind with this name of Salt's.
+    /// Returns the kind with this name.
     pub fn from_name(name: &str) -> Option<Self> {
         let found = KINDS.iter().find(|(_, known, _)| *known == name);
         found.map(|(kind, _, _)| *kind)
     }
 
-    /// Returns Salt's letter for this kind in a compound expression; globs and compounds have none.
+    /// Returns the letter of this kind in a compound expression; globs and compounds have none.
     pub(crate) fn letter(self) -> Option<char> {
         let found = KINDS.iter().find(|(kind, _, _)| *kind == self);
         found.and_then(|(_, _, letter)| *letter)
@@ -119,7 +125,7 @@ impl TargetKind {
     pub fn has_delimiter(self) -> bool {
         matches!(
             self,
-            Self::Grain | Self::GrainPcre | Self::Pillar | Self::PillarPcre
+            Self::Grain | Self::GrainPcre | Self::Pillar | Self::PillarPcre | Self::Assigned
         )
     }
 
@@ -135,6 +141,15 @@ pub struct Target {
     pub kind: TargetKind,
     /// The expression.
     pub expression: String,
+}
+
+/// A target without what only a master knows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Expanded {
+    /// The target, as minions get it.
+    pub target: Target,
+    /// Whether it had a term over what is assigned, or a nodegroup with one.
+    pub has_assigned: bool,
 }
 
 impl Target {
@@ -210,8 +225,8 @@ impl Target {
         Ok(())
     }
 
-    /// Parses the expression, so that it can be matched against minions. A minion is unknown to a nodegroup:
-    /// [expand](Self::expand) the target first.
+    /// Parses the expression, so that it can be matched against minions. A minion is unknown to a nodegroup, and to
+    /// what is assigned: [expand](Self::expand) the target first.
     ///
     /// # Errors
     /// When the expression is malformed, empty, or too long.
@@ -220,24 +235,42 @@ impl Target {
         CompiledTarget::new(self, &expression)
     }
 
-    /// Puts the definitions of nodegroups in the place of their names. The target is then a compound one;
-    /// without nodegroups it stays as it is.
+    /// Puts the definitions of nodegroups in the place of their names, and globs of ids in the place of terms over what
+    /// is assigned. The target is then a compound one; without such terms it stays as it is.
     ///
     /// # Errors
     /// When the expression is malformed, or a nodegroup is unknown.
-    pub fn expand(self, nodegroups: &Nodegroups) -> Result<Self, TargetError> {
-        if !matches!(self.kind, TargetKind::Nodegroup | TargetKind::Compound) {
-            return Ok(self);
+    pub fn expand(
+        self,
+        nodegroups: &Nodegroups,
+        assignments: &Assignments,
+    ) -> Result<Expanded, TargetError> {
+        let may_have_any = matches!(
+            self.kind,
+            TargetKind::Nodegroup | TargetKind::Assigned | TargetKind::Compound
+        );
+        let unchanged = |target| Expanded {
+            target,
+            has_assigned: false,
+        };
+        if !may_have_any {
+            return Ok(unchanged(self));
         }
         let expression = self.parse()?;
-        if !expression.has_nodegroup() {
-            return Ok(self);
+        if !expression.has(TargetKind::Nodegroup) && !expression.has(TargetKind::Assigned) {
+            return Ok(unchanged(self));
         }
-        let expanded = Self {
+        // A nodegroup may have terms over what is assigned.
+        let expression = expression.expand(nodegroups)?;
+        let has_assigned = expression.has(TargetKind::Assigned);
+        let target = Self {
             kind: TargetKind::Compound,
-            expression: expression.expand(nodegroups)?.to_string(),
+            expression: expression.put_assigned(assignments)?.to_string(),
         };
-        Self::check_length(&expanded.expression)?;
-        Ok(expanded)
+        Self::check_length(&target.expression)?;
+        Ok(Expanded {
+            target,
+            has_assigned,
+        })
     }
 }

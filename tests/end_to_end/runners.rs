@@ -423,6 +423,10 @@ fn whoever_types_ctrl_c_at_a_terminal_can_stop_the_run() {
 #[test]
 fn the_caches_the_configuration_and_the_documentation_are_shown() {
     let fleet = Fleet::with_minions("tcp", &["m1", "m2"]);
+    for id in ["m1", "m2"] {
+        let known = format!("minion {id} reported its grains");
+        fleet.master().log.wait_for(&known, 1);
+    }
     let grains = returned(&fleet, &["cache.grains"]);
     assert_eq!(keys(&grains), ["m1", "m2"]);
     assert_eq!(grains["m1"]["id"], json!("m1"));

@@ -1,7 +1,12 @@
-//! Minions are chosen by their ids, by their grains and addresses, and by the nodegroups of the master.
+//! Minions are chosen by their ids, by their grains and addresses, and by what the master says of them: nodegroups, and
+//! what is assigned to them.
 
 use std::collections::BTreeSet;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
 
+use rustix::process::Signal;
 use saline_testing::Fleet;
 
 const MASTER: &str = "auto_accept: True
@@ -9,11 +14,30 @@ nodegroups:
   web: G@role:web
   named: [m1, m2]
   others: 'N@named and not N@web'
+  assigned: 'A@roles:db or m1'
 ";
+
+/// Minions say other things of themselves.
+const ASSIGNED: &str = "
+'m[12]':
+  roles: [web]
+  attributes: {site: berlin}
+m3: {roles: [db], attributes: {site: paris}}
+m4: {roles: [db]}
+";
+
+/// Writes a file of `minions.d`.
+fn assign(fleet: &Fleet, file: &str, text: &str) -> PathBuf {
+    let path = fleet.config().join("minions.d").join(file);
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(&path, text).unwrap();
+    path
+}
 
 /// Starts a master and three minions with differing grains, and waits until it knows them.
 fn fleet(transport: &'static str) -> Fleet {
     let mut fleet = Fleet::new(transport, MASTER);
+    assign(&fleet, "fleet.yaml", ASSIGNED);
     fleet.start_master();
     let long = format!("grains: {{role: web, long: {}}}\n", "a".repeat(200));
     for (id, grains) in [
@@ -61,6 +85,11 @@ fn minions_are_chosen_by_their_grains(transport: &'static str) {
         (vec!["-E", "m(?!2)"], set(&["m1", "m3"])),
         (vec!["-N", "web"], set(&["m1", "m3"])),
         (vec!["-N", "others"], set(&["m2"])),
+        (vec!["-A", "roles:web"], set(&["m1", "m2"])),
+        (vec!["-A", "site:p*"], set(&["m3"])),
+        (vec!["-C", "A@roles:web and G@role:web"], set(&["m1"])),
+        (vec!["-C", "m* and not A@site:berlin"], set(&["m3"])),
+        (vec!["-N", "assigned"], set(&["m1", "m3"])),
         (vec!["-C", "G@role:web and not m1"], set(&["m3"])),
         (
             vec!["-C", "( L@m1,m2 or E@m3 ) and not N@others"],
@@ -87,6 +116,7 @@ fn minions_are_chosen_by_their_grains(transport: &'static str) {
         said.stdout.contains("No minions matched the target"),
         "{said:?}"
     );
+    fleet.saline(&["-A", "roles:mail", "test.ping"]).expect(2);
     let said = fleet.saline(&["-N", "nosuch", "test.ping"]).expect(2);
     assert!(said.stderr.contains("no nodegroup \"nosuch\""), "{said:?}");
     let said = fleet
@@ -152,4 +182,77 @@ fn a_minion_that_is_away_keeps_its_grains_until_its_key_is_deleted() {
     fleet
         .saline(&["-G", "role:mail", "--preview-target"])
         .expect(2);
+}
+
+#[test]
+fn minions_without_known_grains_are_asked_only_where_that_is_wanted() {
+    let fleet = fleet("tcp");
+    for id in ["m1", "m2"] {
+        fleet.run("saline-run", &["cache.clear_all", id]).expect(0);
+    }
+    let unknown = "WARNING: the master does not know the grains of 2 minions (m1, m2)";
+    let left_out =
+        format!("{unknown}: the target does not include them; --include-unknown asks them too\n");
+    let web = ["-G", "role:web", "test.ping", "--out", "txt"];
+    let said = fleet.saline(&web).expect(0);
+    assert_eq!(
+        (said.stdout.as_str(), said.stderr),
+        ("m3: True\n", left_out.clone())
+    );
+    let not_web = ["-C", "m* and not G@role:web", "test.ping", "--out", "txt"];
+    let said = fleet.saline(&not_web).expect(2);
+    assert!(said.stderr.starts_with(&left_out), "{said:?}");
+    let said = fleet
+        .saline(&["-G", "role:web", "--preview-target"])
+        .expect(0);
+    assert_eq!((said.stdout.as_str(), said.stderr), ("- m3\n", left_out));
+
+    // Each decides by its own grains then: m2 has another role.
+    let asked = fleet
+        .saline(&[&web[..], &["--include-unknown"]].concat())
+        .expect(0);
+    let answered: BTreeSet<&str> = asked.stdout.lines().collect();
+    assert_eq!(answered, BTreeSet::from(["m1: True", "m3: True"]));
+    assert!(
+        asked.stderr.starts_with(&format!(
+            "{unknown}: they got the job and decide themselves\n"
+        )),
+        "{asked:?}"
+    );
+    let preview = ["-G", "role:web", "--preview-target", "--include-unknown"];
+    assert_eq!(
+        fleet.saline(&preview).expect(0).stdout,
+        "- m1\n- m2\n- m3\n"
+    );
+}
+
+#[test]
+fn what_is_assigned_is_read_again_on_sighup() {
+    let fleet = fleet("tcp");
+    let mail = ["-A", "roles:mail"];
+    fleet
+        .saline(&[&mail[..], &["--preview-target"]].concat())
+        .expect(2);
+    let path = assign(&fleet, "mail.yaml", "m2: {roles: mail}\n");
+    fleet.master().signal(Signal::HUP);
+    fleet.master().log.wait_for("changed: minions.d", 1);
+    assert_eq!(answering(&fleet, &mail), BTreeSet::from(["m2".to_owned()]));
+
+    // What is wrong, or not root's alone, changes nothing.
+    std::fs::write(&path, "m2: {roles: mail, attributes: {site: paris}}\n").unwrap();
+    fleet.master().signal(Signal::HUP);
+    let said = fleet
+        .master()
+        .log
+        .wait_for("the configuration stays as it was", 1);
+    assert!(said.contains("attribute \"site\" of minion m2"), "{said}");
+    std::fs::write(&path, "m1: {roles: mail}\n").unwrap();
+    std::fs::set_permissions(&path, Permissions::from_mode(0o666)).unwrap();
+    fleet.master().signal(Signal::HUP);
+    let said = fleet
+        .master()
+        .log
+        .wait_for("the configuration stays as it was", 2);
+    assert!(said.contains("others can change "), "{said}");
+    assert_eq!(answering(&fleet, &mail), BTreeSet::from(["m2".to_owned()]));
 }

@@ -236,7 +236,7 @@ fn bad_options_are_refused_in_two_lines() {
     saline: error: option --out-indent: '65' is not a valid number of spaces, at most 64; a negative one prints one line
     saline: error: option --log-level: unknown log level "loud"; known are: quiet, critical, error, warning, info, profile, debug, trace, garbage, all
     saline: error: only one kind of target can be given, not -E/--pcre, -L/--list together
-    saline: error: option --delimiter goes with -G or -P; in a compound expression write it behind the letter: G|@key|value
+    saline: error: option --delimiter goes with -G, -P or -A; in a compound expression write it behind the letter: G|@key|value
     saline: error: option --preview-target shows all that match; --subset chooses anew for each job
     saline: error: option --log-file is missing, which another option needs
     saline: error: option --jid: 'now' is not a valid jid; write the present time in UTC as YYYYMMDDhhmmssffffff, 20 digits
@@ -338,8 +338,10 @@ fn help_and_version() {
       -P, --grain-pcre                  The target is the name of a grain and a regular expression that its value matches: "os:(Debian|Ubuntu)"
       -S, --ipcidr                      The target is an address or a network of minions: "10.0.0.0/8", "2001:db8::7"
       -N, --nodegroup                   The target is the name of a nodegroup in the master's configuration
+      -A, --assigned                    The target is "roles" or an attribute that the master's minions.d assigns, and a glob that its value matches: "roles:web"
       -C, --compound                    The target combines others with and, or, not and parentheses: "G@os:Debian and ( web* or E@db[0-9] )"
-          --delimiter <CHARACTER>       Stands between the keys of nested grains and their value, instead of a colon
+          --delimiter <CHARACTER>       Stands between the parts of a target with -G, -P or -A, instead of a colon
+          --include-unknown             Ask minions that have reported no grains too, where the target depends on grains. Each of them decides itself
           --subset <NUMBER>             Run on this many of the minions that match and are connected, chosen at random
           --preview-target              Print the minions that the target matches, and publish nothing
           --out <OUTPUT>                Print returns in this format [possible values: nested, json, yaml, txt, raw, pprint, key, table, newline_values_only, no_return, quiet]

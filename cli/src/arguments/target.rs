@@ -30,6 +30,10 @@ pub(crate) struct TargetOptions {
     #[arg(short = 'N', long)]
     nodegroup: bool,
 
+    /// The target is "roles" or an attribute that the master's minions.d assigns, and a glob that its value matches: "roles:web".
+    #[arg(short = 'A', long)]
+    assigned: bool,
+
     /// The target combines others with and, or, not and parentheses: "G@os:Debian and ( web* or E@db[0-9] )".
     #[arg(short = 'C', long)]
     compound: bool,
@@ -42,9 +46,13 @@ pub(crate) struct TargetOptions {
     #[arg(short = 'J', long, hide = true)]
     pillar_pcre: bool,
 
-    /// Stands between the keys of nested grains and their value, instead of a colon.
+    /// Stands between the parts of a target with -G, -P or -A, instead of a colon.
     #[arg(long, value_name = "CHARACTER", value_parser = character)]
     delimiter: Option<char>,
+
+    /// Ask minions that have reported no grains too, where the target depends on grains. Each of them decides itself.
+    #[arg(long)]
+    pub(crate) include_unknown: bool,
 
     /// Run on this many of the minions that match and are connected, chosen at random.
     #[arg(long, value_name = "NUMBER", value_parser = minions)]
@@ -70,7 +78,7 @@ impl TargetOptions {
         }
         if self.delimiter.is_some() && !self.kind().has_delimiter() {
             return Err(
-                "option --delimiter goes with -G or -P; in a compound expression write it behind the letter: \
+                "option --delimiter goes with -G, -P or -A; in a compound expression write it behind the letter: \
                  G|@key|value"
                     .to_owned(),
             );
@@ -104,6 +112,7 @@ impl TargetOptions {
             (self.grain, TargetKind::Grain, "-G/--grain"),
             (self.grain_pcre, TargetKind::GrainPcre, "-P/--grain-pcre"),
             (self.nodegroup, TargetKind::Nodegroup, "-N/--nodegroup"),
+            (self.assigned, TargetKind::Assigned, "-A/--assigned"),
             (self.compound, TargetKind::Compound, "-C/--compound"),
             (self.pillar, TargetKind::Pillar, "-I/--pillar"),
             (self.pillar_pcre, TargetKind::PillarPcre, "-J/--pillar-pcre"),

@@ -15,6 +15,43 @@ use crate::exit;
 use crate::names::counted;
 use crate::screen::Screen;
 
+/// What becomes of minions that have reported no grains, where the target depends on these.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum GrainsUnknown {
+    /// They are no part of the target.
+    LeftOut,
+    /// They would get the job.
+    WouldGetIt,
+    /// They got the job.
+    GotIt,
+}
+
+impl GrainsUnknown {
+    /// Returns what became of them when a job was published.
+    pub(super) fn after(include_unknown: bool) -> Self {
+        match include_unknown {
+            true => Self::GotIt,
+            false => Self::LeftOut,
+        }
+    }
+
+    /// Names the minions, if there are any.
+    pub(super) fn warn(self, screen: &mut Screen<'_>, minions: &[MinionId]) {
+        if minions.is_empty() {
+            return;
+        }
+        let then = match self {
+            Self::LeftOut => "the target does not include them; --include-unknown asks them too",
+            Self::WouldGetIt => "they get the job and decide themselves",
+            Self::GotIt => "they got the job and decide themselves",
+        };
+        screen.note(format!(
+            "WARNING: the master does not know the grains of {}: {then}",
+            counted(minions)
+        ));
+    }
+}
+
 /// Prints the minions that a target includes, as a list. Returns the exit code.
 ///
 /// # Errors
@@ -23,21 +60,21 @@ pub(super) async fn preview_target(
     screen: &mut Screen<'_>,
     client: &Client,
     target: CompiledTarget,
+    include_unknown: bool,
     output: &OutputOptions,
 ) -> io::Result<u8> {
-    let matches = match client.match_target(target).await {
+    let matches = match client.match_target(target, include_unknown).await {
         Ok(matches) => matches,
         Err(error) => return Ok(failed(screen, &error)),
     };
     for name in &matches.unknown {
         screen.note(escape_line(&format!("WARNING: no minion is called {name}")));
     }
-    if !matches.unsure.is_empty() {
-        screen.note(format!(
-            "WARNING: the master does not know the grains of {}: they get the job and decide themselves",
-            counted(&matches.unsure)
-        ));
-    }
+    let grains_unknown = match include_unknown {
+        true => GrainsUnknown::WouldGetIt,
+        false => GrainsUnknown::LeftOut,
+    };
+    grains_unknown.warn(screen, &matches.without_grains);
     let ids = Value::texts(matches.minions.iter().map(MinionId::as_str));
     let format = output.format();
     if matches.minions.is_empty() {
@@ -54,16 +91,6 @@ pub(super) async fn preview_target(
     })
 }
 
-/// Warns of minions that got a job though the master knows no grains of them.
-pub(super) fn warn_of_unsure(screen: &mut Screen<'_>, unsure: &[MinionId]) {
-    if !unsure.is_empty() {
-        screen.note(format!(
-            "WARNING: the master does not know the grains of {}: they got the job and decide themselves",
-            counted(unsure)
-        ));
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -71,16 +98,18 @@ mod tests {
 
     #[test]
     fn minions_without_grains_are_named() {
-        let warned = |count: usize| {
+        let warned = |became: GrainsUnknown, count: usize| {
             let ids: Vec<MinionId> = (0..count)
                 .map(|number| MinionId::parse(&format!("m{number}")).unwrap())
                 .collect();
             let mut printed = Printed::default();
-            warn_of_unsure(&mut printed.screen(&[]), &ids);
+            became.warn(&mut printed.screen(&[]), &ids);
             String::from_utf8(printed.err).unwrap()
         };
-        assert_eq!(warned(0), "");
-        insta::assert_snapshot!(warned(1), @"WARNING: the master does not know the grains of 1 minion (m0): they got the job and decide themselves");
-        insta::assert_snapshot!(warned(7), @"WARNING: the master does not know the grains of 7 minions (m0, m1, m2, m3, m4, m5, m6): they got the job and decide themselves");
+        assert_eq!(warned(GrainsUnknown::after(false), 0), "");
+        insta::assert_snapshot!(warned(GrainsUnknown::after(false), 1), @"WARNING: the master does not know the grains of 1 minion (m0): the target does not include them; --include-unknown asks them too");
+        insta::assert_snapshot!(warned(GrainsUnknown::after(false), 22), @"WARNING: the master does not know the grains of 22 minions (m0, m1, m2, m3, m4, m5, m6, m7, m8, m9, m10, m11, m12, m13, m14, m15, m16, m17, m18, m19 and 2 more): the target does not include them; --include-unknown asks them too");
+        insta::assert_snapshot!(warned(GrainsUnknown::after(true), 7), @"WARNING: the master does not know the grains of 7 minions (m0, m1, m2, m3, m4, m5, m6): they got the job and decide themselves");
+        insta::assert_snapshot!(warned(GrainsUnknown::WouldGetIt, 1), @"WARNING: the master does not know the grains of 1 minion (m0): they get the job and decide themselves");
     }
 }

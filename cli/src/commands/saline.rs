@@ -15,7 +15,7 @@ use saline_targeting::CompiledTarget;
 use super::about::{self, Role};
 use super::failed;
 use super::follow::PublishedJob;
-use super::preview_target::{preview_target, warn_of_unsure};
+use super::preview_target::{GrainsUnknown, preview_target};
 use crate::absence::LookUp;
 use crate::arguments::SalineArguments;
 use crate::interrupt::{CommandProgress, Interrupt};
@@ -87,7 +87,10 @@ pub(crate) async fn saline(
         Err(error) => return Ok(failed(screen, &error)),
     };
     let code = match arguments.targeting.preview_target {
-        true => preview_target(screen, &client, target, &arguments.output).await,
+        true => {
+            let include_unknown = arguments.targeting.include_unknown;
+            preview_target(screen, &client, target, include_unknown, &arguments.output).await
+        }
         false => {
             let heartbeat = config.heartbeat_interval;
             publish(
@@ -118,6 +121,7 @@ async fn publish(
     let options = settings::options_to_repeat(&arguments.common);
     let function = arguments.function();
     let spec = JobSpec::new(target.clone(), function)
+        .including_unknown(arguments.targeting.include_unknown)
         .with_arguments(parse_call(function, arguments.arguments()))
         .asked_by(user.clone())
         .with_timeout(arguments.timeout())
@@ -139,13 +143,14 @@ async fn publish(
         Err(error) => return Ok(failed(screen, &error)),
     };
     let format = arguments.output.format();
+    GrainsUnknown::after(arguments.targeting.include_unknown)
+        .warn(screen, &run.published().without_grains);
     let Some(jid) = run.jid().cloned() else {
         if let Some(hint) = arguments.target_hint() {
             screen.note(hint);
         }
         return nobody_matched(screen, format, arguments.targeting.subset.is_some());
     };
-    warn_of_unsure(screen, &run.published().unsure);
     if let Some(batch) = run.published().batch
         && !arguments.batch.is_asked_for()
     {

@@ -133,7 +133,7 @@ impl Table {
             expires: 60_000,
             minions: self.lock().states.clone().into_iter().collect(),
             unknown: unknown.iter().map(|name| (*name).to_owned()).collect(),
-            unsure: Vec::new(),
+            without_grains: Vec::new(),
             batch: None,
         };
         JobFollower::new(Arc::clone(self) as Arc<dyn Master>, published, timeout)
@@ -537,7 +537,7 @@ async fn nobody_matched() {
         expires: 0,
         minions: vec![],
         unknown: vec![],
-        unsure: vec![],
+        without_grains: vec![],
         batch: None,
     };
     let mut run = JobFollower::new(Table::new(&[]), published, TIMEOUT);

@@ -34,6 +34,7 @@ impl Role for MasterConfig {
         "open_mode",
         "pending_key_days",
         "timeout",
+        "trusted_grains",
     ];
     const RELOADS_TRANSPORTS: bool = false;
     const TRANSPORT_PORTS: &'static [&'static str] = &["publish_port", "ret_port"];
@@ -322,6 +323,22 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
             }
             config.nodegroups = Nodegroups::new(config.nodegroup_definitions.clone())
                 .map_err(|error| given.refuse(error))?;
+            Ok(())
+        },
+    },
+    OptionDoc {
+        name: "trusted_grains",
+        unit: "the name of a grain or a list of them",
+        default: "",
+        help: "The grains in which the master believes every minion, as in what `minions.d` assigns. A minion \
+               reports them itself all the same, so whoever takes one over can change them. Not set: none.",
+        read: |config, given| {
+            let names = given.optional(|given| {
+                given.texts("the name of a grain or a list of them", |name| {
+                    Ok(name.to_owned())
+                })
+            })?;
+            config.trusted_grains = names.unwrap_or_default().into_iter().collect();
             Ok(())
         },
     },

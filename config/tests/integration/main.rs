@@ -1,6 +1,7 @@
 //! What files and words of a command line become, and what is said of those that cannot be.
 
 mod arguments;
+mod assignments;
 mod errors;
 mod folder;
 mod load;

@@ -142,7 +142,7 @@ impl JobStore {
                 expires: rows::time(row, 0)?,
                 minions: states::decode(rows::blob(row, 2)?)?,
                 unknown: unknown.map_err(|_| StoreError::corrupt("a list of names", "others"))?,
-                unsure: Vec::new(),
+                without_grains: Vec::new(),
                 batch: rows::batch(row, 3)?,
             }))
         });

@@ -5,7 +5,9 @@ mod batch_choice;
 mod cancel;
 mod publish;
 mod target_resolver;
+mod trusted;
 
 pub use cancel::CancelOrder;
 pub use publish::PublishOrder;
 pub use target_resolver::{ResolveError, ResolvedTarget, TargetResolver, resolve_among};
+pub use trusted::{Chosen, Claimed, Decided, Trusted};

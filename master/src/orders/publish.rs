@@ -66,9 +66,12 @@ impl PublishOrder {
             return Ok(OperatorReply::Invalid(why));
         }
         let resolved_at = self.clock.now();
-        let resolved = self.targets.resolve(request.target).await;
+        let resolving = self
+            .targets
+            .resolve(request.target, request.include_unknown);
+        let resolved = resolving.await;
         let created = self.clock.now();
-        let mut resolved = match resolved {
+        let resolved = match resolved {
             Ok(resolved) => resolved,
             Err(ResolveError::Target(why)) => return Ok(OperatorReply::BadTarget(why)),
             Err(ResolveError::Keys(why)) => return Ok(OperatorReply::Failed(why)),
@@ -77,19 +80,24 @@ impl PublishOrder {
         // A minion that the master takes for another one would run a job that is not its own: the topic of all
         // minions is for targets that ids alone decide.
         let apart = request.private || resolved.target.needs_grains();
-        if let Some(most) = request.subset {
-            if let Err(error) = self.choose(&mut resolved, most, created) {
-                return Ok(OperatorReply::Failed(error.to_string()));
-            }
-            target = Target::list(resolved.minions.iter().map(MinionId::as_str));
-        }
         let queues = request.ttl_ms.is_some();
         let ResolvedTarget {
             minions,
-            unsure,
+            mut without_grains,
             unknown,
             ..
         } = resolved;
+        let mut minions = minions.into_ids();
+        if let Some(most) = request.subset {
+            minions = match self.choose(minions, most, created) {
+                Ok(chosen) => chosen,
+                Err(error) => return Ok(OperatorReply::Failed(error.to_string())),
+            };
+            target = Target::list(minions.iter().map(MinionId::as_str));
+            if request.include_unknown {
+                without_grains.retain(|id| minions.binary_search(id).is_ok());
+            }
+        }
         let mut minions = self.states(minions, created, queues);
         if minions.is_empty() {
             let who = describe_operator(name, &request.user);
@@ -103,7 +111,7 @@ impl PublishOrder {
                 expires: 0,
                 minions,
                 unknown,
-                unsure,
+                without_grains,
                 batch: None,
             }));
         }
@@ -171,7 +179,7 @@ impl PublishOrder {
             expires: job.job.expires,
             minions: minions.clone(),
             unknown,
-            unsure,
+            without_grains,
             batch,
         };
         self.announce(job, name, minions, apart).await;
@@ -205,26 +213,22 @@ impl PublishOrder {
         minions.into_iter().map(with_state).collect()
     }
 
-    /// Chooses at random so many of the minions that are present and that surely match.
+    /// Chooses at random so many of the minions that are present.
     fn choose(
         &self,
-        resolved: &mut ResolvedTarget,
+        mut left: Vec<MinionId>,
         most: u32,
         created: MasterTime,
-    ) -> Result<(), NoRandomness> {
-        let unsure = std::mem::take(&mut resolved.unsure);
-        let mut left = std::mem::take(&mut resolved.minions);
-        left.retain(|id| {
-            unsure.binary_search(id).is_err() && self.sessions.is_offered(id, created)
-        });
+    ) -> Result<Vec<MinionId>, NoRandomness> {
+        left.retain(|id| self.sessions.is_offered(id, created));
+        let mut chosen = Vec::new();
         for _ in 0..most.min(u32::try_from(left.len()).unwrap_or(u32::MAX)) {
             let number = u64::from_be_bytes(random::bytes()?) % left.len() as u64;
             // Below the length of a list in memory.
-            let chosen = left.swap_remove(usize::try_from(number).unwrap_or(0));
-            resolved.minions.push(chosen);
+            chosen.push(left.swap_remove(usize::try_from(number).unwrap_or(0)));
         }
-        resolved.minions.sort_unstable();
-        Ok(())
+        chosen.sort_unstable();
+        Ok(chosen)
     }
 
     /// Fires the event of a committed job, and sends the job to the connected minions, perhaps to each of them

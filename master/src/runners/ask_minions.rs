@@ -28,6 +28,7 @@ pub(super) async fn ask_minions(
     let request = PublishRequest {
         request_id: request_id.map_err(|error| Failure::Execution(error.to_string()))?,
         target,
+        include_unknown: false,
         fun: fun.to_owned(),
         arg: arguments.pack(),
         user: run.user.clone(),

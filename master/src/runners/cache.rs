@@ -13,7 +13,7 @@ use super::{Functions, Returned};
 pub(super) const FUNCTIONS: Functions = &[&CLEAR_ALL, &GRAINS];
 
 /// Returns the grains that the master has of the minions of a target, by minion. A minion that has reported none has an empty
-/// mapping.
+/// mapping; a target by grains includes it with `include_unknown=True` alone.
 ///
 /// CLI Example:
 ///
@@ -25,14 +25,11 @@ async fn grains(
     run: &Run,
     #[default("*")] tgt: String,
     #[default("glob")] tgt_type: TargetKind,
+    #[default(false)] include_unknown: bool,
 ) -> Result<Returned, Failure> {
-    let target = Target {
-        kind: tgt_type,
-        expression: tgt,
-    };
-    let resolved = run.parts.targets.resolve(target).await?;
-    let (mut entries, mut bytes) = (Vec::with_capacity(resolved.minions.len()), 0);
-    for id in resolved.minions {
+    let minions = minions(run, tgt, tgt_type, include_unknown).await?;
+    let (mut entries, mut bytes) = (Vec::with_capacity(minions.len()), 0);
+    for id in minions {
         let known = run.parts.grains.of(std::slice::from_ref(&id)).pop();
         let grains = known.flatten().map(|grains| Packed::pack(&grains.all()));
         let grains = grains.unwrap_or_else(|| Packed::pack(&Value::Map(Vec::new())));
@@ -51,8 +48,8 @@ async fn grains(
 }
 
 /// Forgets the grains of the minions of a target. A minion reports them again when it connects or collects them
-/// (`saltutil.refresh_grains`); until then every target by grains may include it. Returns True. With `test=True` forgets
-/// nothing, and returns the minions.
+/// (`saltutil.refresh_grains`); until then no target by grains includes it, unless minions of which no grains are known are
+/// asked for. Returns True. With `test=True` forgets nothing, and returns the minions.
 ///
 /// CLI Example:
 ///
@@ -66,21 +63,36 @@ async fn clear_all(
     #[default("glob")] tgt_type: TargetKind,
     #[default(false)] test: bool,
 ) -> Result<Returned, Failure> {
-    let target = Target {
-        kind: tgt_type,
-        expression: tgt,
-    };
-    let resolved = run.parts.targets.resolve(target).await?;
+    let minions = minions(run, tgt, tgt_type, false).await?;
     if test {
-        return Ok(Value::texts(resolved.minions.iter().map(MinionId::as_str)).into());
+        return Ok(Value::texts(minions.iter().map(MinionId::as_str)).into());
     }
-    for id in &resolved.minions {
+    for id in &minions {
         run.parts.grains.forget(id);
     }
     tracing::info!(
         "operator {}: forgot the grains of {} minions",
         run.operator,
-        resolved.minions.len()
+        minions.len()
     );
     Ok(Value::Bool(true).into())
+}
+
+/// Returns the minions that a target includes, and notes those that it leaves out because they have reported no grains.
+async fn minions(
+    run: &Run,
+    expression: String,
+    kind: TargetKind,
+    include_unknown: bool,
+) -> Result<Vec<MinionId>, Failure> {
+    let target = Target { kind, expression };
+    let targets = &run.parts.targets;
+    let resolved = targets.resolve(target, include_unknown).await?;
+    if let (false, Some(first)) = (include_unknown, resolved.without_grains.first()) {
+        run.note(format!(
+            "{} minions have reported no grains, {first} among them: the target does not include them",
+            resolved.without_grains.len()
+        ));
+    }
+    Ok(resolved.minions.into_ids())
 }

@@ -33,7 +33,10 @@ impl OperatorVerbs {
             OperatorRequest::Cancel { jid } => self.cancel.carry_out(name, &jid).await,
             OperatorRequest::Keys(request) => self.keys.carry_out(name, request).await,
             OperatorRequest::Running => Ok(self.queries.running()),
-            OperatorRequest::MatchTarget(target) => Ok(self.targets.matches(target).await),
+            OperatorRequest::MatchTarget {
+                target,
+                include_unknown,
+            } => Ok(self.targets.matches(target, include_unknown).await),
             OperatorRequest::RotateGroupKey => {
                 tracing::info!("operator {name}: rotates the group key");
                 self.publisher.rotate().await;

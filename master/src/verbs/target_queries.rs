@@ -13,16 +13,16 @@ pub struct TargetQueries {
 
 impl TargetQueries {
     /// Lists the minions that a target includes.
-    pub(super) async fn matches(&self, target: Target) -> OperatorReply {
-        match self.targets.resolve(target).await {
+    pub(super) async fn matches(&self, target: Target, include_unknown: bool) -> OperatorReply {
+        match self.targets.resolve(target, include_unknown).await {
             Ok(ResolvedTarget {
                 minions,
-                unsure,
+                without_grains,
                 unknown,
                 ..
             }) => OperatorReply::Matched(TargetMatches {
-                minions,
-                unsure,
+                minions: minions.into_ids(),
+                without_grains,
                 unknown,
             }),
             Err(ResolveError::Target(why)) => OperatorReply::BadTarget(why),

@@ -238,6 +238,7 @@ async fn who_comes_to_the_local_endpoint_is_no_stranger() {
     let order = operator.order(OperatorRequest::Publish(PublishRequest {
         request_id: RequestId::random().unwrap(),
         target: Target::glob("nobody"),
+        include_unknown: false,
         fun: "test.ping".into(),
         arg: Arguments::default().pack(),
         user: "u".repeat(2 * most),

@@ -184,6 +184,7 @@ async fn metadata_are_a_mapping_of_bounded_size() {
         let request = PublishRequest {
             request_id: RequestId::random().unwrap(),
             target: Target::glob("m1"),
+            include_unknown: false,
             fun: "test.ping".into(),
             arg: Arguments::default().pack(),
             user: "root".into(),

@@ -90,6 +90,7 @@ async fn the_operator_is_recorded_beside_the_user_it_claims_to_be() {
     let request = OperatorRequest::Publish(PublishRequest {
         request_id: RequestId::random().unwrap(),
         target: Target::glob("*"),
+        include_unknown: false,
         fun: "test.ping".into(),
         arg: Arguments::default().pack(),
         user: "the boss".into(),

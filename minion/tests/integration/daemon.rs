@@ -251,8 +251,9 @@ async fn grains_that_grow_above_what_the_master_takes_are_not_known_any_more() {
     };
     let is_known = async |known: bool| {
         wait("its grains", async || {
-            let matched = client.match_target(target()).await.unwrap();
-            matched.minions.len() == 1 && matched.unsure.is_empty() == known
+            let matched = client.match_target(target(), false).await.unwrap();
+            matched.minions.len() == usize::from(known)
+                && matched.without_grains.is_empty() == known
         })
         .await;
     };

@@ -1,5 +1,6 @@
 //! What targets mean, and that every expression is read or refused within bounds. Here is what the tests share.
 
+mod assignments;
 mod compound;
 mod grains;
 mod ids;

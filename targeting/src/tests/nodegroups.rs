@@ -32,7 +32,10 @@ fn nodegroups_are_put_in_place_of_their_names() {
     ])
     .unwrap();
     let expanded = |kind, expression| {
-        let expanded = target(kind, expression).expand(&groups).unwrap();
+        let expanded = target(kind, expression)
+            .expand(&groups, &Assignments::default())
+            .unwrap()
+            .target;
         (expanded.kind, expanded.expression)
     };
     let compound = |text: &str| (TargetKind::Compound, text.to_owned());
@@ -53,7 +56,9 @@ fn nodegroups_are_put_in_place_of_their_names() {
         compound("a  or b")
     );
     let unknown = target(TargetKind::Compound, "web* or N@nosuch");
-    let error = unknown.expand(&groups).unwrap_err();
+    let error = unknown
+        .expand(&groups, &Assignments::default())
+        .unwrap_err();
     assert_eq!(error.at, 10);
     assert_eq!(
         error.to_string(),

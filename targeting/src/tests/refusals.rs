@@ -38,7 +38,7 @@ fn a_wrong_expression_is_refused_at_its_place() {
         ("()", "expected a term after `(`\n  ()\n   ^"),
         (
             "web* and X@y",
-            "`X@` is no kind of target: G@, P@, E@, L@, S@ and N@ are\n  web* and X@y\n           ^",
+            "`X@` is no kind of target: G@, P@, E@, L@, S@, N@ and A@ are\n  web* and X@y\n           ^",
         ),
         (
             "web* and E@(a",

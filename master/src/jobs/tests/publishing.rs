@@ -49,7 +49,7 @@ async fn a_request_that_is_made_again_acts_once() {
         expires: first.expires,
         minions: vec![(id("a"), Offered)],
         unknown: Vec::new(),
-        unsure: Vec::new(),
+        without_grains: Vec::new(),
         batch: None,
     };
     assert_eq!(ask(&first).await, CarriedOut::Now);

@@ -182,15 +182,14 @@ async fn another_minion_acts_for_itself_alone() {
                     kind: TargetKind::Grain,
                     expression: "os:forged".to_owned(),
                 };
-                let asked = OperatorRequest::MatchTarget(target);
+                let asked = OperatorRequest::MatchTarget {
+                    target,
+                    include_unknown: false,
+                };
                 let OperatorReply::Matched(matched) = scene.operator.order(asked).await else {
                     panic!("not matched");
                 };
-                let sure = matched
-                    .minions
-                    .iter()
-                    .filter(|id| !matched.unsure.contains(id));
-                assert_eq!(sure.collect::<Vec<_>>(), [&other.id()]);
+                assert_eq!(matched.minions, [other.id()]);
             }
             (
                 MinionRequest::Poll
@@ -311,6 +310,7 @@ async fn is_opened_by_another(
             kind,
             expression: expression.to_owned(),
         },
+        include_unknown: false,
         fun: "test.ping".into(),
         arg: Arguments::default().pack(),
         user: "root".into(),

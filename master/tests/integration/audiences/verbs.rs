@@ -106,8 +106,11 @@ fn next_of_operator(verb: &OperatorRequest, jid: &Jid) -> Option<OperatorRequest
         OperatorRequest::JobList { .. } => OperatorRequest::JobLookup { jid: jid.clone() },
         OperatorRequest::JobLookup { .. } => OperatorRequest::Keys(KeyRequest::List),
         OperatorRequest::Keys(_) => OperatorRequest::Running,
-        OperatorRequest::Running => OperatorRequest::MatchTarget(Target::glob("*")),
-        OperatorRequest::MatchTarget(_) => OperatorRequest::Cancel { jid: jid.clone() },
+        OperatorRequest::Running => OperatorRequest::MatchTarget {
+            target: Target::glob("*"),
+            include_unknown: false,
+        },
+        OperatorRequest::MatchTarget { .. } => OperatorRequest::Cancel { jid: jid.clone() },
         OperatorRequest::Cancel { .. } => OperatorRequest::Runner(RunnerRequest::Run(RunnerCall {
             request_id,
             fun: "jobs.cancel".into(),
@@ -142,6 +145,7 @@ fn forged() -> PublishRequest {
     PublishRequest {
         request_id: RequestId([8; 16]),
         target: Target::glob("*"),
+        include_unknown: false,
         fun: "test.forged".into(),
         arg: Arguments::default().pack(),
         user: "root".into(),

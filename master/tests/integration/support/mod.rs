@@ -296,6 +296,7 @@ impl Peer {
         let request = OperatorRequest::Publish(PublishRequest {
             request_id,
             target: Target::glob(target),
+            include_unknown: false,
             fun: "test.ping".into(),
             arg: Arguments::default().pack(),
             user: "root".into(),

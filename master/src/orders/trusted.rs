@@ -1,0 +1,281 @@
+//! On what a decision about minions rests: on what root says of them, or on what they say of themselves.
+//!
+//! A function that decides about secrets takes [`Decided<Trusted>`](Decided), or the [`Trusted`] facts of one minion.
+
+use std::borrow::Cow;
+use std::marker::PhantomData;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use saline_data::Value;
+use saline_messages::MinionId;
+use saline_targeting::{
+    AssignmentError, Candidate, CompiledTarget, Grains, Inclusion, PackedGrains, TooManySteps,
+};
+
+use crate::settings::RootFacts;
+
+/// What root says of one minion: that its key is accepted under this id, what `minions.d` assigns to it, and the grains
+/// that `trusted_grains` lists.
+///
+/// Only the resolver of targets makes such facts, of ids with an accepted key:
+///
+/// ```compile_fail,E0624
+/// # use saline_messages::MinionId;
+/// use saline_master::orders::Trusted;
+///
+/// fn believe(id: &MinionId) -> Trusted {
+///     Trusted::of(id, None, todo!())
+/// }
+/// ```
+#[derive(Debug, Clone)]
+pub struct Trusted {
+    id: MinionId,
+    root: Arc<RootFacts>,
+    /// Everything that the minion reported: other grains than the listed ones are not shown.
+    reported: Option<Arc<PackedGrains>>,
+}
+
+impl Trusted {
+    /// Takes an id of which the key store has an accepted key, and what the minion reported. This is the only way to
+    /// make trusted facts.
+    pub(super) fn of(
+        accepted: &MinionId,
+        reported: Option<Arc<PackedGrains>>,
+        root: &Arc<RootFacts>,
+    ) -> Self {
+        Self {
+            id: accepted.clone(),
+            root: Arc::clone(root),
+            reported,
+        }
+    }
+
+    /// Returns what `minions.d` assigns to the minion: its roles and attributes, a mapping.
+    ///
+    /// # Errors
+    /// When two globs give it two values of one attribute.
+    pub fn assigned(&self) -> Result<Value, AssignmentError> {
+        self.root.assignments.of(self.id.as_str())
+    }
+}
+
+impl Grains for Trusted {
+    fn grain(&self, name: &str) -> Option<Cow<'_, Value>> {
+        match self.root.trusted_grains.contains(name) {
+            true => self.reported.as_deref()?.grain(name),
+            false => None,
+        }
+    }
+
+    fn all(&self) -> Cow<'_, Value> {
+        let names = self.root.trusted_grains.iter();
+        let listed = names.filter_map(|name| {
+            let value = self.grain(name)?;
+            Some((name.clone(), value.into_owned()))
+        });
+        Cow::Owned(Value::Map(listed.collect()))
+    }
+}
+
+/// What a minion says of itself: every grain that it reported.
+#[derive(Debug, Clone)]
+pub struct Claimed {
+    id: MinionId,
+    reported: Option<Arc<PackedGrains>>,
+}
+
+impl Claimed {
+    pub(super) fn of(id: &MinionId, reported: Option<Arc<PackedGrains>>) -> Self {
+        Self {
+            id: id.clone(),
+            reported,
+        }
+    }
+}
+
+/// Facts about one minion, by which a target decides.
+pub(super) trait Facts {
+    fn candidate(&self) -> Candidate<'_>;
+    fn into_id(self) -> MinionId;
+}
+
+impl Facts for Trusted {
+    fn candidate(&self) -> Candidate<'_> {
+        let has_reported = self.reported.is_some();
+        Candidate {
+            id: self.id.as_str(),
+            grains: has_reported.then_some(self as &dyn Grains),
+        }
+    }
+
+    fn into_id(self) -> MinionId {
+        self.id
+    }
+}
+
+impl Facts for Claimed {
+    fn candidate(&self) -> Candidate<'_> {
+        Candidate {
+            id: self.id.as_str(),
+            grains: self.reported.as_deref().map(|grains| grains as &dyn Grains),
+        }
+    }
+
+    fn into_id(self) -> MinionId {
+        self.id
+    }
+}
+
+/// Minions, sorted by id, that a target includes by facts of the kind `F`: [`Trusted`] or [`Claimed`].
+///
+/// A function that decides about secrets takes those by trusted facts:
+///
+/// ```
+/// use saline_master::orders::{Decided, Trusted};
+///
+/// fn give_secret(minions: &Decided<Trusted>) {}
+/// fn order(minions: Decided<Trusted>) {
+///     give_secret(&minions);
+/// }
+/// ```
+///
+/// It cannot be called with what minions claim:
+///
+/// ```compile_fail,E0308
+/// use saline_master::orders::{Claimed, Decided, Trusted};
+///
+/// fn give_secret(minions: &Decided<Trusted>) {}
+/// fn order(minions: Decided<Claimed>) {
+///     give_secret(&minions);
+/// }
+/// ```
+#[derive(Debug)]
+pub struct Decided<F> {
+    minions: Vec<MinionId>,
+    by: PhantomData<F>,
+}
+
+impl<F> Decided<F> {
+    /// Returns the minions.
+    pub fn minions(&self) -> &[MinionId] {
+        &self.minions
+    }
+}
+
+/// What a target says of minions.
+pub(super) struct Decision<F> {
+    pub(super) included: Decided<F>,
+    /// Those about which it cannot decide without their grains.
+    pub(super) without_grains: Vec<MinionId>,
+    /// Those with which a regular expression takes too many steps.
+    pub(super) given_up: Vec<MinionId>,
+}
+
+/// Decides about each of these minions, which come in the order of their ids.
+pub(super) fn decide<F: Facts>(
+    target: &CompiledTarget,
+    minions: impl Iterator<Item = F>,
+) -> Decision<F> {
+    let mut decision = Decision {
+        included: Decided {
+            minions: Vec::new(),
+            by: PhantomData,
+        },
+        without_grains: Vec::new(),
+        given_up: Vec::new(),
+    };
+    for facts in minions {
+        let list = match target.decide(facts.candidate()) {
+            Ok(Inclusion::Included) => &mut decision.included.minions,
+            Ok(Inclusion::Unknown) => &mut decision.without_grains,
+            Ok(Inclusion::Excluded) => continue,
+            Err(TooManySteps) => &mut decision.given_up,
+        };
+        list.push(facts.into_id());
+    }
+    decision
+}
+
+/// The minions that a target includes, by id, with the facts on which that rests.
+#[derive(Debug)]
+pub enum Chosen {
+    /// Trusted facts alone decided.
+    ByTrusted(Decided<Trusted>),
+    /// What a minion says of itself may have decided, or that it was asked for though it has not said it.
+    ByClaimed(Decided<Claimed>),
+}
+
+impl Chosen {
+    /// Returns the minions, for what is no secret.
+    pub fn into_ids(self) -> Vec<MinionId> {
+        match self {
+            Self::ByTrusted(decided) => decided.minions,
+            Self::ByClaimed(decided) => decided.minions,
+        }
+    }
+
+    /// Adds minions about which nothing decided. The whole is then claimed.
+    pub(super) fn with(self, more: &[MinionId]) -> Self {
+        let mut minions = self.into_ids();
+        minions.extend_from_slice(more);
+        minions.sort_unstable();
+        let by = PhantomData;
+        Self::ByClaimed(Decided { minions, by })
+    }
+}
+
+impl Deref for Chosen {
+    type Target = [MinionId];
+
+    fn deref(&self) -> &[MinionId] {
+        match self {
+            Self::ByTrusted(decided) => &decided.minions,
+            Self::ByClaimed(decided) => &decided.minions,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use saline_data::Packed;
+    use saline_targeting::{Assignment, Assignments, Attribute};
+
+    use super::*;
+
+    #[test]
+    fn trusted_facts_show_the_listed_grains_and_what_is_assigned_alone() {
+        let attribute = Attribute {
+            value: Value::from("berlin"),
+            place: "a.yaml:1:1".to_owned(),
+        };
+        let assignment = Assignment {
+            glob: "web*".to_owned(),
+            place: "a.yaml:1:1".to_owned(),
+            roles: BTreeSet::from(["web".to_owned()]),
+            attributes: BTreeMap::from([("site".to_owned(), attribute)]),
+        };
+        let root = Arc::new(RootFacts {
+            assignments: Assignments::new(vec![assignment]).unwrap(),
+            trusted_grains: BTreeSet::from(["os".to_owned(), "absent".to_owned()]),
+        });
+        let reported = Value::map([("os", "Debian"), ("role", "web")].map(|(k, v)| (k, v.into())));
+        let reported = PackedGrains::read(&Packed::pack(&reported)).unwrap();
+        let id = MinionId::parse("web1").unwrap();
+        let trusted = Trusted::of(&id, Some(Arc::new(reported)), &root);
+        let os = Value::from("Debian");
+        assert_eq!(trusted.grain("os").as_deref(), Some(&os));
+        assert_eq!(
+            (trusted.grain("role"), trusted.grain("absent")),
+            (None, None)
+        );
+        assert_eq!(*trusted.all(), Value::map([("os", os)]));
+        let assigned = Value::map([
+            ("roles", Value::texts(["web"])),
+            ("site", Value::from("berlin")),
+        ]);
+        assert_eq!(trusted.assigned(), Ok(assigned));
+    }
+}
