@@ -206,11 +206,11 @@ impl Assignments {
 impl PartialEq for Assignments {
     /// The rest follows from what was given.
     fn eq(&self, other: &Self) -> bool {
-        let given = |of: &Self| -> Vec<Assignment> {
-            let entries = of.entries.iter();
-            entries.map(|entry| entry.assignment.clone()).collect()
-        };
-        given(self) == given(other)
+        let theirs = other.entries.iter().map(|entry| &entry.assignment);
+        self.entries
+            .iter()
+            .map(|entry| &entry.assignment)
+            .eq(theirs)
     }
 }
 
