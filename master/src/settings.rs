@@ -3,7 +3,7 @@
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use saline_config::MasterConfig;
+use saline_config::{AccessBlacklist, AccessRules, MasterConfig};
 use saline_data::Value;
 use saline_targeting::Nodegroups;
 
@@ -38,6 +38,17 @@ pub(crate) struct SafeBatch {
     pub(crate) size: u32,
 }
 
+/// Who may do what.
+#[derive(Debug, Default)]
+pub(crate) struct AccessSettings {
+    /// What users of this machine may do.
+    pub(crate) publisher_acl: AccessRules,
+    /// Whom and what `publisher_acl` never allows.
+    pub(crate) publisher_acl_blacklist: AccessBlacklist,
+    /// What operators with keys of their own may do; none for everything.
+    pub(crate) operators: Option<AccessRules>,
+}
+
 /// The values of the settings at one moment.
 #[derive(Debug, Clone)]
 pub struct SettingsValues {
@@ -57,6 +68,10 @@ pub struct SettingsValues {
     pub(crate) safe_batch: SafeBatch,
     /// The names for targets.
     pub nodegroups: Arc<Nodegroups>,
+    /// Who may do what.
+    pub(crate) access: Arc<AccessSettings>,
+    /// The size in bytes at which a new audit file is begun.
+    pub audit_max_bytes: u64,
     /// How long a runner waits for minions without a sign of life.
     pub timeout: Duration,
     /// Every option of the master by its name, as it is in force.
@@ -84,6 +99,12 @@ impl SettingsValues {
                 size: config.batch_safe_size,
             },
             nodegroups: Arc::new(config.nodegroups.clone()),
+            access: Arc::new(AccessSettings {
+                publisher_acl: config.publisher_acl.clone(),
+                publisher_acl_blacklist: config.publisher_acl_blacklist.clone(),
+                operators: config.operators.clone(),
+            }),
+            audit_max_bytes: config.audit_max_bytes,
             timeout: config.timeout,
             options: Arc::new(config.options.clone()),
         }
@@ -104,6 +125,12 @@ impl LiveSettings {
     pub fn now(&self) -> SettingsValues {
         let values = self.0.read().unwrap_or_else(PoisonError::into_inner);
         values.clone()
+    }
+
+    /// Returns who may do what now.
+    pub(crate) fn access(&self) -> Arc<AccessSettings> {
+        let values = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(&values.access)
     }
 
     /// Takes other values over.

@@ -11,6 +11,6 @@ mod unconfirmed;
 
 pub use connections::ConnectionId;
 pub use presence::{Duplicate, FleetVersions, MinionStart};
-pub use session::{NewSession, OwnNumber, Principal, Session, SessionState};
+pub use session::{NewSession, OwnNumber, Session, SessionState};
 pub use table::{PresenceChange, Sessions, UNCONFIRMED_FOR};
 pub use unconfirmed::{MAX_UNCONFIRMED, Origin};

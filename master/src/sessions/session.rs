@@ -8,11 +8,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use saline_channel::record::ResponderRecords;
 use saline_channel::{ChannelError, PublicIdentity, PublicationRoot};
-use saline_messages::{Header, Jid, Lease, MinionId, PeerVersion, SessionId, StartId};
+use saline_messages::{Header, Jid, Lease, PeerVersion, SessionId, StartId};
 use saline_protocol::transport::{Instant, Peer};
 
 use super::connections::ConnectionId;
 use super::unconfirmed::Origin;
+use crate::authorize::Principal;
 use crate::bounds::{Rate, TokenBucket};
 
 /// How often a session whose key waits may poll. Minions do so every ten seconds, unless
@@ -21,37 +22,6 @@ const POLLS: Rate = Rate {
     per_second: 10.0,
     burst: 20.0,
 };
-
-/// The peer of a session, proven by its keys. Authority comes from this alone.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Principal {
-    /// A minion.
-    Minion(MinionId),
-    /// A program beside the minion with this id, which has its key.
-    Caller(MinionId),
-    /// An operator, by name.
-    Operator(String),
-}
-
-impl Principal {
-    /// Returns the minion's id; none for a caller or an operator.
-    pub fn minion(&self) -> Option<&MinionId> {
-        match self {
-            Self::Minion(id) => Some(id),
-            Self::Caller(_) | Self::Operator(_) => None,
-        }
-    }
-}
-
-impl fmt::Display for Principal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Minion(id) => write!(f, "minion {id}"),
-            Self::Caller(id) => write!(f, "a caller on minion {id}"),
-            Self::Operator(name) => write!(f, "operator {name}"),
-        }
-    }
-}
 
 /// The state of a session, which decides what it may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
