@@ -15,7 +15,8 @@ use crate::master::Master;
 use crate::operator_session::OperatorSession;
 use crate::{ClientError, EventFilter, Events, JobFollower, JobSpec, RunnerRun, RunnerSpec};
 
-/// A connection to the master on this machine, with the rights of its local operator. Takes any
+/// A connection to the master on this machine, with the rights of its local operator, or, for a user who cannot read
+/// that one's key, with those that `publisher_acl` gives. Takes any
 /// number of requests at once, and reconnects by itself when the master restarts.
 #[derive(Debug)]
 pub struct Client {
@@ -255,11 +256,16 @@ impl Client {
     /// as lost.
     ///
     /// # Errors
-    /// `BadTag` when the filter cannot match any tag, `MasterGone` when the master does not confirm.
+    /// `NotAllowed` for a user of the access socket, `BadTag` when the filter cannot match any tag, `MasterGone` when the master does not confirm.
     ///
     /// # Cancel safety
     /// A subscription whose future was dropped is withdrawn.
     pub async fn events(&self, filter: &EventFilter) -> Result<Events, ClientError> {
+        if !self.session.has_event_bus() {
+            return Err(ClientError::NotAllowed(
+                "the event bus tells of everybody's jobs, and is for root and the user that saline-master runs as".to_owned(),
+            ));
+        }
         Ok(Events(self.session.subscribe(filter.topics()?).await?))
     }
 
@@ -282,6 +288,7 @@ impl Client {
             (OperatorReply::BadTarget(why), _) => Err(ClientError::BadTarget(why)),
             (OperatorReply::Failed(why), _) => Err(ClientError::Failed(why)),
             (OperatorReply::Invalid(why), _) => Err(ClientError::Invalid(why)),
+            (OperatorReply::NotAllowed(why), _) => Err(ClientError::NotAllowed(why)),
             (
                 OperatorReply::NoSuchJob,
                 OperatorRequest::JobReturns { jid, .. }

@@ -1,4 +1,4 @@
-//! The local operator's key, and the keys of the trusted master.
+//! The keys of a session: those of the local operator, or fresh ones of a user whom the master knows by other means.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,6 +9,16 @@ use saline_messages::{ProtocolVersions, Role};
 
 use crate::ClientError;
 
+/// The keys that a program shows, and those that it expects of the master.
+#[derive(Debug)]
+pub(crate) enum SessionKeys {
+    /// Those of the local operator.
+    Files(KeyFiles),
+    /// Fresh ones, for the access socket: the master asks the system who the user is. That the master is the right one
+    /// follows from the path of the socket, in a folder that only its user can change.
+    Fresh(Credentials),
+}
+
 /// The paths of the key files. They are read for every session, since a reinstalled master has new
 /// keys.
 #[derive(Debug)]
@@ -18,6 +28,38 @@ pub(crate) struct KeyFiles {
     /// The master's public keys.
     pub(crate) master: PathBuf,
     noise: NoiseKey,
+}
+
+impl SessionKeys {
+    /// Makes fresh keys.
+    pub(crate) fn fresh() -> Result<Self, ClientError> {
+        Ok(Self::Fresh(Credentials {
+            role: Role::Operator,
+            // No name: the master does not read one.
+            id: "local-user".to_owned(),
+            identity: Arc::new(Identity::generate().map_err(ClientError::key)?),
+            noise: NoiseKey::generate().map_err(ClientError::key)?,
+            versions: ProtocolVersions::OURS,
+        }))
+    }
+
+    /// Returns the keys for a session; `endpoint` is the master's, for errors.
+    pub(crate) fn read(&self, endpoint: &str) -> Result<(Credentials, MasterTrust), ClientError> {
+        match self {
+            Self::Files(files) => files.read(endpoint),
+            Self::Fresh(credentials) => {
+                Ok((credentials.clone(), MasterTrust::FirstUse { finger: None }))
+            }
+        }
+    }
+
+    /// Returns the file with the keys that are expected of the master; none if they are not known.
+    pub(crate) fn masters_file(&self) -> Option<PathBuf> {
+        match self {
+            Self::Files(files) => Some(files.master.clone()),
+            Self::Fresh(_) => None,
+        }
+    }
 }
 
 impl KeyFiles {

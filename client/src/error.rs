@@ -45,13 +45,18 @@ pub enum ClientError {
     },
     /// The local operator's key cannot be read.
     #[error(
-        "cannot read {}: permission denied; run this as the user that saline-master runs as, or as root",
+        "cannot read {}: permission denied; run this as the user that saline-master runs as, or as root, or have root allow you functions with publisher_acl in the master's configuration",
         path.display()
     )]
     NotPermitted {
         /// The file.
         path: PathBuf,
     },
+    /// The master lets users of this machine in, and no rule is for this one.
+    #[error(
+        "no rule of publisher_acl in the master's configuration is for you: have root add one (`publisher_acl: {{YOUR_NAME: [test.ping]}}`)"
+    )]
+    NoRule,
     /// A key file cannot be used.
     #[error("{0}")]
     Key(#[source] KeyError),
@@ -127,6 +132,9 @@ pub enum ClientError {
     /// The master does not carry out the request as it is.
     #[error("{0}")]
     Invalid(String),
+    /// No rule of the master allows the request.
+    #[error("{0}")]
+    NotAllowed(String),
     /// The reply does not fit the request.
     #[error("the master's reply to {0} is invalid: do both have the same version?")]
     WrongAnswer(&'static str),

@@ -401,6 +401,7 @@ async fn ask_about(
     match master.ask(request).await? {
         OperatorReply::NoSuchJob => Err(ClientError::NoSuchJob(jid.clone())),
         OperatorReply::Failed(why) => Err(ClientError::Failed(why)),
+        OperatorReply::NotAllowed(why) => Err(ClientError::NotAllowed(why)),
         reply => Ok(reply),
     }
 }

@@ -31,6 +31,7 @@ mod master;
 mod operator_session;
 mod progress;
 mod runner;
+mod store_polls;
 
 pub use client::Client;
 pub use error::ClientError;

@@ -15,8 +15,9 @@ use saline_protocol::transport::{
 use tokio::sync::Mutex;
 
 use crate::ClientError;
-use crate::credentials::KeyFiles;
+use crate::credentials::{KeyFiles, SessionKeys};
 use crate::master::Master;
+use crate::store_polls::StorePolls;
 
 /// How long a master may be away before a request fails.
 pub(crate) const MASTER_TIMEOUT: Duration = Duration::from_secs(30);
@@ -38,7 +39,7 @@ pub(crate) struct OperatorSession {
     context: Context,
     endpoint: Endpoint,
     publications: Option<Endpoint>,
-    keys: KeyFiles,
+    keys: SessionKeys,
     session: Mutex<Option<Arc<Session>>>,
     sessions: AtomicU64,
 }
@@ -79,9 +80,46 @@ impl OperatorSession {
             .capabilities()
             .publications_apart
             .then(|| Endpoint::local(scheme, config.local_publications()));
-        let keys = KeyFiles::of(config)?;
-        keys.read(&shown(&endpoint))?;
+        let files = KeyFiles::of(config)?;
+        match files.read(&shown(&endpoint)) {
+            Ok(_) => {}
+            Err(denied @ ClientError::NotPermitted { .. }) => {
+                return Self::connect_as_user(config, registry, denied).await;
+            }
+            Err(error) => return Err(error),
+        }
+        let keys = SessionKeys::Files(files);
+        Self::connect_with(config, &*transport, endpoint, publications, keys).await
+    }
 
+    /// Connects to the access socket, as a user who cannot read the key of the local operator.
+    ///
+    /// # Errors
+    /// `denied` when no master serves that socket; `NoRule` when no rule is for this user.
+    async fn connect_as_user(
+        config: &MasterConfig,
+        registry: &Registry,
+        denied: ClientError,
+    ) -> Result<Self, ClientError> {
+        let Ok(scheme) = registry.for_local_users() else {
+            return Err(denied);
+        };
+        let transport = registry.get(scheme).map_err(ClientError::Transport)?;
+        let endpoint = Endpoint::local(scheme, config.access_socket());
+        let keys = SessionKeys::fresh()?;
+        match Self::connect_with(config, &*transport, endpoint, None, keys).await {
+            Err(ClientError::MasterDown { .. }) => Err(denied),
+            connected => connected,
+        }
+    }
+
+    async fn connect_with(
+        config: &MasterConfig,
+        transport: &dyn transport::Transport,
+        endpoint: Endpoint,
+        publications: Option<Endpoint>,
+        keys: SessionKeys,
+    ) -> Result<Self, ClientError> {
         let mut limits = Limits::default();
         limits.max_message = config.max_message_size;
         let context = Context::new(limits);
@@ -118,6 +156,12 @@ impl OperatorSession {
     /// Returns the context of the connection: its tasks end with it.
     pub(crate) fn context(&self) -> &Context {
         &self.context
+    }
+
+    /// Whether events come over this connection. They do not over the access socket, since they tell of everybody's
+    /// jobs: a subscription there yields gaps, after which the store is read.
+    pub(crate) fn has_event_bus(&self) -> bool {
+        matches!(self.keys, SessionKeys::Files(_))
     }
 
     /// Ends the connection and every task.
@@ -185,11 +229,14 @@ impl OperatorSession {
                     software,
                 }))
             }
-            answer => Err(Attempt::Refused(ClientError::NotAccepted {
-                endpoint: self.endpoint(),
-                path: self.keys.root_key.clone(),
-                answer: format!("{answer:?}").to_ascii_lowercase(),
-            })),
+            answer => match &self.keys {
+                SessionKeys::Files(files) => Err(Attempt::Refused(ClientError::NotAccepted {
+                    endpoint: self.endpoint(),
+                    path: files.root_key.clone(),
+                    answer: format!("{answer:?}").to_ascii_lowercase(),
+                })),
+                SessionKeys::Fresh(_) => Err(Attempt::Final(ClientError::NoRule)),
+            },
         }
     }
 
@@ -246,7 +293,7 @@ impl OperatorSession {
             },
             source @ ChannelError::WrongMaster { .. } => ClientError::WrongMaster {
                 endpoint: self.endpoint(),
-                path: self.keys.master.clone(),
+                path: self.keys.masters_file().unwrap_or_default(),
                 source,
             },
             other => ClientError::Channel(other),
@@ -307,6 +354,9 @@ impl Master for OperatorSession {
         &self,
         topics: Vec<TopicFilter>,
     ) -> Result<Box<dyn Subscriber>, ClientError> {
+        if !self.has_event_bus() {
+            return Ok(Box::new(StorePolls::new(self.context.clone())));
+        }
         let deadline = self.clock().after(MASTER_TIMEOUT);
         self.client
             .subscribe(self.publications.as_ref(), topics, deadline)

@@ -23,7 +23,7 @@ absent leaves every option at its default; an absent folder is an error.
 - What a master takes for true of minions stands beside its configuration, in `minions.d/*.yaml`: see
   *Roles and attributes* in [targeting.md](targeting.md).
 - Options of Salt's that Saline does not have cause one warning in the log, which names them. A daemon
-  does not start with one that restricts what it does, such as `publisher_acl`, `disable_modules` or
+  does not start with one that restricts what it does, such as `disable_modules` or
   a `user` that it does not run as. Unknown names, duplicate names in one file, and invalid values are
   errors with file, line and column.
 - Times may have a fraction (`0.5`). Numbers may be quoted. Texts that look like numbers or truth

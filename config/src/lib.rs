@@ -1,6 +1,7 @@
 //! Configuration files with Salt's option names, and Salt's YAML, which also reads the arguments of
 //! a command line.
 
+mod access_rules;
 mod argument;
 mod assignments;
 #[cfg(test)]
@@ -21,6 +22,9 @@ mod reload;
 pub mod salt_options;
 mod sections;
 
+pub use access_rules::{
+    AccessBlacklist, AccessRule, AccessRules, FunctionRule, RuleScope, Subject,
+};
 pub use argument::{parse_argument, parse_arguments, parse_call};
 pub use error::ConfigError;
 pub use load::Loaded;

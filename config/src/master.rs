@@ -9,7 +9,9 @@ use saline_protocol::transport::Tls;
 use saline_targeting::{Assignments, NodegroupDefinition, Nodegroups};
 
 use crate::options::Role;
-use crate::{ConfigError, Loaded, Logging, OptionDoc, Paths, TransportOptions};
+use crate::{
+    AccessBlacklist, AccessRules, ConfigError, Loaded, Logging, OptionDoc, Paths, TransportOptions,
+};
 
 /// The ports of one transport, as its section gives them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -90,6 +92,16 @@ pub struct MasterConfig {
     pub assignments: Assignments,
     /// `trusted_grains`: the grains that minions are believed.
     pub trusted_grains: BTreeSet<String>,
+    /// `publisher_acl`: what users of this machine may do.
+    pub publisher_acl: AccessRules,
+    /// `publisher_acl_blacklist`: whom and what `publisher_acl` never allows.
+    pub publisher_acl_blacklist: AccessBlacklist,
+    /// `operators`: what operators with keys of their own may do; none for everything.
+    pub operators: Option<AccessRules>,
+    /// `audit_file`: the file with a line for every order; none for `/var/log/saline/master-audit.log` under `root_dir`.
+    pub audit_file: Option<PathBuf>,
+    /// `audit_max_bytes`: the size at which a new audit file is begun. 100 MiB
+    pub audit_max_bytes: u64,
     /// `log_level`, `log_file` and the like.
     pub logging: Logging,
     /// Every option by its name, for runners that show them: a daemon puts [`Loaded::options`] here. Null
@@ -130,6 +142,11 @@ impl Default for MasterConfig {
             nodegroup_definitions: BTreeMap::new(),
             assignments: Assignments::default(),
             trusted_grains: BTreeSet::new(),
+            publisher_acl: AccessRules::default(),
+            publisher_acl_blacklist: AccessBlacklist::default(),
+            operators: None,
+            audit_file: None,
+            audit_max_bytes: 100 * 1024 * 1024,
             logging: Logging::default(),
             options: Value::Null,
         }
@@ -171,6 +188,20 @@ impl MasterConfig {
     /// transports that have publications apart.
     pub fn local_publications(&self) -> PathBuf {
         self.paths.sock_dir.join("master_event_pub.ipc")
+    }
+
+    /// The file with a line for every order.
+    pub fn audit_file(&self) -> PathBuf {
+        let default = || {
+            let root = &self.paths.root_dir;
+            crate::paths::place(root, Path::new("/var/log/saline/master-audit.log"))
+        };
+        self.audit_file.clone().unwrap_or_else(default)
+    }
+
+    /// `sock_dir/access.ipc`: where users of this machine ask who cannot read the root key.
+    pub fn access_socket(&self) -> PathBuf {
+        self.paths.sock_dir.join("access.ipc")
     }
 
     /// `sock_dir/.lock`: held by a running master, and by whoever acts on its keys while none runs.

@@ -28,8 +28,6 @@ const RESTRICTING: &[&str] = &[
     "disabled_requisites",
     "master_sign_pubkey",
     "minion_sign_messages",
-    "publisher_acl",
-    "publisher_acl_blacklist",
     "require_minion_sign_messages",
     "user",
     "verify_master_pubkey_sign",

@@ -87,6 +87,8 @@ pub enum Need {
     AnyWire,
     /// Local endpoints that are sockets in the file system; see [`Backend::local_sockets`].
     LocalSockets,
+    /// The capability `local_users`.
+    LocalUsers,
     /// A process of its own whose memory and descriptors the system tells. With it, the requirement
     /// is run in one.
     OwnProcess,
@@ -122,6 +124,7 @@ impl Need {
             Self::LocalSockets => {
                 "on backends whose local endpoints are sockets in the file system"
             }
+            Self::LocalUsers => "on backends that declare local endpoints for every user",
             Self::QuietMachine => "while nothing else of the suite runs",
             Self::OwnProcess => "in a process of its own, on machines with /proc",
         }
@@ -171,6 +174,10 @@ impl Need {
             Self::LocalSockets => (
                 backend.local_sockets(),
                 "declares no local endpoints that are sockets in the file system",
+            ),
+            Self::LocalUsers => (
+                declared.local_users,
+                "declares no local endpoints for every user",
             ),
             Self::QuietMachine => (true, ""),
             Self::OwnProcess => (

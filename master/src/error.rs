@@ -1,5 +1,7 @@
 //! Why a master does not start, in one line.
 
+use std::path::PathBuf;
+
 use saline_channel::KeyError;
 use saline_daemon::{LockError, TakeOverError};
 use saline_messages::random::NoRandomness;
@@ -20,6 +22,14 @@ pub enum MasterError {
     /// The job store cannot be used.
     #[error(transparent)]
     JobStore(#[from] StoreError),
+    /// Users of this machine cannot be let into the folder of the access socket.
+    #[error("publisher_acl names users, and {} cannot be opened to them: {source}", path.display())]
+    AccessFolder {
+        /// The folder.
+        path: PathBuf,
+        /// The error of the system.
+        source: std::io::Error,
+    },
     /// A transport cannot serve.
     #[error(transparent)]
     Transport(#[from] transport::Error),

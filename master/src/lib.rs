@@ -6,6 +6,9 @@
 //! | `parts` | holds what the parts share, and gives each part the pieces that it needs |
 //! | `settings` | the settings that change when the configuration is read again |
 //! | [`clock`] | the master's time, which never goes back |
+//! | `access_folder` | lets users of the machine reach the access socket |
+//! | `audit` | writes the audit file: a line for every order |
+//! | [`authorize`] | decides who may do what |
 //! | [`listener`] | decrypts requests and dispatches them; handshakes, polls |
 //! | [`verbs`] | carries out requests, one type for each audience |
 //! | [`orders`] | publishes and cancels jobs, and finds the minions of a target, for verbs and runners alike |
@@ -22,6 +25,9 @@
 //! | `bounds` | bounds what sources and minions may ask for: an account for each minion, and places that sources share |
 //! | [`maintenance`] | expires offers, forgets silent sessions, writes grains, prunes old jobs |
 
+mod access_folder;
+mod audit;
+pub mod authorize;
 mod batch_scheduler;
 mod bounds;
 pub mod clock;

@@ -8,6 +8,8 @@ use saline_messages::ProtocolVersions;
 use saline_protocol::transport::{Context, Counters, Endpoint, Publisher, ServerControl};
 use tokio::sync::Semaphore;
 
+use crate::audit::Audit;
+use crate::authorize::Authorizer;
 use crate::batch_scheduler::BatchScheduler;
 use crate::bounds::{Accounts, report_limiter};
 use crate::clock::MasterClock;
@@ -18,7 +20,7 @@ use crate::jobs::{JobStore, StoreSettings};
 use crate::keys::{KeyAccess, KeyStore, OperatorStore, root_key};
 use crate::listener::WaitingPolls;
 use crate::maintenance::Maintenance;
-use crate::orders::{CancelOrder, PublishOrder, TargetResolver};
+use crate::orders::{CancelOrder, Decisions, PublishOrder, TargetResolver};
 use crate::partial_returns::PartialReturns;
 use crate::peers::{
     AdmissionControl, DeniedPeers, EndedConnections, KeyWarnings, KeyWatch, PresenceReporter,
@@ -75,6 +77,7 @@ impl Stores {
 pub(crate) struct MasterParts {
     config: MasterConfig,
     settings: LiveSettings,
+    decisions: Decisions,
     polls: WaitingPolls,
     denied: DeniedPeers,
     listeners: Arc<[Endpoint]>,
@@ -121,6 +124,11 @@ impl MasterParts {
         let publisher = MinionPublisher::start(publishers, Arc::clone(&sessions), context)?;
         let events = Events::start(bus, context);
         let jobs = Arc::new(stores.jobs);
+        let settings = LiveSettings::new(&config);
+        let decisions = Decisions {
+            authorizer: Authorizer::new(settings.clone()),
+            audit: Audit::start(config.audit_file(), settings.clone(), context),
+        };
         Ok(Self {
             presence: PresenceReporter {
                 clock: context.clock,
@@ -146,7 +154,8 @@ impl MasterParts {
             context: context.clone(),
             sessions,
             identity,
-            settings: LiveSettings::new(&config),
+            settings,
+            decisions,
             polls: WaitingPolls::new(context.clock),
             denied: DeniedPeers::default(),
             listeners,
@@ -196,6 +205,8 @@ impl MasterParts {
     /// Returns the part that decides which peers are let in.
     pub(crate) fn admission(&self) -> AdmissionControl {
         AdmissionControl {
+            context: self.context.clone(),
+            decisions: self.decisions.clone(),
             settings: self.settings.clone(),
             heartbeat_ms: milliseconds(self.config.heartbeat_interval),
             max_message: self.config.max_message_size as u64,
@@ -247,19 +258,24 @@ impl MasterParts {
     /// Returns the part that carries out the requests of operators.
     pub(crate) fn operator_verbs(&self) -> OperatorVerbs {
         OperatorVerbs {
+            authorizer: self.authorizer(),
+            decisions: self.decisions.clone(),
             publish: self.publish_verb(),
             runners: RunnerVerb {
+                decisions: self.decisions.clone(),
                 context: self.context.clone(),
                 max_message: self.config.max_message_size,
                 runners: Runners::new(self.runner_parts()),
             },
             queries: JobQueries {
+                authorizer: self.authorizer(),
                 clock: self.clock.clone(),
                 max_message: self.config.max_message_size,
                 jobs: Arc::clone(&self.jobs),
                 sessions: Arc::clone(&self.sessions),
             },
             targets: TargetQueries {
+                authorizer: self.authorizer(),
                 targets: self.target_resolver(),
             },
             last_seen: LastSeenQueries {
@@ -271,6 +287,7 @@ impl MasterParts {
             publisher: self.publisher.clone(),
             cancel: self.cancel_verb(),
             keys: KeyVerbs {
+                decisions: self.decisions.clone(),
                 master: self.identity.public(),
                 keys: self.keys.clone(),
                 jobs: Arc::clone(&self.jobs),
@@ -284,8 +301,14 @@ impl MasterParts {
         }
     }
 
+    /// Returns the part that decides who may do what.
+    pub(crate) fn authorizer(&self) -> Authorizer {
+        self.decisions.authorizer.clone()
+    }
+
     fn publish_verb(&self) -> PublishOrder {
         PublishOrder {
+            decisions: self.decisions.clone(),
             clock: self.clock.clone(),
             settings: self.settings.clone(),
             identity: Arc::clone(&self.identity),
@@ -300,6 +323,7 @@ impl MasterParts {
 
     fn cancel_verb(&self) -> CancelOrder {
         CancelOrder {
+            decisions: self.decisions.clone(),
             jobs: Arc::clone(&self.jobs),
             publisher: self.publisher.clone(),
             events: self.events.clone(),
@@ -316,6 +340,7 @@ impl MasterParts {
             grains: Arc::clone(&self.grains),
             targets: self.target_resolver(),
             events: self.events.clone(),
+            audit: self.decisions.audit.clone(),
             publish: self.publish_verb(),
             cancel: self.cancel_verb(),
             listeners: Arc::clone(&self.listeners),

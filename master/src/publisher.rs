@@ -9,7 +9,8 @@ use saline_messages::{GroupKeyMaterial, MinionId, SessionId, SignedJob};
 use saline_protocol::transport::{Context, Publisher};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::sessions::{Principal, Session, Sessions};
+use crate::authorize::Principal;
+use crate::sessions::{Session, Sessions};
 
 /// The largest number of publications that wait to be sealed.
 const QUEUE: usize = 1024;

@@ -10,13 +10,15 @@ use saline_config::{MasterConfig, Paths};
 use saline_daemon::{InstanceLock, take_over};
 use saline_messages::{ProtocolVersions, PublicationAddress};
 use saline_protocol::transport::{
-    self, Address, AdmissionLimits, Context, Counters, Endpoint, HostPort, Limits, Options,
-    Registry, ServeAt, Server, ServerControl,
+    self, Address, AdmissionLimits, Context, Counters, Endpoint, HostPort, Limits, LocalAccess,
+    Options, Registry, ServeAt, Server, ServerControl,
 };
 
+use crate::access_folder;
 use crate::error::MasterError;
 use crate::listener::{Handlers, Listener};
 use crate::parts::{MasterParts, Stores};
+use crate::peers::ListenerKind;
 
 /// A running master.
 #[derive(Debug)]
@@ -61,6 +63,9 @@ impl Master {
         registry: &Registry,
         versions: ProtocolVersions,
     ) -> Result<Self, MasterError> {
+        if !config.publisher_acl.is_empty() {
+            access_folder::open(&config.paths.sock_dir)?;
+        }
         let locks = [
             InstanceLock::take(&config.lock_file())?,
             InstanceLock::take(&config.store_lock_file())?,
@@ -86,7 +91,10 @@ impl Master {
         let context = context(&config, &counters);
         let stores = Stores::open(&config, &context)?;
         let mut servers = Vec::new();
-        for (at, scheme) in addresses(&config, registry)? {
+        let addresses = addresses(&config, registry)?;
+        let local = addresses.local;
+        for (number, (at, scheme)) in addresses.all.into_iter().enumerate() {
+            let access = number > local;
             let transport = registry.get(&scheme)?;
             let given = config.transport_options.get(&scheme).cloned();
             let options = Options::check(transport.options(), given.unwrap_or_default())?;
@@ -95,7 +103,11 @@ impl Master {
                 publications: at.publications.map(|p| p.with_options(options)),
             };
             let mut context = context.clone();
-            if matches!(at.requests.address, Address::Network { .. }) {
+            if access {
+                // Every user of the machine is a stranger until a rule admits it.
+                context.local_access = LocalAccess::EveryUser;
+                context.limits.admission = Some(AdmissionLimits::default());
+            } else if matches!(at.requests.address, Address::Network { .. }) {
                 // Who reaches a local endpoint has passed the permissions of its folder: it is root
                 // or the master's own user, who can do worse than hold memory.
                 context.limits.admission = Some(AdmissionLimits::default());
@@ -108,16 +120,17 @@ impl Master {
                 source,
             })?);
         }
-        let publishers = servers.iter().map(|s| Arc::clone(&s.publisher)).collect();
+        // Minions do not come over the access socket.
+        let publishers = servers[..=local].iter();
+        let publishers = publishers.map(|s| Arc::clone(&s.publisher)).collect();
         let controls = servers.iter().map(|s| Arc::clone(&s.control)).collect();
-        // The local server is the last one; its publisher carries the event bus.
-        let local = servers.len() - 1;
         let state = MasterParts::start(
             config,
             Arc::clone(&identity),
             stores,
             publishers,
             controls,
+            // The event bus is for root and the master's user alone.
             Arc::clone(&servers[local].publisher),
             servers[..local]
                 .iter()
@@ -146,7 +159,11 @@ impl Master {
                 Arc::clone(&handlers),
                 responder,
                 number,
-                number == local,
+                match number.cmp(&local) {
+                    std::cmp::Ordering::Less => ListenerKind::Network,
+                    std::cmp::Ordering::Equal => ListenerKind::Local,
+                    std::cmp::Ordering::Greater => ListenerKind::Access,
+                },
                 publications_at(&bound),
                 Arc::clone(&control),
             );
@@ -171,8 +188,8 @@ impl Master {
         })
     }
 
-    /// Returns the bound addresses: those on the network in the order of the configuration, the local
-    /// one last.
+    /// Returns the bound addresses: those on the network in the order of the configuration, then the local one, then
+    /// the access socket if it is served.
     pub fn bound(&self) -> impl Iterator<Item = &ServeAt> {
         self.listeners.iter().map(|listener| &listener.bound)
     }
@@ -223,12 +240,17 @@ fn context(config: &MasterConfig, counters: &Arc<Counters>) -> Context {
         .with_tls(config.tls.clone())
 }
 
-/// Returns the addresses to serve, each with its scheme: every configured transport on the network,
-/// then the local endpoint.
-fn addresses(
-    config: &MasterConfig,
-    registry: &Registry,
-) -> Result<Vec<(ServeAt, String)>, MasterError> {
+/// The addresses to serve, each with its scheme.
+struct Addresses {
+    /// Every configured transport on the network, then the local endpoint, then the access socket.
+    all: Vec<(ServeAt, String)>,
+    /// Which of them is the local endpoint.
+    local: usize,
+}
+
+/// Returns the addresses to serve. The access socket is one of them if somebody is named in `publisher_acl`, and always
+/// that of a transport that tells who the users of this machine are.
+fn addresses(config: &MasterConfig, registry: &Registry) -> Result<Addresses, MasterError> {
     let mut schemes = config.transport.clone();
     if schemes.is_empty() {
         schemes.push(registry.network_default()?.to_owned());
@@ -253,8 +275,20 @@ fn addresses(
         requests: Endpoint::local(scheme.clone(), config.local_requests()),
         publications: apart.then(|| Endpoint::local(scheme.clone(), config.local_publications())),
     };
+    let local = addresses.len();
     addresses.push((serve, scheme));
-    Ok(addresses)
+    if !config.publisher_acl.is_empty() {
+        let scheme = registry.for_local_users()?.to_owned();
+        let serve = ServeAt {
+            requests: Endpoint::local(scheme.clone(), config.access_socket()),
+            publications: None,
+        };
+        addresses.push((serve, scheme));
+    }
+    Ok(Addresses {
+        all: addresses,
+        local,
+    })
 }
 
 /// Returns what to do when `at` cannot be bound because an earlier transport has the port, or because its own two ports

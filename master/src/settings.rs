@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use saline_config::MasterConfig;
+use saline_config::{AccessBlacklist, AccessRules, MasterConfig};
 use saline_data::Value;
 use saline_targeting::{Assignments, Nodegroups};
 
@@ -48,6 +48,17 @@ pub struct RootFacts {
     pub(crate) trusted_grains: BTreeSet<String>,
 }
 
+/// Who may do what.
+#[derive(Debug, Default)]
+pub(crate) struct AccessSettings {
+    /// What users of this machine may do.
+    pub(crate) publisher_acl: AccessRules,
+    /// Whom and what `publisher_acl` never allows.
+    pub(crate) publisher_acl_blacklist: AccessBlacklist,
+    /// What operators with keys of their own may do; none for everything.
+    pub(crate) operators: Option<AccessRules>,
+}
+
 /// The values of the settings at one moment.
 #[derive(Debug, Clone)]
 pub struct SettingsValues {
@@ -69,6 +80,10 @@ pub struct SettingsValues {
     pub nodegroups: Arc<Nodegroups>,
     /// What root says of minions.
     pub root_facts: Arc<RootFacts>,
+    /// Who may do what.
+    pub(crate) access: Arc<AccessSettings>,
+    /// The size in bytes at which a new audit file is begun.
+    pub audit_max_bytes: u64,
     /// How long a runner waits for minions without a sign of life.
     pub timeout: Duration,
     /// Every option of the master by its name, as it is in force.
@@ -100,6 +115,12 @@ impl SettingsValues {
                 assignments: config.assignments.clone(),
                 trusted_grains: config.trusted_grains.clone(),
             }),
+            access: Arc::new(AccessSettings {
+                publisher_acl: config.publisher_acl.clone(),
+                publisher_acl_blacklist: config.publisher_acl_blacklist.clone(),
+                operators: config.operators.clone(),
+            }),
+            audit_max_bytes: config.audit_max_bytes,
             timeout: config.timeout,
             options: Arc::new(config.options.clone()),
         }
@@ -120,6 +141,12 @@ impl LiveSettings {
     pub fn now(&self) -> SettingsValues {
         let values = self.0.read().unwrap_or_else(PoisonError::into_inner);
         values.clone()
+    }
+
+    /// Returns who may do what now.
+    pub(crate) fn access(&self) -> Arc<AccessSettings> {
+        let values = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(&values.access)
     }
 
     /// Takes other values over.

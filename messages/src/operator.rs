@@ -158,6 +158,8 @@ pub enum OperatorReply {
     Rotated,
     /// The request cannot be carried out as it is, for this reason.
     Invalid(String),
+    /// No rule allows the request, or it cannot be noted in the audit file; in one line.
+    NotAllowed(String),
 }
 
 /// The largest number of minions in one `LastSeen`.

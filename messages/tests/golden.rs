@@ -425,6 +425,7 @@ fn operator(lines: &mut String) {
     reply(lines, "LastSeen", OperatorReply::LastSeen(vec![holder]));
     reply(lines, "Rotated", OperatorReply::Rotated);
     reply(lines, "Invalid", OperatorReply::Invalid("x".into()));
+    reply(lines, "NotAllowed", OperatorReply::NotAllowed("x".into()));
     let published = Published {
         jid: Some(jid()),
         expires: 300,

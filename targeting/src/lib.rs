@@ -16,6 +16,7 @@ mod parser;
 mod pattern;
 #[cfg(test)]
 mod tests;
+mod text_pattern;
 
 use serde::{Deserialize, Serialize};
 
@@ -26,6 +27,7 @@ pub use expression::{Expression, Term};
 pub use glob::Glob;
 pub use grains::{Grains, GrainsError, MAX_GRAINS, PackedGrains};
 pub use nodegroups::{NodegroupDefinition, NodegroupError, Nodegroups};
+pub use text_pattern::TextPattern;
 
 /// The longest expression in bytes. A list of 10,000 ids of 100 characters fits.
 pub const MAX_EXPRESSION: usize = 1024 * 1024;

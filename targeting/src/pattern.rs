@@ -152,13 +152,13 @@ pub(super) fn simple_glob(text: &str, ignore_case: bool) -> Option<Pattern> {
 }
 
 /// The reason why `regex` does not compile an expression.
-enum Refusal {
+pub(super) enum Refusal {
     NeedsBacktracking,
     Malformed { reason: String, at: usize },
     Unknown,
 }
 
-fn refusal(text: &str) -> Refusal {
+pub(super) fn refusal(text: &str) -> Refusal {
     use regex_syntax::ast::ErrorKind;
     match regex_syntax::Parser::new().parse(text) {
         Ok(_) => Refusal::Unknown,

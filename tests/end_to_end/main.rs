@@ -4,6 +4,7 @@
     reason = "a test that cannot go on says so by panicking"
 )]
 
+mod audit;
 mod batches;
 mod benchmarks;
 mod command_line;
@@ -18,6 +19,7 @@ mod job_store;
 mod keys;
 mod kill_jobs;
 mod large_returns;
+mod local_users;
 mod masters_user;
 mod memory;
 mod moving;

@@ -42,6 +42,11 @@ impl<'a> Given<'a> {
         self.error(self.node, message)
     }
 
+    /// Returns an error about a part of the value.
+    pub fn refuse_at(&self, node: &Node, message: impl std::fmt::Display) -> YamlError {
+        self.error(node, message)
+    }
+
     /// Warns of the whole value.
     pub fn warn(&self, message: impl std::fmt::Display) {
         self.warnings.borrow_mut().push(self.refuse(message));

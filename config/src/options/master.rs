@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use saline_targeting::Nodegroups;
 
-use super::{OptionDoc, Role, TransportOptions, common, nodegroups};
+use super::{OptionDoc, Role, TransportOptions, access_rules, common, nodegroups};
 use crate::options::given::LONGEST;
 use crate::{Logging, MasterConfig, MinionConfig, Paths};
 
@@ -14,6 +14,7 @@ impl Role for MasterConfig {
     const OPTIONS: &'static [OptionDoc<Self>] = OPTIONS;
     const OTHER: &'static str = "minion";
     const RELOADED: &'static [&'static str] = &[
+        "audit_max_bytes",
         "auto_accept",
         "batch_safe_limit",
         "batch_safe_size",
@@ -32,7 +33,10 @@ impl Role for MasterConfig {
         "minion_event_rate",
         "nodegroups",
         "open_mode",
+        "operators",
         "pending_key_days",
+        "publisher_acl",
+        "publisher_acl_blacklist",
         "timeout",
         "trusted_grains",
     ];
@@ -43,6 +47,10 @@ impl Role for MasterConfig {
         MinionConfig::OPTIONS
             .iter()
             .any(|option| option.name == name)
+    }
+    fn place_own_paths(&mut self, root: &std::path::Path) {
+        let file = self.audit_file.take();
+        self.audit_file = file.map(|path| crate::paths::place(root, &path));
     }
     fn paths(&mut self) -> &mut Paths {
         &mut self.paths
@@ -339,6 +347,64 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
                 })
             })?;
             config.trusted_grains = names.unwrap_or_default().into_iter().collect();
+            Ok(())
+        },
+    },
+    OptionDoc {
+        name: "publisher_acl",
+        unit: "a mapping of users to lists of rules",
+        default: "{}",
+        help: "What users of this machine may do who cannot read the root key, over a socket that is served only when \
+               somebody is named. A name is that of a user, `group%`, or `*` for everybody else. A rule is a function (a \
+               glob or a regular expression) for all minions; a mapping of a glob over ids to a list of functions; a \
+               function with patterns of its `args` and `kwargs`; `@runner`, `@jobs`, `@wheel` (keys) or `@all`. See \
+               `docs/operating.md`. Adding the first user takes a restart.",
+        read: |config, given| {
+            config.publisher_acl = access_rules::read(given, true)?;
+            Ok(())
+        },
+    },
+    OptionDoc {
+        name: "publisher_acl_blacklist",
+        unit: "a mapping with lists of users and modules",
+        default: "{}",
+        help: "Patterns of `users` that `publisher_acl` does not let in, and of `modules`, which are functions that it \
+               lets nobody run.",
+        read: |config, given| {
+            config.publisher_acl_blacklist = access_rules::blacklist(given)?;
+            Ok(())
+        },
+    },
+    OptionDoc {
+        name: "operators",
+        unit: "a mapping of operators to lists of rules",
+        default: "",
+        help: "What the operators with a key in `pki_dir/operators` may do, as rules of `publisher_acl`. Not set: \
+               everything. As soon as it is set, an operator who is not named may do nothing, unless `*` is.",
+        read: |config, given| {
+            config.operators = given.optional(|given| access_rules::read(given, false))?;
+            Ok(())
+        },
+    },
+    OptionDoc {
+        name: "audit_file",
+        unit: "path",
+        default: "",
+        help: "The file that has a line (JSON) for every order and every decision about a key: who, what, allowed or \
+               refused and by which rule. Five older files are kept beside it, `.1` to `.5`. Not set: \
+               `/var/log/saline/master-audit.log`.",
+        read: |config, given| {
+            config.audit_file = given.optional(|given| given.path())?;
+            Ok(())
+        },
+    },
+    OptionDoc {
+        name: "audit_max_bytes",
+        unit: "bytes, 65536 or more",
+        default: "104857600",
+        help: "The size at which a new audit file is begun.",
+        read: |config, given| {
+            config.audit_max_bytes = given.whole(65_536..=i64::MAX, "bytes, 65536 or more")?;
             Ok(())
         },
     },

@@ -1,6 +1,7 @@
 //! The options: one table for each role, from which files are read and the documentation is
 //! written.
 
+mod access_rules;
 mod common;
 mod given;
 mod master;
@@ -72,11 +73,15 @@ pub(crate) trait Role: Default + 'static {
         self.place_paths();
     }
 
+    /// Puts `root_dir` before the paths that only this role has.
+    fn place_own_paths(&mut self, _root: &std::path::Path) {}
+
     /// Puts `root_dir` before the paths.
     fn place_paths(&mut self) {
         let root = self.paths().root_dir.clone();
         let log_file = self.logging().file.take();
         self.logging().file = log_file.map(|path| place(&root, &path));
+        self.place_own_paths(&root);
         let paths = self.paths();
         *paths = paths.clone().under(&root);
     }

@@ -249,10 +249,10 @@ fn what_has_no_effect_is_named_once() {
 #[test]
 fn an_option_that_restricts_keeps_a_daemon_from_starting() {
     assert_snapshot!(master_restrictions("user: nobody-of-this-name\n"), @r#"DIR/master:1:1: option "user" of Salt restricts what the master does, and Saline does not have it: remove it, or start the daemon as that user"#);
-    assert_snapshot!(master_restrictions("timeout: 3\npublisher_acl:\n  fred: [test.*]\nautoreject_file: /x\n"), @r#"DIR/master:2:1: option "publisher_acl" of Salt restricts what the master does, and Saline does not have it: remove it, or set it to an empty value if you can do without it; DIR/master:4:1: option "autoreject_file" of Salt restricts what the master does, and Saline does not have it: remove it, or reject the keys with saline-key -r"#);
+    assert_snapshot!(master_restrictions("timeout: 3\ndisable_modules:\n  - test\nautoreject_file: /x\n"), @r#"DIR/master:2:1: option "disable_modules" of Salt restricts what the master does, and Saline does not have it: remove it, or set it to an empty value if you can do without it; DIR/master:4:1: option "autoreject_file" of Salt restricts what the master does, and Saline does not have it: remove it, or reject the keys with saline-key -r"#);
     assert_snapshot!(master_restrictions("verify_master_pubkey_sign: True\n"), @r#"DIR/master:1:1: option "verify_master_pubkey_sign" of Salt restricts what the master does, and Saline does not have it: remove it, or set it to False: every message is authenticated without it"#);
     for off in [
-        "publisher_acl: {}\n",
+        "client_acl_verify: False\n",
         "disable_modules: []\n",
         "user:\n",
         "user: ''\n",
@@ -434,4 +434,23 @@ fn the_log_has_a_level_and_a_format_of_its_own_in_a_file() {
     let file = master(&format!("{text}log_file: /x\n")).logging;
     assert_eq!(file.effective_level(), LogLevel::Debug);
     assert_eq!(file.format(), &LogFormat::Text);
+}
+
+#[test]
+fn rules_that_are_wrong_are_refused_with_their_place() {
+    let refused = |options: &str| {
+        let dir = folder(&[("master", options)]);
+        let error = MasterConfig::load(dir.path(), SCHEMES).unwrap_err();
+        let text = error.to_string();
+        text[text.find("master:").unwrap()..].to_owned()
+    };
+    assert_snapshot!(refused("publisher_acl: [fred]\n"), @r#"master:1:16: option "publisher_acl" takes a mapping of names to lists of rules, not a list"#);
+    assert_snapshot!(refused("publisher_acl:\n  fred:\n    - 'test.(ping'\n"), @r#"master:3:7: option "publisher_acl" has "test.(ping", which is no pattern of names: not a regular expression: unclosed group"#);
+    assert_snapshot!(refused("publisher_acl:\n  fred:\n    - 'web[*':\n      - test.ping\n"), @r#"master:3:7: option "publisher_acl" names minions "web[*": not a glob: unclosed character class; missing ']'"#);
+    assert_snapshot!(refused("publisher_acl:\n  fred:\n    - '@runners'\n"), @r#"master:3:7: option "publisher_acl" does not know "@runners": there are @all, @runner, @jobs and @wheel"#);
+    assert_snapshot!(refused("publisher_acl:\n  fr*d: [test.ping]\n"), @r#"master:2:3: option "publisher_acl" names "fr*d", which is neither a name nor `*` for everybody else"#);
+    assert_snapshot!(refused("publisher_acl:\n  fred:\n    - pkg.install:\n        arg: [a]\n"), @r#"master:4:9: option "publisher_acl" takes `args` (a list) and `kwargs` (a mapping) of a function, not "arg""#);
+    assert_snapshot!(refused("publisher_acl:\n  fred:\n    - web*:\n      - pkg.install:\n          args: ['(']\n"), @r#"master:5:18: option "publisher_acl" has "(", which is no regular expression: not a regular expression: unclosed group"#);
+    assert_snapshot!(refused("publisher_acl_blacklist:\n  groups: [a]\n"), @r#"master:2:3: option "publisher_acl_blacklist" takes a mapping with `users` and `modules`, which are lists of patterns"#);
+    assert_snapshot!(refused("operators:\n  ops%: [test.ping]\n"), @r#"master:2:3: option "operators" names "ops%": operators have no groups"#);
 }

@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use saline_protocol::transport::{
-    Backoff, Clock, Context, Counters, Endpoint, ErrorKind, Limits, Result, ServeAt, Transport,
+    Backoff, Clock, Context, Counters, Endpoint, ErrorKind, Limits, LocalAccess, Result, ServeAt,
+    Transport,
 };
 use tokio::task::JoinHandle;
 
@@ -201,6 +202,17 @@ impl World {
     /// The backend's.
     pub async fn try_serve(&self, at: ServeAt, limits: Limits) -> Result<Host> {
         let (context, counters) = self.context_with(limits);
+        let server = self.transport.serve(at, context.clone()).await?;
+        Ok(Host::new(server, context, counters))
+    }
+
+    /// The same, letting these users of this machine in.
+    ///
+    /// # Errors
+    /// The backend's.
+    pub async fn try_serve_to(&self, at: ServeAt, access: LocalAccess) -> Result<Host> {
+        let (context, counters) = self.context_with(self.limits());
+        let context = context.with_local_access(access);
         let server = self.transport.serve(at, context.clone()).await?;
         Ok(Host::new(server, context, counters))
     }

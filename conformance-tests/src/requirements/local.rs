@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use saline_protocol::transport::{Address, Endpoint, ErrorKind, ServeAt, Source};
+use saline_protocol::transport::{Address, Endpoint, ErrorKind, LocalAccess, ServeAt, Source};
 
 use crate::failure::{ensure, ensure_eq, is_error};
 use crate::kit::{Place, Raw, RawListener, TEST_TIMEOUT, World, echo, exact, topic};
@@ -83,6 +83,16 @@ pub const ALL: &[Requirement] = &[
         look_at: "SO_PEERCRED, when the connection is accepted",
         needs: &[Need::LocalSockets],
         run: |world| Box::pin(source_of_a_local_peer(world)),
+    },
+    Requirement {
+        id: "BUS-008",
+        name: "open_to_every_user",
+        level: Level::Must,
+        sentence: "A local endpoint that is served for every user lets every user connect, whatever the umask is, and tells which user each peer is.",
+        why: "Users of a machine give orders by their own rights, and who they are is what the system says.",
+        look_at: "the mode of the socket; a check of the peer that is left over",
+        needs: &[Need::LocalSockets, Need::LocalUsers, Need::OwnProcess],
+        run: |world| Box::pin(open_to_every_user(world)),
     },
 ];
 
@@ -316,4 +326,27 @@ async fn source_of_a_local_peer(world: Arc<World>) -> Outcome {
     let user = Source::User(rustix::process::getuid().as_raw());
     ensure_eq!(request?, user, "the source of a peer of this user");
     Ok(())
+}
+
+async fn open_to_every_user(world: Arc<World>) -> Outcome {
+    // Of the whole process, which is this requirement's own.
+    rustix::process::umask(rustix::fs::Mode::from_bits_truncate(0o077));
+    let at = places(&world, world.folder());
+    let served = world.try_serve_to(at.clone(), LocalAccess::EveryUser).await;
+    let mut host = served.expecting("serving a path for every user")?;
+    for path in paths(&at) {
+        let mode = file(std::fs::symlink_metadata(path))?.mode() & 0o777;
+        ensure_eq!(mode & 0o666, 0o666, "what users may do with the socket");
+    }
+    let caller = world.client(&host).await?;
+    let (reply, request) = tokio::join!(caller.ask("who am I?"), async {
+        let request = host.requests.next().await?;
+        let source = request.peer.source;
+        echo(request);
+        Outcome::Ok(source)
+    });
+    reply.expecting("a request")?;
+    let user = Source::User(rustix::process::getuid().as_raw());
+    ensure_eq!(request?, user, "the source of a peer of this user");
+    host.kill().await
 }

@@ -91,6 +91,8 @@ pub enum WireFault {
     ForgetRefused,
     /// All local peers are one source.
     HideUser,
+    /// A local endpoint for every user is closed to others.
+    KeepOut,
     /// A server ends with one of its parts.
     OwnGuard,
 }
@@ -113,7 +115,8 @@ pub const WIRE_FAULTS: &[(WireFault, &[&str])] = &[
     (WireFault::NeverUnlink, &["BUS-003"]),
     (WireFault::AlwaysUnlink, &["BUS-004", "BUS-005"]),
     (WireFault::LeaveSocket, &["BUS-006"]),
-    (WireFault::HideUser, &["BUS-007"]),
+    (WireFault::HideUser, &["BUS-007", "BUS-008"]),
+    (WireFault::KeepOut, &["BUS-008"]),
     (WireFault::DepartTwice, &["CON-030"]),
     (WireFault::DepartOnFin, &["CON-030"]),
     (WireFault::DeparturesStay, &["CON-031"]),

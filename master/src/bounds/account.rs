@@ -15,7 +15,7 @@ use saline_protocol::transport::{Clock, Instant};
 use super::account_limits::{AccountLimits, Resource};
 use super::cost::Cost;
 use super::{REPORTS, TokenBucket};
-use crate::sessions::Principal;
+use crate::authorize::Principal;
 use crate::settings::EventRates;
 
 /// How long a minion is asked to wait that holds as many jobs open as it may: some of them have to end first.

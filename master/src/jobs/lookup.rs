@@ -69,6 +69,26 @@ impl JobStore {
         .await
     }
 
+    /// Returns who ordered a job; none if there is no such job.
+    ///
+    /// # Errors
+    /// When SQLite fails.
+    ///
+    /// # Cancel safety
+    /// The call changes nothing.
+    pub async fn owner(&self, jid: &Jid) -> Result<Option<String>, StoreError> {
+        let Some(job) = jid::to_micros(jid) else {
+            return Ok(None);
+        };
+        self.read(job, move |connection| {
+            let mut statement =
+                connection.prepare_cached("SELECT operator FROM jobs WHERE jid = ?1")?;
+            let mut found = statement.query([job])?;
+            Ok(found.next()?.map(|row| row.get(0)).transpose()?)
+        })
+        .await
+    }
+
     /// Returns the states of a job's minions after `after`, at most `most`; none if there is no such
     /// job.
     ///
@@ -119,7 +139,7 @@ impl JobStore {
         .await
     }
 
-    /// Returns the jobs before `before`, or the last ones, the newest first: at most `limit`, at
+    /// Returns the jobs of `owner`, or of everybody, before `before`, or the last ones, the newest first: at most `limit`, at
     /// most 1,000 and about 4 MiB. An empty list is the end.
     ///
     /// # Errors
@@ -131,11 +151,12 @@ impl JobStore {
         &self,
         limit: u32,
         before: Option<&Jid>,
+        owner: Option<String>,
     ) -> Result<Vec<StoredJob>, StoreError> {
         let before = before.and_then(jid::to_micros).unwrap_or(i64::MAX);
         let most = limit.min(LIST_JOBS) as usize;
         self.reader
-            .call(move |connections| list(connections, most, before))
+            .call(move |connections| list(connections, most, before, owner.as_deref()))
             .await
     }
 }
@@ -178,6 +199,7 @@ fn list(
     connections: &mut Connections,
     most: usize,
     before: i64,
+    owner: Option<&str>,
 ) -> Result<Vec<StoredJob>, StoreError> {
     let mut jobs = Vec::new();
     let mut room = LIST_BYTES;
@@ -191,10 +213,10 @@ fn list(
             connection => connection?,
         };
         let mut statement = connection.prepare_cached(&format!(
-            "SELECT {} FROM jobs WHERE jid < ?1 ORDER BY jid DESC LIMIT ?2",
+            "SELECT {} FROM jobs WHERE jid < ?1 AND (?3 IS NULL OR operator = ?3) ORDER BY jid DESC LIMIT ?2",
             rows::STORED_JOB
         ))?;
-        let mut found = statement.query(params![before, (most - jobs.len()) as i64])?;
+        let mut found = statement.query(params![before, (most - jobs.len()) as i64, owner])?;
         while let Some(row) = found.next()? {
             let job = rows::stored_job(row)?;
             let size = rows::job_size(&job.job) + job.operator.len();

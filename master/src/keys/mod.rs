@@ -6,6 +6,7 @@
 
 mod access;
 mod act;
+mod audited;
 mod authenticate;
 mod external_changes;
 mod folder;
@@ -26,6 +27,7 @@ use saline_protocol::transport::{Clock, Instant, SourcePlaces};
 
 pub use access::{KeyAccess, KeysUnreadable};
 pub use act::{Applied, KeyChange};
+pub(crate) use audited::describe_act;
 pub use authenticate::Verdict;
 pub use external_changes::{ExternalChange, KeyChanges};
 pub use offline::offline;

@@ -6,7 +6,7 @@ use saline_daemon::{InstanceLock, LockError};
 use saline_messages::{KeyReply, KeyRequest};
 use saline_protocol::transport::Clock;
 
-use super::KeyStore;
+use super::{KeyStore, audited};
 
 /// Carries out a request while no master runs. As Salt's tool does, it creates the master's own key
 /// if there is none yet. Blocks on the disk.
@@ -21,6 +21,7 @@ pub fn offline(config: &MasterConfig, request: &KeyRequest) -> Result<KeyReply, 
     let line = |error: KeyError| error.to_string();
     let master = Identity::load_or_create(&config.paths.pki_dir).map_err(line)?;
     let store = KeyStore::open(&config.paths.pki_dir, Clock).map_err(line)?;
+    audited::note_offline(config, request);
     let applied = store.apply(request);
     match applied.error {
         Some(error) => Err(line(error)),

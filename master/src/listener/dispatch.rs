@@ -9,9 +9,10 @@ use saline_messages::{
 };
 
 use super::Listener;
+use crate::authorize::{About, Action, Principal, Verb};
 use crate::bounds::Cost;
 use crate::keys::KeysUnreadable;
-use crate::sessions::{Principal, Session, SessionState};
+use crate::sessions::{Session, SessionState};
 
 impl Listener {
     /// Carries out the request `plain` of a session in `state`, and returns the encoded reply.
@@ -49,9 +50,13 @@ impl Listener {
                 self.handlers.accounts.note_answer(id, reply.len());
                 reply
             }
-            (Principal::Operator(name), SessionState::Accepted) => {
-                encode(&self.operator(session, name, class, plain).await)
-            }
+            (
+                Principal::LocalRoot
+                | Principal::MasterUser
+                | Principal::LocalUser(_)
+                | Principal::Operator(_),
+                SessionState::Accepted,
+            ) => encode(&self.operator(session, class, plain).await),
         }
     }
 
@@ -73,6 +78,9 @@ impl Listener {
                 return MinionReply::Refused(RefusedVerb::Malformed);
             }
         };
+        if !self.may(principal, Verb::Minion(&request)) {
+            return MinionReply::Refused(RefusedVerb::Malformed);
+        }
         let closed = |jids: &[&Jid]| self.handlers.minion.jobs.closed_among(jids);
         let cost = Cost::of_minion(&request, plain.len(), closed);
         if let Err(delay) = self.draw(session, id, &cost) {
@@ -117,10 +125,20 @@ impl Listener {
                 return CallerReply::Refused(RefusedVerb::Malformed);
             }
         };
+        if !self.may(&session.principal, Verb::Caller(&request)) {
+            return CallerReply::Refused(RefusedVerb::Malformed);
+        }
         match self.draw(session, id, &Cost::of_caller(&request, plain.len())) {
             Ok(()) => Box::pin(self.handlers.caller.carry_out(id, request)).await,
             Err(delay) => CallerReply::busy(delay),
         }
+    }
+
+    /// Whether a peer may have this verb of its own audience.
+    fn may(&self, principal: &Principal, verb: Verb<'_>) -> bool {
+        let authorizer = &self.handlers.authorizer;
+        let decided = authorizer.authorize(principal, Action::of(verb), About::Nothing);
+        decided.is_ok()
     }
 
     /// Draws what a request costs on the account of a minion. Every request of a minion and of its callers comes here.
@@ -142,13 +160,7 @@ impl Listener {
     }
 
     /// Carries out the request of an operator, whose key is looked up once more.
-    async fn operator(
-        &self,
-        session: &Arc<Session>,
-        name: &str,
-        class: Class,
-        plain: &[u8],
-    ) -> OperatorReply {
+    async fn operator(&self, session: &Arc<Session>, class: Class, plain: &[u8]) -> OperatorReply {
         match self.handlers.admission.still_accepts(session).await {
             Ok(true) => {}
             Ok(false) => {
@@ -164,12 +176,14 @@ impl Listener {
         match decode::<OperatorRequest>(plain) {
             // Boxed as a handshake is.
             Ok(request) => {
-                tracing::debug!("operator {name}: {}, {class}", request.name());
-                Box::pin(self.handlers.operator.carry_out(name, request)).await
+                let principal = &session.principal;
+                tracing::debug!("{}: {}, {class}", principal.log_name(), request.name());
+                Box::pin(self.handlers.operator.carry_out(principal, request)).await
             }
             Err(error) => {
                 tracing::warn!(
-                    "operator {name} sent a request that cannot be decoded ({class}): {error}"
+                    "{} sent a request that cannot be decoded ({class}): {error}",
+                    session.principal.log_name()
                 );
                 OperatorReply::Refused(RefusedVerb::Malformed)
             }
@@ -181,6 +195,9 @@ fn refuse(principal: &Principal, why: RefusedVerb) -> Vec<u8> {
     match principal {
         Principal::Minion(_) => encode(&MinionReply::Refused(why)),
         Principal::Caller(_) => encode(&CallerReply::Refused(why)),
-        Principal::Operator(_) => encode(&OperatorReply::Refused(why)),
+        Principal::LocalRoot
+        | Principal::MasterUser
+        | Principal::LocalUser(_)
+        | Principal::Operator(_) => encode(&OperatorReply::Refused(why)),
     }
 }

@@ -14,7 +14,7 @@ use super::resume_times::ResumeTimes;
 use super::{BUSY_DELAY, Listener};
 use crate::bounds::{Rate, TokenBuckets};
 use crate::keys::KeysUnreadable;
-use crate::peers::Decision;
+use crate::peers::{Decision, ListenerKind};
 use crate::sessions::{NewSession, Origin, Session, SessionState};
 
 /// The handshakes that one source may have carried out. One that leads to an accepted session is given back, so that a
@@ -104,7 +104,7 @@ impl Listener {
         let Decision {
             principal,
             admission: decided,
-        } = admission.decide(&proven, peer, self.local).await;
+        } = admission.decide(&proven, peer, self.kind).await;
         let version = admission.version_of(&proven);
         let told = self.tell(&principal, decided, version.protocol);
         let mut record = *header;
@@ -161,7 +161,11 @@ impl Listener {
         let resuming = self.responder.resume(body)?;
         let proven = resuming.proven.clone();
         tracing::debug!("{peer}: resume of {:?} {:?}", proven.role, proven.id);
-        let recognised = self.handlers.admission.recognise(&proven, self.local).await;
+        let recognised = self
+            .handlers
+            .admission
+            .recognise(&proven, peer, self.kind)
+            .await;
         let Ok(recognised) = recognised else {
             return Ok(busy(header, BUSY_DELAY));
         };
@@ -235,9 +239,9 @@ impl Listener {
     }
 
     fn origin(&self) -> Origin {
-        match self.local {
-            true => Origin::Local,
-            false => Origin::Network,
+        match self.kind {
+            ListenerKind::Local => Origin::Local,
+            ListenerKind::Network | ListenerKind::Access => Origin::Network,
         }
     }
 }

@@ -25,10 +25,11 @@ use saline_protocol::transport::{
     Clock, Context, Departure, Departures, Peer, Request, Requests, ServerControl,
 };
 
+use crate::authorize::{Authorizer, Principal};
 use crate::bounds::{Accounts, Turns};
 use crate::parts::MasterParts;
-use crate::peers::{AdmissionControl, EndedConnections};
-use crate::sessions::{Principal, Session, SessionState, Sessions};
+use crate::peers::{AdmissionControl, EndedConnections, ListenerKind};
+use crate::sessions::{Session, SessionState, Sessions};
 use crate::settings::LiveSettings;
 use crate::verbs::{CallerVerbs, MinionVerbs, OperatorVerbs};
 pub use handshakes::HandshakeLimits;
@@ -57,6 +58,8 @@ pub struct Handlers {
     pub(crate) minion: MinionVerbs,
     pub(crate) caller: CallerVerbs,
     pub(crate) operator: OperatorVerbs,
+    /// Decides who may do what.
+    pub(crate) authorizer: Authorizer,
     pub(crate) handshakes: HandshakeLimits,
     pub(crate) waiting: WaitingPolls,
     /// The turns of polls to read the keys.
@@ -77,6 +80,7 @@ impl Handlers {
             caller: state.caller_verbs(&minion),
             minion,
             operator: state.operator_verbs(),
+            authorizer: state.authorizer(),
             handshakes: HandshakeLimits::new(clock),
             waiting: state.polls().clone(),
             polls: polls::turns(),
@@ -91,8 +95,7 @@ pub struct Listener {
     responder: Responder,
     /// The listener's number, which its sessions carry.
     listener: usize,
-    /// Whether the listener is the local endpoint.
-    local: bool,
+    kind: ListenerKind,
     /// The address of publications that peers of this listener are told.
     publications: PublicationAddress,
     /// Admits the connections of sessions.
@@ -106,7 +109,7 @@ impl Listener {
         handlers: Arc<Handlers>,
         responder: Responder,
         listener: usize,
-        local: bool,
+        kind: ListenerKind,
         publications: PublicationAddress,
         control: Arc<dyn ServerControl>,
     ) -> Self {
@@ -116,7 +119,7 @@ impl Listener {
             handlers,
             responder,
             listener,
-            local,
+            kind,
             publications,
         }
     }

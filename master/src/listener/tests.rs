@@ -43,19 +43,19 @@ impl TestListener {
             noise: Some(noise.public()),
         };
         let handlers = Arc::new(Handlers::of(&master.state, Clock));
-        let listener = |listener, local| {
+        let listener = |listener, kind| {
             Arc::new(Listener::new(
                 Arc::clone(&handlers),
                 Responder::new(Arc::clone(&master.identity), noise.clone(), None),
                 listener,
-                local,
+                kind,
                 PublicationAddress::SameConnection,
                 Arc::clone(&master.control),
             ))
         };
         Self {
-            listener: listener(0, false),
-            local: listener(1, true),
+            listener: listener(0, ListenerKind::Network),
+            local: listener(1, ListenerKind::Local),
             master,
             keys,
         }

@@ -17,7 +17,8 @@ use saline_messages::{
 use saline_targeting::Target;
 
 use super::batch_choice;
-use super::{ResolveError, ResolvedTarget, TargetResolver};
+use super::{Decisions, Details, ResolveError, ResolvedTarget, TargetResolver};
+use crate::authorize::{About, Action, Principal};
 use crate::clock::MasterClock;
 use crate::events::Events;
 use crate::jobs::{CarriedOut, JobStore, NewJob, StoreError, may_become};
@@ -31,6 +32,7 @@ use crate::settings::LiveSettings;
 pub struct PublishOrder {
     pub(crate) clock: MasterClock,
     pub(crate) settings: LiveSettings,
+    pub(crate) decisions: Decisions,
     pub(crate) identity: Arc<Identity>,
     pub(crate) targets: TargetResolver,
     pub(crate) sessions: Arc<Sessions>,
@@ -56,16 +58,19 @@ fn refused_metadata(metadata: &Packed) -> Option<String> {
 }
 
 impl PublishOrder {
-    /// Carries out the request of the operator `name`.
+    /// Carries out the request of a principal, if it may run the function on all minions that the target includes.
     pub(crate) async fn carry_out(
         &self,
-        name: &str,
+        principal: &Principal,
         request: PublishRequest,
     ) -> Result<OperatorReply, StoreError> {
+        let owner = principal.owner();
+        let name = owner.as_str();
         if let Some(why) = request.metadata.as_ref().and_then(refused_metadata) {
             return Ok(OperatorReply::Invalid(why));
         }
         let resolved_at = self.clock.now();
+        let asked = request.target.clone();
         let resolving = self
             .targets
             .resolve(request.target, request.include_unknown);
@@ -98,14 +103,35 @@ impl PublishOrder {
                 without_grains.retain(|id| minions.binary_search(id).is_ok());
             }
         }
+        let about = About::Function {
+            fun: &request.fun,
+            arguments: &request.arg,
+            minions: &minions,
+        };
+        let details = Details {
+            function: Some(&request.fun),
+            arguments: Some(&request.arg),
+            target: Some(&asked),
+            minions: Some(&minions),
+            request: Some(request.request_id),
+            subject: None,
+        };
+        let decided = self
+            .decisions
+            .decide(principal, Action::Publish, about, details);
+        let decided = match decided.await {
+            Ok(decided) => decided,
+            Err(why) => return Ok(OperatorReply::NotAllowed(why)),
+        };
         let mut minions = self.states(minions, created, queues);
         if minions.is_empty() {
-            let who = describe_operator(name, &request.user);
+            let who = describe_operator(principal, &request.user);
             tracing::info!(
                 "{who} asked for {} on {:?}: no minion matched",
                 request.fun,
                 target.expression
             );
+            decided.synced().await;
             return Ok(OperatorReply::Published(Published {
                 jid: None,
                 expires: 0,
@@ -165,7 +191,8 @@ impl PublishOrder {
             metadata: request.metadata,
         };
         self.note_keys(&new.minions).await;
-        if let CarriedOut::Before(published) = self.jobs.publish(new).await? {
+        let (carried_out, ()) = tokio::join!(self.jobs.publish(new), decided.synced());
+        if let CarriedOut::Before(published) = carried_out? {
             return Ok(OperatorReply::Published(published));
         }
         let withdrawn = self.jobs.withdrawn_late(&job.job.jid, resolved_at);
@@ -182,7 +209,7 @@ impl PublishOrder {
             without_grains,
             batch,
         };
-        self.announce(job, name, minions, apart).await;
+        self.announce(job, principal, minions, apart).await;
         Ok(OperatorReply::Published(published))
     }
 
@@ -236,7 +263,7 @@ impl PublishOrder {
     async fn announce(
         &self,
         signed: SignedJob,
-        operator: &str,
+        principal: &Principal,
         minions: Vec<(MinionId, MinionJobState)>,
         apart: bool,
     ) {
@@ -252,12 +279,13 @@ impl PublishOrder {
         tracing::info!(
             "job {}: {} published {} to {:?} for {} minions, {who}",
             job.jid,
-            describe_operator(operator, &job.user),
+            describe_operator(principal, &job.user),
             job.fun,
             job.target.expression,
             minions.len()
         );
-        self.events.job_new(job, operator, &minions).await;
+        let owner = principal.owner();
+        self.events.job_new(job, &owner, &minions).await;
         if !connected.is_empty() {
             match apart {
                 true => self.publisher.private_job(signed, connected).await,
@@ -269,10 +297,15 @@ impl PublishOrder {
 
 /// Returns who gives an order, for the log: the operator by the name of its key, and the user whom its
 /// program names if that is another one.
-fn describe_operator(operator: &str, user: &str) -> String {
-    match operator == user {
-        true => format!("operator {operator}"),
-        false => format!("operator {operator} (its program names user {user})"),
+fn describe_operator(principal: &Principal, user: &str) -> String {
+    let name = principal.log_name();
+    let is_same = match principal {
+        Principal::LocalUser(own) => own.name == user,
+        _ => principal.owner() == user,
+    };
+    match is_same {
+        true => name,
+        false => format!("{name} (its program names user {user})"),
     }
 }
 
@@ -282,9 +315,12 @@ mod tests {
 
     #[test]
     fn the_log_names_the_operator_and_what_it_calls_itself() {
-        assert_eq!(describe_operator("root", "root"), "operator root");
         assert_eq!(
-            describe_operator("root", "ann"),
+            describe_operator(&Principal::LocalRoot, "root"),
+            "operator root"
+        );
+        assert_eq!(
+            describe_operator(&Principal::MasterUser, "ann"),
             "operator root (its program names user ann)"
         );
     }

@@ -7,20 +7,36 @@ use saline_channel::noise::VerifiedPeer;
 use saline_messages::{
     Admission, MinionId, PeerVersion, ProtocolVersions, PublicationAddress, Role, SOFTWARE, Welcome,
 };
-use saline_protocol::transport::{Peer, Source};
+use saline_protocol::transport::{Context, Peer, Source};
 
+use super::local_users;
 use super::{DeniedPeers, KeyWarnings, Revocation};
+use crate::authorize::Principal;
 use crate::bounds::TokenBuckets;
 use crate::clock::MasterClock;
 use crate::events::Events;
 use crate::keys::{KeyAccess, KeysUnreadable, LOCAL_OPERATOR, Verdict};
+use crate::orders::{Decisions, Details};
 use crate::publisher::MinionPublisher;
-use crate::sessions::{Principal, Session, Sessions};
+use crate::sessions::{Session, Sessions};
 use crate::settings::LiveSettings;
+
+/// The kind of a listener, which decides who may come over it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ListenerKind {
+    /// On the network: minions, callers, operators with keys of their own.
+    Network,
+    /// The local endpoint, which root and the master's user reach.
+    Local,
+    /// The access socket, which every user of this machine reaches: who they are is what the system tells.
+    Access,
+}
 
 /// Decides which peers are let in.
 #[derive(Debug)]
 pub struct AdmissionControl {
+    pub(crate) context: Context,
+    pub(crate) decisions: Decisions,
     pub(crate) settings: LiveSettings,
     /// How often a minion sends a heartbeat, in milliseconds.
     pub(crate) heartbeat_ms: u64,
@@ -49,9 +65,15 @@ pub struct Decision {
 }
 
 impl Decision {
-    fn of_operator(proven: &VerifiedPeer, admission: Admission<()>) -> Self {
+    /// A peer with the root key is root or the master's user, as the system says.
+    fn of_operator(proven: &VerifiedPeer, peer: Peer, admission: Admission<()>) -> Self {
+        let principal = match (proven.id.as_str(), peer.source) {
+            (LOCAL_OPERATOR, Source::User(0) | Source::Process) => Principal::LocalRoot,
+            (LOCAL_OPERATOR, _) => Principal::MasterUser,
+            (name, _) => Principal::Operator(name.to_owned()),
+        };
         Self {
-            principal: Principal::Operator(proven.id.clone()),
+            principal,
             admission,
         }
     }
@@ -74,13 +96,17 @@ impl AdmissionControl {
     pub async fn recognise(
         &self,
         proven: &VerifiedPeer,
-        local: bool,
+        peer: Peer,
+        kind: ListenerKind,
     ) -> Result<Option<Decision>, KeysUnreadable> {
+        if kind == ListenerKind::Access {
+            return Ok(Some(self.local_user(proven, peer).await));
+        }
         match proven.role {
             Role::Minion => {}
             Role::Operator => {
-                let admission = self.operator(proven, local).await?;
-                return Ok(Some(Decision::of_operator(proven, admission)));
+                let admission = self.operator(proven, kind).await?;
+                return Ok(Some(Decision::of_operator(proven, peer, admission)));
             }
             Role::Caller => return Ok(Some(self.caller(proven).await?)),
         }
@@ -108,9 +134,12 @@ impl AdmissionControl {
         }))
     }
 
-    /// Decides about a peer that has proven its keys in a handshake on the connection `peer`; `local` if it came
-    /// over the local endpoint. A key that is to wait takes a place of the connection's source.
-    pub async fn decide(&self, proven: &VerifiedPeer, peer: Peer, local: bool) -> Decision {
+    /// Decides about a peer that has proven its keys in a handshake on the connection `peer` of a listener of this
+    /// kind. A key that is to wait takes a place of the connection's source.
+    pub async fn decide(&self, proven: &VerifiedPeer, peer: Peer, kind: ListenerKind) -> Decision {
+        if kind == ListenerKind::Access {
+            return self.local_user(proven, peer).await;
+        }
         match proven.role {
             Role::Minion => match MinionId::parse(&proven.id) {
                 Ok(id) => Decision {
@@ -130,9 +159,9 @@ impl AdmissionControl {
                 }
             },
             Role::Operator => {
-                let admission = self.operator(proven, local).await;
+                let admission = self.operator(proven, kind).await;
                 // The program asks again, as a minion whose key cannot be read does.
-                Decision::of_operator(proven, admission.unwrap_or(Admission::Full))
+                Decision::of_operator(proven, peer, admission.unwrap_or(Admission::Full))
             }
             Role::Caller => match self.caller(proven).await {
                 Ok(decision) => decision,
@@ -151,7 +180,11 @@ impl AdmissionControl {
                 self.minion(id, session.identity, session.peer.source, None)
                     .await
             }
-            Principal::Caller(_) | Principal::Operator(_) => Admission::Rejected,
+            Principal::Caller(_)
+            | Principal::Operator(_)
+            | Principal::LocalRoot
+            | Principal::MasterUser
+            | Principal::LocalUser(_) => Admission::Rejected,
         }
     }
 
@@ -164,6 +197,11 @@ impl AdmissionControl {
             Principal::Minion(id) | Principal::Caller(id) => {
                 self.keys.is_accepted(id, session.identity).await
             }
+            Principal::LocalRoot | Principal::MasterUser => {
+                Ok(self.keys.operator(LOCAL_OPERATOR).await? == Some(session.identity.0))
+            }
+            // There is no key; each request is decided by the rules that are in force.
+            Principal::LocalUser(_) => Ok(true),
             Principal::Operator(name) => {
                 Ok(self.keys.operator(name).await? == Some(session.identity.0))
             }
@@ -219,16 +257,57 @@ impl AdmissionControl {
         })
     }
 
+    /// Decides about a user of this machine, who is the one that the system tells, whatever the keys are.
+    async fn local_user(&self, proven: &VerifiedPeer, peer: Peer) -> Decision {
+        let (Source::User(uid), Role::Operator) = (peer.source, proven.role) else {
+            return Decision::reject_nameless();
+        };
+        if let Some(admission) = self.refuse_version(proven) {
+            return Decision {
+                admission,
+                ..Decision::reject_nameless()
+            };
+        }
+        let looked_up = self
+            .context
+            .spawn_blocking(move || local_users::look_up(uid));
+        let looked_up = match looked_up.await {
+            Ok(Ok(user)) => Ok(user),
+            Ok(Err(error)) => {
+                tracing::error!("the user with number {uid} cannot be looked up: {error}");
+                Err(KeysUnreadable)
+            }
+            // The runtime logs that it panicked.
+            Err(_) => Err(KeysUnreadable),
+        };
+        match looked_up {
+            Ok(Some(user)) => Decision {
+                admission: match self.decisions.authorizer.admits(&user) {
+                    true => Admission::Accepted(()),
+                    false => Admission::Rejected,
+                },
+                principal: Principal::LocalUser(Arc::new(user)),
+            },
+            Ok(None) => Decision::reject_nameless(),
+            Err(KeysUnreadable) => Decision {
+                admission: Admission::Full,
+                ..Decision::reject_nameless()
+            },
+        }
+    }
+
     async fn operator(
         &self,
         proven: &VerifiedPeer,
-        local: bool,
+        kind: ListenerKind,
     ) -> Result<Admission<()>, KeysUnreadable> {
         if let Some(refused) = self.refuse_version(proven) {
             return Ok(refused);
         }
         let known = self.keys.operator(&proven.id).await?;
-        if known == Some(proven.identity.0) && (local || proven.id != LOCAL_OPERATOR) {
+        if known == Some(proven.identity.0)
+            && (kind == ListenerKind::Local || proven.id != LOCAL_OPERATOR)
+        {
             return Ok(Admission::Accepted(()));
         }
         let key = short(&proven.identity);
@@ -299,6 +378,15 @@ impl AdmissionControl {
         {
             let now = self.clock.clock().now();
             self.denied.note(id, identity.0, address, now);
+        }
+        if verdict.changed && verdict.admission.is_accepted() {
+            let minions = [id.clone()];
+            let details = Details {
+                minions: Some(&minions),
+                subject: Some(format!("accept, fingerprint {}", identity.fingerprint())),
+                ..Details::default()
+            };
+            self.decisions.note_own_act(details).await;
         }
         self.report(id, identity, &verdict, first).await;
         if verdict.admission.is_accepted() && self.settle_key(id, identity).await.is_err() {

@@ -5,10 +5,11 @@ mod denied_peers;
 mod ended_connections;
 mod key_warnings;
 mod key_watch;
+mod local_users;
 mod presence_reporter;
 mod revocation;
 
-pub use admission::{AdmissionControl, Decision};
+pub use admission::{AdmissionControl, Decision, ListenerKind};
 pub(crate) use denied_peers::DeniedPeers;
 pub(crate) use ended_connections::EndedConnections;
 pub(crate) use key_warnings::KeyWarnings;

@@ -44,10 +44,12 @@ pub(super) async fn ask_minions(
         jid: None,
     };
     let publish = &run.parts.publish;
-    let published = publish.carry_out(&run.operator, request).await?;
+    let published = publish.carry_out(&run.principal, request).await?;
     let jid = match published {
         OperatorReply::Published(published) => published.jid,
-        OperatorReply::Failed(why) => return Err(Failure::Execution(why)),
+        OperatorReply::Failed(why) | OperatorReply::NotAllowed(why) => {
+            return Err(Failure::Execution(why));
+        }
         other => return Err(Failure::Execution(format!("{other:?}"))),
     };
     let Some(jid) = jid else {

@@ -71,8 +71,8 @@ async fn clear_all(
         run.parts.grains.forget(id);
     }
     tracing::info!(
-        "operator {}: forgot the grains of {} minions",
-        run.operator,
+        "{}: forgot the grains of {} minions",
+        run.principal.log_name(),
         minions.len()
     );
     Ok(Value::Bool(true).into())

@@ -17,6 +17,7 @@ use super::job_report::{
 use super::run::Run;
 use super::{Functions, Returned};
 use crate::jobs::{ActiveJob, FoundJob, JobSearch};
+use crate::orders::Cancelled;
 
 type Result<T, E = Failure> = std::result::Result<T, E>;
 
@@ -162,8 +163,8 @@ async fn kill(run: &Run, jid: Jid) -> Result<bool> {
     };
     other.kill.cancel();
     tracing::info!(
-        "runner {jid}: operator {} ends it (jobs.kill)",
-        run.operator
+        "runner {jid}: {} ends it (jobs.kill)",
+        run.principal.log_name()
     );
     Ok(true)
 }
@@ -181,11 +182,15 @@ async fn cancel(run: &Run, jid: Jid) -> Result<Value> {
 
 /// Cancels a job, and returns the states of its minions.
 pub(super) async fn cancelled(run: &Run, jid: &Jid) -> Result<Value> {
-    if !run.parts.cancel.cancel(&run.operator, jid).await? {
-        return Err(match job_report::stored_run(run, jid).await? {
-            Some(_) => is_runner(jid),
-            None => no_such_job(jid),
-        });
+    match run.parts.cancel.cancel(&run.principal, jid).await? {
+        Cancelled::Yes => {}
+        Cancelled::NotAllowed(why) => return Err(Failure::Execution(why)),
+        Cancelled::NoSuchJob => {
+            return Err(match job_report::stored_run(run, jid).await? {
+                Some(_) => is_runner(jid),
+                None => no_such_job(jid),
+            });
+        }
     }
     let waits = |run: &Run, (minion, state): &State| {
         *state == MinionJobState::Offered && run.is_alive(minion)

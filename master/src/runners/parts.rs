@@ -5,6 +5,7 @@ use std::sync::Arc;
 use saline_messages::ProtocolVersions;
 use saline_protocol::transport::{Clock, Context, Endpoint};
 
+use crate::audit::Audit;
 use crate::events::Events;
 use crate::grains::GrainsTable;
 use crate::jobs::JobStore;
@@ -24,6 +25,7 @@ pub(crate) struct RunnerParts {
     pub(crate) grains: Arc<GrainsTable>,
     pub(crate) targets: TargetResolver,
     pub(crate) events: Events,
+    pub(crate) audit: Audit,
     pub(crate) publish: PublishOrder,
     pub(crate) cancel: CancelOrder,
     /// The endpoints of requests on the network: a session's listener number is its index.

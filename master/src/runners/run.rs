@@ -10,6 +10,7 @@ use saline_protocol::transport::Instant;
 use super::Returned;
 use super::parts::RunnerParts;
 use super::run_table::RunTable;
+use crate::authorize::Principal;
 
 /// The largest number of notes of one run.
 const MAX_NOTES: usize = 1_000;
@@ -18,8 +19,8 @@ const MAX_NOTES: usize = 1_000;
 #[derive(Debug)]
 pub(super) struct Run {
     pub(super) jid: Jid,
-    /// The operator by the name of its key.
-    pub(super) operator: String,
+    /// Who began the run.
+    pub(super) principal: Principal,
     /// The user who asks, as the operator's program says.
     pub(super) user: String,
     /// The time at which the run is ended if it is not done.
@@ -43,7 +44,7 @@ pub(super) type Working<'a> = Pin<Box<dyn Future<Output = Result<Returned, Failu
 impl Run {
     pub(super) fn new(
         jid: Jid,
-        (operator, user): (String, String),
+        (principal, user): (Principal, String),
         deadline: Instant,
         parts: Arc<RunnerParts>,
         table: Arc<RunTable>,
@@ -51,7 +52,7 @@ impl Run {
     ) -> Self {
         Self {
             jid,
-            operator,
+            principal,
             user,
             deadline,
             parts,

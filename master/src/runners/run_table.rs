@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::authorize::Principal;
 use saline_messages::{Jid, PackedArguments, RequestId};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -46,6 +47,9 @@ pub(crate) struct RunState {
     pub(crate) fun: String,
     pub(crate) arg: PackedArguments,
     pub(crate) user: String,
+    /// Who began the run.
+    pub(crate) principal: Principal,
+    /// The name under which the store has the run: [`Principal::owner`].
     pub(crate) operator: String,
     pub(crate) phase: watch::Sender<Phase>,
     /// Cancelled when the run is to end before it is done.

@@ -15,6 +15,7 @@ use super::parts::RunnerParts;
 use super::run::Run;
 use super::run_table::{MAX_ABOUT_RUNS, MAX_RUNNING, NotAdded, Phase, RunState, RunTable};
 use super::{Returned, built_in};
+use crate::authorize::Principal;
 use crate::jobs::{CarriedOut, StoreError, StoredRun, StoredRunEnd};
 
 /// The largest return of a run, in bytes.
@@ -55,11 +56,16 @@ impl Runners {
         }
     }
 
-    /// Begins a run for the operator, or returns the one that the same request began.
+    /// Begins a run for the principal, or returns the one that the same request began.
     ///
     /// # Errors
     /// One line that says why there is no such run.
-    pub(crate) fn begin(&self, operator: &str, call: RunnerCall) -> Result<Arc<RunState>, String> {
+    pub(crate) fn begin(
+        &self,
+        principal: &Principal,
+        call: RunnerCall,
+    ) -> Result<Arc<RunState>, String> {
+        let operator = &*principal.owner();
         if let Some(before) = self.table.find(operator, call.request_id) {
             return Ok(before);
         }
@@ -78,6 +84,7 @@ impl Runners {
             fun: call.fun,
             arg: call.arg,
             user: call.user,
+            principal: principal.clone(),
             operator: operator.to_owned(),
             phase: watch::Sender::new(Phase::Beginning),
             kill: CancellationToken::new(),
@@ -183,9 +190,9 @@ impl RunTask {
         }
         state.phase.send_replace(Phase::Running);
         tracing::info!(
-            "runner {}: operator {} runs {}",
+            "runner {}: {} runs {}",
             state.jid,
-            state.operator,
+            state.principal.log_name(),
             state.fun
         );
         self.parts.events.run_new(&state).await;
@@ -237,7 +244,7 @@ impl RunTask {
         let deadline = clock.after(self.time);
         let run = Run::new(
             state.jid.clone(),
-            (state.operator.clone(), state.user.clone()),
+            (state.principal.clone(), state.user.clone()),
             deadline,
             Arc::clone(&self.parts),
             Arc::clone(&self.table),

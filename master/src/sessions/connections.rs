@@ -6,9 +6,10 @@ use std::collections::HashMap;
 use saline_messages::SessionId;
 use saline_protocol::transport::Peer;
 
-use super::session::{Principal, Session, SessionState, lock};
+use super::session::{Session, SessionState, lock};
 use super::table::{Sessions, Table};
 use super::unconfirmed::Origin;
+use crate::authorize::Principal;
 
 /// A connection of one of the master's listeners.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

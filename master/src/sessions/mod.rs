@@ -12,6 +12,6 @@ mod unconfirmed;
 
 pub use connections::ConnectionId;
 pub use presence::{FleetVersions, MinionStart};
-pub use session::{NewSession, OwnNumber, Principal, Session, SessionState};
+pub use session::{NewSession, OwnNumber, Session, SessionState};
 pub use table::{PresenceChange, Sessions, UNCONFIRMED_FOR};
 pub use unconfirmed::{MAX_UNCONFIRMED, Origin};

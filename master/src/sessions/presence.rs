@@ -8,8 +8,9 @@ use saline_messages::{
 };
 use saline_protocol::transport::{Clock, Instant};
 
-use super::session::{Principal, Session, SessionState, lock};
+use super::session::{Session, SessionState, lock};
 use super::table::{Entry, PresenceChange, Sessions, Table};
+use crate::authorize::Principal;
 
 /// How long a minion whose connection has ended may take to come back before it counts as gone, in
 /// milliseconds.

@@ -9,11 +9,12 @@ use bytes::Bytes;
 use saline_channel::noise::SplitKeys;
 use saline_channel::record::ResponderRecords;
 use saline_channel::{ChannelError, PublicIdentity, PublicationRoot};
-use saline_messages::{Header, Jid, MinionId, PeerVersion, SessionId};
+use saline_messages::{Header, Jid, PeerVersion, SessionId};
 use saline_protocol::transport::{Instant, Peer};
 
 use super::table::Table;
 use super::unconfirmed::Origin;
+use crate::authorize::Principal;
 use crate::bounds::{Rate, TokenBucket};
 
 /// How often a session whose key waits may poll. Minions do so every ten seconds, unless
@@ -22,37 +23,6 @@ const POLLS: Rate = Rate {
     per_second: 10.0,
     burst: 20.0,
 };
-
-/// The peer of a session, proven by its keys. Authority comes from this alone.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Principal {
-    /// A minion.
-    Minion(MinionId),
-    /// A program beside the minion with this id, which has its key.
-    Caller(MinionId),
-    /// An operator, by name.
-    Operator(String),
-}
-
-impl Principal {
-    /// Returns the minion's id; none for a caller or an operator.
-    pub fn minion(&self) -> Option<&MinionId> {
-        match self {
-            Self::Minion(id) => Some(id),
-            Self::Caller(_) | Self::Operator(_) => None,
-        }
-    }
-}
-
-impl fmt::Display for Principal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Minion(id) => write!(f, "minion {id}"),
-            Self::Caller(id) => write!(f, "a caller on minion {id}"),
-            Self::Operator(name) => write!(f, "operator {name}"),
-        }
-    }
-}
 
 /// The state of a session, which decides what it may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

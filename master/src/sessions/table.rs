@@ -16,8 +16,9 @@ use super::connections::{ConnectionId, Connections};
 use super::duplicates::Duplicates;
 use super::last_seen::Departed;
 use super::running_time::RunningTime;
-use super::session::{NewSession, Principal, Session, SessionState, lock};
+use super::session::{NewSession, Session, SessionState, lock};
 use super::unconfirmed::{Origin, UnconfirmedCount};
+use crate::authorize::Principal;
 
 /// How long half-open handshakes, and sessions that have not sent a first record, are kept.
 pub const UNCONFIRMED_FOR: Duration = Duration::from_secs(5);
@@ -30,6 +31,8 @@ const OPERATOR_IDLE_FOR: Duration = Duration::from_secs(60);
 const PER_KEY: usize = 4;
 /// The largest number of sessions of callers with one key: as many programs may run beside a minion at once.
 const CALLERS_PER_KEY: usize = 16;
+/// The largest number of sessions of one user of this machine over the access socket.
+const SESSIONS_PER_USER: usize = 64;
 /// The number of unaccepted sessions that are held beyond the number of pending keys.
 const UNACCEPTED_BESIDE_PENDING: usize = 1024;
 
@@ -62,8 +65,8 @@ pub(super) struct Table {
     /// The same in about the order of their last request: each with the time of a request that it made,
     /// which may not be its last. Others are left among them for a while.
     by_silence: VecDeque<(u64, SessionId)>,
-    /// The sessions of `all` that belong to callers, by the key of their minion, in the order in which they were made.
-    by_caller: HashMap<PublicIdentity, Vec<SessionId>>,
+    /// The sessions of `all` that belong to callers and to users of this machine, in the order in which they were made.
+    by_program_owner: HashMap<ProgramOwner, Vec<SessionId>>,
     /// The sessions of `all` that belong to minions, in the order in which they were made.
     pub(super) by_minion: HashMap<MinionId, Vec<(PublicIdentity, SessionId)>>,
     /// The sessions of `all` whose minions have reconciled: one for each minion.
@@ -94,6 +97,29 @@ pub struct Sessions {
     unaccepted: AtomicUsize,
     /// Notified when a minion becomes present.
     pub(super) arrival: Notify,
+}
+
+/// Whose programs may have several sessions at once, up to a bound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum ProgramOwner {
+    /// The minion with this key, beside which callers run.
+    Minion(PublicIdentity),
+    /// The user of this machine with this number.
+    User(u32),
+}
+
+impl ProgramOwner {
+    /// Returns the owner and the largest number of its sessions; none for a session that is not bounded in this way.
+    fn of(session: &Session) -> Option<(Self, usize)> {
+        match &session.principal {
+            Principal::Caller(_) => Some((Self::Minion(session.identity), CALLERS_PER_KEY)),
+            Principal::LocalUser(user) => Some((Self::User(user.uid), SESSIONS_PER_USER)),
+            Principal::Minion(_)
+            | Principal::LocalRoot
+            | Principal::MasterUser
+            | Principal::Operator(_) => None,
+        }
+    }
 }
 
 /// The changes that a request made to its session.
@@ -160,12 +186,12 @@ impl Table {
         let Some(session) = self.all.get(&id).map(|entry| Arc::clone(&entry.session)) else {
             return;
         };
-        if let Principal::Caller(_) = &session.principal
-            && let Some(own) = self.by_caller.get_mut(&session.identity)
+        if let Some((owner, _)) = ProgramOwner::of(&session)
+            && let Some(own) = self.by_program_owner.get_mut(&owner)
         {
             own.retain(|other| *other != id);
             if own.is_empty() {
-                self.by_caller.remove(&session.identity);
+                self.by_program_owner.remove(&owner);
             }
         }
         if let Principal::Minion(minion) = &session.principal {
@@ -271,10 +297,10 @@ impl Sessions {
             cut: None,
         };
         table.all.insert(id, entry);
-        if let Principal::Caller(_) = &session.principal {
-            let own = table.by_caller.entry(identity).or_default();
+        if let Some((owner, most)) = ProgramOwner::of(&session) {
+            let own = table.by_program_owner.entry(owner).or_default();
             own.push(id);
-            if own.len() > CALLERS_PER_KEY {
+            if own.len() > most {
                 let oldest = own[0];
                 table.forget(oldest);
             }

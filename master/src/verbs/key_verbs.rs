@@ -9,10 +9,13 @@ use saline_messages::{
 };
 use saline_protocol::transport::Clock;
 
+use crate::authorize::{About, Action, Principal};
 use crate::events::Events;
 use crate::jobs::{CarriedOut, JobStore, StoreError};
+use crate::keys::describe_act;
 use crate::keys::{KeyAccess, KeyChange};
 use crate::listener::WaitingPolls;
+use crate::orders::{Decisions, Details};
 use crate::peers::{DeniedPeers, Revocation};
 use crate::sessions::Sessions;
 
@@ -25,6 +28,7 @@ const ARRIVAL_TIMEOUT: Duration = Duration::from_secs(1);
 pub struct KeyVerbs {
     /// The master's own identity.
     pub(crate) master: PublicIdentity,
+    pub(crate) decisions: Decisions,
     pub(crate) keys: KeyAccess,
     /// Keeps the log of requests, so that a repeated request acts once.
     pub(crate) jobs: Arc<JobStore>,
@@ -37,16 +41,19 @@ pub struct KeyVerbs {
 }
 
 impl KeyVerbs {
-    /// Carries out the request of the operator `name`.
+    /// Carries out the request of a principal, if it may have that.
     pub(super) async fn carry_out(
         &self,
-        name: &str,
+        principal: &Principal,
         request: KeyRequest,
     ) -> Result<OperatorReply, StoreError> {
         let request_id = match &request {
             KeyRequest::List => None,
             KeyRequest::Act { request_id, .. } => Some(*request_id),
         };
+        if let Err(why) = self.decide(principal, &request).await {
+            return Ok(OperatorReply::NotAllowed(why));
+        }
         // A repeated request is answered with the reply to the first one.
         if let Some(id) = request_id
             && let Some(earlier) = self.jobs.logged_reply(id)
@@ -59,7 +66,7 @@ impl KeyVerbs {
             return Ok(OperatorReply::Failed("the key store failed".to_owned()));
         };
         // Also after an error: the changes made before it stand.
-        self.follow(name, &applied.changes).await;
+        self.follow(&principal.log_name(), &applied.changes).await;
         if let Some(error) = applied.error {
             return Ok(OperatorReply::Failed(error.to_string()));
         }
@@ -85,6 +92,34 @@ impl KeyVerbs {
         }
     }
 
+    /// Decides about a request. What changes keys has a line in the audit file.
+    async fn decide(&self, principal: &Principal, request: &KeyRequest) -> Result<(), String> {
+        let action = match request {
+            KeyRequest::List => Action::ListKeys,
+            KeyRequest::Act { .. } => Action::ChangeKeys,
+        };
+        let KeyRequest::Act {
+            request_id, keys, ..
+        } = request
+        else {
+            let authorizer = &self.decisions.authorizer;
+            let decided = authorizer.authorize(principal, action, About::Nothing);
+            return decided.map(drop).map_err(|refusal| refusal.line);
+        };
+        let minions: Vec<MinionId> = keys.iter().map(|(_, id)| id.clone()).collect();
+        let details = Details {
+            minions: Some(&minions),
+            subject: Some(describe_act(request)),
+            request: Some(*request_id),
+            ..Details::default()
+        };
+        let decided = self
+            .decisions
+            .decide(principal, action, About::Nothing, details);
+        decided.await?.synced().await;
+        Ok(())
+    }
+
     /// Returns the addresses of those who presented the denied keys, after those of the minions with these ids.
     fn denied_beside_accepted(&self, keys: &[KeyEntry]) -> Vec<(MinionId, Vec<String>)> {
         let denied = keys.iter().filter(|key| key.state == KeyState::Denied);
@@ -103,7 +138,7 @@ impl KeyVerbs {
         let mut arriving = Vec::new();
         for change in changes {
             let (act, id) = (change.act(), &change.id);
-            tracing::info!("operator {name}: {act} key of minion {id}");
+            tracing::info!("{name}: {act} key of minion {id}");
             self.denied.forget(id);
             self.events.key(id, act).await;
             if change.ends_sessions() {

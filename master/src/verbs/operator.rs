@@ -2,14 +2,18 @@
 
 use saline_messages::{OperatorReply, OperatorRequest};
 
-use crate::orders::{CancelOrder, PublishOrder};
+use crate::authorize::{About, Action, Authorizer, Principal, Verb};
+use crate::jobs::StoreError;
+use crate::orders::{CancelOrder, Decisions, Details, PublishOrder};
 use crate::publisher::MinionPublisher;
 
 use super::{JobQueries, KeyVerbs, LastSeenQueries, RunnerVerb, TargetQueries};
 
-/// Carries out the requests of operators.
+/// Carries out the requests of those who give orders.
 #[derive(Debug)]
 pub struct OperatorVerbs {
+    pub(crate) authorizer: Authorizer,
+    pub(crate) decisions: Decisions,
     pub(crate) publish: PublishOrder,
     pub(crate) queries: JobQueries,
     pub(crate) keys: KeyVerbs,
@@ -21,32 +25,86 @@ pub struct OperatorVerbs {
 }
 
 impl OperatorVerbs {
-    /// Carries out the request of the operator `name`.
-    pub async fn carry_out(&self, name: &str, request: OperatorRequest) -> OperatorReply {
-        let done = match request {
-            OperatorRequest::Publish(request) => self.publish.carry_out(name, request).await,
-            OperatorRequest::Runner(request) => self.runners.carry_out(name, request).await,
-            OperatorRequest::JobReturns { jid, after } => self.queries.returns(&jid, after).await,
-            OperatorRequest::JobStates { jid, after } => self.queries.states(&jid, after).await,
-            OperatorRequest::JobList { limit, before } => self.queries.list(limit, before).await,
-            OperatorRequest::JobLookup { jid } => self.queries.lookup(&jid).await,
-            OperatorRequest::Cancel { jid } => self.cancel.carry_out(name, &jid).await,
-            OperatorRequest::Keys(request) => self.keys.carry_out(name, request).await,
-            OperatorRequest::Running => Ok(self.queries.running()),
+    /// Carries out the request of a principal, as far as it may have that.
+    pub async fn carry_out(
+        &self,
+        principal: &Principal,
+        request: OperatorRequest,
+    ) -> OperatorReply {
+        self.decide_and_do(principal, request)
+            .await
+            .unwrap_or_else(|error| {
+                tracing::error!("{}: the job store failed: {error}", principal.log_name());
+                OperatorReply::Failed(error.to_string())
+            })
+    }
+
+    async fn decide_and_do(
+        &self,
+        principal: &Principal,
+        request: OperatorRequest,
+    ) -> Result<OperatorReply, StoreError> {
+        // What orders, cancels and runners are about is known when their targets are resolved: they decide themselves.
+        let action = Action::of(Verb::Operator(&request));
+        let allowed = |about: About<'_>| {
+            let decided = self.authorizer.authorize(principal, action, about);
+            decided.map_err(|refusal| OperatorReply::NotAllowed(refusal.line))
+        };
+        match request {
+            OperatorRequest::Publish(request) => self.publish.carry_out(principal, request).await,
+            OperatorRequest::Runner(request) => self.runners.carry_out(principal, request).await,
+            OperatorRequest::Cancel { jid } => self.cancel.carry_out(principal, &jid).await,
+            OperatorRequest::Keys(request) => self.keys.carry_out(principal, request).await,
             OperatorRequest::MatchTarget {
                 target,
                 include_unknown,
-            } => Ok(self.targets.matches(target, include_unknown).await),
+            } => {
+                let matching = self.targets.matches(principal, target, include_unknown);
+                Ok(matching.await)
+            }
+            OperatorRequest::JobReturns { jid, after } => {
+                match self.queries.refuse(principal, &jid).await? {
+                    Some(refused) => Ok(refused),
+                    None => self.queries.returns(&jid, after).await,
+                }
+            }
+            OperatorRequest::JobStates { jid, after } => {
+                match self.queries.refuse(principal, &jid).await? {
+                    Some(refused) => Ok(refused),
+                    None => self.queries.states(&jid, after).await,
+                }
+            }
+            OperatorRequest::JobLookup { jid } => {
+                match self.queries.refuse(principal, &jid).await? {
+                    Some(refused) => Ok(refused),
+                    None => self.queries.lookup(&jid).await,
+                }
+            }
+            OperatorRequest::JobList { limit, before } => match allowed(About::Nothing) {
+                Ok(_) => self.queries.list(principal, limit, before).await,
+                Err(refused) => Ok(refused),
+            },
+            OperatorRequest::Running => Ok(match allowed(About::Nothing) {
+                Ok(_) => self.queries.running(),
+                Err(refused) => refused,
+            }),
             OperatorRequest::RotateGroupKey => {
-                tracing::info!("operator {name}: rotates the group key");
+                let details = Details::default();
+                let decided = self
+                    .decisions
+                    .decide(principal, action, About::Nothing, details);
+                match decided.await {
+                    Ok(decided) => decided.synced().await,
+                    Err(why) => return Ok(OperatorReply::NotAllowed(why)),
+                }
+                tracing::info!("{}: rotates the group key", principal.log_name());
                 self.publisher.rotate().await;
                 Ok(OperatorReply::Rotated)
             }
-            OperatorRequest::LastSeen(minions) => Ok(self.last_seen.carry_out(minions).await),
-        };
-        done.unwrap_or_else(|error| {
-            tracing::error!("operator {name}: the job store failed: {error}");
-            OperatorReply::Failed(error.to_string())
-        })
+            OperatorRequest::LastSeen(minions) => Ok(match allowed(About::Nothing) {
+                Ok(_) => self.last_seen.carry_out(minions).await,
+                Err(refused) => refused,
+            }),
+        }
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use saline_channel::record::OVERHEAD;
 use saline_messages::{Jid, MinionId, MinionJobState, OperatorReply, StatesPage};
 
+use crate::authorize::{About, Action, Authorizer, Principal};
 use crate::clock::MasterClock;
 use crate::jobs::{JobStore, StoreError};
 use crate::sessions::Sessions;
@@ -19,6 +20,7 @@ const STATE_BYTES: usize = 4 * 257 + 12;
 /// Answers questions about jobs and returns.
 #[derive(Debug)]
 pub struct JobQueries {
+    pub(crate) authorizer: Authorizer,
     pub(crate) clock: MasterClock,
     /// The largest message in bytes.
     pub(crate) max_message: usize,
@@ -27,6 +29,25 @@ pub struct JobQueries {
 }
 
 impl JobQueries {
+    /// Returns why the principal may not read a job; none if it may, or there is no such job.
+    pub(super) async fn refuse(
+        &self,
+        principal: &Principal,
+        jid: &Jid,
+    ) -> Result<Option<OperatorReply>, StoreError> {
+        if self.authorizer.sees_all(principal) {
+            return Ok(None);
+        }
+        let Some(owner) = self.jobs.owner(jid).await? else {
+            return Ok(None);
+        };
+        let about = About::Owner(&owner);
+        let decided = self.authorizer.authorize(principal, Action::ReadJob, about);
+        Ok(decided
+            .err()
+            .map(|refusal| OperatorReply::NotAllowed(refusal.line)))
+    }
+
     pub(super) async fn returns(&self, jid: &Jid, after: u64) -> Result<OperatorReply, StoreError> {
         let page_bytes = self.max_message.saturating_sub(PAGE_OVERHEAD) / 2;
         let page = self.jobs.returns(jid, after, page_bytes).await?;
@@ -64,10 +85,12 @@ impl JobQueries {
 
     pub(super) async fn list(
         &self,
+        principal: &Principal,
         limit: u32,
         before: Option<Jid>,
     ) -> Result<OperatorReply, StoreError> {
-        let jobs = self.jobs.list(limit, before.as_ref()).await?;
+        let owner = (!self.authorizer.sees_all(principal)).then(|| principal.owner());
+        let jobs = self.jobs.list(limit, before.as_ref(), owner).await?;
         Ok(OperatorReply::Jobs(jobs))
     }
 

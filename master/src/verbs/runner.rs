@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use saline_channel::record::OVERHEAD;
 use saline_messages::{
-    EndedRun, OperatorReply, RefusedVerb, RequestId, RunnerReply, RunnerRequest,
+    EndedRun, OperatorReply, RefusedVerb, RequestId, RunnerCall, RunnerReply, RunnerRequest,
 };
 use saline_protocol::transport::Context;
 
+use crate::authorize::{About, Action, Principal};
 use crate::jobs::StoreError;
+use crate::orders::{Decisions, Details};
 use crate::runners::{Phase, RunState, Runners};
 
 /// How long a request waits for the end of a run. A stopping master waits for its requests.
@@ -22,6 +24,7 @@ const PART_OVERHEAD: usize = OVERHEAD + 256;
 /// Carries out the requests of operators about runners.
 #[derive(Debug)]
 pub struct RunnerVerb {
+    pub(crate) decisions: Decisions,
     pub(crate) context: Context,
     /// The largest message in bytes.
     pub(crate) max_message: usize,
@@ -29,17 +32,38 @@ pub struct RunnerVerb {
 }
 
 impl RunnerVerb {
-    /// Carries out the request of the operator `name`.
+    /// Carries out the request of a principal.
     pub(super) async fn carry_out(
         &self,
-        name: &str,
+        principal: &Principal,
         request: RunnerRequest,
     ) -> Result<OperatorReply, StoreError> {
-        let find = |request_id: RequestId| self.runners.find(name, request_id);
+        let owner = principal.owner();
+        let find = |request_id: RequestId| self.runners.find(&owner, request_id);
+        let action = match &request {
+            RunnerRequest::Run(call) => {
+                // A request that is repeated to wait is about a run that was allowed.
+                if find(call.request_id).is_none()
+                    && let Err(why) = self.decide(principal, call).await
+                {
+                    return Ok(OperatorReply::NotAllowed(why));
+                }
+                None
+            }
+            RunnerRequest::Part { .. }
+            | RunnerRequest::Kill { .. }
+            | RunnerRequest::Keep { .. } => Some(Action::OwnRun),
+        };
+        if let Some(action) = action {
+            let authorizer = &self.decisions.authorizer;
+            if let Err(refusal) = authorizer.authorize(principal, action, About::Nothing) {
+                return Ok(OperatorReply::NotAllowed(refusal.line));
+            }
+        }
         let reply = match request {
             RunnerRequest::Run(call) => {
                 let is_async = call.is_async;
-                match self.runners.begin(name, call) {
+                match self.runners.begin(principal, call) {
                     Ok(run) => return Ok(self.wait(&run, is_async).await),
                     Err(why) => RunnerReply::Refused(why),
                 }
@@ -51,7 +75,7 @@ impl RunnerVerb {
             }
             RunnerRequest::Kill { request_id } => match find(request_id) {
                 Some(run) => {
-                    tracing::info!("runner {}: operator {name} ends it", run.jid);
+                    tracing::info!("runner {}: {} ends it", run.jid, principal.log_name());
                     run.kill.cancel();
                     RunnerReply::Done(run.jid.clone())
                 }
@@ -66,6 +90,26 @@ impl RunnerVerb {
             },
         };
         Ok(OperatorReply::Runner(reply))
+    }
+
+    /// Decides about a run that is to begin, and has it in the audit file.
+    async fn decide(&self, principal: &Principal, call: &RunnerCall) -> Result<(), String> {
+        let about = About::Function {
+            fun: &call.fun,
+            arguments: &call.arg,
+            minions: &[],
+        };
+        let details = Details {
+            function: Some(&call.fun),
+            arguments: Some(&call.arg),
+            request: Some(call.request_id),
+            ..Details::default()
+        };
+        let decided = self
+            .decisions
+            .decide(principal, Action::BeginRun, about, details);
+        decided.await?.synced().await;
+        Ok(())
     }
 
     /// Waits until the run has ended, or has begun if it is asynchronous, but not for long.

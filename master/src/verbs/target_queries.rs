@@ -3,28 +3,44 @@
 use saline_messages::{OperatorReply, TargetMatches};
 use saline_targeting::Target;
 
+use crate::authorize::{About, Action, Authorizer, Principal};
 use crate::orders::{ResolveError, ResolvedTarget, TargetResolver};
 
 /// Answers questions about targets.
 #[derive(Debug)]
 pub struct TargetQueries {
+    pub(crate) authorizer: Authorizer,
     pub(crate) targets: TargetResolver,
 }
 
 impl TargetQueries {
-    /// Lists the minions that a target includes.
-    pub(super) async fn matches(&self, target: Target, include_unknown: bool) -> OperatorReply {
+    /// Lists the minions that a target includes, if the principal has rules about all of them.
+    pub(super) async fn matches(
+        &self,
+        principal: &Principal,
+        target: Target,
+        include_unknown: bool,
+    ) -> OperatorReply {
         match self.targets.resolve(target, include_unknown).await {
             Ok(ResolvedTarget {
                 minions,
                 without_grains,
                 unknown,
                 ..
-            }) => OperatorReply::Matched(TargetMatches {
-                minions: minions.into_ids(),
-                without_grains,
-                unknown,
-            }),
+            }) => {
+                let about = About::Minions(&minions);
+                let decided = self
+                    .authorizer
+                    .authorize(principal, Action::MatchTarget, about);
+                match decided {
+                    Ok(_) => OperatorReply::Matched(TargetMatches {
+                        minions: minions.into_ids(),
+                        without_grains,
+                        unknown,
+                    }),
+                    Err(refusal) => OperatorReply::NotAllowed(refusal.line),
+                }
+            }
             Err(ResolveError::Target(why)) => OperatorReply::BadTarget(why),
             Err(ResolveError::Keys(why)) => OperatorReply::Failed(why),
         }

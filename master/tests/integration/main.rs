@@ -10,6 +10,7 @@ mod event_rates;
 mod handshakes;
 mod listener;
 mod operator_keys;
+mod operator_rules;
 mod revocation;
 mod runners;
 mod security_history;

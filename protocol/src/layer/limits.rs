@@ -3,6 +3,7 @@
 //! | refused | with |
 //! |---|---|
 //! | an endpoint of another scheme, without an address, or a path without `local_endpoints` | `Config` |
+//! | a local endpoint for every user on a backend without `local_users` | `Config` |
 //! | TLS on a network endpoint of a backend that is not `encrypted` | `Config` |
 //! | a `max_message` above what the backend can carry | `Config` |
 //! | a place for publications where there is none, or none where it is needed | `Config` |
@@ -16,7 +17,8 @@
 //! waits on the serving side.
 
 use crate::transport::{
-    Address, Context, Endpoint, Error, ErrorKind, Result, ServeAt, TopicFilter, Transport,
+    Address, Context, Endpoint, Error, ErrorKind, LocalAccess, Result, ServeAt, TopicFilter,
+    Transport,
 };
 
 /// Checks a place to serve at or to connect to.
@@ -45,6 +47,13 @@ pub(super) fn check_endpoint(
             "transport {scheme} has no local endpoints, so {} cannot be one",
             path.display()
         )),
+        Address::Local(_)
+            if context.local_access == LocalAccess::EveryUser && !capabilities.local_users =>
+        {
+            refuse(format!(
+                "transport {scheme} has no local endpoints for every user of this machine"
+            ))
+        }
         Address::Network { addresses, .. } if addresses.is_empty() => {
             refuse(format!("an endpoint of {scheme} without an address"))
         }

@@ -31,6 +31,9 @@ pub struct Capabilities {
     pub max_message: usize,
     /// Whether [`Address::Local`](super::Address::Local) endpoints (a path on this machine) are served.
     pub local_endpoints: bool,
+    /// Whether a local endpoint can be opened to [every user](super::LocalAccess::EveryUser) of this machine, with each
+    /// of whom it tells who that is.
+    pub local_users: bool,
     /// Whether publications travel on an endpoint of their own, as ZeroMQ's do. Only then are
     /// [`ServeAt::publications`](super::ServeAt::publications) and the `at` of
     /// [`Client::subscribe`](super::Client::subscribe) given.
@@ -57,6 +60,7 @@ impl Capabilities {
         Self {
             max_message,
             local_endpoints: false,
+            local_users: false,
             publications_apart: false,
             encrypted: false,
             drop_accounting: DropAccounting::Unknown,
@@ -70,6 +74,13 @@ impl Capabilities {
     #[must_use]
     pub const fn with_local_endpoints(mut self) -> Self {
         self.local_endpoints = true;
+        self
+    }
+
+    /// With local endpoints for every user of this machine.
+    #[must_use]
+    pub const fn with_local_users(mut self) -> Self {
+        self.local_users = true;
         self
     }
 

@@ -58,6 +58,19 @@ pub struct Context {
     /// [`encrypted`](super::Capabilities::encrypted) is refused then; local endpoints have no use
     /// for it.
     pub tls: Option<Tls>,
+    /// Which users of this machine a server lets in at a local endpoint. A backend without
+    /// [`local_users`](super::Capabilities::local_users) is refused when that is not its own alone.
+    pub local_access: LocalAccess,
+}
+
+/// Which users of this machine a server lets in at a local endpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LocalAccess {
+    /// The user that the server runs as, and root.
+    #[default]
+    OwnUser,
+    /// Every user who may enter the folder (`BUS-008`). [`Peer::source`](super::Peer::source) tells who each one is.
+    EveryUser,
 }
 
 impl Context {
@@ -72,6 +85,7 @@ impl Context {
             backoff: Backoff::default(),
             metrics: Counters::new(),
             tls: None,
+            local_access: LocalAccess::OwnUser,
         }
     }
 
@@ -93,6 +107,13 @@ impl Context {
     #[must_use]
     pub fn with_tls(mut self, tls: Option<Tls>) -> Self {
         self.tls = tls;
+        self
+    }
+
+    /// The same, letting these users of this machine in at local endpoints.
+    #[must_use]
+    pub fn with_local_access(mut self, access: LocalAccess) -> Self {
+        self.local_access = access;
         self
     }
 

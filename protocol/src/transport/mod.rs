@@ -118,7 +118,7 @@ pub use backoff::{Backoff, jitter};
 pub use capabilities::{Capabilities, DropAccounting};
 pub use client::Client;
 pub use clock::{Clock, Elapsed, Instant};
-pub use context::Context;
+pub use context::{Context, LocalAccess};
 pub use endpoint::{Address, Endpoint, HostPort};
 pub use error::{Error, ErrorKind, Result};
 pub use limits::{AdmissionLimits, Limits};

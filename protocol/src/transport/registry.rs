@@ -96,6 +96,22 @@ impl Registry {
             .ok_or_else(|| Error::new(ErrorKind::Config, "no transport is built in"))
     }
 
+    /// Returns the transport whose local endpoints every user of this machine can be let in at.
+    ///
+    /// # Errors
+    /// `Config` when no registered transport has such.
+    pub fn for_local_users(&self) -> Result<&'static str> {
+        let able = |transport: &Arc<dyn Transport>| transport.capabilities().local_users;
+        let mut transports = self.transports.iter();
+        let found = transports.find(|(_, transport)| able(transport));
+        found.map(|(scheme, _)| *scheme).ok_or_else(|| {
+            Error::new(
+                ErrorKind::Config,
+                "no transport with local endpoints for every user is built in",
+            )
+        })
+    }
+
     /// Returns the transport for local endpoints where the configuration names none.
     ///
     /// # Errors

@@ -68,6 +68,7 @@ impl Transport for Tcp {
     fn capabilities(&self) -> Capabilities {
         Capabilities::new(1 << 30)
             .with_local_endpoints()
+            .with_local_users()
             .with_encryption()
             .with_exact_drops()
             .with_admission()
@@ -81,7 +82,7 @@ impl Transport for Tcp {
     async fn serve(&self, at: ServeAt, context: Context) -> Result<Server> {
         let acceptor = tls::Acceptor::new(&at.requests, &context)?;
         let certificate = acceptor.as_ref().map(|acceptor| acceptor.certificate);
-        let (listeners, bound) = listen::bind(&at.requests, acceptor, context.clock).await?;
+        let (listeners, bound) = listen::bind(&at.requests, acceptor, &context).await?;
         Ok(saline_engine::serve(listeners, bound, certificate, context))
     }
 

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use saline_engine::net::{UnixSocketFile, bind_tcp, claim_path};
 use saline_engine::{Incoming, Listener};
-use saline_protocol::transport::{Address, Clock, Endpoint, Result, Source};
+use saline_protocol::transport::{Address, Clock, Context, Endpoint, Result, Source};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixSocket, UnixStream};
 
 use crate::options::{backlog, nodelay};
@@ -38,7 +38,7 @@ pub(crate) enum TcpTransportListener {
 pub(crate) async fn bind(
     endpoint: &Endpoint,
     acceptor: Option<Acceptor>,
-    clock: Clock,
+    context: &Context,
 ) -> Result<(Vec<TcpTransportListener>, Endpoint)> {
     let backlog = backlog(&endpoint.options);
     if let Address::Local(path) = &endpoint.address {
@@ -49,7 +49,8 @@ pub(crate) async fn bind(
             Ok(socket)
         };
         let listen = |socket: UnixSocket| socket.listen(backlog);
-        let (listener, file) = claim_path(path, connect, bind, listen).await?;
+        let (listener, file) =
+            claim_path(path, context.local_access, connect, bind, listen).await?;
         let listener = TcpTransportListener::Unix { listener, file };
         return Ok((vec![listener], endpoint.clone()));
     }
@@ -60,7 +61,7 @@ pub(crate) async fn bind(
             listener,
             nodelay: nodelay(&endpoint.options),
             acceptor: acceptor.clone(),
-            clock,
+            clock: context.clock,
         });
     Ok((listeners.collect(), bound))
 }

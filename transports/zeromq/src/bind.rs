@@ -7,7 +7,9 @@ use std::path::Path;
 
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use saline_engine::net::{UnixSocketFile, claim_path};
-use saline_protocol::transport::{Address, Endpoint, Error, ErrorKind, HostPort, Result};
+use saline_protocol::transport::{
+    Address, Endpoint, Error, ErrorKind, HostPort, LocalAccess, Result,
+};
 
 use crate::connection::addresses;
 use crate::options::backlog;
@@ -88,5 +90,5 @@ async fn listen_at(path: &Path, backlog: i32) -> Result<(OwnedFd, UnixSocketFile
         net::listen(&socket, backlog)?;
         Ok(socket)
     };
-    claim_path(path, connect, bind, listen).await
+    claim_path(path, LocalAccess::OwnUser, connect, bind, listen).await
 }

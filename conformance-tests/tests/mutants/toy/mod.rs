@@ -48,6 +48,7 @@ impl Transport for Toy {
     fn capabilities(&self) -> Capabilities {
         Capabilities::new(1 << 30)
             .with_local_endpoints()
+            .with_local_users()
             .with_exact_drops()
             .with_admission()
             .with_departures()

@@ -38,7 +38,7 @@ pub struct ServerCore {
 }
 
 pub async fn serve(at: ServeAt, context: Context, kind: Kind, rest: &Rest) -> Result<Server> {
-    let bound = socket::bind(&at.requests, kind).await?;
+    let bound = socket::bind(&at.requests, kind, context.local_access).await?;
     let down = context.cancel.child_token();
     let limits = &context.limits;
     let (inbox, requests) = mpsc::channel(limits.requests_unanswered);

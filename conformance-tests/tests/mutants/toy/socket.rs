@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 
 use saline_conformance::UnixSocket;
 use saline_conformance::kit::{PacketListener, Packets};
-use saline_protocol::transport::{Address, Endpoint, Error, ErrorKind, HostPort, Result};
+use saline_protocol::transport::{
+    Address, Endpoint, Error, ErrorKind, HostPort, LocalAccess, Result,
+};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
@@ -67,7 +69,7 @@ fn refused(error: impl std::fmt::Display) -> Error {
     Error::new(ErrorKind::Refused, format!("cannot listen: {error}"))
 }
 
-pub async fn bind(at: &Endpoint, kind: Kind) -> Result<Bound> {
+pub async fn bind(at: &Endpoint, kind: Kind, access: LocalAccess) -> Result<Bound> {
     let mut at = at.clone();
     if let Some(path) = path(&at, kind.fault) {
         let found = std::fs::symlink_metadata(&path);
@@ -91,8 +93,12 @@ pub async fn bind(at: &Endpoint, kind: Kind) -> Result<Bound> {
             }
             _ => Listener::Unix(UnixListener::bind(&path).map_err(refused)?),
         };
-        let own = PermissionsExt::from_mode(0o600);
-        std::fs::set_permissions(&path, own).map_err(refused)?;
+        let mode = match access {
+            LocalAccess::EveryUser if kind.fault != WireFault::KeepOut => 0o666,
+            LocalAccess::EveryUser | LocalAccess::OwnUser => 0o600,
+        };
+        let mode = PermissionsExt::from_mode(mode);
+        std::fs::set_permissions(&path, mode).map_err(refused)?;
         let number = std::fs::symlink_metadata(&path).map_err(refused)?.ino();
         return Ok(Bound {
             listener,

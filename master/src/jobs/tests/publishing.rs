@@ -115,7 +115,7 @@ async fn jobs_are_listed_newest_first() {
     }
     jobs.reverse();
     let listed = async |most, before: Option<&Jid>| {
-        let listed = store.list(most, before).await.unwrap();
+        let listed = store.list(most, before, None).await.unwrap();
         listed
             .into_iter()
             .map(|stored| stored.job)
@@ -125,7 +125,7 @@ async fn jobs_are_listed_newest_first() {
     assert_eq!(first, jobs[..2]);
     let rest = listed(9, Some(&first[1].jid)).await;
     assert_eq!(rest, jobs[2..]);
-    assert!(store.list(0, None).await.unwrap().is_empty());
+    assert!(store.list(0, None, None).await.unwrap().is_empty());
 }
 
 #[tokio::test]

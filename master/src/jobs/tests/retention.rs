@@ -71,7 +71,7 @@ async fn what_is_old_goes_with_all_that_belongs_to_it() {
     assert_eq!(late.await.unwrap(), ReturnVerdict::UnknownJob);
     let late = answer(&store, "b", &kept.jid, &Value::Null);
     assert_eq!(late.await.unwrap(), ReturnVerdict::Stored);
-    assert_eq!(store.list(9, None).await.unwrap().len(), 2);
+    assert_eq!(store.list(9, None, None).await.unwrap().len(), 2);
     drop(store);
     let store = place.open();
     assert!(is_there(&store, &kept).await && !is_there(&store, &gone).await);
@@ -163,7 +163,7 @@ async fn a_file_that_has_reached_its_size_is_the_last_of_its_span_no_more() {
         assert_eq!(verdict.unwrap(), ReturnVerdict::Stored);
     }
     assert!(place.files().len() > 1, "8 MiB in files of 1 MiB");
-    assert_eq!(store.list(1_000, None).await.unwrap().len(), 130);
+    assert_eq!(store.list(1_000, None, None).await.unwrap().len(), 130);
 }
 
 #[tokio::test]

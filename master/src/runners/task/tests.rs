@@ -1,5 +1,6 @@
 //! Runs of a master without gates.
 
+use crate::authorize::Principal;
 use saline_config::MasterConfig;
 use saline_messages::Arguments;
 
@@ -35,7 +36,7 @@ impl Running {
 
     /// Runs a function to its end.
     async fn run(&self, call: RunnerCall) -> (Arc<RunState>, RunnerEnd) {
-        let run = self.runners.begin("root", call).unwrap();
+        let run = self.runners.begin(&Principal::LocalRoot, call).unwrap();
         let mut phase = run.phase.subscribe();
         let has_ended = |phase: &Phase| matches!(phase, Phase::Ended(_));
         phase.wait_for(has_ended).await.unwrap();
@@ -49,12 +50,18 @@ async fn whoever_asks_again_for_an_end_that_is_gone_does_not_begin_the_run_anew(
     let running = Running::start().await;
     let call = Running::call("config.get", &["timeout"]);
     let (run, _) = running.run(call.clone()).await;
-    let again = running.runners.begin("root", call.clone()).unwrap();
+    let again = running
+        .runners
+        .begin(&Principal::LocalRoot, call.clone())
+        .unwrap();
     assert_eq!(again.jid, run.jid);
     while running.runners.find("root", call.request_id).is_some() {
         running.run(Running::call("config.get", &["timeout"])).await;
     }
-    let refused = running.runners.begin("root", call).unwrap_err();
+    let refused = running
+        .runners
+        .begin(&Principal::LocalRoot, call)
+        .unwrap_err();
     let expected = format!("runner {} has ended, and its return is kept", run.jid);
     assert!(refused.starts_with(&expected), "{refused}");
 }
@@ -124,7 +131,7 @@ async fn arguments_that_do_not_fit_are_told_in_one_line() {
         ),
     ] {
         let call = Running::call(fun, positional);
-        let error = match running.runners.begin("root", call.clone()) {
+        let error = match running.runners.begin(&Principal::LocalRoot, call.clone()) {
             Err(why) => why,
             Ok(_) => running.run(call).await.1.error.unwrap(),
         };

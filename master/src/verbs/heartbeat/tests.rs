@@ -6,8 +6,9 @@ use saline_messages::{ExpiryAck, PeerVersion, SessionId};
 use saline_protocol::transport::{Peer, Source};
 
 use super::*;
+use crate::authorize::Principal;
 use crate::parts::testing::TestMaster;
-use crate::sessions::{NewSession, Origin, Principal};
+use crate::sessions::{NewSession, Origin};
 
 #[tokio::test]
 async fn a_deleted_minion_is_not_handed_the_new_group_key() {

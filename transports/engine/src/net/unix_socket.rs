@@ -7,7 +7,7 @@ use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt}
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use saline_protocol::transport::{Clock, Error, ErrorKind, Result};
+use saline_protocol::transport::{Clock, Error, ErrorKind, LocalAccess, Result};
 
 /// How long a path may be at most: `sun_path` with its NUL.
 const LONGEST_PATH: usize = 107;
@@ -34,7 +34,7 @@ pub fn check_path(path: &Path) -> Result<()> {
     ))
 }
 
-/// Binds a Unix socket of any type at `path`, in a folder that nobody else can write to. Whatever a
+/// Binds a Unix socket of any type at `path`, for the users that `access` names, in a folder that nobody else can write to. Whatever a
 /// dead process left there is replaced; a socket that somebody listens on, and a file that is no
 /// socket, are left alone. `connect` tries to connect to the path, and tells by its error whether somebody
 /// listens. `bind` makes the socket there, not listening yet; `listen` lets it listen.
@@ -47,6 +47,7 @@ pub fn check_path(path: &Path) -> Result<()> {
 /// When the future is dropped, nothing stays bound.
 pub async fn claim_path<S, L>(
     path: &Path,
+    access: LocalAccess,
     connect: impl AsyncFnOnce(&Path) -> io::Result<()>,
     bind: impl FnOnce(&Path) -> io::Result<S>,
     listen: impl FnOnce(S) -> io::Result<L>,
@@ -59,9 +60,13 @@ pub async fn claim_path<S, L>(
         let _lock = lock_folder(path, uid).await?;
         remove_stale(path, connect).await?;
         let socket = bind(path)?;
-        let file = UnixSocketFile::at(path, uid)?;
+        let file = UnixSocketFile::at(path, uid, access)?;
+        let mode = match access {
+            LocalAccess::OwnUser => 0o600,
+            LocalAccess::EveryUser => 0o666,
+        };
         // Before it listens, nobody can connect whatever the mode is.
-        std::fs::set_permissions(path, PermissionsExt::from_mode(0o600))?;
+        std::fs::set_permissions(path, PermissionsExt::from_mode(mode))?;
         Ok((listen(socket)?, file))
     };
     claimed.await.map_err(|error: io::Error| {
@@ -148,24 +153,26 @@ pub struct UnixSocketFile {
     /// Device and inode: what stands at the path later may be somebody else's.
     id: (u64, u64),
     uid: u32,
+    access: LocalAccess,
 }
 
 impl UnixSocketFile {
-    fn at(path: &Path, uid: u32) -> io::Result<Self> {
+    fn at(path: &Path, uid: u32, access: LocalAccess) -> io::Result<Self> {
         let found = std::fs::symlink_metadata(path)?;
         Ok(Self {
             path: path.to_owned(),
             id: (found.dev(), found.ino()),
             uid,
+            access,
         })
     }
 
-    /// Checks that a process of user `peer` may connect: one of our own user's, or root's.
+    /// Checks that a process of user `peer` may connect: one of our own user's, or root's, unless everybody may.
     ///
     /// # Errors
     /// `PermissionDenied` when it may not.
     pub fn check_peer(&self, peer: u32) -> io::Result<()> {
-        if may_connect(peer, self.uid) {
+        if self.access == LocalAccess::EveryUser || may_connect(peer, self.uid) {
             return Ok(());
         }
         Err(io::Error::new(
@@ -210,7 +217,8 @@ mod tests {
         let connect = async |_: &Path| unreachable!("there was no file");
         let bind = |path: &Path| File::create(path);
         let listen = |_: File| Ok(is_locked());
-        let (was_locked, file) = claim_path(&path, connect, bind, listen).await.unwrap();
+        let claimed = claim_path(&path, LocalAccess::OwnUser, connect, bind, listen).await;
+        let (was_locked, file) = claimed.unwrap();
         assert!(was_locked, "while it began to listen");
         assert!(!is_locked(), "afterwards");
         drop(file);

@@ -1,0 +1,187 @@
+//! The audit file on the disk.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// The number of older files that are kept.
+pub(super) const KEPT: u32 = 5;
+
+/// The largest number of bytes that [`tail`] reads.
+const MAX_TAIL: u64 = 16 * 1024 * 1024;
+
+/// The audit file. Every call blocks on the disk.
+#[derive(Debug)]
+pub(crate) struct AuditFile {
+    path: PathBuf,
+    open: Option<Open>,
+}
+
+#[derive(Debug)]
+struct Open {
+    file: File,
+    /// The length up to the last whole line.
+    length: u64,
+    /// Device and inode: another file may be put at the path.
+    id: (u64, u64),
+}
+
+impl AuditFile {
+    /// Names the file; it is opened with the first line.
+    pub(crate) fn new(path: PathBuf) -> Self {
+        Self { path, open: None }
+    }
+
+    /// Appends whole lines; all of them or none. A file that would become larger than `max_bytes` is set aside before.
+    ///
+    /// # Errors
+    /// When the file cannot be opened, set aside or written.
+    pub(crate) fn append(&mut self, lines: &[u8], max_bytes: u64) -> io::Result<()> {
+        let mut open = self.take_open()?;
+        let added = lines.len() as u64;
+        if open.length > 0 && open.length + added > max_bytes {
+            open.file.sync_data()?;
+            self.rotate()?;
+            open = open_at(&self.path)?;
+        }
+        if let Err(error) = open.file.write_all(lines) {
+            // The beginning of a line is no line. If this fails too, the next opening ends it.
+            let _ = open.file.set_len(open.length);
+            return Err(error);
+        }
+        open.length += added;
+        self.open = Some(open);
+        Ok(())
+    }
+
+    /// Syncs what was appended.
+    ///
+    /// # Errors
+    /// When the disk fails: what was appended may not be there after a loss of power.
+    pub(crate) fn sync(&mut self) -> io::Result<()> {
+        let Some(open) = &self.open else {
+            return Ok(());
+        };
+        match open.file.sync_data() {
+            // A device has nothing to sync.
+            Err(error) if error.raw_os_error() == Some(rustix::io::Errno::INVAL.raw_os_error()) => {
+                Ok(())
+            }
+            Err(error) => {
+                // A second sync would not tell of what this one lost.
+                self.open = None;
+                Err(error)
+            }
+            Ok(()) => Ok(()),
+        }
+    }
+
+    /// Returns the open file, if it is still the one at the path.
+    fn take_open(&mut self) -> io::Result<Open> {
+        if let Some(open) = self.open.take()
+            && fs::symlink_metadata(&self.path).is_ok_and(|found| id(&found) == open.id)
+        {
+            return Ok(open);
+        }
+        open_at(&self.path)
+    }
+
+    /// Sets the file aside, and removes the oldest one.
+    fn rotate(&self) -> io::Result<()> {
+        for number in (1..KEPT).rev() {
+            rename(&older(&self.path, number), &older(&self.path, number + 1))?;
+        }
+        rename(&self.path, &older(&self.path, 1))?;
+        sync_folder(&self.path)
+    }
+}
+
+fn id(found: &fs::Metadata) -> (u64, u64) {
+    (found.dev(), found.ino())
+}
+
+fn open_at(path: &Path) -> io::Result<Open> {
+    let folder = path.parent().filter(|parent| !parent.exists());
+    if let Some(folder) = folder {
+        saline_private_files::create_folder(folder)?;
+    }
+    let is_new = !path.exists();
+    let mut options = saline_private_files::options();
+    options.read(true).append(true).create(true);
+    let mut file = saline_private_files::open(path, &options)?;
+    let found = file.metadata()?;
+    let mut length = 0;
+    if found.is_file() {
+        length = found.len();
+        if is_new {
+            sync_folder(path)?;
+        }
+        if length > 0 {
+            file.seek(SeekFrom::Start(length - 1))?;
+            let mut last = [0];
+            file.read_exact(&mut last)?;
+            if last != *b"\n" {
+                file.write_all(b"\n")?;
+                length += 1;
+            }
+        }
+    }
+    Ok(Open {
+        id: id(&found),
+        file,
+        length,
+    })
+}
+
+/// Returns the path of an older file; 1 is the last one.
+pub(super) fn older(path: &Path, number: u32) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".{number}"));
+    PathBuf::from(name)
+}
+
+fn rename(from: &Path, to: &Path) -> io::Result<()> {
+    match fs::rename(from, to) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        renamed => renamed,
+    }
+}
+
+fn sync_folder(path: &Path) -> io::Result<()> {
+    match path.parent() {
+        Some(folder) => File::open(folder)?.sync_all(),
+        None => Ok(()),
+    }
+}
+
+/// Returns the last lines of the file at `path`, the oldest first. If it has too few, those of the one before it come
+/// first.
+///
+/// # Errors
+/// When a file cannot be read.
+pub(super) fn tail(path: &Path, most: usize) -> io::Result<Vec<String>> {
+    let mut lines = Vec::new();
+    for path in [older(path, 1), path.to_owned()] {
+        let mut file = match File::open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            file => file?,
+        };
+        let length = file.metadata()?.len();
+        let from = length.saturating_sub(MAX_TAIL);
+        file.seek(SeekFrom::Start(from))?;
+        let mut bytes = Vec::new();
+        file.take(MAX_TAIL).read_to_end(&mut bytes)?;
+        let text = String::from_utf8_lossy(&bytes);
+        // The first line may have been cut.
+        let own = text.lines().skip(usize::from(from > 0));
+        lines.extend(own.map(str::to_owned));
+    }
+    lines.drain(..lines.len().saturating_sub(most));
+    Ok(lines)
+}
+
+/// Returns an error with the file that it is about.
+pub(super) fn explain(path: &Path, error: &io::Error) -> String {
+    format!("{}: {error}", path.display())
+}

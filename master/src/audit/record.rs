@@ -1,0 +1,125 @@
+//! What a line of the audit file says.
+
+use std::time::SystemTime;
+
+use aws_lc_rs::digest::{SHA256, digest};
+use saline_data::{Value, json};
+use saline_messages::{MinionId, PackedArguments, RequestId};
+use saline_targeting::Target;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+/// The largest number of minions that a line names. Of more it has the number and a digest of all.
+const NAMED: usize = 64;
+
+/// The longest text of others in a line, in bytes. Of a longer one it has the beginning and a digest.
+const MAX_TEXT: usize = 1024;
+
+/// A decision, as it becomes a line.
+#[derive(Debug)]
+pub(crate) struct Record<'a> {
+    /// Who asked.
+    pub(crate) principal: String,
+    /// What was asked for.
+    pub(crate) action: &'a str,
+    /// The function.
+    pub(crate) function: Option<&'a str>,
+    /// The arguments, of which the line has a digest alone.
+    pub(crate) arguments: Option<&'a PackedArguments>,
+    /// The target as it was given.
+    pub(crate) target: Option<&'a Target>,
+    /// The minions that it is about.
+    pub(crate) minions: Option<&'a [MinionId]>,
+    /// What else it is about: the jid of a job, what becomes of keys.
+    pub(crate) subject: Option<String>,
+    /// The request, so that a repeated one shows as one.
+    pub(crate) request: Option<RequestId>,
+    /// The decision.
+    pub(crate) outcome: Outcome<'a>,
+}
+
+/// A decision, with the rule that decided.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Outcome<'a> {
+    /// It was allowed.
+    Allowed {
+        /// The rule.
+        rule: &'a str,
+    },
+    /// It was refused.
+    Refused {
+        /// The rule, or the one that is missing.
+        rule: &'a str,
+    },
+}
+
+impl Record<'_> {
+    /// Returns the line, with its line break. `suppressed` refusals had none since the last line.
+    pub(crate) fn line(&self, now: SystemTime, suppressed: u64) -> Vec<u8> {
+        let time = OffsetDateTime::from(now).format(&Rfc3339);
+        let mut entries = vec![
+            // It has a format for every time that a machine can have.
+            ("time", Value::from(time.unwrap_or_default())),
+            ("principal", Value::from(bounded(&self.principal))),
+            ("action", Value::from(self.action)),
+        ];
+        if let Some(function) = self.function {
+            entries.push(("function", Value::from(bounded(function))));
+        }
+        if let Some(arguments) = self.arguments {
+            let shown = sha256(arguments.as_packed().as_bytes());
+            entries.push(("arguments", Value::from(shown)));
+        }
+        if let Some(target) = self.target {
+            entries.push(("target_kind", Value::from(target.kind.name())));
+            entries.push(("target", Value::from(bounded(&target.expression))));
+        }
+        if let Some(minions) = self.minions {
+            let named = minions.iter().take(NAMED).map(MinionId::as_str);
+            entries.push(("minions", Value::texts(named)));
+            let count = i64::try_from(minions.len()).unwrap_or(i64::MAX);
+            entries.push(("minion_count", Value::Int(count)));
+            if minions.len() > NAMED {
+                let all: Vec<&str> = minions.iter().map(MinionId::as_str).collect();
+                let shown = sha256(all.join("\n").as_bytes());
+                entries.push(("minions_digest", Value::from(shown)));
+            }
+        }
+        if let Some(subject) = &self.subject {
+            entries.push(("subject", Value::from(bounded(subject))));
+        }
+        if let Some(request) = self.request {
+            entries.push(("request", Value::from(hex(&request.0))));
+        }
+        let (decision, rule) = match self.outcome {
+            Outcome::Allowed { rule } => ("allowed", rule),
+            Outcome::Refused { rule } => ("refused", rule),
+        };
+        entries.push(("decision", Value::from(decision)));
+        entries.push(("rule", Value::from(bounded(rule))));
+        if suppressed > 0 {
+            let count = i64::try_from(suppressed).unwrap_or(i64::MAX);
+            entries.push(("refusals_suppressed", Value::Int(count)));
+        }
+        let mut line = json::line(&Value::map(entries));
+        line.push(b'\n');
+        line
+    }
+}
+
+fn sha256(bytes: &[u8]) -> String {
+    format!("sha256:{}", hex(digest(&SHA256, bytes).as_ref()))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Returns a text as it is, or its beginning and its digest.
+fn bounded(text: &str) -> String {
+    if text.len() <= MAX_TEXT {
+        return text.to_owned();
+    }
+    let beginning = &text[..text.floor_char_boundary(MAX_TEXT)];
+    format!("{beginning}... ({})", sha256(text.as_bytes()))
+}

@@ -1,0 +1,147 @@
+//! What is asked for.
+
+use std::fmt;
+
+use saline_messages::{
+    CallerRequest, KeyRequest, MinionRequest, OperatorRequest, PendingRequest, RunnerRequest,
+};
+
+/// A request of any audience.
+#[derive(Debug, Clone, Copy)]
+pub enum Verb<'a> {
+    /// Of somebody who gives orders.
+    Operator(&'a OperatorRequest),
+    /// Of a minion.
+    Minion(&'a MinionRequest),
+    /// Of a caller.
+    Caller(&'a CallerRequest),
+    /// Of a minion whose key is not accepted.
+    Pending(&'a PendingRequest),
+}
+
+/// What a verb does, as far as a decision about it differs from others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Action {
+    /// Publish a job.
+    Publish,
+    /// Cancel a job.
+    CancelJob,
+    /// Read one job, its returns or the states of its minions.
+    ReadJob,
+    /// List jobs.
+    ListJobs,
+    /// Begin a run of a function on the master.
+    BeginRun,
+    /// Read, end or keep a run that the same principal began.
+    OwnRun,
+    /// List keys.
+    ListKeys,
+    /// Accept, reject or delete keys.
+    ChangeKeys,
+    /// List what each minion runs.
+    ListRunning,
+    /// Ask which minions a target includes.
+    MatchTarget,
+    /// Ask where minions were seen.
+    ReadLastSeen,
+    /// Make a new group key.
+    RotateGroupKey,
+    /// Speak as a minion in its own session: report, take jobs, deliver returns, fire events.
+    ActAsMinion,
+    /// Speak as a caller beside a minion: deliver the return of a call, fire events.
+    ActAsCaller,
+    /// Ask whether the own key is accepted by now.
+    PollOwnKey,
+}
+
+impl Action {
+    /// Every action, in the order of the table that the tests hold.
+    pub const ALL: [Self; 15] = [
+        Self::Publish,
+        Self::CancelJob,
+        Self::ReadJob,
+        Self::ListJobs,
+        Self::BeginRun,
+        Self::OwnRun,
+        Self::ListKeys,
+        Self::ChangeKeys,
+        Self::ListRunning,
+        Self::MatchTarget,
+        Self::ReadLastSeen,
+        Self::RotateGroupKey,
+        Self::ActAsMinion,
+        Self::ActAsCaller,
+        Self::PollOwnKey,
+    ];
+
+    /// Returns the action of a verb: each stands here, so that one that is added does not compile without a decision.
+    pub fn of(verb: Verb<'_>) -> Self {
+        use Verb::{Caller, Minion, Operator, Pending};
+        match verb {
+            Operator(OperatorRequest::Publish(_)) => Self::Publish,
+            Operator(OperatorRequest::Cancel { .. }) => Self::CancelJob,
+            Operator(
+                OperatorRequest::JobReturns { .. }
+                | OperatorRequest::JobStates { .. }
+                | OperatorRequest::JobLookup { .. },
+            ) => Self::ReadJob,
+            Operator(OperatorRequest::JobList { .. }) => Self::ListJobs,
+            Operator(OperatorRequest::Runner(RunnerRequest::Run(_))) => Self::BeginRun,
+            Operator(OperatorRequest::Runner(
+                RunnerRequest::Part { .. }
+                | RunnerRequest::Kill { .. }
+                | RunnerRequest::Keep { .. },
+            )) => Self::OwnRun,
+            Operator(OperatorRequest::Keys(KeyRequest::List)) => Self::ListKeys,
+            Operator(OperatorRequest::Keys(KeyRequest::Act { .. })) => Self::ChangeKeys,
+            Operator(OperatorRequest::Running) => Self::ListRunning,
+            Operator(OperatorRequest::MatchTarget { .. }) => Self::MatchTarget,
+            Operator(OperatorRequest::LastSeen(_)) => Self::ReadLastSeen,
+            Operator(OperatorRequest::RotateGroupKey) => Self::RotateGroupKey,
+            Minion(
+                MinionRequest::Poll
+                | MinionRequest::Heartbeat(_)
+                | MinionRequest::Started(_)
+                | MinionRequest::Returns(_)
+                | MinionRequest::ReturnPart(_)
+                | MinionRequest::Declined { .. }
+                | MinionRequest::Claim { .. }
+                | MinionRequest::PendingJobs { .. }
+                | MinionRequest::FireEvents(_)
+                | MinionRequest::Grains(_)
+                | MinionRequest::Reconcile(_)
+                | MinionRequest::Accounts(_)
+                | MinionRequest::Goodbye,
+            ) => Self::ActAsMinion,
+            Caller(CallerRequest::Return(_) | CallerRequest::FireEvents(_)) => Self::ActAsCaller,
+            Pending(PendingRequest::Poll) => Self::PollOwnKey,
+        }
+    }
+
+    /// Returns the action in words, for people and for the audit file.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Publish => "publish a job",
+            Self::CancelJob => "cancel a job",
+            Self::ReadJob => "read a job",
+            Self::ListJobs => "list jobs",
+            Self::BeginRun => "begin a runner",
+            Self::OwnRun => "read or end its own runner",
+            Self::ListKeys => "list keys",
+            Self::ChangeKeys => "change keys",
+            Self::ListRunning => "list what minions run",
+            Self::MatchTarget => "match a target",
+            Self::ReadLastSeen => "ask where minions were seen",
+            Self::RotateGroupKey => "rotate the group key",
+            Self::ActAsMinion => "act as a minion",
+            Self::ActAsCaller => "act as a caller",
+            Self::PollOwnKey => "poll for its key",
+        }
+    }
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}

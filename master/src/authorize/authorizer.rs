@@ -1,0 +1,405 @@
+//! The decision: who may do what.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use saline_config::{AccessRule, FunctionRule, RuleScope};
+use saline_messages::{Arguments, MinionId, PackedArguments};
+use saline_targeting::TooManySteps;
+
+use super::{Action, LocalUser, Principal};
+use crate::settings::{AccessSettings, LiveSettings};
+
+/// How many minions a refusal names.
+const NAMED: usize = 3;
+
+/// What an action is about.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum About<'a> {
+    /// Nothing in particular.
+    Nothing,
+    /// A function with arguments, on these minions, or on the master.
+    Function {
+        fun: &'a str,
+        arguments: &'a PackedArguments,
+        minions: &'a [MinionId],
+    },
+    /// These minions.
+    Minions(&'a [MinionId]),
+    /// What this one ordered, by [`Principal::owner`].
+    Owner(&'a str),
+}
+
+/// The answer that something is allowed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Allowed {
+    /// The rule that allows it.
+    pub(crate) rule: Cow<'static, str>,
+}
+
+/// The answer that something is not allowed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    /// The rule that refuses it, or the one that is missing.
+    pub(crate) rule: Cow<'static, str>,
+    /// One line for the one who asked.
+    pub(crate) line: String,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.line)
+    }
+}
+
+/// Decides who may do what, by the rules of the configuration that is in force.
+#[derive(Debug, Clone)]
+pub(crate) struct Authorizer {
+    settings: LiveSettings,
+}
+
+/// The rules of one principal.
+struct Rules<'a> {
+    /// The option that has them.
+    option: &'static str,
+    own: Vec<&'a AccessRule>,
+}
+
+impl Authorizer {
+    pub(crate) fn new(settings: LiveSettings) -> Self {
+        Self { settings }
+    }
+
+    /// Decides whether the principal may do this. What no rule allows is refused.
+    ///
+    /// # Errors
+    /// The refusal, with a line for the one who asked.
+    pub(crate) fn authorize(
+        &self,
+        principal: &Principal,
+        action: Action,
+        about: About<'_>,
+    ) -> Result<Allowed, Refusal> {
+        let by = |rule: &'static str| {
+            Ok(Allowed {
+                rule: Cow::Borrowed(rule),
+            })
+        };
+        let is_operators = is_of_operators(action);
+        match principal {
+            Principal::LocalRoot if is_operators => by("local root"),
+            Principal::MasterUser if is_operators => by("the master's user"),
+            Principal::Operator(name) if is_operators => {
+                let access = self.settings.access();
+                match &access.operators {
+                    None => by("operators is not set"),
+                    Some(rules) => Rules {
+                        option: "operators",
+                        own: rules.of(name, &[]).collect(),
+                    }
+                    .judge(principal, action, about),
+                }
+            }
+            Principal::LocalUser(user) if is_operators => {
+                let access = self.settings.access();
+                if let Some(refusal) = blacklisted(&access, principal, user, about) {
+                    return Err(refusal);
+                }
+                Rules::of_user(&access, user).judge(principal, action, about)
+            }
+            Principal::Minion(_) if action == Action::ActAsMinion => by("its own session"),
+            Principal::Minion(_) if action == Action::PollOwnKey => by("its own key"),
+            Principal::Caller(_) if action == Action::ActAsCaller => by("its own session"),
+            Principal::LocalRoot
+            | Principal::MasterUser
+            | Principal::Operator(_)
+            | Principal::LocalUser(_)
+            | Principal::Minion(_)
+            | Principal::Caller(_) => Err(Refusal {
+                rule: Cow::Borrowed("verbs of another audience"),
+                line: format!("{principal} may not {action}"),
+            }),
+        }
+    }
+
+    /// Whether the principal sees what others ordered: root, and operators and users with all rights. Others see and
+    /// cancel their own.
+    pub(crate) fn sees_all(&self, principal: &Principal) -> bool {
+        match principal {
+            Principal::LocalRoot | Principal::MasterUser => true,
+            Principal::Operator(name) => match &self.settings.access().operators {
+                None => true,
+                Some(rules) => has_everything(rules.of(name, &[])),
+            },
+            Principal::LocalUser(user) => {
+                let access = self.settings.access();
+                has_everything(Rules::of_user(&access, user).own.into_iter())
+            }
+            Principal::Minion(_) | Principal::Caller(_) => false,
+        }
+    }
+
+    /// Whether any rule is for this user of the machine, who may have a session then.
+    pub(crate) fn admits(&self, user: &LocalUser) -> bool {
+        let access = self.settings.access();
+        let is_blacklisted = access
+            .publisher_acl_blacklist
+            .users
+            .iter()
+            .any(|pattern| pattern.matches(&user.name) != Ok(false));
+        !is_blacklisted && !Rules::of_user(&access, user).own.is_empty()
+    }
+}
+
+/// Whether an action belongs to those who give orders.
+fn is_of_operators(action: Action) -> bool {
+    match action {
+        Action::Publish
+        | Action::CancelJob
+        | Action::ReadJob
+        | Action::ListJobs
+        | Action::BeginRun
+        | Action::OwnRun
+        | Action::ListKeys
+        | Action::ChangeKeys
+        | Action::ListRunning
+        | Action::MatchTarget
+        | Action::ReadLastSeen
+        | Action::RotateGroupKey => true,
+        Action::ActAsMinion | Action::ActAsCaller | Action::PollOwnKey => false,
+    }
+}
+
+fn has_everything<'a>(mut rules: impl Iterator<Item = &'a AccessRule>) -> bool {
+    rules.any(|rule| matches!(rule.scope, RuleScope::Everything))
+}
+
+/// Refuses what `publisher_acl_blacklist` names. A pattern that takes too many steps refuses too.
+fn blacklisted(
+    access: &AccessSettings,
+    principal: &Principal,
+    user: &LocalUser,
+    about: About<'_>,
+) -> Option<Refusal> {
+    let list = &access.publisher_acl_blacklist;
+    let refusal = |kind: &str, pattern: &str, what: String| Refusal {
+        rule: Cow::Owned(format!("publisher_acl_blacklist: {kind}: {pattern}")),
+        line: format!(
+            "{principal} may not {what}: publisher_acl_blacklist of the master's configuration names {pattern:?} in {kind}"
+        ),
+    };
+    let mut users = list.users.iter();
+    if let Some(found) = users.find(|pattern| pattern.matches(&user.name) != Ok(false)) {
+        return Some(refusal("users", found.as_str(), "give orders".to_owned()));
+    }
+    let About::Function { fun, .. } = about else {
+        return None;
+    };
+    let mut modules = list.modules.iter();
+    let found = modules.find(|pattern| pattern.matches(fun) != Ok(false))?;
+    Some(refusal("modules", found.as_str(), format!("run {fun}")))
+}
+
+impl<'a> Rules<'a> {
+    fn of_user(access: &'a AccessSettings, user: &'a LocalUser) -> Self {
+        Self {
+            option: "publisher_acl",
+            own: access.publisher_acl.of(&user.name, &user.groups).collect(),
+        }
+    }
+
+    fn judge(
+        &self,
+        principal: &Principal,
+        action: Action,
+        about: About<'_>,
+    ) -> Result<Allowed, Refusal> {
+        if has_everything(self.own.iter().copied()) {
+            return Ok(self.allowed("@all"));
+        }
+        let refuse = |what: &str| {
+            Err(Refusal {
+                rule: Cow::Owned(format!("no rule of {}", self.option)),
+                line: format!(
+                    "{principal} may not {what}: no rule of {} in the master's configuration allows it",
+                    self.option
+                ),
+            })
+        };
+        let is_named = !self.own.is_empty();
+        match action {
+            Action::Publish => match about {
+                About::Function {
+                    fun,
+                    arguments,
+                    minions,
+                } => self.judge_job(fun, arguments, minions).or_else(|denied| {
+                    refuse(&match denied {
+                        None => format!("run {fun}"),
+                        Some(names) => format!("run {fun} on {names}"),
+                    })
+                }),
+                _ => refuse("publish this"),
+            },
+            Action::BeginRun => match about {
+                About::Function { fun, arguments, .. } => {
+                    let mut runners = self
+                        .own
+                        .iter()
+                        .filter(|rule| matches!(rule.scope, RuleScope::Runners));
+                    let arguments = arguments.unpack().ok();
+                    match runners.find(|rule| allows_function(rule, fun, arguments.as_ref())) {
+                        Some(rule) => Ok(self.allowed(&rule.text)),
+                        None => refuse(&format!("run {fun} on the master")),
+                    }
+                }
+                _ => refuse("run this on the master"),
+            },
+            Action::CancelJob | Action::ReadJob => match about {
+                About::Owner(owner) if is_named && owner == principal.owner() => {
+                    Ok(self.allowed("its own jobs"))
+                }
+                About::Owner(owner) => refuse(&format!("{action} of {owner}")),
+                _ => refuse(action.name()),
+            },
+            // Each has its own alone in them.
+            Action::ListJobs | Action::OwnRun if is_named => Ok(self.allowed("its own")),
+            Action::MatchTarget => match about {
+                About::Minions(minions) if is_named => {
+                    let rules: Vec<_> = self.own.iter().copied().collect();
+                    match outside(&rules, minions) {
+                        None => Ok(self.allowed("minions of its rules")),
+                        Some(names) => refuse(&format!("match a target with {names}")),
+                    }
+                }
+                _ => refuse(action.name()),
+            },
+            Action::ListKeys
+            | Action::ChangeKeys
+            | Action::ReadLastSeen
+            | Action::RotateGroupKey => {
+                let mut rules = self.own.iter();
+                match rules.any(|rule| matches!(rule.scope, RuleScope::Keys)) {
+                    true => Ok(self.allowed("@wheel")),
+                    false => refuse(action.name()),
+                }
+            }
+            Action::ListJobs
+            | Action::OwnRun
+            | Action::ListRunning
+            | Action::ActAsMinion
+            | Action::ActAsCaller
+            | Action::PollOwnKey => refuse(action.name()),
+        }
+    }
+
+    /// Decides about a job.
+    ///
+    /// # Errors
+    /// The minions on which it may not run, or none if it may run nowhere.
+    fn judge_job(
+        &self,
+        fun: &str,
+        arguments: &PackedArguments,
+        minions: &[MinionId],
+    ) -> Result<Allowed, Option<String>> {
+        let arguments = arguments.unpack().ok();
+        let rules: Vec<&AccessRule> = self
+            .own
+            .iter()
+            .copied()
+            .filter(|rule| is_about_minions(rule))
+            .filter(|rule| allows_function(rule, fun, arguments.as_ref()))
+            .collect();
+        let Some(first) = rules.first() else {
+            return Err(None);
+        };
+        match outside(&rules, minions) {
+            Some(names) => Err(Some(names)),
+            None => {
+                let decided = minions.first().and_then(|id| covering(&rules, id));
+                Ok(self.allowed(&decided.unwrap_or(first).text))
+            }
+        }
+    }
+
+    fn allowed(&self, rule: &str) -> Allowed {
+        Allowed {
+            rule: Cow::Owned(format!("{}: {rule}", self.option)),
+        }
+    }
+}
+
+fn is_about_minions(rule: &AccessRule) -> bool {
+    matches!(rule.scope, RuleScope::AllMinions | RuleScope::Minions(_))
+}
+
+/// Returns the first of the rules that is about a minion.
+fn covering<'a>(rules: &[&'a AccessRule], id: &MinionId) -> Option<&'a AccessRule> {
+    let covers = |rule: &&&AccessRule| match &rule.scope {
+        RuleScope::AllMinions | RuleScope::Everything => true,
+        RuleScope::Minions(glob) => glob.matches(id.as_str()),
+        RuleScope::Runners | RuleScope::Keys => false,
+    };
+    rules.iter().find(covers).copied()
+}
+
+/// Names the first of the minions that no rule is about; none if there is none.
+fn outside(rules: &[&AccessRule], minions: &[MinionId]) -> Option<String> {
+    let mut outside = minions.iter().filter(|id| covering(rules, id).is_none());
+    let named: Vec<&str> = outside.by_ref().take(NAMED).map(MinionId::as_str).collect();
+    let left = outside.count();
+    match (named.is_empty(), left) {
+        (true, _) => None,
+        (false, 0) => Some(named.join(", ")),
+        (false, _) => Some(format!("{} and {left} more", named.join(", "))),
+    }
+}
+
+/// Whether a rule allows a function with these arguments; none if they cannot be read. A pattern that takes too many
+/// steps allows nothing.
+fn allows_function(rule: &AccessRule, fun: &str, arguments: Option<&Arguments>) -> bool {
+    let allows = |function: &FunctionRule| -> Result<bool, TooManySteps> {
+        Ok(function.name.matches(fun)? && allows_arguments(function, arguments)?)
+    };
+    rule.functions
+        .iter()
+        .any(|function| allows(function) == Ok(true))
+}
+
+fn allows_arguments(
+    rule: &FunctionRule,
+    arguments: Option<&Arguments>,
+) -> Result<bool, TooManySteps> {
+    if rule.args.is_empty() && rule.kwargs.is_empty() {
+        return Ok(true);
+    }
+    let Some(arguments) = arguments else {
+        return Ok(false);
+    };
+    for (number, pattern) in rule.args.iter().enumerate() {
+        match arguments.positional.get(number) {
+            Some(value) if pattern.matches(&shown(value))? => {}
+            _ => return Ok(false),
+        }
+    }
+    for (name, pattern) in &rule.kwargs {
+        match arguments.named.iter().find(|(own, _)| own == name) {
+            Some((_, value)) if pattern.matches(&shown(value))? => {}
+            _ => return Ok(false),
+        }
+    }
+    Ok(true)
+}
+
+/// Returns the text of an argument that patterns are about: of a list or a mapping its JSON.
+fn shown(value: &saline_data::Value) -> String {
+    use saline_data::Value;
+    match value {
+        Value::Text(text) => text.clone(),
+        Value::List(_) | Value::Map(_) | Value::Bytes(_) => {
+            String::from_utf8_lossy(&saline_data::json::line(value)).into_owned()
+        }
+        other => saline_data::yaml::as_key(other.clone()),
+    }
+}

@@ -1,0 +1,18 @@
+//! Decides who may do what. There is one question, [`Authorizer::authorize`], and whatever is not allowed by a rule is
+//! refused. It is asked after targets are resolved, so that a decision is about minions and not about expressions.
+//!
+//! | module | has |
+//! |---|---|
+//! | `principal` | who asks |
+//! | `action` | what is asked for: one action for each verb of each audience |
+//! | `authorizer` | the decision |
+
+mod action;
+mod authorizer;
+mod principal;
+#[cfg(test)]
+mod tests;
+
+pub use action::{Action, Verb};
+pub(crate) use authorizer::{About, Allowed, Authorizer, Refusal};
+pub use principal::{LocalUser, Principal};

@@ -1,0 +1,94 @@
+//! Who asks.
+
+use std::fmt;
+use std::sync::Arc;
+
+use saline_messages::MinionId;
+
+use crate::keys::LOCAL_OPERATOR;
+
+/// The one who asks, as proven by a session: by its keys, or by the credentials that the system tells of a local
+/// connection. Nothing in a body is authority.
+///
+/// Users of an API, reactions and schedules will be principals of their own kind, each with the one that it acts for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Principal {
+    /// Root of this machine, with the root key over the local endpoint.
+    LocalRoot,
+    /// The user that the master runs as, with the root key over the local endpoint.
+    MasterUser,
+    /// A user of this machine over the access socket, by the credentials of its process.
+    LocalUser(Arc<LocalUser>),
+    /// An operator with a key in `pki_dir/operators`, by name. Its rules are looked up for each decision, so that a
+    /// change of them reaches sessions that stand.
+    Operator(String),
+    /// A minion.
+    Minion(MinionId),
+    /// A program beside the minion with this id, which has its key.
+    Caller(MinionId),
+}
+
+/// A user of this machine, as the system knows it when the session begins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LocalUser {
+    /// The number of the user.
+    pub uid: u32,
+    /// The name of the user.
+    pub name: String,
+    /// The names of the user's groups.
+    pub groups: Vec<String>,
+}
+
+impl Principal {
+    /// Returns the minion's id; none for everybody else, callers too.
+    pub fn minion(&self) -> Option<&MinionId> {
+        match self {
+            Self::Minion(id) => Some(id),
+            Self::LocalRoot
+            | Self::MasterUser
+            | Self::LocalUser(_)
+            | Self::Operator(_)
+            | Self::Caller(_) => None,
+        }
+    }
+
+    /// Returns the name under which the store has what this principal orders. No operator's name has spaces, so none is
+    /// that of another kind of principal.
+    pub fn owner(&self) -> String {
+        match self {
+            Self::LocalRoot | Self::MasterUser => LOCAL_OPERATOR.to_owned(),
+            Self::LocalUser(user) => format!("local user {}", user.name),
+            Self::Operator(name) => name.clone(),
+            Self::Minion(id) => format!("minion {id}"),
+            Self::Caller(id) => format!("saline-call on {id}"),
+        }
+    }
+
+    /// Returns the principal as the log names those who give orders: by the name of the key.
+    pub(crate) fn log_name(&self) -> String {
+        match self {
+            Self::LocalRoot | Self::MasterUser | Self::Operator(_) => {
+                format!("operator {}", self.owner())
+            }
+            Self::LocalUser(_) | Self::Minion(_) | Self::Caller(_) => self.to_string(),
+        }
+    }
+
+    /// Whether the principal could do anything without the master, on this machine.
+    pub fn is_local_root(&self) -> bool {
+        matches!(self, Self::LocalRoot | Self::MasterUser)
+    }
+}
+
+impl fmt::Display for Principal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::LocalRoot => f.write_str("local root"),
+            Self::MasterUser => f.write_str("the master's user"),
+            Self::LocalUser(user) => write!(f, "local user {}", user.name),
+            Self::Operator(name) => write!(f, "operator {name}"),
+            Self::Minion(id) => write!(f, "minion {id}"),
+            Self::Caller(id) => write!(f, "a caller on minion {id}"),
+        }
+    }
+}

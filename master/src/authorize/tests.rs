@@ -1,0 +1,337 @@
+//! The whole table of decisions, and the rules one by one.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use saline_config::MasterConfig;
+use saline_data::Value;
+use saline_messages::{Arguments, MinionId};
+
+use super::{About, Action, Authorizer, LocalUser, Principal};
+use crate::settings::LiveSettings;
+
+fn id(text: &str) -> MinionId {
+    MinionId::parse(text).unwrap()
+}
+
+fn user(name: &str, groups: &[&str]) -> Principal {
+    Principal::LocalUser(Arc::new(LocalUser {
+        uid: 1000,
+        name: name.to_owned(),
+        groups: groups.iter().map(|group| (*group).to_owned()).collect(),
+    }))
+}
+
+/// Reads the rules as a master does, from a file.
+fn authorizer(options: &str) -> Authorizer {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("master"), options).unwrap();
+    let loaded = MasterConfig::load(folder.path(), &[]).unwrap();
+    Authorizer::new(LiveSettings::new(&loaded.config))
+}
+
+const RULES: &str = "
+publisher_acl:
+  ann:
+    - test.ping
+    - 'web*':
+      - state.(apply|highstate)
+      - pkg.install:
+          args: ['vim.*', null]
+          kwargs: {refresh: 'True'}
+  ops%: ['*.ping', '@jobs']
+  keeper: ['@wheel']
+  boss: ['@all']
+  nobody: []
+  '*': [test.version]
+publisher_acl_blacklist:
+  users: [mallory, 'tmp.*']
+  modules: [cmd.*]
+operators:
+  alice: [test.ping, {'@runner': [manage.*]}]
+  chief: ['@all']
+";
+
+/// Every principal that has a place in the table.
+fn principals() -> Vec<(&'static str, Principal)> {
+    vec![
+        ("local root", Principal::LocalRoot),
+        ("master's user", Principal::MasterUser),
+        ("user with rules", user("ann", &[])),
+        ("user with @wheel", user("keeper", &[])),
+        ("user with @all", user("boss", &[])),
+        ("user without rules", user("nobody", &[])),
+        ("blacklisted user", user("mallory", &["ops"])),
+        ("operator with rules", Principal::Operator("alice".into())),
+        ("operator with @all", Principal::Operator("chief".into())),
+        ("operator not named", Principal::Operator("bob".into())),
+        ("minion", Principal::Minion(id("web1"))),
+        ("caller", Principal::Caller(id("web1"))),
+    ]
+}
+
+/// What each action is about in the table: something that is the principal's own and within its rules, if it has any.
+fn about<'a>(
+    action: Action,
+    owner: &'a str,
+    arguments: &'a saline_messages::PackedArguments,
+    minions: &'a [MinionId],
+) -> About<'a> {
+    match action {
+        Action::Publish => About::Function {
+            fun: "test.ping",
+            arguments,
+            minions,
+        },
+        Action::BeginRun => About::Function {
+            fun: "manage.up",
+            arguments,
+            minions: &[],
+        },
+        Action::CancelJob | Action::ReadJob => About::Owner(owner),
+        Action::MatchTarget => About::Minions(minions),
+        Action::ListJobs
+        | Action::OwnRun
+        | Action::ListKeys
+        | Action::ChangeKeys
+        | Action::ListRunning
+        | Action::ReadLastSeen
+        | Action::RotateGroupKey
+        | Action::ActAsMinion
+        | Action::ActAsCaller
+        | Action::PollOwnKey => About::Nothing,
+    }
+}
+
+#[test]
+fn every_action_of_every_kind_of_principal_has_a_decision() {
+    let authorizer = authorizer(RULES);
+    let arguments = Arguments::default().pack();
+    let minions = [id("web1"), id("web2")];
+    let mut table = String::new();
+    for (kind, principal) in principals() {
+        let _ = write!(table, "{kind:20}");
+        for action in Action::ALL {
+            let owner = principal.owner();
+            let about = about(action, &owner, &arguments, &minions);
+            let decided = authorizer.authorize(&principal, action, about);
+            table.push(if decided.is_ok() { 'y' } else { '.' });
+        }
+        table.push('\n');
+    }
+    // In the order of `Action::ALL`: publish, cancel, read, list jobs, begin a run, own run; list keys, change keys,
+    // running, match, last seen, rotate; minion, caller, poll.
+    let expected = "\
+local root          yyyyyyyyyyyy...
+master's user       yyyyyyyyyyyy...
+user with rules     yyyy.y...y.....
+user with @wheel    .yyy.yyy..yy...
+user with @all      yyyyyyyyyyyy...
+user without rules  ...............
+blacklisted user    ...............
+operator with rules yyyyyy...y.....
+operator with @all  yyyyyyyyyyyy...
+operator not named  ...............
+minion              ............y.y
+caller              .............y.
+";
+    assert_eq!(table, expected, "\n{table}");
+}
+
+#[test]
+fn every_action_stands_in_the_list_once() {
+    let all: std::collections::BTreeSet<Action> = Action::ALL.into_iter().collect();
+    assert_eq!(all.len(), Action::ALL.len());
+}
+
+#[test]
+fn who_is_not_in_operators_may_do_everything_until_it_is_set() {
+    let bob = Principal::Operator("bob".into());
+    let unset = authorizer("");
+    assert!(unset.sees_all(&bob));
+    let keys = |authorizer: &Authorizer| {
+        let decided = authorizer.authorize(&bob, Action::ChangeKeys, About::Nothing);
+        decided.map(|allowed| allowed.rule.into_owned())
+    };
+    assert_eq!(keys(&unset), Ok("operators is not set".to_owned()));
+    let set = authorizer("operators: {}\n");
+    assert!(!set.sees_all(&bob));
+    assert!(keys(&set).is_err());
+    assert!(keys(&authorizer("operators: {'*': ['@all']}\n")).is_ok());
+}
+
+#[test]
+fn a_job_of_somebody_else_is_neither_read_nor_cancelled() {
+    let authorizer = authorizer(RULES);
+    let ann = user("ann", &[]);
+    for action in [Action::ReadJob, Action::CancelJob] {
+        for owner in [
+            "root",
+            "ann",
+            "local user keeper",
+            "saline-call on web1",
+            "",
+        ] {
+            let decided = authorizer.authorize(&ann, action, About::Owner(owner));
+            assert!(decided.is_err(), "{action} {owner}");
+        }
+        let own = authorizer.authorize(&ann, action, About::Owner("local user ann"));
+        assert!(own.is_ok());
+        let boss = authorizer.authorize(&user("boss", &[]), action, About::Owner("root"));
+        assert!(boss.is_ok());
+    }
+}
+
+/// Returns the rule that decided, or the line of the refusal.
+fn publish(
+    who: &Principal,
+    fun: &str,
+    positional: &[&str],
+    named: &[(&str, Value)],
+    minions: &[&str],
+) -> String {
+    let arguments = Arguments {
+        positional: positional.iter().map(|text| Value::from(*text)).collect(),
+        named: named
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), value.clone()))
+            .collect(),
+    };
+    let minions: Vec<MinionId> = minions.iter().map(|text| id(text)).collect();
+    let about = About::Function {
+        fun,
+        arguments: &arguments.pack(),
+        minions: &minions,
+    };
+    match authorizer(RULES).authorize(who, Action::Publish, about) {
+        Ok(allowed) => allowed.rule.into_owned(),
+        Err(refusal) => refusal.line,
+    }
+}
+
+#[test]
+fn rules_are_judged_on_each_minion() {
+    let ann = user("ann", &[]);
+    let none = "no rule of publisher_acl in the master's configuration allows it";
+    for (fun, minions, decision) in [
+        (
+            "test.ping",
+            &["db1", "web1"][..],
+            "publisher_acl: test.ping".to_owned(),
+        ),
+        ("test.ping", &[], "publisher_acl: test.ping".to_owned()),
+        (
+            "state.apply",
+            &["web1", "web2"],
+            "publisher_acl: web*: state.(apply|highstate), pkg.install".to_owned(),
+        ),
+        (
+            "state.apply",
+            &["db1", "web1"],
+            format!("local user ann may not run state.apply on db1: {none}"),
+        ),
+        (
+            "state.apply",
+            &["a", "b", "c", "d", "e", "web1"],
+            format!("local user ann may not run state.apply on a, b, c and 2 more: {none}"),
+        ),
+        (
+            "state.applyx",
+            &["web1"],
+            format!("local user ann may not run state.applyx: {none}"),
+        ),
+        (
+            "test.pings",
+            &["web1"],
+            format!("local user ann may not run test.pings: {none}"),
+        ),
+        (
+            "test.ping,cmd.run",
+            &["web1"],
+            format!("local user ann may not run test.ping,cmd.run: {none}"),
+        ),
+        // Those for everybody are for who is not named.
+        (
+            "test.version",
+            &["web1"],
+            format!("local user ann may not run test.version: {none}"),
+        ),
+    ] {
+        assert_eq!(publish(&ann, fun, &[], &[], minions), decision);
+    }
+    let eve = user("eve", &[]);
+    assert_eq!(
+        publish(&eve, "test.version", &[], &[], &["db1"]),
+        "publisher_acl: test.version"
+    );
+    let ops = user("eve", &["staff", "ops"]);
+    assert_eq!(
+        publish(&ops, "test.ping", &[], &[], &["db1"]),
+        "publisher_acl: *.ping"
+    );
+    assert!(publish(&ops, "test.version", &[], &[], &["db1"]).contains("may not run"));
+}
+
+#[test]
+fn arguments_are_matched_whole_and_have_to_be_there() {
+    let refresh = [("refresh", Value::Bool(true))];
+    let install = |positional: &[&str], named: &[(&str, Value)]| {
+        let ann = user("ann", &[]);
+        publish(&ann, "pkg.install", positional, named, &["web1"]).starts_with("publisher_acl: ")
+    };
+    assert!(install(&["vim-tiny", "anything"], &refresh));
+    assert!(!install(&["vim-tiny"], &refresh), "the second is left out");
+    assert!(!install(&["emacs", "x"], &refresh));
+    assert!(
+        !install(&["neovim", "x"], &refresh),
+        "not from the beginning"
+    );
+    assert!(!install(&["vim", "x"], &[]));
+    assert!(!install(
+        &["vim", "x"],
+        &[("refresh", Value::from("Truely"))]
+    ));
+}
+
+#[test]
+fn the_blacklist_goes_before_the_rules_and_not_before_root() {
+    let decision = |who: &Principal, fun: &str| publish(who, fun, &[], &[], &["web1"]);
+    assert_eq!(
+        decision(&user("boss", &[]), "cmd.run"),
+        "local user boss may not run cmd.run: publisher_acl_blacklist of the master's configuration names \"cmd.*\" in modules"
+    );
+    assert!(decision(&user("tmpfs", &["ops"]), "test.ping").contains("publisher_acl_blacklist"));
+    assert_eq!(decision(&Principal::LocalRoot, "cmd.run"), "local root");
+    assert!(!authorizer(RULES).admits(&LocalUser {
+        uid: 1,
+        name: "mallory".into(),
+        groups: vec!["ops".into()],
+    }));
+}
+
+#[test]
+fn a_pattern_that_takes_too_many_steps_allows_nothing_and_refuses_in_the_blacklist() {
+    let slow = "'(?:a|aa)+(?!b)c'";
+    let fun = "a".repeat(200);
+    let about = |arguments| About::Function {
+        fun: &fun,
+        arguments,
+        minions: &[],
+    };
+    let arguments = Arguments::default().pack();
+    let ann = user("ann", &[]);
+    let allowing = authorizer(&format!("publisher_acl: {{ann: [{slow}]}}\n"));
+    assert!(
+        allowing
+            .authorize(&ann, Action::Publish, about(&arguments))
+            .is_err()
+    );
+    let refusing = authorizer(&format!(
+        "publisher_acl: {{ann: ['@all']}}\npublisher_acl_blacklist: {{modules: [{slow}]}}\n"
+    ));
+    assert!(
+        refusing
+            .authorize(&ann, Action::Publish, about(&arguments))
+            .is_err()
+    );
+}

@@ -1,0 +1,116 @@
+//! Decides about orders, and has a line of each decision in the audit file before the order is carried out.
+
+use saline_messages::{MinionId, PackedArguments, RequestId};
+use saline_targeting::Target;
+
+use crate::audit::{Audit, Outcome, Pending, Record};
+use crate::authorize::{About, Action, Allowed, Authorizer, Principal, Refusal};
+
+/// Decides about orders.
+#[derive(Debug, Clone)]
+pub(crate) struct Decisions {
+    pub(crate) authorizer: Authorizer,
+    pub(crate) audit: Audit,
+}
+
+/// What the audit file says of an order beside the decision.
+#[derive(Debug, Default)]
+pub(crate) struct Details<'a> {
+    pub(crate) function: Option<&'a str>,
+    pub(crate) arguments: Option<&'a PackedArguments>,
+    pub(crate) target: Option<&'a Target>,
+    pub(crate) minions: Option<&'a [MinionId]>,
+    pub(crate) subject: Option<String>,
+    pub(crate) request: Option<RequestId>,
+}
+
+/// An order that is allowed, and whose line is in the audit file.
+#[derive(Debug)]
+#[must_use = "the line has to be synced before the order shows"]
+pub(crate) struct Decided(Option<Pending>);
+
+impl Decided {
+    /// Waits until the line is on the disk. That it is not is logged: only orders of local root come here without it.
+    pub(crate) async fn synced(self) {
+        if let Some(pending) = self.0 {
+            // The task of the audit file has logged why.
+            let _ = pending.synced().await;
+        }
+    }
+}
+
+impl Decisions {
+    /// Decides about an order, and writes its line. An order of local root is carried out without one if it cannot be
+    /// written.
+    ///
+    /// # Errors
+    /// One line for the one who asked: it is not allowed, or its line cannot be written.
+    pub(crate) async fn decide(
+        &self,
+        principal: &Principal,
+        action: Action,
+        about: About<'_>,
+        details: Details<'_>,
+    ) -> Result<Decided, String> {
+        let decided = self.authorizer.authorize(principal, action, about);
+        let outcome = match &decided {
+            Ok(Allowed { rule }) => Outcome::Allowed { rule },
+            Err(Refusal { rule, .. }) => Outcome::Refused { rule },
+        };
+        let pending = self.audit.append(Record {
+            principal: principal.to_string(),
+            action: action.name(),
+            function: details.function,
+            arguments: details.arguments,
+            target: details.target,
+            minions: details.minions,
+            subject: details.subject,
+            request: details.request,
+            outcome,
+        });
+        let pending = pending.await;
+        if let Err(refusal) = decided {
+            match pending {
+                Some(_) => tracing::warn!("{refusal}"),
+                // It is only counted.
+                None => tracing::debug!("{refusal}"),
+            }
+            return Err(refusal.line);
+        }
+        let Some(mut pending) = pending else {
+            return Ok(Decided(None));
+        };
+        if principal.is_local_root() {
+            // If it cannot be written, the task of the audit file logs that.
+            let _ = pending.written().await;
+            return Ok(Decided(Some(pending)));
+        }
+        match pending.synced().await {
+            Ok(()) => Ok(Decided(None)),
+            Err(error) => Err(format!(
+                "{error}: the order is refused, have root mend that"
+            )),
+        }
+    }
+
+    /// Notes that the master itself accepted a key, by `auto_accept` or `open_mode`.
+    pub(crate) async fn note_own_act(&self, details: Details<'_>) {
+        let pending = self.audit.append(Record {
+            principal: "the master".to_owned(),
+            action: Action::ChangeKeys.name(),
+            function: details.function,
+            arguments: details.arguments,
+            target: details.target,
+            minions: details.minions,
+            subject: details.subject,
+            request: details.request,
+            outcome: Outcome::Allowed {
+                rule: "auto_accept or open_mode",
+            },
+        });
+        if let Some(pending) = pending.await {
+            // The task of the audit file logs why it failed.
+            let _ = pending.synced().await;
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! What operators may do whose rules are in the master's file, and whose job is whose.
+
+use saline_channel::MasterTrust;
+use saline_config::MasterConfig;
+use saline_messages::{
+    Arguments, BatchRequest, Jid, KeyRequest, OperatorReply, OperatorRequest, PublishRequest,
+    RequestId, Role,
+};
+use saline_targeting::Target;
+
+use crate::support::{Deployment, Peer, credentials};
+
+/// Changes a configuration to what these options of a file say.
+fn with_options(options: &str) -> impl FnOnce(&mut MasterConfig) {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("master"), options).unwrap();
+    let read = MasterConfig::load(folder.path(), &[]).unwrap().config;
+    move |config| {
+        config.auto_accept = true;
+        config.operators = read.operators;
+        config.audit_file = read.audit_file;
+    }
+}
+
+async fn operator(deployment: &Deployment, name: &str) -> Peer {
+    let own = credentials(Role::Operator, name);
+    let folder = deployment.config.paths.pki_dir.join("operators");
+    std::fs::write(folder.join(name), own.identity.public().to_pem()).unwrap();
+    let trust = MasterTrust::Pinned(deployment.master_keys());
+    Peer::come(deployment.network().await, own, &trust).await
+}
+
+async fn publish(peer: &Peer, target: &str, fun: &str) -> Result<Jid, String> {
+    let request = OperatorRequest::Publish(PublishRequest {
+        request_id: RequestId::random().unwrap(),
+        target: Target::glob(target),
+        fun: fun.into(),
+        arg: Arguments::default().pack(),
+        // No authority.
+        user: "root".into(),
+        ttl_ms: None,
+        private: false,
+        subset: None,
+        batch: BatchRequest::default(),
+        metadata: None,
+        jid: None,
+    });
+    match peer.order(request).await {
+        OperatorReply::Published(published) => Ok(published.jid.unwrap()),
+        OperatorReply::NotAllowed(line) => Err(line),
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn listed(peer: &Peer) -> Vec<Jid> {
+    let request = OperatorRequest::JobList {
+        limit: 10,
+        before: None,
+    };
+    match peer.order(request).await {
+        OperatorReply::Jobs(jobs) => jobs.into_iter().map(|stored| stored.job.jid).collect(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Every request about one job.
+fn about(jid: &Jid) -> [OperatorRequest; 4] {
+    [
+        OperatorRequest::JobReturns {
+            jid: jid.clone(),
+            after: 0,
+        },
+        OperatorRequest::JobStates {
+            jid: jid.clone(),
+            after: None,
+        },
+        OperatorRequest::JobLookup { jid: jid.clone() },
+        OperatorRequest::Cancel { jid: jid.clone() },
+    ]
+}
+
+fn is_refused(reply: &OperatorReply) -> bool {
+    matches!(reply, OperatorReply::NotAllowed(_))
+}
+
+#[tokio::test]
+async fn an_operator_with_rules_sees_and_cancels_its_own_and_one_with_all_rights_everything() {
+    let rules =
+        "operators:\n  alice: [test.ping]\n  bob: ['web*': [test.ping]]\n  chief: ['@all']\n";
+    let deployment = Deployment::start_with(with_options(rules)).await;
+    for id in ["web1", "db1"] {
+        deployment.minion(id).await;
+    }
+    let alice = operator(&deployment, "alice").await;
+    let bob = operator(&deployment, "bob").await;
+    let chief = operator(&deployment, "chief").await;
+    let carol = operator(&deployment, "carol").await;
+
+    let of_alice = publish(&alice, "*", "test.ping").await.unwrap();
+    let of_bob = publish(&bob, "web1", "test.ping").await.unwrap();
+    let refused = publish(&bob, "*", "test.ping").await.unwrap_err();
+    assert_eq!(
+        refused,
+        "operator bob may not run test.ping on db1: no rule of operators in the master's configuration allows it"
+    );
+    publish(&alice, "*", "cmd.run").await.unwrap_err();
+    publish(&carol, "*", "test.ping").await.unwrap_err();
+
+    assert_eq!(listed(&alice).await, [of_alice.clone()]);
+    assert_eq!(listed(&bob).await, [of_bob.clone()]);
+    assert_eq!(listed(&chief).await, [of_bob.clone(), of_alice.clone()]);
+    for request in about(&of_bob) {
+        assert!(
+            is_refused(&alice.order(request.clone()).await),
+            "{request:?}"
+        );
+        assert!(
+            is_refused(&carol.order(request.clone()).await),
+            "{request:?}"
+        );
+    }
+    for request in about(&of_alice) {
+        assert!(
+            !is_refused(&alice.order(request.clone()).await),
+            "{request:?}"
+        );
+        assert!(
+            !is_refused(&chief.order(request.clone()).await),
+            "{request:?}"
+        );
+    }
+    for request in [
+        OperatorRequest::Keys(KeyRequest::List),
+        OperatorRequest::Running,
+        OperatorRequest::RotateGroupKey,
+        OperatorRequest::LastSeen(Vec::new()),
+    ] {
+        assert!(
+            is_refused(&alice.order(request.clone()).await),
+            "{request:?}"
+        );
+        assert!(
+            !is_refused(&chief.order(request.clone()).await),
+            "{request:?}"
+        );
+    }
+    let all = OperatorRequest::MatchTarget(Target::glob("*"));
+    assert!(is_refused(&bob.order(all.clone()).await));
+    assert!(!is_refused(&alice.order(all).await));
+}
+
+#[tokio::test]
+async fn an_order_of_a_remote_operator_without_a_line_is_refused_and_leaves_nothing() {
+    let deployment = Deployment::start_with(with_options("audit_file: /dev/full\n")).await;
+    deployment.minion("web1").await;
+    let alice = operator(&deployment, "alice").await;
+    let root = deployment.operator().await;
+    let refused = publish(&alice, "*", "test.ping").await.unwrap_err();
+    assert!(
+        refused.contains("the audit file cannot be written: /dev/full: No space left"),
+        "{refused}"
+    );
+    assert_eq!(listed(&root).await, []);
+    let of_root = publish(&root, "*", "test.ping").await.unwrap();
+    assert_eq!(listed(&root).await, [of_root.clone()]);
+    let cancel = OperatorRequest::Cancel { jid: of_root };
+    assert!(is_refused(&alice.order(cancel).await));
+}

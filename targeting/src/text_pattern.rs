@@ -1,0 +1,129 @@
+//! Patterns over whole texts, for rules: names of functions and values of arguments. They match by the same engine as
+//! targets, with its bound on steps.
+
+use super::pattern::{Pattern, PatternOptions, Refusal, refusal};
+use super::{Glob, PatternError, TooManySteps};
+
+/// How many patterns share the memory of a target: a rule has few.
+const SHARES: usize = 64;
+
+/// A pattern over a whole text, written as a glob or as a regular expression.
+///
+/// ```
+/// use saline_targeting::TextPattern;
+///
+/// let pattern = TextPattern::glob_or_regex("test.(ping|version)").unwrap();
+/// assert_eq!(pattern.matches("test.ping"), Ok(true));
+/// assert_eq!(pattern.matches("test.ping_all"), Ok(false));
+/// assert_eq!(TextPattern::glob_or_regex("*.ping").unwrap().matches("test.ping"), Ok(true));
+/// ```
+#[derive(Debug, Clone)]
+pub struct TextPattern {
+    text: String,
+    glob: Option<Glob>,
+    regex: Option<Pattern>,
+}
+
+impl TextPattern {
+    /// Compiles a regular expression, which has to match a whole text.
+    ///
+    /// # Errors
+    /// When it is malformed or too long.
+    pub fn regex(text: &str) -> Result<Self, PatternError> {
+        Ok(Self {
+            text: text.to_owned(),
+            glob: None,
+            regex: Some(whole(text)?),
+        })
+    }
+
+    /// Compiles a pattern that matches what it matches as a glob, and what it matches as a regular expression. One that
+    /// is written as a glob alone (`*.ping`) need not be a regular expression.
+    ///
+    /// # Errors
+    /// When it is neither, or too long.
+    pub fn glob_or_regex(text: &str) -> Result<Self, PatternError> {
+        let glob = Glob::compile(text).ok();
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "_.-*?".contains(c);
+        let regex = match whole(text) {
+            Ok(regex) => Some(regex),
+            Err(_) if glob.is_some() && text.chars().all(is_plain) => None,
+            Err(error) => return Err(error),
+        };
+        Ok(Self {
+            text: text.to_owned(),
+            glob,
+            regex,
+        })
+    }
+
+    /// Returns the pattern as it was written.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether the pattern matches all of `text`.
+    ///
+    /// # Errors
+    /// When a regular expression takes too many steps.
+    pub fn matches(&self, text: &str) -> Result<bool, TooManySteps> {
+        if self.glob.as_ref().is_some_and(|glob| glob.matches(text)) {
+            return Ok(true);
+        }
+        self.regex
+            .as_ref()
+            .map_or(Ok(false), |regex| regex.matches(text))
+    }
+}
+
+impl PartialEq for TextPattern {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.text, self.glob.is_some()) == (&other.text, other.glob.is_some())
+    }
+}
+
+/// Compiles a regular expression that matches whole texts.
+fn whole(text: &str) -> Result<Pattern, PatternError> {
+    let options = PatternOptions {
+        ignore_case: false,
+        count: SHARES,
+    };
+    if let Refusal::Malformed { reason, at } = refusal(text) {
+        // Also when it would be well formed inside of the group: nothing in it may end that early.
+        return Err(PatternError::Regex { reason, at });
+    }
+    Pattern::regex(&format!("(?:{text})\\z"), options)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_whole_text_has_to_match() {
+        for (pattern, text, matches) in [
+            ("test.ping", "test.ping", true),
+            ("test.ping", "test.ping2", false),
+            ("test.*", "test.ping", true),
+            (".*", "test.ping", true),
+            ("*", "test.ping", true),
+            ("a|b", "b", true),
+            ("a|b", "bc", false),
+            ("a|b", "ab", false),
+            ("test.(?!ping).*", "test.ping", false),
+            ("test.(?!ping).*", "test.echo", true),
+            ("test.ping", "test.ping\n", false),
+        ] {
+            let compiled = TextPattern::glob_or_regex(pattern).unwrap();
+            assert_eq!(compiled.matches(text), Ok(matches), "{pattern} {text:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_neither_is_refused() {
+        for wrong in ["test.(ping", "a)|(?:b", "[z-a]", &"x".repeat(100_000)] {
+            assert!(TextPattern::glob_or_regex(wrong).is_err(), "{wrong}");
+        }
+        assert!(TextPattern::regex("*").is_err());
+    }
+}

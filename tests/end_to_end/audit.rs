@@ -1,0 +1,56 @@
+//! The audit file: no order without a line, over a crash of the master too.
+
+use std::fs;
+use std::process::Stdio;
+
+use rustix::process::Signal;
+use saline_testing::Fleet;
+
+fn publications(fleet: &Fleet) -> usize {
+    let file = fleet.path("master/var/log/saline/master-audit.log");
+    let text = fs::read_to_string(file).unwrap_or_default();
+    let lines = text.lines();
+    lines
+        .filter(|line| line.contains(r#""action": "publish a job""#))
+        .count()
+}
+
+#[test]
+fn a_master_that_is_killed_has_a_line_for_every_job_in_its_store() {
+    let mut fleet = Fleet::with_minions("tcp", &["m1"]);
+    let publish = |_| {
+        let mut command = fleet.command("saline", &["--async", "m1", "test.ping"]);
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        command.spawn().unwrap()
+    };
+    let mut commands: Vec<_> = (0..24).map(publish).collect();
+    fleet.master().log.wait_for("published test.ping", 6);
+    fleet.master().signal(Signal::KILL);
+    // They would ask the next master again.
+    for command in &mut commands {
+        command.kill().unwrap();
+        command.wait().unwrap();
+    }
+    fleet.kill_master();
+    let lines = publications(&fleet);
+    fleet.start_master();
+    let listed = fleet.run("saline-run", &["jobs.list_jobs", "--out", "json"]);
+    let listed = listed.expect(0).stdout;
+    let jobs = listed.matches("\"StartTime\"").count();
+    assert!(jobs >= 6, "{listed}");
+    assert!(lines >= jobs, "{lines} lines for {jobs} jobs");
+}
+
+#[test]
+fn without_room_for_a_line_root_goes_on_and_the_log_says_so() {
+    let mut fleet = Fleet::new("tcp", "auto_accept: True\n");
+    // A folder in its place cannot be written.
+    let file = fleet.path("master/var/log/saline/master-audit.log");
+    fs::create_dir_all(&file).unwrap();
+    fleet.start_master();
+    fleet.start_minion("m1");
+    fleet.minions["m1"].log.wait_for("subscribed", 1);
+    fleet.saline(&["m1", "test.ping"]).expect(0);
+    let log = &fleet.master().log;
+    log.wait_for("orders of operators and of local users are refused", 1);
+}

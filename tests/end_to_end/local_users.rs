@@ -1,0 +1,172 @@
+//! Users of the machine who give orders by the rules of `publisher_acl`, over the access socket.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use rustix::process::Signal;
+use saline_testing::{CommandOutput, Fleet};
+
+/// The users `nobody` and `daemon`.
+const NOBODY: u32 = 65_534;
+const DAEMON: u32 = 1;
+
+const RULES: &str = "auto_accept: True
+publisher_acl:
+  nobody:
+    - test.ping
+    - m1:
+      - test.echo:
+          args: ['a.*']
+";
+
+/// Starts a master with these options and two minions, over a transport that has no access socket itself.
+fn start(options: &str) -> Option<Fleet> {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only root can be somebody else");
+        return None;
+    }
+    let mut fleet = Fleet::new("zeromq", options);
+    // Where users find the configuration, the socket and the programs.
+    fs::set_permissions(fleet.root(), fs::Permissions::from_mode(0o755)).unwrap();
+    fleet.start_master();
+    for id in ["m1", "m2"] {
+        fleet.start_minion(id);
+    }
+    for id in ["m1", "m2"] {
+        fleet.minions[id].log.wait_for("subscribed", 1);
+    }
+    for name in ["saline", "saline-run", "saline-key"] {
+        let program = fleet.command(name, &[]);
+        fs::copy(program.get_program(), fleet.path(name)).unwrap();
+    }
+    Some(fleet)
+}
+
+/// Runs a command as another user, from a copy of the program, since that user may not reach the original.
+fn run_as(fleet: &Fleet, uid: u32, program: &str, arguments: &[&str]) -> CommandOutput {
+    let mut command = Command::new(fleet.path(program));
+    command
+        .arg("-c")
+        .arg(fleet.config())
+        .args(arguments)
+        .uid(uid)
+        .gid(uid);
+    CommandOutput::from(command.output().unwrap())
+}
+
+#[test]
+fn a_user_runs_what_its_rules_allow_and_sees_its_own() {
+    let Some(fleet) = start(RULES) else { return };
+    let nobody = |program, arguments: &[&str]| run_as(&fleet, NOBODY, program, arguments);
+
+    let pinged = nobody("saline", &["*", "test.ping"]).expect(0);
+    assert_eq!(pinged.stdout, "m1:\n    True\nm2:\n    True\n");
+    assert_eq!(pinged.stderr, "");
+    nobody("saline", &["m1", "test.echo", "abc"]).expect(0);
+
+    // Who it is does not hang on what it says.
+    let missing = "no rule of publisher_acl in the master's configuration allows it";
+    for (target, arguments, what) in [
+        ("*", &["test.echo", "abc"][..], "run test.echo on m2"),
+        ("m1", &["test.echo", "xyz"], "run test.echo"),
+        ("m1", &["cmd.run", "id"], "run cmd.run"),
+    ] {
+        let refused = nobody("saline", &[&[target], arguments].concat()).expect(1);
+        let line = format!("local user nobody may not {what}: {missing}");
+        assert!(refused.stderr.contains(&line), "{}", refused.stderr);
+    }
+    for (program, arguments, what) in [
+        (
+            "saline-run",
+            &["manage.up"][..],
+            "may not run manage.up on the master",
+        ),
+        ("saline-key", &["-L"], "may not list keys"),
+        ("saline-key", &["-y", "-d", "m1"], "may not list keys"),
+        (
+            "saline-run",
+            &["state.event"],
+            "the event bus tells of everybody's jobs",
+        ),
+    ] {
+        let refused = nobody(program, arguments).expect(1);
+        assert!(refused.stderr.contains(what), "{}", refused.stderr);
+    }
+
+    // What root ordered is not told.
+    let output = fleet.saline(&["--async", "--out", "json", "m1", "test.ping"]);
+    let jid: String = output.expect(0).stdout;
+    let jid: String = jid.chars().filter(char::is_ascii_digit).collect();
+    let refused = nobody("saline-run", &["jobs.lookup_jid", &jid]).expect(1);
+    assert!(
+        refused.stderr.contains("may not read a job of root"),
+        "{}",
+        refused.stderr
+    );
+
+    // A user without a rule.
+    let refused = run_as(&fleet, DAEMON, "saline", &["*", "test.ping"]).expect(1);
+    assert!(
+        refused
+            .stderr
+            .contains("no rule of publisher_acl in the master's configuration is for you"),
+        "{}",
+        refused.stderr
+    );
+
+    // Everything but what was not decided by a rule has its line, and none has arguments.
+    let lines = fleet
+        .run("saline-run", &["audit.tail", "100"])
+        .expect(0)
+        .stdout;
+    for part in [
+        r#""principal": "local user nobody", "action": "publish a job", "function": "test.ping""#,
+        r#""minions": ["m1", "m2"], "minion_count": 2"#,
+        r#""decision": "allowed", "rule": "publisher_acl: m1: test.echo""#,
+        r#""function": "cmd.run""#,
+        r#""decision": "refused", "rule": "no rule of publisher_acl""#,
+        r#""principal": "local root""#,
+        r#""function": "audit.tail""#,
+        r#""principal": "the master", "action": "change keys""#,
+    ] {
+        assert!(lines.contains(part), "{part} is not in\n{lines}");
+    }
+    assert!(!lines.contains("xyz"), "{lines}");
+}
+
+#[test]
+fn a_rule_that_goes_ends_what_it_allowed() {
+    let Some(mut fleet) = start(RULES) else {
+        return;
+    };
+    run_as(&fleet, NOBODY, "saline", &["m1", "test.ping"]).expect(0);
+    fleet.master_options = RULES.replace("    - test.ping\n", "");
+    fleet.write_master_config();
+    fleet.master().signal(Signal::HUP);
+    fleet.master().log.wait_for("publisher_acl", 1);
+    let refused = run_as(&fleet, NOBODY, "saline", &["m1", "test.ping"]).expect(1);
+    assert!(
+        refused.stderr.contains("may not run test.ping"),
+        "{}",
+        refused.stderr
+    );
+}
+
+#[test]
+fn without_rules_there_is_no_access_socket() {
+    let Some(fleet) = start("auto_accept: True\n") else {
+        return;
+    };
+    let socket = "master/run/saline/master/access.ipc";
+    assert!(!fleet.path(socket).exists());
+    let refused = run_as(&fleet, NOBODY, "saline", &["*", "test.ping"]).expect(1);
+    assert!(
+        refused
+            .stderr
+            .contains("have root allow you functions with publisher_acl"),
+        "{}",
+        refused.stderr
+    );
+}
