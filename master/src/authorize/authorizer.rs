@@ -266,8 +266,7 @@ impl<'a> Rules<'a> {
             Action::ListJobs | Action::OwnRun if is_named => Ok(self.allowed("its own")),
             Action::MatchTarget => match about {
                 About::Minions(minions) if is_named => {
-                    let rules: Vec<_> = self.own.iter().copied().collect();
-                    match outside(&rules, minions) {
+                    match outside(&self.own, minions) {
                         None => Ok(self.allowed("minions of its rules")),
                         Some(names) => refuse(&format!("match a target with {names}")),
                     }
