@@ -340,6 +340,7 @@ impl MasterParts {
             grains: Arc::clone(&self.grains),
             targets: self.target_resolver(),
             events: self.events.clone(),
+            authorizer: self.authorizer(),
             audit: self.decisions.audit.clone(),
             publish: self.publish_verb(),
             cancel: self.cancel_verb(),

@@ -62,7 +62,9 @@ fn a_user_runs_what_its_rules_allow_and_sees_its_own() {
     let nobody = |program, arguments: &[&str]| run_as(&fleet, NOBODY, program, arguments);
 
     let pinged = nobody("saline", &["*", "test.ping"]).expect(0);
-    assert_eq!(pinged.stdout, "m1:\n    True\nm2:\n    True\n");
+    for minion in ["m1", "m2"] {
+        assert!(pinged.stdout.contains(&format!("{minion}:\n    True\n")));
+    }
     assert_eq!(pinged.stderr, "");
     nobody("saline", &["m1", "test.echo", "abc"]).expect(0);
 

@@ -5,7 +5,9 @@ use std::path::Path;
 
 use saline_engine::net::{UnixSocketFile, claim_path};
 use saline_engine::{Incoming, Listener};
-use saline_protocol::transport::{Address, Endpoint, Error, ErrorKind, Result, Source};
+use saline_protocol::transport::{
+    Address, Endpoint, Error, ErrorKind, LocalAccess, Result, Source,
+};
 use tokio::net::{UnixListener, UnixStream};
 
 use crate::pipe::SeqPacketPipe;
@@ -32,7 +34,14 @@ pub(crate) async fn bind(endpoint: &Endpoint) -> Result<SeqPacketListener> {
         return Err(Error::new(ErrorKind::Config, why));
     };
     let connect = async |path: &Path| socket::connect(path).map(drop);
-    let (listener, file) = claim_path(path, connect, socket::bind, socket::listen).await?;
+    let (listener, file) = claim_path(
+        path,
+        LocalAccess::OwnUser,
+        connect,
+        socket::bind,
+        socket::listen,
+    )
+    .await?;
     Ok(SeqPacketListener { listener, file })
 }
 

@@ -33,6 +33,8 @@ pub struct JobSearch {
     pub targets: Vec<Glob>,
     /// Finds only jobs whose metadata have one of these entries; all when it is empty.
     pub metadata: Vec<(String, Value)>,
+    /// Finds only what this one ordered; none for everybody.
+    pub owner: Option<String>,
     /// Finds only jobs that were published at or after this time, in microseconds since 1970.
     pub from: i64,
     /// Finds only jobs that were published at or before this time, in microseconds since 1970.
@@ -80,11 +82,17 @@ impl JobSearch {
             functions: Vec::new(),
             targets: Vec::new(),
             metadata: Vec::new(),
+            owner: None,
             from: i64::MIN,
             until: i64::MAX,
             most,
             master,
         }
+    }
+
+    /// Whether something that this one ordered is looked for.
+    fn wants_of(&self, owner: &str) -> bool {
+        self.owner.as_deref().is_none_or(|wanted| wanted == owner)
     }
 
     fn wants(&self, fun: &str, target: &str) -> bool {
@@ -163,7 +171,9 @@ fn in_partition(
     ))?;
     let mut rows = statement.query(params![search.from, search.until])?;
     while let Some(row) = rows.next()? {
-        if !search.wants(rows::text(row, 1)?, rows::text(row, 2)?) {
+        if !search.wants(rows::text(row, 1)?, rows::text(row, 2)?)
+            || !search.wants_of(rows::text(row, 6)?)
+        {
             continue;
         }
         let metadata = match row.get_ref(7)? {
@@ -212,7 +222,9 @@ fn add_runs(
     let mut rows = statement.query(params![from, search.until, search.master])?;
     let before = found.jobs.len();
     while let Some(row) = rows.next()? {
-        if !search.wants(rows::text(row, 1)?, &search.master) {
+        if !search.wants(rows::text(row, 1)?, &search.master)
+            || !search.wants_of(rows::text(row, 6)?)
+        {
             continue;
         }
         if found.jobs.len() - before >= most {

@@ -23,14 +23,23 @@ pub(super) const FUNCTIONS: Functions = &[&LIST_ACTIVE, &STATUS, &STOP];
 ///
 ///     saline-run batch.list_active
 #[function]
-async fn list_active(run: &Run) -> Value {
-    let batches = run.parts.jobs.batches();
+async fn list_active(run: &Run) -> Result<Value> {
+    let mut batches = run.parts.jobs.batches();
+    if !run.sees_all() {
+        let mut own = Vec::new();
+        for batch in batches {
+            if run.check_job(&batch.jid).await.is_ok() {
+                own.push(batch);
+            }
+        }
+        batches = own;
+    }
     let entries = batches.iter().map(|batch| {
         let mut entries = settings(&batch.batch);
         entries.extend(numbers(batch, true));
         (batch.jid.to_string(), Value::map(entries))
     });
-    Value::Map(entries.collect())
+    Ok(Value::Map(entries.collect()))
 }
 
 /// Returns how far a batch has come: its minions by state, and why it ended early if it did. `grace_seconds_left` is null
@@ -41,6 +50,7 @@ async fn list_active(run: &Run) -> Value {
 ///     saline-run batch.status 20261121091409931549
 #[function]
 async fn status(run: &Run, jid: Jid) -> Result<Value> {
+    run.check_job(&jid).await?;
     let job = run.parts.jobs.job(&jid).await?;
     let job = job.ok_or_else(|| no_such_job(&jid))?;
     let batch = job.batch.ok_or_else(|| no_batch(&jid))?;
@@ -162,6 +172,7 @@ fn told(job: &Job, progress: &BatchProgress, minions: Minions<'_>) -> Value {
 ///     saline-run batch.stop 20261121091409931549
 #[function]
 async fn stop(run: &Run, jid: Jid) -> Result<Value> {
+    run.check_job(&jid).await?;
     let job = run.parts.jobs.job(&jid).await?;
     let job = job.ok_or_else(|| no_such_job(&jid))?;
     if job.batch.is_none() {

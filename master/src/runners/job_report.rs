@@ -29,6 +29,7 @@ pub(super) fn master_name() -> String {
 
 /// Returns the states of all minions of a job, by id.
 pub(super) async fn states(run: &Run, jid: &Jid) -> Result<Vec<State>, Failure> {
+    run.check_job(jid).await?;
     let found = run.parts.jobs.states(jid, None, usize::MAX).await?;
     let found = found.ok_or_else(|| no_such_job(jid))?;
     Ok(found.states)
@@ -66,6 +67,7 @@ pub(super) async fn stored_run(run: &Run, jid: &Jid) -> Result<Option<StoredRun>
     let Some(mut stored) = run.parts.jobs.run(jid).await? else {
         return Ok(None);
     };
+    run.check_owner(&stored.operator)?;
     if stored.end.is_none() {
         match run.table.with_jid(jid) {
             Some(other) => {
@@ -82,6 +84,7 @@ pub(super) async fn stored_run(run: &Run, jid: &Jid) -> Result<Option<StoredRun>
 /// Returns the returns of a job, the readable ones as they are, by minion. One that cannot be read is replaced
 /// by its bytes and noted, so that it does not hide those of other minions.
 pub(super) async fn returns(run: &Run, jid: &Jid) -> Result<Vec<StoredReturn>, Failure> {
+    run.check_job(jid).await?;
     let (mut all, mut bytes, mut after) = (Vec::new(), 0, 0);
     loop {
         let page = run.parts.jobs.returns(jid, after, PAGE_BYTES).await?;
@@ -136,6 +139,7 @@ pub(super) async fn whole_job(run: &Run, jid: &Jid) -> Result<Entries, Failure> 
     if let Some(stored) = stored_run(run, jid).await? {
         return Ok(whole_run(stored));
     }
+    run.check_job(jid).await?;
     let job = run.parts.jobs.job(jid).await?;
     let stored = job.ok_or_else(|| no_such_job(jid))?;
     let metadata = run.parts.jobs.metadata(jid).await?;

@@ -55,7 +55,8 @@ pub(super) const FUNCTIONS: Functions = &[
 #[function]
 async fn active(run: &Run, #[default(true)] pids: bool) -> Result<Packed> {
     let (mut jobs, all) = (Vec::new(), run.parts.jobs.active());
-    let pids = match pids {
+    // To ask minions is a job for all of them.
+    let pids = match pids && run.sees_all() {
         true => running_pids(run, &all).await?,
         false => Pids::default(),
     };
@@ -64,6 +65,9 @@ async fn active(run: &Run, #[default(true)] pids: bool) -> Result<Packed> {
         let Some(stored) = run.parts.jobs.job(&active.jid).await? else {
             continue;
         };
+        if !run.sees(&stored.operator) {
+            continue;
+        }
         let metadata = run.parts.jobs.metadata(&active.jid).await?;
         let mut entries = instance(&FoundJob {
             jid: active.jid.clone(),
@@ -136,7 +140,9 @@ async fn running_pids(run: &Run, jobs: &[ActiveJob]) -> Result<Pids> {
 #[function(nonblocking)]
 async fn master(run: &Run) -> Vec<Value> {
     let others = run.table.under_way();
-    let others = others.iter().filter(|other| other.jid != run.jid);
+    let others = others
+        .iter()
+        .filter(|other| other.jid != run.jid && run.sees(&other.operator));
     let shown = others.map(|other| {
         Value::map([
             ("jid", Value::from(other.jid.as_str())),
@@ -161,6 +167,7 @@ async fn kill(run: &Run, jid: Jid) -> Result<bool> {
     let Some(other) = others.iter().find(|other| other.jid == jid) else {
         return Err(no_such_run(&jid));
     };
+    run.check_owner(&other.operator)?;
     other.kill.cancel();
     tracing::info!(
         "runner {jid}: {} ends it (jobs.kill)",
@@ -343,6 +350,7 @@ async fn list_jobs(
         functions: search_function.unwrap_or_default().0,
         targets: search_target.unwrap_or_default().0,
         metadata: search_metadata.unwrap_or_default(),
+        owner: (!run.sees_all()).then(|| run.principal.owner()),
         from: start_time.map_or(all.from, |time| time.first_micros(now)),
         until: end_time.map_or(all.until, |time| time.last_micros(now)),
         ..all
@@ -383,6 +391,7 @@ async fn last_run(
         functions: function.unwrap_or_default().0,
         targets: target.unwrap_or_default().0,
         metadata: metadata.unwrap_or_default(),
+        owner: (!run.sees_all()).then(|| run.principal.owner()),
         ..JobSearch::all(1, master_name())
     });
     let found = found.await?;

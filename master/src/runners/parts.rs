@@ -6,6 +6,7 @@ use saline_messages::ProtocolVersions;
 use saline_protocol::transport::{Clock, Context, Endpoint};
 
 use crate::audit::Audit;
+use crate::authorize::Authorizer;
 use crate::events::Events;
 use crate::grains::GrainsTable;
 use crate::jobs::JobStore;
@@ -25,6 +26,7 @@ pub(crate) struct RunnerParts {
     pub(crate) grains: Arc<GrainsTable>,
     pub(crate) targets: TargetResolver,
     pub(crate) events: Events,
+    pub(crate) authorizer: Authorizer,
     pub(crate) audit: Audit,
     pub(crate) publish: PublishOrder,
     pub(crate) cancel: CancelOrder,

@@ -10,7 +10,7 @@ use saline_protocol::transport::Instant;
 use super::Returned;
 use super::parts::RunnerParts;
 use super::run_table::RunTable;
-use crate::authorize::Principal;
+use crate::authorize::{About, Action, Principal};
 
 /// The largest number of notes of one run.
 const MAX_NOTES: usize = 1_000;
@@ -73,6 +73,43 @@ impl Run {
     /// Takes the notes.
     pub(super) fn take_notes(&self) -> Vec<String> {
         std::mem::take(&mut *self.notes.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Whether the principal sees what others ordered.
+    pub(super) fn sees_all(&self) -> bool {
+        self.parts.authorizer.sees_all(&self.principal)
+    }
+
+    /// Whether the principal sees what this owner ordered.
+    pub(super) fn sees(&self, owner: &str) -> bool {
+        self.sees_all() || self.principal.owner() == owner
+    }
+
+    /// Refuses a job or a run of another owner.
+    ///
+    /// # Errors
+    /// The refusal.
+    pub(super) fn check_owner(&self, owner: &str) -> Result<(), Failure> {
+        let about = About::Owner(owner);
+        let authorizer = &self.parts.authorizer;
+        let decided = authorizer.authorize(&self.principal, Action::ReadJob, about);
+        decided
+            .map(drop)
+            .map_err(|refusal| Failure::Execution(refusal.line))
+    }
+
+    /// Refuses a job of another owner.
+    ///
+    /// # Errors
+    /// The refusal, or that the store fails.
+    pub(super) async fn check_job(&self, jid: &Jid) -> Result<(), Failure> {
+        if self.sees_all() {
+            return Ok(());
+        }
+        match self.parts.jobs.owner(jid).await? {
+            Some(owner) => self.check_owner(&owner),
+            None => Ok(()),
+        }
     }
 
     /// Fires `salt/run/<jid>/progress`, and notes the same line.

@@ -48,7 +48,7 @@ impl OperatorVerbs {
         let action = Action::of(Verb::Operator(&request));
         let allowed = |about: About<'_>| {
             let decided = self.authorizer.authorize(principal, action, about);
-            decided.map_err(|refusal| OperatorReply::NotAllowed(refusal.line))
+            decided.map(drop).map_err(|refusal| refusal.line)
         };
         match request {
             OperatorRequest::Publish(request) => self.publish.carry_out(principal, request).await,
@@ -81,12 +81,12 @@ impl OperatorVerbs {
                 }
             }
             OperatorRequest::JobList { limit, before } => match allowed(About::Nothing) {
-                Ok(_) => self.queries.list(principal, limit, before).await,
-                Err(refused) => Ok(refused),
+                Ok(()) => self.queries.list(principal, limit, before).await,
+                Err(why) => Ok(OperatorReply::NotAllowed(why)),
             },
             OperatorRequest::Running => Ok(match allowed(About::Nothing) {
-                Ok(_) => self.queries.running(),
-                Err(refused) => refused,
+                Ok(()) => self.queries.running(),
+                Err(why) => OperatorReply::NotAllowed(why),
             }),
             OperatorRequest::RotateGroupKey => {
                 let details = Details::default();
@@ -102,8 +102,8 @@ impl OperatorVerbs {
                 Ok(OperatorReply::Rotated)
             }
             OperatorRequest::LastSeen(minions) => Ok(match allowed(About::Nothing) {
-                Ok(_) => self.last_seen.carry_out(minions).await,
-                Err(refused) => refused,
+                Ok(()) => self.last_seen.carry_out(minions).await,
+                Err(why) => OperatorReply::NotAllowed(why),
             }),
         }
     }

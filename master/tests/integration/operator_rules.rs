@@ -4,10 +4,11 @@ use saline_channel::MasterTrust;
 use saline_config::MasterConfig;
 use saline_messages::{
     Arguments, BatchRequest, Jid, KeyRequest, OperatorReply, OperatorRequest, PublishRequest,
-    RequestId, Role,
+    RequestId, Role, RunnerRequest,
 };
 use saline_targeting::Target;
 
+use crate::support::runner::{call, end, value};
 use crate::support::{Deployment, Peer, credentials};
 
 /// Changes a configuration to what these options of a file say.
@@ -44,6 +45,7 @@ async fn publish(peer: &Peer, target: &str, fun: &str) -> Result<Jid, String> {
         batch: BatchRequest::default(),
         metadata: None,
         jid: None,
+        include_unknown: false,
     });
     match peer.order(request).await {
         OperatorReply::Published(published) => Ok(published.jid.unwrap()),
@@ -106,8 +108,8 @@ async fn an_operator_with_rules_sees_and_cancels_its_own_and_one_with_all_rights
     publish(&alice, "*", "cmd.run").await.unwrap_err();
     publish(&carol, "*", "test.ping").await.unwrap_err();
 
-    assert_eq!(listed(&alice).await, [of_alice.clone()]);
-    assert_eq!(listed(&bob).await, [of_bob.clone()]);
+    assert_eq!(listed(&alice).await, std::slice::from_ref(&of_alice));
+    assert_eq!(listed(&bob).await, std::slice::from_ref(&of_bob));
     assert_eq!(listed(&chief).await, [of_bob.clone(), of_alice.clone()]);
     for request in about(&of_bob) {
         assert!(
@@ -144,7 +146,10 @@ async fn an_operator_with_rules_sees_and_cancels_its_own_and_one_with_all_rights
             "{request:?}"
         );
     }
-    let all = OperatorRequest::MatchTarget(Target::glob("*"));
+    let all = OperatorRequest::MatchTarget {
+        target: Target::glob("*"),
+        include_unknown: false,
+    };
     assert!(is_refused(&bob.order(all.clone()).await));
     assert!(!is_refused(&alice.order(all).await));
 }
@@ -162,7 +167,47 @@ async fn an_order_of_a_remote_operator_without_a_line_is_refused_and_leaves_noth
     );
     assert_eq!(listed(&root).await, []);
     let of_root = publish(&root, "*", "test.ping").await.unwrap();
-    assert_eq!(listed(&root).await, [of_root.clone()]);
+    assert_eq!(listed(&root).await, std::slice::from_ref(&of_root));
     let cancel = OperatorRequest::Cancel { jid: of_root };
     assert!(is_refused(&alice.order(cancel).await));
+}
+
+#[tokio::test]
+async fn a_runner_about_jobs_tells_and_ends_what_the_same_operator_ordered() {
+    let rules = "operators:\n  alice: [test.ping, '@jobs']\n  bob: [test.ping]\n";
+    let deployment = Deployment::start_with(with_options(rules)).await;
+    deployment.minion("web1").await;
+    let alice = operator(&deployment, "alice").await;
+    let bob = operator(&deployment, "bob").await;
+    let root = deployment.operator().await;
+    let of_alice = publish(&alice, "*", "test.ping").await.unwrap();
+    let of_bob = publish(&bob, "*", "test.ping").await.unwrap();
+    let names = |value: saline_data::Value| match value {
+        saline_data::Value::Map(entries) => {
+            let names = entries.into_iter().map(|(name, _)| name);
+            names.collect::<Vec<_>>()
+        }
+        other => panic!("{other:?}"),
+    };
+    let listed = |value| names(value) == [of_alice.to_string()];
+    assert!(listed(value(&alice, "jobs.list_jobs", &[]).await));
+    assert!(listed(value(&alice, "jobs.last_run", &[]).await));
+    assert_eq!(names(value(&root, "jobs.list_jobs", &[]).await).len(), 2);
+    for fun in [
+        "jobs.list_job",
+        "jobs.lookup_jid",
+        "jobs.print_job",
+        "jobs.exit_success",
+        "jobs.cancel",
+    ] {
+        let (ended, _) = end(&alice, call(fun, &[of_bob.as_str()])).await;
+        let error = ended.error.unwrap_or_default();
+        assert!(error.contains("a job of bob"), "{fun}: {error}");
+        let (ended, _) = end(&root, call(fun, &[of_bob.as_str()])).await;
+        assert_eq!(ended.error, None, "{fun}");
+    }
+    let refused = OperatorRequest::Runner(RunnerRequest::Run(call("manage.up", &[])));
+    assert!(is_refused(&alice.order(refused).await));
+    let refused = OperatorRequest::Runner(RunnerRequest::Run(call("jobs.list_jobs", &[])));
+    assert!(is_refused(&bob.order(refused).await));
 }
