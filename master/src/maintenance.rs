@@ -4,6 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use saline_messages::EventOrigin;
+
 use crate::bounds::Accounts;
 use crate::clock::MasterClock;
 use crate::events::Events;
@@ -162,7 +164,8 @@ impl Maintenance {
             Some(Ok(expired)) => {
                 for id in expired {
                     tracing::info!("removed the pending key of minion {id}: pending_key_days");
-                    self.events.key(&id, "delete").await;
+                    let origin = EventOrigin::master();
+                    self.events.key(origin, &id, "delete").await;
                 }
             }
             Some(Err(error)) => tracing::error!("old pending keys were not removed: {error}"),

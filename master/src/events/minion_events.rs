@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use saline_data::Value;
 use saline_messages::{
-    Event, EventTag, MAX_EVENT_DATA, MinionEvent, MinionEvents, MinionId, StartId,
+    Event, EventOrigin, EventTag, MAX_EVENT_DATA, MinionEvent, MinionEvents, MinionId, StartId,
 };
 
 use super::Events;
@@ -34,16 +34,16 @@ impl MinionEventFirer {
         }
     }
 
-    /// Fires those of a minion's events that were not fired before. A tag is put below the minion's own
+    /// Fires, with this origin, those of a minion's events that were not fired before. A tag is put below the minion's own
     /// prefix, so that a minion cannot forge the events of the master or of another minion. What cannot
     /// be an event is left out with a warning.
     ///
     /// # Cancel safety
     /// When the future is dropped some of the events are lost.
-    pub async fn fire(&self, id: &MinionId, sent: MinionEvents) {
+    pub async fn fire(&self, origin: EventOrigin, id: &MinionId, sent: MinionEvents) {
         let fired = self.note(id, &sent);
         for event in sent.events.into_iter().skip(fired) {
-            self.fire_one(id, event).await;
+            self.fire_one(origin.clone(), id, event).await;
         }
     }
 
@@ -65,7 +65,7 @@ impl MinionEventFirer {
         usize::try_from(fired).unwrap_or(usize::MAX)
     }
 
-    async fn fire_one(&self, id: &MinionId, event: MinionEvent) {
+    async fn fire_one(&self, origin: EventOrigin, id: &MinionId, event: MinionEvent) {
         let size = event.data.as_bytes().len();
         let whole = EventTag::Minion(id.clone(), event.tag);
         if Event::topic(&whole.to_string()).is_err() || size > MAX_EVENT_DATA {
@@ -86,6 +86,6 @@ impl MinionEventFirer {
         // Who fired it and when is not the minion's to say.
         entries.retain(|(key, _)| key != "id");
         entries.push(("id".to_owned(), Value::from(id.as_str())));
-        self.events.fire(whole, entries).await;
+        self.events.fire(whole, origin, entries).await;
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use saline_data::Value;
-use saline_messages::{Event, EventTag};
+use saline_messages::{Event, EventOrigin, EventTag};
 use saline_protocol::transport::{Clock, Context, Publisher, Topic};
 use time::OffsetDateTime;
 use time::format_description::BorrowedFormatItem;
@@ -79,25 +79,27 @@ impl Events {
         Event::topic(tag).is_ok_and(|topic| self.publisher.subscriptions(&topic) > 0)
     }
 
-    /// Fires an event with these data and a `_stamp`.
+    /// Fires an event of this origin with these data and a `_stamp`.
     ///
     /// # Cancel safety
     /// A dropped future has fired the event or not.
     pub async fn fire<K: Into<String>>(
         &self,
         tag: EventTag,
+        origin: EventOrigin,
         data: impl IntoIterator<Item = (K, Value)>,
     ) {
-        self.fire_tag(tag.to_string(), data).await;
+        self.fire_text(&tag.to_string(), origin, data).await;
     }
 
     /// Fires an event with any tag.
-    async fn fire_tag<K: Into<String>>(
+    async fn fire_text<K: Into<String>>(
         &self,
-        tag: String,
+        tag: &str,
+        origin: EventOrigin,
         data: impl IntoIterator<Item = (K, Value)>,
     ) {
-        if !self.wanted_tag(&tag) {
+        if !self.wanted_tag(tag) {
             return;
         }
         let mut entries: Vec<(String, Value)> =
@@ -106,7 +108,8 @@ impl Events {
         entries.retain(|(name, _)| name != STAMP);
         entries.push((STAMP.to_owned(), Value::from(self.stamp())));
         let event = Event {
-            tag,
+            tag: tag.to_owned(),
+            origin,
             data: Value::Map(entries),
         };
         let topic = match Event::topic(&event.tag) {

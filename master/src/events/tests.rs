@@ -36,7 +36,7 @@ async fn events_that_wait_for_the_bus_are_bounded_in_bytes() {
     let events = Events::start(Arc::clone(&publisher) as _, &context);
     let fire = async |size: usize| {
         let data = [("data", Value::from("x".repeat(size)))];
-        let fired = events.fire(EventTag::PresenceChange, data);
+        let fired = events.fire(EventTag::PresenceChange, EventOrigin::master(), data);
         Clock
             .deadline(Clock.after(Duration::from_secs(3_600)), fired)
             .await

@@ -32,6 +32,9 @@ async fn send(run: &Run, tag: String, #[default(None)] data: Value) -> Result<bo
         Value::Map(entries) => entries,
         other => vec![("data".to_owned(), other)],
     };
-    run.parts.events.sent_by_operator(&tag, data).await;
+    run.parts
+        .events
+        .sent_by_operator(&run.operator, &tag, data)
+        .await;
     Ok(true)
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use saline_channel::record::ResponderRecords;
 use saline_channel::{ChannelError, PublicIdentity, PublicationRoot};
-use saline_messages::{Header, Jid, Lease, MinionId, PeerVersion, SessionId, StartId};
+use saline_messages::{EventOrigin, Header, Jid, Lease, MinionId, PeerVersion, SessionId, StartId};
 use saline_protocol::transport::{Instant, Peer};
 
 use super::connections::ConnectionId;
@@ -149,6 +149,16 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Session {
+    /// Returns the origin of the events that its peer causes.
+    pub fn event_origin(&self) -> EventOrigin {
+        let origin = match &self.principal {
+            Principal::Minion(id) => EventOrigin::minion(id),
+            Principal::Caller(id) => EventOrigin::caller(id),
+            Principal::Operator(name) => EventOrigin::operator(name),
+        };
+        origin.in_session(self.id)
+    }
+
     /// Opens a request and returns it with the session's state. A request opens once.
     ///
     /// # Errors

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use saline_channel::PublicIdentity;
 use saline_messages::{
-    KeyEntry, KeyReply, KeyRequest, KeyState, MinionId, OperatorReply, decode, encode,
+    EventOrigin, KeyEntry, KeyReply, KeyRequest, KeyState, MinionId, OperatorReply, decode, encode,
 };
 use saline_protocol::transport::Clock;
 
@@ -105,7 +105,7 @@ impl KeyVerbs {
             let (act, id) = (change.act(), &change.id);
             tracing::info!("operator {name}: {act} key of minion {id}");
             self.denied.forget(id);
-            self.events.key(id, act).await;
+            self.events.key(EventOrigin::operator(name), id, act).await;
             if change.ends_sessions() {
                 revoked.push(id.clone());
             } else if change.to == Some(KeyState::Accepted) {
