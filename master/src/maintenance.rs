@@ -8,7 +8,7 @@ use saline_messages::EventOrigin;
 
 use crate::bounds::Accounts;
 use crate::clock::MasterClock;
-use crate::events::Events;
+use crate::events::{DurableEvents, Events};
 use crate::grains::GrainsTable;
 use crate::jobs::JobStore;
 use crate::keys::{KeyAccess, KeyStore};
@@ -43,6 +43,7 @@ pub struct Maintenance {
     pub(crate) grains: Arc<GrainsTable>,
     pub(crate) accounts: Arc<Accounts>,
     pub(crate) events: Events,
+    pub(crate) durable: Option<Arc<DurableEvents>>,
     pub(crate) presence: PresenceReporter,
     pub(crate) ended_connections: EndedConnections,
     pub(crate) keys: KeyAccess,
@@ -179,6 +180,12 @@ impl Maintenance {
             .clock
             .now()
             .saturating_sub(self.settings.now().keep_jobs);
+        if let Some(durable) = &self.durable {
+            let before = i64::try_from(oldest.saturating_mul(1_000)).unwrap_or(i64::MAX);
+            if let Err(error) = durable.remove_older(before).await {
+                tracing::error!("old events were not removed: {error}");
+            }
+        }
         let pruned = match self.jobs.prune(oldest).await {
             Ok(pruned) => pruned,
             Err(error) => return tracing::error!("old jobs were not removed: {error}"),

@@ -73,26 +73,8 @@ impl Events {
 
     /// Fires `salt/job/<jid>/new`: the operator published the job to these minions.
     pub async fn job_new(&self, job: &Job, operator: &str, minions: &[(MinionId, MinionJobState)]) {
-        let ids = |which: fn(MinionJobState) -> bool| {
-            let chosen = minions.iter().filter(|(_, state)| which(*state));
-            Value::texts(chosen.map(|(id, _)| id.as_str()))
-        };
-        let arg = job.arg.unpack();
-        let data = [
-            ("arg", arg.map_or(Value::Null, |arg| arg.to_salt())),
-            ("fun", Value::from(job.fun.as_str())),
-            ("jid", Value::from(job.jid.as_str())),
-            ("minions", ids(|_| true)),
-            (
-                "missing",
-                ids(|state| state == MinionJobState::NotConnected),
-            ),
-            ("operator", Value::from(operator)),
-            ("tgt", Value::from(job.target.expression.as_str())),
-            ("tgt_type", Value::from(job.target.kind.name())),
-            ("user", Value::from(job.user.as_str())),
-        ];
         let tag = EventTag::Job(job.jid.clone(), JobEvent::New);
+        let data = job_new_data(job, operator, minions);
         self.fire(tag, EventOrigin::operator(operator), data).await;
     }
 
@@ -138,22 +120,7 @@ impl Events {
         if !self.wanted(&tag) {
             return;
         }
-        let mut data = vec![("cmd", Value::from("_return"))];
-        if let Some(call) = &report.call {
-            data.push(("fun", Value::from(call.fun.as_str())));
-        }
-        data.extend([
-            ("id", Value::from(id.as_str())),
-            ("jid", Value::from(jid.as_str())),
-            ("retcode", Value::from(report.retcode)),
-            ("success", Value::from(report.success)),
-        ]);
-        if let Some(arguments) = report.call.as_ref().and_then(|call| call.arg.as_ref()) {
-            data.push(("fun_args", arguments.as_packed().unpack_or_show()));
-        }
-        if let Some(payload) = report.payload {
-            data.push(("return", payload.unpack_or_show()));
-        }
+        let data = job_returned_data(jid, id, report);
         self.fire(tag, EventOrigin::minion(id), data).await;
     }
 
@@ -237,6 +204,55 @@ impl Events {
         let tag = EventTag::Job(jid.clone(), event(id.clone()));
         self.fire(tag, origin, data).await;
     }
+}
+
+/// The data of an event.
+pub(super) type EventData = Vec<(&'static str, Value)>;
+
+/// Returns the data of `salt/job/<jid>/new`.
+pub(super) fn job_new_data(
+    job: &Job,
+    operator: &str,
+    minions: &[(MinionId, MinionJobState)],
+) -> EventData {
+    let ids = |which: fn(MinionJobState) -> bool| {
+        let chosen = minions.iter().filter(|(_, state)| which(*state));
+        Value::texts(chosen.map(|(id, _)| id.as_str()))
+    };
+    let arg = job.arg.unpack();
+    let missing = ids(|state| state == MinionJobState::NotConnected);
+    vec![
+        ("arg", arg.map_or(Value::Null, |arg| arg.to_salt())),
+        ("fun", Value::from(job.fun.as_str())),
+        ("jid", Value::from(job.jid.as_str())),
+        ("minions", ids(|_| true)),
+        ("missing", missing),
+        ("operator", Value::from(operator)),
+        ("tgt", Value::from(job.target.expression.as_str())),
+        ("tgt_type", Value::from(job.target.kind.name())),
+        ("user", Value::from(job.user.as_str())),
+    ]
+}
+
+/// Returns the data of `salt/job/<jid>/ret/<id>`.
+pub(super) fn job_returned_data(jid: &Jid, id: &MinionId, report: ReturnReport) -> EventData {
+    let mut data = vec![("cmd", Value::from("_return"))];
+    if let Some(call) = &report.call {
+        data.push(("fun", Value::from(call.fun.as_str())));
+    }
+    data.extend([
+        ("id", Value::from(id.as_str())),
+        ("jid", Value::from(jid.as_str())),
+        ("retcode", Value::from(report.retcode)),
+        ("success", Value::from(report.success)),
+    ]);
+    if let Some(arguments) = report.call.as_ref().and_then(|call| call.arg.as_ref()) {
+        data.push(("fun_args", arguments.as_packed().unpack_or_show()));
+    }
+    if let Some(payload) = report.payload {
+        data.push(("return", payload.unpack_or_show()));
+    }
+    data
 }
 
 fn names(ids: &[MinionId]) -> Value {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use saline_messages::ProtocolVersions;
 use saline_protocol::transport::{Clock, Context, Endpoint};
 
-use crate::events::Events;
+use crate::events::{EventReader, Events};
 use crate::grains::GrainsTable;
 use crate::jobs::JobStore;
 use crate::keys::KeyAccess;
@@ -24,6 +24,8 @@ pub(crate) struct RunnerParts {
     pub(crate) grains: Arc<GrainsTable>,
     pub(crate) targets: TargetResolver,
     pub(crate) events: Events,
+    /// None when no events are kept.
+    pub(crate) event_reader: Option<EventReader>,
     pub(crate) publish: PublishOrder,
     pub(crate) cancel: CancelOrder,
     /// The endpoints of requests on the network: a session's listener number is its index.

@@ -44,8 +44,10 @@ impl CallerVerbs {
                 CallerReply::Refused(RefusedVerb::Malformed)
             }
             CallerRequest::FireEvents(events) => {
-                self.minion_events.fire(origin, id, events).await;
-                CallerReply::Done
+                match self.minion_events.fire(origin, id, events).await {
+                    Ok(()) => CallerReply::Done,
+                    Err(error) => CallerReply::Failed(error.to_string()),
+                }
             }
             CallerRequest::Return(returned) if returned.user.len() > MAX_USER => {
                 CallerReply::Refused(RefusedVerb::Malformed)

@@ -125,7 +125,7 @@ impl MinionVerbs {
             MinionRequest::FireEvents(events) => {
                 self.minion_events
                     .fire(session.event_origin(), id, events)
-                    .await;
+                    .await?;
                 Ok(MinionReply::Done)
             }
             MinionRequest::Grains(report) => Ok(self.take_grains(session, id, &report)),
