@@ -80,6 +80,10 @@ pub struct MasterConfig {
     /// `minion_event_bytes`: the bytes of the events that one minion may fire in a second; none for no bound.
     /// 8 MiB
     pub minion_event_bytes: Option<u64>,
+    /// `durable_events`: the globs of the tags of events that are kept on the disk.
+    pub durable_events: Vec<String>,
+    /// `durable_events_size`: the size in bytes of all kept events. 64 MiB
+    pub durable_events_size: u64,
     /// `pending_key_days`: how long a pending key is kept that its minion does not present; none for ever.
     /// 7 days
     pub pending_key_expiry: Option<Duration>,
@@ -137,6 +141,8 @@ impl Default for MasterConfig {
             max_pending_keys: 10_000,
             minion_event_rate: Some(10_000),
             minion_event_bytes: Some(8 * 1024 * 1024),
+            durable_events: Vec::new(),
+            durable_events_size: 64 * 1024 * 1024,
             pending_key_expiry: Some(Duration::from_secs(7 * 86_400)),
             nodegroups: Nodegroups::default(),
             nodegroup_definitions: BTreeMap::new(),
@@ -167,6 +173,11 @@ impl MasterConfig {
     /// `state_dir/jobs`: the folder of the job store.
     pub fn job_store(&self) -> PathBuf {
         self.paths.state_dir.join("jobs")
+    }
+
+    /// `state_dir/events`: the folder of the kept events.
+    pub fn event_store(&self) -> PathBuf {
+        self.paths.state_dir.join("events")
     }
 
     /// `cachedir/grains.sqlite`: the last known grains of the minions.

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Prints the events of a Saline master on this machine: its tag, a tab, and its data as JSON.
 
-    listen.py [--socket PATH] [--count N] [TAG]
+    listen.py [--socket PATH] [--count N] [--origin] [TAG]
+
+With --origin, who caused the event stands between the two, as JSON: the master says so, and no data can.
 
 Needs nothing but Python 3 and the right to open the socket (the master's user, or root). TAG is the
 beginning of the tags to print, in whole segments: `salt/job` prints what happens to jobs, none prints
@@ -87,15 +89,15 @@ class Bus:
                 raise ConnectionError("the master does not take the subscription")
 
     def events(self):
-        """Yields (tag, data); a tag of None says how many events were lost."""
+        """Yields (tag, origin, data); a tag of None says how many events were lost."""
         while True:
             kind, body = self.next()
             if kind == PUBLICATION:
                 (length,) = struct.unpack_from("<H", body)
                 event = unpack(body[2 + length :])
-                yield event["tag"], event["data"]
+                yield event["tag"], event["origin"], event["data"]
             elif kind == LAGGED:
-                yield None, struct.unpack("<QQ", body)[1]
+                yield None, None, struct.unpack("<QQ", body)[1]
 
 
 def unpack(data):
@@ -156,17 +158,19 @@ def main():
     arguments = argparse.ArgumentParser(description="Prints the events of a Saline master.")
     arguments.add_argument("--socket", default="/run/saline/master/master_event_pull.ipc")
     arguments.add_argument("--count", type=int, default=0, help="end after so many events")
+    arguments.add_argument("--origin", action="store_true", help="print who caused each event")
     arguments.add_argument("tag", nargs="?", default="")
     given = arguments.parse_args()
     try:
         bus = Bus(given.socket)
         bus.subscribe("/".join(part for part in ("event", given.tag.strip("/")) if part))
         print("listening", file=sys.stderr, flush=True)
-        for count, (tag, data) in enumerate(bus.events(), 1):
+        for count, (tag, origin, data) in enumerate(bus.events(), 1):
             if tag is None:
                 print(f"{data} events were lost", file=sys.stderr, flush=True)
             else:
-                print(tag, json.dumps(data), sep="\t", flush=True)
+                shown = [json.dumps(origin)] if given.origin else []
+                print(tag, *shown, json.dumps(data), sep="\t", flush=True)
             if count == given.count:
                 return 0
     except KeyboardInterrupt:

@@ -4,9 +4,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use saline_messages::EventOrigin;
+
 use crate::bounds::Accounts;
 use crate::clock::MasterClock;
-use crate::events::Events;
+use crate::events::{DurableEvents, Events};
 use crate::grains::GrainsTable;
 use crate::jobs::JobStore;
 use crate::keys::{KeyAccess, KeyStore};
@@ -41,6 +43,7 @@ pub struct Maintenance {
     pub(crate) grains: Arc<GrainsTable>,
     pub(crate) accounts: Arc<Accounts>,
     pub(crate) events: Events,
+    pub(crate) durable: Option<Arc<DurableEvents>>,
     pub(crate) presence: PresenceReporter,
     pub(crate) ended_connections: EndedConnections,
     pub(crate) keys: KeyAccess,
@@ -162,7 +165,8 @@ impl Maintenance {
             Some(Ok(expired)) => {
                 for id in expired {
                     tracing::info!("removed the pending key of minion {id}: pending_key_days");
-                    self.events.key(&id, "delete").await;
+                    let origin = EventOrigin::master();
+                    self.events.key(origin, &id, "delete").await;
                 }
             }
             Some(Err(error)) => tracing::error!("old pending keys were not removed: {error}"),
@@ -176,6 +180,12 @@ impl Maintenance {
             .clock
             .now()
             .saturating_sub(self.settings.now().keep_jobs);
+        if let Some(durable) = &self.durable {
+            let before = i64::try_from(oldest.saturating_mul(1_000)).unwrap_or(i64::MAX);
+            if let Err(error) = durable.remove_older(before).await {
+                tracing::error!("old events were not removed: {error}");
+            }
+        }
         let pruned = match self.jobs.prune(oldest).await {
             Ok(pruned) => pruned,
             Err(error) => return tracing::error!("old jobs were not removed: {error}"),

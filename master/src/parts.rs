@@ -14,7 +14,9 @@ use crate::batch_scheduler::BatchScheduler;
 use crate::bounds::{Accounts, report_limiter};
 use crate::clock::MasterClock;
 use crate::error::MasterError;
-use crate::events::{Events, MinionEventFirer};
+use crate::events::{
+    DurableEvents, DurableSettings, EventReader, Events, MinionEventFirer, TagFilter,
+};
 use crate::grains::GrainsTable;
 use crate::jobs::{JobStore, StoreSettings};
 use crate::keys::{KeyAccess, KeyStore, OperatorStore, root_key};
@@ -43,6 +45,7 @@ pub(crate) struct Stores {
     operators: OperatorStore,
     jobs: JobStore,
     grains: GrainsTable,
+    durable: Option<DurableEvents>,
     clock: MasterClock,
 }
 
@@ -60,12 +63,20 @@ impl Stores {
         };
         let clock = MasterClock::new(context.clock);
         let jobs = JobStore::open(settings, clock.clone())?;
+        let events = DurableSettings {
+            folder: config.event_store(),
+            // The loader has compiled them.
+            filter: TagFilter::compile(&config.durable_events).unwrap_or_default(),
+            most_bytes: config.durable_events_size,
+        };
+        let durable = DurableEvents::open(events, clock.clone())?;
         let grains = GrainsTable::open(&config.grains_file(), context);
         Ok(Self {
             keys,
             operators,
             jobs,
             grains,
+            durable,
             clock,
         })
     }
@@ -97,6 +108,7 @@ pub(crate) struct MasterParts {
     /// Has one permit, for whoever revokes minions.
     revoking: Arc<Semaphore>,
     events: Events,
+    durable: Option<Arc<DurableEvents>>,
 }
 
 impl MasterParts {
@@ -122,7 +134,8 @@ impl MasterParts {
             config.max_pending_keys,
         ));
         let publisher = MinionPublisher::start(publishers, Arc::clone(&sessions), context)?;
-        let events = Events::start(bus, context);
+        let durable = stores.durable.map(Arc::new);
+        let events = Events::start(bus, durable.clone(), context);
         let jobs = Arc::new(stores.jobs);
         let settings = LiveSettings::new(&config);
         let decisions = Decisions {
@@ -145,6 +158,7 @@ impl MasterParts {
             },
             publisher,
             events,
+            durable,
             jobs,
             grains: Arc::new(stores.grains),
             clock: stores.clock,
@@ -342,12 +356,19 @@ impl MasterParts {
             events: self.events.clone(),
             authorizer: self.authorizer(),
             audit: self.decisions.audit.clone(),
+            event_reader: self.event_reader(),
             publish: self.publish_verb(),
             cancel: self.cancel_verb(),
             listeners: Arc::clone(&self.listeners),
             versions: self.versions,
             settings: self.settings.clone(),
         }
+    }
+
+    fn event_reader(&self) -> Option<EventReader> {
+        let durable = self.durable.clone()?;
+        let jobs = Arc::clone(&self.jobs);
+        Some(EventReader { jobs, durable })
     }
 
     fn target_resolver(&self) -> TargetResolver {
@@ -383,6 +404,7 @@ impl MasterParts {
             grains: Arc::clone(&self.grains),
             accounts: Arc::clone(&self.accounts),
             events: self.events.clone(),
+            durable: self.durable.clone(),
             presence: self.presence.clone(),
             ended_connections: self.ended_connections(),
             keys: self.keys.clone(),
@@ -425,6 +447,9 @@ impl MasterParts {
     /// Writes the grains and closes the job store when everything else has ended.
     pub(crate) async fn close(&self) {
         self.grains.flush().await;
+        if let Some(durable) = &self.durable {
+            durable.close().await;
+        }
         self.jobs.close().await;
     }
 }

@@ -1,7 +1,6 @@
-//! Events: a tag and data, MessagePack on the local bus, which any language reads.
+//! Events: a tag, an origin and data, MessagePack on the local bus, which any language reads.
 
-use serde::{Deserialize, Serialize};
-
+use super::EventOrigin;
 use saline_data::unpack_within;
 use saline_data::{MAX_DEPTH, MAX_VALUES, Packed, UnpackError, Value};
 use saline_protocol::transport::{Topic, TopicError};
@@ -13,19 +12,22 @@ const EVENT_DEPTH: usize = MAX_DEPTH + 4;
 const EVENT_VALUES: usize = 2 * MAX_VALUES + 1_000;
 
 /// An event on the bus.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Event {
     /// The tag: segments with `/` between them.
     pub tag: String,
+    /// The party that caused the event. The master sets it.
+    pub origin: EventOrigin,
     /// The data: a mapping, always with `_stamp` (UTC, ISO 8601).
     pub data: Value,
 }
 
 impl Event {
-    /// Encodes the event: a MessagePack mapping of `tag` and `data`.
+    /// Encodes the event: a MessagePack mapping of `tag`, `origin` and `data`.
     pub fn encode(&self) -> Vec<u8> {
         let value = Value::map([
             ("tag", Value::from(self.tag.as_str())),
+            ("origin", self.origin.to_value()),
             ("data", self.data.clone()),
         ]);
         Packed::pack(&value).as_bytes().to_vec()
@@ -44,6 +46,7 @@ impl Event {
                 .and_then(Value::as_str)
                 .unwrap_or_default()
                 .to_owned(),
+            origin: EventOrigin::from_value(value.get("origin").unwrap_or(&Value::Null)),
             data: value.get("data").cloned().unwrap_or_default(),
         })
     }
@@ -79,6 +82,7 @@ mod tests {
             assert_eq!(Packed::pack(&value).unpack().unwrap(), value);
             let event = Event {
                 tag: "salt/job/20261121091409931549/ret/m1".to_owned(),
+                origin: EventOrigin::master(),
                 data: Value::map([("fun_args", value.clone()), ("return", value)]),
             };
             assert_eq!(Event::decode(&event.encode()).unwrap(), event);

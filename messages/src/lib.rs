@@ -10,6 +10,7 @@ mod batch;
 mod caller;
 mod envelope;
 mod event;
+mod event_origin;
 mod event_tag;
 mod id;
 mod job;
@@ -33,6 +34,7 @@ pub use envelope::{
     Class, ENVELOPE_VERSION, EnvelopeError, HEADER_LEN, Header, Kind, Refusal, busy, refusal,
 };
 pub use event::Event;
+pub use event_origin::{EventOrigin, OriginKind};
 pub use event_tag::{BatchEvent, EventTag, JobEvent, RunEvent};
 pub use id::{IdError, Jid, MinionId, RequestId, SessionId, StartId};
 pub use job::{

@@ -11,14 +11,14 @@ use saline_channel::publication::Body;
 use saline_data::{Packed, Value};
 use saline_messages::{
     Admission, Arguments, Batch, BatchRequest, BatchSize, CallerReply, CallerRequest, CallerReturn,
-    EndedRun, Event, ExpiryAck, Extension, GrainsReport, GroupKeyMaterial, Heartbeat,
+    EndedRun, Event, EventOrigin, ExpiryAck, Extension, GrainsReport, GroupKeyMaterial, Heartbeat,
     HeartbeatReply, Introduction, Jid, Job, JobAccount, JobsPage, KeyAction, KeyEntry, KeyReply,
     KeyRequest, KeyState, Known, LastSeen, Lease, MinionEvent, MinionEvents, MinionId,
     MinionJobState, MinionReply, MinionRequest, MustClaim, OperatorReply, OperatorRequest,
     PeerVersion, PendingRequest, ProtocolVersions, PublicationAddress, PublishRequest, Published,
     Reconciliation, ReconciliationReply, RefusedVerb, RequestId, Return, ReturnPart, ReturnVerdict,
-    ReturnsPage, RunnerCall, RunnerEnd, RunnerReply, RunnerRequest, SignedJob, StartId, StatesPage,
-    StoredJob, StoredReturn, TargetMatches, TransferId, Welcome, decode, encode,
+    ReturnsPage, RunnerCall, RunnerEnd, RunnerReply, RunnerRequest, SessionId, SignedJob, StartId,
+    StatesPage, StoredJob, StoredReturn, TargetMatches, TransferId, Welcome, decode, encode,
 };
 use saline_targeting::{Target, TargetKind};
 use serde::Serialize;
@@ -582,6 +582,7 @@ fn lines() -> String {
     caller(&mut lines);
     let event = Event {
         tag: "salt/key".into(),
+        origin: EventOrigin::operator("root").in_session(SessionId([7; 16])),
         data: Value::map([("id", Value::from("m1")), ("raw", Value::Bytes(vec![0xff]))]),
     };
     let hex: String = event.encode().iter().map(|b| format!("{b:02x}")).collect();

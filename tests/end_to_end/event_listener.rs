@@ -26,7 +26,7 @@ fn a_python_listener_prints_what_happens_to_a_job() {
         .arg(LISTENER)
         .arg("--socket")
         .arg(fleet.path("master/run/saline/master/master_event_pull.ipc"))
-        .args(["--count", "2", "salt/job"])
+        .args(["--origin", "--count", "2", "salt/job"])
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -42,14 +42,17 @@ fn a_python_listener_prints_what_happens_to_a_job() {
     let said = listener.wait_with_output().unwrap();
     assert!(said.status.success());
     let text = String::from_utf8(said.stdout).unwrap();
-    let events: Vec<(&str, serde_json::Value)> = text
+    let events: Vec<(&str, serde_json::Value, serde_json::Value)> = text
         .lines()
         .map(|line| {
-            let (tag, data) = line.split_once('\t').unwrap();
-            (tag, serde_json::from_str(data).unwrap())
+            let [tag, origin, data] = line.splitn(3, '\t').collect::<Vec<_>>()[..] else {
+                panic!("a tag, an origin and data: {line}");
+            };
+            let json = |text| serde_json::from_str(text).unwrap();
+            (tag, json(origin), json(data))
         })
         .collect();
-    let [(new, job), (returned, answer)] = &events[..] else {
+    let [(new, ordered, job), (returned, answered, answer)] = &events[..] else {
         panic!("two events were asked for: {text}");
     };
     let jid = job["jid"].as_str().unwrap();
@@ -59,4 +62,12 @@ fn a_python_listener_prints_what_happens_to_a_job() {
     assert!(job["_stamp"].is_string());
     assert_eq!(*returned, format!("salt/job/{jid}/ret/web1"));
     assert_eq!(answer["return"], true);
+    assert_eq!(
+        *ordered,
+        serde_json::json!({"kind": "operator", "id": "root"})
+    );
+    assert_eq!(
+        *answered,
+        serde_json::json!({"kind": "minion", "id": "web1"})
+    );
 }

@@ -11,6 +11,7 @@ mod command_line;
 mod commands;
 mod daemons;
 mod durability;
+mod durable_events;
 mod event_listener;
 mod first_job;
 mod interrupt;

@@ -25,6 +25,8 @@ struct Asked {
     count: i64,
     #[default(false)]
     pretty: bool,
+    #[default(false)]
+    origin: bool,
 }
 
 /// The arguments of `state.event`.
@@ -36,10 +38,12 @@ pub(crate) struct EventArguments {
     count: Option<u64>,
     /// Whether events are printed over several lines.
     pretty: bool,
+    /// Whether the origin of each event is printed, between its tag and its data.
+    origin: bool,
 }
 
 impl EventArguments {
-    /// Parses `[tagmatch] [count] [pretty=True]`, with Salt's names and order.
+    /// Parses `[tagmatch] [count] [pretty=True]`, with Salt's names and order, and `origin=True`, which is ours.
     ///
     /// # Errors
     /// One line that names the mistake.
@@ -52,11 +56,16 @@ impl EventArguments {
             filter: below(&asked.tagmatch),
             count: u64::try_from(asked.count).ok(),
             pretty: asked.pretty,
+            origin: asked.origin,
         })
     }
 
     fn line(&self, event: &Event) -> Vec<u8> {
         let mut line = format!("{}\t", escape_line(&event.tag)).into_bytes();
+        if self.origin {
+            line.extend(json::line(&event.origin.to_value()));
+            line.push(b'\t');
+        }
         line.extend(if self.pretty {
             json::pretty(&json::sorted(&event.data), None)
         } else {
@@ -128,6 +137,7 @@ pub(crate) async fn follow(
 #[cfg(test)]
 mod tests {
     use saline_data::Value;
+    use saline_messages::{EventOrigin, MinionId};
 
     use super::*;
 
@@ -139,6 +149,7 @@ mod tests {
     fn shown(words: &[&str]) -> String {
         let event = Event {
             tag: "salt/job/20261121091814817821/ret/m000".to_owned(),
+            origin: EventOrigin::minion(&MinionId::parse("m000").unwrap()),
             data: Value::map([
                 ("fun", "test.ping".into()),
                 ("fun_args", Value::List(vec![Value::Int(1), Value::Null])),
@@ -154,6 +165,7 @@ mod tests {
     #[test]
     fn lines() {
         insta::assert_snapshot!(shown(&[]), @r#"salt/job/20261121091814817821/ret/m000→{"fun": "test.ping", "fun_args": [1, null], "_stamp": "2026-11-21T09:18:14.997628+00:00", "return": "ä"}"#);
+        insta::assert_snapshot!(shown(&["origin=True"]), @r#"salt/job/20261121091814817821/ret/m000→{"kind": "minion", "id": "m000"}→{"fun": "test.ping", "fun_args": [1, null], "_stamp": "2026-11-21T09:18:14.997628+00:00", "return": "ä"}"#);
         insta::assert_snapshot!(shown(&["pretty=True"]), @r#"
         salt/job/20261121091814817821/ret/m000→{
             "_stamp": "2026-11-21T09:18:14.997628+00:00",
@@ -194,8 +206,8 @@ mod tests {
             "state.event: event() expects a whole number as 'count', not \"x\""
         );
         assert_eq!(
-            told(&["*", "1", "True", "x"]),
-            "state.event: event() takes from 0 to 3 positional arguments but 4 were given"
+            told(&["*", "1", "True", "True", "x"]),
+            "state.event: event() takes from 0 to 4 positional arguments but 5 were given"
         );
     }
 }

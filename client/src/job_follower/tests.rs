@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard};
 use async_trait::async_trait;
 use saline_data::{Packed, Value};
 use saline_engine::{DeliveryReceiver, DeliverySender, delivery_queue};
-use saline_messages::{MinionId, ReturnsPage, StatesPage, StoredReturn};
+use saline_messages::{EventOrigin, MinionId, ReturnsPage, StatesPage, StoredReturn};
 use saline_protocol::transport::{Clock, Limits, Lost};
 
 use super::*;
@@ -158,7 +158,8 @@ impl Table {
     fn fire(&self, event: JobEvent, data: Value) {
         let tag = EventTag::Job(jid(), event).to_string();
         let topic = Event::topic(&tag).unwrap();
-        let event = Event { tag, data };
+        let origin = EventOrigin::master();
+        let event = Event { tag, origin, data };
         self.push(Delivery::Message {
             topic,
             payload: event.encode().into(),

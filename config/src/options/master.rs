@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use saline_targeting::Nodegroups;
+use saline_targeting::{Glob, Nodegroups};
 
 use super::{OptionDoc, Role, TransportOptions, access_rules, common, nodegroups};
 use crate::options::given::LONGEST;
@@ -303,6 +303,34 @@ const OPTIONS: &[OptionDoc<MasterConfig>] = &[
         read: |config, given| {
             let rate: u64 = given.whole(0..=i64::MAX, "bytes a second, 0 for no bound")?;
             config.minion_event_bytes = (rate > 0).then_some(rate);
+            Ok(())
+        },
+    },
+    OptionDoc {
+        name: "durable_events",
+        unit: "a glob or a list of them",
+        default: "",
+        help: "The tags of events that are kept on the disk until they are older than keep_jobs_seconds, so that \
+               `saline-run event.read` misses none: `'*'` for all, `'salt/minion/*/start'`. Returns of jobs are read \
+               from the job store. Not set: none are kept.",
+        read: |config, given| {
+            config.durable_events = given.texts("a glob or a list of them", |text| {
+                match Glob::compile(text) {
+                    Ok(_) => Ok(text.to_owned()),
+                    Err(error) => Err(format!("takes globs, and {text:?} is none: {error}")),
+                }
+            })?;
+            Ok(())
+        },
+    },
+    OptionDoc {
+        name: "durable_events_size",
+        unit: "bytes, 65536 or more",
+        default: "67108864",
+        help: "The size of all kept events. Beyond it the minion that has most of them loses its oldest, and readers \
+               are told how many.",
+        read: |config, given| {
+            config.durable_events_size = given.whole(65_536..=i64::MAX, "bytes, 65536 or more")?;
             Ok(())
         },
     },

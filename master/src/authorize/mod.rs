@@ -15,4 +15,5 @@ mod tests;
 
 pub use action::{Action, Verb};
 pub(crate) use authorizer::{About, Allowed, Authorizer, Refusal};
+pub(crate) use principal::origin_of_owner;
 pub use principal::{LocalUser, Principal};

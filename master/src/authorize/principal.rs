@@ -3,9 +3,12 @@
 use std::fmt;
 use std::sync::Arc;
 
-use saline_messages::MinionId;
+use saline_messages::{EventOrigin, MinionId};
 
 use crate::keys::LOCAL_OPERATOR;
+
+/// The beginning of the name under which the store has the orders of a user of this machine.
+const LOCAL_USER: &str = "local user ";
 
 /// The one who asks, as proven by a session: by its keys, or by the credentials that the system tells of a local
 /// connection. Nothing in a body is authority.
@@ -57,10 +60,21 @@ impl Principal {
     pub fn owner(&self) -> String {
         match self {
             Self::LocalRoot | Self::MasterUser => LOCAL_OPERATOR.to_owned(),
-            Self::LocalUser(user) => format!("local user {}", user.name),
+            Self::LocalUser(user) => format!("{LOCAL_USER}{}", user.name),
             Self::Operator(name) => name.clone(),
             Self::Minion(id) => format!("minion {id}"),
             Self::Caller(id) => format!("saline-call on {id}"),
+        }
+    }
+
+    /// Returns the origin of the events that this principal causes.
+    pub fn event_origin(&self) -> EventOrigin {
+        match self {
+            Self::Minion(id) => EventOrigin::minion(id),
+            Self::Caller(id) => EventOrigin::caller(id),
+            Self::LocalRoot | Self::MasterUser | Self::LocalUser(_) | Self::Operator(_) => {
+                origin_of_owner(&self.owner())
+            }
         }
     }
 
@@ -77,6 +91,15 @@ impl Principal {
     /// Whether the principal could do anything without the master, on this machine.
     pub fn is_local_root(&self) -> bool {
         matches!(self, Self::LocalRoot | Self::MasterUser)
+    }
+}
+
+/// Returns the origin of what those who give orders do, by the name under which the store has their orders:
+/// [`Principal::owner`].
+pub(crate) fn origin_of_owner(owner: &str) -> EventOrigin {
+    match owner.strip_prefix(LOCAL_USER) {
+        Some(name) => EventOrigin::local_user(name),
+        None => EventOrigin::operator(owner),
     }
 }
 

@@ -1,11 +1,15 @@
 //! How the master bounds what strangers and minions may ask of it. There are two ways, and every bound is one of them:
 //! a [token bucket](token_buckets), which bounds what somebody gets in a second, and places that are
 //! [shared by sources](saline_protocol::transport::SourcePlaces), which bound what all strangers hold at a time. What an
-//! accepted minion may ask stands in one [`account`], on which all of its verbs draw.
+//! accepted minion may ask stands in one [`account`], on which all of its verbs draw. What minions have in memory or on the
+//! disk is bounded by places too, counted in bytes: in a [`fair_queue`], where each waits for its turn, and as
+//! [`shares`] of a store, where the largest loses its oldest.
 
 pub(crate) mod account;
 mod account_limits;
 mod cost;
+pub(crate) mod fair_queue;
+pub(crate) mod shares;
 pub(crate) mod token_buckets;
 pub(crate) mod turns;
 
@@ -14,6 +18,8 @@ use saline_protocol::transport::Clock;
 
 pub(crate) use account::Accounts;
 pub(crate) use cost::Cost;
+pub(crate) use fair_queue::{FairQueue, Room};
+pub(crate) use shares::Shares;
 pub(crate) use token_buckets::{Rate, TokenBucket, TokenBuckets};
 pub(crate) use turns::Turns;
 

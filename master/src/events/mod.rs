@@ -1,38 +1,31 @@
-//! The event bus: the local publisher sends events to every listener on this machine.
+//! Events: the local publisher sends each to every listener on this machine, and those that a filter matches are kept on
+//! the disk, for readers that must miss none.
 
+mod bus;
+mod durable;
 mod minion_events;
+mod reader;
 mod reports;
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use saline_data::Value;
-use saline_messages::{Event, EventTag};
-use saline_protocol::transport::{Clock, Context, Publisher, Topic};
+use saline_messages::{Event, EventOrigin, EventTag, OriginKind};
+use saline_protocol::transport::{Clock, Context, Publisher};
 use time::OffsetDateTime;
 use time::format_description::BorrowedFormatItem;
 use time::macros::format_description;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
+use crate::jobs::StoreError;
+use bus::{Bus, EncodedEvent};
+pub(crate) use durable::{DurableEvents, DurableSettings, EventCursor, TagFilter};
 pub use minion_events::MinionEventFirer;
+pub(crate) use reader::{EventReader, ReadEvent, ReadPage};
 pub use reports::ReturnReport;
 
 /// The largest return in an event, in bytes. Larger ones are left out.
 pub(crate) const MAX_EVENT_RETURN: usize = 1024 * 1024;
-
-/// The largest number of events that wait to be published.
-const QUEUE: usize = 4096;
-
-/// The most that the waiting events may come to, in bytes.
-const QUEUE_BYTES: usize = 64 * 1024 * 1024;
-
-/// An event that waits to be published.
-struct QueuedEvent {
-    topic: Topic,
-    event: Bytes,
-    /// Holds the event's share of `QUEUE_BYTES`.
-    _room: OwnedSemaphorePermit,
-}
 
 /// The name of the time of an event in its data, which is Salt's.
 const STAMP: &str = "_stamp";
@@ -41,101 +34,151 @@ const STAMP: &str = "_stamp";
 const STAMP_FORMAT: &[BorrowedFormatItem<'_>] =
     format_description!("[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:6]+00:00");
 
-/// Fires events. The bus is best effort; the job store is the truth.
+/// Fires events. The bus is best effort; the job store and the kept events are the truth.
 #[derive(Debug, Clone)]
 pub struct Events {
-    queue: mpsc::Sender<QueuedEvent>,
-    room: Arc<Semaphore>,
-    publisher: Arc<dyn Publisher>,
+    bus: Bus,
+    /// None when no event is to be kept.
+    durable: Option<Arc<DurableEvents>>,
     clock: Clock,
 }
 
+/// What becomes of an event.
+#[derive(Debug, Clone, Copy)]
+struct Uses {
+    /// Somebody listens to it.
+    is_heard: bool,
+    /// A filter matches it.
+    is_kept: bool,
+}
+
+impl Uses {
+    fn is_none(self) -> bool {
+        !self.is_heard && !self.is_kept
+    }
+}
+
 impl Events {
-    /// Starts a bus over `publisher`; its task belongs to `context`.
-    pub fn start(publisher: Arc<dyn Publisher>, context: &Context) -> Self {
-        let (queue, mut events) = mpsc::channel::<QueuedEvent>(QUEUE);
-        let out = Arc::clone(&publisher);
-        context.spawn(async move {
-            while let Some(QueuedEvent { topic, event, .. }) = events.recv().await {
-                if let Err(error) = out.publish(&topic, event).await {
-                    tracing::warn!("an event of {topic} was not fired: {error}");
-                }
-            }
-        });
+    /// Starts a bus over `publisher`; its task belongs to `context`. Events that a filter of `durable` matches are kept
+    /// there.
+    pub(crate) fn start(
+        publisher: Arc<dyn Publisher>,
+        durable: Option<Arc<DurableEvents>>,
+        context: &Context,
+    ) -> Self {
         Self {
-            queue,
-            room: Arc::new(Semaphore::new(QUEUE_BYTES)),
-            publisher,
+            bus: Bus::start(publisher, context),
+            durable,
             clock: context.clock,
         }
     }
 
-    /// Whether anybody listens to this tag, so that costly data are made only for a listener.
+    /// Whether anybody wants events with this tag, so that costly data are made only for somebody.
     pub fn wanted(&self, tag: &EventTag) -> bool {
-        self.wanted_tag(&tag.to_string())
+        !self.uses(&tag.to_string()).is_none()
     }
 
-    fn wanted_tag(&self, tag: &str) -> bool {
-        Event::topic(tag).is_ok_and(|topic| self.publisher.subscriptions(&topic) > 0)
+    fn uses(&self, tag: &str) -> Uses {
+        let durable = self.durable.as_ref();
+        Uses {
+            is_heard: self.bus.has_listener(tag),
+            is_kept: durable.is_some_and(|durable| durable.keeps(tag)),
+        }
     }
 
-    /// Fires an event with these data and a `_stamp`.
+    /// Fires an event of this origin with these data and a `_stamp`. An event that a filter matches is on the disk
+    /// afterwards, unless the disk fails.
     ///
     /// # Cancel safety
     /// A dropped future has fired the event or not.
     pub async fn fire<K: Into<String>>(
         &self,
         tag: EventTag,
+        origin: EventOrigin,
         data: impl IntoIterator<Item = (K, Value)>,
     ) {
-        self.fire_tag(tag.to_string(), data).await;
+        self.fire_text(&tag.to_string(), origin, data).await;
     }
 
     /// Fires an event with any tag.
-    async fn fire_tag<K: Into<String>>(
+    async fn fire_text<K: Into<String>>(
         &self,
-        tag: String,
+        tag: &str,
+        origin: EventOrigin,
         data: impl IntoIterator<Item = (K, Value)>,
     ) {
-        if !self.wanted_tag(&tag) {
+        let uses = self.uses(tag);
+        if uses.is_none() {
             return;
         }
+        let source = source_of(&origin);
+        let Some(event) = self.encode(tag, origin, data) else {
+            return;
+        };
+        if uses.is_kept
+            && let Err(error) = self.keep(source, vec![event.bytes.clone()]).await
+        {
+            // The store has said so, once.
+            tracing::debug!("event {tag} was not kept: {error}");
+        }
+        if uses.is_heard {
+            self.bus.publish(event).await;
+        }
+    }
+
+    /// Encodes an event; returns none, with a warning, when its tag cannot be one.
+    fn encode<K: Into<String>>(
+        &self,
+        tag: &str,
+        origin: EventOrigin,
+        data: impl IntoIterator<Item = (K, Value)>,
+    ) -> Option<EncodedEvent> {
         let mut entries: Vec<(String, Value)> =
             data.into_iter().map(|(k, v)| (k.into(), v)).collect();
         // An operator's data may have one.
         entries.retain(|(name, _)| name != STAMP);
         entries.push((STAMP.to_owned(), Value::from(self.stamp())));
-        let event = Event {
-            tag,
-            data: Value::Map(entries),
-        };
-        let topic = match Event::topic(&event.tag) {
+        let topic = match Event::topic(tag) {
             Ok(topic) => topic,
             Err(error) => {
-                return tracing::warn!("event {:?} was not fired: {error}", event.tag);
+                tracing::warn!("event {tag:?} was not fired: {error}");
+                return None;
             }
         };
+        let event = Event {
+            tag: tag.to_owned(),
+            origin,
+            data: Value::Map(entries),
+        };
         // Encoded before it waits: as values it takes many times its size.
-        let encoded = Bytes::from(event.encode());
-        drop(event);
-        let size = u32::try_from(encoded.len().min(QUEUE_BYTES)).unwrap_or(u32::MAX);
-        // The semaphore is never closed.
-        let Ok(room) = Arc::clone(&self.room).acquire_many_owned(size).await else {
-            return;
-        };
-        let waiting = QueuedEvent {
-            topic,
-            event: encoded,
-            _room: room,
-        };
-        // The task ends with the master, when no listener is left.
-        let _ = self.queue.send(waiting).await;
+        let bytes = Bytes::from(event.encode());
+        Some(EncodedEvent { topic, bytes })
+    }
+
+    /// Keeps events of one source, and returns after their commit.
+    async fn keep(&self, source: String, events: Vec<Bytes>) -> Result<(), StoreError> {
+        match &self.durable {
+            Some(durable) => durable.keep(source, events).await,
+            None => Ok(()),
+        }
     }
 
     fn stamp(&self) -> String {
-        OffsetDateTime::from(self.clock.wall())
-            .format(STAMP_FORMAT)
-            .unwrap_or_default()
+        stamp(self.clock.wall().into())
+    }
+}
+
+/// Returns the stamp of an event of this time.
+fn stamp(time: OffsetDateTime) -> String {
+    time.format(STAMP_FORMAT).unwrap_or_default()
+}
+
+/// Returns the source whose share of the kept events an event takes: a minion with its callers, an operator, or the master.
+fn source_of(origin: &EventOrigin) -> String {
+    match origin.kind {
+        OriginKind::Minion | OriginKind::Caller => format!("minion {}", origin.id),
+        OriginKind::Runner => "master".to_owned(),
+        _ => origin.to_string(),
     }
 }
 

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use saline_channel::PublicIdentity;
 use saline_data::{Packed, Value};
 use saline_messages::{
-    EventTag, Jid, Job, JobEvent, MinionId, MinionJobState, RunEvent, RunnerEnd,
+    EventOrigin, EventTag, Jid, Job, JobEvent, MinionId, MinionJobState, RunEvent, RunnerEnd,
 };
 
 use super::{Events, MAX_EVENT_RETURN};
+use crate::authorize::origin_of_owner;
 use crate::jobs::{BatchReport, JobFunction};
 use crate::runners::RunState;
 
@@ -30,18 +31,20 @@ impl Events {
     pub async fn auth(&self, id: &MinionId, act: &str, result: bool, identity: PublicIdentity) {
         let mut data = key_data(id, act, result).to_vec();
         data.push(("pub", Value::from(identity.to_pem())));
-        self.fire(EventTag::Auth, data).await;
+        self.fire(EventTag::Auth, EventOrigin::master(), data).await;
     }
 
-    /// Fires `salt/key`: an operator did `act` with the key of the minion `id`.
-    pub async fn key(&self, id: &MinionId, act: &str) {
-        self.fire(EventTag::Key, key_data(id, act, true)).await;
+    /// Fires `salt/key`: `act` was done with the key of the minion `id`, by an operator or by the master itself.
+    pub async fn key(&self, origin: EventOrigin, id: &MinionId, act: &str) {
+        self.fire(EventTag::Key, origin, key_data(id, act, true))
+            .await;
     }
 
     /// Fires `salt/presence/change`: these minions came, and these fell silent or left.
     pub async fn presence_change(&self, new: &[MinionId], lost: &[MinionId]) {
         let data = [("new", names(new)), ("lost", names(lost))];
-        self.fire(EventTag::PresenceChange, data).await;
+        self.fire(EventTag::PresenceChange, EventOrigin::master(), data)
+            .await;
     }
 
     /// Whether anybody listens to `salt/presence/present`.
@@ -51,7 +54,8 @@ impl Events {
 
     /// Fires `salt/presence/present`: these are all minions that are present.
     pub async fn presence_present(&self, ids: &[MinionId]) {
-        self.fire(EventTag::PresencePresent, [("present", names(ids))])
+        let data = [("present", names(ids))];
+        self.fire(EventTag::PresencePresent, EventOrigin::master(), data)
             .await;
     }
 
@@ -64,52 +68,39 @@ impl Events {
                 Value::texts(addresses.iter().map(String::as_str)),
             ),
         ];
-        self.fire(EventTag::PresenceDuplicate, data).await;
+        self.fire(EventTag::PresenceDuplicate, EventOrigin::master(), data)
+            .await;
     }
 
     /// Fires `salt/job/<jid>/new`: the operator published the job to these minions.
     pub async fn job_new(&self, job: &Job, operator: &str, minions: &[(MinionId, MinionJobState)]) {
-        let ids = |which: fn(MinionJobState) -> bool| {
-            let chosen = minions.iter().filter(|(_, state)| which(*state));
-            Value::texts(chosen.map(|(id, _)| id.as_str()))
-        };
-        let arg = job.arg.unpack();
-        let data = [
-            ("arg", arg.map_or(Value::Null, |arg| arg.to_salt())),
-            ("fun", Value::from(job.fun.as_str())),
-            ("jid", Value::from(job.jid.as_str())),
-            ("minions", ids(|_| true)),
-            (
-                "missing",
-                ids(|state| state == MinionJobState::NotConnected),
-            ),
-            ("operator", Value::from(operator)),
-            ("tgt", Value::from(job.target.expression.as_str())),
-            ("tgt_type", Value::from(job.target.kind.name())),
-            ("user", Value::from(job.user.as_str())),
-        ];
         let tag = EventTag::Job(job.jid.clone(), JobEvent::New);
-        self.fire(tag, data).await;
+        let data = job_new_data(job, operator, minions);
+        self.fire(tag, origin_of_owner(operator), data).await;
     }
 
     /// Fires `salt/job/<jid>/start/<id>`: the minion began the job.
     pub async fn job_started(&self, jid: &Jid, id: &MinionId) {
-        self.job_event(jid, id, JobEvent::Started).await;
+        let origin = EventOrigin::minion(id);
+        self.job_event(origin, jid, id, JobEvent::Started).await;
     }
 
     /// Fires `salt/job/<jid>/declined/<id>`: the minion does not match the target.
     pub async fn job_declined(&self, jid: &Jid, id: &MinionId) {
-        self.job_event(jid, id, JobEvent::Declined).await;
+        let origin = EventOrigin::minion(id);
+        self.job_event(origin, jid, id, JobEvent::Declined).await;
     }
 
     /// Fires `salt/job/<jid>/expired/<id>`: the minion did not begin in time.
     pub async fn job_expired(&self, jid: &Jid, id: &MinionId) {
-        self.job_event(jid, id, JobEvent::Expired).await;
+        let origin = EventOrigin::master();
+        self.job_event(origin, jid, id, JobEvent::Expired).await;
     }
 
     /// Fires `salt/job/<jid>/gone/<id>`: the minion, which may still begin or return, is gone.
     pub async fn job_gone(&self, jid: &Jid, id: &MinionId) {
-        self.job_event(jid, id, JobEvent::Gone).await;
+        let origin = EventOrigin::master();
+        self.job_event(origin, jid, id, JobEvent::Gone).await;
     }
 
     /// Fires `salt/job/<jid>/state/<id>`: the minion came into this state.
@@ -120,7 +111,7 @@ impl Events {
             ("state", Value::from(state.name())),
         ];
         let tag = EventTag::Job(jid.clone(), JobEvent::State(id.clone()));
-        self.fire(tag, data).await;
+        self.fire(tag, EventOrigin::master(), data).await;
     }
 
     /// Fires `salt/job/<jid>/ret/<id>`: the return of the minion is stored.
@@ -130,23 +121,8 @@ impl Events {
         if !self.wanted(&tag) {
             return;
         }
-        let mut data = vec![("cmd", Value::from("_return"))];
-        if let Some(call) = &report.call {
-            data.push(("fun", Value::from(call.fun.as_str())));
-        }
-        data.extend([
-            ("id", Value::from(id.as_str())),
-            ("jid", Value::from(jid.as_str())),
-            ("retcode", Value::from(report.retcode)),
-            ("success", Value::from(report.success)),
-        ]);
-        if let Some(arguments) = report.call.as_ref().and_then(|call| call.arg.as_ref()) {
-            data.push(("fun_args", arguments.as_packed().unpack_or_show()));
-        }
-        if let Some(payload) = report.payload {
-            data.push(("return", payload.unpack_or_show()));
-        }
-        self.fire(tag, data).await;
+        let data = job_returned_data(jid, id, report);
+        self.fire(tag, EventOrigin::minion(id), data).await;
     }
 
     /// Fires `salt/batch/<jid>/…`: how far a batch has come.
@@ -169,19 +145,21 @@ impl Events {
             data.push(("failed", Value::from(failed.as_str())));
         }
         let tag = EventTag::Batch(progress.jid.clone(), *event);
-        self.fire(tag, data).await;
+        self.fire(tag, EventOrigin::master(), data).await;
     }
 
     /// Fires `salt/run/<jid>/new`: a runner was begun.
     pub(crate) async fn run_new(&self, run: &RunState) {
         let tag = EventTag::Run(run.jid.clone(), RunEvent::New);
-        self.fire(tag, run_data(run)).await;
+        self.fire(tag, EventOrigin::runner(&run.jid), run_data(run))
+            .await;
     }
 
     /// Fires `salt/run/<jid>/progress`: a runner says what it does.
     pub(crate) async fn run_progress(&self, jid: &Jid, message: &str) {
         let tag = EventTag::Run(jid.clone(), RunEvent::Progress);
-        self.fire(tag, [("message", Value::from(message))]).await;
+        let data = [("message", Value::from(message))];
+        self.fire(tag, EventOrigin::runner(jid), data).await;
     }
 
     /// Fires `salt/run/<jid>/ret`: a runner has ended.
@@ -199,22 +177,77 @@ impl Events {
         };
         data.extend(payload.map(|payload| ("return", payload)));
         data.push(("success", Value::Bool(end.success)));
-        self.fire(tag, data).await;
+        self.fire(tag, EventOrigin::runner(&run.jid), data).await;
     }
 
-    /// Fires an event that an operator sends.
-    pub(crate) async fn sent_by_operator(&self, tag: &str, data: Vec<(String, Value)>) {
-        self.fire_tag(tag.to_owned(), data).await;
+    /// Fires an event that someone who gives orders sends.
+    pub(crate) async fn sent_by(&self, origin: EventOrigin, tag: &str, data: Vec<(String, Value)>) {
+        self.fire_text(tag, origin, data).await;
     }
 
-    async fn job_event(&self, jid: &Jid, id: &MinionId, event: fn(MinionId) -> JobEvent) {
+    async fn job_event(
+        &self,
+        origin: EventOrigin,
+        jid: &Jid,
+        id: &MinionId,
+        event: fn(MinionId) -> JobEvent,
+    ) {
         let data = [
             ("id", Value::from(id.as_str())),
             ("jid", Value::from(jid.as_str())),
         ];
         let tag = EventTag::Job(jid.clone(), event(id.clone()));
-        self.fire(tag, data).await;
+        self.fire(tag, origin, data).await;
     }
+}
+
+/// The data of an event.
+pub(super) type EventData = Vec<(&'static str, Value)>;
+
+/// Returns the data of `salt/job/<jid>/new`.
+pub(super) fn job_new_data(
+    job: &Job,
+    operator: &str,
+    minions: &[(MinionId, MinionJobState)],
+) -> EventData {
+    let ids = |which: fn(MinionJobState) -> bool| {
+        let chosen = minions.iter().filter(|(_, state)| which(*state));
+        Value::texts(chosen.map(|(id, _)| id.as_str()))
+    };
+    let arg = job.arg.unpack();
+    let missing = ids(|state| state == MinionJobState::NotConnected);
+    vec![
+        ("arg", arg.map_or(Value::Null, |arg| arg.to_salt())),
+        ("fun", Value::from(job.fun.as_str())),
+        ("jid", Value::from(job.jid.as_str())),
+        ("minions", ids(|_| true)),
+        ("missing", missing),
+        ("operator", Value::from(operator)),
+        ("tgt", Value::from(job.target.expression.as_str())),
+        ("tgt_type", Value::from(job.target.kind.name())),
+        ("user", Value::from(job.user.as_str())),
+    ]
+}
+
+/// Returns the data of `salt/job/<jid>/ret/<id>`.
+pub(super) fn job_returned_data(jid: &Jid, id: &MinionId, report: ReturnReport) -> EventData {
+    let mut data = vec![("cmd", Value::from("_return"))];
+    if let Some(call) = &report.call {
+        data.push(("fun", Value::from(call.fun.as_str())));
+    }
+    data.extend([
+        ("id", Value::from(id.as_str())),
+        ("jid", Value::from(jid.as_str())),
+        ("retcode", Value::from(report.retcode)),
+        ("success", Value::from(report.success)),
+    ]);
+    if let Some(arguments) = report.call.as_ref().and_then(|call| call.arg.as_ref()) {
+        data.push(("fun_args", arguments.as_packed().unpack_or_show()));
+    }
+    if let Some(payload) = report.payload {
+        data.push(("return", payload.unpack_or_show()));
+    }
+    data
 }
 
 fn names(ids: &[MinionId]) -> Value {

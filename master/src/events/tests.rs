@@ -4,6 +4,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 use saline_protocol::transport::Result;
 
+use saline_messages::{MinionEvent, MinionEvents, MinionId, StartId};
+use saline_protocol::transport::Topic;
+use tokio::sync::Semaphore;
+
+use super::bus::QUEUE_BYTES;
 use super::*;
 
 /// A publisher that publishes as much as the test lets it.
@@ -33,10 +38,10 @@ async fn events_that_wait_for_the_bus_are_bounded_in_bytes() {
         published: Mutex::default(),
     });
     let context = Context::default();
-    let events = Events::start(Arc::clone(&publisher) as _, &context);
+    let events = Events::start(Arc::clone(&publisher) as _, None, &context);
     let fire = async |size: usize| {
         let data = [("data", Value::from("x".repeat(size)))];
-        let fired = events.fire(EventTag::PresenceChange, data);
+        let fired = events.fire(EventTag::PresenceChange, EventOrigin::master(), data);
         Clock
             .deadline(Clock.after(Duration::from_secs(3_600)), fired)
             .await
@@ -55,5 +60,144 @@ async fn events_that_wait_for_the_bus_are_bounded_in_bytes() {
     fire(QUEUE_BYTES * 2).await.unwrap();
     Clock.pause(Duration::from_secs(1)).await;
     assert_eq!(*publisher.published.lock().unwrap(), 7);
+    context.cancel.cancel();
+}
+
+/// A publisher that publishes as slowly as the test lets it, and notes the tags.
+#[derive(Debug)]
+struct Slow {
+    permits: Semaphore,
+    topics: Mutex<Vec<String>>,
+}
+
+#[async_trait]
+impl Publisher for Slow {
+    async fn publish(&self, topic: &Topic, _: Bytes) -> Result<()> {
+        self.permits.acquire().await.unwrap().forget();
+        self.topics.lock().unwrap().push(topic.to_string());
+        Ok(())
+    }
+
+    fn subscriptions(&self, _: &Topic) -> usize {
+        1
+    }
+}
+
+fn id(name: &str) -> MinionId {
+    MinionId::parse(name).unwrap()
+}
+
+fn some_events(first: u64, count: usize) -> MinionEvents {
+    let event = MinionEvent {
+        tag: "alarm".to_owned(),
+        data: saline_data::Packed::pack(&Value::map([("disk", Value::from("full"))])),
+    };
+    MinionEvents {
+        start: StartId([1; 16]),
+        first,
+        events: vec![event; count],
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_minion_that_floods_a_slow_bus_delays_nobody_else() {
+    let publisher = Arc::new(Slow {
+        permits: Semaphore::new(0),
+        topics: Mutex::default(),
+    });
+    let context = Context::default();
+    let events = Events::start(Arc::clone(&publisher) as _, None, &context);
+    let limiter = Arc::new(crate::bounds::report_limiter(Clock));
+    let firer = Arc::new(MinionEventFirer::new(events.clone(), limiter));
+    // Ten thousand events in forty requests at once: ten seconds' worth in one.
+    for request in 0..40 {
+        let (firer, first) = (Arc::clone(&firer), 1 + 256 * request);
+        context.spawn(async move {
+            let origin = EventOrigin::minion(&id("flood"));
+            let sent = some_events(first, 256);
+            firer.fire(origin, &id("flood"), sent).await.unwrap();
+        });
+    }
+    Clock.pause(Duration::from_secs(1)).await;
+    // Neither the others nor the master wait for room.
+    for number in 0..20 {
+        let other = id(&format!("m{number}"));
+        let fired = firer.fire(EventOrigin::minion(&other), &other, some_events(1, 2));
+        let deadline = Clock.after(Duration::from_secs(1));
+        Clock.deadline(deadline, fired).await.unwrap().unwrap();
+        let fired = events.key(EventOrigin::master(), &other, "accept");
+        let deadline = Clock.after(Duration::from_secs(1));
+        Clock.deadline(deadline, fired).await.unwrap();
+    }
+    // With the bus halved, the others have it for 2 turns of 21 minions, and the master for 20 events.
+    publisher.permits.add_permits(300);
+    Clock.pause(Duration::from_secs(1)).await;
+    let topics = publisher.topics.lock().unwrap().clone();
+    let count = |wanted: &str| topics.iter().filter(|topic| topic.contains(wanted)).count();
+    assert_eq!(topics.len(), 300);
+    assert_eq!(count("salt/key"), 20);
+    assert_eq!(count("salt/minion/m"), 40);
+    // And the flood loses nothing either.
+    publisher.permits.add_permits(100_000);
+    Clock.pause(Duration::from_secs(1)).await;
+    let topics = publisher.topics.lock().unwrap().clone();
+    assert_eq!(topics.len(), 40 * 256 + 60);
+    context.cancel.cancel();
+}
+
+#[tokio::test]
+async fn an_event_that_no_filter_matches_costs_no_transaction_and_one_that_does_is_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let settings = DurableSettings {
+        folder: folder.path().join("events"),
+        filter: TagFilter::compile(&["salt/minion/*/start".to_owned()]).unwrap(),
+        most_bytes: 1 << 20,
+    };
+    let clock = crate::clock::MasterClock::new(Clock);
+    let durable = DurableEvents::open(settings, clock).unwrap().unwrap();
+    let durable = Arc::new(durable);
+    let publisher = Arc::new(Slow {
+        permits: Semaphore::new(1_000),
+        topics: Mutex::default(),
+    });
+    let context = Context::default();
+    let events = Events::start(publisher, Some(Arc::clone(&durable)), &context);
+    let log = || {
+        let files = std::fs::read_dir(folder.path().join("events")).unwrap();
+        let files = files.map(|file| file.unwrap());
+        let logs = files.filter(|file| file.file_name().to_string_lossy().ends_with("-wal"));
+        logs.map(|file| file.metadata().unwrap().len()).sum::<u64>()
+    };
+    let before = log();
+    let limiter = Arc::new(crate::bounds::report_limiter(Clock));
+    let firer = MinionEventFirer::new(events.clone(), limiter);
+    let origin = || EventOrigin::minion(&id("web1"));
+    firer
+        .fire(origin(), &id("web1"), some_events(1, 10))
+        .await
+        .unwrap();
+    events
+        .key(EventOrigin::master(), &id("web1"), "accept")
+        .await;
+    events.presence_change(&[id("web1")], &[]).await;
+    assert_eq!(log(), before, "nothing was written");
+    let mut start = some_events(11, 3);
+    start.events[1].tag = "start".to_owned();
+    firer.fire(origin(), &id("web1"), start).await.unwrap();
+    assert!(log() > before);
+    let page = durable.page(0, usize::MAX).await.unwrap();
+    let [kept] = &page.events[..] else {
+        panic!("{page:?}");
+    };
+    let event = Event::decode(kept.event.as_ref().unwrap()).unwrap();
+    assert_eq!(event.tag, "salt/minion/web1/start");
+    assert_eq!(event.origin, origin());
+    assert!(event.data.get(STAMP).is_some());
+    // A disk that fails: the minion is not told that its event was taken, and what is fired again is kept.
+    durable.close().await;
+    let mut start = some_events(14, 1);
+    start.events[0].tag = "start".to_owned();
+    let failed = firer.fire(origin(), &id("web1"), start).await;
+    assert!(matches!(failed, Err(StoreError::Closed)), "{failed:?}");
     context.cancel.cancel();
 }

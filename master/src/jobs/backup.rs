@@ -102,7 +102,7 @@ impl JobStore {
 /// Gives every minion to which its job was not handed over a final state in a copy: the master that goes on hands the
 /// job over, or tells operators that it never will, and a master that starts with the copy knows of neither.
 fn close_unoffered(copy: &Path, now: MasterTime) -> Result<(), StoreError> {
-    let mut connection = schema::open(copy, Access::Upkeep, 0)?;
+    let mut connection = schema::open(copy, Access::Upkeep, 0, &schema::JOBS)?;
     let transaction = connection.transaction()?;
     for (job, states) in unoffered(&transaction, now)? {
         let update = "UPDATE jobs SET states = ?2 WHERE jid = ?1";

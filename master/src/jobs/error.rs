@@ -88,7 +88,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    pub(super) fn io(path: &Path, source: io::Error) -> Self {
+    pub(crate) fn io(path: &Path, source: io::Error) -> Self {
         Self::Io {
             path: path.to_owned(),
             source: Arc::new(source),
@@ -96,7 +96,7 @@ impl StoreError {
     }
 
     /// Names the file that a start could not read, unless the error names it already.
-    pub(super) fn of_file(self, path: &Path) -> Self {
+    pub(crate) fn of_file(self, path: &Path) -> Self {
         match self {
             Self::Corrupt { .. } | Self::Database(_) => Self::UnreadableFile {
                 path: path.to_owned(),

@@ -13,18 +13,19 @@ mod batches;
 mod cancel;
 mod catch_up;
 mod check;
-mod disk;
+pub(crate) mod disk;
 mod error;
 mod jid;
 mod job_functions;
 mod large_payloads;
 mod lookup;
-mod memory;
+pub(crate) mod memory;
 mod minion_keys;
 mod minion_records;
 mod offers;
 mod prune;
 mod publish;
+mod received;
 mod reconcile;
 mod request_log;
 mod returns;
@@ -53,6 +54,7 @@ pub use memory::states::may_become;
 pub use minion_records::MinionRecord;
 pub use prune::Pruned;
 pub use publish::NewJob;
+pub(crate) use received::{Received, ReceivedKind, ReceivedQuery};
 pub use reconcile::{Lineage, ReconcilingStart, StateChange};
 pub use request_log::{CarriedOut, REQUESTS_KEPT};
 pub use runs::{StoredRun, StoredRunEnd};
@@ -166,7 +168,11 @@ impl JobStore {
     }
 
     fn try_open(settings: StoreSettings, clock: MasterClock) -> Result<Self, StoreError> {
-        let partitions = Arc::new(Partitions::list(&settings.folder, settings.cache_bytes)?);
+        let partitions = Arc::new(Partitions::list(
+            &settings.folder,
+            schema::JOBS,
+            settings.cache_bytes,
+        )?);
         let records = Arc::new(MinionRecords::open(&settings.folder)?);
         let (now, is_ahead) = resume(&clock, &partitions, &records, settings.cache_bytes)?;
         let mut jids = JidSource::default();
@@ -177,9 +183,10 @@ impl JobStore {
             jids.rise_above(start.saturating_sub(1));
             let path = partitions.path(start);
             let mut read = || {
-                let connection = schema::open(&path, Access::Write, settings.cache_bytes)?;
+                let connection =
+                    schema::open(&path, Access::Write, settings.cache_bytes, &schema::JOBS)?;
                 jids.rise_above(lookup::last_job(&connection)?.unwrap_or(0));
-                receipts = receipts.max(returns::last_receipt(&connection)?);
+                receipts = receipts.max(received::last_receipt(&connection)?);
                 parts = parts.max(large_payloads::settle(&connection)?);
                 let grace = batches::grace(settings.heartbeat);
                 records.look(|records| {
@@ -327,9 +334,9 @@ fn resume(
     if let Some(newest) = partitions.newest() {
         let path = partitions.path(newest);
         let read = || {
-            let connection = schema::open(&path, Access::Write, cache)?;
+            let connection = schema::open(&path, Access::Write, cache, &schema::JOBS)?;
             let last_job = lookup::last_job(&connection)?.unwrap_or(0);
-            Ok(last_job.max(returns::last_receipt(&connection)?))
+            Ok(last_job.max(received::last_receipt(&connection)?))
         };
         let last = read().map_err(|error: StoreError| error.of_file(&path))?;
         latest = latest.max(newest).max(last);

@@ -12,6 +12,7 @@ use saline_messages::{
 use super::disk::rows;
 use super::disk::writer::Place;
 use super::memory::open_jobs::{OpenJobs, Recovered};
+use super::memory::receipts::ReceiptSource;
 use super::memory::states::{self, States};
 use super::minion_records::MinionRecord;
 use super::request_log::{CarriedOut, LogEntry};
@@ -84,7 +85,7 @@ impl JobStore {
             .map_or(0, |packed| packed.as_bytes().len());
         let bytes = rows::job_size(job) + packed.len() + beside;
         let (began, undone) = (Arc::clone(&self.request_log), Arc::clone(&self.request_log));
-        let known = Arc::clone(&self.open);
+        let (known, receipts) = (Arc::clone(&self.open), Arc::clone(&self.receipts));
         let act = move |connection: &Connection| {
             match lock(&began).begin(request, LogEntry::Job(number), now) {
                 Some(LogEntry::Job(before)) => return Ok(Some(before)),
@@ -95,10 +96,10 @@ impl JobStore {
             }
             let gone = resolved.map(|resolved| lock(&known).gone_since(resolved));
             match gone.filter(|gone| !gone.is_empty()) {
-                None => insert(connection, number, &new, &packed)?,
+                None => insert(connection, number, &new, &packed, &receipts)?,
                 Some(gone) => {
                     let left = withdrawn_from(states::decode(&packed)?, &gone);
-                    insert(connection, number, &new, &states::encode(&left))?;
+                    insert(connection, number, &new, &states::encode(&left), &receipts)?;
                 }
             }
             Ok(None)
@@ -165,14 +166,15 @@ fn insert(
     number: i64,
     new: &NewJob,
     states: &[u8],
+    receipts: &ReceiptSource,
 ) -> Result<(), StoreError> {
     let SignedJob { job, signature } = &new.job;
     let inserted = connection
         .prepare_cached(
             "INSERT INTO jobs (jid, created, expires, running, request_id, signature, fun, user,
                                operator, tgt_type, tgt, arg, unknown, claims, cancelled, states,
-                               batch)
-             VALUES (?1, ?2, ?3, 0, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, 0, ?14, ?15)
+                               batch, receipt)
+             VALUES (?1, ?2, ?3, 0, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, 0, ?14, ?15, ?16)
              ON CONFLICT (jid) DO NOTHING",
         )?
         .execute(params![
@@ -191,6 +193,7 @@ fn insert(
             encode(&job.claims),
             states,
             new.batch.as_ref().map(encode),
+            receipts.next(),
         ])?;
     if inserted == 0 {
         return Err(StoreError::JidTaken(job.jid.clone()));

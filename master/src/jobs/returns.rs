@@ -391,10 +391,3 @@ pub(super) fn note_returned(
     }
     Ok(())
 }
-
-/// Returns the highest receipt number in a partition, or 0.
-pub(super) fn last_receipt(connection: &Connection) -> Result<i64, StoreError> {
-    let last: Option<i64> =
-        connection.query_row("SELECT max(receipt) FROM returns", [], |row| row.get(0))?;
-    Ok(last.unwrap_or(0))
-}

@@ -129,7 +129,10 @@ impl Listener {
             return CallerReply::Refused(RefusedVerb::Malformed);
         }
         match self.draw(session, id, &Cost::of_caller(&request, plain.len())) {
-            Ok(()) => Box::pin(self.handlers.caller.carry_out(id, request)).await,
+            Ok(()) => {
+                let caller = &self.handlers.caller;
+                Box::pin(caller.carry_out(session.event_origin(), id, request)).await
+            }
             Err(delay) => CallerReply::busy(delay),
         }
     }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use saline_channel::PublicIdentity;
 use saline_channel::noise::VerifiedPeer;
 use saline_messages::{
-    Admission, MinionId, PeerVersion, ProtocolVersions, PublicationAddress, Role, SOFTWARE, Welcome,
+    Admission, EventOrigin, MinionId, PeerVersion, ProtocolVersions, PublicationAddress, Role,
+    SOFTWARE, Welcome,
 };
 use saline_protocol::transport::{Context, Peer, Source};
 
@@ -371,7 +372,8 @@ impl AdmissionControl {
                  source has most of them",
                 policy.max_pending
             );
-            self.events.key(displaced, "delete").await;
+            let origin = EventOrigin::master();
+            self.events.key(origin, displaced, "delete").await;
         }
         if verdict.admission == Admission::Denied
             && let Some(address) = first.and_then(|peer| peer.address)

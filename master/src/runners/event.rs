@@ -1,13 +1,15 @@
-//! `event`: fires events on the master's bus.
+//! `event`: fires events on the master's bus, and reads those that were kept.
 
 use saline_data::Value;
 use saline_functions::{Failure, function};
 use saline_messages::{Event, EventTag};
 
+use crate::events::{EventCursor, EventReader, ReadEvent, ReadPage};
+
 use super::Functions;
 use super::run::Run;
 
-pub(super) const FUNCTIONS: Functions = &[&SEND];
+pub(super) const FUNCTIONS: Functions = &[&READ, &SEND];
 
 /// Fires an event on the master's bus and returns True. `data` is a mapping; any other value is put below the key `data`.
 /// Tags of the master's own events, such as `salt/job/<jid>/new`, are refused, so that listeners can rely on them.
@@ -32,6 +34,106 @@ async fn send(run: &Run, tag: String, #[default(None)] data: Value) -> Result<bo
         Value::Map(entries) => entries,
         other => vec![("data".to_owned(), other)],
     };
-    run.parts.events.sent_by_operator(&tag, data).await;
+    run.parts
+        .events
+        .sent_by(run.principal.event_origin(), &tag, data)
+        .await;
     Ok(true)
+}
+
+/// The bytes of the events that one call returns, about.
+const PAGE: usize = 1024 * 1024;
+
+/// Returns events that the master keeps on its disk (`durable_events`), the oldest first, also those that were fired while
+/// nobody listened: `events`, `more` when there are further ones, and `next`, the place to go on from. Publications and
+/// returns of jobs are among them if `durable_events` matches their tags. Where events were lost because they were too many
+/// or too old, an entry has their number as `lost`.
+///
+/// after
+///     The place to go on from, as the call before returned it as `next`. Without it: from the beginning.
+///
+/// consumer
+///     The name of a reader whose place the master keeps. With `after` the master notes that the reader is done with
+///     everything before that place; without `after` it goes on from the place that was noted last. So an event is read
+///     again until the reader is done with it.
+///
+/// CLI Example:
+///
+///     saline-run event.read
+///     saline-run event.read after=1795472700000000-1795472700000001
+///     saline-run event.read consumer=inventory
+#[function]
+async fn read(
+    run: &Run,
+    after: Option<String>,
+    consumer: Option<String>,
+) -> Result<Value, Failure> {
+    let reader = run.parts.event_reader.as_ref().ok_or_else(|| {
+        Failure::Execution(
+            "no events are kept: set durable_events and restart the master".to_owned(),
+        )
+    })?;
+    let after = match after {
+        None => None,
+        Some(place) => Some(parse(&place).ok_or_else(|| {
+            Failure::Invocation(format!(
+                "event.read: after={place:?} is no place: give what an earlier call returned as next"
+            ))
+        })?),
+    };
+    let after = match (after, consumer) {
+        (Some(after), Some(consumer)) => {
+            acknowledge(reader, consumer, after).await?;
+            after
+        }
+        (Some(after), None) => after,
+        (None, Some(consumer)) => reader.cursor(consumer).await?,
+        (None, None) => EventCursor::default(),
+    };
+    let ReadPage { events, next, more } = reader.read(after, PAGE).await?;
+    Ok(Value::map([
+        (
+            "events",
+            Value::List(events.into_iter().map(shown).collect()),
+        ),
+        ("more", Value::Bool(more)),
+        (
+            "next",
+            Value::from(format!("{}-{}", next.event, next.receipt)),
+        ),
+    ]))
+}
+
+async fn acknowledge(
+    reader: &EventReader,
+    consumer: String,
+    after: EventCursor,
+) -> Result<(), Failure> {
+    match reader.acknowledge(consumer.clone(), after).await? {
+        true => Ok(()),
+        false => Err(Failure::Execution(format!(
+            "event.read: the place of consumer {consumer:?} is not kept: a name has 1 to 64 characters, and 64 consumers may have one"
+        ))),
+    }
+}
+
+fn parse(place: &str) -> Option<EventCursor> {
+    let (event, receipt) = place.split_once('-')?;
+    Some(EventCursor {
+        event: event.parse().ok().filter(|number| *number >= 0)?,
+        receipt: receipt.parse().ok().filter(|number| *number >= 0)?,
+    })
+}
+
+fn shown(read: ReadEvent) -> Value {
+    let number = ("number", Value::Int(read.number));
+    match read.event {
+        Ok(event) => Value::map([
+            number,
+            ("tag", Value::from(event.tag)),
+            ("origin", event.origin.to_value()),
+            ("data", event.data),
+        ]),
+        Err(lost) => Value::map([number, ("lost", Value::from(lost))]),
+    }
 }

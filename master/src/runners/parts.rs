@@ -7,7 +7,7 @@ use saline_protocol::transport::{Clock, Context, Endpoint};
 
 use crate::audit::Audit;
 use crate::authorize::Authorizer;
-use crate::events::Events;
+use crate::events::{EventReader, Events};
 use crate::grains::GrainsTable;
 use crate::jobs::JobStore;
 use crate::keys::KeyAccess;
@@ -28,6 +28,8 @@ pub(crate) struct RunnerParts {
     pub(crate) events: Events,
     pub(crate) authorizer: Authorizer,
     pub(crate) audit: Audit,
+    /// None when no events are kept.
+    pub(crate) event_reader: Option<EventReader>,
     pub(crate) publish: PublishOrder,
     pub(crate) cancel: CancelOrder,
     /// The endpoints of requests on the network: a session's listener number is its index.

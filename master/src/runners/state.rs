@@ -8,7 +8,8 @@ use super::run::Run;
 pub(super) const FUNCTIONS: Functions = &[&EVENT];
 
 /// Prints the events of the master's bus whose tags match the glob `tagmatch`, until Ctrl-C or after `count` events.
-/// `pretty=True` prints each in several lines. `saline-run` does this itself: no run is begun on the master.
+/// `pretty=True` prints each in several lines, `origin=True` who caused it, between tag and data. `saline-run` does this
+/// itself: no run is begun on the master.
 ///
 /// CLI Example:
 ///
@@ -21,6 +22,7 @@ async fn event(
     #[default("*")] tagmatch: String,
     #[default(-1)] count: i64,
     #[default(false)] pretty: bool,
+    #[default(false)] origin: bool,
 ) -> Result<bool, Failure> {
     Err(Failure::Invocation(
         "a run has one return: follow the master's event bus instead, as saline-run state.event does".to_owned(),

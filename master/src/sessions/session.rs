@@ -9,7 +9,7 @@ use bytes::Bytes;
 use saline_channel::noise::SplitKeys;
 use saline_channel::record::ResponderRecords;
 use saline_channel::{ChannelError, PublicIdentity, PublicationRoot};
-use saline_messages::{Header, Jid, PeerVersion, SessionId};
+use saline_messages::{EventOrigin, Header, Jid, PeerVersion, SessionId};
 use saline_protocol::transport::{Instant, Peer};
 
 use super::table::Table;
@@ -138,6 +138,11 @@ impl Session {
             }),
             state: AtomicU8::new(new.state as u8),
         }
+    }
+
+    /// Returns the origin of the events that its peer causes.
+    pub fn event_origin(&self) -> EventOrigin {
+        self.principal.event_origin().in_session(self.id)
     }
 
     /// Opens a request and returns it with the session's state. A request opens once.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use saline_channel::Identity;
 use saline_channel::publication::sign_job;
 use saline_messages::{
-    CallerReply, CallerRequest, CallerReturn, Jid, Job, MAX_EVENTS, MinionId, MinionJobState,
-    MustClaim, RefusedVerb, Return, ReturnVerdict,
+    CallerReply, CallerRequest, CallerReturn, EventOrigin, Jid, Job, MAX_EVENTS, MinionId,
+    MinionJobState, MustClaim, RefusedVerb, Return, ReturnVerdict,
 };
 use saline_targeting::{Target, TargetKind};
 
@@ -32,15 +32,22 @@ pub struct CallerVerbs {
 }
 
 impl CallerVerbs {
-    /// Carries out the request of a caller with the key of the minion `id`.
-    pub async fn carry_out(&self, id: &MinionId, request: CallerRequest) -> CallerReply {
+    /// Carries out the request of a caller with the key of the minion `id`, whose events have this origin.
+    pub async fn carry_out(
+        &self,
+        origin: EventOrigin,
+        id: &MinionId,
+        request: CallerRequest,
+    ) -> CallerReply {
         match request {
             CallerRequest::FireEvents(events) if events.events.len() > MAX_EVENTS => {
                 CallerReply::Refused(RefusedVerb::Malformed)
             }
             CallerRequest::FireEvents(events) => {
-                self.minion_events.fire(id, events).await;
-                CallerReply::Done
+                match self.minion_events.fire(origin, id, events).await {
+                    Ok(()) => CallerReply::Done,
+                    Err(error) => CallerReply::Failed(error.to_string()),
+                }
             }
             CallerRequest::Return(returned) if returned.user.len() > MAX_USER => {
                 CallerReply::Refused(RefusedVerb::Malformed)

@@ -66,7 +66,7 @@ impl KeyVerbs {
             return Ok(OperatorReply::Failed("the key store failed".to_owned()));
         };
         // Also after an error: the changes made before it stand.
-        self.follow(&principal.log_name(), &applied.changes).await;
+        self.follow(principal, &applied.changes).await;
         if let Some(error) = applied.error {
             return Ok(OperatorReply::Failed(error.to_string()));
         }
@@ -133,14 +133,14 @@ impl KeyVerbs {
     }
 
     /// Fires an event for each change, and revokes what minions had that are no longer accepted.
-    async fn follow(&self, name: &str, changes: &[KeyChange]) {
+    async fn follow(&self, principal: &Principal, changes: &[KeyChange]) {
         let (mut revoked, mut accepted) = (Vec::new(), Vec::new());
         let mut arriving = Vec::new();
         for change in changes {
             let (act, id) = (change.act(), &change.id);
-            tracing::info!("{name}: {act} key of minion {id}");
+            tracing::info!("{}: {act} key of minion {id}", principal.log_name());
             self.denied.forget(id);
-            self.events.key(id, act).await;
+            self.events.key(principal.event_origin(), id, act).await;
             if change.ends_sessions() {
                 revoked.push(id.clone());
             } else if change.to == Some(KeyState::Accepted) {

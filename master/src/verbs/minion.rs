@@ -123,7 +123,9 @@ impl MinionVerbs {
                 Ok(MinionReply::Refused(RefusedVerb::Malformed))
             }
             MinionRequest::FireEvents(events) => {
-                self.minion_events.fire(id, events).await;
+                self.minion_events
+                    .fire(session.event_origin(), id, events)
+                    .await?;
                 Ok(MinionReply::Done)
             }
             MinionRequest::Grains(report) => Ok(self.take_grains(session, id, &report)),

@@ -2,8 +2,9 @@
 
 use saline_data::{Packed, Value};
 use saline_messages::{
-    Arguments, BatchRequest, Event, MinionEvent, MinionEvents, MinionReply, MinionRequest,
-    OperatorReply, OperatorRequest, PublishRequest, RequestId, Return, ReturnVerdict, StartId,
+    Arguments, BatchRequest, Event, EventOrigin, MinionEvent, MinionEvents, MinionReply,
+    MinionRequest, OperatorReply, OperatorRequest, OriginKind, PublishRequest, RequestId, Return,
+    ReturnVerdict, StartId,
 };
 use saline_protocol::transport::{Delivery, Subscriber};
 use saline_targeting::Target;
@@ -18,7 +19,7 @@ async fn next(bus: &mut Box<dyn Subscriber>) -> Event {
 }
 
 #[tokio::test]
-async fn a_minion_does_not_set_the_stamp_of_its_event() {
+async fn a_minion_sets_neither_the_stamp_nor_the_origin_of_its_event() {
     let deployment = Deployment::start(true).await;
     let operator = deployment.operator().await;
     let minion = deployment.minion("m1").await;
@@ -27,6 +28,7 @@ async fn a_minion_does_not_set_the_stamp_of_its_event() {
         ("_stamp", "1999-12-31T23:59:59.000000+00:00".into()),
         ("id", "m2".into()),
         ("said", Value::Int(1)),
+        ("origin", EventOrigin::master().to_value()),
         ("_stamp", "1999-12-31T23:59:59.000000+00:00".into()),
     ]);
     let events = MinionRequest::FireEvents(MinionEvents {
@@ -38,12 +40,16 @@ async fn a_minion_does_not_set_the_stamp_of_its_event() {
         }],
     });
     assert_eq!(minion.ask(events).await, MinionReply::Done);
-    let Value::Map(entries) = next(&mut bus).await.data else {
+    let event = next(&mut bus).await;
+    let origin = (event.origin.kind, event.origin.id.as_str());
+    assert_eq!(origin, (OriginKind::Minion, "m1"));
+    assert!(event.origin.session.is_some());
+    let Value::Map(entries) = event.data else {
         panic!("a mapping");
     };
     let mut names: Vec<&str> = entries.iter().map(|(name, _)| name.as_str()).collect();
     names.sort_unstable();
-    assert_eq!(names, ["_stamp", "id", "said"]);
+    assert_eq!(names, ["_stamp", "id", "origin", "said"]);
     let data = Value::Map(entries);
     assert_eq!(data.get("id"), Some(&Value::from("m1")));
     let stamp = data.get("_stamp").and_then(Value::as_str).unwrap();

@@ -1,9 +1,10 @@
-//! SQLite: the files of the store, the threads that own their connections, and how values stand in rows.
+//! SQLite: the files of a store, the threads that own their connections, and how values stand in rows. The job store is one
+//! such store, the kept events (`events/durable/`) are another.
 
-pub(super) mod connection_thread;
-pub(super) mod partitions;
+pub(crate) mod connection_thread;
+pub(crate) mod partitions;
 pub(super) mod reserve;
-pub(super) mod rows;
-pub(super) mod schema;
+pub(crate) mod rows;
+pub(crate) mod schema;
 pub(super) mod thread;
-pub(super) mod writer;
+pub(crate) mod writer;

@@ -14,7 +14,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::hooks::Wal;
 use saline_messages::Jid;
 
-use super::schema::{self, Access};
+use super::schema::{self, Access, Contents};
 use crate::jobs::{StoreError, jid};
 
 /// The largest number of partitions that a thread has open.
@@ -33,13 +33,18 @@ const SUFFIX: &str = ".sqlite";
 pub(crate) struct Partitions {
     folder: PathBuf,
     starts: RwLock<BTreeSet<i64>>,
+    contents: Contents,
     /// The size of the cache of each connection in bytes.
     cache: usize,
 }
 
 impl Partitions {
     /// Lists the partitions in `folder`, which is created (0700) as needed.
-    pub(crate) fn list(folder: &Path, cache: usize) -> Result<Self, StoreError> {
+    pub(crate) fn list(
+        folder: &Path,
+        contents: Contents,
+        cache: usize,
+    ) -> Result<Self, StoreError> {
         let error = |error| StoreError::io(folder, error);
         saline_private_files::create_folder(folder).map_err(error)?;
         let mut starts = BTreeSet::new();
@@ -59,8 +64,14 @@ impl Partitions {
         Ok(Self {
             folder: folder.to_owned(),
             starts: RwLock::new(starts),
+            contents,
             cache,
         })
+    }
+
+    /// Returns the store's name in the log.
+    pub(crate) fn name(&self) -> &'static str {
+        self.contents.name
     }
 
     /// Returns the file of a partition.
@@ -91,10 +102,11 @@ impl Partitions {
     /// Creates the partition that begins at `start`.
     pub(crate) fn create(&self, start: i64) -> Result<Connection, StoreError> {
         let path = self.path(start);
-        let connection = schema::open(&path, Access::Create, self.cache).inspect_err(|_| {
-            // An error means that it was not created.
-            let _ = self.delete(start);
-        })?;
+        let connection = schema::open(&path, Access::Create, self.cache, &self.contents)
+            .inspect_err(|_| {
+                // An error means that it was not created.
+                let _ = self.delete(start);
+            })?;
         // The name must survive a loss of power as surely as what is written into the file.
         let synced = fs::File::open(&self.folder).and_then(|folder| folder.sync_all());
         synced.map_err(|error| StoreError::io(&self.folder, error))?;
@@ -198,7 +210,9 @@ impl Connections {
             self.open.push(found);
         } else {
             let path = self.partitions.path(start);
-            let connection = schema::open(&path, self.access, self.partitions.cache)?;
+            let partitions = &self.partitions;
+            let connection =
+                schema::open(&path, self.access, partitions.cache, &partitions.contents)?;
             self.keep(start, connection)?;
         }
         if let Some(left) = self.open.len().checked_sub(MAX_OPEN + 1) {

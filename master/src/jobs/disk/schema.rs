@@ -32,13 +32,29 @@ const APPLICATION: i32 = i32::from_be_bytes(*b"SALs");
 /// The version of the tables, which is a file's `user_version`.
 const VERSION: i64 = 1;
 
+/// What the files of a store hold.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Contents {
+    /// The store's name in the log.
+    pub(crate) name: &'static str,
+    /// The statements that create the tables of a file.
+    pub(crate) tables: &'static str,
+}
+
+/// The contents of the job store.
+pub(crate) const JOBS: Contents = Contents {
+    name: "the job store",
+    tables: PARTITION,
+};
+
 /// The tables of a partition.
 ///
 /// A jid is stored as the microseconds that it writes out, so it is the row's number. A return's number
 /// of receipt is its row's number: rows are only ever appended, and no return has an index of its
 /// own beside `returns_of`. The states of a job's minions are one value, written at the publication and
 /// when a state that no return tells has changed; `running` counts the minions that run in it. `batch` is how a
-/// job is carried out in batches, and NULL for a job that is no batch. `parts` is the number of the first part of a payload that
+/// job is carried out in batches, and NULL for a job that is no batch. A job has a receipt number too, since jids are not
+/// stored in their order. `parts` is the number of the first part of a payload that
 /// is stored in parts. Few jobs have metadata, and a search for metadata reads all of them. In `runs`, `success` and
 /// `payload` are NULL until the run has ended.
 const PARTITION: &str = "
@@ -59,8 +75,10 @@ const PARTITION: &str = "
         claims     BLOB    NOT NULL,
         cancelled  INTEGER NOT NULL,
         states     BLOB    NOT NULL,
-        batch      BLOB
+        batch      BLOB,
+        receipt    INTEGER NOT NULL
     );
+    CREATE INDEX jobs_receipt ON jobs (receipt);
     CREATE INDEX jobs_expires ON jobs (expires);
     CREATE INDEX jobs_running ON jobs (jid) WHERE running > 0;
     CREATE TABLE returns (
@@ -128,13 +146,18 @@ pub(crate) enum Access {
 }
 
 /// Opens a partition with a cache of `cache` bytes, or a quarter of it for reading. For writing, a file that is
-/// created gets its tables, and is private (0600).
-pub(crate) fn open(path: &Path, access: Access, cache: usize) -> Result<Connection, StoreError> {
+/// created gets the tables of `contents`, and is private (0600).
+pub(crate) fn open(
+    path: &Path,
+    access: Access,
+    cache: usize,
+    contents: &Contents,
+) -> Result<Connection, StoreError> {
     if access == Access::Create {
         create_file(path).map_err(|error| StoreError::io(path, error))?;
     }
     let mut connection = connect(path)?;
-    let settled = settle(&mut connection, path, access, cache, PARTITION);
+    let settled = settle(&mut connection, path, access, cache, contents.tables);
     settled.map_err(|error| named(path, error))?;
     Ok(connection)
 }
@@ -284,7 +307,7 @@ mod tests {
     #[test]
     fn the_file_is_private_and_safe_against_power_loss() {
         let (_folder, path) = place();
-        let connection = open(&path, Access::Create, CACHE).unwrap();
+        let connection = open(&path, Access::Create, CACHE, &JOBS).unwrap();
         let text = |name: &str| {
             connection
                 .pragma_query_value(None, name, |row| row.get::<_, rusqlite::types::Value>(0))
@@ -302,28 +325,28 @@ mod tests {
     #[test]
     fn a_store_is_no_link_but_may_be_reached_over_one() {
         let (folder, path) = place();
-        drop(open(&path, Access::Create, CACHE).unwrap());
+        drop(open(&path, Access::Create, CACHE, &JOBS).unwrap());
         let link = folder.path().join("20260202000000000000.sqlite");
         std::os::unix::fs::symlink(&path, &link).unwrap();
         for access in [Access::Create, Access::Write, Access::Read, Access::Upkeep] {
-            assert!(open(&link, access, CACHE).is_err(), "{access:?}");
+            assert!(open(&link, access, CACHE, &JOBS).is_err(), "{access:?}");
         }
         let place = tempfile::tempdir().unwrap();
         let elsewhere = place.path().join("jobs");
         std::os::unix::fs::symlink(folder.path(), &elsewhere).unwrap();
         let over_a_link = elsewhere.join(path.file_name().unwrap());
-        assert!(open(&over_a_link, Access::Write, CACHE).is_ok());
+        assert!(open(&over_a_link, Access::Write, CACHE, &JOBS).is_ok());
     }
 
     #[test]
     fn a_file_of_another_version_is_refused_and_stays_as_it_is() {
         let (_folder, path) = place();
-        let connection = open(&path, Access::Create, CACHE).unwrap();
+        let connection = open(&path, Access::Create, CACHE, &JOBS).unwrap();
         for version in [0, 2, 99] {
             connection
                 .pragma_update(None, "user_version", version)
                 .unwrap();
-            let error = open(&path, Access::Write, CACHE).unwrap_err();
+            let error = open(&path, Access::Write, CACHE, &JOBS).unwrap_err();
             assert!(
                 matches!(error, StoreError::OtherVersion { found, .. } if found == version),
                 "{error}"
@@ -339,7 +362,7 @@ mod tests {
             connection
                 .pragma_update(None, "user_version", version)
                 .unwrap();
-            let error = open(&path, Access::Write, CACHE).unwrap_err();
+            let error = open(&path, Access::Write, CACHE, &JOBS).unwrap_err();
             assert!(matches!(error, StoreError::NoStore(_)), "{error}");
         }
     }
@@ -348,7 +371,9 @@ mod tests {
     fn a_file_that_is_no_store_is_refused_by_name() {
         let (_folder, path) = place();
         std::fs::write(&path, vec![b'x'; 8192]).unwrap();
-        let error = open(&path, Access::Write, CACHE).unwrap_err().to_string();
+        let error = open(&path, Access::Write, CACHE, &JOBS)
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("20260101000000000000.sqlite"), "{error}");
         assert!(error.contains("not a database"), "{error}");
 
@@ -356,15 +381,15 @@ mod tests {
         let other = Connection::open(&path).unwrap();
         other.execute_batch("CREATE TABLE jobs (a)").unwrap();
         drop(other);
-        let error = open(&path, Access::Write, CACHE).unwrap_err();
+        let error = open(&path, Access::Write, CACHE, &JOBS).unwrap_err();
         assert!(matches!(error, StoreError::NoStore(_)), "{error}");
     }
 
     #[test]
     fn opening_again_writes_nothing_so_a_full_disk_does_not_matter() {
         let (_folder, path) = place();
-        drop(open(&path, Access::Create, CACHE).unwrap());
-        let _connection = open(&path, Access::Write, CACHE).unwrap();
+        drop(open(&path, Access::Create, CACHE, &JOBS).unwrap());
+        let _connection = open(&path, Access::Write, CACHE, &JOBS).unwrap();
         let log = std::fs::metadata(path.with_extension("sqlite-wal"));
         assert!(log.map_or(0, |log| log.len()) == 0);
     }

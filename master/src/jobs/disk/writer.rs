@@ -317,7 +317,7 @@ impl Writing {
         if outcome.is_err() && !connection.is_autocommit() {
             // If the rollback fails, SQLite rolls back when the file is opened next.
             if let Err(error) = say("ROLLBACK") {
-                tracing::error!(%error, "the job store cannot roll back");
+                tracing::error!(%error, "{} cannot roll back", self.connections.partitions().name());
             }
         }
         self.commits = self.commits.wrapping_add(1);
@@ -331,11 +331,12 @@ impl Writing {
 
     /// Logs a failure and its end once: minions repeat their requests.
     fn tell(&mut self, outcome: Result<(), &StoreError>) {
+        let name = self.connections.partitions().name();
         match outcome {
             // The partition was pruned meanwhile: no failure.
             Err(StoreError::Removed) => return,
-            Err(error) if !self.failing => tracing::error!(%error, "the job store fails"),
-            Ok(()) if self.failing => tracing::info!("the job store works again"),
+            Err(error) if !self.failing => tracing::error!(%error, "{name} fails"),
+            Ok(()) if self.failing => tracing::info!("{name} works again"),
             _ => {}
         }
         self.failing = outcome.is_err();

@@ -3,5 +3,5 @@
 
 pub(super) mod batch_slots;
 pub(super) mod open_jobs;
-pub(super) mod receipts;
+pub(crate) mod receipts;
 pub(super) mod states;

@@ -1,4 +1,4 @@
-//! Receipt numbers: each return has one, above all before it, so that whoever follows returns can go
+//! Receipt numbers: each job and each return has one, above all before it, so that whoever follows returns can go
 //! on after the last one that it has seen.
 //!
 //! A receipt number is the time at which the return was stored in microseconds, or one more than the last one. It

@@ -10,6 +10,7 @@ mod large_payloads;
 mod load;
 mod minion_keys;
 mod publishing;
+mod received;
 mod reconcile;
 mod retention;
 mod returns;

@@ -24,7 +24,10 @@ async fn since_long_ago(place: &Place) -> JobStore {
     std::fs::create_dir_all(folder).unwrap();
     let first = folder.join("20200101000000000000.sqlite");
     let access = crate::jobs::disk::schema::Access::Create;
-    drop(crate::jobs::disk::schema::open(&first, access, 1 << 20).unwrap());
+    drop(
+        crate::jobs::disk::schema::open(&first, access, 1 << 20, &crate::jobs::disk::schema::JOBS)
+            .unwrap(),
+    );
     place.open()
 }
 

@@ -1,0 +1,37 @@
+//! Filters over the tags of events.
+
+use saline_messages::EventTag;
+use saline_targeting::{Glob, PatternError};
+
+/// The tags of the events that are to be kept: globs of which one matches. A `*` crosses `/`.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct TagFilter(Vec<Glob>);
+
+impl TagFilter {
+    /// Compiles globs.
+    ///
+    /// # Errors
+    /// When one is no glob.
+    pub(crate) fn compile(globs: &[String]) -> Result<Self, PatternError> {
+        let globs: Result<_, _> = globs.iter().map(|glob| Glob::compile(glob)).collect();
+        globs.map(Self)
+    }
+
+    /// Whether no tag matches.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether one of the globs matches the tag.
+    pub(crate) fn matches(&self, tag: &str) -> bool {
+        self.0.iter().any(|glob| glob.matches(tag))
+    }
+}
+
+/// Whether the job store has what an event with this tag reports, so that it is not kept once more.
+pub(super) fn is_in_job_store(tag: &str) -> bool {
+    matches!(
+        EventTag::parse(tag),
+        Some(EventTag::Job(..) | EventTag::Batch(..) | EventTag::Run(..))
+    )
+}

@@ -1,0 +1,177 @@
+//! Reads events that nobody may miss, in the order in which they were stored: the kept events, and from the job store the
+//! publications and the returns of jobs, which have no second row. A reader goes on after a cursor, and a consumer with a
+//! name has its cursor on the disk.
+
+use std::sync::Arc;
+
+use saline_data::Value;
+use saline_messages::{Event, EventOrigin, EventTag, Jid, JobEvent, MinionId};
+use time::OffsetDateTime;
+
+use super::durable::{DurableEvents, EventCursor};
+use super::reports::{EventData, job_new_data, job_returned_data};
+use super::{MAX_EVENT_RETURN, ReturnReport, STAMP, stamp};
+use crate::authorize::origin_of_owner;
+use crate::jobs::{JobStore, Received, ReceivedKind, ReceivedQuery, StoreError};
+
+/// Reads events of which a filter has matched the tag.
+#[derive(Debug, Clone)]
+pub(crate) struct EventReader {
+    pub(crate) jobs: Arc<JobStore>,
+    pub(crate) durable: Arc<DurableEvents>,
+}
+
+/// An event, or the number of events that are lost at its place.
+#[derive(Debug)]
+pub(crate) struct ReadEvent {
+    /// When it was stored, in microseconds since 1970, or a little more: no two events of one store have the same.
+    pub(crate) number: i64,
+    /// The event.
+    pub(crate) event: Result<Event, u64>,
+}
+
+/// Some events.
+#[derive(Debug)]
+pub(crate) struct ReadPage {
+    /// In the order of their numbers.
+    pub(crate) events: Vec<ReadEvent>,
+    /// The cursor after them.
+    pub(crate) next: EventCursor,
+    /// Whether there may be more.
+    pub(crate) more: bool,
+}
+
+impl EventReader {
+    /// Returns the events after a cursor: about `max_bytes`, but at least one if there is one.
+    ///
+    /// # Errors
+    /// When SQLite fails.
+    ///
+    /// # Cancel safety
+    /// The call changes nothing.
+    pub(crate) async fn read(
+        &self,
+        after: EventCursor,
+        max_bytes: usize,
+    ) -> Result<ReadPage, StoreError> {
+        let kept = self.durable.page(after.event, max_bytes).await?;
+        let filter = Arc::clone(&self.durable);
+        let query = ReceivedQuery {
+            after: after.receipt,
+            max_bytes,
+            max_payload: MAX_EVENT_RETURN,
+            wants: move |jid: &Jid, minion: Option<&MinionId>| {
+                filter.matches(&job_tag(jid, minion).to_string())
+            },
+        };
+        let received = self.jobs.received(query).await?;
+        // What comes after a place up to which one of the two was read waits for the next page, so that the order holds.
+        let last_kept = kept.events.last().map_or(after.event, |kept| kept.number);
+        let mut end = i64::MAX;
+        if kept.more {
+            end = end.min(last_kept);
+        }
+        if received.more {
+            end = end.min(received.until);
+        }
+        let mut next = EventCursor {
+            event: after.event,
+            receipt: received.until.min(end).max(after.receipt),
+        };
+        let mut events = Vec::with_capacity(kept.events.len() + received.entries.len());
+        for kept in kept.events.into_iter().filter(|kept| kept.number <= end) {
+            next.event = kept.number;
+            let event = match kept.event {
+                Ok(event) => Ok(Event::decode(&event)
+                    .map_err(|_| StoreError::corrupt("an event", "other bytes"))?),
+                Err(lost) => Err(lost),
+            };
+            events.push(ReadEvent {
+                number: kept.number,
+                event,
+            });
+        }
+        let received_now = received.entries.into_iter();
+        for received in received_now.filter(|received| received.receipt <= end) {
+            events.push(ReadEvent {
+                number: received.receipt,
+                event: Ok(self.event_of(received).await?),
+            });
+        }
+        events.sort_by_key(|read| read.number);
+        Ok(ReadPage {
+            events,
+            next,
+            more: end < i64::MAX,
+        })
+    }
+
+    /// Returns how far a consumer has acknowledged: nothing when it is not known.
+    ///
+    /// # Errors
+    /// When SQLite fails.
+    pub(crate) async fn cursor(&self, consumer: String) -> Result<EventCursor, StoreError> {
+        self.durable.cursor(consumer).await
+    }
+
+    /// Notes how far a consumer has read, and returns after the commit. Returns false when its name is too long, or too
+    /// many others are known.
+    ///
+    /// # Errors
+    /// When SQLite fails.
+    pub(crate) async fn acknowledge(
+        &self,
+        consumer: String,
+        cursor: EventCursor,
+    ) -> Result<bool, StoreError> {
+        self.durable.acknowledge(consumer, cursor).await
+    }
+
+    /// Returns the event of a publication or a return, as it was on the bus but for its stamp, which is that of the store.
+    async fn event_of(&self, received: Received) -> Result<Event, StoreError> {
+        let (tag, origin, mut data): (_, _, EventData) = match received.what {
+            ReceivedKind::Job(stored, minions) => {
+                let (job, operator) = (&stored.job, &stored.operator);
+                let data = job_new_data(job, operator, &minions);
+                (job_tag(&job.jid, None), origin_of_owner(operator), data)
+            }
+            ReceivedKind::Return {
+                jid,
+                minion,
+                retcode,
+                success,
+                payload,
+            } => {
+                let report = ReturnReport {
+                    call: self.jobs.function_of(&jid).await?,
+                    retcode,
+                    success,
+                    payload,
+                };
+                let data = job_returned_data(&jid, &minion, report);
+                (
+                    job_tag(&jid, Some(&minion)),
+                    EventOrigin::minion(&minion),
+                    data,
+                )
+            }
+        };
+        let time = OffsetDateTime::from_unix_timestamp_nanos(i128::from(received.receipt) * 1_000);
+        let time = time.unwrap_or(OffsetDateTime::UNIX_EPOCH);
+        data.push((STAMP, Value::from(stamp(time))));
+        Ok(Event {
+            tag: tag.to_string(),
+            origin,
+            data: Value::map(data),
+        })
+    }
+}
+
+/// Returns the tag of the publication of a job, or of the return of a minion.
+fn job_tag(jid: &Jid, minion: Option<&MinionId>) -> EventTag {
+    let event = match minion {
+        None => JobEvent::New,
+        Some(minion) => JobEvent::Returned(minion.clone()),
+    };
+    EventTag::Job(jid.clone(), event)
+}

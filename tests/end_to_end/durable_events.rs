@@ -1,0 +1,105 @@
+//! Events that are kept: read after they were fired, also after a master that was killed, by real processes.
+
+use saline_testing::{Fleet, TEST_TIMEOUT};
+use serde_json::{Value, json};
+
+const OPTIONS: &str = "auto_accept: True\ndurable_events: ['salt/minion/*', 'salt/job/*/ret/*', 'salt/auth', 'myco/*']\n";
+
+/// Calls `event.read` with these arguments.
+fn read(fleet: &Fleet, words: &[&str]) -> Value {
+    let said = fleet.run(
+        "saline-run",
+        &[&["event.read"], words, &["--out", "json"]].concat(),
+    );
+    serde_json::from_str(&said.expect(0).stdout).unwrap()
+}
+
+/// Returns the tags of what was read, without jids, each with the kind and the id of its origin.
+fn shown(page: &Value) -> Vec<(String, String)> {
+    let events = page["events"].as_array().unwrap().iter();
+    let shown = events.map(|event| {
+        let tag = event["tag"].as_str().unwrap();
+        let digits = |part: &&str| !part.chars().all(|c| c.is_ascii_digit());
+        let tag: Vec<_> = tag.split('/').filter(digits).collect();
+        let (kind, id) = (&event["origin"]["kind"], &event["origin"]["id"]);
+        let origin = [kind, id].map(|text| text.as_str().unwrap_or_default());
+        (tag.join("/"), origin.join(" ").trim().to_owned())
+    });
+    shown.collect()
+}
+
+fn line(tag: &str, origin: &str) -> (String, String) {
+    (tag.to_owned(), origin.to_owned())
+}
+
+#[test]
+fn events_are_read_again_after_a_master_that_was_killed() {
+    let mut fleet = Fleet::new("tcp", OPTIONS);
+    fleet.start_master();
+    fleet.start_minion("web1");
+    fleet.minions["web1"].log.wait_for("subscribed", 1);
+    let forged = "{id: master, origin: {kind: master}, tag: salt/key, disk: full}";
+    fleet
+        .saline(&["web1", "event.send", "alarm", forged])
+        .expect(0);
+    // Its event is fired beside the return, and is on the disk when the minion is answered.
+    let deadline = std::time::Instant::now() + TEST_TIMEOUT;
+    let first = loop {
+        let page = read(&fleet, &[]);
+        if shown(&page).len() >= 4 {
+            break page;
+        }
+        assert!(std::time::Instant::now() < deadline, "{page}");
+    };
+    let mut events = shown(&first);
+    events.sort();
+    assert_eq!(
+        events,
+        [
+            line("salt/auth", "master"),
+            line("salt/job/ret/web1", "minion web1"),
+            line("salt/minion/web1/alarm", "minion web1"),
+            line("salt/minion/web1/start", "minion web1"),
+        ]
+    );
+    let alarm = first["events"].as_array().unwrap().iter();
+    let alarm = alarm.filter(|event| event["tag"] == "salt/minion/web1/alarm");
+    let alarm = alarm.last().unwrap();
+    assert_eq!(alarm["data"]["id"], "web1");
+    assert_eq!(alarm["data"]["disk"], "full");
+    assert_eq!(alarm["origin"]["session"].as_str().unwrap().len(), 32);
+
+    let next = first["next"].as_str().unwrap();
+    let done = format!("after={next}");
+    let rest = read(&fleet, &[&done, "consumer=inventory"]);
+    assert_eq!(rest["events"], json!([]));
+    fleet
+        .run("saline-run", &["event.send", "myco/deploy", "{by: web1}"])
+        .expect(0);
+    fleet.kill_master();
+    fleet.start_master();
+    // From the beginning, from a place, and from where the consumer is.
+    let again = read(&fleet, &[]);
+    let count = first["events"].as_array().unwrap().len();
+    assert_eq!(
+        again["events"].as_array().unwrap()[..count],
+        first["events"].as_array().unwrap()[..]
+    );
+    let deploy = line("myco/deploy", "operator root");
+    for words in [&[done.as_str()][..], &["consumer=inventory"]] {
+        assert_eq!(shown(&read(&fleet, words))[0], deploy, "{words:?}");
+    }
+    let said = fleet
+        .run("saline-run", &["event.read", "after=x"])
+        .expect(1);
+    assert!(said.stderr.contains("is no place"), "{said:?}");
+}
+
+#[test]
+fn a_master_that_keeps_no_events_says_so() {
+    let mut fleet = Fleet::new("tcp", "auto_accept: True\n");
+    fleet.start_master();
+    let said = fleet.run("saline-run", &["event.read"]).expect(1);
+    assert!(said.stderr.contains("set durable_events"), "{said:?}");
+    assert!(!fleet.path("master/var/lib/saline/master/events").exists());
+}
