@@ -40,9 +40,7 @@ impl Screen<'_> {
     /// # Errors
     /// When the output cannot be written: `BrokenPipe` when its reader has ended.
     pub(crate) fn line(&mut self, bytes: impl AsRef<[u8]>) -> io::Result<()> {
-        let mut line = bytes.as_ref().to_vec();
-        line.push(b'\n');
-        self.raw(&line)
+        self.write(&[bytes.as_ref(), b"\n"])
     }
 
     /// Prints bytes on the standard output, or into the file that took its place.
@@ -50,11 +48,17 @@ impl Screen<'_> {
     /// # Errors
     /// As [`line`](Self::line).
     pub(crate) fn raw(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.write(&[bytes])
+    }
+
+    fn write(&mut self, parts: &[&[u8]]) -> io::Result<()> {
         if let Some(file) = &mut self.file {
-            return file.write_all(bytes);
+            return parts.iter().try_for_each(|part| file.write_all(part));
         }
         self.beside_status(|screen| {
-            screen.out.write_all(bytes)?;
+            parts
+                .iter()
+                .try_for_each(|part| screen.out.write_all(part))?;
             screen.out.flush()
         })
     }

@@ -68,6 +68,10 @@ impl Nested {
 
     fn text(&mut self, value: &Value, indent: usize, prefix: &str) {
         let lines = text_lines(value, self.style).unwrap_or_default();
+        // A large text is not moved again and again while it is written.
+        let beside = indent + prefix.len() + 1;
+        let length: usize = lines.iter().map(|line| line.len() + beside).sum();
+        self.out.reserve(length);
         for (number, line) in lines.into_iter().enumerate() {
             self.text_line(number, &line, indent, prefix);
         }
