@@ -185,6 +185,7 @@ impl RunnerRun {
             }
             OperatorReply::Runner(reply) => Ok(reply),
             OperatorReply::Failed(why) => Err(ClientError::Failed(why)),
+            OperatorReply::NotAllowed(why) => Err(ClientError::NotAllowed(why)),
             _ => Err(ClientError::WrongAnswer("Runner")),
         }
     }

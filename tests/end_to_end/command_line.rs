@@ -360,12 +360,12 @@ fn nobody_who_confirms_is_told() {
 
 #[test]
 fn a_daemon_does_not_start_with_a_restriction_that_has_no_effect() {
-    let fleet = Fleet::new("tcp", "publisher_acl:\n  fred: ['test.*']\n");
+    let fleet = Fleet::new("tcp", "disable_modules: [cmd]\n");
     fleet.write_master_config();
     let started: CommandOutput = fleet.master_command().output().unwrap().into();
     let said = started.expect(1).stderr;
     assert!(
-        said.contains("option \"publisher_acl\" of Salt restricts what the master does"),
+        said.contains("option \"disable_modules\" of Salt restricts what the master does"),
         "{said}"
     );
     // The operator's commands restrict nothing.

@@ -475,7 +475,7 @@ fn the_caches_the_configuration_and_the_documentation_are_shown() {
     assert!(
         unknown
             .stderr
-            .starts_with("ERROR: 'jobs.nothing' is not available; known are: batch.list_active, "),
+            .starts_with("ERROR: 'jobs.nothing' is not available; known are: audit.tail, "),
         "{}",
         unknown.stderr
     );
