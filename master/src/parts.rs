@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use saline_channel::Identity;
 use saline_config::MasterConfig;
-use saline_messages::ProtocolVersions;
+use saline_messages::{MinionId, ProtocolVersions};
 use saline_protocol::transport::{Context, Counters, Endpoint, Publisher, ServerControl};
 use tokio::sync::Semaphore;
 
 use crate::audit::Audit;
 use crate::authorize::Authorizer;
 use crate::batch_scheduler::BatchScheduler;
-use crate::bounds::{Accounts, report_limiter};
+use crate::bounds::{Accounts, TokenBuckets, report_limiter};
 use crate::clock::MasterClock;
 use crate::error::MasterError;
 use crate::events::{
@@ -248,7 +248,7 @@ impl MasterParts {
             publisher: self.publisher.clone(),
             parts: Arc::clone(&self.parts),
             grains: Arc::clone(&self.grains),
-            minion_events: MinionEventFirer::new(self.events.clone(), Arc::clone(&limiter)),
+            minion_events: self.minion_event_firer(&limiter),
             accounts: Arc::clone(&self.accounts),
             limiter,
             presence: self.presence.clone(),
@@ -263,7 +263,7 @@ impl MasterParts {
             clock: self.clock.clone(),
             identity: Arc::clone(&self.identity),
             jobs: Arc::clone(&self.jobs),
-            minion_events: MinionEventFirer::new(self.events.clone(), Arc::clone(&limiter)),
+            minion_events: self.minion_event_firer(&limiter),
             limiter,
             events: self.events.clone(),
         }
@@ -363,6 +363,11 @@ impl MasterParts {
             versions: self.versions,
             settings: self.settings.clone(),
         }
+    }
+
+    fn minion_event_firer(&self, limiter: &Arc<TokenBuckets<MinionId>>) -> MinionEventFirer {
+        let (events, settings) = (self.events.clone(), self.settings.clone());
+        MinionEventFirer::new(events, Arc::clone(limiter), settings)
     }
 
     fn event_reader(&self) -> Option<EventReader> {

@@ -1,7 +1,8 @@
 //! Fires the events of minions, each once.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use saline_data::Value;
 use saline_messages::{
@@ -10,35 +11,78 @@ use saline_messages::{
 
 use super::bus::EncodedEvent;
 use super::{Events, Uses, source_of};
-use crate::bounds::TokenBuckets;
+use crate::bounds::{Rate, TokenBucket, TokenBuckets};
 use crate::jobs::StoreError;
+use crate::settings::LiveSettings;
 
 /// The number of minions whose last event is remembered. Beyond it all are forgotten, and an event that is
 /// repeated then is fired twice.
 const REMEMBERED: usize = 200_000;
+
+/// The number of events of a minion that are published at once; what comes faster than `minion_event_rate` after them is
+/// published at that rate. A listener's queue, which drops what does not fit whoever fired it, has room for four times as
+/// many.
+const PUBLISHED_AT_ONCE: f64 = 256.0;
+
+/// The lowest rate to which events of a minion are held back, a second. So no request waits longer than a tenth of a second.
+const LOWEST_PACE: u64 = 2_560;
 
 /// Fires the events of minions.
 #[derive(Debug)]
 pub struct MinionEventFirer {
     events: Events,
     limiter: Arc<TokenBuckets<MinionId>>,
-    /// The start of each minion and the number of the last event of it.
-    last: Mutex<HashMap<MinionId, (StartId, u64)>>,
+    settings: LiveSettings,
+    last: Mutex<HashMap<MinionId, LastFired>>,
+    /// The minions of which a request is being carried out.
+    firing: Mutex<HashSet<MinionId>>,
+}
+
+/// What is remembered of the events of a minion.
+#[derive(Debug)]
+struct LastFired {
+    /// The start of the minion that numbers its events.
+    start: StartId,
+    /// The number of the last event.
+    number: u64,
+    /// What may be published at once.
+    pace: Option<TokenBucket>,
+}
+
+/// The turn of a request, given back when it is dropped.
+struct Turn<'a>(&'a MinionEventFirer, &'a MinionId);
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        let firing = self.0.firing.lock();
+        firing
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(self.1);
+    }
 }
 
 impl MinionEventFirer {
     /// Creates one that has fired nothing.
-    pub fn new(events: Events, limiter: Arc<TokenBuckets<MinionId>>) -> Self {
+    pub fn new(
+        events: Events,
+        limiter: Arc<TokenBuckets<MinionId>>,
+        settings: LiveSettings,
+    ) -> Self {
         Self {
             events,
             limiter,
+            settings,
             last: Mutex::default(),
+            firing: Mutex::default(),
         }
     }
 
     /// Fires, with this origin, those of a minion's events that were not fired before. A tag is put below the minion's own
     /// prefix, so that a minion cannot forge the events of the master or of another minion. What cannot
     /// be an event is left out with a warning. Events that a filter matches are on the disk afterwards.
+    ///
+    /// One request of a minion is carried out at a time: a request that waits holds a place of all requests of the
+    /// listener. Returns false, and has done nothing, when there is another one; the minion should send the events again.
     ///
     /// # Errors
     /// When events cannot be kept that a filter matches: nothing was fired, and the minion should send them again.
@@ -51,7 +95,10 @@ impl MinionEventFirer {
         origin: EventOrigin,
         id: &MinionId,
         sent: MinionEvents,
-    ) -> Result<(), StoreError> {
+    ) -> Result<bool, StoreError> {
+        let Some(_turn) = self.take_turn(id) else {
+            return Ok(false);
+        };
         let MinionEvents {
             start,
             first,
@@ -69,19 +116,51 @@ impl MinionEventFirer {
             self.events.keep(source_of(&origin), kept).await?;
         }
         let fired = self.note(id, start, first, count);
-        for (at, (uses, event)) in prepared {
-            if at >= fired && uses.is_heard {
-                self.events.bus.publish_of(id, event).await;
-            }
+        let heard = prepared.into_iter();
+        let heard = heard.filter(|(at, (uses, _))| *at >= fired && uses.is_heard);
+        let heard: Vec<_> = heard.map(|(_, (_, event))| event).collect();
+        let delay = self.delay(id, heard.len());
+        if !delay.is_zero() {
+            self.events.clock.pause(delay).await;
         }
-        Ok(())
+        for event in heard {
+            self.events.bus.publish_of(id, event).await;
+        }
+        Ok(true)
+    }
+
+    fn take_turn<'a>(&'a self, id: &'a MinionId) -> Option<Turn<'a>> {
+        let mut firing = self.firing.lock().unwrap_or_else(PoisonError::into_inner);
+        firing.insert(id.clone()).then(|| Turn(self, id))
+    }
+
+    /// Returns how long so many events of a minion are held back.
+    fn delay(&self, id: &MinionId, count: usize) -> Duration {
+        let Some(rate) = self.settings.now().event_rates.events else {
+            return Duration::ZERO;
+        };
+        let rate = Rate {
+            per_second: rate.max(LOWEST_PACE) as f64,
+            burst: PUBLISHED_AT_ONCE,
+        };
+        let now = self.events.clock.now();
+        let mut all = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(last) = all.get_mut(id) else {
+            return Duration::ZERO;
+        };
+        let pace = last
+            .pace
+            .get_or_insert_with(|| TokenBucket::full(rate, now));
+        let left = pace.refill(rate, now) - count as f64;
+        pace.take(count as f64);
+        Duration::from_secs_f64((-left / rate.per_second).max(0.0))
     }
 
     /// Returns how many of the events of this start from number `first` on were fired before.
     fn fired(&self, id: &MinionId, start: StartId, first: u64) -> usize {
         let all = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         match all.get(id) {
-            Some((of, last)) if *of == start => fired_from(first, *last),
+            Some(last) if last.start == start => fired_from(first, last.number),
             _ => 0,
         }
     }
@@ -94,13 +173,17 @@ impl MinionEventFirer {
         if all.len() >= REMEMBERED && !all.contains_key(id) {
             all.clear();
         }
-        let (start, last) = all.entry(id.clone()).or_insert((sent_by, 0));
-        if *start != sent_by {
-            (*start, *last) = (sent_by, 0);
+        let last = all.entry(id.clone()).or_insert(LastFired {
+            start: sent_by,
+            number: 0,
+            pace: None,
+        });
+        if last.start != sent_by {
+            (last.start, last.number) = (sent_by, 0);
         }
-        let fired = fired_from(first, *last);
+        let fired = fired_from(first, last.number);
         let end = first.saturating_add(count as u64);
-        *last = (*last).max(end.saturating_sub(1));
+        last.number = last.number.max(end.saturating_sub(1));
         fired
     }
 

@@ -4,12 +4,14 @@ use std::time::Duration;
 use async_trait::async_trait;
 use saline_protocol::transport::Result;
 
+use saline_config::MasterConfig;
 use saline_messages::{MinionEvent, MinionEvents, MinionId, StartId};
 use saline_protocol::transport::Topic;
 use tokio::sync::Semaphore;
 
 use super::bus::QUEUE_BYTES;
 use super::*;
+use crate::settings::LiveSettings;
 
 /// A publisher that publishes as much as the test lets it.
 #[derive(Debug)]
@@ -99,6 +101,24 @@ fn some_events(first: u64, count: usize) -> MinionEvents {
     }
 }
 
+fn firer(events: &Events) -> Arc<MinionEventFirer> {
+    let limiter = Arc::new(crate::bounds::report_limiter(Clock));
+    let settings = LiveSettings::new(&MasterConfig::default());
+    Arc::new(MinionEventFirer::new(events.clone(), limiter, settings))
+}
+
+/// Has a minion fire so many requests of events, each when the one before it was taken.
+fn flood(context: &Context, firer: &Arc<MinionEventFirer>, requests: u64) {
+    let firer = Arc::clone(firer);
+    context.spawn(async move {
+        for request in 0..requests {
+            let origin = EventOrigin::minion(&id("flood"));
+            let sent = some_events(1 + 256 * request, 256);
+            assert!(firer.fire(origin, &id("flood"), sent).await.unwrap());
+        }
+    });
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_minion_that_floods_a_slow_bus_delays_nobody_else() {
     let publisher = Arc::new(Slow {
@@ -107,24 +127,24 @@ async fn a_minion_that_floods_a_slow_bus_delays_nobody_else() {
     });
     let context = Context::default();
     let events = Events::start(Arc::clone(&publisher) as _, None, &context);
-    let limiter = Arc::new(crate::bounds::report_limiter(Clock));
-    let firer = Arc::new(MinionEventFirer::new(events.clone(), limiter));
-    // Ten thousand events in forty requests at once: ten seconds' worth in one.
-    for request in 0..40 {
-        let (firer, first) = (Arc::clone(&firer), 1 + 256 * request);
-        context.spawn(async move {
-            let origin = EventOrigin::minion(&id("flood"));
-            let sent = some_events(first, 256);
-            firer.fire(origin, &id("flood"), sent).await.unwrap();
-        });
-    }
+    let firer = firer(&events);
+    flood(&context, &firer, 40);
     Clock.pause(Duration::from_secs(1)).await;
+    // A second request of it does not wait beside the first, in one of the places that all minions share.
+    let greedy = id("flood");
+    let second = firer.fire(
+        EventOrigin::minion(&greedy),
+        &greedy,
+        some_events(20_000, 1),
+    );
+    let deadline = Clock.after(Duration::from_secs(1));
+    assert!(!Clock.deadline(deadline, second).await.unwrap().unwrap());
     // Neither the others nor the master wait for room.
     for number in 0..20 {
         let other = id(&format!("m{number}"));
         let fired = firer.fire(EventOrigin::minion(&other), &other, some_events(1, 2));
         let deadline = Clock.after(Duration::from_secs(1));
-        Clock.deadline(deadline, fired).await.unwrap().unwrap();
+        assert!(Clock.deadline(deadline, fired).await.unwrap().unwrap());
         let fired = events.key(EventOrigin::master(), &other, "accept");
         let deadline = Clock.after(Duration::from_secs(1));
         Clock.deadline(deadline, fired).await.unwrap();
@@ -139,9 +159,31 @@ async fn a_minion_that_floods_a_slow_bus_delays_nobody_else() {
     assert_eq!(count("salt/minion/m"), 40);
     // And the flood loses nothing either.
     publisher.permits.add_permits(100_000);
-    Clock.pause(Duration::from_secs(1)).await;
+    Clock.pause(Duration::from_secs(5)).await;
     let topics = publisher.topics.lock().unwrap().clone();
     assert_eq!(topics.len(), 40 * 256 + 60);
+    context.cancel.cancel();
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_minion_saved_up_is_published_at_its_rate() {
+    let publisher = Arc::new(Slow {
+        permits: Semaphore::new(1_000_000),
+        topics: Mutex::default(),
+    });
+    let context = Context::default();
+    let events = Events::start(Arc::clone(&publisher) as _, None, &context);
+    // Five seconds' worth at once: a listener's queue has room for 1,024.
+    flood(&context, &firer(&events), 200);
+    let (mut before, mut most) = (0, 0);
+    for _ in 0..600 {
+        Clock.pause(Duration::from_millis(10)).await;
+        let published = publisher.topics.lock().unwrap().len();
+        most = most.max(published - before);
+        before = published;
+    }
+    assert_eq!(before, 200 * 256, "all of them");
+    assert!((256..=512).contains(&most), "{most} in 10 ms");
     context.cancel.cancel();
 }
 
@@ -169,8 +211,7 @@ async fn an_event_that_no_filter_matches_costs_no_transaction_and_one_that_does_
         logs.map(|file| file.metadata().unwrap().len()).sum::<u64>()
     };
     let before = log();
-    let limiter = Arc::new(crate::bounds::report_limiter(Clock));
-    let firer = MinionEventFirer::new(events.clone(), limiter);
+    let firer = firer(&events);
     let origin = || EventOrigin::minion(&id("web1"));
     firer
         .fire(origin(), &id("web1"), some_events(1, 10))

@@ -10,7 +10,7 @@ use saline_messages::{
 };
 use saline_targeting::{Target, TargetKind};
 
-use super::minion::return_report;
+use super::minion::{FIRING_DELAY, return_report};
 use crate::bounds::TokenBuckets;
 use crate::clock::MasterClock;
 use crate::events::{Events, MinionEventFirer};
@@ -45,7 +45,8 @@ impl CallerVerbs {
             }
             CallerRequest::FireEvents(events) => {
                 match self.minion_events.fire(origin, id, events).await {
-                    Ok(()) => CallerReply::Done,
+                    Ok(true) => CallerReply::Done,
+                    Ok(false) => CallerReply::busy(FIRING_DELAY),
                     Err(error) => CallerReply::Failed(error.to_string()),
                 }
             }

@@ -1,6 +1,7 @@
 //! Carries out the requests of minions.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use saline_messages::{
     Class, DecodeError, EventTag, GrainsReport, Jid, JobEvent, MAX_ACCOUNTS, MAX_EVENTS,
@@ -20,6 +21,9 @@ use crate::sessions::{Session, SessionState, Sessions};
 
 /// How long a minion is asked to wait after the job store failed.
 const STORE_FAILED_MS: u32 = 2000;
+
+/// How long a minion is asked to wait while another request of it fires events.
+pub(super) const FIRING_DELAY: Duration = Duration::from_millis(100);
 
 /// How long a minion is asked to wait when too many large returns are under way.
 const NO_ROOM_MS: u32 = 2000;
@@ -123,10 +127,11 @@ impl MinionVerbs {
                 Ok(MinionReply::Refused(RefusedVerb::Malformed))
             }
             MinionRequest::FireEvents(events) => {
-                self.minion_events
-                    .fire(session.event_origin(), id, events)
-                    .await?;
-                Ok(MinionReply::Done)
+                let origin = session.event_origin();
+                match self.minion_events.fire(origin, id, events).await? {
+                    true => Ok(MinionReply::Done),
+                    false => Ok(MinionReply::busy(FIRING_DELAY)),
+                }
             }
             MinionRequest::Grains(report) => Ok(self.take_grains(session, id, &report)),
             MinionRequest::Goodbye => {
