@@ -1,4 +1,10 @@
 //! Events that are kept: read after they were fired, also after a master that was killed, by real processes.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a deadline for processes that are really running"
+)]
+
+use std::time::Instant;
 
 use saline_testing::{Fleet, TEST_TIMEOUT};
 use serde_json::{Value, json};
@@ -43,13 +49,13 @@ fn events_are_read_again_after_a_master_that_was_killed() {
         .saline(&["web1", "event.send", "alarm", forged])
         .expect(0);
     // Its event is fired beside the return, and is on the disk when the minion is answered.
-    let deadline = std::time::Instant::now() + TEST_TIMEOUT;
+    let deadline = Instant::now() + TEST_TIMEOUT;
     let first = loop {
         let page = read(&fleet, &[]);
         if shown(&page).len() >= 4 {
             break page;
         }
-        assert!(std::time::Instant::now() < deadline, "{page}");
+        assert!(Instant::now() < deadline, "{page}");
     };
     let mut events = shown(&first);
     events.sort();
@@ -63,8 +69,8 @@ fn events_are_read_again_after_a_master_that_was_killed() {
         ]
     );
     let alarm = first["events"].as_array().unwrap().iter();
-    let alarm = alarm.filter(|event| event["tag"] == "salt/minion/web1/alarm");
-    let alarm = alarm.last().unwrap();
+    let mut alarm = alarm.filter(|event| event["tag"] == "salt/minion/web1/alarm");
+    let alarm = alarm.next_back().unwrap();
     assert_eq!(alarm["data"]["id"], "web1");
     assert_eq!(alarm["data"]["disk"], "full");
     assert_eq!(alarm["origin"]["session"].as_str().unwrap().len(), 32);
