@@ -265,12 +265,10 @@ impl<'a> Rules<'a> {
             // Each has its own alone in them.
             Action::ListJobs | Action::OwnRun if is_named => Ok(self.allowed("its own")),
             Action::MatchTarget => match about {
-                About::Minions(minions) if is_named => {
-                    match outside(&self.own, minions) {
-                        None => Ok(self.allowed("minions of its rules")),
-                        Some(names) => refuse(&format!("match a target with {names}")),
-                    }
-                }
+                About::Minions(minions) if is_named => match outside(&self.own, minions) {
+                    None => Ok(self.allowed("minions of its rules")),
+                    Some(names) => refuse(&format!("match a target with {names}")),
+                },
                 _ => refuse(action.name()),
             },
             Action::ListKeys
