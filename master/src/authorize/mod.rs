@@ -1,4 +1,4 @@
-//! Decides who may do what. There is one question, [`Authorizer::authorize`], and whatever is not allowed by a rule is
+//! Decides who may do what. There is one question, `Authorizer::authorize`, and whatever is not allowed by a rule is
 //! refused. It is asked after targets are resolved, so that a decision is about minions and not about expressions.
 //!
 //! | module | has |
