@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use saline_messages::{
-    Arguments, Jid, OperatorReply, OperatorRequest, RequestId, RunnerCall, RunnerEnd, RunnerReply,
-    RunnerRequest, decode,
+    Arguments, Incoming, Jid, OperatorReply, OperatorRequest, RequestId, RunnerCall, RunnerEnd,
+    RunnerReply, RunnerRequest, decode,
 };
 
 use crate::ClientError;
@@ -106,20 +106,32 @@ impl RunnerRun {
                 RunnerReply::Ended(ended) => ended,
                 _ => return Err(ClientError::WrongAnswer("Run")),
             };
-            let mut bytes = ended.part;
-            while (bytes.len() as u64) < ended.total {
+            let mut incoming =
+                Incoming::of(&ended.part).map_err(|_| ClientError::WrongAnswer("Run"))?;
+            incoming
+                .take(&ended.part)
+                .map_err(|_| ClientError::WrongAnswer("Run"))?;
+            while !incoming.is_whole() {
                 let part = RunnerRequest::Part {
                     request_id: self.call.request_id,
-                    offset: bytes.len() as u64,
+                    offset: incoming.received(),
                 };
                 match self.ask(part).await? {
-                    RunnerReply::Part(part) if !part.is_empty() => bytes.extend(part),
+                    RunnerReply::Part(part) => match incoming.take(&part) {
+                        Ok(true) => {}
+                        Ok(false) => return Err(ClientError::WrongAnswer("Part")),
+                        // The run was begun anew, and has ended otherwise.
+                        Err(_) => continue 'again,
+                    },
                     // The master was started again meanwhile.
                     RunnerReply::NoSuchRun => continue 'again,
                     _ => return Err(ClientError::WrongAnswer("Part")),
                 }
             }
-            let mut end: RunnerEnd = decode(&bytes).map_err(|_| ClientError::WrongAnswer("Run"))?;
+            let mut end: RunnerEnd = incoming
+                .whole()
+                .and_then(|whole| decode(whole).ok())
+                .ok_or(ClientError::WrongAnswer("Run"))?;
             if first.is_some_and(|first| first != ended.jid) && end.error.is_none() {
                 end.notes.push(format!(
                     "the master was started again meanwhile, and began {} anew",

@@ -65,9 +65,9 @@ pub(crate) fn handshake_seeds() -> Vec<Vec<u8>> {
 pub(crate) fn minion_requests(bytes: &[u8]) {
     match decoded::<MinionRequest>(bytes) {
         Some(MinionRequest::Returns(returns)) => returns.iter().for_each(read_return),
-        Some(MinionRequest::ReturnPart(part)) => {
+        Some(MinionRequest::ReturnPart(sent)) => {
             // The parts of a large return are one, once they are whole.
-            if let Some(returned) = decoded::<Return>(&part.bytes) {
+            if let Some(returned) = decoded::<Return>(&sent.part.bytes) {
                 read_return(&returned);
             }
         }
@@ -149,7 +149,7 @@ pub(crate) fn operator_replies(bytes: &[u8]) {
         Some(OperatorReply::Jobs(jobs)) => jobs.iter().for_each(|job| read_arguments(&job.job.arg)),
         Some(OperatorReply::Job(job)) => read_arguments(&job.job.arg),
         Some(OperatorReply::Runner(RunnerReply::Ended(ended))) => {
-            if let Some(end) = decoded::<RunnerEnd>(&ended.part) {
+            if let Some(end) = decoded::<RunnerEnd>(&ended.part.bytes) {
                 let _ = end.value();
             }
         }

@@ -22,8 +22,8 @@ mod operator;
 pub mod random;
 mod reconciliation;
 mod refused_verb;
-mod return_part;
 mod runner;
+mod transfer;
 
 mod version;
 
@@ -56,8 +56,8 @@ pub use reconciliation::{
     MAX_RUNNING, Reconciliation, ReconciliationReply,
 };
 pub use refused_verb::RefusedVerb;
-pub use return_part::{PARTS_FROM, ReturnPart, TransferId};
 pub use runner::{EndedRun, RunnerCall, RunnerEnd, RunnerReply, RunnerRequest};
+pub use transfer::{ForeignPart, Incoming, Outgoing, PARTS_FROM, Part, ReturnPart, TransferId};
 pub use version::{
     Extension, MAX_SOFTWARE, PeerVersion, ProtocolVersions, SOFTWARE, is_presentable,
 };

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Jid, PackedArguments, RequestId};
+use super::{Jid, PackedArguments, Part, RequestId};
 use saline_data::unpack_within;
 use saline_data::{MAX_DEPTH, Packed, UnpackError, Value};
 
@@ -61,7 +61,7 @@ pub enum RunnerReply {
     /// The run has ended.
     Ended(EndedRun),
     /// The reply to `Part`: the bytes from the offset on, at least one.
-    Part(Vec<u8>),
+    Part(Part),
     /// The reply to `Kill` and `Keep`: it is carried out.
     Done(Jid),
     /// The reply to `Part`, `Kill` and `Keep`: there is no such run, or no longer.
@@ -75,10 +75,8 @@ pub enum RunnerReply {
 pub struct EndedRun {
     /// The jid of the run.
     pub jid: Jid,
-    /// The length of the whole in bytes.
-    pub total: u64,
     /// The first part of it; [`RunnerRequest::Part`] asks for the next one.
-    pub part: Vec<u8>,
+    pub part: Part,
 }
 
 /// How a run has ended.

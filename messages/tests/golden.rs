@@ -14,7 +14,7 @@ use saline_messages::{
     EndedRun, Event, EventOrigin, ExpiryAck, Extension, GrainsReport, GroupKeyMaterial, Heartbeat,
     HeartbeatReply, Introduction, Jid, Job, JobAccount, JobsPage, KeyAction, KeyEntry, KeyReply,
     KeyRequest, KeyState, Known, LastSeen, Lease, MinionEvent, MinionEvents, MinionId,
-    MinionJobState, MinionReply, MinionRequest, MustClaim, OperatorReply, OperatorRequest,
+    MinionJobState, MinionReply, MinionRequest, MustClaim, OperatorReply, OperatorRequest, Part,
     PeerVersion, PendingRequest, ProtocolVersions, PublicationAddress, PublishRequest, Published,
     Reconciliation, ReconciliationReply, RefusedVerb, RequestId, Return, ReturnPart, ReturnVerdict,
     ReturnsPage, RunnerCall, RunnerEnd, RunnerReply, RunnerRequest, SessionId, SignedJob, StartId,
@@ -200,14 +200,15 @@ fn minion(lines: &mut String) {
         payload: packed(),
     };
     request(lines, "Returns", MinionRequest::Returns(vec![returned]));
-    let part = ReturnPart {
+    let returned_part = ReturnPart {
         jid: jid(),
-        transfer: TransferId::of(b"whole"),
-        total: 300,
-        offset: 200,
-        bytes: vec![1, 2],
+        part: part(),
     };
-    request(lines, "ReturnPart", MinionRequest::ReturnPart(part));
+    request(
+        lines,
+        "ReturnPart",
+        MinionRequest::ReturnPart(returned_part),
+    );
     request(lines, "Declined", MinionRequest::Declined { jid: jid() });
     request(lines, "Claim", MinionRequest::Claim { jid: jid() });
     let pending = MinionRequest::PendingJobs { after: Some(jid()) };
@@ -512,16 +513,24 @@ fn runner_requests(lines: &mut String) {
     }
 }
 
+fn part() -> Part {
+    Part {
+        transfer: TransferId::of(b"whole"),
+        total: 300,
+        offset: 200,
+        bytes: vec![1, 2],
+    }
+}
+
 fn runner_replies(lines: &mut String) {
     let ended = EndedRun {
         jid: jid(),
-        total: 300,
-        part: vec![1, 2],
+        part: part(),
     };
     for (name, reply) in [
         ("Begun", RunnerReply::Begun(jid())),
         ("Ended", RunnerReply::Ended(ended)),
-        ("Part", RunnerReply::Part(vec![3])),
+        ("Part", RunnerReply::Part(part())),
         ("Done", RunnerReply::Done(jid())),
         ("NoSuchRun", RunnerReply::NoSuchRun),
         ("Refused", RunnerReply::Refused("why".into())),

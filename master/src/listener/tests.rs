@@ -11,8 +11,8 @@ use saline_channel::{
 };
 use saline_messages::{
     CallerReply, CallerRequest, Class, ExpiryAck, GrainsReport, Heartbeat, Jid, MinionEvents,
-    MinionId, MinionReply, MinionRequest, ProtocolVersions, Reconciliation, ReturnPart, Role,
-    StartId, TransferId,
+    MinionId, MinionReply, MinionRequest, Outgoing, ProtocolVersions, Reconciliation, ReturnPart,
+    Role, StartId,
 };
 use saline_protocol::transport::{
     Client, Endpoint, Instant, Result, Source, Subscriber, TopicFilter,
@@ -469,10 +469,7 @@ fn verbs() -> Vec<MinionRequest> {
         MinionRequest::Returns(Vec::new()),
         MinionRequest::ReturnPart(ReturnPart {
             jid: jid.clone(),
-            transfer: TransferId::of(&[]),
-            total: 1,
-            offset: 0,
-            bytes: Vec::new(),
+            part: Outgoing::new(vec![0]).part(0, 0),
         }),
         MinionRequest::Declined { jid: jid.clone() },
         MinionRequest::Claim { jid },

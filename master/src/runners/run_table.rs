@@ -4,10 +4,11 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::authorize::Principal;
-use saline_messages::{Jid, PackedArguments, RequestId};
+use saline_messages::{Jid, Outgoing, PackedArguments, RequestId};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
+
+use crate::authorize::Principal;
 
 /// The largest number of runs that are under way at once.
 pub(super) const MAX_RUNNING: usize = 32;
@@ -32,7 +33,7 @@ pub(crate) enum Phase {
     /// The run is under way.
     Running,
     /// The run has ended: the encoded [`RunnerEnd`](saline_messages::RunnerEnd).
-    Ended(Arc<[u8]>),
+    Ended(Outgoing),
     /// The run cannot be begun, for this reason.
     Failed(String),
     /// The master stops.
@@ -60,9 +61,9 @@ pub(crate) struct RunState {
 
 impl RunState {
     /// Returns the end of the run; none while it has not ended.
-    pub(crate) fn end(&self) -> Option<Arc<[u8]>> {
+    pub(crate) fn end(&self) -> Option<Outgoing> {
         match &*self.phase.borrow() {
-            Phase::Ended(end) => Some(Arc::clone(end)),
+            Phase::Ended(end) => Some(end.clone()),
             _ => None,
         }
     }
@@ -70,7 +71,7 @@ impl RunState {
     /// Returns the size in bytes of what is kept of the run when it has ended; none before.
     fn ended_size(&self) -> Option<usize> {
         self.end()
-            .map(|end| end.len() + self.arg.as_packed().as_bytes().len())
+            .map(|end| end.bytes().len() + self.arg.as_packed().as_bytes().len())
     }
 
     /// Whether the run has begun and not ended.

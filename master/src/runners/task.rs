@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use saline_data::{Packed, Value};
 use saline_functions::{BoundArguments, Failure, Function, Registry};
-use saline_messages::{RequestId, RunnerCall, RunnerEnd, decode, encode};
+use saline_messages::{Outgoing, RequestId, RunnerCall, RunnerEnd, decode, encode};
 use saline_protocol::transport::{Elapsed, Instant};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -147,7 +147,7 @@ impl Runners {
         // In this order: either the task sees it when the run ends, or the end is seen here.
         state.is_kept.store(true, Ordering::SeqCst);
         match state.end() {
-            Some(end) => store_end(&self.parts, state, &end).await,
+            Some(end) => store_end(&self.parts, state, end.bytes()).await,
             None => Ok(()),
         }
     }
@@ -197,8 +197,8 @@ impl RunTask {
         );
         self.parts.events.run_new(&state).await;
         let end = self.end().await;
-        let encoded: Arc<[u8]> = encode(&end).into();
-        state.phase.send_replace(Phase::Ended(Arc::clone(&encoded)));
+        let encoded = Outgoing::new(encode(&end));
+        state.phase.send_replace(Phase::Ended(encoded.clone()));
         self.table.trim();
         let readable_until = clock.after(READABLE);
         match &end.error {
@@ -215,11 +215,11 @@ impl RunTask {
     }
 
     /// Stores the end if it is to be kept, again and again while the disk does not take it.
-    async fn keep_end(&self, end: Arc<[u8]>, until: Instant) {
+    async fn keep_end(&self, end: Outgoing, until: Instant) {
         let (state, clock) = (&self.state, self.parts.clock());
         let mut has_failed = false;
         while state.is_kept() {
-            let Err(error) = store_end(&self.parts, state, &end).await else {
+            let Err(error) = store_end(&self.parts, state, end.bytes()).await else {
                 return;
             };
             let is_final = matches!(error, StoreError::Removed) || clock.now() >= until;

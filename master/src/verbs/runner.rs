@@ -70,7 +70,8 @@ impl RunnerVerb {
             }
             RunnerRequest::Part { request_id, offset } => {
                 let end = find(request_id).and_then(|run| run.end());
-                let part = end.as_deref().and_then(|end| self.part(end, offset));
+                let part = end.map(|end| end.part(offset, self.part_size()));
+                let part = part.filter(|part| !part.bytes.is_empty());
                 part.map_or(RunnerReply::NoSuchRun, RunnerReply::Part)
             }
             RunnerRequest::Kill { request_id } => match find(request_id) {
@@ -132,8 +133,7 @@ impl RunnerVerb {
             Phase::Ended(_) if is_async => RunnerReply::Begun(run.jid.clone()),
             Phase::Ended(end) => RunnerReply::Ended(EndedRun {
                 jid: run.jid.clone(),
-                total: end.len() as u64,
-                part: self.part(&end, 0).unwrap_or_default(),
+                part: end.part(0, self.part_size()),
             }),
             Phase::Failed(why) => return OperatorReply::Failed(why),
             // The operator asks the next master.
@@ -144,10 +144,8 @@ impl RunnerVerb {
         })
     }
 
-    /// Returns the part of an end from `offset` on; none behind its end.
-    fn part(&self, end: &[u8], offset: u64) -> Option<Vec<u8>> {
-        let most = self.max_message.saturating_sub(PART_OVERHEAD).max(1_024);
-        let rest = end.get(usize::try_from(offset).ok()?..)?;
-        (!rest.is_empty()).then(|| rest[..rest.len().min(most)].to_vec())
+    /// Returns the largest size of a part of an end in bytes.
+    fn part_size(&self) -> usize {
+        self.max_message.saturating_sub(PART_OVERHEAD).max(1_024)
     }
 }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use saline_messages::{Class, MinionReply, MinionRequest, Return, ReturnPart, TransferId, encode};
+use saline_messages::{Class, MinionReply, MinionRequest, Outgoing, Return, ReturnPart, encode};
 use saline_protocol::transport::{Clock, ErrorKind};
 
 use crate::link::minion_session::{AskError, MinionSession};
@@ -35,22 +35,18 @@ pub(super) async fn send_in_parts(
     session: &MinionSession,
     returned: &Return,
 ) -> Result<MinionReply, AskError> {
-    let bytes = encode(returned);
-    let transfer = TransferId::of(&bytes);
+    let whole = Outgoing::new(encode(returned));
+    let total = whole.bytes().len() as u64;
     // The first part is empty: its answer says what the master has already.
     let (mut offset, mut size, mut standstills) = (0, 0, 0);
     loop {
-        let end = bytes.len().min(offset + size);
         let part = MinionRequest::ReturnPart(ReturnPart {
             jid: returned.jid.clone(),
-            transfer,
-            total: bytes.len() as u64,
-            offset: offset as u64,
-            bytes: bytes[offset..end].to_vec(),
+            part: whole.part(offset, size),
         });
         let sent = Clock.now();
         let received = match session.ask(Class::Return, &part, PART_TIMEOUT).await {
-            Ok(MinionReply::Received(received)) => usize::try_from(received).unwrap_or(usize::MAX),
+            Ok(MinionReply::Received(received)) => received,
             Err(AskError::Transport(error))
                 if error.kind() == ErrorKind::TimedOut && size > SIZES.1 =>
             {
@@ -69,9 +65,9 @@ pub(super) async fn send_in_parts(
         } else {
             standstills + 1
         };
-        if received >= bytes.len() || standstills > STANDSTILLS {
+        if received >= total || standstills > STANDSTILLS {
             // No master says so that keeps to the protocol.
-            return Ok(MinionReply::Received(received as u64));
+            return Ok(MinionReply::Received(received));
         }
         offset = received;
     }

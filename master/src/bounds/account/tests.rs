@@ -3,7 +3,7 @@
 use saline_data::Packed;
 use saline_messages::{
     Arguments, CallerRequest, CallerReturn, GrainsReport, Jid, MinionEvent, MinionEvents,
-    MinionRequest, RequestId, Return, ReturnPart, StartId, TransferId,
+    MinionRequest, Outgoing, RequestId, Return, ReturnPart, StartId,
 };
 
 use super::*;
@@ -163,10 +163,7 @@ async fn a_minion_reports_at_its_rate() {
 async fn parts_of_large_returns_are_bounded() {
     let part = MinionRequest::ReturnPart(ReturnPart {
         jid: jid(1),
-        transfer: TransferId::of(&[]),
-        total: 100,
-        offset: 0,
-        bytes: vec![0],
+        part: Outgoing::new(vec![0; 100]).part(0, 1),
     });
     is_bounded(&cost(&part, 100), 20_000, UNBOUNDED).await;
 }

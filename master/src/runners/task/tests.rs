@@ -40,7 +40,7 @@ impl Running {
         let mut phase = run.phase.subscribe();
         let has_ended = |phase: &Phase| matches!(phase, Phase::Ended(_));
         phase.wait_for(has_ended).await.unwrap();
-        let end = decode(&run.end().unwrap()).unwrap();
+        let end = decode(run.end().unwrap().bytes()).unwrap();
         (run, end)
     }
 }

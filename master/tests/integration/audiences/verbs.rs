@@ -4,9 +4,9 @@
 use saline_data::{Packed, Value};
 use saline_messages::{
     Arguments, BatchRequest, ExpiryAck, GrainsReport, Heartbeat, Jid, JobAccount, KeyRequest,
-    Known, MinionEvent, MinionEvents, MinionId, MinionRequest, OperatorRequest, PublishRequest,
-    Reconciliation, RequestId, Return, ReturnPart, RunnerCall, RunnerRequest, StartId, TransferId,
-    encode,
+    Known, MinionEvent, MinionEvents, MinionId, MinionRequest, OperatorRequest, Outgoing,
+    PublishRequest, Reconciliation, RequestId, Return, ReturnPart, RunnerCall, RunnerRequest,
+    StartId, encode,
 };
 use saline_targeting::Target;
 
@@ -39,16 +39,10 @@ fn next_of_minion(verb: &MinionRequest, jid: &Jid) -> Option<MinionRequest> {
         MinionRequest::Poll => MinionRequest::Heartbeat(heartbeat(jid)),
         MinionRequest::Heartbeat(_) => MinionRequest::Started(vec![jid.clone()]),
         MinionRequest::Started(_) => MinionRequest::Returns(vec![returned(jid)]),
-        MinionRequest::Returns(_) => {
-            let bytes = encode(&returned(jid));
-            MinionRequest::ReturnPart(ReturnPart {
-                jid: jid.clone(),
-                transfer: TransferId::of(&bytes),
-                total: bytes.len() as u64,
-                offset: 0,
-                bytes,
-            })
-        }
+        MinionRequest::Returns(_) => MinionRequest::ReturnPart(ReturnPart {
+            jid: jid.clone(),
+            part: Outgoing::new(encode(&returned(jid))).part(0, usize::MAX),
+        }),
         MinionRequest::ReturnPart(_) => MinionRequest::Declined { jid: jid.clone() },
         MinionRequest::Declined { .. } => MinionRequest::Claim { jid: jid.clone() },
         MinionRequest::Claim { .. } => MinionRequest::PendingJobs { after: None },

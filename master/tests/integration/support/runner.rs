@@ -6,8 +6,8 @@
 
 use saline_data::Value;
 use saline_messages::{
-    Arguments, OperatorReply, OperatorRequest, RequestId, RunnerCall, RunnerEnd, RunnerReply,
-    RunnerRequest, decode,
+    Arguments, Incoming, OperatorReply, OperatorRequest, RequestId, RunnerCall, RunnerEnd,
+    RunnerReply, RunnerRequest, decode,
 };
 
 use super::Peer;
@@ -44,16 +44,18 @@ pub async fn end(operator: &Peer, call: RunnerCall) -> (RunnerEnd, usize) {
             other => panic!("{other:?}"),
         }
     };
-    let (mut bytes, mut parts) = (ended.part, 1);
-    while (bytes.len() as u64) < ended.total {
-        let offset = bytes.len() as u64;
+    let mut incoming = Incoming::of(&ended.part).unwrap();
+    incoming.take(&ended.part).unwrap();
+    let mut parts = 1;
+    while !incoming.is_whole() {
+        let offset = incoming.received();
         match ask(operator, RunnerRequest::Part { request_id, offset }).await {
-            RunnerReply::Part(part) => bytes.extend(part),
+            RunnerReply::Part(part) => assert!(incoming.take(&part).unwrap()),
             other => panic!("{other:?}"),
         }
         parts += 1;
     }
-    (decode(&bytes).unwrap(), parts)
+    (decode(incoming.whole().unwrap()).unwrap(), parts)
 }
 
 pub async fn value(operator: &Peer, fun: &str, positional: &[&str]) -> Value {
