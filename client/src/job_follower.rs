@@ -35,7 +35,7 @@ pub struct JobFollower {
     master: Arc<dyn Master>,
     published: Published,
     timeout: Duration,
-    state: State,
+    state: FollowerState,
     minions: JobProgress,
     /// The job's events; none before the subscription.
     events: Option<Box<dyn Subscriber>>,
@@ -62,7 +62,7 @@ pub struct JobFollower {
 ///                     └─ MasterAway <┘
 /// ```
 #[derive(Debug, Clone, Copy)]
-enum State {
+enum FollowerState {
     /// Subscribe to the job's events.
     Subscribing,
     /// Read returns and states from the store: after the subscription, and after every gap in the
@@ -78,7 +78,7 @@ enum State {
 }
 
 /// The state after a gap in the events.
-const GAP: State = State::ReadingStore { timed_out: false };
+const GAP: FollowerState = FollowerState::ReadingStore { timed_out: false };
 
 impl JobFollower {
     pub(crate) fn new(master: Arc<dyn Master>, published: Published, timeout: Duration) -> Self {
@@ -94,7 +94,7 @@ impl JobFollower {
             deadline: master.clock().after(timeout.min(LONGEST_TIMEOUT)),
             sessions: master.sessions(),
             found: unknown.collect(),
-            state: State::Subscribing,
+            state: FollowerState::Subscribing,
             events: None,
             received: 0,
             held_up_reported: false,
@@ -155,17 +155,19 @@ impl JobFollower {
                 return Ok(None);
             };
             self.state = match self.state {
-                State::Subscribing => self.subscribe(&jid).await?,
-                State::ReadingStore { timed_out } => self.read_store(&jid, timed_out).await?,
-                State::Listening => self.listen(&jid, None).await?,
-                State::MasterAway { since } => self.listen(&jid, Some(since)).await?,
-                State::Ended => return Ok(None),
+                FollowerState::Subscribing => self.subscribe(&jid).await?,
+                FollowerState::ReadingStore { timed_out } => {
+                    self.read_store(&jid, timed_out).await?
+                }
+                FollowerState::Listening => self.listen(&jid, None).await?,
+                FollowerState::MasterAway { since } => self.listen(&jid, Some(since)).await?,
+                FollowerState::Ended => return Ok(None),
             };
             self.conclude();
         }
     }
 
-    async fn subscribe(&mut self, jid: &Jid) -> Result<State, ClientError> {
+    async fn subscribe(&mut self, jid: &Jid) -> Result<FollowerState, ClientError> {
         let topic = Event::topic(&EventTag::below_job(jid))
             .map_err(|_| ClientError::WrongAnswer("a publication"))?;
         let topics = vec![TopicFilter::Prefix(topic)];
@@ -175,7 +177,11 @@ impl JobFollower {
     }
 
     /// Reads from the store the returns that are not known yet, and the state of every minion.
-    async fn read_store(&mut self, jid: &Jid, timed_out: bool) -> Result<State, ClientError> {
+    async fn read_store(
+        &mut self,
+        jid: &Jid,
+        timed_out: bool,
+    ) -> Result<FollowerState, ClientError> {
         let before = self.found.len();
         // Returns first: then a return that is stored meanwhile shows as a state.
         loop {
@@ -226,21 +232,25 @@ impl JobFollower {
         // A return that was stored while the states were read is found by reading again. If nothing
         // new was found, reading again at once would not help.
         if self.minions.lacks_a_return() && self.found.len() > before {
-            return Ok(State::ReadingStore { timed_out });
+            return Ok(FollowerState::ReadingStore { timed_out });
         }
         if timed_out {
             self.deadline = self.minions.judge(now, self.timeout);
         }
-        Ok(State::Listening)
+        Ok(FollowerState::Listening)
     }
 
     /// Waits for an event, until the deadline, or, with `away`, until the master has been away for
     /// too long.
-    async fn listen(&mut self, jid: &Jid, away: Option<Instant>) -> Result<State, ClientError> {
+    async fn listen(
+        &mut self,
+        jid: &Jid,
+        away: Option<Instant>,
+    ) -> Result<FollowerState, ClientError> {
         let clock = self.master.clock();
         let until = away.map_or(self.next_step(), |since| since + MASTER_TIMEOUT);
         let Some(events) = &mut self.events else {
-            return Ok(State::Subscribing);
+            return Ok(FollowerState::Subscribing);
         };
         let delivery = clock.deadline(until, events.next()).await;
         tracing::trace!(?delivery, "from the bus");
@@ -249,7 +259,7 @@ impl JobFollower {
                 Ok(event) => self.apply(jid, event),
                 Err(_) => GAP,
             },
-            Ok(Some(Delivery::Disconnected)) => State::MasterAway { since: clock.now() },
+            Ok(Some(Delivery::Disconnected)) => FollowerState::MasterAway { since: clock.now() },
             Ok(Some(Delivery::Connected)) => {
                 self.extend_deadline();
                 return Ok(GAP);
@@ -258,20 +268,20 @@ impl JobFollower {
             Ok(None) => return Err(ClientError::Closed),
             Err(Elapsed) if away.is_some() => {
                 // A later call waits for the same time again.
-                self.state = State::MasterAway { since: clock.now() };
+                self.state = FollowerState::MasterAway { since: clock.now() };
                 return Err(ClientError::MasterGone {
                     endpoint: self.master.endpoint(),
                     gone: MASTER_TIMEOUT,
                 });
             }
             // A job that is held up is told of.
-            Err(Elapsed) if until < self.deadline => State::Listening,
-            Err(Elapsed) => State::ReadingStore { timed_out: true },
+            Err(Elapsed) if until < self.deadline => FollowerState::Listening,
+            Err(Elapsed) => FollowerState::ReadingStore { timed_out: true },
         };
         // Events that were under way do not end the wait for an absent master.
         Ok(match (next, away) {
-            (State::Listening | State::ReadingStore { .. }, Some(since)) => {
-                State::MasterAway { since }
+            (FollowerState::Listening | FollowerState::ReadingStore { .. }, Some(since)) => {
+                FollowerState::MasterAway { since }
             }
             (next, _) => next,
         })
@@ -285,12 +295,12 @@ impl JobFollower {
     }
 
     /// Applies an event of this job, and returns the next state.
-    fn apply(&mut self, jid: &Jid, event: Event) -> State {
+    fn apply(&mut self, jid: &Jid, event: Event) -> FollowerState {
         let Some(EventTag::Job(about, job_event)) = EventTag::parse(&event.tag) else {
-            return State::Listening;
+            return FollowerState::Listening;
         };
         if about != *jid {
-            return State::Listening;
+            return FollowerState::Listening;
         }
         match job_event {
             JobEvent::Returned(minion) => match MinionReturn::from_event(&minion, event.data) {
@@ -322,7 +332,7 @@ impl JobFollower {
             }
             JobEvent::New => {}
         }
-        State::Listening
+        FollowerState::Listening
     }
 
     fn returned(&mut self, returned: MinionReturn) {
@@ -336,7 +346,7 @@ impl JobFollower {
         let absent = self.minions.take_absent();
         self.found.extend(absent.into_iter().map(Progress::Absent));
         if !self.minions.is_waiting() {
-            self.state = State::Ended;
+            self.state = FollowerState::Ended;
             let given_up = self.minions.take_given_up();
             self.found
                 .extend(given_up.into_iter().map(Progress::Absent));
@@ -345,7 +355,7 @@ impl JobFollower {
 
     /// Reports that the job is held up, once for as long as it is. While the master is away, nobody knows.
     fn report_held_up(&mut self) {
-        if matches!(self.state, State::MasterAway { .. }) {
+        if matches!(self.state, FollowerState::MasterAway { .. }) {
             return;
         }
         let held_up = self.held_up();

@@ -11,10 +11,10 @@ pub(crate) const NAME: &str = "saline-exec";
 
 /// The program `saline-exec`, or one that contains it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Program(Place);
+pub struct Program(ProgramSource);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Place {
+enum ProgramSource {
     Beside,
     Contained(Vec<OsString>),
 }
@@ -22,13 +22,13 @@ enum Place {
 impl Program {
     /// Returns `saline-exec` in the folder of the running program.
     pub fn beside_this_one() -> Self {
-        Self(Place::Beside)
+        Self(ProgramSource::Beside)
     }
 
     /// Returns the running program itself, which must call [`main`](crate::main) when it is started under
     /// the name `saline-exec` with these arguments.
     pub fn this_one(arguments: &[&str]) -> Self {
-        Self(Place::Contained(
+        Self(ProgramSource::Contained(
             arguments.iter().map(OsString::from).collect(),
         ))
     }
@@ -47,16 +47,16 @@ impl Program {
     pub(crate) fn path(&self) -> io::Result<PathBuf> {
         match &self.0 {
             // The folder is right also after an upgrade has replaced the running program.
-            Place::Beside => Ok(std::env::current_exe()?.with_file_name(NAME)),
+            ProgramSource::Beside => Ok(std::env::current_exe()?.with_file_name(NAME)),
             // Not by its path: a build may replace the file.
-            Place::Contained(_) => Ok(PathBuf::from("/proc/self/exe")),
+            ProgramSource::Contained(_) => Ok(PathBuf::from("/proc/self/exe")),
         }
     }
 
     pub(crate) fn arguments(&self) -> &[OsString] {
         match &self.0 {
-            Place::Beside => &[],
-            Place::Contained(arguments) => arguments,
+            ProgramSource::Beside => &[],
+            ProgramSource::Contained(arguments) => arguments,
         }
     }
 }

@@ -43,12 +43,12 @@ pub struct PackedGrains {
     /// The names and the packed values, one after the other.
     bytes: Box<[u8]>,
     /// Sorted by the hashes of the names, and by the names where hashes are equal.
-    places: Box<[Place]>,
+    places: Box<[GrainPlace]>,
 }
 
 /// The place of a grain: its name, and behind it its value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Place {
+struct GrainPlace {
     hash: u32,
     name: u32,
     value: u32,
@@ -97,7 +97,7 @@ impl PackedGrains {
             bytes.extend_from_slice(name.as_bytes());
             let value_at = place(&bytes);
             bytes.extend_from_slice(Packed::pack(value).as_bytes());
-            places.push(Place {
+            places.push(GrainPlace {
                 hash: hash(name),
                 name: name_at,
                 value: value_at,
@@ -114,13 +114,13 @@ impl PackedGrains {
         })
     }
 
-    fn name(&self, place: &Place) -> &[u8] {
+    fn name(&self, place: &GrainPlace) -> &[u8] {
         self.bytes
             .get(place.name as usize..place.value as usize)
             .unwrap_or_default()
     }
 
-    fn value(&self, place: &Place) -> Value {
+    fn value(&self, place: &GrainPlace) -> Value {
         let bytes = self.bytes.get(place.value as usize..place.end as usize);
         // It was packed here.
         unpack_within(bytes.unwrap_or_default(), GRAINS_DEPTH, MAX_GRAIN_VALUES).unwrap_or_default()
@@ -128,7 +128,7 @@ impl PackedGrains {
 
     /// Returns the size in memory in bytes.
     pub fn size(&self) -> usize {
-        self.bytes.len() + self.places.len() * size_of::<Place>()
+        self.bytes.len() + self.places.len() * size_of::<GrainPlace>()
     }
 }
 

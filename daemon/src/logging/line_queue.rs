@@ -23,7 +23,7 @@ pub(super) type DropNotice = Box<dyn Fn(u64, &str) -> String + Send>;
 /// A queue of lines. Whoever adds one does not wait for the disk, as long as the thread runs.
 #[derive(Default)]
 pub(super) struct LineQueue {
-    state: Mutex<State>,
+    state: Mutex<QueuedLines>,
     /// Notified when there is something for the thread to do.
     filled: Condvar,
     /// Notified when everything has been written.
@@ -31,7 +31,7 @@ pub(super) struct LineQueue {
 }
 
 #[derive(Default)]
-struct State {
+struct QueuedLines {
     lines: VecDeque<Vec<u8>>,
     bytes: usize,
     /// The lines that were dropped since that was written.
@@ -96,7 +96,7 @@ impl LineQueue {
 
     /// Waits until everything is written, at most for a while. Returns whether it is.
     fn wait_until_written(&self) -> bool {
-        let is_behind = |state: &mut State| state.is_writing || !state.lines.is_empty();
+        let is_behind = |state: &mut QueuedLines| state.is_writing || !state.lines.is_empty();
         let waited = self
             .emptied
             .wait_timeout_while(self.lock(), END_TIMEOUT, is_behind);
@@ -152,7 +152,7 @@ impl LineQueue {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, QueuedLines> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -163,7 +163,7 @@ fn write(sink: &mut Sink, lines: &VecDeque<Vec<u8>>) -> io::Result<()> {
     sink.flush()
 }
 
-impl State {
+impl QueuedLines {
     fn write_now(&mut self, line: &[u8]) {
         if let Some(sink) = &mut self.sink {
             // There is nobody left to be told.

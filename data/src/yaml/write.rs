@@ -36,9 +36,9 @@ pub fn write(data: &Value, indent: Option<i32>) -> Vec<u8> {
         Some(Ok(indent)) => {
             // A mapping has to stand deeper than the one that holds it.
             yaml.indent = indent.max(1);
-            yaml.block(data, 0, Place::Top);
+            yaml.block(data, 0, Position::Top);
         }
-        None => yaml.block(data, 0, Place::Top),
+        None => yaml.block(data, 0, Position::Top),
     }
     yaml.out.truncate(yaml.out.trim_end_matches('\n').len());
     yaml.out.into_bytes()
@@ -46,7 +46,7 @@ pub fn write(data: &Value, indent: Option<i32>) -> Vec<u8> {
 
 /// The place at which a value begins.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum Position {
     /// The beginning of the document.
     Top,
     /// After the colon of a key that stands at the indentation.
@@ -62,32 +62,32 @@ struct Yaml {
 
 impl Yaml {
     /// Writes a value and a newline.
-    fn block(&mut self, value: &Value, column: usize, place: Place) {
+    fn block(&mut self, value: &Value, column: usize, place: Position) {
         match value {
             Value::Map(entries) if !entries.is_empty() => {
                 let column = match place {
-                    Place::AfterKey => {
+                    Position::AfterKey => {
                         self.out.push('\n');
                         column + self.indent
                     }
                     _ => column,
                 };
-                self.map(entries, column, place != Place::AfterKey);
+                self.map(entries, column, place != Position::AfterKey);
             }
             Value::List(values) if !values.is_empty() => {
-                if place == Place::AfterKey {
+                if place == Position::AfterKey {
                     self.out.push('\n');
                 }
-                self.list(values, column, place != Place::AfterKey);
+                self.list(values, column, place != Position::AfterKey);
             }
             value => {
-                if place == Place::AfterKey {
+                if place == Position::AfterKey {
                     self.out.push(' ');
                 }
                 match literal(value) {
                     Some((lines, chomping)) => {
                         let column = match place {
-                            Place::AfterDash => column,
+                            Position::AfterDash => column,
                             _ => column + self.indent,
                         };
                         self.literal(lines, chomping, column);
@@ -110,12 +110,12 @@ impl Yaml {
             if key.len() <= LONGEST_KEY {
                 self.out.push_str(&key);
                 self.out.push(':');
-                self.block(value, column, Place::AfterKey);
+                self.block(value, column, Position::AfterKey);
             } else {
                 self.out.push_str(&format!("? {key}\n"));
                 self.spaces(column);
                 self.out.push_str(": ");
-                self.block(value, column + 2, Place::AfterDash);
+                self.block(value, column + 2, Position::AfterDash);
             }
         }
     }
@@ -126,7 +126,7 @@ impl Yaml {
                 self.spaces(column);
             }
             self.out.push_str("- ");
-            self.block(value, column + 2, Place::AfterDash);
+            self.block(value, column + 2, Position::AfterDash);
         }
     }
 

@@ -52,11 +52,11 @@ pub(crate) struct AuditError(pub(crate) String);
 #[derive(Debug, Clone)]
 pub(crate) struct Audit {
     queue: mpsc::Sender<Line>,
-    shared: Arc<Shared>,
+    shared: Arc<AuditState>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct AuditState {
     clock: Clock,
     path: PathBuf,
     context: Context,
@@ -107,7 +107,7 @@ impl Audit {
     /// Starts the task that writes to the file, which is opened with the first line.
     pub(crate) fn start(path: PathBuf, settings: LiveSettings, context: &Context) -> Self {
         let (queue, lines) = mpsc::channel(QUEUE);
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(AuditState {
             clock: context.clock,
             path: path.clone(),
             context: context.clone(),
@@ -173,7 +173,7 @@ async fn write_lines(
     file: AuditFile,
     mut lines: mpsc::Receiver<Line>,
     settings: LiveSettings,
-    shared: Arc<Shared>,
+    shared: Arc<AuditState>,
 ) {
     let file = Arc::new(Mutex::new(file));
     let mut group = Vec::new();
@@ -208,7 +208,7 @@ async fn write_lines(
 
 /// Works on the file where that may block.
 async fn on_file(
-    shared: &Shared,
+    shared: &AuditState,
     file: &Arc<Mutex<AuditFile>>,
     act: impl FnOnce(&mut AuditFile) -> std::io::Result<()> + Send + 'static,
 ) -> Result<(), AuditError> {

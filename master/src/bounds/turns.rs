@@ -24,7 +24,7 @@ struct Waiting {
 }
 
 /// The place of a request that waits for its turn, given back when it is dropped.
-struct Place<'a> {
+struct TurnPlace<'a> {
     turns: &'a Turns,
     number: u64,
     given_up: Arc<Notify>,
@@ -57,7 +57,7 @@ impl Turns {
         }
     }
 
-    fn take_place(&self, source: Source) -> Option<Place<'_>> {
+    fn take_place(&self, source: Source) -> Option<TurnPlace<'_>> {
         let mut waiting = self.lock();
         let number = waiting.last + 1;
         let evicted = waiting
@@ -70,7 +70,7 @@ impl Turns {
         waiting.last = number;
         let given_up = Arc::new(Notify::new());
         waiting.given_up.insert(number, Arc::clone(&given_up));
-        Some(Place {
+        Some(TurnPlace {
             turns: self,
             number,
             given_up,
@@ -82,7 +82,7 @@ impl Turns {
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for TurnPlace<'_> {
     fn drop(&mut self) {
         let mut waiting = self.turns.lock();
         waiting.sources.release(&self.number);

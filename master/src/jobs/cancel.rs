@@ -6,7 +6,7 @@ use rusqlite::{Connection, params};
 use saline_messages::{Jid, MAX_ACCOUNTS, MinionId};
 
 use super::disk::rows;
-use super::disk::writer::Place;
+use super::disk::writer::StoreFile;
 use super::{JobStore, StoreError, jid, lock};
 
 impl JobStore {
@@ -43,7 +43,9 @@ impl JobStore {
                 *lock(&told) = lock(&open).cancel(job, now);
             }
         };
-        let cancelled = self.writer.call(Place::Partition(start), 0, act, settled);
+        let cancelled = self
+            .writer
+            .call(StoreFile::Partition(start), 0, act, settled);
         match cancelled.await {
             Err(StoreError::Removed) | Ok(false) => Ok(None),
             Ok(true) => Ok(Some(std::mem::take(&mut *lock(&queued)))),

@@ -13,7 +13,7 @@ use saline_data::Packed;
 use saline_messages::{MinionId, Return};
 
 use super::disk::rows;
-use super::disk::writer::Place;
+use super::disk::writer::StoreFile;
 use super::{JobStore, StoreError, lock, returns};
 
 /// The size in bytes above which a payload is stored in parts.
@@ -117,7 +117,7 @@ impl JobStore {
                     .execute(params![number, bytes])?;
                 Ok(())
             };
-            let place = Place::Partition(start);
+            let place = StoreFile::Partition(start);
             self.writer.call(place, PART, insert, |_| {}).await?;
         }
         returned.payload = Packed::from_bytes(Vec::new());
@@ -137,7 +137,7 @@ impl JobStore {
             let refused = returns::refusal(connection, job, &minion, lookup)?;
             Ok(refused.is_none() && !returns::is_stored(connection, job, &minion)?)
         };
-        let place = Place::Partition(start);
+        let place = StoreFile::Partition(start);
         self.writer.call(place, 0, look, |_| {}).await
     }
 
@@ -165,7 +165,7 @@ impl JobStore {
                 Ok(()) | Err(StoreError::Removed) => parts.keep(),
                 Err(_) => drop(parts),
             };
-            let place = Place::Partition(start);
+            let place = StoreFile::Partition(start);
             match self.writer.call(place, 0, remove, settled).await {
                 Ok(()) | Err(StoreError::Removed) => {}
                 Err(error) => return Err(error),

@@ -15,6 +15,7 @@ mod catch_up;
 mod check;
 pub(crate) mod disk;
 mod error;
+mod flush;
 mod jid;
 mod job_functions;
 mod large_payloads;
@@ -22,7 +23,6 @@ mod lookup;
 pub(crate) mod memory;
 mod minion_keys;
 mod minion_records;
-mod offers;
 mod prune;
 mod publish;
 mod received;
@@ -31,6 +31,7 @@ mod request_log;
 mod returns;
 mod runs;
 mod search;
+mod state_changes;
 #[cfg(test)]
 mod tests;
 
@@ -133,7 +134,7 @@ pub struct JobStore {
     is_ahead: bool,
     /// The turn of the copy that is made.
     copying: Semaphore,
-    passes: Mutex<offers::Passes>,
+    passes: Mutex<flush::Passes>,
     /// The records that are written after all states that changed before them.
     unwritten_records: Mutex<RecordCopies>,
     /// When all records were written last.

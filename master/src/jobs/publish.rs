@@ -10,7 +10,7 @@ use saline_messages::{
 };
 
 use super::disk::rows;
-use super::disk::writer::Place;
+use super::disk::writer::StoreFile;
 use super::memory::open_jobs::{OpenJobs, Recovered};
 use super::memory::receipts::ReceiptSource;
 use super::memory::states::{self, States};
@@ -120,7 +120,7 @@ impl JobStore {
             Ok(Some(_)) => {}
             Err(_) => lock(&undone).undo(request, &LogEntry::Job(number)),
         };
-        let place = Place::NewJob(number);
+        let place = StoreFile::NewJob(number);
         match self.writer.call(place, bytes, act, settled).await? {
             None => Ok(CarriedOut::Now),
             Some(before) => self.published(before).await.map(CarriedOut::Before),

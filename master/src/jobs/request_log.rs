@@ -10,7 +10,7 @@ use rusqlite::{Connection, params};
 use saline_messages::{MasterTime, RequestId};
 
 use super::disk::rows;
-use super::disk::writer::Place;
+use super::disk::writer::StoreFile;
 use super::{JobStore, StoreError, lock};
 
 /// How long a request is remembered, in milliseconds.
@@ -148,7 +148,7 @@ impl JobStore {
                 lock(&undone).undo(request, &entry);
             }
         };
-        self.writer.call(Place::Newest, 0, act, settled).await
+        self.writer.call(StoreFile::Newest, 0, act, settled).await
     }
 
     /// Returns the reply to a request of the last ten minutes that was carried out and did not publish a

@@ -10,7 +10,7 @@ use saline_messages::{
 };
 
 use super::batches::BatchFailures;
-use super::disk::writer::Place;
+use super::disk::writer::StoreFile;
 use super::disk::{rows, schema};
 use super::large_payloads::{self, StoredParts};
 use super::memory::open_jobs::MinionLookup;
@@ -177,7 +177,7 @@ impl JobStore {
             }
         };
         self.writer
-            .call(Place::Partition(start), bytes, act, settled)
+            .call(StoreFile::Partition(start), bytes, act, settled)
     }
 
     /// Returns the returns of a job that were received after number `after`: about `max_bytes`, but at

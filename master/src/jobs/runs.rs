@@ -5,7 +5,7 @@ use saline_data::Packed;
 use saline_messages::{Jid, PackedArguments};
 
 use super::disk::rows;
-use super::disk::writer::Place;
+use super::disk::writer::StoreFile;
 use super::{JobStore, StoreError, jid};
 
 /// The bytes of a run beside its arguments, about.
@@ -69,7 +69,7 @@ impl JobStore {
                 ])?;
             Ok(())
         };
-        let place = Place::NewJob(number);
+        let place = StoreFile::NewJob(number);
         self.writer.call(place, bytes, act, |_| {}).await
     }
 
@@ -90,7 +90,7 @@ impl JobStore {
                 .execute(params![number, end.success, end.payload.as_bytes()])?;
             Ok(())
         };
-        let place = Place::Partition(start);
+        let place = StoreFile::Partition(start);
         self.writer.call(place, bytes, act, |_| {}).await
     }
 

@@ -29,11 +29,11 @@ type Waiter = (MinionId, [u8; 32]);
 #[derive(Debug, Clone)]
 pub struct WaitingPolls {
     clock: Clock,
-    shared: Arc<Mutex<Shared>>,
+    shared: Arc<Mutex<PollTable>>,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
+struct PollTable {
     waiting: HashMap<Waiter, Waiting>,
     /// The sources of those that wait.
     sources: SourcePlaces<Waiter>,
@@ -41,7 +41,7 @@ struct Shared {
     has_closed: bool,
 }
 
-impl Shared {
+impl PollTable {
     /// Takes a place for a poll, also one of another source. Returns false when there is none.
     fn take_place(&mut self, waiter: &Waiter, source: Source, now: Instant) -> bool {
         let sources = &mut self.sources;
@@ -81,7 +81,7 @@ impl Waiting {
 
 /// The place of a poll that may wait.
 #[derive(Debug)]
-pub struct Place {
+pub struct PollPlace {
     polls: WaitingPolls,
     waiter: Waiter,
     decided: Arc<Notify>,
@@ -99,7 +99,12 @@ impl WaitingPolls {
 
     /// Takes a place for a poll of `id` with this key from `source`, before the key is looked up, also from an earlier
     /// poll of this minion, whose connection may be gone. Returns none when too many polls wait.
-    pub fn take_place(&self, id: &MinionId, identity: [u8; 32], source: Source) -> Option<Place> {
+    pub fn take_place(
+        &self,
+        id: &MinionId,
+        identity: [u8; 32],
+        source: Source,
+    ) -> Option<PollPlace> {
         let waiter = (id.clone(), identity);
         let mut shared = self.lock();
         if shared.has_closed || !shared.take_place(&waiter, source, self.clock.now()) {
@@ -115,7 +120,7 @@ impl WaitingPolls {
         if let Some(earlier) = shared.waiting.insert(waiter.clone(), waiting) {
             earlier.decided.notify_one();
         }
-        Some(Place {
+        Some(PollPlace {
             polls: self.clone(),
             waiter,
             decided,
@@ -154,12 +159,12 @@ impl WaitingPolls {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Shared> {
+    fn lock(&self) -> MutexGuard<'_, PollTable> {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Place {
+impl PollPlace {
     /// Waits until the key was changed since this place was taken, at most for a few seconds.
     ///
     /// # Cancel safety
@@ -173,14 +178,14 @@ impl Place {
     }
 }
 
-impl Place {
+impl PollPlace {
     /// Whether the key was deleted since this place was taken.
     pub fn is_deleted(&self) -> bool {
         self.is_deleted.load(Ordering::Relaxed)
     }
 }
 
-impl Drop for Place {
+impl Drop for PollPlace {
     fn drop(&mut self) {
         let now = self.polls.clock.now();
         let mut shared = self.polls.lock();

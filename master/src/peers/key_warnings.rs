@@ -16,11 +16,11 @@ const WARNINGS: Rate = Rate {
 #[derive(Debug)]
 pub struct KeyWarnings {
     clock: Clock,
-    state: Mutex<State>,
+    state: Mutex<Budget>,
 }
 
 #[derive(Debug)]
-struct State {
+struct Budget {
     bucket: TokenBucket,
     /// Whether it was told that there are no more warnings for now.
     has_ended: bool,
@@ -32,7 +32,7 @@ impl KeyWarnings {
         let bucket = TokenBucket::full(WARNINGS, clock.now());
         Self {
             clock,
-            state: Mutex::new(State {
+            state: Mutex::new(Budget {
                 bucket,
                 has_ended: false,
             }),

@@ -15,13 +15,13 @@ use super::{Ending, RunningJob, SignalEffect, Stop};
 #[derive(Debug)]
 pub struct JobControl {
     description: RunningJob,
-    state: Mutex<State>,
+    state: Mutex<ControlState>,
     /// Cancelled when the job is asked to end.
     ended: CancellationToken,
 }
 
 #[derive(Debug)]
-struct State {
+struct ControlState {
     activity: Activity,
     /// The first request to end the job.
     ending: Option<Ending>,
@@ -58,7 +58,7 @@ impl JobControl {
     pub fn new(description: RunningJob) -> Self {
         Self {
             description,
-            state: Mutex::new(State {
+            state: Mutex::new(ControlState {
                 activity: Activity::Queued,
                 ending: None,
             }),
@@ -201,7 +201,7 @@ impl JobControl {
         matches!(self.lock().activity, Activity::Waiting(_))
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ControlState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -5,7 +5,7 @@ use std::io;
 use saline_messages::{MasterTime, Return};
 
 use super::file::SpoolFile;
-use super::index::{FileRange, State};
+use super::index::{FileRange, SpooledJob};
 use super::record::Record;
 use super::{Spool, lock};
 
@@ -24,14 +24,16 @@ enum Kept {
 }
 
 impl Kept {
-    fn of(state: &State) -> Self {
+    fn of(state: &SpooledJob) -> Self {
         match state {
-            State::Running(Some(range)) | State::Spooled(range, _) => Self::Record(*range),
-            State::Aside(range) => Self::Aside(*range),
-            State::Unspooled(returned) => Self::Return(returned.clone()),
+            SpooledJob::Running(Some(range)) | SpooledJob::Spooled(range, _) => {
+                Self::Record(*range)
+            }
+            SpooledJob::Aside(range) => Self::Aside(*range),
+            SpooledJob::Unspooled(returned) => Self::Return(returned.clone()),
             // Its record cannot be missing here: the file is locked while it is written.
-            State::Running(None) | State::Done(_) => Self::Seen,
-            State::Barred => Self::Barred,
+            SpooledJob::Running(None) | SpooledJob::Done(_) => Self::Seen,
+            SpooledJob::Barred => Self::Barred,
         }
     }
 }
@@ -92,8 +94,8 @@ impl Spool {
         for (jid, new) in moved {
             if let Some(entry) = index.entries.get_mut(&jid) {
                 match &mut entry.state {
-                    State::Running(range) => *range = Some(new),
-                    State::Spooled(range, _) | State::Aside(range) => *range = new,
+                    SpooledJob::Running(range) => *range = Some(new),
+                    SpooledJob::Spooled(range, _) | SpooledJob::Aside(range) => *range = new,
                     _ => {}
                 }
             }

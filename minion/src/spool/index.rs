@@ -26,7 +26,7 @@ pub struct FileRange {
 
 /// The state of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum State {
+pub enum SpooledJob {
     /// The job was begun; its record is in this range, once it is written.
     Running(Option<FileRange>),
     /// The job returned; the return is in this range, and perhaps cached.
@@ -48,7 +48,7 @@ pub struct Entry {
     /// The time until which the job may come again.
     pub expires: MasterTime,
     /// The job's state.
-    pub state: State,
+    pub state: SpooledJob,
 }
 
 /// The index of the spool.
@@ -111,8 +111,8 @@ impl Index {
             return ExpiryAck::default();
         }
         let counts = |entry: &Entry| match &entry.state {
-            State::Barred => false,
-            State::Done(acknowledged) => *acknowledged != Some(session),
+            SpooledJob::Barred => false,
+            SpooledJob::Done(acknowledged) => *acknowledged != Some(session),
             _ => true,
         };
         let mut begun: Vec<(MasterTime, &Jid)> = self
@@ -141,20 +141,22 @@ impl Index {
     pub fn known(&self, jid: &Jid) -> Known {
         match self.entries.get(jid).map(|entry| &entry.state) {
             None => Known::No,
-            Some(State::Running(_)) => Known::Running,
-            Some(State::Spooled(..) | State::Unspooled(_) | State::Aside(_)) => Known::Finished,
-            Some(State::Done(_)) => Known::Delivered,
-            Some(State::Barred) => Known::Barred,
+            Some(SpooledJob::Running(_)) => Known::Running,
+            Some(SpooledJob::Spooled(..) | SpooledJob::Unspooled(_) | SpooledJob::Aside(_)) => {
+                Known::Finished
+            }
+            Some(SpooledJob::Done(_)) => Known::Delivered,
+            Some(SpooledJob::Barred) => Known::Barred,
         }
     }
 
     /// Sets the state of a job.
-    pub fn set(&mut self, jid: &Jid, expires: Option<MasterTime>, state: State) {
+    pub fn set(&mut self, jid: &Jid, expires: Option<MasterTime>, state: SpooledJob) {
         self.uncache(jid);
-        if let State::Spooled(_, Some(cached)) = &state {
+        if let SpooledJob::Spooled(_, Some(cached)) = &state {
             self.cached += cached.payload.as_bytes().len();
         }
-        if matches!(state, State::Spooled(..) | State::Unspooled(_)) {
+        if matches!(state, SpooledJob::Spooled(..) | SpooledJob::Unspooled(_)) {
             self.unsent.insert(jid.clone());
         } else {
             self.unsent.remove(jid);
@@ -183,7 +185,7 @@ impl Index {
 
     fn uncache(&mut self, jid: &Jid) {
         if let Some(entry) = self.entries.get_mut(jid)
-            && let State::Spooled(_, cached) = &mut entry.state
+            && let SpooledJob::Spooled(_, cached) = &mut entry.state
             && let Some(cached) = cached.take()
         {
             self.cached = self.cached.saturating_sub(cached.payload.as_bytes().len());
@@ -197,8 +199,12 @@ impl Index {
 
     /// Marks a return to be sent again.
     pub fn put_back(&mut self, jid: &Jid) {
-        let returned =
-            |entry: &Entry| matches!(entry.state, State::Spooled(..) | State::Unspooled(_));
+        let returned = |entry: &Entry| {
+            matches!(
+                entry.state,
+                SpooledJob::Spooled(..) | SpooledJob::Unspooled(_)
+            )
+        };
         if self.entries.get(jid).is_some_and(returned) {
             self.unsent.insert(jid.clone());
         }
@@ -206,16 +212,20 @@ impl Index {
 
     /// Returns how many returns are not acknowledged.
     pub fn unacknowledged(&self) -> usize {
-        let returned =
-            |entry: &&Entry| matches!(entry.state, State::Spooled(..) | State::Unspooled(_));
+        let returned = |entry: &&Entry| {
+            matches!(
+                entry.state,
+                SpooledJob::Spooled(..) | SpooledJob::Unspooled(_)
+            )
+        };
         self.entries.values().filter(returned).count()
     }
 
     fn note_forgotten(&mut self, entry: &Entry) {
         match entry.state {
             // It was never begun.
-            State::Barred => {}
-            State::Done(Some(session)) if session >= self.forgotten_in.0 => {
+            SpooledJob::Barred => {}
+            SpooledJob::Done(Some(session)) if session >= self.forgotten_in.0 => {
                 if session > self.forgotten_in.0 {
                     self.forgotten = self.forgotten.max(self.forgotten_in.1);
                     self.forgotten_in = (session, 0);
@@ -233,7 +243,8 @@ impl Index {
 
     /// Forgets jobs that are done and expired, and the oldest ones when there are too many.
     pub fn prune(&mut self, now: Option<MasterTime>) {
-        let is_over = |entry: &Entry| matches!(entry.state, State::Done(_) | State::Barred);
+        let is_over =
+            |entry: &Entry| matches!(entry.state, SpooledJob::Done(_) | SpooledJob::Barred);
         if let Some(now) = now {
             let expired =
                 |entry: &Entry| is_over(entry) && entry.expires.saturating_add(MARGIN) < now;

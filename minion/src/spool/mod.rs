@@ -26,7 +26,7 @@ use tokio::sync::Notify;
 use crate::modules::INTERRUPTED;
 use crate::spool_location::SpoolLocation;
 use file::{Condition, SpoolFile};
-use index::{Index, State};
+use index::{Index, SpooledJob};
 use record::Record;
 use starts::StartsRead;
 
@@ -94,28 +94,30 @@ impl Spool {
                     expires,
                 } => {
                     index.begun += 1;
-                    index.set(&jid, Some(expires), State::Running(Some(range)));
+                    index.set(&jid, Some(expires), SpooledJob::Running(Some(range)));
                     interrupted.insert(jid, (fun, arg));
                 }
                 Record::Return(returned) => {
                     interrupted.remove(&returned.jid);
-                    index.set(&returned.jid, None, State::Spooled(range, None));
+                    index.set(&returned.jid, None, SpooledJob::Spooled(range, None));
                 }
                 Record::Done { jid } => {
                     interrupted.remove(&jid);
-                    index.set(&jid, None, State::Done(None));
+                    index.set(&jid, None, SpooledJob::Done(None));
                 }
                 Record::Aside { jid } => {
-                    if let Some(State::Spooled(range, _)) =
+                    if let Some(SpooledJob::Spooled(range, _)) =
                         index.entries.get(&jid).map(|entry| entry.state.clone())
                     {
-                        index.set(&jid, None, State::Aside(range));
+                        index.set(&jid, None, SpooledJob::Aside(range));
                     }
                 }
                 Record::Seen { jid, expires } => {
-                    index.set(&jid, Some(expires), State::Done(None));
+                    index.set(&jid, Some(expires), SpooledJob::Done(None));
                 }
-                Record::Barred { jid, expires } => index.set(&jid, Some(expires), State::Barred),
+                Record::Barred { jid, expires } => {
+                    index.set(&jid, Some(expires), SpooledJob::Barred)
+                }
                 Record::Floor { jid } => index.floor = index.floor.take().max(Some(jid)),
                 Record::Forgotten { until } => index.forgotten = index.forgotten.max(until),
                 Record::Start { begun, .. } => index.begun = index.begun.max(begun),
@@ -252,7 +254,7 @@ impl Spool {
             // It is barred in memory; the master asks again after a restart.
             tracing::warn!("job {jid}: its cancellation is not noted in the spool: {error}");
         }
-        lock(&self.index).set(jid, Some(expires), State::Barred);
+        lock(&self.index).set(jid, Some(expires), SpooledJob::Barred);
         Known::Barred
     }
 
@@ -271,7 +273,7 @@ impl Spool {
             if index.is_seen(&job.jid) {
                 return Err(BeginError::Seen);
             }
-            index.set(&job.jid, Some(job.expires), State::Running(None));
+            index.set(&job.jid, Some(job.expires), SpooledJob::Running(None));
         }
         let record = Record::Started {
             jid: job.jid.clone(),
@@ -282,7 +284,11 @@ impl Spool {
         match file.append(&record, true) {
             Ok(range) => {
                 let mut index = lock(&self.index);
-                index.set(&job.jid, Some(job.expires), State::Running(Some(range)));
+                index.set(
+                    &job.jid,
+                    Some(job.expires),
+                    SpooledJob::Running(Some(range)),
+                );
                 // Only what the disk has: a later start counts no more.
                 index.begun += 1;
                 Ok(())
@@ -308,14 +314,14 @@ impl Spool {
         let state = match appended {
             Ok(range) => {
                 let small = index.has_room_for(returned.payload.as_bytes().len());
-                State::Spooled(range, small.then_some(returned))
+                SpooledJob::Spooled(range, small.then_some(returned))
             }
             Err(error) => {
                 tracing::error!(
                     "job {jid}: cannot write its return to the spool; it is kept in memory until the \
                      master has it: {error}"
                 );
-                State::Unspooled(returned)
+                SpooledJob::Unspooled(returned)
             }
         };
         index.set(&jid, None, state);
@@ -355,7 +361,7 @@ impl Spool {
     /// Returns the length of the record with the return of a job, in bytes; 0 when it is not in the file.
     pub fn record_length(&self, jid: &Jid) -> u64 {
         match lock(&self.index).entries.get(jid).map(|entry| &entry.state) {
-            Some(State::Spooled(range, _)) => range.length,
+            Some(SpooledJob::Spooled(range, _)) => range.length,
             _ => 0,
         }
     }
@@ -363,9 +369,12 @@ impl Spool {
     /// Returns the return of a job, if it is in memory.
     pub fn in_memory(&self, jid: &Jid) -> Option<Return> {
         match &lock(&self.index).entries.get(jid)?.state {
-            State::Spooled(_, cached) => cached.clone(),
-            State::Unspooled(returned) => Some(returned.clone()),
-            State::Running(_) | State::Aside(_) | State::Done(_) | State::Barred => None,
+            SpooledJob::Spooled(_, cached) => cached.clone(),
+            SpooledJob::Unspooled(returned) => Some(returned.clone()),
+            SpooledJob::Running(_)
+            | SpooledJob::Aside(_)
+            | SpooledJob::Done(_)
+            | SpooledJob::Barred => None,
         }
     }
 
@@ -376,10 +385,10 @@ impl Spool {
     pub fn read(&self, jid: &Jid) -> io::Result<Option<Return>> {
         let mut file = lock(&self.file);
         let range = match lock(&self.index).entries.get(jid).map(|e| e.state.clone()) {
-            Some(State::Spooled(_, Some(returned)) | State::Unspooled(returned)) => {
+            Some(SpooledJob::Spooled(_, Some(returned)) | SpooledJob::Unspooled(returned)) => {
                 return Ok(Some(returned));
             }
-            Some(State::Spooled(range, None) | State::Aside(range)) => range,
+            Some(SpooledJob::Spooled(range, None) | SpooledJob::Aside(range)) => range,
             _ => return Ok(None),
         };
         match file.read(range)? {
@@ -401,7 +410,7 @@ impl Spool {
         }
         let mut index = lock(&self.index);
         for jid in jids {
-            index.set(jid, None, State::Done(Some(session)));
+            index.set(jid, None, SpooledJob::Done(Some(session)));
         }
         drop(index);
         if file.has_grown()

@@ -2,7 +2,7 @@
 
 use saline_messages::Jid;
 
-use super::index::{self, State};
+use super::index::{self, SpooledJob};
 use super::record::Record;
 use super::{Spool, lock};
 
@@ -12,8 +12,8 @@ impl Spool {
     pub fn set_aside(&self, jid: &Jid) {
         let mut file = lock(&self.file);
         let range = match lock(&self.index).entries.get(jid).map(|e| e.state.clone()) {
-            Some(State::Spooled(range, _)) => Ok(range),
-            Some(State::Unspooled(returned)) => file.append(&Record::Return(returned), true),
+            Some(SpooledJob::Spooled(range, _)) => Ok(range),
+            Some(SpooledJob::Unspooled(returned)) => file.append(&Record::Return(returned), true),
             _ => return,
         };
         let noted = range.and_then(|range| {
@@ -21,7 +21,7 @@ impl Spool {
             Ok(range)
         });
         match noted {
-            Ok(range) => lock(&self.index).set(jid, None, State::Aside(range)),
+            Ok(range) => lock(&self.index).set(jid, None, SpooledJob::Aside(range)),
             // It stays where it is, and the next start sends it again.
             Err(error) => tracing::warn!("job {jid}: its return is not set aside: {error}"),
         }
@@ -30,8 +30,8 @@ impl Spool {
     /// Sends a return again that was set aside, since the master asks for the job.
     pub fn take_up(&self, jid: &Jid) {
         let mut index = lock(&self.index);
-        if let Some(State::Aside(range)) = index.entries.get(jid).map(|e| e.state.clone()) {
-            index.set(jid, None, State::Spooled(range, None));
+        if let Some(SpooledJob::Aside(range)) = index.entries.get(jid).map(|e| e.state.clone()) {
+            index.set(jid, None, SpooledJob::Spooled(range, None));
             drop(index);
             self.returned.notify_one();
         }
@@ -40,7 +40,7 @@ impl Spool {
     /// Returns the jobs whose returns a master refused, the oldest first.
     pub fn aside(&self) -> Vec<Jid> {
         let index = lock(&self.index);
-        let aside = |entry: &index::Entry| matches!(entry.state, State::Aside(_));
+        let aside = |entry: &index::Entry| matches!(entry.state, SpooledJob::Aside(_));
         let found = index.entries.iter().filter(|(_, entry)| aside(entry));
         found.map(|(jid, _)| jid.clone()).collect()
     }

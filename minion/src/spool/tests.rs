@@ -152,12 +152,12 @@ fn it_is_written_anew_when_it_has_grown() {
 fn what_cannot_come_again_is_forgotten_and_the_rest_is_bounded() {
     let mut index = Index::default();
     for number in 0..10_100 {
-        index.set(&jid(number), Some(number), State::Done(None));
+        index.set(&jid(number), Some(number), SpooledJob::Done(None));
     }
     index.prune(Some(600_150));
     assert!(!index.is_seen(&jid(149)) && index.is_seen(&jid(150)));
     for number in 20_000..20_150 {
-        index.set(&jid(number), Some(number), State::Done(None));
+        index.set(&jid(number), Some(number), SpooledJob::Done(None));
     }
     index.prune(None);
     assert_eq!(index.entries.len(), 10_000);

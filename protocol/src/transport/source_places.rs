@@ -16,7 +16,7 @@ use super::Source;
 /// [`eviction_candidate`](Self::eviction_candidate) when there is no place left.
 #[derive(Debug, Clone)]
 pub struct SourcePlaces<K> {
-    taken: HashMap<K, Place>,
+    taken: HashMap<K, NumberedSource>,
     by_source: HashMap<Source, BTreeMap<u64, K>>,
     /// How many places each source has, so that the one with most is found at once.
     by_count: BTreeSet<(usize, Source)>,
@@ -30,7 +30,7 @@ pub struct SourcePlaces<K> {
 pub struct NoPlace;
 
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct NumberedSource {
     source: Source,
     number: u64,
 }
@@ -52,7 +52,8 @@ impl<K: Clone + Eq + Hash> SourcePlaces<K> {
         self.release(&key);
         self.last += 1;
         let number = self.last;
-        self.taken.insert(key.clone(), Place { source, number });
+        self.taken
+            .insert(key.clone(), NumberedSource { source, number });
         let own = self.by_source.entry(source).or_default();
         self.by_count.remove(&(own.len(), source));
         own.insert(number, key);
@@ -82,7 +83,7 @@ impl<K: Clone + Eq + Hash> SourcePlaces<K> {
 
     /// Gives a place back. Returns false when `key` has none.
     pub fn release(&mut self, key: &K) -> bool {
-        let Some(Place { source, number }) = self.taken.remove(key) else {
+        let Some(NumberedSource { source, number }) = self.taken.remove(key) else {
             return false;
         };
         if let Some(own) = self.by_source.get_mut(&source) {

@@ -10,7 +10,7 @@ use tokio::net::UdpSocket;
 use tokio::sync::{mpsc, watch};
 
 use super::conditions::{Conditions, cut, occupy};
-use super::{MAX_PEERS, Shared};
+use super::{LinkShared, MAX_PEERS};
 
 /// The largest datagram.
 const DATAGRAM: usize = 65_535;
@@ -25,7 +25,7 @@ type Datagram = (Instant, Vec<u8>);
 pub(super) async fn open(
     here: SocketAddr,
     master: SocketAddr,
-    shared: Shared,
+    shared: LinkShared,
 ) -> io::Result<SocketAddr> {
     let socket = Arc::new(UdpSocket::bind(here).await?);
     let here = socket.local_addr()?;
@@ -84,7 +84,7 @@ impl Lane {
 }
 
 /// Passes what minions send on to the master, from a socket of its own for each of them.
-async fn receive(socket: Arc<UdpSocket>, master: SocketAddr, shared: Shared) {
+async fn receive(socket: Arc<UdpSocket>, master: SocketAddr, shared: LinkShared) {
     let mut peers: HashMap<SocketAddr, Lane> = HashMap::new();
     let mut buffer = vec![0; DATAGRAM];
     loop {
@@ -118,7 +118,7 @@ async fn serve(
     peer: SocketAddr,
     master: SocketAddr,
     queue: mpsc::Receiver<Datagram>,
-    shared: Shared,
+    shared: LinkShared,
 ) {
     let conditions = shared.conditions;
     let cuts = conditions.borrow().cuts;

@@ -47,7 +47,7 @@ pub struct Link {
 
 /// What the tasks of a link share.
 #[derive(Debug, Clone)]
-struct Shared {
+struct LinkShared {
     conditions: watch::Receiver<Conditions>,
     /// The bytes that went to the master.
     passed: Arc<watch::Sender<u64>>,
@@ -64,7 +64,7 @@ impl Link {
         let (conditions, receiver) = watch::channel(Conditions::default());
         let (passed, bytes) = watch::channel(0);
         let stop = CancellationToken::new();
-        let shared = Shared {
+        let shared = LinkShared {
             conditions: receiver,
             passed: Arc::new(passed),
             tasks: TaskTracker::new(),

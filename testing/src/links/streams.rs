@@ -9,7 +9,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
 
 use super::conditions::{Conditions, cut, occupy, passable};
-use super::{MAX_PEERS, Shared};
+use super::{LinkShared, MAX_PEERS};
 
 /// The bytes that pass at once.
 const CHUNK: usize = 16 * 1024;
@@ -21,7 +21,7 @@ const UNDER_WAY: usize = 64;
 pub(super) async fn open(
     here: SocketAddr,
     master: SocketAddr,
-    shared: Shared,
+    shared: LinkShared,
 ) -> io::Result<SocketAddr> {
     let listener = TcpListener::bind(here).await?;
     let here = listener.local_addr()?;
@@ -34,7 +34,7 @@ pub(super) async fn open(
     Ok(here)
 }
 
-async fn accept(listener: TcpListener, master: SocketAddr, shared: Shared) {
+async fn accept(listener: TcpListener, master: SocketAddr, shared: LinkShared) {
     loop {
         let Ok((minion, _)) = listener.accept().await else {
             // No descriptor is left, perhaps; connections end meanwhile.
@@ -54,7 +54,7 @@ async fn accept(listener: TcpListener, master: SocketAddr, shared: Shared) {
 }
 
 /// Passes bytes in both directions until both have ended or the link is cut.
-async fn serve(minion: TcpStream, master: SocketAddr, shared: Shared) {
+async fn serve(minion: TcpStream, master: SocketAddr, shared: LinkShared) {
     let conditions = shared.conditions;
     let cuts = conditions.borrow().cuts;
     let pass = async {

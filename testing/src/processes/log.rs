@@ -14,12 +14,12 @@ use super::TIMEOUT;
 /// The lines that a process has printed so far.
 #[derive(Debug, Default)]
 pub struct Log {
-    state: Mutex<State>,
+    state: Mutex<LogState>,
     grown: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct LogState {
     lines: Vec<String>,
     has_ended: bool,
 }
@@ -53,7 +53,7 @@ impl Log {
         log
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, LogState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -39,8 +39,8 @@ const CREDIT_SHARE: usize = 16;
 /// ```
 pub fn delivery_queue(limits: &Limits) -> (DeliverySender, DeliveryReceiver) {
     let messages = limits.subscriber_queue_messages;
-    let shared = Arc::new(Shared {
-        state: Mutex::new(State::default()),
+    let shared = Arc::new(SharedQueue {
+        state: Mutex::new(QueueState::default()),
         wake: Notify::new(),
         messages,
         bytes: limits.subscriber_queue_bytes,
@@ -57,7 +57,7 @@ pub fn delivery_queue(limits: &Limits) -> (DeliverySender, DeliveryReceiver) {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct QueueState {
     queue: VecDeque<Delivery>,
     /// Messages whose room the receiver has not given back, those that it has taken among them.
     messages: usize,
@@ -68,7 +68,7 @@ struct State {
     receiver_gone: bool,
 }
 
-impl State {
+impl QueueState {
     /// Adds a loss where the queue ends, joined with the loss that already stands there.
     fn push_lost(&mut self, lost: Lost) {
         match (self.queue.back_mut(), lost) {
@@ -101,16 +101,16 @@ impl State {
 }
 
 #[derive(Debug)]
-struct Shared {
-    state: Mutex<State>,
+struct SharedQueue {
+    state: Mutex<QueueState>,
     wake: Notify,
     messages: usize,
     bytes: usize,
     credit_after: usize,
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl SharedQueue {
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
         // The state is consistent after every statement, so a panic elsewhere does not spoil it.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -118,7 +118,7 @@ impl Shared {
 
 /// The backend's end of the queue. Dropping it ends the subscriber once it has read what is queued.
 #[derive(Debug)]
-pub struct DeliverySender(Arc<Shared>);
+pub struct DeliverySender(Arc<SharedQueue>);
 
 impl DeliverySender {
     /// Queues one delivery without waiting. Returns how many messages were dropped: one, when a
@@ -187,7 +187,7 @@ impl Drop for DeliverySender {
 /// The subscriber's end of the queue.
 #[derive(Debug)]
 pub struct DeliveryReceiver {
-    shared: Arc<Shared>,
+    shared: Arc<SharedQueue>,
     /// The queue as it was, taken as a whole, so that both ends rarely meet at the lock.
     taken: VecDeque<Delivery>,
     read: Read,

@@ -30,7 +30,7 @@ use crate::lock;
 /// # }
 /// ```
 pub fn departure_queue(limits: &Limits) -> (DepartureSender, DepartureReceiver) {
-    let shared = Arc::new(Shared {
+    let shared = Arc::new(SharedDepartures {
         state: Mutex::default(),
         most: limits.connections,
         told: Notify::new(),
@@ -42,14 +42,14 @@ pub fn departure_queue(limits: &Limits) -> (DepartureSender, DepartureReceiver) 
 }
 
 #[derive(Debug)]
-struct Shared {
-    state: Mutex<State>,
+struct SharedDepartures {
+    state: Mutex<DepartureState>,
     most: usize,
     told: Notify,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct DepartureState {
     gone: VecDeque<Peer>,
     missed: u64,
     has_ended: bool,
@@ -58,7 +58,7 @@ struct State {
 
 /// Tells departures.
 #[derive(Debug)]
-pub struct DepartureSender(Arc<Shared>);
+pub struct DepartureSender(Arc<SharedDepartures>);
 
 impl DepartureSender {
     /// Tells that a peer has gone.
@@ -84,7 +84,7 @@ impl DepartureSender {
 
 /// Yields departures.
 #[derive(Debug)]
-pub struct DepartureReceiver(Arc<Shared>);
+pub struct DepartureReceiver(Arc<SharedDepartures>);
 
 #[async_trait]
 impl Departures for DepartureReceiver {

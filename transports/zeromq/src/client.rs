@@ -19,7 +19,7 @@ use crate::frame::{Frame, REQUEST_HEADER};
 use crate::joined_requests;
 use crate::liveness::Verdict;
 use crate::native;
-use crate::socket::{BATCH, Sent, Shared, Socket, YIELD_AFTER};
+use crate::socket::{BATCH, Sent, SharedContext, Socket, YIELD_AFTER};
 use crate::subscriber;
 
 /// Requests that libzmq holds for a server that does not read. One alone would be lock-step; those
@@ -34,7 +34,7 @@ type Requests = ClientRequests<()>;
 #[derive(Debug)]
 pub(crate) struct ZmqClient {
     requests: Arc<Requests>,
-    shared: Arc<Shared>,
+    shared: Arc<SharedContext>,
     context: Context,
     lifetime: Arc<Lifetime>,
     /// Topics that may still be subscribed to.
@@ -44,7 +44,7 @@ pub(crate) struct ZmqClient {
 
 /// Connects to `endpoint`, and starts the task that reconnects.
 pub(crate) async fn connect(
-    shared: Arc<Shared>,
+    shared: Arc<SharedContext>,
     endpoint: &Endpoint,
     context: Context,
 ) -> Result<Arc<dyn Client>> {
@@ -144,7 +144,7 @@ impl Drop for ZmqClient {
 /// The task that owns the DEALER socket and replaces it when the connection breaks.
 struct ClientTask {
     requests: Arc<Requests>,
-    shared: Arc<Shared>,
+    shared: Arc<SharedContext>,
     endpoint: Endpoint,
     context: Context,
     reconnect: ReconnectPolicy,

@@ -9,7 +9,7 @@ use saline_protocol::transport::{Context, Endpoint, Error, ErrorKind, Instant, M
 
 use crate::liveness::{LookTimer, PeerLiveness, Verdict};
 use crate::monitor::MonitoredSocket;
-use crate::socket::{Shared, Socket, millis};
+use crate::socket::{SharedContext, Socket, millis};
 
 /// The events that the monitor of a connecting socket reports.
 const EVENTS: u32 = zmq_sys::ZMQ_EVENT_CONNECTED
@@ -91,7 +91,7 @@ impl Connection {
     /// # Cancel safety
     /// The socket is closed when the future is dropped.
     pub(crate) async fn open(
-        shared: &Arc<Shared>,
+        shared: &Arc<SharedContext>,
         context: &Context,
         address: &ZmqAddress,
         kind: zmq::SocketType,

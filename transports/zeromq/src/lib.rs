@@ -102,7 +102,7 @@ use saline_protocol::transport::{
     Transport,
 };
 
-use socket::Shared;
+use socket::SharedContext;
 
 /// Sockets that one context allows unless asked for more: each costs twelve bytes, whether or not it
 /// is opened. A client has three and each of its subscriptions three more.
@@ -114,7 +114,7 @@ const GRACE: Duration = Duration::from_secs(1);
 /// The ZeroMQ transport, scheme `zeromq`.
 pub struct ZeroMq {
     /// Created at first use, so that a process that only lists its transports starts no threads.
-    shared: Mutex<Option<Arc<Shared>>>,
+    shared: Mutex<Option<Arc<SharedContext>>>,
     max_sockets: u16,
 }
 
@@ -133,12 +133,12 @@ impl ZeroMq {
         }
     }
 
-    fn shared(&self) -> Result<Arc<Shared>> {
+    fn shared(&self) -> Result<Arc<SharedContext>> {
         let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(shared) = &*shared {
             return Ok(Arc::clone(shared));
         }
-        let made = Shared::new(self.max_sockets).map_err(|error| {
+        let made = SharedContext::new(self.max_sockets).map_err(|error| {
             Error::new(ErrorKind::Refused, "cannot start libzmq").with_source(error)
         })?;
         Ok(Arc::clone(shared.insert(Arc::new(made))))

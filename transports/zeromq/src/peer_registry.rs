@@ -12,12 +12,12 @@ use crate::number_map::NumberMap;
 /// when a peer comes, is admitted or goes, never for a message.
 #[derive(Debug)]
 pub(crate) struct PeerRegistry {
-    state: Mutex<State>,
+    state: Mutex<KnownPeers>,
     departures: DepartureSender,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct KnownPeers {
     peers: NumberMap<u32, KnownPeer>,
     /// Peers that were admitted since the task last asked.
     admitted: Vec<u32>,
@@ -39,7 +39,7 @@ impl PeerRegistry {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, KnownPeers> {
         // The state is consistent after every statement, so a panic elsewhere does not spoil it.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -57,7 +57,7 @@ impl PeerRegistry {
     /// Admits a peer. Returns false when it has gone.
     pub(crate) fn admit(&self, connection: u32) -> bool {
         let mut state = self.lock();
-        let State { peers, admitted } = &mut *state;
+        let KnownPeers { peers, admitted } = &mut *state;
         let Some(peer) = peers.get_mut(&connection) else {
             return false;
         };
@@ -101,7 +101,7 @@ impl PeerRegistry {
 
     /// Ends the stream of departures; no peer is known any more.
     pub(crate) fn end(&self) {
-        *self.lock() = State::default();
+        *self.lock() = KnownPeers::default();
         self.departures.end();
     }
 }

@@ -21,7 +21,7 @@ use crate::numbering::{OpenPublishQueue, PublishQueue};
 use crate::publication_wire;
 use crate::request_exchange::{OpenRequestExchange, RequestExchange, ZmqRequests};
 use crate::router_task::RouterTask;
-use crate::socket::{Shared, Socket};
+use crate::socket::{SharedContext, Socket};
 use crate::subscriber_liveness::SubscriberLiveness;
 use crate::xpub_task::{XpubTask, ZmqPublisher};
 
@@ -42,7 +42,11 @@ const XPUB_EVENTS: u32 = EVENTS | zmq_sys::ZMQ_EVENT_ACCEPTED | zmq_sys::ZMQ_EVE
 const RECEIVE_QUEUE: i32 = 64;
 
 /// Binds both sockets and starts their tasks.
-pub(crate) async fn serve(shared: &Arc<Shared>, at: ServeAt, context: Context) -> Result<Server> {
+pub(crate) async fn serve(
+    shared: &Arc<SharedContext>,
+    at: ServeAt,
+    context: Context,
+) -> Result<Server> {
     let Some(publications) = &at.publications else {
         return Err(Error::new(
             ErrorKind::Config,

@@ -29,13 +29,13 @@ pub(crate) const YIELD_AFTER: usize = 8;
 
 /// The state that all sockets of one [`ZeroMq`](crate::ZeroMq) share.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct SharedContext {
     context: NativeContext,
     /// The number of the next monitor: names of monitors are unique in a context.
     monitors: AtomicU64,
 }
 
-impl Shared {
+impl SharedContext {
     pub(crate) fn new(max_sockets: u16) -> io::Result<Self> {
         Ok(Self {
             context: NativeContext::new(max_sockets)?,
@@ -60,7 +60,7 @@ pub(crate) struct Socket {
     // Deregistered before the socket closes the descriptor; the context goes last.
     descriptor: AsyncFd<Descriptor>,
     socket: zmq::Socket,
-    shared: Arc<Shared>,
+    shared: Arc<SharedContext>,
     /// Whether a monitor must be ended before the socket.
     monitored: bool,
 }
@@ -82,7 +82,7 @@ impl std::fmt::Debug for Socket {
 impl Socket {
     /// Opens a socket that does not linger and takes frames of the limits' size.
     pub(crate) fn new(
-        shared: &Arc<Shared>,
+        shared: &Arc<SharedContext>,
         kind: zmq::SocketType,
         limits: &Limits,
     ) -> Result<Self> {
@@ -91,7 +91,11 @@ impl Socket {
         })
     }
 
-    fn open(shared: &Arc<Shared>, kind: zmq::SocketType, limits: &Limits) -> io::Result<Self> {
+    fn open(
+        shared: &Arc<SharedContext>,
+        kind: zmq::SocketType,
+        limits: &Limits,
+    ) -> io::Result<Self> {
         let mut socket = shared.context.socket(kind)?;
         socket.set_linger(0)?;
         if kind != zmq::PAIR {

@@ -24,11 +24,11 @@ use crate::filters::{Filters, Meaning, Payloads};
 use crate::liveness::Verdict;
 use crate::native;
 use crate::publication_wire::{self, Published};
-use crate::socket::{BATCH, Shared, Socket, YIELD_AFTER};
+use crate::socket::{BATCH, SharedContext, Socket, YIELD_AFTER};
 
 /// Subscribes to `topics` at `at`. Returns when every filter is confirmed.
 pub(crate) async fn subscribe(
-    shared: &Arc<Shared>,
+    shared: &Arc<SharedContext>,
     at: &Endpoint,
     topics: Vec<TopicFilter>,
     held: OwnedSemaphorePermit,
@@ -81,7 +81,7 @@ impl Subscriber for ZmqSubscriber {
 
 /// The task that owns the SUB socket and replaces it when the connection breaks.
 struct SubscriptionTask {
-    shared: Arc<Shared>,
+    shared: Arc<SharedContext>,
     endpoint: Endpoint,
     context: Context,
     reconnect: ReconnectPolicy,

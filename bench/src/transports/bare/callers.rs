@@ -16,7 +16,7 @@ use crate::Result;
 
 /// The state that callers, reader and writer share.
 #[derive(Debug)]
-struct Shared {
+struct SharedCallers {
     output: Mutex<Vec<u8>>,
     written: Notify,
     waiting: Vec<Mutex<Option<oneshot::Sender<Bytes>>>>,
@@ -35,7 +35,7 @@ pub(crate) async fn ask(
     bytes: usize,
     run: Duration,
 ) -> Result<u64> {
-    let shared = Arc::new(Shared {
+    let shared = Arc::new(SharedCallers {
         output: Mutex::default(),
         written: Notify::new(),
         waiting: (0..outstanding).map(|_| Mutex::default()).collect(),
@@ -59,7 +59,7 @@ pub(crate) async fn ask(
     Ok(answered)
 }
 
-async fn call(shared: Arc<Shared>, number: usize, payload: Bytes) -> Result<u64> {
+async fn call(shared: Arc<SharedCallers>, number: usize, payload: Bytes) -> Result<u64> {
     let mut answered = 0;
     while !shared.over.load(Ordering::Relaxed) {
         let (reply, replied) = oneshot::channel();
@@ -74,7 +74,10 @@ async fn call(shared: Arc<Shared>, number: usize, payload: Bytes) -> Result<u64>
     Ok(answered)
 }
 
-async fn write(mut writer: impl AsyncWrite + Unpin, shared: Arc<Shared>) -> std::io::Result<()> {
+async fn write(
+    mut writer: impl AsyncWrite + Unpin,
+    shared: Arc<SharedCallers>,
+) -> std::io::Result<()> {
     let mut output = Vec::new();
     loop {
         shared.written.notified().await;
@@ -86,7 +89,10 @@ async fn write(mut writer: impl AsyncWrite + Unpin, shared: Arc<Shared>) -> std:
     }
 }
 
-async fn read(mut reader: impl AsyncRead + Unpin, shared: Arc<Shared>) -> std::io::Result<()> {
+async fn read(
+    mut reader: impl AsyncRead + Unpin,
+    shared: Arc<SharedCallers>,
+) -> std::io::Result<()> {
     let mut input = BytesMut::with_capacity(ROOM);
     while reader.read_buf(&mut input).await? > 0 {
         while let Some((number, payload)) = take(&mut input) {

@@ -25,7 +25,7 @@ use crate::jobs::StoreError;
 use crate::jobs::disk::connection_thread::ConnectionThread;
 use crate::jobs::disk::partitions::{Connections, Partitions};
 use crate::jobs::disk::schema::Access;
-use crate::jobs::disk::writer::{PartitionLimits, Place, Writer};
+use crate::jobs::disk::writer::{PartitionLimits, StoreFile, Writer};
 use crate::jobs::memory::receipts::ReceiptSource;
 
 pub(crate) use filter::TagFilter;
@@ -247,7 +247,7 @@ impl DurableEvents {
                 *lock(&after) = None;
             }
         };
-        let place = Place::Partition(self.file);
+        let place = StoreFile::Partition(self.file);
         self.writer.call(place, bytes, act, settled).await
     }
 }

@@ -35,7 +35,7 @@ const COMMITS_TO_LOOK: u32 = 64;
 
 /// The file that a command writes to.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Place {
+pub(crate) enum StoreFile {
     /// The partition that begins here.
     Partition(i64),
     /// The partition in which a new job with this jid belongs.
@@ -64,7 +64,7 @@ pub(crate) enum Task {
 /// A command for a connection, with a caller that waits for the result.
 pub(crate) trait Command: Send {
     /// Returns the file that the command writes to.
-    fn place(&self) -> Place;
+    fn place(&self) -> StoreFile;
     /// About the size of its data.
     fn bytes(&self) -> usize;
     /// Runs the command and keeps its result. Returns whether it failed.
@@ -74,7 +74,7 @@ pub(crate) trait Command: Send {
 }
 
 struct Call<T, A, S> {
-    place: Place,
+    place: StoreFile,
     bytes: usize,
     act: Option<A>,
     settled: S,
@@ -90,7 +90,7 @@ where
     A: FnOnce(&Connection) -> Result<T, StoreError> + Send,
     S: FnOnce(&Result<T, StoreError>) + Send,
 {
-    fn place(&self) -> Place {
+    fn place(&self) -> StoreFile {
         self.place
     }
 
@@ -155,7 +155,7 @@ impl Writer {
     /// A queued command is carried out; one that waits for a place is not.
     pub(crate) fn call<T, A, S>(
         &self,
-        place: Place,
+        place: StoreFile,
         bytes: usize,
         act: A,
         settled: S,
@@ -254,14 +254,14 @@ impl Writing {
     }
 
     /// Returns the partition of a place; creates one when it is time.
-    fn start_of(&mut self, place: Place) -> Result<i64, StoreError> {
+    fn start_of(&mut self, place: StoreFile) -> Result<i64, StoreError> {
         let newest = self.connections.partitions().newest();
         let (job, newest) = match (place, newest) {
-            (Place::Partition(start), _) => return Ok(start),
-            (Place::Newest, Some(newest)) => return Ok(newest),
+            (StoreFile::Partition(start), _) => return Ok(start),
+            (StoreFile::Newest, Some(newest)) => return Ok(newest),
             // The store creates its first partition when it is opened.
-            (Place::Newest, None) => return Err(StoreError::Removed),
-            (Place::NewJob(job), newest) => (job, newest),
+            (StoreFile::Newest, None) => return Err(StoreError::Removed),
+            (StoreFile::NewJob(job), newest) => (job, newest),
         };
         let highest = self.highest.max(job);
         let start = self.start_of_job(job, newest)?;

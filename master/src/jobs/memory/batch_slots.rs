@@ -40,7 +40,7 @@ pub(crate) struct BatchSlots {
 
 #[derive(Debug, Clone, Copy)]
 struct Member {
-    place: Place,
+    place: MemberState,
     /// The minion's place in the order of turns.
     ticket: i64,
     /// Since when it is away; none while it is present.
@@ -51,7 +51,7 @@ struct Member {
 
 /// How far a minion is in the batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum MemberState {
     /// The minion's turn has not come.
     Waiting,
     /// The minion has its turn and a slot, and has until this time to claim the job.
@@ -98,19 +98,19 @@ impl BatchSlots {
         };
         for state in states {
             let place = match state {
-                MinionJobState::Waiting | MinionJobState::Queued => Place::Waiting,
-                state if state.is_final() => Place::Ended,
-                _ => Place::Holding,
+                MinionJobState::Waiting | MinionJobState::Queued => MemberState::Waiting,
+                state if state.is_final() => MemberState::Ended,
+                _ => MemberState::Holding,
             };
-            slots.waiting += usize::from(place == Place::Waiting);
-            slots.ended += usize::from(place == Place::Ended);
-            slots.taken += usize::from(place == Place::Holding);
+            slots.waiting += usize::from(place == MemberState::Waiting);
+            slots.ended += usize::from(place == MemberState::Ended);
+            slots.taken += usize::from(place == MemberState::Holding);
             slots.tickets.1 += 1;
             slots.members.push(Member {
                 place,
                 ticket: slots.tickets.1,
                 away: Some(0),
-                was_granted: place == Place::Holding,
+                was_granted: place == MemberState::Holding,
             });
         }
         slots
@@ -150,7 +150,7 @@ impl BatchSlots {
         self.is_looked_at = true;
         for at in 0..self.members.len() {
             let member = &mut self.members[at];
-            if member.place == Place::Ended {
+            if member.place == MemberState::Ended {
                 continue;
             }
             member.away = match (is_present(at), member.away) {
@@ -159,21 +159,21 @@ impl BatchSlots {
             };
             let (ticket, away) = (member.ticket, member.away);
             match (member.place, away) {
-                (Place::Waiting, None) => self.make_ready(at),
-                (Place::Waiting, Some(_)) => {
+                (MemberState::Waiting, None) => self.make_ready(at),
+                (MemberState::Waiting, Some(_)) => {
                     self.ready.remove(&(ticket, at));
                     if self.members[at].was_granted {
-                        self.move_to(at, Place::Released);
+                        self.move_to(at, MemberState::Released);
                     }
                 }
-                (Place::Turn(_), Some(_)) => self.take_turn_back(at),
-                (Place::Turn(until), None) if until <= now => {
+                (MemberState::Turn(_), Some(_)) => self.take_turn_back(at),
+                (MemberState::Turn(until), None) if until <= now => {
                     self.tickets.1 += 1;
                     self.members[at].ticket = self.tickets.1;
                     self.take_turn_back(at);
                 }
-                (Place::Holding, Some(since)) if since.saturating_add(self.grace) <= now => {
-                    self.move_to(at, Place::Released);
+                (MemberState::Holding, Some(since)) if since.saturating_add(self.grace) <= now => {
+                    self.move_to(at, MemberState::Released);
                     self.rest(now);
                 }
                 _ => {}
@@ -188,7 +188,7 @@ impl BatchSlots {
         while free > 0
             && let Some((_, at)) = self.ready.pop_first()
         {
-            self.move_to(at, Place::Turn(now.saturating_add(self.grace)));
+            self.move_to(at, MemberState::Turn(now.saturating_add(self.grace)));
             turns.push(at);
             free -= 1;
         }
@@ -198,9 +198,9 @@ impl BatchSlots {
     fn take_turn_back(&mut self, at: usize) {
         let member = self.members[at];
         if member.away.is_some() && member.was_granted {
-            return self.move_to(at, Place::Released);
+            return self.move_to(at, MemberState::Released);
         }
-        self.move_to(at, Place::Waiting);
+        self.move_to(at, MemberState::Waiting);
         if member.away.is_none() {
             self.make_ready(at);
         }
@@ -219,7 +219,7 @@ impl BatchSlots {
         let place = self.members.get(at).map(|member| member.place);
         matches!(
             place,
-            Some(Place::Turn(_) | Place::Holding | Place::Released)
+            Some(MemberState::Turn(_) | MemberState::Holding | MemberState::Released)
         )
     }
 
@@ -227,15 +227,17 @@ impl BatchSlots {
     /// gets a free one, or has the next turn.
     pub(crate) fn claim(&mut self, at: usize, now: MasterTime) -> bool {
         match self.members.get(at).map(|member| member.place) {
-            Some(Place::Holding) => true,
-            Some(Place::Turn(_)) if self.stopped.is_some() && !self.members[at].was_granted => {
+            Some(MemberState::Holding) => true,
+            Some(MemberState::Turn(_))
+                if self.stopped.is_some() && !self.members[at].was_granted =>
+            {
                 false
             }
-            Some(Place::Turn(_)) => {
+            Some(MemberState::Turn(_)) => {
                 self.hold(at);
                 true
             }
-            Some(Place::Released) => {
+            Some(MemberState::Released) => {
                 if self.free_slots(now) > 0 {
                     self.hold(at);
                     return true;
@@ -244,7 +246,7 @@ impl BatchSlots {
                 let ticket = self.tickets.0;
                 let member = &mut self.members[at];
                 (member.ticket, member.away) = (ticket, None);
-                self.move_to(at, Place::Waiting);
+                self.move_to(at, MemberState::Waiting);
                 self.make_ready(at);
                 false
             }
@@ -262,8 +264,8 @@ impl BatchSlots {
             MinionJobState::Running => self.hold(at),
             to if to.is_final() => {
                 let place = self.members[at].place;
-                self.move_to(at, Place::Ended);
-                if place == Place::Holding {
+                self.move_to(at, MemberState::Ended);
+                if place == MemberState::Holding {
                     self.rest(now);
                 }
                 let failed =
@@ -278,7 +280,7 @@ impl BatchSlots {
     }
 
     fn hold(&mut self, at: usize) {
-        self.move_to(at, Place::Holding);
+        self.move_to(at, MemberState::Holding);
         self.members[at].was_granted = true;
     }
 
@@ -290,19 +292,19 @@ impl BatchSlots {
     }
 
     /// Moves a minion to another place, and counts.
-    fn move_to(&mut self, at: usize, to: Place) {
-        let has_slot = |place| matches!(place, Place::Turn(_) | Place::Holding);
+    fn move_to(&mut self, at: usize, to: MemberState) {
+        let has_slot = |place| matches!(place, MemberState::Turn(_) | MemberState::Holding);
         let member = &mut self.members[at];
         let from = std::mem::replace(&mut member.place, to);
-        if from == Place::Waiting {
+        if from == MemberState::Waiting {
             self.ready.remove(&(member.ticket, at));
             self.waiting -= 1;
         }
-        self.waiting += usize::from(to == Place::Waiting);
+        self.waiting += usize::from(to == MemberState::Waiting);
         self.taken -= usize::from(has_slot(from));
         self.taken += usize::from(has_slot(to));
-        self.ended -= usize::from(from == Place::Ended);
-        self.ended += usize::from(to == Place::Ended);
+        self.ended -= usize::from(from == MemberState::Ended);
+        self.ended += usize::from(to == MemberState::Ended);
     }
 
     /// Stops the batch: no minion gets its turn any more.
@@ -340,13 +342,13 @@ impl BatchSlots {
     /// Returns until when minions that are gone hold the batch up: those that have slots, if all of them are gone; if nobody
     /// has one, those that wait for their turn, if all of these are gone.
     pub(crate) fn grace_ends(&self) -> Option<MasterTime> {
-        let in_places = |wanted: fn(Place) -> bool| {
+        let in_places = |wanted: fn(MemberState) -> bool| {
             let found = self.members.iter().filter(move |m| wanted(m.place));
             found.map(|member| member.away).collect::<Option<Vec<_>>>()
         };
         let away = match self.taken {
-            0 => in_places(|place| place == Place::Waiting)?,
-            _ => in_places(|place| matches!(place, Place::Turn(_) | Place::Holding))?,
+            0 => in_places(|place| place == MemberState::Waiting)?,
+            _ => in_places(|place| matches!(place, MemberState::Turn(_) | MemberState::Holding))?,
         };
         // Those that were never present are not waited for.
         let last = away.into_iter().filter(|since| *since > 0).max();
@@ -355,7 +357,8 @@ impl BatchSlots {
 
     fn never_granted(&self) -> Vec<usize> {
         let waits = |member: &Member| {
-            matches!(member.place, Place::Waiting | Place::Turn(_)) && !member.was_granted
+            matches!(member.place, MemberState::Waiting | MemberState::Turn(_))
+                && !member.was_granted
         };
         let members = self.members.iter().enumerate();
         members

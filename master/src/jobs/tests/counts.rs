@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 
 use super::*;
-use crate::jobs::disk::writer::Place as At;
+use crate::jobs::disk::writer::StoreFile as At;
 use rusqlite::Connection;
 use rusqlite::trace::{TraceEvent, TraceEventCodes};
 

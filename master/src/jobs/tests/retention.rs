@@ -1,7 +1,7 @@
 //! What is kept, and for how long.
 
 use super::*;
-use crate::jobs::disk::writer::Place as At;
+use crate::jobs::disk::writer::StoreFile as At;
 use crate::jobs::jid::{from_micros, to_micros};
 use crate::jobs::{Pruned, REQUESTS_KEPT};
 

@@ -31,7 +31,7 @@ pub(crate) type Requests = ClientRequests<StagedRequests>;
 #[derive(Debug, Default)]
 pub struct ClientRequests<U> {
     // Where both are held, `staged` is locked before `state`.
-    state: Mutex<State>,
+    state: Mutex<RequestsState>,
     staged: Mutex<U>,
     /// Tells the writer that there is something to send.
     pub(crate) wake: Notify,
@@ -40,7 +40,7 @@ pub struct ClientRequests<U> {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct RequestsState {
     pending: PendingRequests<Waker>,
     wake: WriterWake,
     /// Bytes of requests that were queued, as a measure of whether more are coming.
@@ -58,7 +58,7 @@ fn wake(settled: Vec<Waker>) {
 }
 
 impl<U: Unsent> ClientRequests<U> {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, RequestsState> {
         lock(&self.state)
     }
 
