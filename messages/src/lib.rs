@@ -23,6 +23,7 @@ mod reconciliation;
 mod refused_verb;
 mod return_part;
 mod runner;
+mod secrets;
 
 mod version;
 
@@ -56,6 +57,7 @@ pub use reconciliation::{
 pub use refused_verb::RefusedVerb;
 pub use return_part::{PARTS_FROM, ReturnPart, TransferId};
 pub use runner::{EndedRun, RunnerCall, RunnerEnd, RunnerReply, RunnerRequest};
+pub use secrets::{MAX_SECRET, SecretError, Secrets, is_secret};
 pub use version::{
     Extension, MAX_SOFTWARE, PeerVersion, ProtocolVersions, SOFTWARE, is_presentable,
 };

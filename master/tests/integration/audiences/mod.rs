@@ -313,6 +313,7 @@ async fn is_opened_by_another(
         include_unknown: false,
         fun: "test.ping".into(),
         arg: Arguments::default().pack(),
+        secrets: None,
         user: "root".into(),
         ttl_ms: None,
         private,

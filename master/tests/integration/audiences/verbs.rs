@@ -148,6 +148,7 @@ fn forged() -> PublishRequest {
         include_unknown: false,
         fun: "test.forged".into(),
         arg: Arguments::default().pack(),
+        secrets: None,
         user: "root".into(),
         ttl_ms: None,
         private: false,
