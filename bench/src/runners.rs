@@ -107,6 +107,7 @@ fn files(config: &MasterConfig) -> Result<(usize, u64)> {
 async fn fill(wanted: &RunnersArguments, config: &MasterConfig, bytes: u64) -> Result<Vec<Jid>> {
     let settings = StoreSettings {
         folder: config.job_store(),
+        secrets_key: config.secrets_key_file(),
         keep: config.keep_jobs,
         max_bytes: Some(bytes),
         heartbeat: config.heartbeat_interval,
@@ -177,6 +178,7 @@ fn job(store: &JobStore, number: usize, ids: &[MinionId]) -> Result<NewJob> {
         job: SignedJob {
             job,
             signature: vec![0; 64],
+            secrets: None,
         },
         operator: "root".to_owned(),
         request: RequestId::random()?,

@@ -21,6 +21,7 @@ pub mod replay;
 #[cfg(test)]
 mod secret_tests;
 mod session;
+mod stored_secrets;
 
 pub use error::{ChannelError, KeyError};
 pub use identity::{Identity, PublicIdentity};
@@ -28,3 +29,4 @@ pub use master_keys::{MasterKeys, MasterTrust};
 pub use noise_key::NoiseKey;
 pub use publication::{PublicationOpener, PublicationRoot};
 pub use session::{Credentials, Established, MAX_BUSY_DELAY, MIN_BUSY_DELAY, Session, establish};
+pub use stored_secrets::SecretsKey;

@@ -50,7 +50,9 @@ impl Client {
     /// The job may be published all the same.
     pub async fn run_async(&self, spec: JobSpec) -> Result<Published, ClientError> {
         let request_id = RequestId::random().map_err(|_| ClientError::Randomness)?;
-        let request = spec.into_request(request_id);
+        let request = spec
+            .into_request(request_id)
+            .map_err(|_| ClientError::Randomness)?;
         match self.ask(&OperatorRequest::Publish(request)).await? {
             OperatorReply::Published(published) => Ok(published),
             _ => Err(ClientError::WrongAnswer("Publish")),

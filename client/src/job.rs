@@ -1,10 +1,23 @@
 //! The description of a job to be published.
 
+use std::fmt;
 use std::time::Duration;
 
 use saline_data::{Packed, Value};
-use saline_messages::{Arguments, BatchRequest, Jid, PublishRequest, RequestId};
+use saline_messages::random::NoRandomness;
+use saline_messages::{Arguments, BatchRequest, Jid, PublishRequest, RequestId, Secrets};
 use saline_targeting::{CompiledTarget, Target, TargetError};
+
+/// The secret arguments of a job, by name. `Debug` shows the names alone.
+#[derive(Clone, PartialEq, Default)]
+pub struct SecretArguments(pub Vec<(String, Value)>);
+
+impl fmt::Debug for SecretArguments {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = self.0.iter().map(|(name, _)| name);
+        f.debug_set().entries(names).finish()
+    }
+}
 
 /// The description of a job to be published.
 #[derive(Debug, Clone, PartialEq)]
@@ -16,8 +29,10 @@ pub struct JobSpec {
     pub include_unknown: bool,
     /// The function, `module.function`.
     pub fun: String,
-    /// The arguments of the function.
+    /// The arguments of the function, but for those that are secret.
     pub arg: Arguments,
+    /// The named arguments that are secret: nobody but the function sees their values.
+    pub secrets: SecretArguments,
     /// The user who asks; for the record, no authority.
     pub user: String,
     /// How long to wait for minions without a sign of life; none for the configured `timeout`.
@@ -48,6 +63,7 @@ impl JobSpec {
             include_unknown: false,
             fun: fun.into(),
             arg: Arguments::default(),
+            secrets: SecretArguments::default(),
             user: "root".to_owned(),
             timeout: None,
             ttl: None,
@@ -78,6 +94,13 @@ impl JobSpec {
     #[must_use]
     pub fn with_arguments(mut self, arg: Arguments) -> Self {
         self.arg = arg;
+        self
+    }
+
+    /// Sets the named arguments that are secret. Their names must not be among the other arguments.
+    #[must_use]
+    pub fn with_secrets(mut self, secrets: SecretArguments) -> Self {
+        self.secrets = secrets;
         self
     }
 
@@ -131,15 +154,23 @@ impl JobSpec {
     }
 
     /// Returns the request that publishes the job.
-    pub(crate) fn into_request(self, request_id: RequestId) -> PublishRequest {
+    ///
+    /// # Errors
+    /// When the system has no randomness, with which secrets are hidden.
+    pub(crate) fn into_request(
+        mut self,
+        request_id: RequestId,
+    ) -> Result<PublishRequest, NoRandomness> {
+        let secrets = Secrets::set_apart(&mut self.arg, self.secrets.0)?;
         let ttl_ms = |ttl: Duration| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
         let pack = |metadata| Packed::pack(&Value::Map(metadata));
-        PublishRequest {
+        Ok(PublishRequest {
             request_id,
             target: self.target.into_target(),
             include_unknown: self.include_unknown,
             fun: self.fun,
             arg: self.arg.pack(),
+            secrets,
             user: self.user,
             ttl_ms: self.ttl.map(ttl_ms),
             private: self.private,
@@ -147,7 +178,7 @@ impl JobSpec {
             batch: self.batch,
             metadata: self.metadata.map(pack),
             jid: self.jid,
-        }
+        })
     }
 
     /// Sets how long to wait for minions without a sign of life.

@@ -36,7 +36,7 @@ mod store_polls;
 pub use client::Client;
 pub use error::ClientError;
 pub use events::{BusEvent, EventFilter, Events};
-pub use job::JobSpec;
+pub use job::{JobSpec, SecretArguments};
 pub use job_follower::JobFollower;
 pub use progress::{Absence, Absent, MinionReturn, Progress};
 pub use runner::{RunnerRun, RunnerSpec};

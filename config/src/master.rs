@@ -215,6 +215,12 @@ impl MasterConfig {
         self.paths.sock_dir.join("access.ipc")
     }
 
+    /// `sock_dir/job_secrets.key`: the key under which the secrets of open jobs are stored, 0600. It is neither in the
+    /// state folder nor in a copy of it.
+    pub fn secrets_key_file(&self) -> PathBuf {
+        self.paths.sock_dir.join("job_secrets.key")
+    }
+
     /// `sock_dir/.lock`: held by a running master, and by whoever acts on its keys while none runs.
     pub fn lock_file(&self) -> PathBuf {
         self.paths.sock_dir.join(".lock")

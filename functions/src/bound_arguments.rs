@@ -4,7 +4,7 @@ use saline_data::Value;
 use saline_messages::Arguments;
 
 use crate::argument_error::{shortened, shown};
-use crate::{ArgumentError, FromValue, Mapping, Parameter, ParameterKind};
+use crate::{ArgumentError, FromValue, Mapping, Mismatch, Parameter, ParameterKind};
 
 /// The arguments of one call, each with the name of its parameter.
 #[derive(Clone, PartialEq)]
@@ -15,10 +15,13 @@ pub struct BoundArguments {
     /// The parameter of further positional arguments, and these.
     args: (String, Vec<Value>),
     kwargs: Mapping,
+    /// The parameters whose values no error shows.
+    hidden: Vec<String>,
 }
 
 impl BoundArguments {
-    /// Binds arguments as Python does. `None` for a parameter that may be left out leaves it out.
+    /// Binds arguments as Python does. `None` for a parameter that may be left out leaves it out. No error shows the
+    /// value of a named argument in `hidden`.
     ///
     /// # Errors
     /// When they are too many or too few, or a name is unknown.
@@ -26,6 +29,7 @@ impl BoundArguments {
         function: &str,
         parameters: &[Parameter],
         arguments: Arguments,
+        hidden: &[String],
     ) -> Result<Self, ArgumentError> {
         let is_single = |parameter: &&Parameter| {
             !matches!(parameter.kind, ParameterKind::Args | ParameterKind::Kwargs)
@@ -63,7 +67,8 @@ impl BoundArguments {
             }
         }
         if !unknown.is_empty() && !has_kwargs {
-            return Err(unknown_names(&single, &values, &unknown));
+            let hides = !hidden.is_empty() || single.iter().any(|parameter| parameter.secret);
+            return Err(unknown_names(&single, &values, &unknown, hides));
         }
         let missing: Vec<String> = single
             .iter()
@@ -89,6 +94,7 @@ impl BoundArguments {
                 positional.collect(),
             ),
             kwargs: unknown,
+            hidden: hidden.to_vec(),
         })
     }
 
@@ -121,7 +127,10 @@ impl BoundArguments {
         T::from_value(value).map_err(|mismatch| ArgumentError::Mismatch {
             function: self.function.clone(),
             parameter: parameter.to_owned(),
-            mismatch,
+            mismatch: match self.hidden.iter().any(|name| name == parameter) {
+                true => Mismatch::of_hidden::<T>(),
+                false => mismatch,
+            },
         })
     }
 }
@@ -136,22 +145,22 @@ impl std::fmt::Debug for BoundArguments {
     }
 }
 
-/// Returns the error of named arguments that are no parameters. The values of a function with secrets are left out: the
-/// name of a secret may be misspelt.
+/// Returns the error of named arguments that are no parameters, without their values if it `hides` them: the name of a
+/// secret may be misspelt.
 fn unknown_names(
     parameters: &[&Parameter],
     values: &[Option<Value>],
     unknown: &[(String, Value)],
+    hides: bool,
 ) -> ArgumentError {
-    let has_secrets = parameters.iter().any(|parameter| parameter.secret);
     let arguments: Vec<String> = unknown
         .iter()
-        .map(|(name, value)| match has_secrets {
+        .map(|(name, value)| match hides {
             true => name.clone(),
             false => format!("{name}={}", shown(value)),
         })
         .collect();
-    let hint = match has_secrets {
+    let hint = match hides {
         true => String::new(),
         false => taken_for_named(parameters, values, unknown),
     };

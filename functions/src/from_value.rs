@@ -45,6 +45,15 @@ impl Mismatch {
         }
     }
 
+    /// Creates the error of a secret value that is not what the type `T` takes. What a type says that it expected may
+    /// quote the value, so that is left out too.
+    pub(crate) fn of_hidden<T: FromValue>() -> Self {
+        Self {
+            expected: T::TAKES.into(),
+            found: "what was given".to_owned(),
+        }
+    }
+
     /// Creates the error of a value that is not what the type `T` takes.
     pub fn of<T: FromValue>(found: &Value) -> Self {
         Self::new(T::TAKES, found)

@@ -49,7 +49,20 @@ impl<C: Context> Function<C> {
     /// # Errors
     /// When they are too many or too few, or a name is unknown.
     pub fn bind(&self, arguments: Arguments) -> Result<BoundArguments, ArgumentError> {
-        BoundArguments::bind(&self.name, &self.parameters, arguments)
+        self.bind_hiding(arguments, &[])
+    }
+
+    /// Binds arguments as [`bind`](Self::bind) does. No error shows the values of the named arguments in `hidden`, which
+    /// an operator has marked as secret.
+    ///
+    /// # Errors
+    /// As [`bind`](Self::bind).
+    pub fn bind_hiding(
+        &self,
+        arguments: Arguments,
+        hidden: &[String],
+    ) -> Result<BoundArguments, ArgumentError> {
+        BoundArguments::bind(&self.name, &self.parameters, arguments, hidden)
     }
 
     /// Returns the documentation as Salt's `sys.doc` prints it: a blank line first, and each line indented by four.

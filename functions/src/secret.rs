@@ -44,10 +44,6 @@ impl<T: FromValue> FromValue for Secret<T> {
     fn from_value(value: Value) -> Result<Self, Mismatch> {
         T::from_value(value)
             .map(Self)
-            // What a type says that it expected may quote the value.
-            .map_err(|_| Mismatch {
-                expected: T::TAKES.into(),
-                found: "what was given".to_owned(),
-            })
+            .map_err(|_| Mismatch::of_hidden::<T>())
     }
 }

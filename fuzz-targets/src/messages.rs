@@ -7,7 +7,7 @@ use saline_data::Value;
 use saline_messages::{
     Admission, CallerReply, CallerRequest, Event, Introduction, MinionEvents, MinionReply,
     MinionRequest, OperatorReply, OperatorRequest, PackedArguments, PendingRequest, Return,
-    RunnerEnd, RunnerReply, RunnerRequest, SignedJob, decode, encode,
+    RunnerEnd, RunnerReply, RunnerRequest, Secrets, SignedJob, decode, encode,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -35,6 +35,9 @@ fn read_arguments(arguments: &PackedArguments) {
 
 fn read_job(signed: &SignedJob) {
     read_arguments(&signed.job.arg);
+    if let Ok(mut arguments) = signed.job.arg.unpack() {
+        let _ = Secrets::put_in(signed.secrets.as_ref(), &mut arguments);
+    }
     let _ = signed.job.target.clone().compile();
 }
 

@@ -136,7 +136,10 @@ fn master(number: u64, body: &[u8], to_all: bool) {
         return;
     };
     let body = match body {
-        Body::Job(signed) => Body::Job(sign_job(&PEERS.master, signed.job)),
+        Body::Job(signed) => Body::Job(SignedJob {
+            secrets: signed.secrets,
+            ..sign_job(&PEERS.master, signed.job)
+        }),
         body => body,
     };
     let (topic, sealer, of, last) = if to_all {
@@ -150,7 +153,7 @@ fn master(number: u64, body: &[u8], to_all: bool) {
     let opened = opener.open(&topic, &frame);
     let expected = match body {
         _ if number <= last => Err(PublicationError::Replayed),
-        Body::Job(signed) => Ok(Content::Job(signed.job)),
+        Body::Job(signed) => Ok(Content::Job(signed.job, signed.secrets)),
         Body::HeartbeatRequest => Ok(Content::HeartbeatRequest),
         Body::GroupKey(material) if !to_all && material.epoch == EPOCH => {
             Ok(Content::NewEpoch(EPOCH))
@@ -175,7 +178,7 @@ fn verify(bytes: &[u8]) {
     let mut signed = sign_job(&PEERS.master, signed.job);
     assert_eq!(
         verify_job(&master, signed.clone()).as_ref(),
-        Some(&signed.job)
+        Some(&(signed.job.clone(), None))
     );
     signed.job.expires ^= 1;
     assert_eq!(verify_job(&master, signed), None, "changed");

@@ -56,6 +56,7 @@ impl Stores {
         let operators = OperatorStore::open(&config.paths.pki_dir, root_key(config)?)?;
         let settings = StoreSettings {
             folder: config.job_store(),
+            secrets_key: config.secrets_key_file(),
             keep: config.keep_jobs,
             max_bytes: config.job_store_size,
             cache_bytes: config.job_store_cache,

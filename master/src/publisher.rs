@@ -72,12 +72,12 @@ impl MinionPublisher {
     }
 
     /// Publishes a job to these minions, in the order of the calls: to more than 64 with the group key, which
-    /// every accepted minion has, to fewer as a [private job](Self::private_job).
+    /// every accepted minion has, to fewer, or with secrets, as a [private job](Self::private_job).
     ///
     /// # Cancel safety
     /// When the future is dropped the job was taken or it was not.
     pub async fn job(&self, job: SignedJob, to: Vec<MinionId>) {
-        let command = match to.len() <= MAX_OWN_TOPIC {
+        let command = match to.len() <= MAX_OWN_TOPIC || job.secrets.is_some() {
             true => Command::Private(job, to),
             false => Command::ToAll(job),
         };

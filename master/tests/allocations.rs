@@ -65,6 +65,7 @@ fn new(store: &JobStore, number: u128, minions: usize) -> NewJob {
                 claims: MustClaim::NOBODY,
                 expires: u64::MAX,
             },
+            secrets: None,
             signature: vec![0; 64],
         },
         operator: "root".to_owned(),
@@ -96,6 +97,7 @@ async fn a_publication_and_a_return_have_few_allocations() {
     let folder = tempfile::tempdir().unwrap();
     let settings = StoreSettings {
         folder: folder.path().join("jobs"),
+        secrets_key: folder.path().join("secrets.key"),
         keep: Duration::from_secs(86_400),
         max_bytes: None,
         cache_bytes: 1 << 20,

@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Batch, Jid, MinionId};
+use super::{Batch, Jid, MinionId, Secrets};
 use saline_data::{Packed, UnpackError, Value};
 use saline_targeting::Target;
 
@@ -97,7 +97,7 @@ pub struct Job {
     pub target: Target,
     /// The function, `module.function`.
     pub fun: String,
-    /// The arguments of the function.
+    /// The arguments of the function, with a marker in the place of each secret one.
     pub arg: PackedArguments,
     /// The user who asked, as the operator's program says. It gives no rights; [`StoredJob::operator`] is
     /// who proved to be an operator.
@@ -186,6 +186,9 @@ pub struct SignedJob {
     pub job: Job,
     /// Ed25519, 64 bytes.
     pub signature: Vec<u8>,
+    /// The values of the secret arguments; none if there are none, or if the master has lost them. The job has
+    /// their digests.
+    pub secrets: Option<Secrets>,
 }
 
 /// The return of a minion, Salt's `_return`.

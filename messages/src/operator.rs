@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Batch, BatchRequest, Jid, KeyReply, KeyRequest, MasterTime, MinionId, MinionJobState,
-    PackedArguments, RefusedVerb, RequestId, RunnerReply, RunnerRequest, StoredJob, StoredReturn,
+    PackedArguments, RefusedVerb, RequestId, RunnerReply, RunnerRequest, Secrets, StoredJob,
+    StoredReturn,
 };
 use saline_data::Packed;
 use saline_targeting::Target;
@@ -99,8 +100,11 @@ pub struct PublishRequest {
     pub include_unknown: bool,
     /// The function, `module.function`.
     pub fun: String,
-    /// The arguments of the function.
+    /// The arguments of the function, with a marker in the place of each secret one.
     pub arg: PackedArguments,
+    /// The values of the secret arguments; none if there are none. With them the job is sealed for each of its minions
+    /// alone.
+    pub secrets: Option<Secrets>,
     /// The user who asks; for the record, no authority.
     pub user: String,
     /// How long minions may take to begin, in milliseconds: the job is queued for those that are
@@ -208,6 +212,8 @@ pub struct Published {
     pub without_grains: Vec<MinionId>,
     /// How the job is carried out in batches, if it is.
     pub batch: Option<Batch>,
+    /// Whether the job has secrets, and what minions say of themselves may have decided who gets them.
+    pub secrets_by_claims: bool,
 }
 
 /// A page of the returns of a job.

@@ -17,8 +17,9 @@ use saline_messages::{
     MinionJobState, MinionReply, MinionRequest, MustClaim, OperatorReply, OperatorRequest, Part,
     PeerVersion, PendingRequest, ProtocolVersions, PublicationAddress, PublishRequest, Published,
     Reconciliation, ReconciliationReply, RefusedVerb, RequestId, Return, ReturnPart, ReturnVerdict,
-    ReturnsPage, RunnerCall, RunnerEnd, RunnerReply, RunnerRequest, SessionId, SignedJob, StartId,
-    StatesPage, StoredJob, StoredReturn, TargetMatches, TransferId, Welcome, decode, encode,
+    ReturnsPage, RunnerCall, RunnerEnd, RunnerReply, RunnerRequest, Secrets, SessionId, SignedJob,
+    StartId, StatesPage, StoredJob, StoredReturn, TargetMatches, TransferId, Welcome, decode,
+    encode,
 };
 use saline_targeting::{Target, TargetKind};
 use serde::Serialize;
@@ -98,7 +99,13 @@ fn signed() -> SignedJob {
     SignedJob {
         job: job(),
         signature: vec![0xbb; 2],
+        secrets: None,
     }
+}
+
+fn secrets() -> Secrets {
+    let values = vec![("password".to_owned(), packed())];
+    decode(&encode(&([0xdd_u8; 32], values))).unwrap()
 }
 
 fn group() -> GroupKeyMaterial {
@@ -292,8 +299,12 @@ fn minion(lines: &mut String) {
         );
     }
     reply(lines, "Received", MinionReply::Received(300));
+    let with_secrets = SignedJob {
+        secrets: Some(secrets()),
+        ..signed()
+    };
     let jobs = JobsPage {
-        jobs: vec![signed()],
+        jobs: vec![signed(), with_secrets],
         more: true,
     };
     reply(lines, "Jobs", MinionReply::Jobs(jobs));
@@ -329,6 +340,7 @@ fn operator(lines: &mut String) {
         include_unknown: false,
         fun: "test.ping".into(),
         arg: Arguments::default().pack(),
+        secrets: None,
         user: "root".into(),
         ttl_ms: Some(300),
         private: false,
@@ -401,6 +413,7 @@ fn operator(lines: &mut String) {
         include_unknown: true,
         fun: "test.arg".into(),
         arg: arguments().pack(),
+        secrets: Some(secrets()),
         user: "root".into(),
         ttl_ms: Some(300),
         private: true,
@@ -434,6 +447,7 @@ fn operator(lines: &mut String) {
         unknown: vec!["x".into()],
         without_grains: vec![id()],
         batch: Some(batch()),
+        secrets_by_claims: true,
     };
     reply(lines, "Published", OperatorReply::Published(published));
     let page = ReturnsPage {

@@ -29,6 +29,7 @@ mod private_files;
 mod runners;
 mod saline_call;
 mod salt_samples;
+mod secrets;
 mod swarm;
 mod targets;
 mod tls;

@@ -11,7 +11,7 @@ use aws_lc_rs::digest::{Context as Digest, SHA256, digest};
 use serde::{Deserialize, Serialize};
 
 use super::{Identity, PublicIdentity};
-use saline_messages::{GroupKeyMaterial, Job, MinionId, SignedJob, encode};
+use saline_messages::{GroupKeyMaterial, Job, MinionId, Secrets, SignedJob, encode};
 use saline_protocol::transport::Topic;
 
 pub use opener::{Content, Opened, PublicationError, PublicationNumbers, PublicationOpener};
@@ -75,15 +75,21 @@ fn signed_bytes(job: &Job) -> Vec<u8> {
     bytes
 }
 
-/// Signs a job with the master's identity, once for all minions.
+/// Signs a job with the master's identity, once for all minions. Its secrets, if it has any, are put beside it after
+/// that: the job has their digests.
 pub fn sign_job(identity: &Identity, job: Job) -> SignedJob {
     let signature = identity.sign(&signed_bytes(&job));
-    SignedJob { job, signature }
+    SignedJob {
+        job,
+        signature,
+        secrets: None,
+    }
 }
 
-/// Returns the job, if `master` signed it.
-pub fn verify_job(master: &PublicIdentity, signed: SignedJob) -> Option<Job> {
+/// Returns the job with the values of its secrets, if `master` signed it. The values are compared with their digests
+/// when they are [put in](Secrets::put_in).
+pub fn verify_job(master: &PublicIdentity, signed: SignedJob) -> Option<(Job, Option<Secrets>)> {
     master
         .verifies(&signed_bytes(&signed.job), &signed.signature)
-        .then_some(signed.job)
+        .then_some((signed.job, signed.secrets))
 }

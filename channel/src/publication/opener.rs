@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::{Body, PublicationRoot, topic_all, topic_of, verify_job};
 use crate::cipher::SealKey;
 use crate::{ChannelError, PublicIdentity};
-use saline_messages::{GroupKeyMaterial, Header, Job, Kind, MinionId, SessionId, decode};
+use saline_messages::{GroupKeyMaterial, Header, Job, Kind, MinionId, Secrets, SessionId, decode};
 use saline_protocol::transport::Topic;
 
 /// The reason why a publication was refused.
@@ -38,10 +38,14 @@ pub struct Opened {
 }
 
 /// The content of a publication.
+#[allow(
+    clippy::large_enum_variant,
+    reason = "nearly every publication is a job, and one is open at a time"
+)]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Content {
-    /// A job to run.
-    Job(Job),
+    /// A job to run, and the values of its secrets.
+    Job(Job, Option<Secrets>),
     /// A new epoch, whose key the opener has installed.
     NewEpoch(u64),
     /// The master asks for a heartbeat now.
@@ -199,7 +203,9 @@ impl PublicationOpener {
                 Content::NewEpoch(epoch)
             }
             Body::Job(signed) if !later => {
-                Content::Job(verify_job(&self.master, signed).ok_or(PublicationError::NotSigned)?)
+                let verified = verify_job(&self.master, signed);
+                let (job, secrets) = verified.ok_or(PublicationError::NotSigned)?;
+                Content::Job(job, secrets)
             }
             Body::GroupKey(_) => return Err(PublicationError::Forged),
             Body::HeartbeatRequest if !later => Content::HeartbeatRequest,

@@ -10,6 +10,7 @@ mod process;
 mod refusal;
 mod run;
 mod saline;
+mod secret;
 #[cfg(test)]
 mod snapshots;
 mod target;

@@ -5,13 +5,14 @@ use std::io;
 use std::time::Duration;
 
 use clap::Parser;
-use saline_config::parse_argument;
+use saline_config::{parse_argument, parse_call};
 use saline_data::printable::escape_line;
 use saline_data::{Packed, Value};
 use saline_messages::{Jid, MAX_METADATA};
 use saline_targeting::{Target, TargetKind};
 
 use super::batch::BatchOptions;
+use super::secret::SecretOptions;
 use super::{
     AboutOptions, CommonOptions, HELP, OutputOptions, Refused, TargetOptions, read as read_words,
 };
@@ -56,6 +57,9 @@ pub(crate) struct SalineArguments {
     /// Send the job to each of its minions sealed for it alone. Without this, every accepted minion can read the arguments of a job for more than 64 minions.
     #[arg(long)]
     pub(crate) private: bool,
+
+    #[command(flatten)]
+    pub(crate) secrets: SecretOptions,
 
     #[command(flatten)]
     pub(crate) batch: BatchOptions,
@@ -157,6 +161,11 @@ impl SalineArguments {
         }
         if needs_function && read.words.get(1).is_some_and(String::is_empty) {
             return Err(Refused::usage(USAGE, "the name of the function is empty"));
+        }
+        let named = parse_call(read.function(), read.arguments()).named;
+        let names = named.iter().map(|(name, _)| name.as_str());
+        if let Err(message) = read.secrets.check(names, read.args_stdin) {
+            return Err(Refused::usage(USAGE, &message));
         }
         Ok(read)
     }

@@ -315,6 +315,7 @@ fn help_and_version() {
       -t, --timeout <TIMEOUT>           How long to wait for a minion that gives no sign of life, or that went away while it ran the job (in seconds). One that runs the job and is present is waited for without limit. Default: the configuration's timeout, 5
           --ttl <TIME>                  Give minions this time to begin (90, 90s, 15m, 1h, 2d; at most the master's keep_jobs_seconds), also those that are away now: they get the job when they connect. Default: the configuration's job_ttl, and only connected minions
           --private                     Send the job to each of its minions sealed for it alone. Without this, every accepted minion can read the arguments of a job for more than 64 minions
+          --secret <NAME=@FILE>         Pass the function the argument NAME, whose value is the text in FILE, or of the standard input with NAME=-, without the newline at its end. Only the minions of the job get the value; events, logs and lists of jobs show a digest. What a function returns or passes on of it is not recognised
       -b, --batch-size <BATCH>          Offer the job to so many minions at a time, or to so many percent of those that match (10, 10%). When one has ended, the next one is offered it. The master does it: the batch goes on without this command
           --batch-wait <SECONDS>        With a batch: keep the slot of a minion that has ended free for this time (in seconds)
           --failhard                    With a batch: when a minion fails, offer the job to no further one

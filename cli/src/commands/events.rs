@@ -48,7 +48,7 @@ impl EventArguments {
     /// # Errors
     /// One line that names the mistake.
     pub(crate) fn read(words: &[String]) -> Result<Self, String> {
-        let bound = BoundArguments::bind("event", Asked::PARAMETERS, parse_arguments(words));
+        let bound = BoundArguments::bind("event", Asked::PARAMETERS, parse_arguments(words), &[]);
         let asked = bound.and_then(|mut bound| Asked::take(&mut bound));
         let asked = asked.map_err(|error| format!("state.event: {error}"))?;
         Ok(Self {

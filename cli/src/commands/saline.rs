@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::io;
 use std::time::Duration;
 
-use saline_client::{Client, JobSpec};
+use saline_client::{Client, JobSpec, SecretArguments};
 use saline_config::parse_call;
 use saline_data::Value;
 use saline_data::printable::escape_line;
@@ -23,6 +23,10 @@ use crate::output::Format;
 use crate::report::{Report, ReportOptions, nobody_matched};
 use crate::screen::{Screen, read_input};
 use crate::{batch_report, exit, settings, user_name};
+
+/// The warning about secrets that went to minions by what these say of themselves.
+const SECRETS_BY_CLAIMS: &str = "WARNING: the minions that got the secret were chosen by what they say of themselves, such as grains \
+     and addresses; choose them by ids, or by roles that you assign";
 
 /// Carries out the command line of `saline`. Returns the exit code.
 ///
@@ -48,6 +52,13 @@ pub(crate) async fn saline(
     }
     // Read now, since `settings::prepare` may change the user of this process.
     let user = user_name::current();
+    let secrets = match arguments.secrets.read(io::stdin()) {
+        Ok(secrets) => secrets,
+        Err(line) => {
+            screen.note(format!("saline: error: {}", escape_line(&line)));
+            return Ok(exit::USAGE);
+        }
+    };
     // A malformed target is reported even if no master runs.
     let target = arguments.target();
     let target = match target.clone().compile() {
@@ -96,7 +107,7 @@ pub(crate) async fn saline(
             publish(
                 screen,
                 &arguments,
-                target,
+                (target, secrets),
                 user,
                 &client,
                 heartbeat,
@@ -112,7 +123,7 @@ pub(crate) async fn saline(
 async fn publish(
     screen: &mut Screen<'_>,
     arguments: &SalineArguments,
-    target: CompiledTarget,
+    (target, secrets): (CompiledTarget, SecretArguments),
     user: String,
     client: &Client,
     heartbeat: Duration,
@@ -123,6 +134,7 @@ async fn publish(
     let spec = JobSpec::new(target.clone(), function)
         .including_unknown(arguments.targeting.include_unknown)
         .with_arguments(parse_call(function, arguments.arguments()))
+        .with_secrets(secrets)
         .asked_by(user.clone())
         .with_timeout(arguments.timeout())
         .with_ttl(arguments.ttl)
@@ -145,6 +157,9 @@ async fn publish(
     let format = arguments.output.format();
     GrainsUnknown::after(arguments.targeting.include_unknown)
         .warn(screen, &run.published().without_grains);
+    if run.published().secrets_by_claims {
+        screen.note(SECRETS_BY_CLAIMS);
+    }
     let Some(jid) = run.jid().cloned() else {
         if let Some(hint) = arguments.target_hint() {
             screen.note(hint);

@@ -134,6 +134,7 @@ impl Table {
             minions: self.lock().states.clone().into_iter().collect(),
             unknown: unknown.iter().map(|name| (*name).to_owned()).collect(),
             without_grains: Vec::new(),
+            secrets_by_claims: false,
             batch: None,
         };
         JobFollower::new(Arc::clone(self) as Arc<dyn Master>, published, timeout)
@@ -539,6 +540,7 @@ async fn nobody_matched() {
         minions: vec![],
         unknown: vec![],
         without_grains: vec![],
+        secrets_by_claims: false,
         batch: None,
     };
     let mut run = JobFollower::new(Table::new(&[]), published, TIMEOUT);

@@ -158,3 +158,27 @@ fn a_secret_is_shown_by_no_error_and_no_formatting() {
     let secrets: Vec<bool> = LOGIN.parameters.iter().map(|one| one.secret).collect();
     assert_eq!(secrets, [false, true, true]);
 }
+
+#[test]
+fn a_marked_argument_is_shown_by_no_error() {
+    let registry = registry();
+    let hidden = ["pin".to_owned(), "user".to_owned(), "usr".to_owned()];
+    let error = |fun: &str, named: &[(&str, Value)]| {
+        let function = registry.get(fun).unwrap();
+        let bound = function.bind_hiding(arguments(&[], named), &hidden);
+        let called = bound.map_err(Failure::from);
+        let called = called.and_then(|bound| (function.code)(&Place { name: "here" }, bound));
+        called.unwrap_err().to_string()
+    };
+    let list = Value::List(vec![Value::from("p4ss")]);
+    let wrong = [("user", list), ("password", Value::from("x"))];
+    assert_eq!(
+        error("place.login", &wrong),
+        "login() expects a text as 'user', not what was given"
+    );
+    let misspelt = error("place.greet", &[("usr", Value::from("p4ss"))]);
+    assert!(
+        misspelt.contains("usr") && !misspelt.contains("p4ss"),
+        "{misspelt}"
+    );
+}

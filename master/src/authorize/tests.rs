@@ -190,6 +190,17 @@ fn publish(
     named: &[(&str, Value)],
     minions: &[&str],
 ) -> String {
+    publish_by(RULES, who, fun, positional, named, minions)
+}
+
+fn publish_by(
+    rules: &str,
+    who: &Principal,
+    fun: &str,
+    positional: &[&str],
+    named: &[(&str, Value)],
+    minions: &[&str],
+) -> String {
     let arguments = Arguments {
         positional: positional.iter().map(|text| Value::from(*text)).collect(),
         named: named
@@ -203,7 +214,7 @@ fn publish(
         arguments: &arguments.pack(),
         minions: &minions,
     };
-    match authorizer(RULES).authorize(who, Action::Publish, about) {
+    match authorizer(rules).authorize(who, Action::Publish, about) {
         Ok(allowed) => allowed.rule.into_owned(),
         Err(refusal) => refusal.line,
     }
@@ -291,6 +302,23 @@ fn arguments_are_matched_whole_and_have_to_be_there() {
         &["vim", "x"],
         &[("refresh", Value::from("Truely"))]
     ));
+}
+
+#[test]
+fn a_rule_with_a_pattern_for_an_argument_allows_no_secret_there() {
+    let rules = "publisher_acl:\n  ann:\n    - user.add:\n        kwargs: {password: '.*'}\n    - user.del\n";
+    let mut secret = Arguments::default();
+    let values = vec![("password".to_owned(), Value::from("x"))];
+    saline_messages::Secrets::set_apart(&mut secret, values).unwrap();
+    let decision = |fun: &str, value: Value| {
+        let ann = user("ann", &[]);
+        let named = [("password", value)];
+        publish_by(rules, &ann, fun, &[], &named, &["web1"]).starts_with("publisher_acl: ")
+    };
+    let marker = secret.named[0].1.clone();
+    assert!(decision("user.add", Value::from("x")));
+    assert!(!decision("user.add", marker.clone()));
+    assert!(decision("user.del", marker));
 }
 
 #[test]

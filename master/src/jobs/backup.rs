@@ -11,7 +11,7 @@ use super::disk::rows;
 use super::disk::schema::{self, Access};
 use super::lookup::IS_CANCELLED;
 use super::memory::states;
-use super::{JobStore, StoreError, minion_records};
+use super::{JobStore, StoreError, minion_records, secrets};
 
 /// The end of the name of a copy that is not finished.
 const UNFINISHED: &str = "unfinished";
@@ -29,7 +29,7 @@ pub struct StoreBackup {
 
 impl JobStore {
     /// Copies the store into a new folder (0700) beside its own one, below `backups`, which is named by the
-    /// time like a jid. What was committed before the call is in it. Moved to the place of the store's
+    /// time like a jid. What was committed before the call is in it, but for the secrets of jobs. Moved to the place of the store's
     /// folder, the copy is a store. Its master does not hand out what was queued or waited for its turn when the copy
     /// was made, since this one may have handed it out after that. Several calls make their copies one after the other.
     ///
@@ -85,6 +85,7 @@ impl JobStore {
             let copied = to.clone();
             let copy = move |connections: &mut Connections| {
                 schema::copy_into(connections.of(start)?, &copied)?;
+                without_secrets(&copied)?;
                 close_unoffered(&copied, now)
             };
             match self.upkeep.call(copy).await {
@@ -97,6 +98,11 @@ impl JobStore {
         }
         Ok((files, bytes))
     }
+}
+
+/// Removes the secrets of open jobs from a copy.
+fn without_secrets(copy: &Path) -> Result<(), StoreError> {
+    secrets::remove_all(&schema::open(copy, Access::Upkeep, 0, &schema::JOBS)?)
 }
 
 /// Gives every minion to which its job was not handed over a final state in a copy: the master that goes on hands the

@@ -1,6 +1,7 @@
 //! The batches in the job store, as the `BatchScheduler` and the verbs use them.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use saline_messages::{Batch, BatchEvent, Jid, MasterTime, MinionId, MinionJobState, SignedJob};
@@ -127,7 +128,7 @@ impl JobStore {
         Ok(failures.await?.unwrap_or_default())
     }
 
-    /// Returns a job with its signature, to be published again; none if there is no such job.
+    /// Returns a job with its signature and its secrets, to be published again; none if there is no such job.
     ///
     /// # Errors
     /// When SQLite fails.
@@ -138,8 +139,9 @@ impl JobStore {
         let Some(job) = jid::to_micros(jid) else {
             return Ok(None);
         };
+        let secrets = Arc::clone(&self.secrets);
         self.reader
-            .call(move |connections| catch_up::read_signed(connections, job))
+            .call(move |connections| catch_up::read_signed(connections, &secrets, job))
             .await
     }
 }

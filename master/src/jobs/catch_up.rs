@@ -1,9 +1,12 @@
 //! Finds the jobs that a minion may still begin when it comes back.
 
-use saline_messages::{Jid, JobsPage, MasterTime, MinionId, SignedJob};
+use std::sync::Arc;
+
+use saline_messages::{Jid, JobsPage, MasterTime, MinionId, Secrets, SignedJob};
 
 use super::disk::partitions::Connections;
 use super::disk::rows;
+use super::secrets::StoredSecrets;
 use super::{JobStore, StoreError, jid, lock};
 
 /// How much one page holds.
@@ -67,9 +70,10 @@ impl JobStore {
                     more: false,
                 });
             }
+            let secrets = Arc::clone(&self.secrets);
             let page = self
                 .reader
-                .call(move |connections| read_page(connections, &numbers, limits));
+                .call(move |connections| read_page(connections, &secrets, &numbers, limits));
             let ReadPage {
                 mut jobs,
                 last,
@@ -125,6 +129,7 @@ impl JobStore {
 /// Reads the first of these jobs, which are one more than a page holds if there are so many.
 fn read_page(
     connections: &mut Connections,
+    secrets: &StoredSecrets,
     numbers: &[i64],
     limits: PageLimits,
 ) -> Result<ReadPage, StoreError> {
@@ -143,8 +148,9 @@ fn read_page(
             page.more = true;
             return Ok(page);
         }
-        if let Some(signed) = read_signed(connections, *number)? {
-            let size = rows::job_size(&signed.job);
+        if let Some(signed) = read_signed(connections, secrets, *number)? {
+            let secrets = signed.secrets.as_ref();
+            let size = rows::job_size(&signed.job) + secrets.map_or(0, Secrets::size);
             if !page.jobs.is_empty() && size > room {
                 page.more = true;
                 return Ok(page);
@@ -157,9 +163,10 @@ fn read_page(
     Ok(page)
 }
 
-/// Reads a job; none if it was removed meanwhile.
+/// Reads a job with its secrets; none if it was removed meanwhile.
 pub(super) fn read_signed(
     connections: &mut Connections,
+    secrets: &StoredSecrets,
     number: i64,
 ) -> Result<Option<SignedJob>, StoreError> {
     let Some(start) = connections.partitions().holding(number) else {
@@ -180,5 +187,6 @@ pub(super) fn read_signed(
     Ok(Some(SignedJob {
         job: rows::job(row)?,
         signature: rows::blob(row, 9)?.to_vec(),
+        secrets: secrets.read(connection, number)?,
     }))
 }

@@ -44,6 +44,9 @@ pub enum StoreError {
         /// The version that this build reads.
         known: i64,
     },
+    /// The system has no randomness, with which secrets are sealed.
+    #[error("the system has no randomness")]
+    NoRandomness,
     /// The disk is full. No part of the command was kept.
     #[error("the disk of the job store is full")]
     Full,

@@ -109,6 +109,7 @@ impl JobStore {
         }
         if is_last {
             self.remove_unreturned_parts().await?;
+            self.remove_unneeded_secrets().await?;
             // Kept until they are written: the future may be dropped meanwhile.
             let copies = lock(&self.unwritten_records).clone();
             self.records.write(copies).await?;

@@ -31,6 +31,7 @@ mod request_log;
 mod returns;
 mod runs;
 mod search;
+mod secrets;
 mod state_changes;
 #[cfg(test)]
 mod tests;
@@ -73,6 +74,7 @@ use memory::open_jobs::OpenJobs;
 use memory::receipts::ReceiptSource;
 use minion_records::{MinionRecords, RecordCopies};
 use request_log::RequestLog;
+use secrets::StoredSecrets;
 
 use tokio::sync::{Notify, Semaphore};
 
@@ -96,6 +98,8 @@ const CREDIBLE: MasterTime = 24 * 3_600 * 1_000;
 pub struct StoreSettings {
     /// The folder of its files.
     pub folder: PathBuf,
+    /// The file with the key of stored secrets, which is created (0600) as needed.
+    pub secrets_key: PathBuf,
     /// How long jobs are kept.
     pub keep: Duration,
     /// The size in bytes from which the oldest jobs are removed earlier; none for no such size.
@@ -116,6 +120,7 @@ pub struct JobStore {
     jids: Mutex<JidSource>,
     receipts: Arc<ReceiptSource>,
     large_payloads: Arc<LargePayloads>,
+    secrets: Arc<StoredSecrets>,
     open: Arc<Mutex<OpenJobs>>,
     /// Notified when a step of the batches may come to something.
     batch_changed: Arc<Notify>,
@@ -175,6 +180,7 @@ impl JobStore {
             settings.cache_bytes,
         )?);
         let records = Arc::new(MinionRecords::open(&settings.folder)?);
+        let secrets = Arc::new(StoredSecrets::open(&settings.secrets_key)?);
         let (now, is_ahead) = resume(&clock, &partitions, &records, settings.cache_bytes)?;
         let mut jids = JidSource::default();
         let (mut receipts, mut parts) = (0, 0);
@@ -189,6 +195,7 @@ impl JobStore {
                 jids.rise_above(lookup::last_job(&connection)?.unwrap_or(0));
                 receipts = receipts.max(received::last_receipt(&connection)?);
                 parts = parts.max(large_payloads::settle(&connection)?);
+                secrets.note_all(&connection)?;
                 let grace = batches::grace(settings.heartbeat);
                 records.look(|records| {
                     publish::read_open(&connection, now, grace, records, &mut open)
@@ -223,6 +230,7 @@ impl JobStore {
             jids: Mutex::new(jids),
             receipts: Arc::new(ReceiptSource::after(receipts, clock.clone())),
             large_payloads: Arc::new(LargePayloads::after(parts)),
+            secrets,
             clock,
             records,
             calls: Mutex::default(),

@@ -16,7 +16,7 @@ use super::memory::receipts::ReceiptSource;
 use super::memory::states::{self, States};
 use super::minion_records::MinionRecord;
 use super::request_log::{CarriedOut, LogEntry};
-use super::{JobStore, StoreError, batches, jid, lock, may_become, returns};
+use super::{JobStore, StoreError, batches, jid, lock, may_become, returns, secrets};
 
 /// The number of minions of all jobs under way from which no more jobs are taken: they are held in
 /// memory, about 40 bytes each.
@@ -83,6 +83,11 @@ impl JobStore {
             .metadata
             .as_ref()
             .map_or(0, |packed| packed.as_bytes().len());
+        let secrets = new.job.secrets.as_ref();
+        let sealed = secrets.map(|secrets| self.secrets.seal(number, secrets));
+        let sealed = sealed.transpose()?;
+        let has_secrets = sealed.is_some();
+        let beside = beside + sealed.as_ref().map_or(0, Vec::len);
         let bytes = rows::job_size(job) + packed.len() + beside;
         let (began, undone) = (Arc::clone(&self.request_log), Arc::clone(&self.request_log));
         let (known, receipts) = (Arc::clone(&self.open), Arc::clone(&self.receipts));
@@ -102,14 +107,21 @@ impl JobStore {
                     insert(connection, number, &new, &states::encode(&left), &receipts)?;
                 }
             }
+            if let Some(sealed) = &sealed {
+                secrets::insert(connection, number, sealed)?;
+            }
             Ok(None)
         };
         let open = Arc::clone(&self.open);
+        let stored_secrets = Arc::clone(&self.secrets);
         let grace = batches::grace(self.settings.heartbeat);
         let settled = move |result: &Result<Option<i64>, StoreError>| match result {
             Ok(None) => {
                 let mut open = lock(&open);
                 open.insert(number, expires, states, now);
+                if has_secrets {
+                    stored_secrets.note(number);
+                }
                 if let Some(batch) = batch {
                     open.insert_batch(number, batch, grace, None);
                 }
@@ -145,6 +157,7 @@ impl JobStore {
                 unknown: unknown.map_err(|_| StoreError::corrupt("a list of names", "others"))?,
                 without_grains: Vec::new(),
                 batch: rows::batch(row, 3)?,
+                secrets_by_claims: false,
             }))
         });
         read.await?.ok_or(StoreError::Removed)
@@ -168,7 +181,7 @@ fn insert(
     states: &[u8],
     receipts: &ReceiptSource,
 ) -> Result<(), StoreError> {
-    let SignedJob { job, signature } = &new.job;
+    let SignedJob { job, signature, .. } = &new.job;
     let inserted = connection
         .prepare_cached(
             "INSERT INTO jobs (jid, created, expires, running, request_id, signature, fun, user,

@@ -17,7 +17,7 @@ use saline_messages::{
 use saline_targeting::Target;
 
 use super::batch_choice;
-use super::{Decisions, Details, ResolveError, ResolvedTarget, TargetResolver};
+use super::{Chosen, Decisions, Details, ResolveError, ResolvedTarget, TargetResolver};
 use crate::authorize::{About, Action, Principal};
 use crate::clock::MasterClock;
 use crate::events::Events;
@@ -92,6 +92,8 @@ impl PublishOrder {
             unknown,
             ..
         } = resolved;
+        let by_claims = matches!(minions, Chosen::ByClaimed(_));
+        let secrets_by_claims = by_claims && request.secrets.is_some();
         let mut minions = minions.into_ids();
         if let Some(most) = request.subset {
             minions = match self.choose(minions, most, created) {
@@ -139,6 +141,7 @@ impl PublishOrder {
                 unknown,
                 without_grains,
                 batch: None,
+                secrets_by_claims: false,
             }));
         }
         let settings = self.settings.now();
@@ -179,7 +182,10 @@ impl PublishOrder {
             expires: MasterTime::saturating_add(created, ttl),
             claims,
         };
-        let job = sign_job(&self.identity, job);
+        let job = SignedJob {
+            secrets: request.secrets,
+            ..sign_job(&self.identity, job)
+        };
         let new = NewJob {
             job: job.clone(),
             operator: name.to_owned(),
@@ -193,7 +199,10 @@ impl PublishOrder {
         self.note_keys(&new.minions).await;
         let (carried_out, ()) = tokio::join!(self.jobs.publish(new), decided.synced());
         if let CarriedOut::Before(published) = carried_out? {
-            return Ok(OperatorReply::Published(published));
+            return Ok(OperatorReply::Published(Published {
+                secrets_by_claims,
+                ..published
+            }));
         }
         let withdrawn = self.jobs.withdrawn_late(&job.job.jid, resolved_at);
         for (id, state) in &mut minions {
@@ -208,6 +217,7 @@ impl PublishOrder {
             unknown,
             without_grains,
             batch,
+            secrets_by_claims,
         };
         self.announce(job, principal, minions, apart).await;
         Ok(OperatorReply::Published(published))

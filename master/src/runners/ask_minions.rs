@@ -31,6 +31,7 @@ pub(super) async fn ask_minions(
         include_unknown: false,
         fun: fun.to_owned(),
         arg: arguments.pack(),
+        secrets: None,
         user: run.user.clone(),
         ttl_ms: None,
         private: false,

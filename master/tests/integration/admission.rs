@@ -241,6 +241,7 @@ async fn who_comes_to_the_local_endpoint_is_no_stranger() {
         include_unknown: false,
         fun: "test.ping".into(),
         arg: Arguments::default().pack(),
+        secrets: None,
         user: "u".repeat(2 * most),
         ttl_ms: None,
         private: false,

@@ -38,6 +38,7 @@ async fn publish(peer: &Peer, target: &str, fun: &str) -> Result<Jid, String> {
         fun: fun.into(),
         arg: Arguments::default().pack(),
         // No authority.
+        secrets: None,
         user: "root".into(),
         ttl_ms: None,
         private: false,

@@ -187,6 +187,7 @@ async fn metadata_are_a_mapping_of_bounded_size() {
             include_unknown: false,
             fun: "test.ping".into(),
             arg: Arguments::default().pack(),
+            secrets: None,
             user: "root".into(),
             ttl_ms: None,
             private: false,

@@ -50,6 +50,7 @@ async fn publish_to(
         include_unknown,
         fun: "test.ping".into(),
         arg: Arguments::default().pack(),
+        secrets: None,
         user: "root".into(),
         ttl_ms: None,
         private: false,

@@ -99,6 +99,7 @@ async fn the_operator_is_recorded_beside_the_user_it_claims_to_be() {
         include_unknown: false,
         fun: "test.ping".into(),
         arg: Arguments::default().pack(),
+        secrets: None,
         user: "the boss".into(),
         ttl_ms: None,
         private: false,

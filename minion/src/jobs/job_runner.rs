@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use saline_messages::{
     Class, Jid, Job, JobAccount, Known, MAX_STARTED, MinionId, MinionReply, MinionRequest,
-    MustClaim,
+    MustClaim, Secrets,
 };
 use saline_protocol::transport::{Context, jitter};
 use saline_targeting::{Candidate, Inclusion};
@@ -164,9 +164,9 @@ impl JobRunner {
         self.jobs.tracker.is_empty()
     }
 
-    /// Takes a job that the master signed. Starts to run it unless it is for other minions, has
+    /// Takes a job that the master signed, with the values of its secret arguments. Starts to run it unless it is for other minions, has
     /// expired, or was taken before. Does not wait.
-    pub fn take(self: &Arc<Self>, job: Job, origin: Origin) {
+    pub fn take(self: &Arc<Self>, job: Job, secrets: Option<Secrets>, origin: Origin) {
         let jid = job.jid.clone();
         if self.draining.is_cancelled() {
             return;
@@ -214,7 +214,7 @@ impl JobRunner {
         self.jobs.spawn(async move {
             let must_claim = origin == Origin::Unleased || job.claims == MustClaim::Everybody;
             if !must_claim || this.claim(&job).await {
-                this.run(job).await;
+                this.run(job, secrets).await;
             }
             this.taken.remove(&jid);
             let has_room = this.taken.len() <= this.most_taken / 2;
@@ -275,7 +275,7 @@ impl JobRunner {
         late
     }
 
-    async fn run(self: &Arc<Self>, job: Job) {
+    async fn run(self: &Arc<Self>, job: Job, secrets: Option<Secrets>) {
         let jid = job.jid.clone();
         let entered = self.host.running.enter(RunningJob::of(&job));
         let permit = tokio::select! {
@@ -302,7 +302,7 @@ impl JobRunner {
         let announcement = self.report_begun(&jid);
         let (modules, host) = (Arc::clone(&self.modules), Arc::clone(&self.host));
         let (spool, copy) = (Arc::clone(&self.spool), job.clone());
-        let work = move || run_job(&modules, &host, &spool, &copy, entered);
+        let work = move || run_job(&modules, &host, &spool, &copy, secrets.as_ref(), entered);
         let end = self.pool.run(permit, work).await;
         drop(announcement);
         match end {

@@ -2,7 +2,7 @@
 
 use saline_data::{Packed, Value};
 use saline_functions::Failure;
-use saline_messages::{Arguments, Job, PackedArguments, Return};
+use saline_messages::{Arguments, Job, PackedArguments, Return, Secrets};
 
 use crate::executor::{Ending, Entered};
 use crate::host::Host;
@@ -19,12 +19,14 @@ pub enum JobEnd {
     NotBegun(BeginError),
 }
 
-/// Notes in the spool that the job begins, runs its function, and spools the return.
+/// Notes in the spool that the job begins, runs its function, and spools the return. The values of secret arguments
+/// are put in for the function alone: spool and return have their markers.
 pub fn run_job(
     modules: &Modules,
     host: &Host,
     spool: &Spool,
     job: &Job,
+    secrets: Option<&Secrets>,
     entered: Entered,
 ) -> JobEnd {
     match spool.begin(job) {
@@ -37,17 +39,20 @@ pub fn run_job(
         }
     }
     let failed = |failure| Outcome::of_failure(&failure, &job.fun, "");
-    let outcome = match (entered.control().begin(), job.arg.unpack()) {
+    let call = |(arguments, hidden): (Arguments, Vec<String>)| {
+        modules.call_hiding(&job.fun, arguments, &hidden, host, entered.control())
+    };
+    let outcome = match (entered.control().begin(), revealed(job, secrets)) {
         (Err(ending), _) => failed(ended_before_start(&ending)),
-        (Ok(()), Ok(arguments)) => modules.call(&job.fun, arguments, host, entered.control()),
-        (Ok(()), Err(error)) => failed(Failure::Invocation(error.to_string())),
+        (Ok(()), Ok(arguments)) => call(arguments),
+        (Ok(()), Err(failure)) => failed(failure),
     };
     #[cfg(feature = "chaos")]
     if saline_daemon::sabotage::is_on("rerun")
-        && let Ok(arguments) = job.arg.unpack()
+        && let Ok(arguments) = revealed(job, secrets)
     {
         // The first run counts.
-        let _ = modules.call(&job.fun, arguments, host, entered.control());
+        let _ = call(arguments);
     }
     let returned = make_return(host, job, outcome);
     let retcode = returned.retcode;
@@ -55,6 +60,15 @@ pub fn run_job(
     // After the return is spooled, so that every heartbeat either lists the job or finds its return.
     drop(entered);
     JobEnd::Spooled(retcode)
+}
+
+/// Returns the arguments of a job with the values of the secret ones, and the names of these.
+fn revealed(job: &Job, secrets: Option<&Secrets>) -> Result<(Arguments, Vec<String>), Failure> {
+    let unpacked = job.arg.unpack();
+    let mut arguments = unpacked.map_err(|error| Failure::Invocation(error.to_string()))?;
+    let names = Secrets::put_in(secrets, &mut arguments)
+        .map_err(|error| Failure::Execution(format!("not run: {error}")))?;
+    Ok((arguments, names))
 }
 
 /// Spools a return that says why the job was not run.

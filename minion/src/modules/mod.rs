@@ -58,6 +58,19 @@ impl Modules {
     /// Runs `fun` for `job` to its end on this thread. Never panics: the panic of a function becomes
     /// its return.
     pub fn call(&self, fun: &str, arguments: Arguments, host: &Host, job: &JobControl) -> Outcome {
+        self.call_hiding(fun, arguments, &[], host, job)
+    }
+
+    /// Runs a function as [`call`](Self::call) does. No error about its arguments shows the values of the named ones
+    /// in `hidden`.
+    pub fn call_hiding(
+        &self,
+        fun: &str,
+        arguments: Arguments,
+        hidden: &[String],
+        host: &Host,
+        job: &JobControl,
+    ) -> Outcome {
         let Some(function) = self.0.get(fun) else {
             return Outcome::not_available(fun);
         };
@@ -67,7 +80,7 @@ impl Modules {
                 job,
                 modules: &self.0,
             };
-            (function.code)(&context, function.bind(arguments)?)
+            (function.code)(&context, function.bind_hiding(arguments, hidden)?)
         };
         match std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)) {
             Ok(Ok(outcome)) => judged(outcome),

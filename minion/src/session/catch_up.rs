@@ -30,7 +30,9 @@ impl ActiveSession {
                         after = page.jobs.last().map(|signed| signed.job.jid.clone());
                         for signed in page.jobs {
                             match verify_job(&self.session.session.master(), signed) {
-                                Some(job) => self.parts.jobs.take(job, Origin::Own),
+                                Some((job, secrets)) => {
+                                    self.parts.jobs.take(job, secrets, Origin::Own);
+                                }
                                 None => {
                                     tracing::warn!("ignored a job that the master did not sign")
                                 }

@@ -62,10 +62,10 @@ impl ActiveSession {
                     self.catch_up.notify_one();
                 }
                 match opened.content {
-                    Content::Job(job) => {
+                    Content::Job(job, secrets) => {
                         let origin = self.origin(topic, &job);
                         tracing::debug!("job {}: published on {topic}, {origin:?}", job.jid);
-                        self.parts.jobs.take(job, origin);
+                        self.parts.jobs.take(job, secrets, origin);
                     }
                     Content::HeartbeatRequest => {
                         tracing::trace!("the master asks for a heartbeat");

@@ -62,6 +62,7 @@ struct World {
 fn settings(folder: &Path) -> StoreSettings {
     StoreSettings {
         folder: folder.join("jobs"),
+        secrets_key: folder.join("secrets.key"),
         keep: Duration::from_secs(86_400),
         max_bytes: None,
         cache_bytes: 1 << 20,
@@ -152,6 +153,7 @@ impl World {
         };
         let signed = SignedJob {
             job: job.clone(),
+            secrets: None,
             signature: vec![1; 64],
         };
         let new = NewJob {

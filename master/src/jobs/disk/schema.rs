@@ -55,7 +55,8 @@ pub(crate) const JOBS: Contents = Contents {
 /// when a state that no return tells has changed; `running` counts the minions that run in it. `batch` is how a
 /// job is carried out in batches, and NULL for a job that is no batch. A job has a receipt number too, since jids are not
 /// stored in their order. `parts` is the number of the first part of a payload that
-/// is stored in parts. Few jobs have metadata, and a search for metadata reads all of them. In `runs`, `success` and
+/// is stored in parts. Few jobs have metadata, and a search for metadata reads all of them. `job_secrets` has rows of
+/// jobs under way alone, sealed under a key that is elsewhere. In `runs`, `success` and
 /// `payload` are NULL until the run has ended.
 const PARTITION: &str = "
     CREATE TABLE jobs (
@@ -104,6 +105,10 @@ const PARTITION: &str = "
     CREATE TABLE metadata (
         jid      INTEGER NOT NULL PRIMARY KEY,
         metadata BLOB    NOT NULL
+    );
+    CREATE TABLE job_secrets (
+        jid    INTEGER NOT NULL PRIMARY KEY,
+        sealed BLOB    NOT NULL
     );
     CREATE TABLE runs (
         jid      INTEGER NOT NULL PRIMARY KEY,

@@ -15,6 +15,7 @@ mod reconcile;
 mod retention;
 mod returns;
 mod search;
+mod secrets;
 mod states;
 
 use std::path::PathBuf;
@@ -71,6 +72,7 @@ impl Place {
 
 fn settings(folder: PathBuf) -> StoreSettings {
     StoreSettings {
+        secrets_key: folder.join("secrets.key"),
         folder,
         keep: Duration::from_secs(86_400),
         max_bytes: None,
@@ -128,6 +130,7 @@ fn new(job: &Job, offers: &[(&str, MinionJobState)]) -> NewJob {
         job: SignedJob {
             job: job.clone(),
             signature: vec![7; 64],
+            secrets: None,
         },
         operator: "root".to_owned(),
         request: RequestId(request),

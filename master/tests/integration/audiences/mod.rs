@@ -11,7 +11,7 @@ use saline_data::{Packed, Value};
 use saline_messages::{
     Admission, Arguments, BatchRequest, Class, Event, GrainsReport, Header, Jid, KeyAction,
     KeyRequest, KeyState, Kind, MinionJobState, MinionReply, MinionRequest, OperatorReply,
-    OperatorRequest, PublishRequest, Refusal, RefusedVerb, RequestId, ReturnVerdict, Role,
+    OperatorRequest, PublishRequest, Refusal, RefusedVerb, RequestId, ReturnVerdict, Role, Secrets,
     SessionId, encode,
 };
 use saline_protocol::transport::{Clock, Delivery, ErrorKind};
@@ -285,6 +285,16 @@ async fn is_opened_by_another(
     private: bool,
     subset: Option<u32>,
 ) -> bool {
+    is_job_opened_by_another((kind, expression), private, subset, None).await
+}
+
+/// Whether another minion opens a job that may have a secret.
+async fn is_job_opened_by_another(
+    (kind, expression): (TargetKind, &str),
+    private: bool,
+    subset: Option<u32>,
+    secret: Option<&str>,
+) -> bool {
     let has_role = |role: &str| {
         let grains = Packed::pack(&Value::map([("role", Value::from(role))]));
         MinionRequest::Grains(GrainsReport {
@@ -304,6 +314,9 @@ async fn is_opened_by_another(
         minions.push(minion);
     }
     let mut own = minions[0].listen().await;
+    let mut arg = Arguments::default();
+    let values = secret.map(|value| ("password".to_owned(), Value::from(value)));
+    let values = values.into_iter().collect();
     let order = OperatorRequest::Publish(PublishRequest {
         request_id: RequestId::random().unwrap(),
         target: Target {
@@ -312,7 +325,8 @@ async fn is_opened_by_another(
         },
         include_unknown: false,
         fun: "test.ping".into(),
-        arg: Arguments::default().pack(),
+        secrets: Secrets::set_apart(&mut arg, values).unwrap(),
+        arg: arg.pack(),
         user: "root".into(),
         ttl_ms: None,
         private,
@@ -340,6 +354,12 @@ async fn a_private_job_is_opened_by_its_minions_alone() {
         "65 minions share one sealing"
     );
     assert!(!is_opened_by_another(TargetKind::Glob, "web*", true, None).await);
+}
+
+#[tokio::test]
+async fn a_job_with_a_secret_is_opened_by_its_minions_alone() {
+    let web = (TargetKind::Glob, "web*");
+    assert!(!is_job_opened_by_another(web, false, None, Some("x")).await);
 }
 
 #[tokio::test]

@@ -142,6 +142,7 @@ fn forged() -> PublishRequest {
         include_unknown: false,
         fun: "test.forged".into(),
         arg: Arguments::default().pack(),
+        secrets: None,
         user: "root".into(),
         ttl_ms: None,
         private: false,

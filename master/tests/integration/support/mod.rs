@@ -299,6 +299,7 @@ impl Peer {
             include_unknown: false,
             fun: "test.ping".into(),
             arg: Arguments::default().pack(),
+            secrets: None,
             user: "root".into(),
             ttl_ms,
             private: false,
@@ -381,7 +382,7 @@ impl Listener {
 
     pub async fn job(&mut self) -> Job {
         match self.next().await {
-            Content::Job(job) => job,
+            Content::Job(job, _) => job,
             other => panic!("{other:?}"),
         }
     }
