@@ -67,6 +67,8 @@ fn a_user_runs_what_its_rules_allow_and_sees_its_own() {
     }
     assert_eq!(pinged.stderr, "");
     nobody("saline", &["m1", "test.echo", "abc"]).expect(0);
+    // The first request of a session, larger than what strangers may send.
+    nobody("saline", &["m1", "test.echo", &"a".repeat(100_000)]).expect(0);
 
     // Who it is does not hang on what it says.
     let missing = "no rule of publisher_acl in the master's configuration allows it";
@@ -171,4 +173,18 @@ fn without_rules_there_is_no_access_socket() {
         "{}",
         refused.stderr
     );
+}
+
+#[test]
+fn a_user_of_runners_does_not_read_what_others_ordered() {
+    let options =
+        "auto_accept: True\ndurable_events: ['*']\npublisher_acl:\n  nobody: ['@runner']\n";
+    let Some(fleet) = start(options) else { return };
+    fleet.saline(&["m1", "test.ping"]).expect(0);
+    run_as(&fleet, NOBODY, "saline-run", &["manage.up"]).expect(0);
+    for fun in ["event.read", "audit.tail"] {
+        let refused = run_as(&fleet, NOBODY, "saline-run", &[fun]).expect(1);
+        let said = format!("{}{}", refused.stdout, refused.stderr);
+        assert!(said.contains("that takes @all"), "{said}");
+    }
 }

@@ -161,8 +161,12 @@ fn sync_folder(path: &Path) -> io::Result<()> {
 /// # Errors
 /// When a file cannot be read.
 pub(super) fn tail(path: &Path, most: usize) -> io::Result<Vec<String>> {
-    let mut lines = Vec::new();
-    for path in [older(path, 1), path.to_owned()] {
+    let mut lines: Vec<String> = Vec::new();
+    let older = (1..=KEPT).map(|number| older(path, number));
+    for path in std::iter::once(path.to_owned()).chain(older) {
+        if lines.len() >= most {
+            break;
+        }
         let mut file = match File::open(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             file => file?,
@@ -175,7 +179,9 @@ pub(super) fn tail(path: &Path, most: usize) -> io::Result<Vec<String>> {
         let text = String::from_utf8_lossy(&bytes);
         // The first line may have been cut.
         let own = text.lines().skip(usize::from(from > 0));
-        lines.extend(own.map(str::to_owned));
+        let mut own: Vec<String> = own.map(str::to_owned).collect();
+        own.append(&mut lines);
+        lines = own;
     }
     lines.drain(..lines.len().saturating_sub(most));
     Ok(lines)

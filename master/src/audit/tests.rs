@@ -145,6 +145,9 @@ fn files_are_set_aside_by_size_and_a_fixed_number_is_kept() {
         tail(&path, 3).unwrap(),
         ["line 037", "line 038", "line 039"]
     );
+    let all: Vec<String> = (28..40).map(|number| format!("line {number:03}")).collect();
+    assert_eq!(tail(&path, 1_000).unwrap(), all);
+    assert_eq!(tail(&path, 7).unwrap(), all[5..]);
 }
 
 #[test]

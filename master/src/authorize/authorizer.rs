@@ -139,6 +139,21 @@ impl Authorizer {
         }
     }
 
+    /// Whether the principal may learn that there is a minion with this id, which its target does not include.
+    pub(crate) fn may_know_of(&self, principal: &Principal, id: &MinionId) -> bool {
+        let is_covered = |own: Vec<&AccessRule>| covering(&own, id).is_some();
+        let access = self.settings.access();
+        match principal {
+            Principal::LocalRoot | Principal::MasterUser => true,
+            Principal::Operator(name) => match &access.operators {
+                None => true,
+                Some(rules) => is_covered(rules.of(name, &[]).collect()),
+            },
+            Principal::LocalUser(user) => is_covered(Rules::of_user(&access, user).own),
+            Principal::Minion(_) | Principal::Caller(_) => false,
+        }
+    }
+
     /// Whether any rule is for this user of the machine, who may have a session then.
     pub(crate) fn admits(&self, user: &LocalUser) -> bool {
         let access = self.settings.access();

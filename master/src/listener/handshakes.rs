@@ -134,6 +134,11 @@ impl Listener {
                     let first_contacts = &self.handlers.handshakes.first_contacts;
                     first_contacts.give_back(&peer.source);
                 }
+                // The system has named the user already, so the connection stops being a stranger's at once: the first
+                // order may be large.
+                if self.kind == ListenerKind::Access && told.is_accepted() {
+                    self.admit_connection(&session, peer);
+                }
                 return Ok(session.seal(&record, &encode(&told)));
             }
             Added::KeyGone => Admission::Rejected,

@@ -81,8 +81,11 @@ impl Decisions {
             return Ok(Decided(None));
         };
         if principal.is_local_root() {
-            // If it cannot be written, the task of the audit file logs that.
-            let _ = pending.written().await;
+            // The task of the audit file logs why.
+            if pending.written().await.is_err() {
+                let function = details.function.unwrap_or_default();
+                tracing::error!("{principal}: {action} {function} has no line in the audit file");
+            }
             return Ok(Decided(Some(pending)));
         }
         match pending.synced().await {

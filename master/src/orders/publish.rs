@@ -42,6 +42,12 @@ pub struct PublishOrder {
     pub(crate) events: Events,
 }
 
+/// The longest name of a function, in bytes: every order has its name in the log and in the audit file.
+const MAX_FUNCTION: usize = 256;
+
+/// The longest name that a program may give its user, in bytes.
+const MAX_USER: usize = 256;
+
 /// Returns why metadata cannot be stored with a job; none if they can.
 fn refused_metadata(metadata: &Packed) -> Option<String> {
     let bytes = metadata.as_bytes().len();
@@ -66,6 +72,10 @@ impl PublishOrder {
     ) -> Result<OperatorReply, StoreError> {
         let owner = principal.owner();
         let name = owner.as_str();
+        if request.fun.len() > MAX_FUNCTION || request.user.len() > MAX_USER {
+            let why = "the name of a function, or of a user, is too long";
+            return Ok(OperatorReply::Invalid(why.to_owned()));
+        }
         if let Some(why) = request.metadata.as_ref().and_then(refused_metadata) {
             return Ok(OperatorReply::Invalid(why));
         }
@@ -105,6 +115,8 @@ impl PublishOrder {
                 without_grains.retain(|id| minions.binary_search(id).is_ok());
             }
         }
+        let authorizer = &self.decisions.authorizer;
+        without_grains.retain(|id| authorizer.may_know_of(principal, id));
         let about = About::Function {
             fun: &request.fun,
             arguments: &request.arg,

@@ -23,6 +23,7 @@ const MAX_LINES: u64 = 10_000;
 ///     saline-run audit.tail 100
 #[function]
 async fn tail(run: &Run, #[default(10)] n: u64) -> Result<Value, Failure> {
+    run.check_sees_all("audit.tail")?;
     let most = usize::try_from(n.min(MAX_LINES)).unwrap_or(usize::MAX);
     let lines = run.parts.audit.tail(most).await;
     let lines = lines.map_err(Failure::Execution)?;

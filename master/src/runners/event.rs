@@ -68,6 +68,7 @@ async fn read(
     after: Option<String>,
     consumer: Option<String>,
 ) -> Result<Value, Failure> {
+    run.check_sees_all("event.read")?;
     let reader = run.parts.event_reader.as_ref().ok_or_else(|| {
         Failure::Execution(
             "no events are kept: set durable_events and restart the master".to_owned(),

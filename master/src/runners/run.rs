@@ -85,6 +85,20 @@ impl Run {
         self.sees_all() || self.principal.owner() == owner
     }
 
+    /// Refuses a principal that does not see what others ordered: `fun` tells of all orders.
+    ///
+    /// # Errors
+    /// The refusal.
+    pub(super) fn check_sees_all(&self, fun: &str) -> Result<(), Failure> {
+        match self.sees_all() {
+            true => Ok(()),
+            false => Err(Failure::Execution(format!(
+                "{} may not run {fun}, which tells what others ordered: that takes @all",
+                self.principal
+            ))),
+        }
+    }
+
     /// Refuses a job or a run of another owner.
     ///
     /// # Errors

@@ -13,6 +13,9 @@ use crate::authorize::Principal;
 /// The largest number of runs that are under way at once.
 pub(super) const MAX_RUNNING: usize = 32;
 
+/// How many of them may be of one operator or user other than root.
+const MAX_OF_ONE: usize = 8;
+
 /// How many more may be under way of functions that look at runs or end them.
 pub(super) const MAX_ABOUT_RUNS: usize = 8;
 
@@ -132,13 +135,10 @@ impl RunTable {
         if let Some((_, jid)) = runs.gone.iter().find(|(id, _)| *id == run.request_id) {
             return Err(NotAdded::Gone(jid.clone()));
         }
-        if runs
-            .kept
-            .iter()
-            .filter(|known| known.is_under_way())
-            .count()
-            >= most
-        {
+        let under_way = || runs.kept.iter().filter(|known| known.is_under_way());
+        let own = under_way().filter(|known| known.operator == run.operator);
+        let is_greedy = !run.principal.is_local_root() && own.count() >= MAX_OF_ONE;
+        if is_greedy || under_way().count() >= most {
             return Err(NotAdded::TooMany);
         }
         runs.kept.push_back(Arc::clone(run));

@@ -122,34 +122,42 @@ fn evict(connection: &Connection, shares: &mut Shares, source: &str) -> Result<(
     note_gap(connection, source, number, 1)
 }
 
-/// Notes that `lost` events of a source went, of which the last one had this number.
+/// Notes that `lost` events of a source went, of which the last one had this number. Gaps between which no consumer stands
+/// become one, so that there are about as many of a source as there are consumers.
 fn note_gap(
     connection: &Connection,
     source: &str,
     number: i64,
     lost: i64,
 ) -> Result<(), StoreError> {
-    let before = connection
-        .prepare_cached(
-            "SELECT number, lost FROM events WHERE source = ?1 AND event IS NULL ORDER BY number DESC LIMIT 1",
-        )?
-        .query_row([source], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?)))
-        .optional()?;
-    let read: Option<i64> = connection
-        .prepare_cached("SELECT max(event) FROM cursors")?
-        .query_row([], |row| row.get(0))?;
-    let mut lost = lost;
-    if let Some((gap, more)) = before
-        && read.is_none_or(|read| read < gap)
-    {
-        delete(connection, gap)?;
-        lost += more;
-    }
     connection
         .prepare_cached(
             "INSERT INTO events (number, source, size, lost, event) VALUES (?1, ?2, 0, ?3, NULL)",
         )?
         .execute(params![number, source, lost])?;
+    let mut latest = connection.prepare_cached(
+        "SELECT number FROM events WHERE source = ?1 AND event IS NULL ORDER BY number DESC LIMIT 3",
+    )?;
+    let latest = latest.query_map([source], |row| row.get(0))?;
+    let latest: Vec<i64> = latest.collect::<Result<_, _>>()?;
+    // A consumer between two gaps has been told of the earlier one, and is told of the later one alone.
+    for pair in latest.windows(2) {
+        let (later, earlier) = (pair[0], pair[1]);
+        let is_between: bool = connection
+            .prepare_cached(
+                "SELECT EXISTS (SELECT 1 FROM cursors WHERE event >= ?1 AND event < ?2)",
+            )?
+            .query_row([earlier, later], |row| row.get(0))?;
+        if !is_between {
+            connection
+                .prepare_cached(
+                    "UPDATE events SET lost = lost + (SELECT lost FROM events WHERE number = ?1)
+                     WHERE number = ?2",
+                )?
+                .execute([earlier, later])?;
+            return delete(connection, earlier);
+        }
+    }
     Ok(())
 }
 

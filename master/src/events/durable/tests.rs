@@ -163,6 +163,9 @@ async fn a_loss_is_told_once_to_a_consumer_that_reads_on() {
     }
     assert!(told > 100, "{told}");
     assert_eq!(told + read, 600);
+    let all = store.page(0, usize::MAX).await.unwrap().events;
+    let gaps = all.iter().filter(|kept| kept.event.is_err()).count();
+    assert!(gaps <= 2, "{gaps} gaps are left where nobody reads");
 }
 
 #[tokio::test]
