@@ -97,33 +97,38 @@ impl Events {
         origin: EventOrigin,
         data: impl IntoIterator<Item = (K, Value)>,
     ) {
-        self.fire_text(&tag.to_string(), origin, data).await;
+        if let Err(error) = self.fire_text(&tag.to_string(), origin, data).await {
+            // The store has said so, once.
+            tracing::debug!("event {tag} was not kept: {error}");
+        }
     }
 
     /// Fires an event with any tag.
+    ///
+    /// # Errors
+    /// When a filter matches it and the store does not take it. The bus has it all the same.
     async fn fire_text<K: Into<String>>(
         &self,
         tag: &str,
         origin: EventOrigin,
         data: impl IntoIterator<Item = (K, Value)>,
-    ) {
+    ) -> Result<(), StoreError> {
         let uses = self.uses(tag);
         if uses.is_none() {
-            return;
+            return Ok(());
         }
         let source = source_of(&origin);
         let Some(event) = self.encode(tag, origin, data) else {
-            return;
+            return Ok(());
         };
-        if uses.is_kept
-            && let Err(error) = self.keep(source, vec![event.bytes.clone()]).await
-        {
-            // The store has said so, once.
-            tracing::debug!("event {tag} was not kept: {error}");
-        }
+        let kept = match uses.is_kept {
+            true => self.keep(source, vec![event.bytes.clone()]).await,
+            false => Ok(()),
+        };
         if uses.is_heard {
             self.bus.publish(event).await;
         }
+        kept
     }
 
     /// Encodes an event; returns none, with a warning, when its tag cannot be one.

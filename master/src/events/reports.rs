@@ -10,7 +10,7 @@ use saline_messages::{
 
 use super::{Events, MAX_EVENT_RETURN};
 use crate::authorize::origin_of_owner;
-use crate::jobs::{BatchReport, JobFunction};
+use crate::jobs::{BatchReport, JobFunction, StoreError};
 use crate::runners::RunState;
 
 /// The data of `salt/job/<jid>/ret/<id>` about a stored return.
@@ -181,8 +181,16 @@ impl Events {
     }
 
     /// Fires an event that someone who gives orders sends.
-    pub(crate) async fn sent_by(&self, origin: EventOrigin, tag: &str, data: Vec<(String, Value)>) {
-        self.fire_text(tag, origin, data).await;
+    ///
+    /// # Errors
+    /// When the event is to be kept and the store does not take it.
+    pub(crate) async fn sent_by(
+        &self,
+        origin: EventOrigin,
+        tag: &str,
+        data: Vec<(String, Value)>,
+    ) -> Result<(), StoreError> {
+        self.fire_text(tag, origin, data).await
     }
 
     async fn job_event(

@@ -240,5 +240,9 @@ async fn an_event_that_no_filter_matches_costs_no_transaction_and_one_that_does_
     start.events[0].tag = "start".to_owned();
     let failed = firer.fire(origin(), &id("web1"), start).await;
     assert!(matches!(failed, Err(StoreError::Closed)), "{failed:?}");
+    // An operator is told too.
+    let by_operator = EventOrigin::operator("root");
+    let failed = events.sent_by(by_operator, "salt/minion/x/start", Vec::new());
+    assert!(matches!(failed.await, Err(StoreError::Closed)));
     context.cancel.cancel();
 }

@@ -12,7 +12,7 @@ use saline_protocol::transport::{Context, Peer, Source};
 
 use super::local_users;
 use super::{DeniedPeers, KeyWarnings, Revocation};
-use crate::authorize::Principal;
+use crate::authorize::{LocalUser, Principal};
 use crate::bounds::TokenBuckets;
 use crate::clock::MasterClock;
 use crate::events::Events;
@@ -201,8 +201,11 @@ impl AdmissionControl {
             Principal::LocalRoot | Principal::MasterUser => {
                 Ok(self.keys.operator(LOCAL_OPERATOR).await? == Some(session.identity.0))
             }
-            // There is no key; each request is decided by the rules that are in force.
-            Principal::LocalUser(_) => Ok(true),
+            // There is no key. The rules in force decide about each request, by the groups of today.
+            Principal::LocalUser(user) => {
+                let now = self.look_up(user.uid).await?;
+                Ok(now.as_ref() == Some(&**user))
+            }
             Principal::Operator(name) => {
                 Ok(self.keys.operator(name).await? == Some(session.identity.0))
             }
@@ -269,19 +272,7 @@ impl AdmissionControl {
                 ..Decision::reject_nameless()
             };
         }
-        let looked_up = self
-            .context
-            .spawn_blocking(move || local_users::look_up(uid));
-        let looked_up = match looked_up.await {
-            Ok(Ok(user)) => Ok(user),
-            Ok(Err(error)) => {
-                tracing::error!("the user with number {uid} cannot be looked up: {error}");
-                Err(KeysUnreadable)
-            }
-            // The runtime logs that it panicked.
-            Err(_) => Err(KeysUnreadable),
-        };
-        match looked_up {
+        match self.look_up(uid).await {
             Ok(Some(user)) => Decision {
                 admission: match self.decisions.authorizer.admits(&user) {
                     true => Admission::Accepted(()),
@@ -294,6 +285,22 @@ impl AdmissionControl {
                 admission: Admission::Full,
                 ..Decision::reject_nameless()
             },
+        }
+    }
+
+    /// Returns the user of this machine with this number; none if the system knows no such user.
+    async fn look_up(&self, uid: u32) -> Result<Option<LocalUser>, KeysUnreadable> {
+        let looked_up = self
+            .context
+            .spawn_blocking(move || local_users::look_up(uid));
+        match looked_up.await {
+            Ok(Ok(user)) => Ok(user),
+            Ok(Err(error)) => {
+                tracing::error!("the user with number {uid} cannot be looked up: {error}");
+                Err(KeysUnreadable)
+            }
+            // The runtime logs that it panicked.
+            Err(_) => Err(KeysUnreadable),
         }
     }
 

@@ -34,10 +34,15 @@ async fn send(run: &Run, tag: String, #[default(None)] data: Value) -> Result<bo
         Value::Map(entries) => entries,
         other => vec![("data".to_owned(), other)],
     };
-    run.parts
+    let sent = run
+        .parts
         .events
-        .sent_by(run.principal.event_origin(), &tag, data)
-        .await;
+        .sent_by(run.principal.event_origin(), &tag, data);
+    sent.await.map_err(|error| {
+        Failure::Execution(format!(
+            "event.send: {tag} was fired, but the store of events did not take it: {error}"
+        ))
+    })?;
     Ok(true)
 }
 

@@ -13,8 +13,8 @@ use crate::authorize::Principal;
 /// The largest number of runs that are under way at once.
 pub(super) const MAX_RUNNING: usize = 32;
 
-/// How many of them may be of one operator or user other than root.
-const MAX_OF_ONE: usize = 8;
+/// The part of these that one operator or user other than root may have.
+pub(super) const SHARE_OF_ONE: usize = 4;
 
 /// How many more may be under way of functions that look at runs or end them.
 pub(super) const MAX_ABOUT_RUNS: usize = 8;
@@ -97,6 +97,8 @@ pub(super) enum NotAdded {
     Gone(Jid),
     /// Too many are under way.
     TooMany,
+    /// Too many of the same operator or user are under way.
+    TooManyOwn,
 }
 
 /// The runs of one master.
@@ -137,8 +139,10 @@ impl RunTable {
         }
         let under_way = || runs.kept.iter().filter(|known| known.is_under_way());
         let own = under_way().filter(|known| known.operator == run.operator);
-        let is_greedy = !run.principal.is_local_root() && own.count() >= MAX_OF_ONE;
-        if is_greedy || under_way().count() >= most {
+        if !run.principal.is_local_root() && own.count() >= most / SHARE_OF_ONE {
+            return Err(NotAdded::TooManyOwn);
+        }
+        if under_way().count() >= most {
             return Err(NotAdded::TooMany);
         }
         runs.kept.push_back(Arc::clone(run));

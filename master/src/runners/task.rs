@@ -13,7 +13,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::parts::RunnerParts;
 use super::run::Run;
-use super::run_table::{MAX_ABOUT_RUNS, MAX_RUNNING, NotAdded, Phase, RunState, RunTable};
+use super::run_table::{
+    MAX_ABOUT_RUNS, MAX_RUNNING, NotAdded, Phase, RunState, RunTable, SHARE_OF_ONE,
+};
 use super::{Returned, built_in};
 use crate::authorize::Principal;
 use crate::jobs::{CarriedOut, StoreError, StoredRun, StoredRunEnd};
@@ -104,9 +106,14 @@ impl Runners {
                     state.fun
                 ));
             }
-            Err(NotAdded::Known(_) | NotAdded::TooMany) => {
+            Err(refused) => {
+                let (most, whose) = match refused {
+                    NotAdded::TooManyOwn => (MAX_RUNNING / SHARE_OF_ONE, " of yours"),
+                    _ => (MAX_RUNNING, ""),
+                };
                 return Err(format!(
-                    "{MAX_RUNNING} runners are under way, as many as may be: wait, or end one (saline-run jobs.master, saline-run jobs.kill JID)"
+                    "{most} runners{whose} are under way, as many as may be: wait, or end one (saline-run jobs.master, \
+                     saline-run jobs.kill JID)"
                 ));
             }
         }

@@ -23,7 +23,7 @@ fn with_options(options: &str) -> impl FnOnce(&mut MasterConfig) {
     }
 }
 
-async fn operator(deployment: &Deployment, name: &str) -> Peer {
+pub(crate) async fn operator(deployment: &Deployment, name: &str) -> Peer {
     let own = credentials(Role::Operator, name);
     let folder = deployment.config.paths.pki_dir.join("operators");
     std::fs::write(folder.join(name), own.identity.public().to_pem()).unwrap();
@@ -37,8 +37,8 @@ async fn publish(peer: &Peer, target: &str, fun: &str) -> Result<Jid, String> {
         target: Target::glob(target),
         fun: fun.into(),
         arg: Arguments::default().pack(),
-        // No authority.
         secrets: None,
+        // No authority.
         user: "root".into(),
         ttl_ms: None,
         private: false,

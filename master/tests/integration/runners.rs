@@ -10,6 +10,7 @@ use saline_messages::{
 use saline_protocol::transport::Delivery;
 use saline_targeting::Target;
 
+use crate::operator_rules::operator;
 use crate::support::runner::{ask, call, end, value};
 use crate::support::{Deployment, Peer, TEST_TIMEOUT};
 
@@ -109,6 +110,23 @@ async fn so_many_runs_are_under_way_at_once_and_no_more() {
     end(&operator, waited).await;
     assert_eq!(under_way(&operator).await, 31);
     value(&operator, "manage.up", &[]).await;
+}
+
+#[tokio::test]
+async fn one_operator_does_not_take_the_runs_of_others() {
+    let (deployment, root, _minion) = deployment().await;
+    let alice = operator(&deployment, "alice").await;
+    for _ in 0..8 {
+        begin(&alice, &endless()).await;
+    }
+    let refused = ask(&alice, RunnerRequest::Run(endless())).await;
+    let RunnerReply::Refused(why) = refused else {
+        panic!("{refused:?}");
+    };
+    assert!(why.starts_with("8 runners of yours are under way"), "{why}");
+    // What looks at runs and ends them still begins, and so does what others ask for.
+    assert_eq!(under_way(&alice).await, 8);
+    begin(&root, &endless()).await;
 }
 
 #[tokio::test]
