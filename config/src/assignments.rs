@@ -31,7 +31,7 @@ impl Loaded<MasterConfig> {
     ///
     /// # Errors
     /// `ChangeableByOthers` when somebody other than root, this process's user and a group can change one of these files,
-    /// `minions.d` or the folder of the configuration. Others as for [`MasterConfig::load`]; `Assignments` also when two globs give a minion two values of one
+    /// `minions.d`, the folder of the configuration, or the folder that a link leads into. Others as for [`MasterConfig::load`]; `Assignments` also when two globs give a minion two values of one
     /// attribute.
     pub fn read_assignments(&mut self, folder: &Path) -> Result<(), ConfigError> {
         let files = expand(folder, FILES).map_err(|error| match error {
@@ -45,9 +45,11 @@ impl Loaded<MasterConfig> {
         if !files.is_empty() {
             refuse_changeable_folder(folder)?;
             refuse_changeable_folder(&folder.join(FOLDER))?;
+            refuse_link_into_changeable_folder(&folder.join(FOLDER))?;
         }
         let mut assignments = Vec::new();
         for path in &files {
+            refuse_link_into_changeable_folder(path)?;
             let settings = read_settings(path, refuse_others)?;
             for setting in &settings {
                 let read = assignment(path, setting);
@@ -74,6 +76,16 @@ fn refuse_changeable_folder(folder: &Path) -> Result<(), ConfigError> {
         source,
     })?;
     refuse_others(folder, &found)
+}
+
+/// Refuses a link that leads to something in a folder in which somebody else can put another file in its place.
+fn refuse_link_into_changeable_folder(path: &Path) -> Result<(), ConfigError> {
+    let real = std::fs::canonicalize(path).map_err(|source| ConfigError::Read {
+        path: path.to_owned(),
+        source,
+    })?;
+    // Only the root of all folders lies in none.
+    real.parent().map_or(Ok(()), refuse_changeable_folder)
 }
 
 fn refuse_others(path: &Path, found: &Metadata) -> Result<(), ConfigError> {

@@ -125,6 +125,27 @@ fn what_others_can_change_is_refused() {
 }
 
 #[test]
+fn a_link_into_a_folder_that_others_can_change_is_refused() {
+    let elsewhere = folder(&[("a.yaml", "web*: {roles: web}\n")]);
+    for (name, to) in [
+        ("minions.d/b.yaml", elsewhere.path().join("a.yaml")),
+        ("minions.d", elsewhere.path().join("inner")),
+    ] {
+        std::fs::set_permissions(elsewhere.path(), Permissions::from_mode(0o755)).unwrap();
+        let dir = folder(&[("master", "")]);
+        let link = dir.path().join(name);
+        std::fs::create_dir_all(link.parent().unwrap()).unwrap();
+        std::fs::create_dir_all(elsewhere.path().join("inner")).unwrap();
+        std::fs::write(elsewhere.path().join("inner/c.yaml"), "db*: {roles: db}\n").unwrap();
+        std::os::unix::fs::symlink(&to, &link).unwrap();
+        assert!(read(dir.path()).is_ok());
+        std::fs::set_permissions(elsewhere.path(), Permissions::from_mode(0o777)).unwrap();
+        let refused = read(dir.path()).unwrap_err().to_string();
+        assert!(refused.starts_with("others can change "), "{refused}");
+    }
+}
+
+#[test]
 fn changed_assignments_are_taken_over_by_a_running_master() {
     let dir = folder(&[("minions.d/a.yaml", "web*: {roles: web}\n")]);
     let before = read(dir.path()).unwrap();
