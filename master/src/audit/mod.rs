@@ -34,14 +34,15 @@ const QUEUE: usize = 1024;
 /// The largest number of lines that are synced at once.
 const GROUP: usize = 256;
 
-/// How many refusals of one principal are lines of their own. What is above is counted in the next line.
-const REFUSALS: Rate = Rate {
+/// How many refusals of one principal, and orders of it that reach no minion, are lines of their own. What is above is counted
+/// in the next line.
+const WITHOUT_EFFECT: Rate = Rate {
     per_second: 1.0,
     burst: 20.0,
 };
 
-/// The largest number of principals whose refusals are told apart.
-const MAX_REFUSED: usize = 1024;
+/// The largest number of principals that are told apart in this.
+const MAX_PRINCIPALS: usize = 1024;
 
 /// A line cannot be written, for this reason.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -60,8 +61,8 @@ struct AuditState {
     clock: Clock,
     path: PathBuf,
     context: Context,
-    refusals: TokenBuckets<String>,
-    /// The refusals without a line since the last line.
+    without_effect: TokenBuckets<String>,
+    /// The decisions without an effect that have no line, since the last line.
     suppressed: AtomicU64,
     /// Whether the last group failed, so that it is logged once.
     fails: AtomicBool,
@@ -111,7 +112,7 @@ impl Audit {
             clock: context.clock,
             path: path.clone(),
             context: context.clone(),
-            refusals: TokenBuckets::new(context.clock, REFUSALS, MAX_REFUSED),
+            without_effect: TokenBuckets::new(context.clock, WITHOUT_EFFECT, MAX_PRINCIPALS),
             suppressed: AtomicU64::new(0),
             fails: AtomicBool::new(false),
         });
@@ -124,15 +125,13 @@ impl Audit {
         Self { queue, shared }
     }
 
-    /// Queues the line of a decision. Returns none for a refusal that is only counted, since the same principal was
-    /// refused too often.
+    /// Queues the line of a decision. Returns none for one without an effect that is only counted, since the same principal
+    /// had too many.
     ///
     /// # Cancel safety
     /// When the future is dropped the line was queued or it was not.
     pub(crate) async fn append(&self, record: Record<'_>) -> Option<Pending> {
-        if matches!(record.outcome, Outcome::Refused { .. })
-            && !self.shared.refusals.allows(&record.principal)
-        {
+        if record.has_no_effect() && !self.shared.without_effect.allows(&record.principal) {
             self.shared.suppressed.fetch_add(1, Ordering::Relaxed);
             return None;
         }

@@ -54,7 +54,13 @@ pub(crate) enum Outcome<'a> {
 }
 
 impl Record<'_> {
-    /// Returns the line, with its line break. `suppressed` refusals had none since the last line.
+    /// Whether nothing follows from the decision: it is a refusal, or an order that reaches no minion.
+    pub(super) fn has_no_effect(&self) -> bool {
+        let reaches_nobody = self.minions.is_some_and(|minions| minions.is_empty());
+        reaches_nobody || matches!(self.outcome, Outcome::Refused { .. })
+    }
+
+    /// Returns the line, with its line break. `suppressed` decisions without an effect had none since the last line.
     pub(crate) fn line(&self, now: SystemTime, suppressed: u64) -> Vec<u8> {
         let time = OffsetDateTime::from(now).format(&Rfc3339);
         let mut entries = vec![
@@ -99,7 +105,7 @@ impl Record<'_> {
         entries.push(("rule", Value::from(bounded(rule))));
         if suppressed > 0 {
             let count = i64::try_from(suppressed).unwrap_or(i64::MAX);
-            entries.push(("refusals_suppressed", Value::Int(count)));
+            entries.push(("lines_suppressed", Value::Int(count)));
         }
         let mut line = json::line(&Value::map(entries));
         line.push(b'\n');
