@@ -11,7 +11,7 @@ pub struct AccessRules {
     pub subjects: Vec<(Subject, Vec<AccessRule>)>,
 }
 
-/// Whom rules are for.
+/// The users or operators to whom rules apply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Subject {
     /// The user or the operator of this name.
@@ -27,13 +27,13 @@ pub enum Subject {
 pub struct AccessRule {
     /// The rule as a line, for the audit file.
     pub text: String,
-    /// What the rule is about.
+    /// The minions, or the part of the master, to which the rule applies.
     pub scope: RuleScope,
     /// The functions that it allows. Without meaning for keys and for everything.
     pub functions: Vec<FunctionRule>,
 }
 
-/// What a rule is about.
+/// The minions, or the part of the master, to which a rule applies.
 #[derive(Debug, Clone)]
 pub enum RuleScope {
     /// Jobs for all minions.

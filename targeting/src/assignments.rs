@@ -46,7 +46,7 @@ pub struct Attribute {
 #[non_exhaustive]
 pub enum AssignmentError {
     /// The text is no glob of ids.
-    #[error("{place}: {glob:?} is no glob of minion ids: {why}")]
+    #[error("{place}: {glob:?} is not a valid glob of minion ids: {why}")]
     Glob {
         /// The place of the glob.
         place: String,

@@ -116,7 +116,7 @@ fn pattern(given: &Given<'_>, node: &Node, text: &str) -> Result<TextPattern, Ya
     TextPattern::glob_or_regex(text).map_err(|error| {
         given.refuse_at(
             node,
-            format!("has {text:?}, which is no pattern of names: {error}"),
+            format!("has {text:?}, which is not a valid pattern of names: {error}"),
         )
     })
 }
@@ -232,7 +232,7 @@ fn with_arguments(
         TextPattern::regex(&text).map_err(|error| {
             given.refuse_at(
                 node,
-                format!("has {text:?}, which is no regular expression: {error}"),
+                format!("has {text:?}, which is not a valid regular expression: {error}"),
             )
         })
     };

@@ -84,7 +84,7 @@ fn mistakes_are_told_with_file_line_and_column() {
     assert_snapshot!(refused("web*:\n  attributes: {site: {x: 1}}\n"), @r#"minions.d/a.yaml:2:22: attribute "site" takes a text, a number, True or False, or a list of them"#);
     assert_snapshot!(refused("web*:\n  attributes: {roles: web}\n"), @r#"minions.d/a.yaml:2:16: an attribute cannot be called "roles": roles have that name"#);
     assert_snapshot!(refused("web*:\n  attributes: [site]\n"), @"minions.d/a.yaml:2:15: attributes are a mapping of names to values: `attributes: {site: berlin}`");
-    assert_snapshot!(refused("a: {}\n'G@os:x': {}\n"), @r#"minions.d/a.yaml:2:1: "G@os:x" is no glob of minion ids: ids have letters, digits, dots, dashes and underscores, and globs * ? [ ] { }"#);
+    assert_snapshot!(refused("a: {}\n'G@os:x': {}\n"), @r#"minions.d/a.yaml:2:1: "G@os:x" is not a valid glob of minion ids: ids have letters, digits, dots, dashes and underscores, and globs * ? [ ] { }"#);
     assert_snapshot!(refused("web*: [\n"), @"minions.d/a.yaml:1:7: unclosed bracket '['");
     assert_snapshot!(refused("web*: {}\nweb*: {}\n"), @r#"minions.d/a.yaml:2:1: "web*" occurs twice, first in line 1"#);
     assert_snapshot!(refused("- web\n"), @"minions.d/a.yaml:1:1: expected options, each as `name: value`");

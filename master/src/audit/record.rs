@@ -18,7 +18,7 @@ const MAX_TEXT: usize = 1024;
 /// A decision, as it becomes a line.
 #[derive(Debug)]
 pub(crate) struct Record<'a> {
-    /// Who asked.
+    /// The principal that asked, as people read it.
     pub(crate) principal: String,
     /// What was asked for.
     pub(crate) action: &'a str,
@@ -30,7 +30,7 @@ pub(crate) struct Record<'a> {
     pub(crate) target: Option<&'a Target>,
     /// The minions that it is about.
     pub(crate) minions: Option<&'a [MinionId]>,
-    /// What else it is about: the jid of a job, what becomes of keys.
+    /// The jid of the job that is cancelled, or the change that is made to keys.
     pub(crate) subject: Option<String>,
     /// The request, so that a repeated one shows as one.
     pub(crate) request: Option<RequestId>,
@@ -43,7 +43,7 @@ pub(crate) struct Record<'a> {
 pub(crate) enum Outcome<'a> {
     /// It was allowed.
     Allowed {
-        /// The rule.
+        /// The rule that decided.
         rule: &'a str,
     },
     /// It was refused.

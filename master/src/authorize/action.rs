@@ -28,13 +28,13 @@ pub enum Action {
     CancelJob,
     /// Read one job, its returns or the states of its minions.
     ReadJob,
-    /// List jobs.
+    /// List the jobs that the store has.
     ListJobs,
     /// Begin a run of a function on the master.
     BeginRun,
     /// Read, end or keep a run that the same principal began.
     OwnRun,
-    /// List keys.
+    /// List the keys of minions.
     ListKeys,
     /// Accept, reject or delete keys.
     ChangeKeys,

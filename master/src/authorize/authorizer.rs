@@ -125,33 +125,22 @@ impl Authorizer {
     /// Whether the principal sees what others ordered: root, and operators and users with all rights. Others see and
     /// cancel their own.
     pub(crate) fn sees_all(&self, principal: &Principal) -> bool {
-        match principal {
-            Principal::LocalRoot | Principal::MasterUser => true,
-            Principal::Operator(name) => match &self.settings.access().operators {
-                None => true,
-                Some(rules) => has_everything(rules.of(name, &[])),
-            },
-            Principal::LocalUser(user) => {
-                let access = self.settings.access();
-                has_everything(Rules::of_user(&access, user).own.into_iter())
-            }
-            Principal::Minion(_) | Principal::Caller(_) => false,
-        }
+        let access = self.settings.access();
+        own_rules(&access, principal).is_none_or(|own| has_everything(own.into_iter()))
     }
 
-    /// Whether the principal may learn that there is a minion with this id, which its target does not include.
-    pub(crate) fn may_know_of(&self, principal: &Principal, id: &MinionId) -> bool {
-        let is_covered = |own: Vec<&AccessRule>| covering(&own, id).is_some();
+    /// Leaves those of the minions about which the principal has rules: of others, which its target does not include, it
+    /// does not learn.
+    pub(crate) fn known_to(
+        &self,
+        principal: &Principal,
+        mut minions: Vec<MinionId>,
+    ) -> Vec<MinionId> {
         let access = self.settings.access();
-        match principal {
-            Principal::LocalRoot | Principal::MasterUser => true,
-            Principal::Operator(name) => match &access.operators {
-                None => true,
-                Some(rules) => is_covered(rules.of(name, &[]).collect()),
-            },
-            Principal::LocalUser(user) => is_covered(Rules::of_user(&access, user).own),
-            Principal::Minion(_) | Principal::Caller(_) => false,
+        if let Some(own) = own_rules(&access, principal) {
+            minions.retain(|id| covering(&own, id).is_some());
         }
+        minions
     }
 
     /// Whether any rule is for this user of the machine, who may have a session then.
@@ -163,6 +152,22 @@ impl Authorizer {
             .iter()
             .any(|pattern| pattern.matches(&user.name) != Ok(false));
         !is_blacklisted && !Rules::of_user(&access, user).own.is_empty()
+    }
+}
+
+/// Returns the rules of a principal; none for one that needs no rules.
+fn own_rules<'a>(
+    access: &'a AccessSettings,
+    principal: &'a Principal,
+) -> Option<Vec<&'a AccessRule>> {
+    match principal {
+        Principal::LocalRoot | Principal::MasterUser => None,
+        Principal::Operator(name) => {
+            let rules = access.operators.as_ref()?;
+            Some(rules.of(name, &[]).collect())
+        }
+        Principal::LocalUser(user) => Some(Rules::of_user(access, user).own),
+        Principal::Minion(_) | Principal::Caller(_) => Some(Vec::new()),
     }
 }
 

@@ -116,7 +116,7 @@ impl PublishOrder {
             }
         }
         let authorizer = &self.decisions.authorizer;
-        without_grains.retain(|id| authorizer.may_know_of(principal, id));
+        let without_grains = authorizer.known_to(principal, without_grains);
         let about = About::Function {
             fun: &request.fun,
             arguments: &request.arg,

@@ -1,6 +1,6 @@
 //! The verb that tells which minions a target includes.
 
-use saline_messages::{MinionId, OperatorReply, TargetMatches};
+use saline_messages::{OperatorReply, TargetMatches};
 use saline_targeting::Target;
 
 use crate::authorize::{About, Action, Authorizer, Principal};
@@ -35,7 +35,7 @@ impl TargetQueries {
                 match decided {
                     Ok(_) => OperatorReply::Matched(TargetMatches {
                         minions: minions.into_ids(),
-                        without_grains: self.known(principal, without_grains),
+                        without_grains: self.authorizer.known_to(principal, without_grains),
                         unknown,
                     }),
                     Err(refusal) => OperatorReply::NotAllowed(refusal.line),
@@ -44,11 +44,5 @@ impl TargetQueries {
             Err(ResolveError::Target(why)) => OperatorReply::BadTarget(why),
             Err(ResolveError::Keys(why)) => OperatorReply::Failed(why),
         }
-    }
-
-    /// Leaves those of the minions of which the principal may know.
-    fn known(&self, principal: &Principal, mut minions: Vec<MinionId>) -> Vec<MinionId> {
-        minions.retain(|id| self.authorizer.may_know_of(principal, id));
-        minions
     }
 }

@@ -18,9 +18,9 @@ pub(super) const PORTION: usize = 250;
 /// The answer to the question whether keys are to be changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Answer {
-    /// Change them.
+    /// The keys are to be changed.
     Yes,
-    /// Leave them alone.
+    /// The keys are to be left alone.
     No,
     /// Nobody is there to answer.
     Nobody,
