@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::PublicIdentity;
 use saline_messages::random::NoRandomness;
 use saline_messages::{DecodeError, EnvelopeError, Refusal};
 use saline_protocol::transport;
@@ -106,15 +105,6 @@ pub enum ChannelError {
         /// The fingerprint that the master showed.
         found: String,
     },
-}
-
-impl ChannelError {
-    pub(super) fn wrong_master(expected: &PublicIdentity, found: &PublicIdentity) -> Self {
-        Self::WrongMaster {
-            expected: expected.fingerprint(),
-            found: found.fingerprint(),
-        }
-    }
 }
 
 impl From<snow::Error> for ChannelError {

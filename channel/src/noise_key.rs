@@ -3,9 +3,10 @@
 use std::fmt;
 use std::path::Path;
 
+use aws_lc_rs::agreement;
 use zeroize::Zeroizing;
 
-use super::{KeyError, key_file, noise, pem};
+use super::{KeyError, key_file, pem};
 use saline_messages::random;
 
 const LABEL: &str = "PRIVATE KEY";
@@ -27,7 +28,7 @@ impl NoiseKey {
     }
 
     fn from_private(private: Zeroizing<[u8; 32]>) -> Result<Self, KeyError> {
-        let public = noise::public_key(&private).ok_or(KeyError::Malformed("an X25519 key"))?;
+        let public = public_key(&private).ok_or(KeyError::Malformed("an X25519 key"))?;
         Ok(Self { private, public })
     }
 
@@ -55,6 +56,12 @@ impl NoiseKey {
     pub fn public(&self) -> [u8; 32] {
         self.public
     }
+}
+
+/// Returns the public half of a private key, if it is one.
+fn public_key(private: &[u8; 32]) -> Option<[u8; 32]> {
+    let key = agreement::PrivateKey::from_private_key(&agreement::X25519, private).ok()?;
+    key.compute_public_key().ok()?.as_ref().try_into().ok()
 }
 
 impl fmt::Debug for NoiseKey {

@@ -191,9 +191,10 @@ fn answer(credentials: &Credentials, bytes: &[u8]) -> Result<Admission, ChannelE
 
 fn believe(trust: &MasterTrust, found: &PublicIdentity) -> Result<(), ChannelError> {
     match trust {
-        MasterTrust::Pinned(known) if known.identity != *found => {
-            Err(ChannelError::wrong_master(&known.identity, found))
-        }
+        MasterTrust::Pinned(known) if known.identity != *found => Err(ChannelError::WrongMaster {
+            expected: known.identity.fingerprint(),
+            found: found.fingerprint(),
+        }),
         MasterTrust::FirstUse {
             finger: Some(finger),
         } if !found.has_fingerprint(finger) => Err(ChannelError::WrongMaster {

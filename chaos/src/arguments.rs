@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::{Parser, ValueEnum};
 
 use crate::plan::FaultKind;
+use crate::sabotage::Sabotage;
 
 /// Injects seeded faults into a master and minions that run as real processes, and checks the books
 ///
@@ -78,37 +79,6 @@ impl Transport {
         match self {
             Self::Tcp => Duration::from_secs(8),
             Self::Quic | Self::Zeromq => Duration::from_secs(17),
-        }
-    }
-}
-
-/// A promise that the daemons break on purpose.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Sabotage {
-    /// The master acknowledges returns before they are on the disk
-    AckBeforeCommit,
-    /// A minion does not read its spool when it starts
-    ForgetSpool,
-    /// A minion runs jobs that it has begun before
-    Rerun,
-    /// The master calls minions present that are gone
-    LiePresence,
-    /// The master lets jobs expire that run
-    ExpireRunning,
-    /// The master cuts the list of missed jobs short
-    TruncateCatchup,
-}
-
-impl Sabotage {
-    /// Returns the name, as on the command line and for the daemons.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::AckBeforeCommit => "ack-before-commit",
-            Self::ForgetSpool => "forget-spool",
-            Self::Rerun => "rerun",
-            Self::LiePresence => "lie-presence",
-            Self::ExpireRunning => "expire-running",
-            Self::TruncateCatchup => "truncate-catchup",
         }
     }
 }

@@ -29,6 +29,7 @@ mod publisher;
 mod random;
 mod report;
 mod run;
+mod sabotage;
 mod samplers;
 mod states;
 mod store;

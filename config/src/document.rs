@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::path::PathBuf;
 
-use crate::options::Role;
+use crate::role::Role;
 use crate::{MasterConfig, MinionConfig, OptionDoc};
 
 const REWRITE: &str = "SALINE_WRITE_DOCS";

@@ -7,9 +7,10 @@ use saline_data::Value;
 use saline_protocol::transport::Registry;
 
 use crate::files::{Setting, gather};
+use crate::given::Given;
+use crate::given_values::GivenValues;
 use crate::nearest::nearest;
-use crate::options::{Given, Role};
-use crate::reload::GivenValues;
+use crate::role::Role;
 use crate::salt_options::{instead_of, is_met, is_off, is_salt_option, restricts};
 use crate::sections::{self, TransportOption};
 use crate::{ConfigError, Paths};

@@ -8,10 +8,7 @@ use saline_data::Value;
 use saline_protocol::transport::Tls;
 use saline_targeting::{Assignments, NodegroupDefinition, Nodegroups};
 
-use crate::options::Role;
-use crate::{
-    AccessBlacklist, AccessRules, ConfigError, Loaded, Logging, OptionDoc, Paths, TransportOptions,
-};
+use crate::{AccessBlacklist, AccessRules, Logging, Paths, TransportOptions};
 
 /// The ports of one transport, as its section gives them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -229,19 +226,5 @@ impl MasterConfig {
     /// `state_dir/.lock`: held by a running master, so that no second one with another `sock_dir` uses its job store.
     pub fn store_lock_file(&self) -> PathBuf {
         self.paths.state_dir.join(".lock")
-    }
-
-    /// Every option of the file: what the loader accepts and what the documentation lists.
-    pub const OPTIONS: &'static [OptionDoc<Self>] = <Self as Role>::OPTIONS;
-
-    /// Reads `folder/master`, then `folder/master.d/*.conf` (`default_include`) and `include`. `schemes`
-    /// are the transports that this program has: they may be named in `transport`, and each may
-    /// have a section of options.
-    ///
-    /// # Errors
-    /// When there is no such folder, a file cannot be read, or something in it is wrong; the error
-    /// is one line that says where.
-    pub fn load(folder: &Path, schemes: &[&str]) -> Result<Loaded<Self>, ConfigError> {
-        crate::load::load(folder, schemes)
     }
 }

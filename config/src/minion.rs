@@ -8,8 +8,7 @@ use saline_messages::MinionId;
 use saline_protocol::transport::{HostPort, Tls};
 
 use crate::minion_id;
-use crate::options::Role;
-use crate::{ConfigError, Loaded, Logging, OptionDoc, Paths, TransportOptions};
+use crate::{Logging, Paths, TransportOptions};
 
 /// The configuration of a minion, with Salt's option names. Times are in the option's own unit in
 /// the file and durations here.
@@ -115,25 +114,6 @@ impl MinionConfig {
     /// `state_dir/.lock`: held by a running minion, so that no second one with another `sock_dir` uses its spool.
     pub fn spool_lock_file(&self) -> PathBuf {
         self.paths.state_dir.join(".lock")
-    }
-
-    /// Every option of the file: what the loader accepts and what the documentation lists.
-    pub const OPTIONS: &'static [OptionDoc<Self>] = <Self as Role>::OPTIONS;
-
-    /// Reads `folder/minion`, then `folder/minion.d/*.conf` (`default_include`) and `include`, and
-    /// `folder/minion_id` if these give no `id`. `schemes`
-    /// are the transports that this program has: they may be named in `transport`, and each may
-    /// have a section of options.
-    ///
-    /// # Errors
-    /// When there is no such folder, a file cannot be read, or something in it is wrong; the error
-    /// is one line that says where.
-    pub fn load(folder: &Path, schemes: &[&str]) -> Result<Loaded<Self>, ConfigError> {
-        let mut loaded: Loaded<Self> = crate::load::load(folder, schemes)?;
-        if loaded.config.id.is_none() {
-            loaded.config.id = minion_id::read(folder, &mut loaded.warnings)?;
-        }
-        Ok(loaded)
     }
 
     /// Returns the file `minion_id` in the folder of a configuration, which has the minion's id when `id` is not set.

@@ -10,7 +10,8 @@ use saline_protocol::transport::{OptionValue, Options, Registry};
 
 use crate::ConfigError;
 use crate::files::Setting;
-use crate::options::{Given, Role};
+use crate::given::Given;
+use crate::role::Role;
 use saline_data::yaml::{Content, Position, YamlError};
 
 /// An option in the section of a transport, with its place.

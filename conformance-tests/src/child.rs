@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+use crate::check::check;
 use crate::kit::{self, SEED};
-use crate::run::check;
 use crate::{Backend, Failure, Outcome, Requirement, requirements};
 
 /// Which requirement a process was started for.
@@ -20,9 +20,6 @@ const ANSWER: &str = "SALINE_CONFORMANCE_ANSWER";
 
 /// What stands there when the requirement is kept.
 const KEPT: &str = "kept";
-
-/// Descriptors that a requirement with a process of its own may need, both ends together.
-pub(crate) const DESCRIPTORS: u64 = 16_384;
 
 /// Runs what this process was started for on `backend`, if it was started for one requirement, and
 /// says whether it was: then the work is done, and the process is to end.
@@ -79,13 +76,6 @@ fn start(backend: &dyn Backend, requirement: &Requirement) -> io::Result<(Output
         .env(SEED, kit::seed().to_string())
         .output()?;
     Ok((output, std::fs::read_to_string(path).ok()))
-}
-
-/// Whether this machine lets a process have as many descriptors as are needed.
-pub(crate) fn enough_descriptors() -> bool {
-    getrlimit(Resource::Nofile)
-        .maximum
-        .is_none_or(|most| most >= DESCRIPTORS)
 }
 
 fn allow_descriptors() {

@@ -64,6 +64,7 @@
 //! as a known gap; an id is never used again for anything else. `docs/versions.md` says it in full.
 
 mod backend;
+mod check;
 mod child;
 pub mod contract;
 mod failure;
@@ -74,12 +75,14 @@ mod requirement;
 pub mod requirements;
 mod run;
 mod skips;
+mod verdict;
 
 pub use backend::{Backend, KnownGap, UnixSocket, Wire};
 pub use child::answer_if_asked;
 pub use failure::{Expecting, Failure, Outcome};
 pub use requirement::{Level, Need, Requirement, Running};
-pub use run::{Verdict, run_all, run_one};
+pub use run::{run_all, run_one};
+pub use verdict::Verdict;
 
 /// The `main` of a `harness = false` test that runs the suite on one [`Backend`], given as an
 /// expression: [`run_all`] of it.

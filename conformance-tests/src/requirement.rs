@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use saline_protocol::transport::{Address, DropAccounting};
 
-use crate::kit::World;
-use crate::{Backend, Outcome, Wire, child};
+use crate::kit::{World, enough_descriptors};
+use crate::{Backend, Outcome, Wire};
 
 /// How binding a requirement is, after RFC 2119. `Display` is its word there. All levels are run alike,
 /// and what is not kept is a failure unless it is a declared gap.
@@ -181,7 +181,7 @@ impl Need {
             ),
             Self::QuietMachine => (true, ""),
             Self::OwnProcess => (
-                Path::new("/proc/self/fd").is_dir() && child::enough_descriptors(),
+                Path::new("/proc/self/fd").is_dir() && enough_descriptors(),
                 "this machine has no /proc, or allows a process too few descriptors",
             ),
         };

@@ -8,28 +8,10 @@ use std::time::Duration;
 use libtest_mimic::{Arguments, Failed, Trial};
 use saline_protocol::transport::Clock;
 
-use crate::kit::{self, SEED, World};
+use crate::check::check;
+use crate::kit::{self, SEED};
 use crate::report::{self, Entry, Report, parts};
-use crate::{Backend, Failure, Need, Outcome, Requirement, child, quiet, requirements, skips};
-
-/// What a single requirement may take before it counts as hung.
-const WATCHDOG: Duration = Duration::from_secs(90);
-
-/// What came of one requirement on one backend. [`Fail`](Self::Fail) and
-/// [`UnexpectedPass`](Self::UnexpectedPass) are failures of the suite.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
-    /// Kept.
-    Pass,
-    /// Not kept: what was expected, and what happened.
-    Fail(String),
-    /// Not applicable, by what the backend declares or the machine has: why.
-    Skipped(&'static str),
-    /// Not kept, as declared: the reason that was declared, and what happened.
-    KnownGap(&'static str, String),
-    /// Kept although declared a gap, for this reason: the declaration is stale.
-    UnexpectedPass(&'static str),
-}
+use crate::{Backend, Need, Requirement, Verdict, child, quiet, requirements, skips};
 
 /// Runs `requirement` on `backend`, on a runtime of its own, in a process of its own if it needs one.
 /// It may take 90 s; what is still running then has failed.
@@ -59,37 +41,6 @@ pub fn run_one(backend: &Arc<dyn Backend>, requirement: &Requirement) -> Verdict
         (Err(failure), None) => Verdict::Fail(failure.to_string()),
         (Err(failure), Some(gap)) => Verdict::KnownGap(gap.reason, failure.to_string()),
     }
-}
-
-/// Runs `requirement` in this process, on a runtime of its own.
-pub(crate) fn check(backend: &Arc<dyn Backend>, requirement: &Requirement) -> Outcome {
-    let mut builder = if backend.time_may_be_paused() {
-        let mut builder = tokio::runtime::Builder::new_current_thread();
-        builder.start_paused(true);
-        builder
-    } else {
-        let mut builder = tokio::runtime::Builder::new_multi_thread();
-        builder.worker_threads(2);
-        builder
-    };
-    let runtime = builder
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::new(format!("no runtime: {error}")))?;
-    let outcome = runtime.block_on(async {
-        let world = Arc::new(World::new(requirement.id, Arc::clone(backend))?);
-        // A task, so that what it does runs beside the reactor and not on this thread.
-        let run = world.spawn((requirement.run)(Arc::clone(&world)));
-        let outcome = Clock.deadline(Clock.after(WATCHDOG), run).await;
-        world.end();
-        match outcome {
-            Ok(Ok(outcome)) => outcome,
-            Ok(Err(panic)) => Err(Failure::new(format!("the run itself panicked: {panic}"))),
-            Err(_) => Err(Failure::new(format!("still running after {WATCHDOG:?}"))),
-        }
-    });
-    runtime.shutdown_timeout(Duration::from_secs(5));
-    outcome
 }
 
 /// Runs the suite on `backend` as the command line says (`-- REQ`, `--list`, `--test-threads`, as
@@ -159,7 +110,7 @@ fn report(
     if arguments.list {
         return None;
     }
-    if let Some(run) = parts::run() {
+    if let Some(run) = kit::nextest_run() {
         return parts::leave(backend, &run, entries).transpose();
     }
     let part = arguments.filter.is_some() || !arguments.skip.is_empty() || arguments.ignored;

@@ -16,7 +16,6 @@ use rustix::process::{Gid, Pid, Rlimit, Uid};
 
 use crate::end::Failure;
 use crate::streams::Streams;
-use crate::supervisor::{errno, failed};
 use crate::{Description, Folder, Step};
 
 /// The exit code of a process that did not become the command; nobody sees it.
@@ -39,7 +38,7 @@ pub(crate) struct Command<'a> {
 impl<'a> Command<'a> {
     pub(crate) fn new(description: &'a Description, streams: Streams) -> Result<Self, Failure> {
         let program = description.argv.first();
-        let program = program.ok_or_else(|| errno(Step::Program, libc::ENOENT))?;
+        let program = program.ok_or_else(|| Failure::new(Step::Program, libc::ENOENT))?;
         let groups = description.user.iter().flat_map(|user| &user.groups);
         Ok(Self {
             description,
@@ -53,14 +52,14 @@ impl<'a> Command<'a> {
 
     /// Starts the command, and waits until its program is executed.
     pub(crate) fn start(self) -> Result<Pid, Failure> {
-        let (mut failures, report) = io::pipe().map_err(|error| failed(Step::Fork, &error))?;
+        let (mut failures, report) = io::pipe().map_err(|error| Failure::of(Step::Fork, &error))?;
         // SAFETY: what the child does until it executes a program needs no lock and no memory.
         let forked = unsafe { libc::fork() };
         let child = match forked {
             0 => self.become_command(report),
             pid => Pid::from_raw(pid).filter(|_| pid > 0),
         };
-        let child = child.ok_or_else(|| failed(Step::Fork, &io::Error::last_os_error()))?;
+        let child = child.ok_or_else(|| Failure::of(Step::Fork, &io::Error::last_os_error()))?;
         drop(report);
         let mut message = [0; MESSAGE];
         match failures.read_exact(&mut message) {
@@ -146,10 +145,10 @@ impl<'a> Command<'a> {
                 libc::ENOENT | libc::ENOTDIR => {}
                 // Another folder may have one that can be executed.
                 libc::EACCES => error = libc::EACCES,
-                other => return errno(Step::Program, other),
+                other => return Failure::new(Step::Program, other),
             }
         }
-        errno(Step::Program, error)
+        Failure::new(Step::Program, error)
     }
 }
 
@@ -214,7 +213,7 @@ fn enter_cgroup(folder: &CStr) -> Result<(), Errno> {
 }
 
 fn at(step: Step) -> impl FnOnce(Errno) -> Failure {
-    move |error| errno(step, error.raw_os_error())
+    move |error| Failure::new(step, error.raw_os_error())
 }
 
 /// The bytes of a failure on its way from the child, more than its encoding has.
@@ -228,6 +227,8 @@ impl Failure {
 
     fn from_bytes(message: &[u8; MESSAGE]) -> Self {
         postcard::take_from_bytes(message)
-            .map_or(errno(Step::Program, libc::EIO), |(failure, _)| failure)
+            .map_or(Failure::new(Step::Program, libc::EIO), |(failure, _)| {
+                failure
+            })
     }
 }

@@ -1,6 +1,7 @@
 //! What `saline-exec` reports of a command.
 
 use std::fmt;
+use std::io;
 
 use serde::{Deserialize, Serialize};
 
@@ -22,6 +23,16 @@ pub(crate) enum Report {
 pub(crate) struct Failure {
     pub(crate) step: Step,
     pub(crate) errno: i32,
+}
+
+impl Failure {
+    pub(crate) fn new(step: Step, errno: i32) -> Self {
+        Self { step, errno }
+    }
+
+    pub(crate) fn of(step: Step, error: &io::Error) -> Self {
+        Self::new(step, error.raw_os_error().unwrap_or(libc::EIO))
+    }
 }
 
 /// A step on the way to a command.

@@ -4,7 +4,6 @@ use std::ffi::{CString, OsString};
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use rustix::process::Pid;
@@ -13,7 +12,9 @@ use crate::end::{Failure, Report};
 use crate::frame::{self, FrameError};
 use crate::program::NAME;
 use crate::user::{self, Account};
-use crate::{Description, Environment, Folder, Process, Program, Step, Streams, UserError};
+use crate::{
+    Description, Environment, Folder, LaunchError, Process, Program, Step, Streams, UserError,
+};
 
 /// Starts the commands of a daemon.
 #[derive(Debug, Clone)]
@@ -21,36 +22,6 @@ pub struct Launcher {
     program: Program,
     /// The names of further variables that commands get.
     passed: Vec<String>,
-}
-
-/// The reason why a command was not started.
-#[derive(Debug, thiserror::Error)]
-pub enum LaunchError {
-    /// The program `saline-exec` is not installed.
-    #[error(
-        "{} is missing, which starts every command; install it beside this program",
-        .0.display()
-    )]
-    Missing(PathBuf),
-    /// The program `saline-exec` cannot be started.
-    #[error("cannot start {}: {source}", path.display())]
-    Program {
-        /// The path of the program.
-        path: PathBuf,
-        /// The error of the system.
-        source: io::Error,
-    },
-    /// The program `saline-exec` ended, or was not understood.
-    #[error("lost touch with saline-exec: {0}")]
-    Lost(#[source] io::Error),
-    /// The description cannot be carried out.
-    #[error("{step}: {source}")]
-    Step {
-        /// The step that failed.
-        step: Step,
-        /// The error of the system.
-        source: io::Error,
-    },
 }
 
 impl Launcher {

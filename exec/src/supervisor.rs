@@ -50,12 +50,12 @@ pub fn main() -> ExitCode {
 /// Reads a description, and starts the command. Returns its pid, and whether it runs in the background.
 fn start(control: &UnixStream) -> Result<(Pid, bool), Failure> {
     let (streams, first) =
-        Streams::receive(control).map_err(|error| failed(Step::Description, &error))?;
+        Streams::receive(control).map_err(|error| Failure::of(Step::Description, &error))?;
     let description: Description =
         frame::read(continued(first, control)).map_err(|error| match error {
-            FrameError::Version(_) => errno(Step::Version, libc::EPROTO),
-            FrameError::Malformed => errno(Step::Description, libc::EBADMSG),
-            FrameError::Read(error) => failed(Step::Description, &error),
+            FrameError::Version(_) => Failure::new(Step::Version, libc::EPROTO),
+            FrameError::Malformed => Failure::new(Step::Description, libc::EBADMSG),
+            FrameError::Read(error) => Failure::of(Step::Description, &error),
         })?;
     let pid = Command::new(&description, streams)?.start()?;
     Ok((pid, description.background))
@@ -127,12 +127,4 @@ fn ignore_signals() {
         // SAFETY: no handler of this process is replaced, there is none.
         unsafe { libc::signal(signal, libc::SIG_IGN) };
     }
-}
-
-pub(crate) fn failed(step: Step, error: &io::Error) -> Failure {
-    errno(step, error.raw_os_error().unwrap_or(libc::EIO))
-}
-
-pub(crate) fn errno(step: Step, errno: i32) -> Failure {
-    Failure { step, errno }
 }

@@ -3,7 +3,7 @@
 use saline_data::Value;
 use saline_messages::Arguments;
 
-use crate::argument_error::{shortened, shown};
+use crate::shown::{shortened, shown};
 use crate::{ArgumentError, FromValue, Mapping, Mismatch, Parameter, ParameterKind};
 
 /// The arguments of one call, each with the name of its parameter.
@@ -133,6 +133,18 @@ impl BoundArguments {
             },
         })
     }
+}
+
+/// Parameters that several functions share: a struct with the attribute [`macro@crate::parameters`].
+pub trait Parameters: Sized {
+    /// The parameters, one for each field.
+    const PARAMETERS: &'static [Parameter];
+
+    /// Takes the values of the fields.
+    ///
+    /// # Errors
+    /// When a field does not take its value.
+    fn take(arguments: &mut BoundArguments) -> Result<Self, ArgumentError>;
 }
 
 // The values may be secret, so only their number is shown.

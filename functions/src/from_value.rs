@@ -7,7 +7,7 @@ use saline_data::Value;
 use saline_messages::Jid;
 use saline_targeting::{Glob, TargetKind};
 
-use crate::argument_error::shown;
+use crate::shown::shown;
 
 /// A mapping of names to values, in the order in which it was written.
 pub type Mapping = Vec<(String, Value)>;

@@ -76,13 +76,14 @@ mod parameter;
 mod registry;
 mod secret;
 mod selector;
+mod shown;
 
 pub use argument_error::ArgumentError;
-pub use bound_arguments::BoundArguments;
+pub use bound_arguments::{BoundArguments, Parameters};
 pub use failure::Failure;
 pub use from_value::{FromValue, Mapping, Mismatch};
 pub use function::{Context, Function};
-pub use parameter::{Literal, Parameter, ParameterKind, Parameters};
+pub use parameter::{Literal, Parameter, ParameterKind};
 pub use registry::Registry;
 pub use saline_functions_macros::{function, parameters};
 pub use secret::Secret;

@@ -4,8 +4,6 @@ use std::borrow::Cow;
 
 use saline_data::Value;
 
-use crate::{ArgumentError, BoundArguments};
-
 /// A parameter.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Parameter {
@@ -58,16 +56,4 @@ impl Literal {
             Self::Text(text) => Value::from(&**text),
         }
     }
-}
-
-/// Parameters that several functions share: a struct with the attribute [`macro@crate::parameters`].
-pub trait Parameters: Sized {
-    /// The parameters, one for each field.
-    const PARAMETERS: &'static [Parameter];
-
-    /// Takes the values of the fields.
-    ///
-    /// # Errors
-    /// When a field does not take its value.
-    fn take(arguments: &mut BoundArguments) -> Result<Self, ArgumentError>;
 }

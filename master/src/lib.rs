@@ -9,6 +9,7 @@
 //! | `access_folder` | lets users of the machine reach the access socket |
 //! | `audit` | writes the audit file: a line for every order |
 //! | [`authorize`] | decides who may do what |
+//! | `decisions` | asks `authorize` about an order, and has the line of the decision in the audit file first |
 //! | [`listener`] | decrypts requests and dispatches them; handshakes, polls |
 //! | [`verbs`] | carries out requests, one type for each audience |
 //! | [`orders`] | publishes and cancels jobs, and finds the minions of a target, for verbs and runners alike |
@@ -30,6 +31,7 @@ pub mod authorize;
 mod batch_scheduler;
 mod bounds;
 pub mod clock;
+mod decisions;
 mod error;
 mod events;
 pub mod grains;

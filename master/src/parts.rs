@@ -13,6 +13,7 @@ use crate::authorize::Authorizer;
 use crate::batch_scheduler::BatchScheduler;
 use crate::bounds::{Accounts, TokenBuckets, report_limiter};
 use crate::clock::MasterClock;
+use crate::decisions::Decisions;
 use crate::error::MasterError;
 use crate::events::{
     DurableEvents, DurableSettings, EventReader, Events, MinionEventFirer, TagFilter,
@@ -20,12 +21,11 @@ use crate::events::{
 use crate::grains::GrainsTable;
 use crate::jobs::{JobStore, StoreSettings};
 use crate::keys::{KeyAccess, KeyStore, OperatorStore, root_key};
-use crate::listener::WaitingPolls;
 use crate::maintenance::Maintenance;
-use crate::orders::{CancelOrder, Decisions, PublishOrder, TargetResolver};
+use crate::orders::{CancelOrder, PublishOrder, TargetResolver};
 use crate::peers::{
     AdmissionControl, DeniedPeers, EndedConnections, KeyWarnings, KeyWatch, PresenceReporter,
-    Revocation,
+    Revocation, WaitingPolls,
 };
 use crate::publisher::MinionPublisher;
 use crate::runners::{RunnerParts, Runners};

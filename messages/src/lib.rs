@@ -5,6 +5,7 @@
 //! self-describing ([`Value`](saline_data::Value)) and travel packed ([`Packed`](saline_data::Packed)), so
 //! that a master passes them on without looking inside.
 
+mod arguments;
 mod auth;
 mod batch;
 mod caller;
@@ -28,6 +29,7 @@ mod transfer;
 
 mod version;
 
+pub use arguments::{Arguments, PackedArguments};
 pub use auth::{Admission, GroupKeyMaterial, Introduction, PublicationAddress, Role, Welcome};
 pub use batch::{Batch, BatchRequest, BatchSize};
 pub use caller::{CallerReply, CallerRequest, CallerReturn};
@@ -39,8 +41,8 @@ pub use event_origin::{EventOrigin, OriginKind};
 pub use event_tag::{BatchEvent, EventTag, JobEvent, RunEvent};
 pub use id::{IdError, Jid, MinionId, RequestId, SessionId, StartId};
 pub use job::{
-    Arguments, CLAIMS_NAMED, Job, Lease, MasterTime, MustClaim, PackedArguments,
-    RETCODE_INTERRUPTED, Return, ReturnVerdict, SignedJob, StoredJob, StoredReturn,
+    CLAIMS_NAMED, Job, Lease, MasterTime, MustClaim, RETCODE_INTERRUPTED, Return, ReturnVerdict,
+    SignedJob, StoredJob, StoredReturn,
 };
 pub use keys::{KeyAction, KeyEntry, KeyReply, KeyRequest, KeyState};
 pub use minion::{

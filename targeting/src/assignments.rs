@@ -203,6 +203,19 @@ impl Assignments {
     }
 }
 
+impl Expression {
+    /// Puts globs of ids in the place of terms over what is assigned to minions.
+    ///
+    /// # Errors
+    /// When such a term is malformed, or the result has too many terms or nests too deeply.
+    pub(super) fn put_assigned(&self, assignments: &Assignments) -> Result<Self, TargetError> {
+        self.replace(&|term| match term.kind {
+            TargetKind::Assigned => assignments.expression(term).map(Some),
+            _ => Ok(None),
+        })
+    }
+}
+
 impl PartialEq for Assignments {
     /// The rest follows from what was given.
     fn eq(&self, other: &Self) -> bool {

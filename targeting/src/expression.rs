@@ -3,10 +3,10 @@
 use std::fmt;
 
 use super::error::{TargetError, TargetProblem};
-use super::{Assignments, MAX_DEPTH, MAX_TERMS, Nodegroups, TargetKind};
+use super::{MAX_DEPTH, MAX_TERMS, TargetKind};
 
 /// Returns what takes the place of a term, if anything does.
-type Define<'a> = dyn Fn(&Term) -> Result<Option<Expression>, TargetError> + 'a;
+pub(super) type Define<'a> = dyn Fn(&Term) -> Result<Option<Expression>, TargetError> + 'a;
 
 /// A parsed target expression. Written out it is a compound expression, which is parsed to an equal tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,37 +60,11 @@ impl Expression {
         has
     }
 
-    /// Puts the definitions of nodegroups in the place of their names.
-    ///
-    /// # Errors
-    /// When a nodegroup is unknown, or the result has too many terms or nests too deeply.
-    pub fn expand(&self, nodegroups: &Nodegroups) -> Result<Self, TargetError> {
-        self.replace(&|term| match term.kind {
-            // A definition holds no nodegroups any more.
-            TargetKind::Nodegroup => match nodegroups.get(&term.pattern) {
-                Some(definition) => Ok(Some(definition.clone())),
-                None => Err(TargetProblem::UnknownNodegroup(term.pattern.clone()).at(term.at)),
-            },
-            _ => Ok(None),
-        })
-    }
-
-    /// Puts globs of ids in the place of terms over what is assigned to minions.
-    ///
-    /// # Errors
-    /// When such a term is malformed, or the result has too many terms or nests too deeply.
-    pub(super) fn put_assigned(&self, assignments: &Assignments) -> Result<Self, TargetError> {
-        self.replace(&|term| match term.kind {
-            TargetKind::Assigned => assignments.expression(term).map(Some),
-            _ => Ok(None),
-        })
-    }
-
     /// Puts what `define` returns for a term in its place.
     ///
     /// # Errors
     /// When `define` fails, or the result has too many terms or nests too deeply.
-    fn replace(&self, define: &Define<'_>) -> Result<Self, TargetError> {
+    pub(super) fn replace(&self, define: &Define<'_>) -> Result<Self, TargetError> {
         let replaced = self.replaced(define, &mut 0)?;
         match replaced.nesting() <= MAX_DEPTH {
             true => Ok(replaced),
@@ -180,7 +154,7 @@ impl fmt::Display for Term {
             text.push('@');
         }
         text.push_str(&self.pattern);
-        if super::parser::is_one_word(&text) {
+        if super::tokens::is_one_word(&text) {
             f.write_str(&text)
         } else {
             write!(f, "\"{}\"", text.replace('"', "\"\""))

@@ -17,6 +17,7 @@ mod pattern;
 #[cfg(test)]
 mod tests;
 mod text_pattern;
+mod tokens;
 
 use serde::{Deserialize, Serialize};
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::error::TargetError;
+use super::error::{TargetError, TargetProblem};
 use super::expression::{Expression, Term};
 use super::{MAX_DEPTH, Target, TargetKind, compiled, parser};
 
@@ -88,7 +88,7 @@ impl Nodegroups {
             source,
         };
         if path.len() > MAX_DEPTH {
-            return Err(malformed(super::TargetProblem::TooDeep.at(0)));
+            return Err(malformed(TargetProblem::TooDeep.at(0)));
         }
         let mut named = Vec::new();
         expression.each_term(&mut |term: &Term| {
@@ -115,5 +115,22 @@ impl Nodegroups {
     /// Returns the names of the nodegroups in alphabetical order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(String::as_str)
+    }
+}
+
+impl Expression {
+    /// Puts the definitions of nodegroups in the place of their names.
+    ///
+    /// # Errors
+    /// When a nodegroup is unknown, or the result has too many terms or nests too deeply.
+    pub fn expand(&self, nodegroups: &Nodegroups) -> Result<Self, TargetError> {
+        self.replace(&|term| match term.kind {
+            // A definition holds no nodegroups any more.
+            TargetKind::Nodegroup => match nodegroups.get(&term.pattern) {
+                Some(definition) => Ok(Some(definition.clone())),
+                None => Err(TargetProblem::UnknownNodegroup(term.pattern.clone()).at(term.at)),
+            },
+            _ => Ok(None),
+        })
     }
 }

@@ -11,8 +11,8 @@ use saline_protocol::transport::Clock;
 use tokio::task::JoinSet;
 
 use super::fleet::Fleet;
-use super::measure::{JOB_TIMEOUT, Setting, ping};
 use super::row::Row;
+use super::setting::{JOB_TIMEOUT, Setting, ping};
 use crate::Result;
 
 /// The minion that is pinged, and the one that returns much. Each has a process of its own.

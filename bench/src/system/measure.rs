@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use saline_client::{BusEvent, Client, EventFilter, JobSpec, Progress, RunnerSpec};
+use saline_client::{BusEvent, Client, EventFilter, JobSpec, RunnerSpec};
 use saline_data::Value;
 use saline_protocol::transport::{Clock, Lost, Registry};
 use tokio::task::JoinSet;
@@ -12,6 +12,7 @@ use std::sync::Arc;
 use super::fleet::Fleet;
 use super::latency;
 use super::row::Row;
+use super::setting::{Setting, ping};
 use crate::Result;
 
 /// The minion that is asked alone.
@@ -28,30 +29,6 @@ const JOBS_FOR_ALL: usize = 4;
 
 /// Pings of one minion, which take milliseconds each, are repeated this often at least.
 const PINGS: usize = 50;
-
-/// The longest time that a job may take on a busy machine.
-pub(super) const JOB_TIMEOUT: Duration = Duration::from_secs(120);
-
-/// One system that is measured.
-pub(super) struct Setting<'a> {
-    pub(super) transport: &'a str,
-    pub(super) minions: usize,
-    pub(super) sync_spools: bool,
-    pub(super) seconds: f64,
-    pub(super) repeat: usize,
-    /// The size of a large return in bytes.
-    pub(super) large: u64,
-}
-
-impl Setting<'_> {
-    pub(super) fn row(&self, bench: &'static str, unit: &'static str, samples: Vec<f64>) -> Row {
-        Row::new(bench, (self.transport, self.minions), unit, samples)
-    }
-
-    pub(super) fn run(&self) -> Duration {
-        Duration::from_secs_f64(self.seconds)
-    }
-}
 
 /// Measures everything with one fleet.
 pub(super) async fn all(
@@ -148,24 +125,6 @@ async fn pings(
         "us",
         each(client),
     ))
-}
-
-/// Runs `test.ping` on `glob` through `client`, and returns how many minions returned.
-pub(super) async fn ping(client: &Client, glob: &str) -> Result<usize> {
-    let spec = JobSpec::glob(glob, "test.ping")?.with_timeout(Some(JOB_TIMEOUT));
-    let mut run = client.run(spec).await?;
-    let mut returned = 0;
-    while let Some(progress) = run.next().await? {
-        match progress {
-            Progress::Returned(_) => returned += 1,
-            Progress::Absent(absent) => {
-                return Err(format!("{}: {}", absent.name, absent.absence.name()).into());
-            }
-            // `HeldUp` is followed by a return or an absence of each minion.
-            _ => {}
-        }
-    }
-    Ok(returned)
 }
 
 /// Keeps jobs on `glob` under way for the time of the setting. Returns the jobs and the returns a

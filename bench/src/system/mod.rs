@@ -7,6 +7,7 @@
 //! | `fleet.rs` | the processes: master, swarm, command line |
 //! | `latency.rs` | how long a ping takes while others return much |
 //! | `measure.rs` | what is measured, one function a figure |
+//! | `setting.rs` | the system that is measured, and the ping of most measurements |
 //! | `row.rs` | a figure, as the table and the JSON show it |
 
 mod arguments;
@@ -14,6 +15,7 @@ mod fleet;
 mod latency;
 mod measure;
 mod row;
+mod setting;
 
 use std::fs::File;
 use std::io::Write;
@@ -43,7 +45,7 @@ pub(crate) fn run(wanted: SystemArguments, registry: Registry) -> Result<()> {
                 }
                 Ok(())
             };
-            let setting = measure::Setting {
+            let setting = setting::Setting {
                 transport,
                 minions,
                 sync_spools: wanted.sync_spools,

@@ -10,8 +10,8 @@ use tokio::net::UnixStream;
 
 use crate::process::cpu_time;
 use crate::transports::flow_limit::FlowLimit;
+use crate::transports::halves;
 use crate::transports::plan::{Spec, Work};
-use crate::transports::side;
 use crate::{Result, on_workers};
 use saline_daemon::raise_descriptors;
 
@@ -42,7 +42,7 @@ pub(crate) fn main(spec: &str, registry: Registry) -> Result<()> {
 pub(crate) async fn run(spec: Spec, registry: Registry, control: UnixStream) -> Result<()> {
     let (reader, mut writer) = control.into_split();
     let mut lines = BufReader::new(reader).lines();
-    let mut clients = side::client_side(&spec, &registry).await?;
+    let mut clients = halves::client_side(&spec, &registry).await?;
     let account = match spec.work {
         Work::Requests { outstanding, bytes } => {
             clients.ask(outstanding, bytes, spec.warm_up()).await?;

@@ -5,6 +5,7 @@
 //! | `arguments.rs` | the command line |
 //! | `plan.rs` | what is measured, and with how much |
 //! | `side.rs` | the two halves of a measurement, whatever they run on |
+//! | `halves.rs` | makes the halves of a measurement |
 //! | `contract.rs` | both halves through the contract |
 //! | `bare/` | both halves over the bare libraries |
 //! | `server_process.rs` | one measurement, seen from the serving half |
@@ -20,6 +21,7 @@ mod bare;
 mod client_process;
 mod contract;
 mod flow_limit;
+mod halves;
 mod plan;
 mod report;
 mod server_process;

@@ -19,8 +19,9 @@ use tokio::task::JoinSet;
 use crate::process::cpu_time;
 use crate::transports::client_process::{self, Account};
 use crate::transports::flow_limit::{STEP, STEPS};
+use crate::transports::halves;
 use crate::transports::plan::{Spec, Work};
-use crate::transports::side::{self, ServerSide};
+use crate::transports::side::ServerSide;
 use crate::{Result, on_workers};
 
 /// How long a thousand clients may take to connect, on a machine that is busy with other things.
@@ -49,7 +50,7 @@ pub(crate) struct Measured {
 pub(crate) fn measure(mut spec: Spec, registry: &Registry) -> Result<Measured> {
     let registry = registry.clone();
     on_workers(spec.workers, async move {
-        let mut server = side::server_side(&spec, &registry).await?;
+        let mut server = halves::server_side(&spec, &registry).await?;
         spec.at = server.at();
         let mut client = ClientProcess::start(&spec, &registry)?;
         if client.line(SETTING_UP).await? != "ready" {

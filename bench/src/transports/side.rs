@@ -5,13 +5,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use saline_protocol::transport::Registry;
 
 use crate::Result;
-use crate::transports::bare;
-use crate::transports::contract;
 use crate::transports::flow_limit::FlowLimit;
-use crate::transports::plan::{Over, Spec};
 
 /// The half that serves: it echoes requests, or publishes.
 #[async_trait]
@@ -43,31 +39,6 @@ pub(crate) trait ClientSide: Send {
         bytes: usize,
         limit: &Arc<FlowLimit>,
     ) -> Result<()>;
-}
-
-/// The serving half of `spec`.
-pub(crate) async fn server_side(spec: &Spec, registry: &Registry) -> Result<Box<dyn ServerSide>> {
-    Ok(match (spec.over, spec.backend.as_str()) {
-        (Over::Contract, backend) => {
-            Box::new(contract::Serving::start(registry.get(backend)?).await?)
-        }
-        (_, "tcp") => Box::new(bare::tcp::Serving::start(spec.work).await?),
-        (_, "quic") => Box::new(bare::quic::Serving::start(spec.work)?),
-        (_, "zeromq") => Box::new(bare::zeromq::Serving::start(spec.work)?),
-        (_, backend) => return Err(format!("{backend} has no bare side").into()),
-    })
-}
-
-/// The clients' half of `spec`.
-pub(crate) async fn client_side(spec: &Spec, registry: &Registry) -> Result<Box<dyn ClientSide>> {
-    let (at, callers) = (spec.at.clone(), spec.over == Over::Bare);
-    Ok(match (spec.over, spec.backend.as_str()) {
-        (Over::Contract, backend) => Box::new(contract::Clients::new(registry.get(backend)?, &at)?),
-        (_, "tcp") => Box::new(bare::tcp::Clients::new(at, callers)?),
-        (_, "quic") => Box::new(bare::quic::Clients::new(&at, callers)?),
-        (_, "zeromq") => Box::new(bare::zeromq::Clients::new(at)?),
-        (_, backend) => return Err(format!("{backend} has no bare side").into()),
-    })
 }
 
 /// The first of what a server process wrote.

@@ -7,7 +7,6 @@ mod initiator;
 mod responder;
 mod x25519;
 
-use aws_lc_rs::agreement;
 use aws_lc_rs::digest::{SHA256, digest};
 use aws_lc_rs::hmac;
 use snow::{Builder, HandshakeState};
@@ -60,11 +59,6 @@ pub struct VerifiedPeer {
     pub software: String,
     /// When it began the handshake, in nanoseconds since 1970 by its own clock; none when it did not say.
     pub attempted: Option<u64>,
-}
-
-pub(super) fn public_key(private: &[u8; 32]) -> Option<[u8; 32]> {
-    let key = agreement::PrivateKey::from_private_key(&agreement::X25519, private).ok()?;
-    key.compute_public_key().ok()?.as_ref().try_into().ok()
 }
 
 fn prologue(role: Role, certificate: Option<[u8; 32]>) -> Vec<u8> {

@@ -10,10 +10,10 @@ use saline_testing::Process;
 use saline_testing::processes::resident_bytes;
 
 use super::config;
-use crate::arguments::Sabotage;
 use crate::error::{ChaosError, Result};
 use crate::plan::{INSTANCE, LEDGER};
 use crate::power::{self, preload_library};
+use crate::sabotage::Sabotage;
 
 /// The variable with the name of the promise that daemons break on purpose.
 const SABOTAGE: &str = "SALINE_CHAOS_SABOTAGE";

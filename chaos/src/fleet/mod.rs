@@ -14,10 +14,11 @@ use saline_testing::Ports;
 use saline_testing::links::Link;
 use tokio::sync::Mutex;
 
-use crate::arguments::{Arguments, Sabotage};
+use crate::arguments::Arguments;
 use crate::disk::SmallDisk;
 use crate::error::{ChaosError, Result};
 use crate::links;
+use crate::sabotage::Sabotage;
 use crate::timeline::{Condition, Timeline, Who};
 
 pub(crate) use config::{copy_minion, journal, keep_master_state, ledgers, set_clock, store};

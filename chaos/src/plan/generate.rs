@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::{Fault, FaultKind, FaultPlan, JOB_TTL, JobPlan, LinkFault, Plan, PublishMode, Token};
-use crate::arguments::Sabotage;
 use crate::random::Random;
+use crate::sabotage::Sabotage;
 
 /// How long a master or a minion is left alone after a fault, so that presence can be judged.
 const CALM: Duration = Duration::from_secs(3);

@@ -17,10 +17,10 @@ use saline_data::Value;
 use saline_data::yaml::{self, Content, Key, Node, YamlError};
 use saline_targeting::{Glob, TextPattern};
 
-use super::Given;
 use crate::access_rules::{
     AccessBlacklist, AccessRule, AccessRules, FunctionRule, RuleScope, Subject,
 };
+use crate::given::Given;
 
 const TAKES: &str = "a mapping of names to lists of rules";
 const RULE: &str = "a rule is a function, or a mapping of minions to a list of functions";

@@ -1,7 +1,7 @@
 //! The options that master and minion share.
 
-use super::{OptionDoc, Role};
-use crate::{LogFormat, LogLevel};
+use crate::role::Role;
+use crate::{LogFormat, LogLevel, OptionDoc};
 
 pub(super) const fn root_dir<C: Role>() -> OptionDoc<C> {
     OptionDoc {

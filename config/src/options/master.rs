@@ -1,12 +1,32 @@
 //! The options of a master.
 
+use std::path::Path;
 use std::time::Duration;
 
 use saline_targeting::{Glob, Nodegroups};
 
-use super::{OptionDoc, Role, TransportOptions, access_rules, common, nodegroups};
-use crate::options::given::LONGEST;
-use crate::{Logging, MasterConfig, MinionConfig, Paths};
+use super::{access_rules, common, nodegroups};
+use crate::given::LONGEST;
+use crate::role::Role;
+use crate::{
+    ConfigError, Loaded, Logging, MasterConfig, MinionConfig, OptionDoc, Paths, TransportOptions,
+};
+
+impl MasterConfig {
+    /// Every option of the file: what the loader accepts and what the documentation lists.
+    pub const OPTIONS: &'static [OptionDoc<Self>] = <Self as Role>::OPTIONS;
+
+    /// Reads `folder/master`, then `folder/master.d/*.conf` (`default_include`) and `include`. `schemes`
+    /// are the transports that this program has: they may be named in `transport`, and each may
+    /// have a section of options.
+    ///
+    /// # Errors
+    /// When there is no such folder, a file cannot be read, or something in it is wrong; the error
+    /// is one line that says where.
+    pub fn load(folder: &Path, schemes: &[&str]) -> Result<Loaded<Self>, ConfigError> {
+        crate::load::load(folder, schemes)
+    }
+}
 
 impl Role for MasterConfig {
     const FILE: &'static str = "master";

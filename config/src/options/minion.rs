@@ -1,12 +1,39 @@
 //! The options of a minion.
 
+use std::path::Path;
+
 use saline_data::Value;
 use saline_messages::MinionId;
 use saline_protocol::transport::HostPort;
 
-use super::{OptionDoc, Role, TransportOptions, common};
-use crate::{Logging, MasterConfig, MinionConfig, Paths};
+use super::common;
+use crate::minion_id;
+use crate::role::Role;
+use crate::{
+    ConfigError, Loaded, Logging, MasterConfig, MinionConfig, OptionDoc, Paths, TransportOptions,
+};
 use saline_data::yaml::Content;
+
+impl MinionConfig {
+    /// Every option of the file: what the loader accepts and what the documentation lists.
+    pub const OPTIONS: &'static [OptionDoc<Self>] = <Self as Role>::OPTIONS;
+
+    /// Reads `folder/minion`, then `folder/minion.d/*.conf` (`default_include`) and `include`, and
+    /// `folder/minion_id` if these give no `id`. `schemes`
+    /// are the transports that this program has: they may be named in `transport`, and each may
+    /// have a section of options.
+    ///
+    /// # Errors
+    /// When there is no such folder, a file cannot be read, or something in it is wrong; the error
+    /// is one line that says where.
+    pub fn load(folder: &Path, schemes: &[&str]) -> Result<Loaded<Self>, ConfigError> {
+        let mut loaded: Loaded<Self> = crate::load::load(folder, schemes)?;
+        if loaded.config.id.is_none() {
+            loaded.config.id = minion_id::read(folder, &mut loaded.warnings)?;
+        }
+        Ok(loaded)
+    }
+}
 
 impl Role for MinionConfig {
     const FILE: &'static str = "minion";

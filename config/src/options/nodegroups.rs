@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use saline_data::Value;
 use saline_targeting::NodegroupDefinition;
 
-use super::Given;
+use crate::given::Given;
 use saline_data::yaml::{self, Content, Node, YamlError};
 
 /// The kind of value that the option takes.

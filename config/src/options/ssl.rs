@@ -5,7 +5,7 @@ use std::sync::Arc;
 use saline_data::Value;
 use saline_protocol::transport::{Tls, VerifyPeer};
 
-use super::given::Given;
+use crate::given::Given;
 use saline_data::yaml::{Content, YamlError};
 
 /// Reads the option and its files, so that an error about a file has the place in the

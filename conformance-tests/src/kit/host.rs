@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use saline_protocol::transport::{
-    Clock, Context, Counters, Departure, Departures, Peer, Publisher, Request, Requests, ServeAt,
-    Server, ServerControl, Topic,
+    Clock, Context, Counters, Departure, Departures, ErrorKind, Limits, LocalAccess, Peer,
+    Publisher, Request, Requests, Result, ServeAt, Server, ServerControl, Topic,
 };
 
 use tokio::sync::Mutex;
@@ -31,6 +31,108 @@ pub struct Host {
     pub context: Context,
     /// What it counted.
     pub counters: Arc<Counters>,
+}
+
+impl World {
+    /// Starts a server at a fresh place.
+    ///
+    /// # Errors
+    /// When it does not start.
+    pub async fn serve(&self) -> Outcome<Host> {
+        self.serve_with(self.limits()).await
+    }
+
+    /// The same with other limits.
+    ///
+    /// # Errors
+    /// When it does not start.
+    pub async fn serve_with(&self, limits: Limits) -> Outcome<Host> {
+        let host = self.try_serve(self.fresh(), limits).await;
+        host.expecting("serving at a fresh endpoint")
+    }
+
+    /// Starts a server where another was before.
+    ///
+    /// # Errors
+    /// When it does not start.
+    pub async fn serve_again(&self, at: &ServeAt) -> Outcome<Host> {
+        let host = self.try_serve(at.clone(), self.limits()).await;
+        host.expecting("serving again where a server was shut down")
+    }
+
+    /// Starts a server where another was given up, whose end nobody could wait for.
+    ///
+    /// # Errors
+    /// When the place does not become free within [`TEST_TIMEOUT`].
+    pub async fn serve_soon(&self, at: &ServeAt) -> Outcome<Host> {
+        let deadline = self.clock().after(TEST_TIMEOUT);
+        loop {
+            match self.try_serve(at.clone(), self.limits()).await {
+                Err(error)
+                    if error.kind() == ErrorKind::Refused && self.clock().now() < deadline =>
+                {
+                    self.clock().pause(Duration::from_millis(10)).await;
+                }
+                host => return host.expecting("serving where a server was given up"),
+            }
+        }
+    }
+
+    /// Starts a server at `at`, if the backend lets it.
+    ///
+    /// # Errors
+    /// The backend's.
+    pub async fn try_serve(&self, at: ServeAt, limits: Limits) -> Result<Host> {
+        let (context, counters) = self.context_with(limits);
+        let server = self.transport.serve(at, context.clone()).await?;
+        Ok(Host::new(server, context, counters))
+    }
+
+    /// The same, letting these users of this machine in.
+    ///
+    /// # Errors
+    /// The backend's.
+    pub async fn try_serve_to(&self, at: ServeAt, access: LocalAccess) -> Result<Host> {
+        let (context, counters) = self.context_with(self.limits());
+        let context = context.with_local_access(access);
+        let server = self.transport.serve(at, context.clone()).await?;
+        Ok(Host::new(server, context, counters))
+    }
+
+    /// Connects a client to `host`.
+    ///
+    /// # Errors
+    /// When it does not connect.
+    pub async fn client(&self, host: &Host) -> Outcome<Caller> {
+        self.client_with(host, self.limits()).await
+    }
+
+    /// The same with other limits.
+    ///
+    /// # Errors
+    /// When it does not connect.
+    pub async fn client_with(&self, host: &Host, limits: Limits) -> Outcome<Caller> {
+        let caller = self.try_client(&host.bound, limits).await;
+        caller.expecting("connecting to a server that is up")
+    }
+
+    /// Connects a client to a server at `at`, if the backend lets it.
+    ///
+    /// # Errors
+    /// The backend's.
+    pub async fn try_client(&self, at: &ServeAt, limits: Limits) -> Result<Caller> {
+        let (context, counters) = self.context_with(limits);
+        let client = self
+            .transport
+            .connect(&at.requests, context.clone())
+            .await?;
+        Ok(Caller {
+            client,
+            context,
+            counters,
+            publications: at.publications.clone(),
+        })
+    }
 }
 
 impl Host {

@@ -2,6 +2,7 @@
 //! what went wrong, and futures that are polled on purpose only so often.
 
 mod caller;
+mod descriptors;
 mod host;
 mod measure;
 mod payload;
@@ -14,6 +15,7 @@ mod topics;
 mod world;
 
 pub use caller::{Caller, Listener};
+pub(crate) use descriptors::enough_descriptors;
 pub(crate) use host::admit;
 pub use host::{Departed, Host, Inbox, echo};
 pub(crate) use measure::within;
@@ -25,6 +27,6 @@ pub use raw::{PACKET, PacketListener, Packets};
 pub(crate) use raw::{Place, Raw, RawListener, connect_at_once, unconnected};
 pub(crate) use script::{Script, recorded};
 pub use seed::{Dice, seed};
-pub(crate) use seed::{SEED, digest};
+pub(crate) use seed::{SEED, digest, nextest_run};
 pub use topics::{exact, prefix, topic};
 pub use world::{PING, TEST_TIMEOUT, World};

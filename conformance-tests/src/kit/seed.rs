@@ -3,8 +3,6 @@
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::sync::OnceLock;
 
-use crate::report::parts;
-
 /// Names the seed of a run that is to be repeated.
 pub(crate) const SEED: &str = "SALINE_CONFORMANCE_SEED";
 
@@ -17,11 +15,16 @@ pub fn seed() -> u32 {
         if let Some(seed) = given.and_then(|text| text.parse().ok()) {
             return seed;
         }
-        match parts::run() {
+        match nextest_run() {
             Some(run) => digest(&run),
             None => fold(RandomState::new().hash_one(0)),
         }
     })
+}
+
+/// The run of `cargo nextest` that this process is a part of, if it is one.
+pub(crate) fn nextest_run() -> Option<String> {
+    std::env::var("NEXTEST_RUN_ID").ok()
 }
 
 /// A number that depends on `text` alone.

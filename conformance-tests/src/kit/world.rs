@@ -8,13 +8,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use saline_protocol::transport::{
-    Backoff, Clock, Context, Counters, Endpoint, ErrorKind, Limits, LocalAccess, Result, ServeAt,
-    Transport,
+    Backoff, Clock, Context, Counters, Endpoint, Limits, ServeAt, Transport,
 };
 use tokio::task::JoinHandle;
 
-use super::{Caller, Dice, Host, digest, seed};
-use crate::{Backend, Expecting, Failure, Outcome};
+use super::{Dice, digest, seed};
+use crate::{Backend, Failure, Outcome};
 
 /// The link ping in the suite. What a backend promises within two pings is promised within 400 ms.
 pub const PING: Duration = Duration::from_millis(200);
@@ -150,106 +149,6 @@ impl World {
             requests: at("requests"),
             publications: apart.then(|| at("publications")),
         }
-    }
-
-    /// Starts a server at a fresh place.
-    ///
-    /// # Errors
-    /// When it does not start.
-    pub async fn serve(&self) -> Outcome<Host> {
-        self.serve_with(self.limits()).await
-    }
-
-    /// The same with other limits.
-    ///
-    /// # Errors
-    /// When it does not start.
-    pub async fn serve_with(&self, limits: Limits) -> Outcome<Host> {
-        let host = self.try_serve(self.fresh(), limits).await;
-        host.expecting("serving at a fresh endpoint")
-    }
-
-    /// Starts a server where another was before.
-    ///
-    /// # Errors
-    /// When it does not start.
-    pub async fn serve_again(&self, at: &ServeAt) -> Outcome<Host> {
-        let host = self.try_serve(at.clone(), self.limits()).await;
-        host.expecting("serving again where a server was shut down")
-    }
-
-    /// Starts a server where another was given up, whose end nobody could wait for.
-    ///
-    /// # Errors
-    /// When the place does not become free within [`TEST_TIMEOUT`].
-    pub async fn serve_soon(&self, at: &ServeAt) -> Outcome<Host> {
-        let deadline = self.clock().after(TEST_TIMEOUT);
-        loop {
-            match self.try_serve(at.clone(), self.limits()).await {
-                Err(error)
-                    if error.kind() == ErrorKind::Refused && self.clock().now() < deadline =>
-                {
-                    self.clock().pause(Duration::from_millis(10)).await;
-                }
-                host => return host.expecting("serving where a server was given up"),
-            }
-        }
-    }
-
-    /// Starts a server at `at`, if the backend lets it.
-    ///
-    /// # Errors
-    /// The backend's.
-    pub async fn try_serve(&self, at: ServeAt, limits: Limits) -> Result<Host> {
-        let (context, counters) = self.context_with(limits);
-        let server = self.transport.serve(at, context.clone()).await?;
-        Ok(Host::new(server, context, counters))
-    }
-
-    /// The same, letting these users of this machine in.
-    ///
-    /// # Errors
-    /// The backend's.
-    pub async fn try_serve_to(&self, at: ServeAt, access: LocalAccess) -> Result<Host> {
-        let (context, counters) = self.context_with(self.limits());
-        let context = context.with_local_access(access);
-        let server = self.transport.serve(at, context.clone()).await?;
-        Ok(Host::new(server, context, counters))
-    }
-
-    /// Connects a client to `host`.
-    ///
-    /// # Errors
-    /// When it does not connect.
-    pub async fn client(&self, host: &Host) -> Outcome<Caller> {
-        self.client_with(host, self.limits()).await
-    }
-
-    /// The same with other limits.
-    ///
-    /// # Errors
-    /// When it does not connect.
-    pub async fn client_with(&self, host: &Host, limits: Limits) -> Outcome<Caller> {
-        let caller = self.try_client(&host.bound, limits).await;
-        caller.expecting("connecting to a server that is up")
-    }
-
-    /// Connects a client to a server at `at`, if the backend lets it.
-    ///
-    /// # Errors
-    /// The backend's.
-    pub async fn try_client(&self, at: &ServeAt, limits: Limits) -> Result<Caller> {
-        let (context, counters) = self.context_with(limits);
-        let client = self
-            .transport
-            .connect(&at.requests, context.clone())
-            .await?;
-        Ok(Caller {
-            client,
-            context,
-            counters,
-            publications: at.publications.clone(),
-        })
     }
 
     /// Waits until `condition` holds, where the contract has nothing to await.

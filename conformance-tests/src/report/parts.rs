@@ -17,11 +17,6 @@ struct Part {
     entry: Entry,
 }
 
-/// The run that this process is a part of, if it is one.
-pub(crate) fn run() -> Option<String> {
-    std::env::var("NEXTEST_RUN_ID").ok()
-}
-
 /// Leaves `entries` as parts of `run`. The report, if they were the last that it waited for.
 pub(crate) fn leave(
     backend: &dyn Backend,

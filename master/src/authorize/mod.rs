@@ -16,4 +16,4 @@ mod tests;
 pub use action::{Action, Verb};
 pub(crate) use authorizer::{About, Allowed, Authorizer, Refusal};
 pub(crate) use principal::origin_of_owner;
-pub use principal::{LocalUser, Principal};
+pub use principal::{LOCAL_OPERATOR, LocalUser, Principal};

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use saline_messages::{EventOrigin, MinionId};
 
-use crate::keys::LOCAL_OPERATOR;
+/// The name of the operator on this machine, who may read the root key `cachedir/.root_key`.
+pub const LOCAL_OPERATOR: &str = "root";
 
 /// The beginning of the name under which the store has the orders of a user of this machine.
 const LOCAL_USER: &str = "local user ";

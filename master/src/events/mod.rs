@@ -23,6 +23,7 @@ pub(crate) use durable::{DurableEvents, DurableSettings, EventCursor, TagFilter}
 pub use minion_events::MinionEventFirer;
 pub(crate) use reader::{EventReader, ReadEvent, ReadPage};
 pub use reports::ReturnReport;
+pub(crate) use reports::RunReport;
 
 /// The largest return in an event, in bytes. Larger ones are left out.
 pub(crate) const MAX_EVENT_RETURN: usize = 1024 * 1024;

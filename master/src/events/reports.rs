@@ -5,13 +5,13 @@ use std::sync::Arc;
 use saline_channel::PublicIdentity;
 use saline_data::{Packed, Value};
 use saline_messages::{
-    EventOrigin, EventTag, Jid, Job, JobEvent, MinionId, MinionJobState, RunEvent, RunnerEnd,
+    EventOrigin, EventTag, Jid, Job, JobEvent, MinionId, MinionJobState, PackedArguments, RunEvent,
+    RunnerEnd,
 };
 
 use super::{Events, MAX_EVENT_RETURN};
 use crate::authorize::origin_of_owner;
 use crate::jobs::{BatchReport, JobFunction, StoreError};
-use crate::runners::RunState;
 
 /// The data of `salt/job/<jid>/ret/<id>` about a stored return.
 #[derive(Debug)]
@@ -24,6 +24,19 @@ pub struct ReturnReport {
     pub success: bool,
     /// The value that was returned; none when it is too large for the bus.
     pub payload: Option<Packed>,
+}
+
+/// What the events of a run say of it.
+#[derive(Debug)]
+pub(crate) struct RunReport<'a> {
+    /// The jid of the run.
+    pub(crate) jid: &'a Jid,
+    /// The function.
+    pub(crate) fun: &'a str,
+    /// The arguments of the function.
+    pub(crate) arg: &'a PackedArguments,
+    /// The user who asked, as the operator's program said.
+    pub(crate) user: &'a str,
 }
 
 impl Events {
@@ -149,9 +162,9 @@ impl Events {
     }
 
     /// Fires `salt/run/<jid>/new`: a runner was begun.
-    pub(crate) async fn run_new(&self, run: &RunState) {
+    pub(crate) async fn run_new(&self, run: &RunReport<'_>) {
         let tag = EventTag::Run(run.jid.clone(), RunEvent::New);
-        self.fire(tag, EventOrigin::runner(&run.jid), run_data(run))
+        self.fire(tag, EventOrigin::runner(run.jid), run_data(run))
             .await;
     }
 
@@ -163,7 +176,7 @@ impl Events {
     }
 
     /// Fires `salt/run/<jid>/ret`: a runner has ended.
-    pub(crate) async fn run_returned(&self, run: &RunState, end: &RunnerEnd) {
+    pub(crate) async fn run_returned(&self, run: &RunReport<'_>, end: &RunnerEnd) {
         let tag = EventTag::Run(run.jid.clone(), RunEvent::Returned);
         if !self.wanted(&tag) {
             return;
@@ -177,7 +190,7 @@ impl Events {
         };
         data.extend(payload.map(|payload| ("return", payload)));
         data.push(("success", Value::Bool(end.success)));
-        self.fire(tag, EventOrigin::runner(&run.jid), data).await;
+        self.fire(tag, EventOrigin::runner(run.jid), data).await;
     }
 
     /// Fires an event that someone who gives orders sends.
@@ -262,12 +275,12 @@ fn names(ids: &[MinionId]) -> Value {
     Value::texts(ids.iter().map(MinionId::as_str))
 }
 
-fn run_data(run: &RunState) -> [(&'static str, Value); 4] {
+fn run_data(run: &RunReport<'_>) -> [(&'static str, Value); 4] {
     [
         ("fun", Value::from(format!("runner.{}", run.fun))),
         ("fun_args", run.arg.as_packed().unpack_or_show()),
         ("jid", Value::from(run.jid.as_str())),
-        ("user", Value::from(run.user.as_str())),
+        ("user", Value::from(run.user)),
     ]
 }
 

@@ -6,7 +6,8 @@ use saline_channel::PublicIdentity;
 use saline_messages::{KeyState, MinionId};
 use saline_protocol::transport::Context;
 
-use super::{KeyOnDisk, KeyStore, LOCAL_OPERATOR, OperatorStore};
+use super::{KeyOnDisk, KeyStore, OperatorStore};
+use crate::authorize::LOCAL_OPERATOR;
 
 /// The keys cannot be read now, which is logged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

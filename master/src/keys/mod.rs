@@ -31,7 +31,7 @@ pub(crate) use audited::describe_act;
 pub use authenticate::Verdict;
 pub use external_changes::{ExternalChange, KeyChanges};
 pub use offline::offline;
-pub use operators::{LOCAL_OPERATOR, OperatorStore};
+pub use operators::OperatorStore;
 pub use root_key::root_key;
 
 use external_changes::SeenKeys;

@@ -6,9 +6,7 @@ use saline_channel::KeyError;
 use saline_messages::MinionId;
 
 use super::folder::{Folder, Found};
-
-/// The name of the operator on this machine, who may read the root key `cachedir/.root_key`.
-pub const LOCAL_OPERATOR: &str = "root";
+use crate::authorize::LOCAL_OPERATOR;
 
 /// The keys of operators: `pki_dir/operators/<name>`, and the local one.
 #[derive(Debug)]

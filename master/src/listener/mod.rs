@@ -10,7 +10,6 @@ mod handshakes;
 mod pending_handshakes;
 mod polls;
 mod resume_times;
-mod waiting_polls;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,13 +27,12 @@ use saline_protocol::transport::{
 use crate::authorize::{Authorizer, Principal};
 use crate::bounds::{Accounts, Turns};
 use crate::parts::MasterParts;
-use crate::peers::{AdmissionControl, EndedConnections, ListenerKind};
+use crate::peers::{AdmissionControl, EndedConnections, ListenerKind, WaitingPolls};
 use crate::sessions::{Session, SessionState, Sessions};
 use crate::settings::LiveSettings;
 use crate::verbs::{CallerVerbs, MinionVerbs, OperatorVerbs};
 pub use handshakes::HandshakeLimits;
 use pending_handshakes::PendingHandshakes;
-pub use waiting_polls::WaitingPolls;
 
 /// The largest message in bytes that is read from a peer without a session.
 const MAX_UNAUTHENTICATED: usize = 64 * 1024;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use saline_messages::{Jid, MinionJobState, OperatorReply};
 
-use super::{Decisions, Details};
 use crate::authorize::{About, Action, Principal};
+use crate::decisions::{Decisions, Details};
 use crate::events::Events;
 use crate::jobs::{JobStore, StoreError};
 use crate::publisher::MinionPublisher;

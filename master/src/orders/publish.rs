@@ -17,9 +17,10 @@ use saline_messages::{
 use saline_targeting::Target;
 
 use super::batch_choice;
-use super::{Chosen, Decisions, Details, ResolveError, ResolvedTarget, TargetResolver};
+use super::{Chosen, ResolveError, ResolvedTarget, TargetResolver};
 use crate::authorize::{About, Action, Principal};
 use crate::clock::MasterClock;
+use crate::decisions::{Decisions, Details};
 use crate::events::Events;
 use crate::jobs::{CarriedOut, JobStore, NewJob, StoreError, may_become};
 use crate::peers::Revocation;

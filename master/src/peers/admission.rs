@@ -12,12 +12,12 @@ use saline_protocol::transport::{Context, Peer, Source};
 
 use super::local_users;
 use super::{DeniedPeers, KeyWarnings, Revocation};
-use crate::authorize::{LocalUser, Principal};
+use crate::authorize::{LOCAL_OPERATOR, LocalUser, Principal};
 use crate::bounds::TokenBuckets;
 use crate::clock::MasterClock;
+use crate::decisions::{Decisions, Details};
 use crate::events::Events;
-use crate::keys::{KeyAccess, KeysUnreadable, LOCAL_OPERATOR, Verdict};
-use crate::orders::{Decisions, Details};
+use crate::keys::{KeyAccess, KeysUnreadable, Verdict};
 use crate::publisher::MinionPublisher;
 use crate::sessions::{Session, Sessions};
 use crate::settings::LiveSettings;

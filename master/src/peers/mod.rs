@@ -8,6 +8,7 @@ mod key_watch;
 mod local_users;
 mod presence_reporter;
 mod revocation;
+mod waiting_polls;
 
 pub use admission::{AdmissionControl, Decision, ListenerKind};
 pub(crate) use denied_peers::DeniedPeers;
@@ -16,3 +17,4 @@ pub(crate) use key_warnings::KeyWarnings;
 pub(crate) use key_watch::KeyWatch;
 pub(crate) use presence_reporter::PresenceReporter;
 pub(crate) use revocation::Revocation;
+pub use waiting_polls::WaitingPolls;

@@ -9,6 +9,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::authorize::Principal;
+use crate::events::RunReport;
 
 /// The largest number of runs that are under way at once.
 pub(super) const MAX_RUNNING: usize = 32;
@@ -68,6 +69,16 @@ impl RunState {
         match &*self.phase.borrow() {
             Phase::Ended(end) => Some(end.clone()),
             _ => None,
+        }
+    }
+
+    /// Returns what the events of the run say of it.
+    pub(super) fn report(&self) -> RunReport<'_> {
+        RunReport {
+            jid: &self.jid,
+            fun: &self.fun,
+            arg: &self.arg,
+            user: &self.user,
         }
     }
 

@@ -202,7 +202,7 @@ impl RunTask {
             state.principal.log_name(),
             state.fun
         );
-        self.parts.events.run_new(&state).await;
+        self.parts.events.run_new(&state.report()).await;
         let end = self.end().await;
         let encoded = Outgoing::new(encode(&end));
         state.phase.send_replace(Phase::Ended(encoded.clone()));
@@ -213,7 +213,7 @@ impl RunTask {
             Some(error) => tracing::info!("runner {}: {} failed: {error}", state.jid, state.fun),
         }
         let tell = async {
-            self.parts.events.run_returned(&state, &end).await;
+            self.parts.events.run_returned(&state.report(), &end).await;
             drop(end);
         };
         tokio::join!(tell, self.keep_end(encoded, readable_until));

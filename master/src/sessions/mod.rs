@@ -1,5 +1,8 @@
 //! The sessions of peers, and the table of them. A minion is present while its session in the table
 //! lives.
+//!
+//! Five files import each other: `connections`, `duplicates` and `last_seen` are parts of `Sessions` in `table`, whose one lock
+//! keeps them consistent, and `session` takes the locked table as the proof that its state may be changed.
 
 mod connections;
 mod duplicates;

@@ -10,13 +10,12 @@ use saline_messages::{
 use saline_protocol::transport::Clock;
 
 use crate::authorize::{About, Action, Principal};
+use crate::decisions::{Decisions, Details};
 use crate::events::Events;
 use crate::jobs::{CarriedOut, JobStore, StoreError};
 use crate::keys::describe_act;
 use crate::keys::{KeyAccess, KeyChange};
-use crate::listener::WaitingPolls;
-use crate::orders::{Decisions, Details};
-use crate::peers::{DeniedPeers, Revocation};
+use crate::peers::{DeniedPeers, Revocation, WaitingPolls};
 use crate::sessions::Sessions;
 
 /// How long the reply to an acceptance waits for the minions that asked for it to be present, so that the next order

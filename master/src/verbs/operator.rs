@@ -3,8 +3,9 @@
 use saline_messages::{OperatorReply, OperatorRequest};
 
 use crate::authorize::{About, Action, Authorizer, Principal, Verb};
+use crate::decisions::{Decisions, Details};
 use crate::jobs::StoreError;
-use crate::orders::{CancelOrder, Decisions, Details, PublishOrder};
+use crate::orders::{CancelOrder, PublishOrder};
 use crate::publisher::MinionPublisher;
 
 use super::{JobQueries, KeyVerbs, LastSeenQueries, RunnerVerb, TargetQueries};

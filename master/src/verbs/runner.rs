@@ -11,8 +11,8 @@ use saline_messages::{
 use saline_protocol::transport::Context;
 
 use crate::authorize::{About, Action, Principal};
+use crate::decisions::{Decisions, Details};
 use crate::jobs::StoreError;
-use crate::orders::{Decisions, Details};
 use crate::runners::{Phase, RunState, Runners};
 
 /// How long a request waits for the end of a run. A stopping master waits for its requests.

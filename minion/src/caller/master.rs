@@ -14,7 +14,7 @@ use saline_protocol::transport::{Clock, Context, Limits, Registry};
 
 use super::CallError;
 use crate::host::Host;
-use crate::link::connect::{self, Connected};
+use crate::link::candidate::{self, Connected};
 use crate::link::trust::PinnedMaster;
 
 /// How long the handshake, and each request, may take.
@@ -71,7 +71,7 @@ impl CallerSession {
         let mut limits = Limits::default();
         limits.max_message = config.max_message_size;
         let context = Context::new(limits).with_tls(config.tls.clone());
-        let candidates = connect::candidates(config, registry).map_err(CallError::Config)?;
+        let candidates = candidate::candidates(config, registry).map_err(CallError::Config)?;
         let connected = connect_to_any(&candidates, &context).await?;
         let endpoint = connected.endpoint.to_string();
         let clock = context.clock;
@@ -189,7 +189,7 @@ impl CallerSession {
 }
 
 async fn connect_to_any(
-    candidates: &[connect::Candidate],
+    candidates: &[candidate::Candidate],
     context: &Context,
 ) -> Result<Connected, CallError> {
     let mut tried = Vec::new();

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Minion;
-use crate::link::connect::Connected;
+use crate::link::candidate::Connected;
 use crate::link::connection_state::ConnectionState;
 use crate::link::minion_session::{Ended, MinionSession};
 use crate::link::settings::Changes;

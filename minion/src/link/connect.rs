@@ -2,111 +2,15 @@
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
-use saline_config::MinionConfig;
-use saline_protocol::transport::{
-    Address, Client, Context, Endpoint, Error, ErrorKind, Options, Registry, Result, Transport,
-};
+use saline_protocol::transport::{Context, Endpoint};
 
+use super::candidate::{Candidate, Connected};
 use super::connection_state::{ConnectionState, CurrentState};
 use super::settings::{Changes, LiveConnectionSettings};
 
 /// The largest number of different errors that are remembered as logged.
 const MAX_LOGGED: usize = 32;
-
-/// How long a connection may take to end in order.
-const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
-
-/// A transport and the endpoint at which it may reach the master.
-#[derive(Debug, Clone)]
-pub struct Candidate {
-    transport: Arc<dyn Transport>,
-    /// The master's endpoint.
-    pub endpoint: Endpoint,
-}
-
-impl Candidate {
-    /// Whether this is the place of a connection to `endpoint`.
-    pub fn is_at(&self, endpoint: &Endpoint) -> bool {
-        self.endpoint == *endpoint
-    }
-
-    /// Connects, in a part of `context`.
-    ///
-    /// # Errors
-    /// When no master answers there.
-    ///
-    /// # Cancel safety
-    /// When the future is dropped nothing stays connected.
-    pub async fn connect(&self, context: &Context) -> Result<Connected> {
-        let context = context.child();
-        let client = self
-            .transport
-            .connect(&self.endpoint, context.clone())
-            .await?;
-        Ok(Connected {
-            client,
-            endpoint: self.endpoint.clone(),
-            context,
-        })
-    }
-}
-
-/// Returns the configured candidates, the preferred one first.
-///
-/// # Errors
-/// `Config` for an unknown transport, or when no master is configured.
-pub fn candidates(config: &MinionConfig, registry: &Registry) -> Result<Vec<Candidate>> {
-    let schemes = if config.transport.is_empty() {
-        vec![registry.network_default()?.to_owned()]
-    } else {
-        config.transport.clone()
-    };
-    if config.master.is_empty() {
-        return Err(Error::new(ErrorKind::Config, "no master is configured"));
-    }
-    let candidate = |scheme: String| {
-        let transport = registry.get(&scheme)?;
-        let given = config.transport_options.get(&scheme).cloned();
-        let options = Options::check(transport.options(), given.unwrap_or_default())?;
-        Ok(Candidate {
-            transport,
-            endpoint: Endpoint {
-                address: Address::Network {
-                    addresses: config.masters(&scheme),
-                    path: None,
-                },
-                scheme,
-                options,
-            },
-        })
-    };
-    schemes.into_iter().map(candidate).collect()
-}
-
-/// A connection to a master, without a session yet. Clones share it.
-#[derive(Debug, Clone)]
-pub struct Connected {
-    /// The transport's client.
-    pub client: Arc<dyn Client>,
-    /// The master's endpoint.
-    pub endpoint: Endpoint,
-    /// The part of the minion's context that the client's tasks belong to.
-    pub context: Context,
-}
-
-impl Connected {
-    /// Ends the connection.
-    ///
-    /// # Cancel safety
-    /// A connection that was not ended in order ends when it is dropped.
-    pub async fn close(self) {
-        // An error means that requests were cut; the minion does not need their answers.
-        let _ = self.client.shutdown(CLOSE_TIMEOUT).await;
-        self.context.cancel.cancel();
-    }
-}
 
 /// Connects to the first candidate that answers.
 #[derive(Debug)]

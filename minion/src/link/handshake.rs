@@ -10,7 +10,7 @@ use saline_config::MinionConfig;
 use saline_messages::{Admission, Class, MinionReply, PendingRequest, SOFTWARE, Welcome};
 use saline_protocol::transport::{Clock, ErrorKind, jitter};
 
-use super::connect::Connected;
+use super::candidate::Connected;
 use super::connection_state::{ConnectionState, CurrentState};
 use super::minion_session::MinionSession;
 use super::settings::{Delays, LiveConnectionSettings};

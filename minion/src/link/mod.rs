@@ -1,5 +1,6 @@
 //! The link to a master: choosing one, connecting, authenticating, and the session that results.
 
+pub(crate) mod candidate;
 pub(crate) mod connect;
 pub(crate) mod connection_state;
 pub(crate) mod current_session;

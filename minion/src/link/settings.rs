@@ -7,7 +7,7 @@ use saline_config::MinionConfig;
 use saline_protocol::transport::{Backoff, Registry, Result};
 use tokio::sync::watch;
 
-use super::connect::{Candidate, candidates};
+use super::candidate::{Candidate, candidates};
 
 /// The longest delay of a refused minion, unless `acceptance_wait_time_max` is set.
 const MAX_REFUSED_DELAY: Duration = Duration::from_secs(300);

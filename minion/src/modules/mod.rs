@@ -15,7 +15,7 @@ use saline_functions::{Failure, Function, Registry};
 use saline_messages::Arguments;
 
 pub use job_context::JobContext;
-pub use outcome::{INTERRUPTED, Outcome, ended, ended_before_start, interrupted};
+pub use outcome::{Outcome, ended, ended_before_start, interrupted};
 
 use crate::executor::JobControl;
 use crate::host::Host;

@@ -5,9 +5,7 @@ use saline_functions::{ArgumentError, Failure};
 use saline_messages::RETCODE_INTERRUPTED;
 
 use crate::executor::Ending;
-
-/// The return of an interrupted run, after a restart as after a stop.
-pub const INTERRUPTED: &str = "The minion stopped while it ran this job";
+use crate::spool::INTERRUPTED;
 
 /// The retcode of an unknown function.
 const RETCODE_NOT_AVAILABLE: i64 = 254;

@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 
 use crate::host::Host;
 use crate::jobs::job_runner::JobRunner;
-use crate::link::connect::Connected;
+use crate::link::candidate::Connected;
 use crate::link::current_session::CurrentSession;
 use crate::link::master_time::MasterTimeEstimate;
 use crate::link::minion_session::{Ended, MinionSession};

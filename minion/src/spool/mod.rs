@@ -23,7 +23,6 @@ use saline_messages::{
 };
 use tokio::sync::Notify;
 
-use crate::modules::INTERRUPTED;
 use crate::spool_location::SpoolLocation;
 use file::{Condition, SpoolFile};
 use index::{Index, SpooledJob};
@@ -31,6 +30,9 @@ use record::Record;
 use starts::StartsRead;
 
 pub use starts::Start;
+
+/// The return of an interrupted run, after a restart as after a stop.
+pub(crate) const INTERRUPTED: &str = "The minion stopped while it ran this job";
 
 /// The reason why a job may not begin.
 #[derive(Debug, thiserror::Error)]

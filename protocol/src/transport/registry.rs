@@ -1,4 +1,6 @@
 //! The registry: the transports that a program can use, as a value.
+//!
+//! The contract names the layer here and nowhere else: a transport that comes out of a registry is always wrapped.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

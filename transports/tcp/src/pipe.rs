@@ -9,8 +9,6 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf, ReadHalf, WriteHalf, split};
 use tokio::net::{TcpStream, UnixStream, tcp, unix};
 use tokio_rustls::TlsStream;
 
-use crate::tls::explained;
-
 /// A connection, in two halves that progress independently.
 #[derive(Debug)]
 pub(crate) struct TcpPipe {
@@ -79,7 +77,9 @@ impl ReadPipe for TcpReadPipe {
         match self {
             Self::Tcp(stream) => Pin::new(stream).poll_read(cx, into),
             Self::Unix(stream) => Pin::new(stream).poll_read(cx, into),
-            Self::Tls(stream) => Pin::new(stream).poll_read(cx, into).map_err(explained),
+            Self::Tls(stream) => Pin::new(stream)
+                .poll_read(cx, into)
+                .map_err(saline_tls::explained),
         }
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use saline_protocol::transport::{Address, Clock, Context, Endpoint, Result, Tls};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio_rustls::{TlsAcceptor, TlsConnector, TlsStream, rustls};
+use tokio_rustls::{TlsAcceptor, TlsConnector, TlsStream};
 
 use crate::pipe::TcpPipe;
 
@@ -104,30 +104,14 @@ impl Acceptor {
         match self.acceptor.accept(socket).into_fallible().await {
             Ok(stream) => Ok(TcpPipe::tls(TlsStream::Server(stream), None)),
             Err((error, socket)) => {
-                if is_of_tls(&error) {
+                if saline_tls::is_of_tls(&error) {
                     let told = say_farewell(socket);
                     let _ = clock.deadline(clock.after(FAREWELL), told).await;
                 }
-                Err(explained(error))
+                Err(saline_tls::explained(error))
             }
         }
     }
-}
-
-/// Returns an error of TLS as `InvalidData` that says why in words for operators, and any other
-/// error as it is.
-pub(crate) fn explained(error: io::Error) -> io::Error {
-    match is_of_tls(&error) {
-        true => io::Error::new(io::ErrorKind::InvalidData, saline_tls::why(&error)),
-        false => error,
-    }
-}
-
-/// Returns whether TLS itself failed, and not the connection under it.
-fn is_of_tls(error: &io::Error) -> bool {
-    error
-        .get_ref()
-        .is_some_and(|inner| inner.is::<rustls::Error>())
 }
 
 /// A socket that is closed with something unread is reset, and the reset may overtake the alert that

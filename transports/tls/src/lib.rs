@@ -30,4 +30,4 @@ mod why;
 pub use certificate::hash;
 pub use config::{client, server};
 pub use name::server_name;
-pub use why::{denied, refused, why};
+pub use why::{denied, explained, is_of_tls, refused, why};

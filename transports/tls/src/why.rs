@@ -21,6 +21,22 @@ pub fn why(error: &io::Error) -> String {
     }
 }
 
+/// Returns an error of TLS as `InvalidData` that says why in words for operators, and any other
+/// error as it is.
+#[must_use]
+pub fn explained(error: io::Error) -> io::Error {
+    match is_of_tls(&error) {
+        true => io::Error::new(io::ErrorKind::InvalidData, why(&error)),
+        false => error,
+    }
+}
+
+/// Returns whether TLS itself failed, and not the connection under it.
+#[must_use]
+pub fn is_of_tls(error: &io::Error) -> bool {
+    error.get_ref().is_some_and(|inner| inner.is::<Error>())
+}
+
 fn of_tls(error: &Error) -> String {
     match error {
         Error::InvalidCertificate(certificate) => of_certificate(certificate),

@@ -117,7 +117,7 @@ impl Connection {
             tune(&mut socket)
         }();
         tuned.map_err(|error| unreachable("cannot set up the socket").with_source(error))?;
-        let mut monitored = socket.monitor(EVENTS)?;
+        let mut monitored = MonitoredSocket::new(socket, EVENTS)?;
         monitored
             .socket
             .connect(&address.endpoint)

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use saline_protocol::transport::Context;
+use saline_protocol::transport::{Context, Metric, Result};
 
 use crate::socket::Socket;
 
@@ -16,6 +16,15 @@ pub(crate) struct MonitoredSocket {
 }
 
 impl MonitoredSocket {
+    /// Reports `events` of a socket to a monitor.
+    pub(crate) fn new(mut socket: Socket, events: u32) -> Result<Self> {
+        let monitor = Monitor {
+            socket: socket.report(events)?,
+            signalled: true,
+        };
+        Ok(Self { socket, monitor })
+    }
+
     /// Closes the socket, which may send what it holds for `linger`, and waits until it is gone with
     /// its last connection and descriptor.
     ///
@@ -73,6 +82,19 @@ pub(crate) struct Event {
     pub(crate) value: i32,
 }
 
+/// Counts or logs an event of a bound socket.
+pub(crate) fn note(context: &Context, event: u32) {
+    match event {
+        zmq_sys::ZMQ_EVENT_ACCEPT_FAILED => {
+            tracing::debug!("a connection could not be accepted: out of descriptors?");
+        }
+        zmq_sys::ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL
+        | zmq_sys::ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL
+        | zmq_sys::ZMQ_EVENT_HANDSHAKE_FAILED_AUTH => context.count(Metric::PeersRefused),
+        _ => {}
+    }
+}
+
 /// The events of one socket. It must be drained: a full one blocks libzmq's I/O thread.
 #[derive(Debug)]
 pub(crate) struct Monitor {
@@ -82,14 +104,6 @@ pub(crate) struct Monitor {
 }
 
 impl Monitor {
-    /// Returns the monitor whose receiving end is `socket`.
-    pub(crate) fn new(socket: Socket) -> Self {
-        Self {
-            socket,
-            signalled: true,
-        }
-    }
-
     /// Makes the next call of [`event`](Self::event) ask libzmq, whatever the runtime knows.
     pub(crate) fn look(&mut self) {
         self.signalled = true;

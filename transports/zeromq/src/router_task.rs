@@ -15,10 +15,9 @@ use crate::connection_table::ConnectionTable;
 use crate::frame::{Frame, REQUEST_HEADER};
 use crate::joined_requests::{self, AnswerFrame};
 use crate::liveness::LookTimer;
-use crate::monitor::MonitoredSocket;
+use crate::monitor::{MonitoredSocket, note};
 use crate::native::{self, SocketId};
 use crate::request_exchange::{OpenRequestExchange, OutgoingAnswer};
-use crate::server::note;
 use crate::socket::{BATCH, Sent, YIELD_AFTER};
 
 /// The task that owns the socket for requests.

@@ -9,13 +9,14 @@ use std::time::Duration;
 use async_trait::async_trait;
 use saline_engine::{Lifetime, departure_queue};
 use saline_protocol::transport::{
-    Context, Error, ErrorKind, Metric, Peer, Result, ServeAt, Server, ServerControl,
+    Context, Error, ErrorKind, Peer, Result, ServeAt, Server, ServerControl,
 };
 use tokio_util::sync::DropGuard;
 
 use crate::GRACE;
 use crate::bind::{bind, set_up_failed};
 use crate::connection_table::ConnectionTable;
+use crate::monitor::MonitoredSocket;
 use crate::native::IntOption;
 use crate::numbering::{OpenPublishQueue, PublishQueue};
 use crate::publication_wire;
@@ -91,7 +92,7 @@ pub(crate) async fn serve(
     let queue = Arc::new(PublishQueue::new(&context, incarnation));
     let router_task = RouterTask {
         exchange: OpenRequestExchange(Arc::clone(&exchange)),
-        monitored: router.monitor(ROUTER_EVENTS)?,
+        monitored: MonitoredSocket::new(router, ROUTER_EVENTS)?,
         path: requests_path,
         context: context.clone(),
         lifetime: Arc::clone(&lifetime),
@@ -104,7 +105,7 @@ pub(crate) async fn serve(
     };
     let xpub_task = XpubTask {
         queue: OpenPublishQueue(Arc::clone(&queue)),
-        monitored: xpub.monitor(XPUB_EVENTS)?,
+        monitored: MonitoredSocket::new(xpub, XPUB_EVENTS)?,
         subscribers: SubscriberLiveness::new(&publications_at, &context),
         path: publications_path,
         context: context.clone(),
@@ -129,19 +130,6 @@ pub(crate) async fn serve(
         },
     )
     .with_departures(departed))
-}
-
-/// Counts or logs an event of a bound socket.
-pub(crate) fn note(context: &Context, event: u32) {
-    match event {
-        zmq_sys::ZMQ_EVENT_ACCEPT_FAILED => {
-            tracing::debug!("a connection could not be accepted: out of descriptors?");
-        }
-        zmq_sys::ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL
-        | zmq_sys::ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL
-        | zmq_sys::ZMQ_EVENT_HANDSHAKE_FAILED_AUTH => context.count(Metric::PeersRefused),
-        _ => {}
-    }
 }
 
 /// Cuts and admits peers, and ends the server.

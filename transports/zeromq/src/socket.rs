@@ -16,7 +16,6 @@ use saline_protocol::transport::{Error, ErrorKind, Limits, Result};
 use tokio::io::unix::AsyncFd;
 
 use crate::frame::MAX_HEADER;
-use crate::monitor::{Monitor, MonitoredSocket};
 use crate::native::{self, Descriptor, IntOption, NativeContext};
 
 /// How many messages an owner takes before it lets other tasks have a turn.
@@ -161,8 +160,9 @@ impl Socket {
         native::connect(&mut self.socket, endpoint)
     }
 
-    /// Reports `events` to a monitor.
-    pub(crate) fn monitor(mut self, events: u32) -> Result<MonitoredSocket> {
+    /// Reports `events` to a monitor, and returns the socket that the monitor reads. It must be drained: a full one
+    /// blocks libzmq's I/O thread.
+    pub(crate) fn report(&mut self, events: u32) -> Result<Self> {
         let fail = |error: io::Error| {
             Error::new(ErrorKind::Refused, "cannot monitor a ZeroMQ socket").with_source(error)
         };
@@ -177,10 +177,7 @@ impl Socket {
             .map_err(|error| fail(error.into()))?;
         self.monitored = true;
         receiver.connect(&name).map_err(fail)?;
-        Ok(MonitoredSocket {
-            socket: self,
-            monitor: Monitor::new(receiver),
-        })
+        Ok(receiver)
     }
 
     /// Receives the next frame, if there is one.

@@ -12,10 +12,9 @@ use saline_protocol::transport::{Context, Instant, Metric, Publisher, Result, To
 use tokio_util::sync::DropGuard;
 
 use crate::liveness::LookTimer;
-use crate::monitor::MonitoredSocket;
+use crate::monitor::{MonitoredSocket, note};
 use crate::native::IntOption;
 use crate::numbering::{OpenPublishQueue, PublishQueue};
-use crate::server::note;
 use crate::socket::{BATCH, Sent, YIELD_AFTER};
 use crate::subscriber_liveness::SubscriberLiveness;
 

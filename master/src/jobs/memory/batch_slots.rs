@@ -9,7 +9,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use saline_messages::{Batch, MasterTime, MinionJobState};
 
-use crate::jobs::batches::BatchStop;
+use crate::jobs::memory::batch_progress::BatchStop;
 
 /// The slots of one batch. A minion is its index in the states of the job.
 #[derive(Debug)]

@@ -17,8 +17,8 @@ mod batches;
 mod endings;
 
 use super::states::{States, may_become};
-use crate::jobs::batches::BatchReport;
 use crate::jobs::jid;
+use crate::jobs::memory::batch_progress::BatchReport;
 
 pub(crate) use batches::Recovered;
 

@@ -3,8 +3,26 @@
 use bytes::Bytes;
 use saline_protocol::transport::{Topic, TopicFilter};
 
-use super::frame::{Frame, FrameKind, Violation};
+use super::frame::{FrameKind, Violation};
 use super::greeting::Greeting;
+
+/// A frame as it came in.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Frame {
+    Greeting(Greeting),
+    Full,
+    Request { id: u64, payload: Bytes },
+    Reply { id: u64, payload: Bytes },
+    NoReply(u64),
+    Subscribe { id: u64, filters: Vec<TopicFilter> },
+    Subscribed(u64),
+    SubscriptionRefused(u64),
+    Unsubscribe(u64),
+    Publication { topic: Topic, payload: Bytes },
+    Lagged { id: u64, count: u64 },
+    Ping,
+    Admitted,
+}
 
 /// Reads a body. `last` is the topic of the publication before, which most often comes again;
 /// `payload` returns the bytes from a position to the end.

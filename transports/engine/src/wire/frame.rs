@@ -20,9 +20,7 @@
 //! memory for a body grows with the bytes that arrive.
 
 use bytes::Bytes;
-use saline_protocol::transport::{Topic, TopicFilter};
-
-use super::greeting::Greeting;
+use saline_protocol::transport::TopicFilter;
 
 /// The bytes of length and kind.
 pub(crate) const HEADER: usize = 5;
@@ -76,24 +74,6 @@ impl FrameKind {
 /// A peer broke the protocol: what it sent, as the log says it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Violation(pub(crate) &'static str);
-
-/// A frame as it came in.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Frame {
-    Greeting(Greeting),
-    Full,
-    Request { id: u64, payload: Bytes },
-    Reply { id: u64, payload: Bytes },
-    NoReply(u64),
-    Subscribe { id: u64, filters: Vec<TopicFilter> },
-    Subscribed(u64),
-    SubscriptionRefused(u64),
-    Unsubscribe(u64),
-    Publication { topic: Topic, payload: Bytes },
-    Lagged { id: u64, count: u64 },
-    Ping,
-    Admitted,
-}
 
 /// Returns the length and the kind of a frame, as they stand in front of its body.
 pub(crate) fn header(kind: FrameKind, body: usize) -> [u8; HEADER] {

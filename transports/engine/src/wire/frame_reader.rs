@@ -10,8 +10,8 @@ use saline_protocol::transport::{Limits, Topic};
 use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
 
 use super::bounds::Bounds;
-use super::decode::{decode, publication};
-use super::frame::{Frame, FrameKind, HEADER, ID, Violation};
+use super::decode::{Frame, decode, publication};
+use super::frame::{FrameKind, HEADER, ID, Violation};
 use crate::pipe::ReadPipe;
 
 /// Bodies up to this size are copied out of the read buffer, so that a small message that is kept

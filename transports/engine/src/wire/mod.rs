@@ -10,7 +10,8 @@ mod publication;
 mod send_buffer;
 
 pub(crate) use bounds::Bounds;
-pub(crate) use frame::{Frame, FrameKind, Violation};
+pub(crate) use decode::Frame;
+pub(crate) use frame::{FrameKind, Violation};
 pub(crate) use frame_reader::FrameReader;
 pub(crate) use greeting::{Greeting, VERSIONS};
 pub(crate) use publication::PublicationFrame;

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use saline_messages::{Batch, BatchEvent, MasterTime, MinionId, MinionJobState};
 
 use super::{OpenJob, OpenJobs};
-use crate::jobs::batches::{BatchProgress, BatchReport, BatchStep, BatchStop};
 use crate::jobs::jid;
+use crate::jobs::memory::batch_progress::{BatchProgress, BatchReport, BatchStep, BatchStop};
 use crate::jobs::memory::batch_slots::{BatchSlots, Counts};
 
 /// A batch that is under way.

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use saline_messages::{Jid, MasterTime, MinionId, MinionJobState};
 
 use super::{ACK_AWAITED, Expiries, OpenJobs, is_to_be_offered};
-use crate::jobs::batches::BatchStop;
 use crate::jobs::jid;
+use crate::jobs::memory::batch_progress::BatchStop;
 
 /// How long a withdrawal is remembered for jobs that are being published, in milliseconds.
 const WITHDRAWAL_KEPT: MasterTime = 600_000;

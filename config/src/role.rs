@@ -1,0 +1,78 @@
+//! A role that has a configuration, and what an option of it is.
+
+use std::collections::BTreeMap;
+
+use saline_data::yaml::YamlError;
+use saline_protocol::transport::OptionValue;
+
+use crate::given::Given;
+use crate::paths::place;
+use crate::{Logging, Paths};
+
+/// An option of a role's configuration `C`: how it is read, and its documentation.
+#[derive(Debug, Clone, Copy)]
+pub struct OptionDoc<C> {
+    /// The name in the file; Salt's, where Salt has it.
+    pub name: &'static str,
+    /// The kind of value, with the unit.
+    pub unit: &'static str,
+    /// The default as it would be written in the file; empty when it is not set by default, and
+    /// then [`help`](Self::help) explains the effect.
+    pub default: &'static str,
+    /// The documentation.
+    pub help: &'static str,
+    /// Reads the value into the configuration.
+    pub(crate) read: fn(&mut C, &Given<'_>) -> Result<(), YamlError>,
+}
+
+/// Options of transports by scheme, as the sections of the configuration give them.
+pub type TransportOptions = BTreeMap<String, Vec<(String, OptionValue)>>;
+
+/// A role that has a configuration.
+pub(crate) trait Role: Default + 'static {
+    /// The name of the file.
+    const FILE: &'static str;
+    /// The files that are read after the main one by default.
+    const DEFAULT_INCLUDE: &'static str;
+    /// The options. An option that the value of another depends on stands before that one.
+    const OPTIONS: &'static [OptionDoc<Self>];
+    /// Whether the other role has an option of that name.
+    fn is_of_other_role(name: &str) -> bool;
+    /// The name of the other role.
+    const OTHER: &'static str;
+    /// The options that a running daemon takes over when it reads its configuration again.
+    const RELOADED: &'static [&'static str];
+    /// Whether a running daemon takes over the sections of transports too.
+    const RELOADS_TRANSPORTS: bool;
+    /// The options of a transport's section that are the role's own, and not the transport's.
+    const TRANSPORT_PORTS: &'static [&'static str];
+
+    fn paths(&mut self) -> &mut Paths;
+    fn logging(&mut self) -> &mut Logging;
+    fn transport(&mut self) -> &mut Vec<String>;
+    fn max_message_size(&mut self) -> &mut usize;
+    fn tls(&mut self) -> &mut Option<saline_protocol::transport::Tls>;
+    fn transport_options(&mut self) -> &mut TransportOptions;
+
+    /// Reads a port that the section of `scheme` gives: one of [`TRANSPORT_PORTS`](Self::TRANSPORT_PORTS), by
+    /// its name.
+    fn set_transport_port(&mut self, scheme: &str, name: &str, port: u16);
+
+    /// Completes the configuration with values that depend on several options.
+    fn finish(&mut self) {
+        self.place_paths();
+    }
+
+    /// Puts `root_dir` before the paths that only this role has.
+    fn place_own_paths(&mut self, _root: &std::path::Path) {}
+
+    /// Puts `root_dir` before the paths.
+    fn place_paths(&mut self) {
+        let root = self.paths().root_dir.clone();
+        let log_file = self.logging().file.take();
+        self.logging().file = log_file.map(|path| place(&root, &path));
+        self.place_own_paths(&root);
+        let paths = self.paths();
+        *paths = paths.clone().under(&root);
+    }
+}

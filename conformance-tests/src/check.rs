@@ -1,0 +1,43 @@
+//! Runs one requirement in this process.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use saline_protocol::transport::Clock;
+
+use crate::kit::World;
+use crate::{Backend, Failure, Outcome, Requirement};
+
+/// What a single requirement may take before it counts as hung.
+const WATCHDOG: Duration = Duration::from_secs(90);
+
+/// Runs `requirement` in this process, on a runtime of its own.
+pub(crate) fn check(backend: &Arc<dyn Backend>, requirement: &Requirement) -> Outcome {
+    let mut builder = if backend.time_may_be_paused() {
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        builder.start_paused(true);
+        builder
+    } else {
+        let mut builder = tokio::runtime::Builder::new_multi_thread();
+        builder.worker_threads(2);
+        builder
+    };
+    let runtime = builder
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::new(format!("no runtime: {error}")))?;
+    let outcome = runtime.block_on(async {
+        let world = Arc::new(World::new(requirement.id, Arc::clone(backend))?);
+        // A task, so that what it does runs beside the reactor and not on this thread.
+        let run = world.spawn((requirement.run)(Arc::clone(&world)));
+        let outcome = Clock.deadline(Clock.after(WATCHDOG), run).await;
+        world.end();
+        match outcome {
+            Ok(Ok(outcome)) => outcome,
+            Ok(Err(panic)) => Err(Failure::new(format!("the run itself panicked: {panic}"))),
+            Err(_) => Err(Failure::new(format!("still running after {WATCHDOG:?}"))),
+        }
+    });
+    runtime.shutdown_timeout(Duration::from_secs(5));
+    outcome
+}
