@@ -27,9 +27,9 @@ pub(crate) struct Details<'a> {
 /// An order that is allowed, and whose line is in the audit file.
 #[derive(Debug)]
 #[must_use = "the line has to be synced before the order shows"]
-pub(crate) struct Decided(Option<Pending>);
+pub(crate) struct AllowedOrder(Option<Pending>);
 
-impl Decided {
+impl AllowedOrder {
     /// Waits until the line is on the disk. That it is not is logged: only orders of local root come here without it.
     pub(crate) async fn synced(self) {
         if let Some(pending) = self.0 {
@@ -51,7 +51,7 @@ impl Decisions {
         action: Action,
         about: About<'_>,
         details: Details<'_>,
-    ) -> Result<Decided, String> {
+    ) -> Result<AllowedOrder, String> {
         let decided = self.authorizer.authorize(principal, action, about);
         let outcome = match &decided {
             Ok(Allowed { rule }) => Outcome::Allowed { rule },
@@ -78,7 +78,7 @@ impl Decisions {
             return Err(refusal.line);
         }
         let Some(mut pending) = pending else {
-            return Ok(Decided(None));
+            return Ok(AllowedOrder(None));
         };
         if principal.is_local_root() {
             // The task of the audit file logs why.
@@ -86,10 +86,10 @@ impl Decisions {
                 let function = details.function.unwrap_or_default();
                 tracing::error!("{principal}: {action} {function} has no line in the audit file");
             }
-            return Ok(Decided(Some(pending)));
+            return Ok(AllowedOrder(Some(pending)));
         }
         match pending.synced().await {
-            Ok(()) => Ok(Decided(None)),
+            Ok(()) => Ok(AllowedOrder(None)),
             Err(error) => Err(format!(
                 "{error}: the order is refused, have root mend that"
             )),

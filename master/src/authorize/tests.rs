@@ -90,11 +90,9 @@ fn about<'a>(
         },
         Action::CancelJob | Action::ReadJob => About::Owner(owner),
         Action::MatchTarget => About::Minions(minions),
-        Action::ListJobs
-        | Action::OwnRun
+        Action::OwnRun
         | Action::ListKeys
         | Action::ChangeKeys
-        | Action::ListRunning
         | Action::ReadLastSeen
         | Action::RotateGroupKey
         | Action::ActAsMinion

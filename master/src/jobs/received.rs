@@ -2,8 +2,9 @@
 
 use rusqlite::{Connection, params};
 use saline_data::Packed;
-use saline_messages::{Jid, MinionId, MinionJobState, StoredJob};
+use saline_messages::{Jid, MinionId, MinionJobState};
 
+use super::disk::rows::StoredJob;
 use super::disk::{return_parts, rows};
 use super::memory::states;
 use super::{JobStore, StoreError, jid};

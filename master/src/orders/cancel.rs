@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use saline_messages::{Jid, MinionJobState, OperatorReply};
+use saline_messages::{Jid, MinionJobState};
 
+use super::OrderError;
 use crate::authorize::{About, Action, Principal};
 use crate::decisions::{Decisions, Details};
 use crate::events::Events;
-use crate::jobs::{JobStore, StoreError};
+use crate::jobs::JobStore;
 use crate::publisher::MinionPublisher;
 
 /// Cancels jobs.
@@ -19,40 +20,18 @@ pub struct CancelOrder {
     pub(crate) events: Events,
 }
 
-/// The result of an order to cancel a job.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Cancelled {
-    /// The request is stored.
-    Yes,
-    /// There is no such job.
-    NoSuchJob,
-    /// The principal may not cancel it, for this reason.
-    NotAllowed(String),
-}
-
 impl CancelOrder {
-    /// Carries out the request of a principal.
+    /// Cancels a job, if the principal may: the request is stored when this returns.
+    ///
+    /// # Errors
+    /// When there is no such job, the principal may not cancel it, or the job store fails.
     pub(crate) async fn carry_out(
         &self,
         principal: &Principal,
         jid: &Jid,
-    ) -> Result<OperatorReply, StoreError> {
-        Ok(match self.cancel(principal, jid).await? {
-            Cancelled::Yes => OperatorReply::Cancelling,
-            Cancelled::NoSuchJob => OperatorReply::NoSuchJob,
-            Cancelled::NotAllowed(why) => OperatorReply::NotAllowed(why),
-        })
-    }
-
-    /// Cancels a job, if the principal may.
-    pub(crate) async fn cancel(
-        &self,
-        principal: &Principal,
-        jid: &Jid,
-    ) -> Result<Cancelled, StoreError> {
-        let Some(owner) = self.jobs.owner(jid).await? else {
-            return Ok(Cancelled::NoSuchJob);
-        };
+    ) -> Result<(), OrderError> {
+        let no_such_job = || OrderError::NoSuchJob(jid.clone());
+        let owner = self.jobs.owner(jid).await?.ok_or_else(no_such_job)?;
         let details = Details {
             subject: Some(format!("job {jid} of {owner}")),
             ..Details::default()
@@ -61,13 +40,9 @@ impl CancelOrder {
         let decided = self
             .decisions
             .decide(principal, Action::CancelJob, about, details);
-        match decided.await {
-            Ok(decided) => decided.synced().await,
-            Err(why) => return Ok(Cancelled::NotAllowed(why)),
-        }
-        let Some(queued) = self.jobs.cancel(jid).await? else {
-            return Ok(Cancelled::NoSuchJob);
-        };
+        let allowed = decided.await.map_err(OrderError::NotAllowed)?;
+        allowed.synced().await;
+        let queued = self.jobs.cancel(jid).await?.ok_or_else(no_such_job)?;
         tracing::info!("{}: cancelled job {jid}", principal.log_name());
         for id in queued {
             self.events
@@ -76,6 +51,6 @@ impl CancelOrder {
         }
         // Minions learn of it with their next heartbeat, and send one now.
         self.publisher.request_heartbeats().await;
-        Ok(Cancelled::Yes)
+        Ok(())
     }
 }

@@ -3,12 +3,13 @@
 
 mod batch_choice;
 mod cancel;
+mod error;
 mod publish;
 mod target_resolver;
 mod trusted;
 
 pub use cancel::CancelOrder;
-pub(crate) use cancel::Cancelled;
+pub use error::OrderError;
 pub use publish::PublishOrder;
 pub use target_resolver::{ResolveError, ResolvedTarget, TargetResolver, resolve_among};
 pub use trusted::{Chosen, Claimed, Decided, Trusted};

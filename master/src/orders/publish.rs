@@ -11,16 +11,16 @@ use saline_channel::publication::sign_job;
 use saline_data::{Packed, Value};
 use saline_messages::random::{self, NoRandomness};
 use saline_messages::{
-    Job, MAX_METADATA, MasterTime, MinionId, MinionJobState, MustClaim, OperatorReply,
-    PublishRequest, Published, SignedJob,
+    Batch, Jid, Job, MAX_METADATA, MasterTime, MinionId, MinionJobState, MustClaim, PublishRequest,
+    Published, SignedJob,
 };
 use saline_targeting::Target;
 
 use super::batch_choice;
-use super::{Chosen, ResolveError, ResolvedTarget, TargetResolver};
+use super::{Chosen, OrderError, ResolvedTarget, TargetResolver};
 use crate::authorize::{About, Action, Principal};
 use crate::clock::MasterClock;
-use crate::decisions::{Decisions, Details};
+use crate::decisions::{AllowedOrder, Decisions, Details};
 use crate::events::Events;
 use crate::jobs::{CarriedOut, JobStore, NewJob, StoreError, may_become};
 use crate::peers::Revocation;
@@ -64,99 +64,184 @@ fn refused_metadata(metadata: &Packed) -> Option<String> {
     }
 }
 
+/// Checks what an order brings with it.
+fn check(request: &PublishRequest) -> Result<(), OrderError> {
+    if request.fun.len() > MAX_FUNCTION || request.user.len() > MAX_USER {
+        let why = "the name of a function, or of a user, is too long";
+        return Err(OrderError::Invalid(why.to_owned()));
+    }
+    let refused = request.metadata.as_ref().and_then(refused_metadata);
+    refused.map_or(Ok(()), |why| Err(OrderError::Invalid(why)))
+}
+
+/// The minions that an order is about.
+#[derive(Debug)]
+struct OrderedMinions {
+    /// When the master began to look for them.
+    resolved: MasterTime,
+    /// When it had found them: the time of the job.
+    found: MasterTime,
+    /// The target of the job: its minions match it themselves.
+    target: Target,
+    /// Their ids, sorted.
+    ids: Vec<MinionId>,
+    /// The minions without known grains that the principal may know of.
+    without_grains: Vec<MinionId>,
+    /// The names in a list for which there is no key.
+    unknown: Vec<String>,
+    /// Whether what they say of themselves may have decided about them.
+    by_claims: bool,
+    /// Whether the job is sealed for each of them alone.
+    is_apart: bool,
+}
+
+/// How a job is offered.
+#[derive(Debug)]
+struct Offer {
+    minions: Vec<(MinionId, MinionJobState)>,
+    batch: Option<Batch>,
+    claims: MustClaim,
+    expires: MasterTime,
+}
+
 impl PublishOrder {
-    /// Carries out the request of a principal, if it may run the function on all minions that the target includes.
+    /// Publishes a job, if the principal may run the function on all minions that the target includes. Returns when it is
+    /// committed. An order that was carried out before is not carried out again: what it published is returned.
+    ///
+    /// # Errors
+    /// When no job was published.
     pub(crate) async fn carry_out(
         &self,
         principal: &Principal,
         request: PublishRequest,
-    ) -> Result<OperatorReply, StoreError> {
-        let owner = principal.owner();
-        let name = owner.as_str();
-        if request.fun.len() > MAX_FUNCTION || request.user.len() > MAX_USER {
-            let why = "the name of a function, or of a user, is too long";
-            return Ok(OperatorReply::Invalid(why.to_owned()));
+    ) -> Result<Published, OrderError> {
+        check(&request)?;
+        let ordered = self.resolve(principal, &request).await?;
+        let allowed = self.decide(principal, &request, &ordered).await?;
+        let secrets_by_claims = ordered.by_claims && request.secrets.is_some();
+        if ordered.ids.is_empty() {
+            tracing::info!(
+                "{} asked for {} on {:?}: no minion matched",
+                describe_operator(principal, &request.user),
+                request.fun,
+                ordered.target.expression
+            );
+            allowed.synced().await;
+            return Ok(Published {
+                jid: None,
+                expires: 0,
+                minions: Vec::new(),
+                unknown: ordered.unknown,
+                without_grains: ordered.without_grains,
+                batch: None,
+                secrets_by_claims: false,
+            });
         }
-        if let Some(why) = request.metadata.as_ref().and_then(refused_metadata) {
-            return Ok(OperatorReply::Invalid(why));
+        let offer = self.offer(&request, &ordered);
+        let new = self.new_job(principal, request, &ordered, offer)?;
+        if let CarriedOut::Before(published) = self.commit(new.clone(), allowed).await? {
+            return Ok(Published {
+                secrets_by_claims,
+                ..published
+            });
         }
-        let resolved_at = self.clock.now();
-        let asked = request.target.clone();
-        let resolving = self
-            .targets
-            .resolve(request.target, request.include_unknown);
-        let resolved = resolving.await;
-        let created = self.clock.now();
-        let resolved = match resolved {
-            Ok(resolved) => resolved,
-            Err(ResolveError::Target(why)) => return Ok(OperatorReply::BadTarget(why)),
-            Err(ResolveError::Keys(why)) => return Ok(OperatorReply::Failed(why)),
+        let NewJob {
+            job,
+            mut minions,
+            unknown,
+            batch,
+            ..
+        } = new;
+        self.show_withdrawn(&job.job.jid, ordered.resolved, &mut minions);
+        let published = Published {
+            jid: Some(job.job.jid.clone()),
+            expires: job.job.expires,
+            minions: minions.clone(),
+            unknown,
+            without_grains: ordered.without_grains,
+            batch,
+            secrets_by_claims,
         };
-        let mut target = resolved.target.target().clone();
-        // A minion that the master takes for another one would run a job that is not its own: the topic of all
-        // minions is for targets that ids alone decide.
-        let apart = request.private || resolved.target.needs_grains();
-        let queues = request.ttl_ms.is_some();
+        self.announce(job, principal, minions, ordered.is_apart)
+            .await;
+        Ok(published)
+    }
+
+    /// Finds the minions that an order is about.
+    async fn resolve(
+        &self,
+        principal: &Principal,
+        request: &PublishRequest,
+    ) -> Result<OrderedMinions, OrderError> {
+        let resolved = self.clock.now();
+        let target = request.target.clone();
+        let resolving = self.targets.resolve(target, request.include_unknown);
+        let resolving = resolving.await;
+        let found = self.clock.now();
         let ResolvedTarget {
+            target,
             minions,
             mut without_grains,
             unknown,
             ..
-        } = resolved;
+        } = resolving?;
+        // A minion that the master takes for another one would run a job that is not its own: the topic of all
+        // minions is for targets that ids alone decide.
+        let is_apart = request.private || target.needs_grains();
+        let mut target = target.target().clone();
         let by_claims = matches!(minions, Chosen::ByClaimed(_));
-        let secrets_by_claims = by_claims && request.secrets.is_some();
-        let mut minions = minions.into_ids();
+        let mut ids = minions.into_ids();
         if let Some(most) = request.subset {
-            minions = match self.choose(minions, most, created) {
-                Ok(chosen) => chosen,
-                Err(error) => return Ok(OperatorReply::Failed(error.to_string())),
-            };
-            target = Target::list(minions.iter().map(MinionId::as_str));
+            ids = self.choose(ids, most, found)?;
+            target = Target::list(ids.iter().map(MinionId::as_str));
             if request.include_unknown {
-                without_grains.retain(|id| minions.binary_search(id).is_ok());
+                without_grains.retain(|id| ids.binary_search(id).is_ok());
             }
         }
         let authorizer = &self.decisions.authorizer;
-        let without_grains = authorizer.known_to(principal, without_grains);
+        Ok(OrderedMinions {
+            resolved,
+            found,
+            target,
+            ids,
+            without_grains: authorizer.known_to(principal, without_grains),
+            unknown,
+            by_claims,
+            is_apart,
+        })
+    }
+
+    /// Decides whether the principal may give the order.
+    async fn decide(
+        &self,
+        principal: &Principal,
+        request: &PublishRequest,
+        ordered: &OrderedMinions,
+    ) -> Result<AllowedOrder, OrderError> {
         let about = About::Function {
             fun: &request.fun,
             arguments: &request.arg,
-            minions: &minions,
+            minions: &ordered.ids,
         };
         let details = Details {
             function: Some(&request.fun),
             arguments: Some(&request.arg),
-            target: Some(&asked),
-            minions: Some(&minions),
+            target: Some(&request.target),
+            minions: Some(&ordered.ids),
             request: Some(request.request_id),
             subject: None,
         };
         let decided = self
             .decisions
             .decide(principal, Action::Publish, about, details);
-        let decided = match decided.await {
-            Ok(decided) => decided,
-            Err(why) => return Ok(OperatorReply::NotAllowed(why)),
-        };
-        let mut minions = self.states(minions, created, queues);
-        if minions.is_empty() {
-            let who = describe_operator(principal, &request.user);
-            tracing::info!(
-                "{who} asked for {} on {:?}: no minion matched",
-                request.fun,
-                target.expression
-            );
-            decided.synced().await;
-            return Ok(OperatorReply::Published(Published {
-                jid: None,
-                expires: 0,
-                minions,
-                unknown,
-                without_grains,
-                batch: None,
-                secrets_by_claims: false,
-            }));
-        }
+        decided.await.map_err(OrderError::NotAllowed)
+    }
+
+    /// Returns how the job is offered: to which minions at once, and until when.
+    fn offer(&self, request: &PublishRequest, ordered: &OrderedMinions) -> Offer {
+        let created = ordered.found;
+        let queues = request.ttl_ms.is_some();
+        let mut minions = self.states(&ordered.ids, created, queues);
         let settings = self.settings.now();
         let batch =
             batch_choice::choose(&request.batch, settings.safe_batch, minions.len(), queues);
@@ -178,62 +263,78 @@ impl PublishOrder {
         let usual = batch.map_or(settings.job_ttl, |_| settings.keep_jobs);
         // Jobs are not kept longer.
         let ttl = request.ttl_ms.unwrap_or(usual).min(settings.keep_jobs);
+        Offer {
+            minions,
+            batch,
+            claims,
+            expires: MasterTime::saturating_add(created, ttl),
+        }
+    }
+
+    /// Returns the signed job as it is to be stored.
+    fn new_job(
+        &self,
+        principal: &Principal,
+        request: PublishRequest,
+        ordered: &OrderedMinions,
+        offer: Offer,
+    ) -> Result<NewJob, OrderError> {
         let jid = match request.jid {
             None => self.jobs.next_jid(),
-            Some(chosen) => match self.jobs.reserve_jid(chosen, request.request_id) {
-                Ok(jid) => jid,
-                Err(refused) => return Ok(OperatorReply::Invalid(refused.to_string())),
-            },
+            Some(chosen) => {
+                let reserved = self.jobs.reserve_jid(chosen, request.request_id);
+                reserved.map_err(|refused| OrderError::Invalid(refused.to_string()))?
+            }
         };
         let job = Job {
             jid,
-            target,
+            target: ordered.target.clone(),
             fun: request.fun,
             arg: request.arg,
             user: request.user,
-            created,
-            expires: MasterTime::saturating_add(created, ttl),
-            claims,
+            created: ordered.found,
+            expires: offer.expires,
+            claims: offer.claims,
         };
-        let job = SignedJob {
-            secrets: request.secrets,
-            ..sign_job(&self.identity, job)
-        };
-        let new = NewJob {
-            job: job.clone(),
-            operator: name.to_owned(),
+        Ok(NewJob {
+            job: SignedJob {
+                secrets: request.secrets,
+                ..sign_job(&self.identity, job)
+            },
+            operator: principal.owner(),
             request: request.request_id,
-            minions: minions.clone(),
-            unknown: unknown.clone(),
-            batch,
-            resolved: Some(resolved_at),
+            minions: offer.minions,
+            unknown: ordered.unknown.clone(),
+            batch: offer.batch,
+            resolved: Some(ordered.resolved),
             metadata: request.metadata,
-        };
+        })
+    }
+
+    /// Stores a job, while the line of the order in the audit file is synced.
+    async fn commit(
+        &self,
+        new: NewJob,
+        allowed: AllowedOrder,
+    ) -> Result<CarriedOut<Published>, StoreError> {
         self.note_keys(&new.minions).await;
-        let (carried_out, ()) = tokio::join!(self.jobs.publish(new), decided.synced());
-        if let CarriedOut::Before(published) = carried_out? {
-            return Ok(OperatorReply::Published(Published {
-                secrets_by_claims,
-                ..published
-            }));
-        }
-        let withdrawn = self.jobs.withdrawn_late(&job.job.jid, resolved_at);
-        for (id, state) in &mut minions {
+        let (carried_out, ()) = tokio::join!(self.jobs.publish(new), allowed.synced());
+        carried_out
+    }
+
+    /// Shows which minions lost the job because their keys went while it was published.
+    fn show_withdrawn(
+        &self,
+        jid: &Jid,
+        resolved: MasterTime,
+        minions: &mut [(MinionId, MinionJobState)],
+    ) {
+        let withdrawn = self.jobs.withdrawn_late(jid, resolved);
+        for (id, state) in minions {
             if withdrawn.contains(id) && may_become(*state, MinionJobState::Withdrawn) {
                 *state = MinionJobState::Withdrawn;
             }
         }
-        let published = Published {
-            jid: Some(job.job.jid.clone()),
-            expires: job.job.expires,
-            minions: minions.clone(),
-            unknown,
-            without_grains,
-            batch,
-            secrets_by_claims,
-        };
-        self.announce(job, principal, minions, apart).await;
-        Ok(OperatorReply::Published(published))
     }
 
     /// Has the job store note the keys of those that the job waits for: one that was accepted by hand a moment
@@ -251,16 +352,16 @@ impl PublishOrder {
     /// Returns the state in which the job is offered to each of these minions.
     fn states(
         &self,
-        minions: Vec<MinionId>,
+        minions: &[MinionId],
         created: MasterTime,
         queues: bool,
     ) -> Vec<(MinionId, MinionJobState)> {
-        let with_state = |id| match self.sessions.is_offered(&id, created) {
-            true => (id, MinionJobState::Offered),
-            false if queues => (id, MinionJobState::Queued),
-            false => (id, MinionJobState::NotConnected),
+        let state = |id| match self.sessions.is_offered(id, created) {
+            true => MinionJobState::Offered,
+            false if queues => MinionJobState::Queued,
+            false => MinionJobState::NotConnected,
         };
-        minions.into_iter().map(with_state).collect()
+        minions.iter().map(|id| (id.clone(), state(id))).collect()
     }
 
     /// Chooses at random so many of the minions that are present.

@@ -2,9 +2,7 @@
 
 use saline_data::Value;
 use saline_functions::Failure;
-use saline_messages::{
-    Arguments, BatchRequest, OperatorReply, PublishRequest, RequestId, StoredReturn,
-};
+use saline_messages::{Arguments, BatchRequest, PublishRequest, RequestId, StoredReturn};
 use saline_targeting::Target;
 
 use super::job_report::{self, State};
@@ -46,14 +44,7 @@ pub(super) async fn ask_minions(
     };
     let publish = &run.parts.publish;
     let published = publish.carry_out(&run.principal, request).await?;
-    let jid = match published {
-        OperatorReply::Published(published) => published.jid,
-        OperatorReply::Failed(why) | OperatorReply::NotAllowed(why) => {
-            return Err(Failure::Execution(why));
-        }
-        other => return Err(Failure::Execution(format!("{other:?}"))),
-    };
-    let Some(jid) = jid else {
+    let Some(jid) = published.jid else {
         return Ok(None);
     };
     let waits = |run: &Run, (minion, state): &State| !state.is_final() && run.is_alive(minion);

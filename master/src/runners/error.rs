@@ -5,11 +5,17 @@ use saline_messages::Jid;
 
 use super::task::MAX_RETURN;
 use crate::jobs::StoreError;
-use crate::orders::ResolveError;
+use crate::orders::{OrderError, ResolveError};
 
 impl From<ResolveError> for Failure {
     /// Converts the error of a target that names what does not exist, or of keys that cannot be read.
     fn from(error: ResolveError) -> Self {
+        Self::Execution(error.to_string())
+    }
+}
+
+impl From<OrderError> for Failure {
+    fn from(error: OrderError) -> Self {
         Self::Execution(error.to_string())
     }
 }

@@ -17,7 +17,7 @@ use super::job_report::{
 use super::run::Run;
 use super::{Functions, Returned};
 use crate::jobs::{ActiveJob, FoundJob, JobSearch};
-use crate::orders::Cancelled;
+use crate::orders::OrderError;
 
 type Result<T, E = Failure> = std::result::Result<T, E>;
 
@@ -189,15 +189,14 @@ async fn cancel(run: &Run, jid: Jid) -> Result<Value> {
 
 /// Cancels a job, and returns the states of its minions.
 pub(super) async fn cancelled(run: &Run, jid: &Jid) -> Result<Value> {
-    match run.parts.cancel.cancel(&run.principal, jid).await? {
-        Cancelled::Yes => {}
-        Cancelled::NotAllowed(why) => return Err(Failure::Execution(why)),
-        Cancelled::NoSuchJob => {
+    match run.parts.cancel.carry_out(&run.principal, jid).await {
+        Err(OrderError::NoSuchJob(_)) => {
             return Err(match job_report::stored_run(run, jid).await? {
                 Some(_) => is_runner(jid),
                 None => no_such_job(jid),
             });
         }
+        cancelled => cancelled?,
     }
     let waits = |run: &Run, (minion, state): &State| {
         *state == MinionJobState::Offered && run.is_alive(minion)

@@ -5,9 +5,10 @@ use saline_messages::{OperatorReply, OperatorRequest};
 use crate::authorize::{About, Action, Authorizer, Principal, Verb};
 use crate::decisions::{Decisions, Details};
 use crate::jobs::StoreError;
-use crate::orders::{CancelOrder, PublishOrder};
+use crate::orders::{CancelOrder, OrderError, PublishOrder};
 use crate::publisher::MinionPublisher;
 
+use super::target_queries::unresolved;
 use super::{JobQueries, KeyVerbs, LastSeenQueries, RunnerVerb, TargetQueries};
 
 /// Carries out the requests of those who give orders.
@@ -52,9 +53,15 @@ impl OperatorVerbs {
             decided.map(drop).map_err(|refusal| refusal.line)
         };
         match request {
-            OperatorRequest::Publish(request) => self.publish.carry_out(principal, request).await,
+            OperatorRequest::Publish(request) => {
+                let published = self.publish.carry_out(principal, request).await;
+                published.map_or_else(refused, |published| Ok(OperatorReply::Published(published)))
+            }
             OperatorRequest::Runner(request) => self.runners.carry_out(principal, request).await,
-            OperatorRequest::Cancel { jid } => self.cancel.carry_out(principal, &jid).await,
+            OperatorRequest::Cancel { jid } => {
+                let cancelled = self.cancel.carry_out(principal, &jid).await;
+                cancelled.map_or_else(refused, |()| Ok(OperatorReply::Cancelling))
+            }
             OperatorRequest::Keys(request) => self.keys.carry_out(principal, request).await,
             OperatorRequest::MatchTarget {
                 target,
@@ -75,20 +82,6 @@ impl OperatorVerbs {
                     None => self.queries.states(&jid, after).await,
                 }
             }
-            OperatorRequest::JobLookup { jid } => {
-                match self.queries.refuse(principal, &jid).await? {
-                    Some(refused) => Ok(refused),
-                    None => self.queries.lookup(&jid).await,
-                }
-            }
-            OperatorRequest::JobList { limit, before } => match allowed(About::Nothing) {
-                Ok(()) => self.queries.list(principal, limit, before).await,
-                Err(why) => Ok(OperatorReply::NotAllowed(why)),
-            },
-            OperatorRequest::Running => Ok(match allowed(About::Nothing) {
-                Ok(()) => self.queries.running(),
-                Err(why) => OperatorReply::NotAllowed(why),
-            }),
             OperatorRequest::RotateGroupKey => {
                 let details = Details::default();
                 let decided = self
@@ -108,4 +101,16 @@ impl OperatorVerbs {
             }),
         }
     }
+}
+
+/// Returns the reply to an order that was not carried out.
+fn refused(error: OrderError) -> Result<OperatorReply, StoreError> {
+    Ok(match error {
+        OrderError::Invalid(why) => OperatorReply::Invalid(why),
+        OrderError::Unresolved(error) => unresolved(error),
+        OrderError::NotAllowed(why) => OperatorReply::NotAllowed(why),
+        OrderError::NoSuchJob(_) => OperatorReply::NoSuchJob,
+        OrderError::Randomness(error) => OperatorReply::Failed(error.to_string()),
+        OrderError::Store(error) => return Err(error),
+    })
 }

@@ -41,8 +41,15 @@ impl TargetQueries {
                     Err(refusal) => OperatorReply::NotAllowed(refusal.line),
                 }
             }
-            Err(ResolveError::Target(why)) => OperatorReply::BadTarget(why),
-            Err(ResolveError::Keys(why)) => OperatorReply::Failed(why),
+            Err(error) => unresolved(error),
         }
+    }
+}
+
+/// Returns the reply to a request whose target was not resolved.
+pub(super) fn unresolved(error: ResolveError) -> OperatorReply {
+    match error {
+        ResolveError::Target(why) => OperatorReply::BadTarget(why),
+        ResolveError::Keys(why) => OperatorReply::Failed(why),
     }
 }
