@@ -21,7 +21,7 @@ use crate::jobs::StoreError;
 use bus::{Bus, EncodedEvent};
 pub(crate) use durable::{DurableEvents, DurableSettings, EventCursor, TagFilter};
 pub use minion_events::MinionEventFirer;
-pub(crate) use reader::{EventReader, ReadEvent, ReadPage};
+pub(crate) use reader::{Acknowledged, EventReader, ReadEvent, ReadPage};
 pub use reports::ReturnReport;
 
 /// The largest return in an event, in bytes. Larger ones are left out.
@@ -38,8 +38,7 @@ const STAMP_FORMAT: &[BorrowedFormatItem<'_>] =
 #[derive(Debug, Clone)]
 pub struct Events {
     bus: Bus,
-    /// None when no event is to be kept.
-    durable: Option<Arc<DurableEvents>>,
+    durable: Arc<DurableEvents>,
     clock: Clock,
 }
 
@@ -63,7 +62,7 @@ impl Events {
     /// there.
     pub(crate) fn start(
         publisher: Arc<dyn Publisher>,
-        durable: Option<Arc<DurableEvents>>,
+        durable: Arc<DurableEvents>,
         context: &Context,
     ) -> Self {
         Self {
@@ -79,10 +78,9 @@ impl Events {
     }
 
     fn uses(&self, tag: &str) -> Uses {
-        let durable = self.durable.as_ref();
         Uses {
             is_heard: self.bus.has_listener(tag),
-            is_kept: durable.is_some_and(|durable| durable.keeps(tag)),
+            is_kept: self.durable.keeps(tag).is_some(),
         }
     }
 
@@ -125,6 +123,12 @@ impl Events {
             true => self.keep(source, vec![event.bytes.clone()]).await,
             false => Ok(()),
         };
+        if kept.is_err()
+            && let Some(store) = self.durable.store()
+        {
+            // Nobody fires it again.
+            store.note_lost();
+        }
         if uses.is_heard {
             self.bus.publish(event).await;
         }
@@ -162,8 +166,8 @@ impl Events {
 
     /// Keeps events of one source, and returns after their commit.
     async fn keep(&self, source: String, events: Vec<Bytes>) -> Result<(), StoreError> {
-        match &self.durable {
-            Some(durable) => durable.keep(source, events).await,
+        match self.durable.store() {
+            Some(store) => store.keep(source, events).await,
             None => Ok(()),
         }
     }
