@@ -62,6 +62,11 @@ pub(crate) struct ReceivedPage {
 }
 
 impl JobStore {
+    /// Returns a receipt number that no later one is below.
+    pub(crate) fn highest_receipt(&self) -> i64 {
+        self.receipts.highest()
+    }
+
     /// Returns what was received after a receipt number.
     ///
     /// # Errors
