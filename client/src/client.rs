@@ -6,7 +6,7 @@ use std::time::Duration;
 use saline_config::MasterConfig;
 use saline_messages::{
     Jid, KeyReply, KeyRequest, LastSeen, MinionId, OperatorReply, OperatorRequest, Published,
-    RequestId, ReturnsPage, StatesPage, StoredJob, TargetMatches,
+    RequestId, ReturnsPage, StatesPage, TargetMatches,
 };
 use saline_protocol::transport::{Context, Registry};
 use saline_targeting::CompiledTarget;
@@ -145,42 +145,6 @@ impl Client {
         }
     }
 
-    /// Returns at most `limit` jobs of the store before `before`, the newest first.
-    ///
-    /// # Errors
-    /// As for every request.
-    ///
-    /// # Cancel safety
-    /// The request changes nothing.
-    pub async fn job_list(
-        &self,
-        limit: u32,
-        before: Option<Jid>,
-    ) -> Result<Vec<StoredJob>, ClientError> {
-        match self
-            .ask(&OperatorRequest::JobList { limit, before })
-            .await?
-        {
-            OperatorReply::Jobs(jobs) => Ok(jobs),
-            _ => Err(ClientError::WrongAnswer("JobList")),
-        }
-    }
-
-    /// Returns a job.
-    ///
-    /// # Errors
-    /// `NoSuchJob` when the store does not have the job; others as for every request.
-    ///
-    /// # Cancel safety
-    /// The request changes nothing.
-    pub async fn job_lookup(&self, jid: &Jid) -> Result<StoredJob, ClientError> {
-        let jid = jid.clone();
-        match self.ask(&OperatorRequest::JobLookup { jid }).await? {
-            OperatorReply::Job(job) => Ok(job),
-            _ => Err(ClientError::WrongAnswer("JobLookup")),
-        }
-    }
-
     /// Cancels a job: minions that have not begun it will not run it. The states of the job tell when each
     /// has said so.
     ///
@@ -240,20 +204,6 @@ impl Client {
         }
     }
 
-    /// Returns the jobs that each minion runs, by its last heartbeat.
-    ///
-    /// # Errors
-    /// As for every request.
-    ///
-    /// # Cancel safety
-    /// The request changes nothing.
-    pub async fn running(&self) -> Result<Vec<(MinionId, Vec<Jid>)>, ClientError> {
-        match self.ask(&OperatorRequest::Running).await? {
-            OperatorReply::Running(running) => Ok(running),
-            _ => Err(ClientError::WrongAnswer("Running")),
-        }
-    }
-
     /// Listens to the event bus. Every event that is fired after this returns is received or counted
     /// as lost.
     ///
@@ -295,7 +245,6 @@ impl Client {
                 OperatorReply::NoSuchJob,
                 OperatorRequest::JobReturns { jid, .. }
                 | OperatorRequest::JobStates { jid, .. }
-                | OperatorRequest::JobLookup { jid }
                 | OperatorRequest::Cancel { jid },
             ) => Err(ClientError::NoSuchJob(jid.clone())),
             (reply, _) => Ok(reply),

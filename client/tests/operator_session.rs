@@ -64,18 +64,18 @@ async fn a_session_that_is_refused_or_ended_is_made_anew() {
 #[tokio::test(start_paused = true)]
 async fn a_master_that_restarts_is_found_again_also_with_another_root_key() {
     let master = TestMaster::new([
-        Act::Answer(OperatorReply::Jobs(vec![])),
-        Act::Answer(OperatorReply::Jobs(vec![])),
+        Act::Answer(OperatorReply::LastSeen(vec![])),
+        Act::Answer(OperatorReply::LastSeen(vec![])),
     ]);
     let serving = master.serve().await;
     let client = Client::connect(&master.config, &master.registry)
         .await
         .unwrap();
-    client.job_list(1, None).await.unwrap();
+    client.last_seen(vec![]).await.unwrap();
     serving.die().await;
     master.write_root_key();
-    let (_serving, jobs) = tokio::join!(master.serve(), client.job_list(1, None));
-    jobs.unwrap();
+    let (_serving, seen) = tokio::join!(master.serve(), client.last_seen(vec![]));
+    seen.unwrap();
     assert_eq!(master.sessions(), 2);
     client.shutdown().await;
 }
@@ -88,10 +88,10 @@ async fn a_master_that_stays_away_is_given_up() {
         .await
         .unwrap();
     serving.die().await;
-    let error = client.running().await.unwrap_err();
+    let error = client.last_seen(vec![]).await.unwrap_err();
     assert!(matches!(error, ClientError::MasterGone { .. }), "{error}");
     client.shutdown().await;
-    let error = client.running().await.unwrap_err();
+    let error = client.last_seen(vec![]).await.unwrap_err();
     assert!(matches!(error, ClientError::Closed), "{error}");
 }
 
@@ -142,15 +142,15 @@ async fn what_a_master_cannot_do_is_an_error_of_its_kind() {
         Act::Answer(OperatorReply::NoSuchJob),
         Act::Answer(OperatorReply::Failed("the disk is full".to_owned())),
         Act::Answer(OperatorReply::BadTarget("no".to_owned())),
-        Act::Answer(OperatorReply::Running(vec![])),
+        Act::Answer(OperatorReply::LastSeen(vec![])),
     ]);
     let _serving = master.serve().await;
     let client = Client::connect(&master.config, &master.registry)
         .await
         .unwrap();
-    let error = client.job_lookup(&jid).await.unwrap_err();
+    let error = client.job_returns(&jid, 0).await.unwrap_err();
     assert!(matches!(error, ClientError::NoSuchJob(_)), "{error}");
-    let error = client.running().await.unwrap_err();
+    let error = client.last_seen(vec![]).await.unwrap_err();
     assert!(matches!(error, ClientError::Failed(_)), "{error}");
     let error = client.run_async(ping()).await.unwrap_err();
     assert!(matches!(error, ClientError::BadTarget(_)), "{error}");
@@ -158,6 +158,6 @@ async fn what_a_master_cannot_do_is_an_error_of_its_kind() {
     assert!(matches!(error, ClientError::WrongAnswer(_)), "{error}");
     assert!(JobSpec::glob("[", "test.ping").is_err());
     assert_eq!(master.asked().len(), 4);
-    assert!(matches!(master.asked()[1], OperatorRequest::Running));
+    assert!(matches!(master.asked()[1], OperatorRequest::LastSeen(_)));
     client.shutdown().await;
 }

@@ -149,8 +149,6 @@ pub(crate) fn operator_replies(bytes: &[u8]) {
                 let _ = returned.payload.unpack_or_show();
             }
         }
-        Some(OperatorReply::Jobs(jobs)) => jobs.iter().for_each(|job| read_arguments(&job.job.arg)),
-        Some(OperatorReply::Job(job)) => read_arguments(&job.job.arg),
         Some(OperatorReply::Runner(RunnerReply::Ended(ended))) => {
             if let Some(end) = decoded::<RunnerEnd>(&ended.part.bytes) {
                 let _ = end.value();

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Batch, Jid, MinionId, PackedArguments, Secrets};
+use super::{Jid, MinionId, PackedArguments, Secrets};
 use saline_data::Packed;
 use saline_targeting::Target;
 
@@ -22,7 +22,7 @@ pub struct Job {
     pub fun: String,
     /// The arguments of the function, with a marker in the place of each secret one.
     pub arg: PackedArguments,
-    /// The user who asked, as the operator's program says. It gives no rights; [`StoredJob::operator`] is
+    /// The user who asked, as the operator's program says. It gives no rights; `operator` of the stored job is
     /// who proved to be an operator.
     pub user: String,
     /// The time of publication.
@@ -88,18 +88,6 @@ impl Lease {
     pub fn covers(&self, created: MasterTime) -> bool {
         self.after < created && created <= self.until
     }
-}
-
-/// A job as the store keeps it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct StoredJob {
-    /// The job.
-    pub job: Job,
-    /// The operator whose session published it, by the name of its key. [`Job::user`] is only what that
-    /// operator's program said.
-    pub operator: String,
-    /// How the job is carried out in batches, if it is.
-    pub batch: Option<Batch>,
 }
 
 /// A job and the master's signature over it. `channel::publication` defines the signed bytes.

@@ -42,7 +42,7 @@ pub use event_tag::{BatchEvent, EventTag, JobEvent, RunEvent};
 pub use id::{IdError, Jid, MinionId, RequestId, SessionId, StartId};
 pub use job::{
     CLAIMS_NAMED, Job, Lease, MasterTime, MustClaim, RETCODE_INTERRUPTED, Return, ReturnVerdict,
-    SignedJob, StoredJob, StoredReturn,
+    SignedJob, StoredReturn,
 };
 pub use keys::{KeyAction, KeyEntry, KeyReply, KeyRequest, KeyState};
 pub use minion::{

@@ -4,8 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Batch, BatchRequest, Jid, KeyReply, KeyRequest, MasterTime, MinionId, MinionJobState,
-    PackedArguments, RefusedVerb, RequestId, RunnerReply, RunnerRequest, Secrets, StoredJob,
-    StoredReturn,
+    PackedArguments, RefusedVerb, RequestId, RunnerReply, RunnerRequest, Secrets, StoredReturn,
 };
 use saline_data::Packed;
 use saline_targeting::Target;
@@ -30,22 +29,8 @@ pub enum OperatorRequest {
         /// Returns only those of minions after this one, by id: the next page.
         after: Option<MinionId>,
     },
-    /// Asks for the jobs in the store, the newest first.
-    JobList {
-        /// The largest number of jobs.
-        limit: u32,
-        /// Returns only jobs before this one: the next page.
-        before: Option<Jid>,
-    },
-    /// Asks for one job.
-    JobLookup {
-        /// The jid of the job.
-        jid: Jid,
-    },
     /// Lists or changes keys.
     Keys(KeyRequest),
-    /// Asks for the jobs that each minion runs, by its last heartbeat.
-    Running,
     /// Cancels a job: minions that have not begun it will not run it.
     Cancel {
         /// The jid of the job.
@@ -73,10 +58,7 @@ impl OperatorRequest {
             Self::Publish(_) => "Publish",
             Self::JobReturns { .. } => "JobReturns",
             Self::JobStates { .. } => "JobStates",
-            Self::JobList { .. } => "JobList",
-            Self::JobLookup { .. } => "JobLookup",
             Self::Keys(_) => "Keys",
-            Self::Running => "Running",
             Self::Cancel { .. } => "Cancel",
             Self::MatchTarget { .. } => "MatchTarget",
             Self::Runner(_) => "Runner",
@@ -132,16 +114,10 @@ pub enum OperatorReply {
     Published(Published),
     /// The reply to `JobReturns`.
     Returns(ReturnsPage),
-    /// The reply to `JobList`.
-    Jobs(Vec<StoredJob>),
     /// The reply to `JobStates`.
     States(StatesPage),
-    /// The reply to `JobLookup`.
-    Job(StoredJob),
     /// The reply to `Keys`.
     Keys(KeyReply),
-    /// The reply to `Running`.
-    Running(Vec<(MinionId, Vec<Jid>)>),
     /// The store has no such job.
     NoSuchJob,
     /// The target is malformed, for this reason.

@@ -18,8 +18,7 @@ use saline_messages::{
     PeerVersion, PendingRequest, ProtocolVersions, PublicationAddress, PublishRequest, Published,
     Reconciliation, ReconciliationReply, RefusedVerb, RequestId, Return, ReturnPart, ReturnVerdict,
     ReturnsPage, RunnerCall, RunnerEnd, RunnerReply, RunnerRequest, Secrets, SessionId, SignedJob,
-    StartId, StatesPage, StoredJob, StoredReturn, TargetMatches, TransferId, Welcome, decode,
-    encode,
+    StartId, StatesPage, StoredReturn, TargetMatches, TransferId, Welcome, decode, encode,
 };
 use saline_targeting::{Target, TargetKind};
 use serde::Serialize;
@@ -62,14 +61,6 @@ fn job() -> Job {
         created: 1,
         expires: 300,
         claims: MustClaim::These(vec![id()]),
-    }
-}
-
-fn stored() -> StoredJob {
-    StoredJob {
-        job: job(),
-        operator: "ann".into(),
-        batch: Some(batch()),
     }
 }
 
@@ -382,16 +373,6 @@ fn operator(lines: &mut String) {
         after: Some(id()),
     };
     request(lines, "JobStates", states);
-    let list = OperatorRequest::JobList {
-        limit: 10,
-        before: None,
-    };
-    request(lines, "JobList", list);
-    request(
-        lines,
-        "JobLookup",
-        OperatorRequest::JobLookup { jid: jid() },
-    );
     request(lines, "Keys.List", OperatorRequest::Keys(KeyRequest::List));
     for action in [KeyAction::Accept, KeyAction::Reject, KeyAction::Delete] {
         let act = KeyRequest::Act {
@@ -405,7 +386,6 @@ fn operator(lines: &mut String) {
             OperatorRequest::Keys(act),
         );
     }
-    request(lines, "Running", OperatorRequest::Running);
     runner_requests(lines);
     let publish = PublishRequest {
         request_id: request_id(),
@@ -471,8 +451,6 @@ fn operator(lines: &mut String) {
         duplicates: vec![id()],
     };
     reply(lines, "States", OperatorReply::States(page));
-    reply(lines, "Jobs", OperatorReply::Jobs(vec![stored()]));
-    reply(lines, "Job", OperatorReply::Job(stored()));
     let keys = KeyState::ALL.map(|state| KeyEntry {
         id: id(),
         state,
@@ -484,11 +462,6 @@ fn operator(lines: &mut String) {
         duplicates: vec![(id(), vec!["192.0.2.1:1".into()])],
     };
     reply(lines, "Keys", OperatorReply::Keys(keys));
-    reply(
-        lines,
-        "Running",
-        OperatorReply::Running(vec![(id(), vec![jid()])]),
-    );
     let matches = TargetMatches {
         minions: vec![id()],
         without_grains: vec![id()],

@@ -4,8 +4,9 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
-use saline_client::Client;
+use saline_client::{Client, RunnerSpec};
 use saline_config::MasterConfig;
+use saline_data::Value;
 use saline_protocol::transport::{Clock, Registry};
 use saline_testing::{Folders, Ports, Process, Programs};
 
@@ -159,7 +160,11 @@ impl Fleet {
     async fn present(&self, client: &Client, wanted: usize) -> Result<()> {
         let deadline = Clock.after(TIMEOUT);
         loop {
-            let present = client.running().await?.len();
+            let present = client.runner(RunnerSpec::new("manage.up"))?.end().await?;
+            let present = match present.value()? {
+                Value::List(present) => present.len(),
+                other => return Err(format!("manage.up returned {other:?}").into()),
+            };
             if present == wanted {
                 return Ok(());
             }

@@ -278,9 +278,18 @@ async fn recovery(
         present.push((Clock.now() - begin).as_secs_f64());
         answering(setting, &client).await?;
         answered.push((Clock.now() - begin).as_secs_f64());
-        let newest = client.job_list(1, None).await?;
-        let newest = newest.first().ok_or("the store has no job")?;
-        let stored = client.job_states(&newest.job.jid, None).await?.states.len();
+        let newest = client
+            .runner(RunnerSpec::new("jobs.last_run"))?
+            .end()
+            .await?;
+        let Value::Map(newest) = newest.value()? else {
+            return Err("the store has no job".into());
+        };
+        let stored = newest.first().and_then(|(_, job)| job.get("Minions"));
+        let stored = match stored {
+            Some(Value::List(minions)) => minions.len(),
+            _ => 0,
+        };
         if stored != setting.minions {
             return Err(format!("the store has {stored} minions of the job").into());
         }

@@ -177,12 +177,10 @@ fn is_of_operators(action: Action) -> bool {
         Action::Publish
         | Action::CancelJob
         | Action::ReadJob
-        | Action::ListJobs
         | Action::BeginRun
         | Action::OwnRun
         | Action::ListKeys
         | Action::ChangeKeys
-        | Action::ListRunning
         | Action::MatchTarget
         | Action::ReadLastSeen
         | Action::RotateGroupKey => true,
@@ -283,7 +281,7 @@ impl<'a> Rules<'a> {
                 _ => refuse(action.name()),
             },
             // Each has its own alone in them.
-            Action::ListJobs | Action::OwnRun if is_named => Ok(self.allowed("its own")),
+            Action::OwnRun if is_named => Ok(self.allowed("its own")),
             Action::MatchTarget => match about {
                 About::Minions(minions) if is_named => match outside(&self.own, minions) {
                     None => Ok(self.allowed("minions of its rules")),
@@ -301,12 +299,9 @@ impl<'a> Rules<'a> {
                     false => refuse(action.name()),
                 }
             }
-            Action::ListJobs
-            | Action::OwnRun
-            | Action::ListRunning
-            | Action::ActAsMinion
-            | Action::ActAsCaller
-            | Action::PollOwnKey => refuse(action.name()),
+            Action::OwnRun | Action::ActAsMinion | Action::ActAsCaller | Action::PollOwnKey => {
+                refuse(action.name())
+            }
         }
     }
 

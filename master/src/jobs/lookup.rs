@@ -3,21 +3,14 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use rusqlite::{Connection, params};
-use saline_messages::{Jid, MasterTime, MinionId, MinionJobState, StoredJob};
+use rusqlite::Connection;
+use saline_messages::{Jid, MasterTime, MinionId, MinionJobState};
 
-use super::disk::partitions::Connections;
-use super::disk::rows;
+use super::disk::rows::{self, StoredJob};
 use super::memory::states::{self, States};
 use super::minion_records::MinionRecord;
 use super::publish::written_states;
 use super::{JobStore, StoreError, jid, lock, returns};
-
-/// The largest number of jobs in one list.
-const LIST_JOBS: u32 = 1_000;
-
-/// The largest size of one list in bytes, except for a single larger job.
-const LIST_BYTES: usize = 4 * 1024 * 1024;
 
 /// A page of the states of a job's minions.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -138,27 +131,6 @@ impl JobStore {
         })
         .await
     }
-
-    /// Returns the jobs of `owner`, or of everybody, before `before`, or the last ones, the newest first: at most `limit`, at
-    /// most 1,000 and about 4 MiB. An empty list is the end.
-    ///
-    /// # Errors
-    /// When SQLite fails.
-    ///
-    /// # Cancel safety
-    /// The call changes nothing.
-    pub async fn list(
-        &self,
-        limit: u32,
-        before: Option<&Jid>,
-        owner: Option<String>,
-    ) -> Result<Vec<StoredJob>, StoreError> {
-        let before = before.and_then(jid::to_micros).unwrap_or(i64::MAX);
-        let most = limit.min(LIST_JOBS) as usize;
-        self.reader
-            .call(move |connections| list(connections, most, before, owner.as_deref()))
-            .await
-    }
 }
 
 /// The condition of SQL that a job was cancelled before it expired.
@@ -193,44 +165,6 @@ fn page(states: &States, after: Option<&MinionId>, most: usize, expires: MasterT
         expires,
         unconfirmed_since: Vec::new(),
     }
-}
-
-fn list(
-    connections: &mut Connections,
-    most: usize,
-    before: i64,
-    owner: Option<&str>,
-) -> Result<Vec<StoredJob>, StoreError> {
-    let mut jobs = Vec::new();
-    let mut room = LIST_BYTES;
-    for start in connections.partitions().all().into_iter().rev() {
-        if start >= before {
-            continue;
-        }
-        let connection = match connections.of(start) {
-            // It was pruned meanwhile.
-            Err(StoreError::Removed) => continue,
-            connection => connection?,
-        };
-        let mut statement = connection.prepare_cached(&format!(
-            "SELECT {} FROM jobs WHERE jid < ?1 AND (?3 IS NULL OR operator = ?3) ORDER BY jid DESC LIMIT ?2",
-            rows::STORED_JOB
-        ))?;
-        let mut found = statement.query(params![before, (most - jobs.len()) as i64, owner])?;
-        while let Some(row) = found.next()? {
-            let job = rows::stored_job(row)?;
-            let size = rows::job_size(&job.job) + job.operator.len();
-            if size > room && !jobs.is_empty() {
-                return Ok(jobs);
-            }
-            room = room.saturating_sub(size);
-            jobs.push(job);
-        }
-        if jobs.len() == most {
-            break;
-        }
-    }
-    Ok(jobs)
 }
 
 /// Returns the newest job or run of a partition.

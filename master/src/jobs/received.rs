@@ -2,9 +2,9 @@
 
 use rusqlite::{Connection, params};
 use saline_data::Packed;
-use saline_messages::{Jid, MinionId, MinionJobState, StoredJob};
+use saline_messages::{Jid, MinionId, MinionJobState};
 
-use super::disk::rows;
+use super::disk::rows::{self, StoredJob};
 use super::memory::states;
 use super::{JobStore, StoreError, jid, large_payloads};
 

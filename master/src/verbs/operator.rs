@@ -82,20 +82,6 @@ impl OperatorVerbs {
                     None => self.queries.states(&jid, after).await,
                 }
             }
-            OperatorRequest::JobLookup { jid } => {
-                match self.queries.refuse(principal, &jid).await? {
-                    Some(refused) => Ok(refused),
-                    None => self.queries.lookup(&jid).await,
-                }
-            }
-            OperatorRequest::JobList { limit, before } => match allowed(About::Nothing) {
-                Ok(()) => self.queries.list(principal, limit, before).await,
-                Err(why) => Ok(OperatorReply::NotAllowed(why)),
-            },
-            OperatorRequest::Running => Ok(match allowed(About::Nothing) {
-                Ok(()) => self.queries.running(),
-                Err(why) => OperatorReply::NotAllowed(why),
-            }),
             OperatorRequest::RotateGroupKey => {
                 let details = Details::default();
                 let decided = self

@@ -82,31 +82,4 @@ impl JobQueries {
             duplicates,
         }))
     }
-
-    pub(super) async fn list(
-        &self,
-        principal: &Principal,
-        limit: u32,
-        before: Option<Jid>,
-    ) -> Result<OperatorReply, StoreError> {
-        let owner = (!self.authorizer.sees_all(principal)).then(|| principal.owner());
-        let jobs = self.jobs.list(limit, before.as_ref(), owner).await?;
-        Ok(OperatorReply::Jobs(jobs))
-    }
-
-    pub(super) async fn lookup(&self, jid: &Jid) -> Result<OperatorReply, StoreError> {
-        let job = self.jobs.job(jid).await?;
-        Ok(job.map_or(OperatorReply::NoSuchJob, OperatorReply::Job))
-    }
-
-    /// Lists the jobs that each connected minion runs, by its last heartbeat.
-    pub(super) fn running(&self) -> OperatorReply {
-        let sessions = self.sessions.all_alive();
-        let mut running: Vec<_> = sessions
-            .iter()
-            .filter_map(|session| Some((session.principal.minion()?.clone(), session.running())))
-            .collect();
-        running.sort();
-        OperatorReply::Running(running)
-    }
 }

@@ -9,7 +9,7 @@ use saline_messages::{
 use saline_protocol::transport::{Delivery, Subscriber};
 use saline_targeting::Target;
 
-use crate::support::Deployment;
+use crate::support::{Deployment, runner};
 
 async fn next(bus: &mut Box<dyn Subscriber>) -> Event {
     match bus.next().await {
@@ -115,19 +115,10 @@ async fn the_operator_is_recorded_beside_the_user_it_claims_to_be() {
     assert_eq!(event.data.get("user"), Some(&Value::from("the boss")));
     assert_eq!(event.data.get("operator"), Some(&Value::from("root")));
     let jid = published.jid.unwrap();
-    let (limit, before) = (10, None);
-    let OperatorReply::Jobs(listed) = operator
-        .order(OperatorRequest::JobList { limit, before })
-        .await
-    else {
-        panic!("no list");
-    };
-    let OperatorReply::Job(found) = operator.order(OperatorRequest::JobLookup { jid }).await else {
-        panic!("no job");
-    };
-    assert_eq!(listed, std::slice::from_ref(&found));
-    assert_eq!(
-        (found.operator.as_str(), found.job.user.as_str()),
-        ("root", "the boss")
-    );
+    let listed = runner::value(&operator, "jobs.list_jobs", &[]).await;
+    let found = runner::value(&operator, "jobs.list_job", &[jid.as_str()]).await;
+    for shown in [&found, listed.get(jid.as_str()).unwrap()] {
+        assert_eq!(shown.get("Operator"), Some(&Value::from("root")));
+        assert_eq!(shown.get("User"), Some(&Value::from("the boss")));
+    }
 }

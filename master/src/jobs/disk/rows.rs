@@ -3,7 +3,7 @@
 use rusqlite::Row;
 use rusqlite::types::ValueRef;
 use saline_data::Packed;
-use saline_messages::{Batch, Jid, Job, MasterTime, MinionId, PackedArguments, StoredJob, decode};
+use saline_messages::{Batch, Jid, Job, MasterTime, MinionId, PackedArguments, decode};
 use saline_targeting::{Target, TargetKind};
 
 use crate::jobs::StoreError;
@@ -16,6 +16,18 @@ pub(crate) const JOB: &str = "jid, fun, arg, tgt, tgt_type, user, created, expir
 /// them.
 pub(crate) const STORED_JOB: &str =
     "jid, fun, arg, tgt, tgt_type, user, created, expires, claims, operator, batch";
+
+/// A job as the store keeps it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredJob {
+    /// The job.
+    pub job: Job,
+    /// The operator whose session published it, by the name of its key. [`Job::user`] is only what that
+    /// operator's program said.
+    pub operator: String,
+    /// How the job is carried out in batches, if it is.
+    pub batch: Option<Batch>,
+}
 
 /// Reads a job from a row of [`STORED_JOB`].
 pub(crate) fn stored_job(row: &Row<'_>) -> Result<StoredJob, StoreError> {

@@ -107,29 +107,6 @@ async fn a_jid_is_taken_once_and_what_fails_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn jobs_are_listed_newest_first() {
-    let place = Place::new();
-    let store = place.open();
-    let mut jobs: Vec<Job> = (0..5).map(|_| job(&store)).collect();
-    for job in &jobs {
-        publish(&store, job, &[]).await;
-    }
-    jobs.reverse();
-    let listed = async |most, before: Option<&Jid>| {
-        let listed = store.list(most, before, None).await.unwrap();
-        listed
-            .into_iter()
-            .map(|stored| stored.job)
-            .collect::<Vec<_>>()
-    };
-    let first = listed(2, None).await;
-    assert_eq!(first, jobs[..2]);
-    let rest = listed(9, Some(&first[1].jid)).await;
-    assert_eq!(rest, jobs[2..]);
-    assert!(store.list(0, None, None).await.unwrap().is_empty());
-}
-
-#[tokio::test]
 async fn after_the_end_there_is_an_error_and_no_hang() {
     let place = Place::new();
     let store = place.open();

@@ -1,6 +1,7 @@
 //! Callers: programs beside a minion that have its key.
 
 use saline_channel::{ChannelError, MasterTrust};
+use saline_data::Value;
 use saline_messages::{
     Admission, CallerReply, CallerRequest, Class, Event, KeyAction, KeyRequest, KeyState,
     OperatorReply, OperatorRequest, Refusal, RefusedVerb, RequestId, Role,
@@ -10,7 +11,7 @@ use serde::Serialize;
 
 use super::caller_verbs::of_callers;
 use super::{Scene, verbs};
-use crate::support::{Peer, TEST_TIMEOUT, credentials};
+use crate::support::{Peer, TEST_TIMEOUT, credentials, runner};
 
 /// Returns a caller with the key of this peer.
 async fn caller(scene: &Scene, beside: &Peer) -> Peer {
@@ -74,13 +75,11 @@ async fn a_caller_acts_for_its_minion_alone_and_takes_nothing_from_it() {
             (CallerRequest::Return(_), CallerReply::Stored(jid)) => {
                 let again = ask_caller(&caller, &verb).await.unwrap();
                 assert_eq!(again, CallerReply::Stored(jid.clone()), "it is stored once");
-                let lookup = OperatorRequest::JobLookup { jid };
-                let OperatorReply::Job(stored) = scene.operator.order(lookup).await else {
-                    panic!("no job");
-                };
-                assert_eq!(stored.operator, "saline-call on victim");
-                assert_eq!(stored.job.fun, "test.called");
-                assert_eq!(stored.job.target.expression, "victim");
+                let job = runner::value(&scene.operator, "jobs.list_job", &[jid.as_str()]).await;
+                let shown = |name| job.get(name).and_then(Value::as_str);
+                assert_eq!(shown("Operator"), Some("saline-call on victim"));
+                assert_eq!(shown("Function"), Some("test.called"));
+                assert_eq!(shown("Target"), Some("victim"));
             }
             (CallerRequest::FireEvents(_), CallerReply::Done) => {
                 let Some(Delivery::Message { payload, .. }) = bus.next().await else {

@@ -93,14 +93,8 @@ fn next_of_operator(verb: &OperatorRequest, jid: &Jid) -> Option<OperatorRequest
             jid: jid.clone(),
             after: None,
         },
-        OperatorRequest::JobStates { .. } => OperatorRequest::JobList {
-            limit: 10,
-            before: None,
-        },
-        OperatorRequest::JobList { .. } => OperatorRequest::JobLookup { jid: jid.clone() },
-        OperatorRequest::JobLookup { .. } => OperatorRequest::Keys(KeyRequest::List),
-        OperatorRequest::Keys(_) => OperatorRequest::Running,
-        OperatorRequest::Running => OperatorRequest::MatchTarget {
+        OperatorRequest::JobStates { .. } => OperatorRequest::Keys(KeyRequest::List),
+        OperatorRequest::Keys(_) => OperatorRequest::MatchTarget {
             target: Target::glob("*"),
             include_unknown: false,
         },

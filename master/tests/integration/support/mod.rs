@@ -157,7 +157,7 @@ impl Deployment {
         let trust = MasterTrust::Pinned(self.master_keys());
         let operator = Peer::come(self.client(&endpoint).await, credentials, &trust).await;
         // The master forgets a session that is not used within a few seconds.
-        operator.order(OperatorRequest::Running).await;
+        operator.order(OperatorRequest::LastSeen(Vec::new())).await;
         operator
     }
 
