@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::deployment::{Deployment, wait};
 use saline_data::Value;
-use saline_messages::{KeyAction, KeyState, RETCODE_INTERRUPTED};
+use saline_messages::{KeyAction, KeyState, MinionJobState, RETCODE_INTERRUPTED};
 use saline_protocol::transport::Clock;
 use saline_targeting::{MAX_GRAINS, Target, TargetKind};
 
@@ -133,9 +133,11 @@ async fn a_return_survives_a_restart_of_the_master() {
         .await;
     wait("the job to run", async || {
         let client = deployment.client().await;
-        let running = client.running().await.unwrap();
+        let page = client.job_states(&jid, None).await.unwrap();
         client.shutdown().await;
-        running.iter().any(|(_, jids)| jids.contains(&jid))
+        page.states
+            .iter()
+            .any(|(_, state)| *state == MinionJobState::Running)
     })
     .await;
     deployment.stop_master().await;
@@ -195,9 +197,11 @@ async fn a_minion_that_stops_answers_for_what_it_interrupts_and_stays_away() {
         .await;
     wait("both to run", async || {
         let client = deployment.client().await;
-        let running = client.running().await.unwrap();
+        let page = client.job_states(&long, None).await.unwrap();
         client.shutdown().await;
-        running.iter().any(|(_, jids)| jids.contains(&long))
+        page.states
+            .iter()
+            .any(|(_, state)| *state == MinionJobState::Running)
     })
     .await;
     minion.stop().await;

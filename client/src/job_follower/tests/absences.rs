@@ -1,0 +1,76 @@
+//! Minions that go away while they have the job.
+
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn a_running_minion_extends_the_wait_and_a_dead_one_does_not() {
+    let table = Table::new(&[
+        ("dead", MinionJobState::Offered),
+        ("slow", MinionJobState::Running),
+    ]);
+    let mut run = table.run(&[]);
+    told(&mut run).await;
+    for _ in 0..10 {
+        pass(5).await;
+        assert_eq!(told(&mut run).await, [""; 0]);
+    }
+    table.store("slow", true);
+    assert_eq!(told(&mut run).await, ["slow", "dead offered", "end"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dead_minion_costs_the_timeout_and_no_more() {
+    let table = Table::new(&[
+        ("dead", MinionJobState::Offered),
+        ("quick", MinionJobState::Offered),
+    ]);
+    let mut run = table.run(&[]);
+    told(&mut run).await;
+    table.store("quick", true);
+    pass(4).await;
+    assert_eq!(told(&mut run).await, ["quick"]);
+    pass(1).await;
+    assert_eq!(told(&mut run).await, ["dead offered", "end"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_running_minion_whose_session_is_gone_is_given_up_after_the_timeout() {
+    // The others stand on further pages, where nobody is silent.
+    let names = ["a", "b", "c", "d", "e"];
+    let table = Table::new(&names.map(|name| (name, MinionJobState::Running)));
+    let mut run = table.run(&[]);
+    told(&mut run).await;
+    pass(5).await;
+    assert_eq!(told(&mut run).await, [""; 0]);
+    for name in &names[1..] {
+        table.store(name, true);
+    }
+    assert_eq!(told(&mut run).await, ["b", "c", "d", "e"]);
+    pass(3).await;
+    table.lock().silent = vec![id("a")];
+    table.fire(JobEvent::Gone(id("a")), Value::Null);
+    assert_eq!(told(&mut run).await, ["a gone, Some(5s)"]);
+    pass(4).await;
+    assert_eq!(told(&mut run).await, [""; 0], "it may come back");
+    pass(1).await;
+    assert_eq!(told(&mut run).await, ["a no response", "end"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_minion_that_comes_back_within_the_timeout_is_waited_for() {
+    let table = Table::new(&[("a", MinionJobState::Running)]);
+    let mut run = table.run(&[]);
+    told(&mut run).await;
+    for _ in 0..5 {
+        table.lock().silent = vec![id("a")];
+        table.fire(JobEvent::Gone(id("a")), Value::Null);
+        assert_eq!(told(&mut run).await, ["a gone, Some(5s)"]);
+        pass(4).await;
+        table.lock().silent.clear();
+        assert_eq!(told(&mut run).await, [""; 0]);
+        pass(10).await;
+        assert_eq!(told(&mut run).await, [""; 0]);
+    }
+    table.store("a", true);
+    assert_eq!(told(&mut run).await, ["a", "end"]);
+}
