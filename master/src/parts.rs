@@ -18,7 +18,7 @@ use crate::events::{
     DurableEvents, DurableSettings, EventReader, Events, MinionEventFirer, TagFilter,
 };
 use crate::grains::GrainsTable;
-use crate::jobs::{JobStore, StoreSettings};
+use crate::jobs::{JobStore, StoreError, StoreSettings};
 use crate::keys::{KeyAccess, KeyStore, OperatorStore, root_key};
 use crate::listener::WaitingPolls;
 use crate::maintenance::Maintenance;
@@ -139,9 +139,10 @@ impl MasterParts {
         let events = Events::start(bus, durable.clone(), context);
         let jobs = Arc::new(stores.jobs);
         let settings = LiveSettings::new(&config);
+        let audit = Audit::start(config.audit_file(), settings.clone(), context);
         let decisions = Decisions {
             authorizer: Authorizer::new(settings.clone()),
-            audit: Audit::start(config.audit_file(), settings.clone(), context),
+            audit: audit.map_err(|error| StoreError::io(&config.audit_file(), error))?,
         };
         Ok(Self {
             presence: PresenceReporter {

@@ -6,5 +6,5 @@ pub(crate) mod partitions;
 pub(super) mod reserve;
 pub(crate) mod rows;
 pub(crate) mod schema;
-pub(super) mod thread;
+pub(crate) mod thread;
 pub(crate) mod writer;
