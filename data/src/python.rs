@@ -115,8 +115,11 @@ pub fn split_lines(text: &str) -> Vec<&str> {
     let mut lines = Vec::new();
     let mut rest = text;
     while !rest.is_empty() {
-        // Whole runs of printable ASCII are passed over without being decoded.
-        let passed = rest.bytes().position(|byte| !matches!(byte, b' '..=b'~'));
+        // Runs of printable ASCII are passed over without being decoded.
+        let blocks = printable_blocks(rest.as_bytes());
+        let mut others = rest[blocks..].bytes();
+        let passed = others.position(|byte| !matches!(byte, b' '..=b'~'));
+        let passed = passed.map(|passed| blocks + passed);
         let Some(at) = passed.and_then(|at| Some(at + rest[at..].find(is_end)?)) else {
             lines.push(rest);
             break;
@@ -130,6 +133,18 @@ pub fn split_lines(text: &str) -> Vec<&str> {
         rest = &rest[end..];
     }
     lines
+}
+
+/// Returns the length of the blocks at the beginning that hold only printable ASCII. A block is compared at once.
+fn printable_blocks(bytes: &[u8]) -> usize {
+    const BLOCK: usize = 32;
+    let is_printable = |block: &&[u8]| {
+        // Without an end in between, which a vector does not have.
+        block
+            .iter()
+            .fold(true, |all, byte| all & matches!(byte, b' '..=b'~'))
+    };
+    BLOCK * bytes.chunks_exact(BLOCK).take_while(is_printable).count()
 }
 
 /// Implements Python's `bytes.splitlines`.
@@ -197,6 +212,11 @@ mod tests {
             ["a", "b", "c", "", "d", "e"]
         );
         assert_eq!(split_lines(""), [""; 0]);
+        let long = "a line of more than thirty-two bytes".repeat(3);
+        assert_eq!(
+            split_lines(&format!("{long}\n{long}\u{2028}é{long}")),
+            [&*long, &*long, &*format!("é{long}")]
+        );
         assert_eq!(
             split_byte_lines(b"a\r\n\xffb\r\rc\n"),
             [&b"a"[..], b"\xffb", b"", b"c"]

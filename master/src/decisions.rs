@@ -33,7 +33,7 @@ impl AllowedOrder {
     /// Waits until the line is on the disk. That it is not is logged: only orders of local root come here without it.
     pub(crate) async fn synced(self) {
         if let Some(pending) = self.0 {
-            // The task of the audit file has logged why.
+            // The thread of the audit file has logged why.
             let _ = pending.synced().await;
         }
     }
@@ -82,7 +82,7 @@ impl Decisions {
             return Ok(AllowedOrder(None));
         };
         if principal.is_local_root() {
-            // The task of the audit file logs why.
+            // The thread of the audit file logs why.
             if pending.written().await.is_err() {
                 let function = details.function.unwrap_or_default();
                 tracing::error!("{principal}: {action} {function} has no line in the audit file");
@@ -114,7 +114,7 @@ impl Decisions {
             goes_on_without: true,
         });
         if let Some(pending) = pending.await {
-            // The task of the audit file logs why it failed.
+            // The thread of the audit file logs why it failed.
             let _ = pending.synced().await;
         }
     }

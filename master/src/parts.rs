@@ -17,7 +17,7 @@ use crate::decisions::Decisions;
 use crate::error::MasterError;
 use crate::events::{DurableEvents, DurableSettings, Events, MinionEventFirer, TagFilter};
 use crate::grains::GrainsTable;
-use crate::jobs::{JobStore, StoreSettings};
+use crate::jobs::{JobStore, StoreError, StoreSettings};
 use crate::keys::{KeyAccess, KeyStore, OperatorStore, root_key};
 use crate::maintenance::Maintenance;
 use crate::orders::{CancelOrder, PublishOrder, TargetResolver};
@@ -141,9 +141,10 @@ impl MasterParts {
         let events = Events::start(bus, Arc::clone(&durable), context);
         let jobs = Arc::new(stores.jobs);
         let settings = LiveSettings::new(&config);
+        let audit = Audit::start(config.audit_file(), settings.clone(), context);
         let decisions = Decisions {
             authorizer: Authorizer::new(settings.clone()),
-            audit: Audit::start(config.audit_file(), settings.clone(), context),
+            audit: audit.map_err(|error| StoreError::io(&config.audit_file(), error))?,
         };
         Ok(Self {
             presence: PresenceReporter {

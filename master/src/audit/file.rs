@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The number of older files that are kept.
 pub(super) const KEPT: u32 = 5;
@@ -20,11 +21,56 @@ pub(crate) struct AuditFile {
 
 #[derive(Debug)]
 struct Open {
-    file: File,
+    file: Arc<AppendedFile>,
     /// The length up to the last whole line.
     length: u64,
     /// Device and inode: another file may be put at the path.
     id: (u64, u64),
+}
+
+/// An open file to which lines were appended. It is synced while more are.
+#[derive(Debug)]
+pub(crate) struct AppendedFile {
+    file: File,
+    /// Why a sync failed. The next one would not tell of what that one lost, so there is none, and nothing more is appended.
+    lost: Mutex<Option<(io::ErrorKind, String)>>,
+}
+
+impl AppendedFile {
+    /// Syncs what was appended.
+    ///
+    /// # Errors
+    /// When the disk fails, or did: what was appended may not be there after a loss of power.
+    pub(crate) fn sync(&self) -> io::Result<()> {
+        // Held meanwhile: of two syncs at once only one is told of a failure.
+        let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((kind, text)) = &*lost {
+            return Err(io::Error::new(*kind, text.clone()));
+        }
+        match self.file.sync_data() {
+            // A device has nothing to sync.
+            Err(error) if error.raw_os_error() == Some(rustix::io::Errno::INVAL.raw_os_error()) => {
+                Ok(())
+            }
+            Err(error) => {
+                *lost = Some((error.kind(), error.to_string()));
+                Err(error)
+            }
+            Ok(()) => Ok(()),
+        }
+    }
+
+    /// Makes the next sync fail, and all after it.
+    #[cfg(test)]
+    pub(super) fn lose(&self) {
+        let lost = (io::ErrorKind::Other, "the disk is gone".to_owned());
+        *self.lost.lock().unwrap_or_else(PoisonError::into_inner) = Some(lost);
+    }
+
+    /// Returns whether a sync has failed. It does not wait for one that is under way.
+    fn has_lost(&self) -> bool {
+        self.lost.try_lock().is_ok_and(|lost| lost.is_some())
+    }
 }
 
 impl AuditFile {
@@ -33,53 +79,35 @@ impl AuditFile {
         Self { path, open: None }
     }
 
-    /// Appends whole lines; all of them or none. A file that would become larger than `max_bytes` is set aside before.
+    /// Appends whole lines, all of them or none, and returns the file to sync. A file that would become larger than
+    /// `max_bytes` is set aside before.
     ///
     /// # Errors
     /// When the file cannot be opened, set aside or written.
-    pub(crate) fn append(&mut self, lines: &[u8], max_bytes: u64) -> io::Result<()> {
+    pub(crate) fn append(&mut self, lines: &[u8], max_bytes: u64) -> io::Result<Arc<AppendedFile>> {
         let mut open = self.take_open()?;
         let added = lines.len() as u64;
         if open.length > 0 && open.length + added > max_bytes {
-            open.file.sync_data()?;
+            open.file.sync()?;
             self.rotate()?;
             open = open_at(&self.path)?;
         }
-        if let Err(error) = open.file.write_all(lines) {
+        let mut file = &open.file.file;
+        if let Err(error) = file.write_all(lines) {
             // The beginning of a line is no line. If this fails too, the next opening ends it.
-            let _ = open.file.set_len(open.length);
+            let _ = file.set_len(open.length);
             return Err(error);
         }
         open.length += added;
+        let appended = Arc::clone(&open.file);
         self.open = Some(open);
-        Ok(())
-    }
-
-    /// Syncs what was appended.
-    ///
-    /// # Errors
-    /// When the disk fails: what was appended may not be there after a loss of power.
-    pub(crate) fn sync(&mut self) -> io::Result<()> {
-        let Some(open) = &self.open else {
-            return Ok(());
-        };
-        match open.file.sync_data() {
-            // A device has nothing to sync.
-            Err(error) if error.raw_os_error() == Some(rustix::io::Errno::INVAL.raw_os_error()) => {
-                Ok(())
-            }
-            Err(error) => {
-                // A second sync would not tell of what this one lost.
-                self.open = None;
-                Err(error)
-            }
-            Ok(()) => Ok(()),
-        }
+        Ok(appended)
     }
 
     /// Returns the open file, if it is still the one at the path.
     fn take_open(&mut self) -> io::Result<Open> {
         if let Some(open) = self.open.take()
+            && !open.file.has_lost()
             && fs::symlink_metadata(&self.path).is_ok_and(|found| id(&found) == open.id)
         {
             return Ok(open);
@@ -129,7 +157,10 @@ fn open_at(path: &Path) -> io::Result<Open> {
     }
     Ok(Open {
         id: id(&found),
-        file,
+        file: Arc::new(AppendedFile {
+            file,
+            lost: Mutex::new(None),
+        }),
         length,
     })
 }

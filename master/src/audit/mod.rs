@@ -10,30 +10,30 @@
 //! |---|---|
 //! | `file` | the file: appends, syncs, rotates, and reads the last lines |
 //! | `record` | what a line says |
+//! | `threads` | writes what is queued, and syncs it while more is written |
 
 mod file;
 mod record;
 #[cfg(test)]
 mod tests;
+mod threads;
 
+use std::io;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use saline_protocol::transport::{Clock, Context};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 
 pub(crate) use file::AuditFile;
 pub(crate) use record::{Outcome, Record};
 
 use crate::bounds::{Rate, TokenBuckets};
+use crate::jobs::disk::thread::Thread;
 use crate::settings::LiveSettings;
 
-/// The largest number of lines that wait to be written.
-const QUEUE: usize = 1024;
-
-/// The largest number of lines that are synced at once.
-const GROUP: usize = 256;
+use threads::Line;
 
 /// How many refusals of one principal, and orders of it that reach no minion, are lines of their own. What is above is counted
 /// in the next line.
@@ -50,33 +50,27 @@ const MAX_PRINCIPALS: usize = 1024;
 #[error("the audit file cannot be written: {0}")]
 pub(crate) struct AuditError(pub(crate) String);
 
-/// The audit file, to which a task of the master writes. Clones share it.
+/// The audit file, to which a thread of its own writes. Clones share it; when the last one goes, what is queued is
+/// written and synced.
 #[derive(Debug, Clone)]
-pub(crate) struct Audit {
-    queue: mpsc::Sender<Line>,
-    shared: Arc<AuditState>,
-}
+pub(crate) struct Audit(Arc<AuditState>);
 
-#[derive(Debug)]
 struct AuditState {
+    writer: Thread<Line>,
     clock: Clock,
     path: PathBuf,
     context: Context,
     without_effect: TokenBuckets<String>,
     /// The decisions without an effect that have no line, since the last line.
-    suppressed: AtomicU64,
-    /// Whether the last group failed, so that it is logged once.
-    fails: AtomicBool,
+    suppressed: Arc<AtomicU64>,
 }
 
-#[derive(Debug)]
-struct Line {
-    entries: record::Entries,
-    /// The decisions that this line counts.
-    suppressed: u64,
-    goes_on_without: bool,
-    written: oneshot::Sender<Result<(), AuditError>>,
-    synced: oneshot::Sender<Result<(), AuditError>>,
+impl std::fmt::Debug for AuditState {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AuditState")
+            .field("path", &self.path)
+            .finish_non_exhaustive()
+    }
 }
 
 /// A line on its way to the disk.
@@ -109,24 +103,24 @@ fn stopped() -> AuditError {
 }
 
 impl Audit {
-    /// Starts the task that writes to the file, which is opened with the first line.
-    pub(crate) fn start(path: PathBuf, settings: LiveSettings, context: &Context) -> Self {
-        let (queue, lines) = mpsc::channel(QUEUE);
-        let shared = Arc::new(AuditState {
+    /// Starts the threads that write to the file, which is opened with the first line.
+    ///
+    /// # Errors
+    /// When there can be no more threads.
+    pub(crate) fn start(
+        path: PathBuf,
+        settings: LiveSettings,
+        context: &Context,
+    ) -> io::Result<Self> {
+        let suppressed = Arc::default();
+        Ok(Self(Arc::new(AuditState {
+            writer: threads::start(path.clone(), settings, Arc::clone(&suppressed))?,
             clock: context.clock,
-            path: path.clone(),
+            path,
             context: context.clone(),
             without_effect: TokenBuckets::new(context.clock, WITHOUT_EFFECT, MAX_PRINCIPALS),
-            suppressed: AtomicU64::new(0),
-            fails: AtomicBool::new(false),
-        });
-        context.spawn(write_lines(
-            AuditFile::new(path),
-            lines,
-            settings,
-            Arc::clone(&shared),
-        ));
-        Self { queue, shared }
+            suppressed,
+        })))
     }
 
     /// Queues the line of a decision. Returns none for one without an effect that is only counted, since the same principal
@@ -135,12 +129,12 @@ impl Audit {
     /// # Cancel safety
     /// When the future is dropped the line was queued or it was not.
     pub(crate) async fn append(&self, record: Record<'_>) -> Option<Pending> {
-        if record.has_no_effect() && !self.shared.without_effect.allows(&record.principal) {
-            self.shared.suppressed.fetch_add(1, Ordering::Relaxed);
+        if record.has_no_effect() && !self.0.without_effect.allows(&record.principal) {
+            self.0.suppressed.fetch_add(1, Ordering::Relaxed);
             return None;
         }
-        let suppressed = self.shared.suppressed.swap(0, Ordering::Relaxed);
-        let entries = record.entries(self.shared.clock.wall(), suppressed);
+        let suppressed = self.0.suppressed.swap(0, Ordering::Relaxed);
+        let entries = record.entries(self.0.clock.wall(), suppressed);
         let (written, is_written) = oneshot::channel();
         let (synced, is_synced) = oneshot::channel();
         let line = Line {
@@ -150,8 +144,8 @@ impl Audit {
             written,
             synced,
         };
-        // If the task has ended, whoever waits is told.
-        let _ = self.queue.send(line).await;
+        // If the thread has ended, whoever waits is told.
+        let _ = self.0.writer.send(line).await;
         Some(Pending {
             written: is_written,
             synced: is_synced,
@@ -166,75 +160,9 @@ impl Audit {
     /// # Cancel safety
     /// Nothing is changed.
     pub(crate) async fn tail(&self, most: usize) -> Result<Vec<String>, String> {
-        let path = self.shared.path.clone();
+        let path = self.0.path.clone();
         let read = move || file::tail(&path, most).map_err(|error| file::explain(&path, &error));
-        let reading = self.shared.context.spawn_blocking(read);
+        let reading = self.0.context.spawn_blocking(read);
         reading.await.map_err(|error| error.to_string())?
     }
-}
-
-/// Writes what is queued, as one group: one write and one sync for all lines that wait.
-async fn write_lines(
-    file: AuditFile,
-    mut lines: mpsc::Receiver<Line>,
-    settings: LiveSettings,
-    shared: Arc<AuditState>,
-) {
-    let file = Arc::new(Mutex::new(file));
-    let (mut group, mut missing): (Vec<Line>, u64) = (Vec::new(), 0);
-    while lines.recv_many(&mut group, GROUP).await > 0 {
-        let mut bytes = Vec::new();
-        for (at, line) in group.iter_mut().enumerate() {
-            let before = if at == 0 { missing } else { 0 };
-            let entries = std::mem::take(&mut line.entries);
-            bytes.extend(record::line(entries, before));
-        }
-        let max_bytes = settings.now().audit_max_bytes;
-        let written = on_file(&shared, &file, move |file| file.append(&bytes, max_bytes)).await;
-        missing = match written {
-            Ok(()) => 0,
-            Err(_) => {
-                let suppressed = group.iter().map(|line| line.suppressed).sum();
-                shared.suppressed.fetch_add(suppressed, Ordering::Relaxed);
-                missing + group.iter().filter(|line| line.goes_on_without).count() as u64
-            }
-        };
-        let mut waiting = Vec::new();
-        for line in group.drain(..) {
-            // Whoever asked may have gone.
-            let _ = line.written.send(written.clone());
-            waiting.push(line.synced);
-        }
-        let synced = match written {
-            Ok(()) => on_file(&shared, &file, AuditFile::sync).await,
-            failed => failed,
-        };
-        let has_failed = shared.fails.swap(synced.is_err(), Ordering::Relaxed);
-        match &synced {
-            Err(error) if !has_failed => tracing::error!(
-                "{error}: orders of operators and of local users are refused until it can be; root's are carried out \
-                 without a line"
-            ),
-            Ok(()) if has_failed => tracing::warn!("the audit file can be written again"),
-            _ => {}
-        }
-        for line in waiting {
-            let _ = line.send(synced.clone());
-        }
-    }
-}
-
-/// Works on the file where that may block.
-async fn on_file(
-    shared: &AuditState,
-    file: &Arc<Mutex<AuditFile>>,
-    act: impl FnOnce(&mut AuditFile) -> std::io::Result<()> + Send + 'static,
-) -> Result<(), AuditError> {
-    let (held, path) = (Arc::clone(file), shared.path.clone());
-    let done = shared.context.spawn_blocking(move || {
-        let mut file = held.lock().unwrap_or_else(PoisonError::into_inner);
-        act(&mut file).map_err(|error| AuditError(file::explain(&path, &error)))
-    });
-    done.await
-        .unwrap_or_else(|error| Err(AuditError(error.to_string())))
 }

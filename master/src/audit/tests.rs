@@ -33,7 +33,7 @@ const REFUSED: Outcome<'static> = Outcome::Refused { rule: "no rule" };
 
 fn audit(path: &Path) -> Audit {
     let settings = LiveSettings::new(&MasterConfig::default());
-    Audit::start(path.to_owned(), settings, &Context::default())
+    Audit::start(path.to_owned(), settings, &Context::default()).unwrap()
 }
 
 #[tokio::test]
@@ -164,9 +164,8 @@ fn files_are_set_aside_by_size_and_a_fixed_number_is_kept() {
     let path = folder.path().join("audit.log");
     let mut file = AuditFile::new(path.clone());
     for number in 0..40 {
-        file.append(format!("line {number:03}\n").as_bytes(), 20)
-            .unwrap();
-        file.sync().unwrap();
+        let appended = file.append(format!("line {number:03}\n").as_bytes(), 20);
+        appended.unwrap().sync().unwrap();
     }
     let mut names: Vec<_> = std::fs::read_dir(folder.path())
         .unwrap()
@@ -205,6 +204,21 @@ fn a_torn_line_ends_and_a_file_that_was_moved_away_is_left() {
     file.append(b"after\n", LARGE).unwrap();
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "after\n");
     assert!(!std::fs::read_to_string(&moved).unwrap().contains("after"));
+}
+
+#[test]
+fn who_waits_for_a_file_whose_sync_failed_is_told_and_the_next_line_has_another() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("audit.log");
+    let mut file = AuditFile::new(path.clone());
+    let first = file.append(b"first\n", LARGE).unwrap();
+    let second = file.append(b"second\n", LARGE).unwrap();
+    first.lose();
+    first.sync().unwrap_err();
+    second.sync().unwrap_err();
+    file.append(b"third\n", LARGE).unwrap().sync().unwrap();
+    let text = std::fs::read_to_string(&path).unwrap();
+    assert_eq!(text, "first\nsecond\nthird\n");
 }
 
 #[test]

@@ -53,7 +53,7 @@ pub(super) fn note_offline(config: &MasterConfig, request: &KeyRequest) {
     let line = record.line(Clock.wall());
     let noted = file
         .append(&line, config.audit_max_bytes)
-        .and_then(|()| file.sync());
+        .and_then(|appended| appended.sync());
     if let Err(error) = noted {
         tracing::error!(
             "the audit file {} cannot be written: {error}",

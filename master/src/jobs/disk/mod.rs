@@ -7,5 +7,5 @@ pub(super) mod reserve;
 pub(super) mod return_parts;
 pub(crate) mod rows;
 pub(crate) mod schema;
-pub(super) mod thread;
+pub(crate) mod thread;
 pub(crate) mod writer;

@@ -153,6 +153,6 @@ impl<T> Drop for Thread<T> {
 
 fn join(thread: JoinHandle<()>) {
     if thread.join().is_err() {
-        tracing::error!("a thread of the job store panicked");
+        tracing::error!("a thread that writes to the disk panicked");
     }
 }
