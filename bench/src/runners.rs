@@ -111,6 +111,7 @@ async fn fill(wanted: &RunnersArguments, config: &MasterConfig, bytes: u64) -> R
         keep: config.keep_jobs,
         max_bytes: Some(bytes),
         heartbeat: config.heartbeat_interval,
+        largest_payload: 64 << 20,
         cache_bytes: config.job_store_cache,
     };
     let store = Arc::new(JobStore::open(settings, MasterClock::new(Clock))?);
@@ -197,7 +198,6 @@ fn returned(jid: &Jid) -> Return {
     Return {
         jid: jid.clone(),
         fun: String::new(),
-        fun_args: Arguments::default().pack(),
         retcode: 0,
         success: true,
         payload: Packed::pack(&Value::from("a line that a command has printed")),

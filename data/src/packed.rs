@@ -73,6 +73,11 @@ impl Packed {
         &self.0
     }
 
+    /// Returns the bytes, without a copy.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.0
+    }
+
     /// Unpacks the value.
     ///
     /// # Errors

@@ -96,7 +96,8 @@ impl<'a> Command<'a> {
             ..
         } = self.description;
         default_signals();
-        rustix::process::setpgid(None, None).map_err(at(Step::ProcessGroup))?;
+        // Also a process group. In the session of the daemon, a command of another user could type into its terminal.
+        rustix::process::setsid().map_err(at(Step::Session))?;
         if let Some(cgroup) = cgroup {
             enter_cgroup(cgroup).map_err(at(Step::Cgroup))?;
         }

@@ -44,8 +44,8 @@ pub enum Step {
     Version,
     /// A process is made.
     Fork,
-    /// The process gets a group of its own.
-    ProcessGroup,
+    /// The process gets a session of its own, which is also a process group.
+    Session,
     /// The process is moved to its cgroup.
     Cgroup,
     /// A resource limit is set.
@@ -68,7 +68,7 @@ impl fmt::Display for Step {
                 "saline-exec is of another version than this daemon; restart the daemon",
             ),
             Self::Fork => f.write_str("cannot make a process"),
-            Self::ProcessGroup => f.write_str("cannot make a process group"),
+            Self::Session => f.write_str("cannot make a session"),
             Self::Cgroup => f.write_str("cannot enter the cgroup"),
             Self::Limit(resource) => write!(f, "cannot set the limit {resource:?}"),
             Self::User => f.write_str("cannot become the user"),

@@ -2,8 +2,8 @@
 //!
 //! A daemon has threads, a hundred descriptors, and an environment that is nobody else's business. It starts
 //! `saline-exec`, and sends it a [`Description`] of the command and the command's three streams over a socket.
-//! `saline-exec` closes whatever else it inherited, starts the command as described, in a process group of its
-//! own, and tells the pid or the [`Step`] that failed. It reports the [`End`] of the command, and ends with it.
+//! `saline-exec` closes whatever else it inherited, starts the command as described, in a session of its own
+//! (a process group without a terminal), and tells the pid or the [`Step`] that failed. It reports the [`End`] of the command, and ends with it.
 //!
 //! The pid of a command is reserved until the daemon has let go of its [`Process`]: `saline-exec` reaps the
 //! command only then. So a signal to the process group of a command never reaches another one.

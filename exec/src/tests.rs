@@ -302,6 +302,17 @@ fn a_command_leads_a_process_group_of_its_own_and_is_killed_with_it() {
 }
 
 #[test]
+fn a_command_leads_a_session_without_a_terminal() {
+    // What follows the name: state, parent, process group, session, terminal.
+    let (stat, _) = output(&shell("cut -d')' -f2 /proc/$$/stat; echo $$; : </dev/tty"));
+    let mut lines = stat.lines();
+    let fields: Vec<&str> = lines.next().unwrap().split_whitespace().collect();
+    let pid = lines.next().unwrap();
+    assert_eq!(fields[2..5], [pid, pid, "0"], "{stat}");
+    assert!(lines.next().unwrap().contains("/dev/tty"), "{stat}");
+}
+
+#[test]
 fn a_pid_is_reserved_until_the_process_is_dropped() {
     let (streams, mut reader) = streams();
     let process = launcher().start(&shell("true"), streams).unwrap();

@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 
 use saline_channel::publication::Body;
-use saline_data::Value;
+use saline_data::{Packed, Value};
 use saline_messages::{
     Admission, CallerReply, CallerRequest, Event, Introduction, MinionEvents, MinionReply,
     MinionRequest, OperatorReply, OperatorRequest, PackedArguments, PendingRequest, Return,
@@ -42,7 +42,6 @@ fn read_job(signed: &SignedJob) {
 }
 
 fn read_return(returned: &Return) {
-    read_arguments(&returned.fun_args);
     let _ = returned.payload.unpack_or_show();
 }
 
@@ -69,10 +68,8 @@ pub(crate) fn minion_requests(bytes: &[u8]) {
     match decoded::<MinionRequest>(bytes) {
         Some(MinionRequest::Returns(returns)) => returns.iter().for_each(read_return),
         Some(MinionRequest::ReturnPart(sent)) => {
-            // The parts of a large return are one, once they are whole.
-            if let Some(returned) = decoded::<Return>(&sent.part.bytes) {
-                read_return(&returned);
-            }
+            let _ = sent.part.end();
+            let _ = Packed::from_bytes(sent.part.bytes).unpack_or_show();
         }
         Some(MinionRequest::FireEvents(events)) => read_events(events),
         _ => {}

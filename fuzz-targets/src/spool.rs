@@ -84,7 +84,6 @@ fn returned(job: &Job) -> Return {
     Return {
         jid: job.jid.clone(),
         fun: job.fun.clone(),
-        fun_args: job.arg.clone(),
         retcode: 0,
         success: true,
         payload: Packed::pack(&Value::Bool(true)),

@@ -20,7 +20,6 @@
 //! | `batch_scheduler` | gives the minions of batches their turns |
 //! | [`runners`] | carries out the functions that run on the master |
 //! | [`grains`] | keeps the grains that minions reported |
-//! | [`partial_returns`] | holds large returns until all of their parts are there |
 //! | [`publisher`] | seals and numbers the publications to minions |
 //! | `events` | fires the events of the local bus |
 //! | `bounds` | bounds what sources and minions may ask for: an account for each minion, and places that sources share |
@@ -41,7 +40,6 @@ pub mod keys;
 pub mod listener;
 pub mod maintenance;
 pub mod orders;
-pub mod partial_returns;
 mod parts;
 pub mod peers;
 pub mod publisher;

@@ -12,7 +12,6 @@ use crate::events::{DurableEvents, Events};
 use crate::grains::GrainsTable;
 use crate::jobs::JobStore;
 use crate::keys::{KeyAccess, KeyStore};
-use crate::partial_returns::PartialReturns;
 use crate::peers::{EndedConnections, KeyWatch, PresenceReporter};
 use crate::sessions::Sessions;
 use crate::settings::LiveSettings;
@@ -39,7 +38,6 @@ pub struct Maintenance {
     pub(crate) settings: LiveSettings,
     pub(crate) jobs: Arc<JobStore>,
     pub(crate) sessions: Arc<Sessions>,
-    pub(crate) parts: Arc<PartialReturns>,
     pub(crate) grains: Arc<GrainsTable>,
     pub(crate) accounts: Arc<Accounts>,
     pub(crate) events: Events,
@@ -103,7 +101,7 @@ impl Maintenance {
             self.sessions.forget_leases(self.clock.now());
             self.presence.gone(&self.sessions.sweep()).await;
             self.presence.arrived(&self.sessions.take_arrived()).await;
-            self.parts.sweep();
+            self.jobs.sweep_transfers();
             self.accounts.sweep(self.settings.now().event_rates);
         }
     }

@@ -23,7 +23,6 @@ use crate::jobs::{JobStore, StoreSettings};
 use crate::keys::{KeyAccess, KeyStore, OperatorStore, root_key};
 use crate::maintenance::Maintenance;
 use crate::orders::{CancelOrder, PublishOrder, TargetResolver};
-use crate::partial_returns::PartialReturns;
 use crate::peers::{
     AdmissionControl, DeniedPeers, EndedConnections, KeyWarnings, KeyWatch, PresenceReporter,
     Revocation, WaitingPolls,
@@ -59,6 +58,7 @@ impl Stores {
             secrets_key: config.secrets_key_file(),
             keep: config.keep_jobs,
             max_bytes: config.job_store_size,
+            largest_payload: config.max_message_size as u64,
             cache_bytes: config.job_store_cache,
             heartbeat: config.heartbeat_interval,
         };
@@ -102,7 +102,6 @@ pub(crate) struct MasterParts {
     grains: Arc<GrainsTable>,
     accounts: Arc<Accounts>,
     sessions: Arc<Sessions>,
-    parts: Arc<PartialReturns>,
     publisher: MinionPublisher,
     presence: PresenceReporter,
     ended_connections: EndedConnections,
@@ -164,7 +163,6 @@ impl MasterParts {
             grains: Arc::new(stores.grains),
             clock: stores.clock,
             keys: KeyAccess::new(stores.keys, stores.operators, context.clone()),
-            parts: Arc::new(PartialReturns::new(context.clock, config.max_message_size)),
             accounts: Arc::new(Accounts::new(context.clock)),
             context: context.clone(),
             sessions,
@@ -247,7 +245,6 @@ impl MasterParts {
             jobs: Arc::clone(&self.jobs),
             sessions: Arc::clone(&self.sessions),
             publisher: self.publisher.clone(),
-            parts: Arc::clone(&self.parts),
             grains: Arc::clone(&self.grains),
             minion_events: self.minion_event_firer(&limiter),
             accounts: Arc::clone(&self.accounts),
@@ -406,7 +403,6 @@ impl MasterParts {
             settings: self.settings.clone(),
             jobs: Arc::clone(&self.jobs),
             sessions: Arc::clone(&self.sessions),
-            parts: Arc::clone(&self.parts),
             grains: Arc::clone(&self.grains),
             accounts: Arc::clone(&self.accounts),
             events: self.events.clone(),

@@ -84,7 +84,6 @@ fn returned(job: &Job) -> Return {
     Return {
         jid: job.jid.clone(),
         fun: job.fun.clone(),
-        fun_args: job.arg.clone(),
         retcode: 0,
         success: true,
         payload: Packed::pack(&Value::Bool(true)),
@@ -100,6 +99,7 @@ async fn a_publication_and_a_return_have_few_allocations() {
         secrets_key: folder.path().join("secrets.key"),
         keep: Duration::from_secs(86_400),
         max_bytes: None,
+        largest_payload: 64 << 20,
         cache_bytes: 1 << 20,
         heartbeat: Duration::from_secs(15),
     };

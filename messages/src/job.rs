@@ -109,8 +109,6 @@ pub struct Return {
     pub jid: Jid,
     /// The function that ran, as the minion says. The master reports that of the job.
     pub fun: String,
-    /// The arguments of the function, as the minion says.
-    pub fun_args: PackedArguments,
     /// 0 for success; otherwise the exit code of a command.
     pub retcode: i64,
     /// Whether the function succeeded.

@@ -61,7 +61,9 @@ pub use reconciliation::{
 pub use refused_verb::RefusedVerb;
 pub use runner::{EndedRun, RunnerCall, RunnerEnd, RunnerReply, RunnerRequest};
 pub use secrets::{MAX_SECRET, SecretError, Secrets, is_secret};
-pub use transfer::{ForeignPart, Incoming, Outgoing, PARTS_FROM, Part, ReturnPart, TransferId};
+pub use transfer::{
+    ForeignPart, Incoming, Outgoing, PARTS_FROM, Part, ReturnPart, TransferDigest, TransferId,
+};
 pub use version::{
     Extension, MAX_SOFTWARE, PeerVersion, ProtocolVersions, SOFTWARE, is_presentable,
 };

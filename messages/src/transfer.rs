@@ -4,12 +4,12 @@
 use std::fmt;
 use std::sync::Arc;
 
-use aws_lc_rs::digest::{SHA256, digest};
+use aws_lc_rs::digest::{Context, SHA256};
 use serde::{Deserialize, Serialize};
 
 use super::Jid;
 
-/// The size in bytes above which a return travels in parts: payload, arguments and name of the function.
+/// The size in bytes above which the payload of a return travels in parts.
 pub const PARTS_FROM: usize = 256 * 1024;
 
 /// Identifies what is transferred: the SHA-256 of all of its bytes. So a transfer goes on after a new session,
@@ -20,9 +20,39 @@ pub struct TransferId(pub [u8; 32]);
 impl TransferId {
     /// Returns the id of these bytes.
     pub fn of(bytes: &[u8]) -> Self {
+        let mut digest = TransferDigest::default();
+        digest.update(bytes);
+        digest.id()
+    }
+}
+
+/// Computes the id of bytes that come one after the other.
+#[derive(Clone)]
+pub struct TransferDigest(Context);
+
+impl TransferDigest {
+    /// Takes the next bytes.
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    /// Returns the id of what was taken so far.
+    pub fn id(&self) -> TransferId {
         let mut id = [0; 32];
-        id.copy_from_slice(digest(&SHA256, bytes).as_ref());
-        Self(id)
+        id.copy_from_slice(self.0.clone().finish().as_ref());
+        TransferId(id)
+    }
+}
+
+impl Default for TransferDigest {
+    fn default() -> Self {
+        Self(Context::new(&SHA256))
+    }
+}
+
+impl fmt::Debug for TransferDigest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TransferDigest")
     }
 }
 
@@ -41,14 +71,14 @@ pub struct Part {
     pub total: u64,
     /// The place of `bytes` in the whole.
     pub offset: u64,
-    /// The bytes from `offset` on. A sender asks with an empty part how much has arrived.
+    /// The bytes from `offset` on.
     #[serde(with = "as_bytes")]
     pub bytes: Vec<u8>,
 }
 
 impl Part {
     /// Returns the place behind the last byte of the part; none if it is behind the whole.
-    fn end(&self) -> Option<u64> {
+    pub fn end(&self) -> Option<u64> {
         let end = self.offset.checked_add(self.bytes.len() as u64);
         end.filter(|end| *end <= self.total)
     }
@@ -65,12 +95,16 @@ impl fmt::Debug for Part {
     }
 }
 
-/// A part of an encoded [`Return`](super::Return).
+/// A part of the payload of a [`Return`](super::Return), with the rest of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReturnPart {
     /// The job that returned.
     pub jid: Jid,
-    /// The part.
+    /// As in a return. Those of the last part count.
+    pub retcode: i64,
+    /// As in a return.
+    pub success: bool,
+    /// The part of the payload.
     pub part: Part,
 }
 

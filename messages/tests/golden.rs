@@ -192,7 +192,6 @@ fn minion(lines: &mut String) {
     let returned = Return {
         jid: jid(),
         fun: "test.arg".into(),
-        fun_args: arguments().pack(),
         retcode: -1,
         success: false,
         payload: packed(),
@@ -200,6 +199,8 @@ fn minion(lines: &mut String) {
     request(lines, "Returns", MinionRequest::Returns(vec![returned]));
     let returned_part = ReturnPart {
         jid: jid(),
+        retcode: 3,
+        success: false,
         part: part(),
     };
     request(

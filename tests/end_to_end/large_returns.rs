@@ -16,13 +16,15 @@ const RATE: u64 = 1_500_000;
 async fn large_return_under_way() -> (Fleet, Link, String) {
     let mut fleet = Fleet::new("tcp", "auto_accept: True\n");
     fleet.start_master();
+    let master = fleet.port();
     let at = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    let route = (at(0), at(fleet.port()));
+    let route = (at(0), at(master));
     let link = Link::open(Carries::Streams, &[route]).await.unwrap();
     link.set(|now| now.bytes_a_second = Some(RATE));
     fleet.use_port(link.address().unwrap().port());
     fleet.start_minion("m1");
     fleet.minions["m1"].log.wait_for("subscribed", 1);
+    fleet.use_port(master);
     let large = format!("head -c {SIZE} /dev/zero | tr '\\0' x");
     let said = fleet
         .saline(&["m1", "cmd.run", &large, "--async"])
@@ -87,7 +89,22 @@ async fn a_return_goes_on_after_a_restart_of_its_minion() {
     let (mut fleet, link, jid) = large_return_under_way().await;
     passed(&link, SIZE * 3 / 4).await;
     fleet.minions.get_mut("m1").unwrap().kill();
+    fleet.use_port(link.address().unwrap().port());
     fleet.start_minion("m1");
+    assert_whole(&fleet, &jid);
+    let passed = link.passed();
+    assert!(
+        passed < SIZE * 3 / 2,
+        "{passed} bytes for a return of {SIZE}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_return_goes_on_after_a_restart_of_the_master() {
+    let (mut fleet, link, jid) = large_return_under_way().await;
+    passed(&link, SIZE * 3 / 4).await;
+    fleet.kill_master();
+    fleet.start_master();
     assert_whole(&fleet, &jid);
     let passed = link.passed();
     assert!(

@@ -37,7 +37,10 @@ impl Cost {
             | MinionRequest::Claim { .. } => {
                 cost.add(Resource::Syncs, 1);
             }
-            MinionRequest::ReturnPart(_) => cost.add(Resource::Parts, 1),
+            MinionRequest::ReturnPart(_) => {
+                cost.add(Resource::Parts, 1);
+                cost.add(Resource::Syncs, 1);
+            }
             MinionRequest::FireEvents(events) => cost.add_events(events),
             MinionRequest::Goodbye => cost.add(Resource::Presences, 1),
             MinionRequest::Reconcile(_) => {

@@ -108,7 +108,7 @@ impl JobStore {
             self.write_states(start, batch).await?;
         }
         if is_last {
-            self.remove_unreturned_parts().await?;
+            self.remove_unneeded_parts().await?;
             self.remove_unneeded_secrets().await?;
             // Kept until they are written: the future may be dropped meanwhile.
             let copies = lock(&self.unwritten_records).clone();

@@ -18,7 +18,7 @@ mod error;
 mod flush;
 mod jid;
 mod job_functions;
-mod large_payloads;
+mod large_returns;
 mod lookup;
 pub(crate) mod memory;
 mod minion_keys;
@@ -50,6 +50,7 @@ pub use check::StoreCheck;
 pub use error::StoreError;
 pub use jid::JidError;
 pub use job_functions::JobFunction;
+pub use large_returns::PartOutcome;
 pub use lookup::JobStates;
 pub use memory::open_jobs::ActiveJob;
 pub use memory::states::may_become;
@@ -64,14 +65,14 @@ pub use search::{FoundJob, FoundJobs, JobSearch};
 
 use disk::connection_thread::ConnectionThread;
 use disk::partitions::{Connections, Partitions};
-use disk::reserve;
 use disk::schema::{self, Access};
 use disk::writer::{PartitionLimits, Writer};
+use disk::{reserve, return_parts};
 use jid::JidSource;
 use job_functions::RecentFunctions;
-use large_payloads::LargePayloads;
 use memory::open_jobs::OpenJobs;
 use memory::receipts::ReceiptSource;
+use memory::transfers::{TransferLimits, Transfers};
 use minion_records::{MinionRecords, RecordCopies};
 use request_log::RequestLog;
 use secrets::StoredSecrets;
@@ -104,10 +105,26 @@ pub struct StoreSettings {
     pub keep: Duration,
     /// The size in bytes from which the oldest jobs are removed earlier; none for no such size.
     pub max_bytes: Option<u64>,
+    /// The largest payload of a return, in bytes.
+    pub largest_payload: u64,
     /// How often minions speak.
     pub heartbeat: Duration,
     /// The cache of the connection that writes to a file, in bytes. One that reads has a quarter of it.
     pub cache_bytes: usize,
+}
+
+impl StoreSettings {
+    /// Returns what returns may have that are not whole: sixteen of the largest, but a quarter of the store, unless two
+    /// would not fit.
+    fn transfer_limits(&self) -> TransferLimits {
+        let largest = self.largest_payload;
+        let quarter = self.max_bytes.unwrap_or(u64::MAX) / 4;
+        let most = largest.saturating_mul(16).min(quarter);
+        TransferLimits {
+            largest,
+            most: most.max(largest.saturating_mul(2)),
+        }
+    }
 }
 
 /// The job store. Every method may be called from any task at once.
@@ -119,7 +136,7 @@ pub struct JobStore {
     settings: StoreSettings,
     jids: Mutex<JidSource>,
     receipts: Arc<ReceiptSource>,
-    large_payloads: Arc<LargePayloads>,
+    transfers: Arc<Mutex<Transfers>>,
     secrets: Arc<StoredSecrets>,
     open: Arc<Mutex<OpenJobs>>,
     /// Notified when a step of the batches may come to something.
@@ -183,7 +200,8 @@ impl JobStore {
         let secrets = Arc::new(StoredSecrets::open(&settings.secrets_key)?);
         let (now, is_ahead) = resume(&clock, &partitions, &records, settings.cache_bytes)?;
         let mut jids = JidSource::default();
-        let (mut receipts, mut parts) = (0, 0);
+        let mut receipts = 0;
+        let mut transfers = Transfers::new(settings.transfer_limits());
         let mut open = OpenJobs::default();
         let mut request_log = RequestLog::default();
         for start in partitions.all() {
@@ -194,7 +212,10 @@ impl JobStore {
                     schema::open(&path, Access::Write, settings.cache_bytes, &schema::JOBS)?;
                 jids.rise_above(lookup::last_job(&connection)?.unwrap_or(0));
                 receipts = receipts.max(received::last_receipt(&connection)?);
-                parts = parts.max(large_payloads::settle(&connection)?);
+                for stored in return_parts::settle(&connection)? {
+                    transfers.take_up(start, stored, clock.clock().now());
+                }
+                transfers.go_on_after(return_parts::last(&connection)?);
                 secrets.note_all(&connection)?;
                 let grace = batches::grace(settings.heartbeat);
                 records.look(|records| {
@@ -229,7 +250,7 @@ impl JobStore {
         Ok(Self {
             jids: Mutex::new(jids),
             receipts: Arc::new(ReceiptSource::after(receipts, clock.clone())),
-            large_payloads: Arc::new(LargePayloads::after(parts)),
+            transfers: Arc::new(Mutex::new(transfers)),
             secrets,
             clock,
             records,

@@ -111,6 +111,7 @@ impl JobStore {
         self.reader.call(closed(start)).await?;
         self.writer.forget(start).await?;
         lock(&self.open).forget(range);
+        lock(&self.transfers).forget_partition(start);
         self.upkeep.call(closed(start)).await?;
         lock(&self.undeleted).push(start);
         self.delete_the_undeleted().await;

@@ -4,9 +4,10 @@ use rusqlite::{Connection, params};
 use saline_data::Packed;
 use saline_messages::{Jid, MinionId, MinionJobState};
 
+use super::disk::return_parts;
 use super::disk::rows::{self, StoredJob};
 use super::memory::states;
-use super::{JobStore, StoreError, jid, large_payloads};
+use super::{JobStore, StoreError, jid};
 
 /// The bytes of an entry in memory beside its payload, about.
 const OVERHEAD: usize = 256;
@@ -189,13 +190,12 @@ fn read_return(
     let row = found.next()?.ok_or(StoreError::Removed)?;
     let parts: Option<i64> = row.get(2)?;
     let length = match parts {
-        Some(first) => large_payloads::size(connection, first)?,
-        None => row.get(3)?,
+        Some(first) => return_parts::length(connection, first)?,
+        None => usize::try_from(row.get::<_, i64>(3)?).unwrap_or(usize::MAX),
     };
-    let length = usize::try_from(length).unwrap_or(usize::MAX);
     let payload = match (length <= max_payload, parts) {
         (false, _) => None,
-        (true, Some(first)) => Some(large_payloads::read(connection, first, length)?),
+        (true, Some(first)) => Some(return_parts::read(connection, first, length)?),
         (true, None) => Some(rows::blob(row, 4)?.to_vec()),
     };
     let bytes = payload.as_ref().map_or(0, Vec::len);

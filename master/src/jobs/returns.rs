@@ -11,26 +11,27 @@ use saline_messages::{
 
 use super::batches::BatchFailures;
 use super::disk::writer::StoreFile;
-use super::disk::{rows, schema};
-use super::large_payloads::{self, StoredParts};
+use super::disk::{return_parts, rows, schema};
 use super::memory::open_jobs::MinionLookup;
 use super::memory::receipts::ReceiptSource;
 use super::memory::states::{self, States};
 use super::publish::written_states;
 use super::{JobStore, StoreError, jid, lock};
 
-/// The bytes of a return in memory beside its payload and its arguments, about.
+/// The bytes of a return in memory beside its payload, about.
 const OVERHEAD: usize = 256;
 
-/// The returns of one partition in one command.
-type Batch = Vec<Received>;
+/// The returns of one partition in one command, with their jobs.
+type Batch = Vec<(i64, Return)>;
 
-/// A return that is to be stored.
-struct Received {
-    job: i64,
-    returned: Return,
-    /// The payload of the return, if it is stored already.
-    parts: Option<StoredParts>,
+/// The values of a return's row.
+pub(super) struct ReturnRow<'r> {
+    pub(super) retcode: i64,
+    pub(super) success: bool,
+    /// Empty if it came in parts.
+    pub(super) payload: &'r [u8],
+    /// The number of the first part of the payload, if it came in parts.
+    pub(super) parts: Option<i64>,
 }
 
 impl JobStore {
@@ -53,7 +54,7 @@ impl JobStore {
         let mut places = Vec::with_capacity(returns.len());
         let mut batch = Batch::with_capacity(returns.len());
         let mut partition = None;
-        for (place, mut returned) in returns.into_iter().enumerate() {
+        for (place, returned) in returns.into_iter().enumerate() {
             let Some(job) = jid::to_micros(&returned.jid) else {
                 continue;
             };
@@ -70,19 +71,9 @@ impl JobStore {
                     .await?;
             }
             partition = start;
-            if let Some(start) = start {
-                let stored = self.store_large_payload(start, minion, job, &mut returned);
-                let parts = match stored.await {
-                    // It was pruned meanwhile: its jobs are unknown.
-                    Err(StoreError::Removed) => None,
-                    stored => stored?,
-                };
+            if start.is_some() {
                 places.push(place);
-                batch.push(Received {
-                    job,
-                    returned,
-                    parts,
-                });
+                batch.push((job, returned));
             }
         }
         if let Some(partition) = partition {
@@ -93,7 +84,7 @@ impl JobStore {
     }
 
     /// Whether another copy of the minion may run the job that this one says it was interrupted in.
-    fn is_disputed(&self, minion: &MinionId, job: i64) -> bool {
+    pub(super) fn is_disputed(&self, minion: &MinionId, job: i64) -> bool {
         let created = u64::try_from(job / 1_000).unwrap_or(0);
         let record = self.minion_record(minion);
         record.is_some_and(|record| !record.is_authoritative_for(created, self.duplicates_before()))
@@ -127,49 +118,39 @@ impl JobStore {
         batch: Batch,
     ) -> impl Future<Output = Result<Vec<ReturnVerdict>, StoreError>> + Send + '_ {
         let now = self.now();
-        let size = |received: &Received| {
-            let returned = &received.returned;
-            let arguments = returned.fun_args.as_packed().as_bytes();
-            returned.payload.as_bytes().len() + arguments.len() + OVERHEAD
-        };
+        let size = |(_, returned): &(_, Return)| returned.payload.as_bytes().len() + OVERHEAD;
         let bytes = batch.iter().map(size).sum();
         let (open, after) = (Arc::clone(&self.open), Arc::clone(&self.open));
         let (receipts, id) = (Arc::clone(&self.receipts), minion.clone());
-        // What is inserted, and what is done about it when the transaction has ended.
-        let mut inserted = Vec::with_capacity(batch.len());
-        let mut ending = Vec::with_capacity(batch.len());
-        for Received {
-            job,
-            returned,
-            parts,
-        } in batch
-        {
-            let first = parts.as_ref().map(StoredParts::first);
-            ending.push((job, returned.retcode != 0 || !returned.success, parts));
-            inserted.push((job, returned, first));
-        }
+        // What is noted of them when the transaction has ended.
+        let failed =
+            |(job, returned): &(i64, Return)| (*job, returned.retcode != 0 || !returned.success);
+        let ending: Vec<_> = batch.iter().map(failed).collect();
         let act = move |connection: &Connection| {
             let lookups: Vec<MinionLookup> = {
                 let open = lock(&open);
-                let lookup = |(job, ..): &(i64, Return, _)| open.lookup(*job, &minion);
-                inserted.iter().map(lookup).collect()
+                let lookup = |(job, _): &(i64, Return)| open.lookup(*job, &minion);
+                batch.iter().map(lookup).collect()
             };
-            let all = inserted.iter().zip(lookups);
-            all.map(|((job, returned, parts), lookup)| {
-                match refusal(connection, *job, &minion, lookup)? {
-                    Some(verdict) => Ok(verdict),
-                    None => insert(connection, *job, &minion, returned, *parts, &receipts),
+            let all = batch.iter().zip(lookups);
+            all.map(|((job, returned), lookup)| {
+                if let Some(verdict) = refusal(connection, *job, &minion, lookup)? {
+                    return Ok(verdict);
                 }
+                let row = ReturnRow {
+                    retcode: returned.retcode,
+                    success: returned.success,
+                    payload: returned.payload.as_bytes(),
+                    parts: None,
+                };
+                insert(connection, *job, &minion, &row, &receipts)
             })
             .collect()
         };
         let settled = move |result: &Result<Vec<ReturnVerdict>, StoreError>| {
             if let Ok(verdicts) = result {
                 let mut open = lock(&after);
-                for ((job, failed, parts), verdict) in ending.into_iter().zip(verdicts) {
-                    if let (ReturnVerdict::Stored, Some(parts)) = (verdict, parts) {
-                        parts.keep();
-                    }
+                for ((job, failed), verdict) in ending.into_iter().zip(verdicts) {
                     if matches!(verdict, ReturnVerdict::Stored | ReturnVerdict::Duplicate) {
                         open.returned(job, &id, failed, now);
                     }
@@ -241,12 +222,12 @@ pub(super) fn refusal(
     Ok(refused.then_some(ReturnVerdict::NotOffered))
 }
 
-fn insert(
+/// Stores a return, unless there is one already.
+pub(super) fn insert(
     connection: &Connection,
     job: i64,
     minion: &MinionId,
-    returned: &Return,
-    parts: Option<i64>,
+    row: &ReturnRow<'_>,
     receipts: &ReceiptSource,
 ) -> Result<ReturnVerdict, StoreError> {
     let stored = connection
@@ -258,10 +239,10 @@ fn insert(
             receipts.next(),
             job,
             minion.as_str(),
-            returned.retcode,
-            returned.success,
-            returned.payload.as_bytes(),
-            parts,
+            row.retcode,
+            row.success,
+            row.payload,
+            row.parts,
         ])?;
     Ok(match stored {
         0 => ReturnVerdict::Duplicate,
@@ -297,10 +278,9 @@ fn page(
         let minion = rows::minion(row, 0)?;
         let parts: Option<i64> = row.get(3)?;
         let length = match parts {
-            Some(first) => large_payloads::size(connection, first)?,
-            None => row.get(4)?,
+            Some(first) => return_parts::length(connection, first)?,
+            None => usize::try_from(row.get::<_, i64>(4)?).unwrap_or(usize::MAX),
         };
-        let length = usize::try_from(length).unwrap_or(usize::MAX);
         let size = length.saturating_add(minion.as_str().len() + 48);
         if size > room && !returns.is_empty() {
             return Ok(ReturnsPage {
@@ -315,7 +295,7 @@ fn page(
             retcode: row.get(1)?,
             success: row.get(2)?,
             payload: Packed::from_bytes(match parts {
-                Some(first) => large_payloads::read(connection, first, length)?,
+                Some(first) => return_parts::read(connection, first, length)?,
                 None => rows::blob(row, 5)?.to_vec(),
             }),
         });

@@ -6,11 +6,11 @@ use saline_channel::Identity;
 use saline_channel::publication::sign_job;
 use saline_messages::{
     CallerReply, CallerRequest, CallerReturn, EventOrigin, Jid, Job, MAX_EVENTS, MinionId,
-    MinionJobState, MustClaim, RefusedVerb, Return, ReturnVerdict,
+    MinionJobState, MustClaim, PARTS_FROM, RefusedVerb, Return, ReturnVerdict,
 };
 use saline_targeting::{Target, TargetKind};
 
-use super::minion::{FIRING_DELAY, return_report};
+use super::minion::{FIRING_DELAY, NO_ROOM, return_report};
 use crate::bounds::TokenBuckets;
 use crate::clock::MasterClock;
 use crate::events::{Events, MinionEventFirer};
@@ -102,14 +102,21 @@ impl CallerVerbs {
         let returned = Return {
             jid: jid.clone(),
             fun: called.fun,
-            fun_args: called.arg,
             retcode: called.retcode,
             success: called.success,
             payload: called.payload,
         };
         let mut report = return_report(&returned);
-        let verdicts = self.jobs.store_returns(id, vec![returned]).await?;
-        match verdicts.first() {
+        let verdict = if returned.payload.as_bytes().len() > PARTS_FROM {
+            match self.jobs.store_large_return(id, returned).await? {
+                None => return Ok(CallerReply::busy(NO_ROOM)),
+                verdict => verdict,
+            }
+        } else {
+            let verdicts = self.jobs.store_returns(id, vec![returned]).await?;
+            verdicts.first().copied()
+        };
+        match verdict {
             Some(ReturnVerdict::Stored) => {
                 report.call = self.jobs.function_of(&jid).await?;
                 self.log(&jid, id, report.call.as_deref());

@@ -5,16 +5,15 @@ use std::time::Duration;
 
 use saline_messages::{
     Class, DecodeError, EventTag, GrainsReport, Jid, JobEvent, MAX_ACCOUNTS, MAX_EVENTS,
-    MAX_RETURNS, MAX_STARTED, MinionId, MinionJobState, MinionReply, MinionRequest, RefusedVerb,
-    Return, ReturnPart, ReturnVerdict,
+    MAX_RETURNS, MAX_STARTED, MinionId, MinionJobState, MinionReply, MinionRequest, PARTS_FROM,
+    RefusedVerb, Return, ReturnPart, ReturnVerdict,
 };
 
 use crate::bounds::{Accounts, TokenBuckets};
 use crate::clock::MasterClock;
 use crate::events::{Events, MAX_EVENT_RETURN, MinionEventFirer, ReturnReport};
 use crate::grains::{GrainsTable, GrainsTaken};
-use crate::jobs::{JobStore, StoreError};
-use crate::partial_returns::{PartOutcome, PartialReturns};
+use crate::jobs::{JobStore, PartOutcome, StoreError};
 use crate::peers::PresenceReporter;
 use crate::publisher::MinionPublisher;
 use crate::sessions::{Session, SessionState, Sessions};
@@ -25,8 +24,8 @@ const STORE_FAILED_MS: u32 = 2000;
 /// How long a minion is asked to wait while another request of it fires events.
 pub(super) const FIRING_DELAY: Duration = Duration::from_millis(100);
 
-/// How long a minion is asked to wait when too many large returns are under way.
-const NO_ROOM_MS: u32 = 2000;
+/// How long a minion is asked to wait when there is no room for a large return.
+pub(super) const NO_ROOM: Duration = Duration::from_secs(2);
 
 /// Carries out the requests of minions.
 #[derive(Debug)]
@@ -37,7 +36,6 @@ pub struct MinionVerbs {
     pub(crate) jobs: Arc<JobStore>,
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) publisher: MinionPublisher,
-    pub(crate) parts: Arc<PartialReturns>,
     pub(crate) grains: Arc<GrainsTable>,
     pub(crate) minion_events: MinionEventFirer,
     /// What each minion may ask for: the dispatch has drawn on it for every request that comes here.
@@ -65,7 +63,9 @@ impl MinionVerbs {
     ) -> MinionReply {
         // The others are boxed, so that the future of the most frequent request stays small.
         let done = match request {
-            MinionRequest::Returns(returns) if returns.len() <= MAX_RETURNS => {
+            MinionRequest::Returns(returns)
+                if returns.len() <= MAX_RETURNS && !returns.iter().any(must_travel_in_parts) =>
+            {
                 self.store_returns(id, returns).await
             }
             other => Box::pin(self.carry_out_other(session, id, other)).await,
@@ -107,9 +107,9 @@ impl MinionVerbs {
                 Ok(MinionReply::Refused(RefusedVerb::Malformed))
             }
             MinionRequest::Started(jids) => self.started(id, &jids).await,
-            // Too many in one request: others are stored already.
+            // Too many in one request, or one that must travel in parts: others are stored already.
             MinionRequest::Returns(_) => Ok(MinionReply::Refused(RefusedVerb::Malformed)),
-            MinionRequest::ReturnPart(part) => self.take_part(id, &part).await,
+            MinionRequest::ReturnPart(part) => self.store_part(id, part).await,
             MinionRequest::Declined { jid } => self.declined(id, &jid).await,
             MinionRequest::Claim { jid } => {
                 let granted = self.jobs.claim(id, &jid).await?;
@@ -209,19 +209,27 @@ impl MinionVerbs {
         }
         let verdicts = self.jobs.store_returns(id, returns).await?;
         for ((jid, report), verdict) in reports.into_iter().zip(&verdicts) {
-            match verdict {
-                ReturnVerdict::Stored => Box::pin(self.report_return(&jid, id, report)).await,
-                ReturnVerdict::Duplicate => {
-                    tracing::debug!("job {jid}: minion {id} returned again");
-                }
-                ReturnVerdict::UnknownJob | ReturnVerdict::NotOffered | ReturnVerdict::Disputed => {
-                    if self.limiter.allows(id) {
-                        tracing::warn!("job {jid}: a return of minion {id} was refused: {verdict}");
-                    }
+            self.report_verdict(&jid, id, report, *verdict).await;
+        }
+        Ok(MinionReply::Verdicts(verdicts))
+    }
+
+    async fn report_verdict(
+        &self,
+        jid: &Jid,
+        id: &MinionId,
+        report: ReturnReport,
+        verdict: ReturnVerdict,
+    ) {
+        match verdict {
+            ReturnVerdict::Stored => Box::pin(self.report_return(jid, id, report)).await,
+            ReturnVerdict::Duplicate => tracing::debug!("job {jid}: minion {id} returned again"),
+            ReturnVerdict::UnknownJob | ReturnVerdict::NotOffered | ReturnVerdict::Disputed => {
+                if self.limiter.allows(id) {
+                    tracing::warn!("job {jid}: a return of minion {id} was refused: {verdict}");
                 }
             }
         }
-        Ok(MinionReply::Verdicts(verdicts))
     }
 
     /// Logs a stored return and fires its event, both with the function of the job: what the minion says of
@@ -259,22 +267,28 @@ impl MinionVerbs {
         MinionReply::Verdicts(verdicts)
     }
 
-    /// Takes a part of a large return, and stores the return when it is whole.
-    async fn take_part(&self, id: &MinionId, part: &ReturnPart) -> Result<MinionReply, StoreError> {
-        let returned = match self.parts.take(id, part) {
-            PartOutcome::Received(bytes) => return Ok(MinionReply::Received(bytes)),
-            PartOutcome::NoRoom => {
-                tracing::debug!("job {}: no room for a return of minion {id}", part.jid);
-                return Ok(MinionReply::Busy {
-                    after_ms: NO_ROOM_MS,
-                });
-            }
-            PartOutcome::Malformed => return Ok(MinionReply::Refused(RefusedVerb::Malformed)),
-            PartOutcome::Whole(returned) => returned,
+    /// Commits a part of a large return, and fires the event of the return when it is whole.
+    async fn store_part(&self, id: &MinionId, part: ReturnPart) -> Result<MinionReply, StoreError> {
+        let jid = part.jid.clone();
+        let report = ReturnReport {
+            call: None,
+            retcode: part.retcode,
+            success: part.success,
+            // Clients read it from the store.
+            payload: None,
         };
-        let reply = self.store_returns(id, vec![returned]).await?;
-        self.parts.forget(id, &part.jid);
-        Ok(reply)
+        Ok(match self.jobs.store_return_part(id, part).await? {
+            PartOutcome::Received(bytes) => MinionReply::Received(bytes),
+            PartOutcome::Busy => {
+                tracing::debug!("job {jid}: no part of a return of minion {id} is taken now");
+                MinionReply::busy(NO_ROOM)
+            }
+            PartOutcome::Malformed => MinionReply::Refused(RefusedVerb::Malformed),
+            PartOutcome::Verdict(verdict) => {
+                self.report_verdict(&jid, id, report, verdict).await;
+                MinionReply::Verdicts(vec![verdict])
+            }
+        })
     }
 
     async fn pending_jobs(
@@ -292,6 +306,11 @@ impl MinionVerbs {
         }
         Ok(MinionReply::Jobs(page))
     }
+}
+
+/// Whether the payload of a return is too large for a request with returns.
+fn must_travel_in_parts(returned: &Return) -> bool {
+    returned.payload.as_bytes().len() > PARTS_FROM
 }
 
 /// Returns what the event of a return reports, but for what the job calls.

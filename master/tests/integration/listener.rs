@@ -10,8 +10,8 @@ use saline_channel::{ChannelError, Credentials, Identity, MasterTrust, NoiseKey}
 use saline_data::{Packed, Value};
 use saline_master::Master;
 use saline_messages::{
-    Admission, Arguments, Class, Event, Header, Jid, KeyAction, KeyRequest, KeyState, Kind,
-    MAX_EVENTS, MAX_RETURNS, MinionEvent, MinionEvents, MinionJobState, MinionReply, MinionRequest,
+    Admission, Class, Event, Header, Jid, KeyAction, KeyRequest, KeyState, Kind, MAX_EVENTS,
+    MAX_RETURNS, MinionEvent, MinionEvents, MinionJobState, MinionReply, MinionRequest,
     OperatorReply, OperatorRequest, ProtocolVersions, Refusal, RefusedVerb, RequestId, Return,
     ReturnVerdict, Role, StartId,
 };
@@ -175,7 +175,6 @@ async fn more_returns_than_one_request_may_have_are_refused() {
     let returned = Return {
         jid: Jid::parse("20261121000000000001").unwrap(),
         fun: "test.ping".into(),
-        fun_args: Arguments::default().pack(),
         retcode: 0,
         success: true,
         payload: Packed::pack(&Value::Bool(true)),

@@ -67,11 +67,6 @@ async fn a_return_is_reported_under_the_function_of_its_job() {
     let returned = Return {
         jid,
         fun: "test.ping\nforged".into(),
-        fun_args: Arguments {
-            positional: vec!["forged".into()],
-            named: Vec::new(),
-        }
-        .pack(),
         retcode: 0,
         success: true,
         payload: Packed::pack(&Value::Bool(true)),

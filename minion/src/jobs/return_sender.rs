@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use saline_data::{Packed, Value};
 use saline_messages::{
-    Arguments, Class, Jid, MAX_RETURNS, MinionReply, MinionRequest, PARTS_FROM, RefusedVerb,
-    Return, ReturnVerdict, encode,
+    Class, Jid, MAX_RETURNS, MinionReply, MinionRequest, PARTS_FROM, RefusedVerb, Return,
+    ReturnVerdict, encode,
 };
 use saline_protocol::transport::{Context, ErrorKind, jitter};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
@@ -27,14 +27,14 @@ const PARALLEL: usize = 8;
 /// The largest number of large returns that travel in parts at once. Others wait in the spool.
 const LARGE_PARALLEL: usize = 2;
 
-/// The bytes of the returns in one request. A larger return travels alone, in parts.
+/// The bytes of the returns in one request. A return with a larger payload travels alone, in parts.
 const BATCH_BYTES: usize = PARTS_FROM;
 
-/// An upper bound of the bytes of a return beside its payload, its arguments and its function.
-const OVERHEAD: usize = 128;
+/// An upper bound of the bytes of a return beside its payload.
+const OVERHEAD: usize = 512;
 
 /// The length of a record in the spool whose return travels in parts, whatever else is in the record.
-const SURELY_LARGE: u64 = PARTS_FROM as u64 + 64 * 1024;
+const SURELY_LARGE: u64 = (PARTS_FROM + OVERHEAD) as u64;
 
 /// How long a verdict may take: returns travel for a while, and the master commits them.
 const VERDICT_TIMEOUT: Duration = Duration::from_secs(60);
@@ -268,7 +268,10 @@ impl ReturnSender {
     /// Asks the master to store these returns. Forgets those on which it gives a verdict.
     async fn ask(&self, session: &MinionSession, returns: Vec<Return>) -> Answer {
         let (answer, returns) = match &returns[..] {
-            [large] if is_large(&returns) => (send_in_parts(session, large).await, returns),
+            [large] if is_large(&returns) => {
+                let most = self.host.max_payload();
+                (send_in_parts(session, large, most).await, returns)
+            }
             _ => {
                 let request = MinionRequest::Returns(returns);
                 let answer = session.ask(Class::Return, &request, VERDICT_TIMEOUT).await;
@@ -390,7 +393,6 @@ impl ReturnSender {
         let instead = Return {
             retcode: 1,
             success: false,
-            fun_args: Arguments::default().pack(),
             payload: Packed::pack(&Value::from(format!("ERROR: {why}"))),
             ..returned
         };
@@ -459,9 +461,7 @@ fn is_large(returns: &[Return]) -> bool {
     matches!(returns, [only] if size_of(only) > PARTS_FROM)
 }
 
-/// Returns the bytes of a return that count against the limit of a payload.
+/// Returns the length of a return's payload in bytes.
 fn size_of(returned: &Return) -> usize {
     returned.payload.as_bytes().len()
-        + returned.fun_args.as_packed().as_bytes().len()
-        + returned.fun.len()
 }

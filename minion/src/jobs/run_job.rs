@@ -1,8 +1,8 @@
 //! Runs the function of a job on the calling thread, and spools its return.
 
-use saline_data::{Packed, Value};
+use saline_data::Packed;
 use saline_functions::Failure;
-use saline_messages::{Arguments, Job, PackedArguments, Return, Secrets};
+use saline_messages::{Arguments, Job, Return, Secrets};
 
 use crate::executor::{Ending, Entered};
 use crate::host::Host;
@@ -95,7 +95,6 @@ fn build(job: &Job, retcode: i64, payload: Packed) -> Return {
     Return {
         jid: job.jid.clone(),
         fun: job.fun.clone(),
-        fun_args: job.arg.clone(),
         retcode,
         success: retcode == 0,
         payload,
@@ -109,9 +108,8 @@ fn make_return(host: &Host, job: &Job, outcome: Outcome) -> Return {
     let payload = Packed::pack(&value);
     // Freed early: it may be large, and the packed copy exists now.
     drop(value);
-    let arguments = job.arg.as_packed().as_bytes().len() + job.fun.len();
     let limit = host.max_payload();
-    if payload.as_bytes().len() + arguments <= limit {
+    if payload.as_bytes().len() <= limit {
         return build(job, retcode, payload);
     }
     let size = payload.as_bytes().len();
@@ -119,20 +117,7 @@ fn make_return(host: &Host, job: &Job, outcome: Outcome) -> Return {
         Ok(path) => format!("it is stored, as MessagePack, in {}", path.display()),
         Err(error) => format!("it could not be stored: {error}"),
     };
-    let most = limit.saturating_sub(arguments);
-    let why = format!("the return of {size} bytes is above the limit of {most} bytes; {stored}");
+    let why = format!("the return of {size} bytes is above the limit of {limit} bytes; {stored}");
     let outcome = Outcome::of_failure(&Failure::Invocation(why), &job.fun, "");
-    let mut returned = build(job, outcome.retcode, Packed::pack(&outcome.value));
-    if arguments + returned.payload.as_bytes().len() > limit {
-        returned.fun_args = no_arguments();
-    }
-    returned
-}
-
-fn no_arguments() -> PackedArguments {
-    Arguments {
-        positional: vec![Value::from("(arguments too large to be returned)")],
-        named: Vec::new(),
-    }
-    .pack()
+    build(job, outcome.retcode, Packed::pack(&outcome.value))
 }

@@ -19,7 +19,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use saline_data::{Packed, Value};
 use saline_messages::{
-    ExpiryAck, Jid, Job, Known, MasterTime, PackedArguments, RETCODE_INTERRUPTED, Return, StartId,
+    ExpiryAck, Jid, Job, Known, MasterTime, RETCODE_INTERRUPTED, Return, StartId,
 };
 use tokio::sync::Notify;
 
@@ -85,19 +85,14 @@ impl Spool {
         let mut file = SpoolFile::new(path, sync_always);
         let mut index = Index::default();
         let mut starts = StartsRead::default();
-        let mut interrupted: BTreeMap<Jid, (String, PackedArguments)> = BTreeMap::new();
+        let mut interrupted: BTreeMap<Jid, String> = BTreeMap::new();
         let condition = file.replay(|record, range| {
             starts.take(&record);
             match record {
-                Record::Started {
-                    jid,
-                    fun,
-                    arg,
-                    expires,
-                } => {
+                Record::Started { jid, fun, expires } => {
                     index.begun += 1;
                     index.set(&jid, Some(expires), SpooledJob::Running(Some(range)));
-                    interrupted.insert(jid, (fun, arg));
+                    interrupted.insert(jid, fun);
                 }
                 Record::Return(returned) => {
                     interrupted.remove(&returned.jid);
@@ -138,12 +133,11 @@ impl Spool {
             returned: Notify::new(),
         };
         spool.note_start();
-        for (jid, (fun, fun_args)) in interrupted {
+        for (jid, fun) in interrupted {
             tracing::warn!("job {jid}: {fun} was interrupted when the minion stopped");
             spool.finish(Return {
                 jid,
                 fun,
-                fun_args,
                 retcode: RETCODE_INTERRUPTED,
                 success: false,
                 payload: Packed::pack(&Value::from(INTERRUPTED)),
@@ -280,7 +274,6 @@ impl Spool {
         let record = Record::Started {
             jid: job.jid.clone(),
             fun: job.fun.clone(),
-            arg: job.arg.clone(),
             expires: job.expires,
         };
         match file.append(&record, true) {

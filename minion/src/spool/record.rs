@@ -2,7 +2,7 @@
 
 use std::io::{self, Read};
 
-use saline_messages::{Jid, MasterTime, PackedArguments, Return, StartId, decode};
+use saline_messages::{Jid, MasterTime, Return, StartId, decode};
 use serde::{Deserialize, Serialize};
 
 use crate::spool_location::SpoolLocation;
@@ -23,8 +23,6 @@ pub enum Record {
         jid: Jid,
         /// The function.
         fun: String,
-        /// The arguments.
-        arg: PackedArguments,
         /// The time until which the job may come again.
         expires: MasterTime,
     },

@@ -24,7 +24,6 @@ fn returned(number: u64, text: &str) -> Return {
     Return {
         jid: jid(number),
         fun: "test.ping".into(),
-        fun_args: Arguments::default().pack(),
         retcode: 0,
         success: true,
         payload: Packed::pack(&Value::from(text)),

@@ -65,6 +65,7 @@ fn settings(folder: &Path) -> StoreSettings {
         secrets_key: folder.join("secrets.key"),
         keep: Duration::from_secs(86_400),
         max_bytes: None,
+        largest_payload: 64 << 20,
         cache_bytes: 1 << 20,
         heartbeat: Duration::from_secs(15),
     }
@@ -199,7 +200,6 @@ impl World {
         self.spool.finish(Return {
             jid: job.jid,
             fun: job.fun,
-            fun_args: job.arg,
             retcode: 0,
             success: true,
             payload: Packed::pack(&Value::Bool(true)),

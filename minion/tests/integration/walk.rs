@@ -228,7 +228,6 @@ fn spool(fixture: &Fixture, payloads: &[Value]) {
         spool.finish(Return {
             jid: job.jid,
             fun: job.fun,
-            fun_args: job.arg,
             retcode: 0,
             success: true,
             payload: Packed::pack(payload),

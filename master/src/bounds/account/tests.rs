@@ -61,7 +61,6 @@ fn returned(number: u64) -> Return {
     Return {
         jid: jid(number),
         fun: "test.ping".to_owned(),
-        fun_args: Arguments::default().pack(),
         retcode: 0,
         success: true,
         payload: Packed::from_bytes(vec![0xc3]),
@@ -163,6 +162,8 @@ async fn a_minion_reports_at_its_rate() {
 async fn parts_of_large_returns_are_bounded() {
     let part = MinionRequest::ReturnPart(ReturnPart {
         jid: jid(1),
+        retcode: 0,
+        success: true,
         part: Outgoing::new(vec![0; 100]).part(0, 1),
     });
     is_bounded(&cost(&part, 100), 20_000, UNBOUNDED).await;

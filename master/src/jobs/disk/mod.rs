@@ -4,6 +4,7 @@
 pub(crate) mod connection_thread;
 pub(crate) mod partitions;
 pub(super) mod reserve;
+pub(super) mod return_parts;
 pub(crate) mod rows;
 pub(crate) mod schema;
 pub(super) mod thread;

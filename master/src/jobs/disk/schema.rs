@@ -55,7 +55,7 @@ pub(crate) const JOBS: Contents = Contents {
 /// when a state that no return tells has changed; `running` counts the minions that run in it. `batch` is how a
 /// job is carried out in batches, and NULL for a job that is no batch. A job has a receipt number too, since jids are not
 /// stored in their order. `parts` is the number of the first part of a payload that
-/// is stored in parts. Few jobs have metadata, and a search for metadata reads all of them. `job_secrets` has rows of
+/// came in parts; until all are here, a row of `transfers` has that number. Few jobs have metadata, and a search for metadata reads all of them. `job_secrets` has rows of
 /// jobs under way alone, sealed under a key that is elsewhere. In `runs`, `success` and
 /// `payload` are NULL until the run has ended.
 const PARTITION: &str = "
@@ -97,6 +97,14 @@ const PARTITION: &str = "
         number INTEGER NOT NULL PRIMARY KEY,
         bytes  BLOB    NOT NULL
     );
+    CREATE TABLE transfers (
+        first  INTEGER NOT NULL PRIMARY KEY,
+        jid    INTEGER NOT NULL,
+        minion TEXT    NOT NULL,
+        id     BLOB    NOT NULL,
+        total  INTEGER NOT NULL
+    );
+    CREATE UNIQUE INDEX transfers_of ON transfers (jid, minion);
     CREATE TABLE request_log (
         request_id BLOB    NOT NULL PRIMARY KEY,
         reply      BLOB    NOT NULL,

@@ -53,7 +53,6 @@ async fn gives_back(store: &JobStore, job: &Job, minion: &str, retcode: i64) {
     let returned = Return {
         jid: job.jid.clone(),
         fun: job.fun.clone(),
-        fun_args: job.arg.clone(),
         retcode,
         success: retcode == 0,
         payload: Packed::pack(&Value::Null),

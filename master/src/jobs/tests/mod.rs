@@ -6,7 +6,7 @@ mod catch_up_model;
 mod copies;
 pub(super) mod counts;
 mod kill;
-mod large_payloads;
+mod large_returns;
 mod load;
 mod minion_keys;
 mod publishing;
@@ -76,6 +76,7 @@ fn settings(folder: PathBuf) -> StoreSettings {
         folder,
         keep: Duration::from_secs(86_400),
         max_bytes: None,
+        largest_payload: 64 << 20,
         cache_bytes: 1 << 20,
         heartbeat: Duration::from_secs(15),
     }
@@ -158,7 +159,6 @@ fn returned(jid: &Jid, payload: &Value) -> Return {
     Return {
         jid: jid.clone(),
         fun: "test.echo".to_owned(),
-        fun_args: Arguments::default().pack(),
         retcode: 0,
         success: true,
         payload: Packed::pack(payload),

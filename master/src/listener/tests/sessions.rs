@@ -40,6 +40,8 @@ fn verbs() -> Vec<MinionRequest> {
         MinionRequest::Returns(Vec::new()),
         MinionRequest::ReturnPart(ReturnPart {
             jid: jid.clone(),
+            retcode: 0,
+            success: true,
             part: Outgoing::new(vec![0]).part(0, 0),
         }),
         MinionRequest::Declined { jid: jid.clone() },

@@ -26,7 +26,6 @@ fn returned(jid: &Jid) -> Return {
     Return {
         jid: jid.clone(),
         fun: "test.ping".into(),
-        fun_args: Arguments::default().pack(),
         retcode: 0,
         success: true,
         payload: Packed::pack(&Value::from("forged")),
@@ -41,6 +40,8 @@ fn next_of_minion(verb: &MinionRequest, jid: &Jid) -> Option<MinionRequest> {
         MinionRequest::Started(_) => MinionRequest::Returns(vec![returned(jid)]),
         MinionRequest::Returns(_) => MinionRequest::ReturnPart(ReturnPart {
             jid: jid.clone(),
+            retcode: 0,
+            success: true,
             part: Outgoing::new(encode(&returned(jid))).part(0, usize::MAX),
         }),
         MinionRequest::ReturnPart(_) => MinionRequest::Declined { jid: jid.clone() },

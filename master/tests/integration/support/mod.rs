@@ -356,7 +356,6 @@ impl Peer {
         let returned = Return {
             jid: job.jid.clone(),
             fun: job.fun.clone(),
-            fun_args: job.arg.clone(),
             retcode: 0,
             success: true,
             payload: Packed::pack(&Value::Bool(true)),

@@ -1,0 +1,595 @@
+//! Payloads that come in parts, each of which is stored when it comes: what is stored of which, and whether there is room
+//! for more. The disk has the same, but for the digest, so that transfers go on after a restart.
+//!
+//! Only what has arrived takes room. When there is none left, transfers that stand still or crawl give way; and the one
+//! that lacks the fewest bytes may go on, so that transfers that fill the room together come to an end one after the
+//! other.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use saline_messages::{MinionId, Part, TransferDigest, TransferId};
+use saline_protocol::transport::Instant;
+
+use crate::jobs::disk::return_parts::{MOST, StoredTransfer};
+
+/// How long a transfer without a new part is kept.
+const KEPT: Duration = Duration::from_secs(3_600);
+
+/// A transfer without a part for this time stands still.
+const STANDSTILL: Duration = Duration::from_secs(10);
+
+/// A transfer that has brought fewer bytes a second, after a minute, crawls.
+const CRAWL: u64 = 4 * 1024;
+
+/// The age from which it is looked at how fast a transfer is.
+const GRACE: Duration = Duration::from_secs(60);
+
+/// The largest number of transfers of one minion. A further one takes the place of another.
+const PER_MINION: usize = 4;
+
+/// What transfers may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct TransferLimits {
+    /// The largest payload in bytes.
+    pub(crate) largest: u64,
+    /// The bytes of all parts of payloads that are not whole, about: one transfer may go beyond it.
+    pub(crate) most: u64,
+}
+
+/// A return: its minion, and its job.
+pub(crate) type ReturnKey = (MinionId, i64);
+
+/// The payloads of which some parts are stored.
+#[derive(Debug)]
+pub(crate) struct Transfers {
+    limits: TransferLimits,
+    by_return: BTreeMap<ReturnKey, Transfer>,
+    /// The bytes of all parts.
+    bytes: u64,
+    /// The number of the first part of the next payload. None is given twice while a master runs, so what is
+    /// removed late is never the part of another payload.
+    next: i64,
+    /// The partitions and the first numbers of payloads whose parts are to be removed from the disk.
+    unneeded: Vec<(i64, i64)>,
+}
+
+#[derive(Debug)]
+struct Transfer {
+    /// The partition that has the parts.
+    start: i64,
+    stored: StoredTransfer,
+    /// The digest of what is stored. None after a restart, until somebody has read it.
+    digest: Option<TransferDigest>,
+    begun: Instant,
+    touched: Instant,
+    /// Whether a part is being written.
+    is_writing: bool,
+}
+
+/// What is to be done with a part.
+#[derive(Debug)]
+pub(crate) enum Admission {
+    /// Nothing: this many bytes from the beginning on are stored.
+    Received(u64),
+    /// Nothing now: there is no room, or another part of it is being written.
+    Busy,
+    /// Nothing: it fits no payload.
+    Malformed,
+    /// It is written; nothing else is until [`Transfers::written`] or [`Transfers::not_written`] was told.
+    Write(PartToWrite),
+}
+
+/// A part that is to be written.
+#[derive(Debug)]
+pub(crate) struct PartToWrite {
+    /// The partition.
+    pub(crate) start: i64,
+    /// The number of its row.
+    pub(crate) number: i64,
+    /// The transfer without this part.
+    pub(crate) transfer: StoredTransfer,
+    /// The digest of the parts before it, if it is known.
+    pub(crate) digest: Option<TransferDigest>,
+    /// Whether the payload is whole with it.
+    pub(crate) is_last: bool,
+}
+
+impl PartToWrite {
+    /// Whether no part was stored before.
+    pub(crate) fn is_first(&self) -> bool {
+        self.transfer.parts == 0
+    }
+}
+
+impl Transfer {
+    /// The bytes that are missing.
+    fn left(&self) -> u64 {
+        self.stored.total - self.stored.received
+    }
+
+    /// Whether it stands still or crawls, and nothing of it is being written.
+    fn is_slow(&self, now: Instant) -> bool {
+        let age = now - self.begun;
+        let crawls = age > GRACE && self.stored.received < CRAWL.saturating_mul(age.as_secs());
+        !self.is_writing && (now - self.touched >= STANDSTILL || crawls)
+    }
+}
+
+impl Transfers {
+    /// Has nothing yet.
+    pub(crate) fn new(limits: TransferLimits) -> Self {
+        Self {
+            limits,
+            by_return: BTreeMap::new(),
+            bytes: 0,
+            next: MOST,
+            unneeded: Vec::new(),
+        }
+    }
+
+    /// Goes on after the number of a part.
+    pub(crate) fn go_on_after(&mut self, number: i64) {
+        self.next = self.next.max((number / MOST + 1).saturating_mul(MOST));
+    }
+
+    /// Takes up a transfer that was stored by a master before. One that is no transfer under way is removed.
+    pub(crate) fn take_up(&mut self, start: i64, stored: StoredTransfer, now: Instant) {
+        let key = (stored.minion.clone(), stored.job);
+        let fits = stored.received > 0 && stored.received < stored.total;
+        if !fits || stored.total > self.limits.largest || self.by_return.contains_key(&key) {
+            return self.unneeded.push((start, stored.first));
+        }
+        self.bytes += stored.received;
+        let transfer = Transfer {
+            start,
+            stored,
+            digest: None,
+            begun: now,
+            touched: now,
+            is_writing: false,
+        };
+        self.by_return.insert(key, transfer);
+    }
+
+    /// Decides what is done with a part of the return `key`, whose job is in the partition `start`.
+    pub(crate) fn admit(
+        &mut self,
+        key: &ReturnKey,
+        start: i64,
+        part: &Part,
+        now: Instant,
+    ) -> Admission {
+        let Some(end) = part.end() else {
+            return Admission::Malformed;
+        };
+        if part.total == 0 || part.total > self.limits.largest {
+            return Admission::Malformed;
+        }
+        match self.by_return.get(key) {
+            Some(other) if other.is_writing => return Admission::Busy,
+            Some(other) if (other.stored.id, other.stored.total) != (part.transfer, part.total) => {
+                // The minion has another return now.
+                self.forget(key);
+            }
+            _ => {}
+        }
+        let received = self
+            .by_return
+            .get(key)
+            .map_or(0, |known| known.stored.received);
+        if part.offset != received || part.bytes.is_empty() {
+            return Admission::Received(received);
+        }
+        if self
+            .by_return
+            .get(key)
+            .is_some_and(|known| known.stored.parts >= MOST)
+        {
+            self.forget(key);
+            return Admission::Malformed;
+        }
+        if !self.makes_room(key, part, now) {
+            return Admission::Busy;
+        }
+        if !self.by_return.contains_key(key) {
+            self.begin(key, start, (part.transfer, part.total), now);
+        }
+        let Some(transfer) = self.by_return.get_mut(key) else {
+            return Admission::Busy;
+        };
+        transfer.is_writing = true;
+        transfer.touched = now;
+        Admission::Write(PartToWrite {
+            start: transfer.start,
+            number: transfer.stored.first + transfer.stored.parts,
+            transfer: transfer.stored.clone(),
+            digest: transfer.digest.clone(),
+            is_last: end == part.total,
+        })
+    }
+
+    fn begin(&mut self, key: &ReturnKey, start: i64, (id, total): (TransferId, u64), now: Instant) {
+        let first = self.next;
+        self.next = first.saturating_add(MOST);
+        let transfer = Transfer {
+            start,
+            stored: StoredTransfer {
+                minion: key.0.clone(),
+                job: key.1,
+                id,
+                total,
+                first,
+                parts: 0,
+                received: 0,
+            },
+            digest: Some(TransferDigest::default()),
+            begun: now,
+            touched: now,
+            is_writing: false,
+        };
+        self.by_return.insert(key.clone(), transfer);
+    }
+
+    /// Notes that a part of so many bytes is stored, with the digest of all that is.
+    pub(crate) fn written(
+        &mut self,
+        key: &ReturnKey,
+        first: i64,
+        bytes: u64,
+        digest: TransferDigest,
+    ) {
+        if let Some(transfer) = self.of(key, first) {
+            transfer.is_writing = false;
+            transfer.digest = Some(digest);
+            transfer.stored.parts += 1;
+            transfer.stored.received += bytes;
+            self.bytes += bytes;
+        }
+    }
+
+    /// Notes that a part was not stored. The digest of those before it may be known by now.
+    pub(crate) fn not_written(
+        &mut self,
+        key: &ReturnKey,
+        first: i64,
+        digest: Option<TransferDigest>,
+    ) {
+        let Some(transfer) = self.of(key, first) else {
+            return;
+        };
+        transfer.is_writing = false;
+        transfer.digest = transfer.digest.take().or(digest);
+        if transfer.stored.parts == 0 {
+            // A statement of it may have been carried out.
+            self.forget(key);
+        }
+    }
+
+    /// Forgets a transfer whose parts are those of a return now, or are removed.
+    pub(crate) fn ended(&mut self, key: &ReturnKey, first: i64) {
+        if self.of(key, first).is_some() {
+            self.remove(key);
+        }
+    }
+
+    /// Forgets a transfer that came to nothing, and has its parts removed.
+    pub(crate) fn discard(&mut self, key: &ReturnKey, first: i64) {
+        if self.of(key, first).is_some() {
+            self.forget(key);
+        }
+    }
+
+    fn forget(&mut self, key: &ReturnKey) {
+        if let Some(gone) = self.remove(key) {
+            self.unneeded.push((gone.start, gone.stored.first));
+        }
+    }
+
+    /// Forgets the transfers of a partition that is removed.
+    pub(crate) fn forget_partition(&mut self, start: i64) {
+        let keys: Vec<_> = self.keys(|transfer| transfer.start == start);
+        for key in keys {
+            self.remove(&key);
+        }
+    }
+
+    /// Forgets transfers without a new part for an hour, and returns which.
+    pub(crate) fn sweep(&mut self, now: Instant) -> Vec<ReturnKey> {
+        let stale = self.keys(|transfer| !transfer.is_writing && now - transfer.touched >= KEPT);
+        for key in &stale {
+            self.forget(key);
+        }
+        stale
+    }
+
+    /// Takes the partitions and first numbers of payloads whose parts are to be removed.
+    pub(crate) fn take_unneeded(&mut self) -> Vec<(i64, i64)> {
+        std::mem::take(&mut self.unneeded)
+    }
+
+    /// Has the parts of a payload removed later.
+    pub(crate) fn put_back_unneeded(&mut self, unneeded: impl IntoIterator<Item = (i64, i64)>) {
+        self.unneeded.extend(unneeded);
+    }
+
+    /// Makes room for a part, and returns whether there is room.
+    fn makes_room(&mut self, key: &ReturnKey, part: &Part, now: Instant) -> bool {
+        if !self.by_return.contains_key(key) {
+            let of_minion = |(other, _): &(&ReturnKey, &Transfer)| other.0 == key.0;
+            let all = self.by_return.iter().filter(of_minion);
+            if all.clone().count() >= PER_MINION {
+                let idle = all.filter(|(_, transfer)| !transfer.is_writing);
+                let oldest = idle.min_by_key(|(_, transfer)| transfer.touched);
+                let Some(oldest) = oldest.map(|(other, _)| other.clone()) else {
+                    return false;
+                };
+                self.forget(&oldest);
+            }
+        }
+        let bytes = part.bytes.len() as u64;
+        while self.bytes.saturating_add(bytes) > self.limits.most {
+            let others = self.by_return.iter().filter(|(other, _)| *other != key);
+            let slow = others.filter(|(_, transfer)| transfer.is_slow(now));
+            let slowest = slow.min_by_key(|(_, transfer)| transfer.touched);
+            match slowest.map(|(other, _)| other.clone()) {
+                Some(slowest) => self.forget(&slowest),
+                None => return self.is_nearest_to_its_end(key, part.total - part.offset),
+            }
+        }
+        true
+    }
+
+    /// Whether no other transfer lacks fewer bytes than `left`.
+    fn is_nearest_to_its_end(&self, key: &ReturnKey, left: u64) -> bool {
+        let others = self.by_return.iter().filter(|(other, _)| *other != key);
+        let nearest = others
+            .map(|(other, transfer)| (transfer.left(), other))
+            .min();
+        nearest.is_none_or(|nearest| (left, key) < nearest)
+    }
+
+    fn keys(&self, wanted: impl Fn(&Transfer) -> bool) -> Vec<ReturnKey> {
+        let found = self
+            .by_return
+            .iter()
+            .filter(|(_, transfer)| wanted(transfer));
+        found.map(|(key, _)| key.clone()).collect()
+    }
+
+    /// Returns the transfer of a return, if it is still the one that begins with this part.
+    fn of(&mut self, key: &ReturnKey, first: i64) -> Option<&mut Transfer> {
+        let transfer = self.by_return.get_mut(key);
+        transfer.filter(|transfer| transfer.stored.first == first)
+    }
+
+    fn remove(&mut self, key: &ReturnKey) -> Option<Transfer> {
+        let gone = self.by_return.remove(key)?;
+        self.bytes -= gone.stored.received;
+        Some(gone)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use saline_messages::Outgoing;
+    use saline_protocol::transport::Clock;
+
+    use super::*;
+
+    const LIMITS: TransferLimits = TransferLimits {
+        largest: 1_000,
+        most: 2_000,
+    };
+
+    fn key(minion: &str, job: i64) -> ReturnKey {
+        (MinionId::parse(minion).unwrap(), job)
+    }
+
+    /// Has a part written, and returns whether it was admitted.
+    fn write(transfers: &mut Transfers, key: &ReturnKey, part: &Part, now: Instant) -> bool {
+        match transfers.admit(key, 1, part, now) {
+            Admission::Write(written) => {
+                let (first, length) = (written.transfer.first, part.bytes.len() as u64);
+                match written.is_last {
+                    true => transfers.ended(key, first),
+                    false => transfers.written(key, first, length, TransferDigest::default()),
+                }
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn whole(length: usize) -> Outgoing {
+        Outgoing::new(vec![7; length])
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_fits_nothing_is_malformed_and_leaves_nothing() {
+        let (mut transfers, a, now) = (Transfers::new(LIMITS), key("a", 1), Clock.now());
+        let good = whole(500).part(0, 100);
+        for bad in [
+            Part {
+                total: 1_001,
+                ..good.clone()
+            },
+            Part {
+                total: 50,
+                ..good.clone()
+            },
+            Part {
+                offset: u64::MAX,
+                ..good.clone()
+            },
+            Part {
+                total: 0,
+                bytes: Vec::new(),
+                ..good.clone()
+            },
+        ] {
+            let admission = transfers.admit(&a, 1, &bad, now);
+            assert!(matches!(admission, Admission::Malformed), "{bad:?}");
+        }
+        assert!(transfers.by_return.is_empty());
+        // Parts of one byte are bounded in number too.
+        let mut crumbs = Transfers::new(TransferLimits {
+            largest: 1 << 20,
+            most: 1 << 21,
+        });
+        let whole = whole(1 << 20);
+        for offset in 0..MOST as u64 {
+            assert!(write(&mut crumbs, &a, &whole.part(offset, 1), now));
+        }
+        let admission = crumbs.admit(&a, 1, &whole.part(MOST as u64, 1), now);
+        assert!(matches!(admission, Admission::Malformed));
+        assert_eq!((crumbs.bytes, crumbs.take_unneeded().len()), (0, 1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn announcing_much_takes_no_room() {
+        let (mut transfers, now) = (Transfers::new(LIMITS), Clock.now());
+        for minion in ["a", "b", "c", "d"] {
+            for job in 0..10 {
+                let announced = whole(1_000).part(0, 1);
+                assert!(write(&mut transfers, &key(minion, job), &announced, now));
+            }
+        }
+        assert_eq!(transfers.by_return.len(), 4 * PER_MINION);
+        let other = whole(900).part(0, 900);
+        assert!(write(&mut transfers, &key("other", 1), &other, now));
+        assert_eq!(transfers.bytes, 16);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_stands_still_or_crawls_gives_way() {
+        let mut transfers = Transfers::new(LIMITS);
+        let (still, crawling) = (key("still", 1), key("crawling", 1));
+        let begun = Clock.now();
+        assert!(write(
+            &mut transfers,
+            &still,
+            &whole(1_000).part(0, 990),
+            begun
+        ));
+        assert!(write(
+            &mut transfers,
+            &crawling,
+            &whole(1_000).part(0, 980),
+            begun
+        ));
+        let other = (key("other", 1), whole(500));
+        let takes =
+            |transfers: &mut Transfers, now| write(transfers, &other.0, &other.1.part(0, 400), now);
+        assert!(!takes(&mut transfers, begun), "there is no room");
+        for second in 1..10 {
+            tokio::time::advance(Duration::from_secs(1)).await;
+            let byte = whole(1_000).part(979 + second, 1);
+            assert!(write(&mut transfers, &crawling, &byte, Clock.now()));
+        }
+        assert!(!takes(&mut transfers, Clock.now()));
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert!(takes(&mut transfers, Clock.now()));
+        assert_eq!(transfers.take_unneeded().len(), 1);
+        assert!(!transfers.by_return.contains_key(&still));
+        let third = (key("third", 1), whole(1_000));
+        assert!(!write(
+            &mut transfers,
+            &third.0,
+            &third.1.part(0, 900),
+            Clock.now()
+        ));
+        for second in 10..61 {
+            tokio::time::advance(Duration::from_secs(1)).await;
+            let byte = whole(1_000).part(979 + second.min(18), 1);
+            write(&mut transfers, &crawling, &byte, Clock.now());
+            // It moves too, and is younger.
+            let byte = other.1.part(400 + second - 10, 1);
+            assert!(write(&mut transfers, &other.0, &byte, Clock.now()));
+        }
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert!(write(
+            &mut transfers,
+            &third.0,
+            &third.1.part(0, 900),
+            Clock.now()
+        ));
+        assert!(!transfers.by_return.contains_key(&crawling));
+        assert!(transfers.by_return.contains_key(&other.0));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_not_written_is_given_back() {
+        let (mut transfers, a, now) = (Transfers::new(LIMITS), key("a", 1), Clock.now());
+        let whole = whole(500);
+        let Admission::Write(first) = transfers.admit(&a, 1, &whole.part(0, 100), now) else {
+            panic!("there is room");
+        };
+        let admission = transfers.admit(&a, 1, &whole.part(0, 100), now);
+        assert!(matches!(admission, Admission::Busy), "one at a time");
+        transfers.not_written(&a, first.transfer.first, None);
+        assert_eq!(transfers.take_unneeded(), [(1, first.transfer.first)]);
+        assert!(write(&mut transfers, &a, &whole.part(0, 100), now));
+        let Admission::Write(second) = transfers.admit(&a, 1, &whole.part(100, 100), now) else {
+            panic!("there is room");
+        };
+        transfers.not_written(&a, second.transfer.first, None);
+        assert!(
+            transfers.take_unneeded().is_empty(),
+            "the first part is there"
+        );
+        assert!(write(&mut transfers, &a, &whole.part(100, 400), now));
+        assert_eq!((transfers.bytes, transfers.by_return.len()), (0, 0));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_without_a_part_for_an_hour_is_forgotten() {
+        let (mut transfers, a) = (Transfers::new(LIMITS), key("a", 1));
+        assert!(write(
+            &mut transfers,
+            &a,
+            &whole(500).part(0, 100),
+            Clock.now()
+        ));
+        tokio::time::advance(KEPT - Duration::from_secs(1)).await;
+        assert!(transfers.sweep(Clock.now()).is_empty());
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert_eq!(transfers.sweep(Clock.now()), [a]);
+        assert_eq!((transfers.bytes, transfers.take_unneeded().len()), (0, 1));
+    }
+
+    proptest! {
+        /// Each sends its next part again when it is told to come later, as minions do.
+        #[test]
+        fn transfers_that_fill_the_room_come_to_an_end(
+            lengths in proptest::collection::vec(1..1_000usize, 1..12),
+            turns in proptest::collection::vec((0..12usize, 1..400usize), 0..200),
+        ) {
+            let mut transfers = Transfers::new(TransferLimits { largest: 1_000, most: 1_000 });
+            let now = Clock.now();
+            let keys: Vec<_> = (0..lengths.len()).map(|number| key(&format!("m{number}"), 1)).collect();
+            let mut offsets = vec![0; lengths.len()];
+            let step = |transfers: &mut Transfers, offsets: &mut Vec<usize>, number: usize, size| {
+                if offsets[number] == lengths[number] {
+                    return false;
+                }
+                let part = whole(lengths[number]).part(offsets[number] as u64, size);
+                let written = write(transfers, &keys[number], &part, now);
+                offsets[number] += if written { part.bytes.len() } else { 0 };
+                assert!(transfers.bytes <= 1_000 + 1_000, "one goes beyond the limit");
+                written
+            };
+            for (number, size) in turns {
+                step(&mut transfers, &mut offsets, number % lengths.len(), size);
+            }
+            while offsets != lengths {
+                let moved = (0..lengths.len())
+                    .filter(|number| step(&mut transfers, &mut offsets, *number, 100))
+                    .count();
+                prop_assert!(moved > 0, "{offsets:?} of {lengths:?}");
+            }
+            prop_assert_eq!((transfers.bytes, transfers.by_return.len()), (0, 0));
+        }
+    }
+}
