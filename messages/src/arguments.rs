@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use saline_data::{Packed, UnpackError, Value};
 
-/// The packed arguments of a function. The master passes them on unread.
+/// The packed arguments of a function. The master passes them on as they came, and unpacks them only to judge rules about
+/// arguments and to show them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PackedArguments(Packed);
 

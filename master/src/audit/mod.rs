@@ -10,24 +10,26 @@
 //! |---|---|
 //! | `file` | the file: appends, syncs, rotates, and reads the last lines |
 //! | `record` | what a line says |
+//! | `suppressed_lines` | counts the decisions that have no line, by principal |
 //! | `threads` | writes what is queued, and syncs it while more is written |
 
 mod file;
 mod record;
+mod suppressed_lines;
 #[cfg(test)]
 mod tests;
 mod threads;
 
 use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use saline_protocol::transport::{Clock, Context};
 use tokio::sync::oneshot;
 
 pub(crate) use file::AuditFile;
 pub(crate) use record::{Outcome, Record};
+use suppressed_lines::SuppressedLines;
 
 use crate::bounds::{Rate, TokenBuckets};
 use crate::jobs::disk::thread::Thread;
@@ -36,7 +38,7 @@ use crate::settings::LiveSettings;
 use threads::Line;
 
 /// How many refusals of one principal, and orders of it that reach no minion, are lines of their own. What is above is counted
-/// in the next line.
+/// in the next line of that principal.
 const WITHOUT_EFFECT: Rate = Rate {
     per_second: 1.0,
     burst: 20.0,
@@ -61,8 +63,7 @@ struct AuditState {
     path: PathBuf,
     context: Context,
     without_effect: TokenBuckets<String>,
-    /// The decisions without an effect that have no line, since the last line.
-    suppressed: Arc<AtomicU64>,
+    suppressed: Arc<Mutex<SuppressedLines>>,
 }
 
 impl std::fmt::Debug for AuditState {
@@ -130,10 +131,10 @@ impl Audit {
     /// When the future is dropped the line was queued or it was not.
     pub(crate) async fn append(&self, record: Record<'_>) -> Option<Pending> {
         if record.has_no_effect() && !self.0.without_effect.allows(&record.principal) {
-            self.0.suppressed.fetch_add(1, Ordering::Relaxed);
+            self.suppressed().add(record.principal, 1);
             return None;
         }
-        let suppressed = self.0.suppressed.swap(0, Ordering::Relaxed);
+        let suppressed = self.suppressed().take(&record.principal);
         let entries = record.entries(self.0.clock.wall(), suppressed);
         let (written, is_written) = oneshot::channel();
         let (synced, is_synced) = oneshot::channel();
@@ -141,6 +142,7 @@ impl Audit {
             entries,
             suppressed,
             goes_on_without: record.goes_on_without,
+            principal: record.principal,
             written,
             synced,
         };
@@ -150,6 +152,11 @@ impl Audit {
             written: is_written,
             synced: is_synced,
         })
+    }
+
+    fn suppressed(&self) -> MutexGuard<'_, SuppressedLines> {
+        let suppressed = self.0.suppressed.lock();
+        suppressed.unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the last lines of the file, the oldest first.

@@ -15,6 +15,8 @@ const NAMED: usize = 64;
 /// The longest text of others in a line, in bytes. Of a longer one it has the beginning and a digest.
 const MAX_TEXT: usize = 1024;
 
+use super::suppressed_lines::Suppressed;
+
 /// A decision, as it becomes a line.
 #[derive(Debug)]
 pub(crate) struct Record<'a> {
@@ -73,7 +75,7 @@ pub(crate) enum Outcome<'a> {
 impl Record<'_> {
     /// Returns the line, of a decision before which none was left out.
     pub(crate) fn line(&self, now: SystemTime) -> Vec<u8> {
-        line(self.entries(now, 0), 0)
+        line(self.entries(now, Suppressed::default()), 0)
     }
 
     /// Whether nothing follows from the decision: it is a refusal, or an order that reaches no minion.
@@ -82,8 +84,8 @@ impl Record<'_> {
         reaches_nobody || matches!(self.outcome, Outcome::Refused { .. })
     }
 
-    /// Returns the entries of the line. `suppressed` decisions without an effect had none since the last line.
-    pub(super) fn entries(&self, now: SystemTime, suppressed: u64) -> Entries {
+    /// Returns the entries of the line. It tells of decisions without an effect that had none.
+    pub(super) fn entries(&self, now: SystemTime, suppressed: Suppressed) -> Entries {
         let time = OffsetDateTime::from(now).format(&Rfc3339);
         let mut entries = vec![
             // It has a format for every time that a machine can have.
@@ -125,9 +127,14 @@ impl Record<'_> {
         };
         entries.push(("decision", Value::from(decision)));
         entries.push(("rule", Value::from(bounded(rule))));
-        if suppressed > 0 {
-            let count = i64::try_from(suppressed).unwrap_or(i64::MAX);
-            entries.push(("lines_suppressed", Value::Int(count)));
+        for (name, count) in [
+            ("lines_suppressed", suppressed.own),
+            ("lines_suppressed_of_others", suppressed.of_others),
+        ] {
+            if count > 0 {
+                let count = i64::try_from(count).unwrap_or(i64::MAX);
+                entries.push((name, Value::Int(count)));
+            }
         }
         entries
     }

@@ -3,13 +3,13 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::oneshot;
 
 use super::file::{AppendedFile, explain};
+use super::suppressed_lines::{Suppressed, SuppressedLines};
 use super::{AuditError, AuditFile, record};
 use crate::jobs::disk::thread::{TaskQueue, Thread};
 use crate::settings::LiveSettings;
@@ -24,8 +24,9 @@ const GROUPS: usize = 16;
 #[derive(Debug)]
 pub(super) struct Line {
     pub(super) entries: record::Entries,
+    pub(super) principal: String,
     /// The decisions that this line counts.
-    pub(super) suppressed: u64,
+    pub(super) suppressed: Suppressed,
     /// Whether what it tells of is carried out also without it.
     pub(super) goes_on_without: bool,
     pub(super) written: oneshot::Sender<Result<(), AuditError>>,
@@ -46,7 +47,7 @@ struct Group {
 pub(super) fn start(
     path: PathBuf,
     settings: LiveSettings,
-    suppressed: Arc<AtomicU64>,
+    suppressed: Arc<Mutex<SuppressedLines>>,
 ) -> io::Result<Thread<Line>> {
     let (to_sync, groups) = sync_channel(GROUPS);
     let synced = path.clone();
@@ -66,7 +67,7 @@ fn write_lines(
     path: PathBuf,
     mut queue: TaskQueue<Line>,
     settings: &LiveSettings,
-    suppressed: &AtomicU64,
+    suppressed: &Mutex<SuppressedLines>,
     to_sync: SyncSender<Group>,
 ) {
     let mut file = AuditFile::new(path.clone());
@@ -92,8 +93,11 @@ fn write_lines(
         missing = match written {
             Ok(()) => 0,
             Err(_) => {
-                let counted = lines.iter().map(|line| line.suppressed).sum();
-                suppressed.fetch_add(counted, Ordering::Relaxed);
+                let mut all = suppressed.lock().unwrap_or_else(PoisonError::into_inner);
+                for line in &mut lines {
+                    all.put_back(std::mem::take(&mut line.principal), line.suppressed);
+                }
+                drop(all);
                 missing + lines.iter().filter(|line| line.goes_on_without).count() as u64
             }
         };
