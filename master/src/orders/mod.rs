@@ -12,5 +12,6 @@ pub use cancel::CancelOrder;
 pub(crate) use cancel::Cancelled;
 pub(crate) use decisions::{Decisions, Details};
 pub use publish::PublishOrder;
+pub(crate) use target_resolver::given_up;
 pub use target_resolver::{ResolveError, ResolvedTarget, TargetResolver, resolve_among};
 pub use trusted::{Chosen, Claimed, Decided, Trusted};

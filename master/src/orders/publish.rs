@@ -17,8 +17,8 @@ use saline_messages::{
 use saline_targeting::Target;
 
 use super::batch_choice;
-use super::{Chosen, Decisions, Details, ResolveError, ResolvedTarget, TargetResolver};
-use crate::authorize::{About, Action, Principal};
+use super::{Chosen, Decisions, Details, ResolveError, ResolvedTarget, TargetResolver, given_up};
+use crate::authorize::{About, Action, Principal, Reached};
 use crate::clock::MasterClock;
 use crate::events::Events;
 use crate::jobs::{CarriedOut, JobStore, NewJob, StoreError, may_become};
@@ -89,6 +89,11 @@ impl PublishOrder {
         let resolved = match resolved {
             Ok(resolved) => resolved,
             Err(ResolveError::Target(why)) => return Ok(OperatorReply::BadTarget(why)),
+            Err(ResolveError::GivenUp(id)) => {
+                let authorizer = &self.decisions.authorizer;
+                let why = given_up(authorizer.known_to(principal, vec![id]).first());
+                return Ok(OperatorReply::BadTarget(why));
+            }
             Err(ResolveError::Keys(why)) => return Ok(OperatorReply::Failed(why)),
         };
         let mut target = resolved.target.target().clone();
@@ -120,7 +125,7 @@ impl PublishOrder {
         let about = About::Function {
             fun: &request.fun,
             arguments: &request.arg,
-            minions: &minions,
+            minions: Reached::by(&asked, &minions),
         };
         let details = Details {
             function: Some(&request.fun),

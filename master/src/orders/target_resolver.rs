@@ -45,9 +45,20 @@ pub enum ResolveError {
     /// The target is malformed, or names what is unknown; in one line.
     #[error("{0}")]
     Target(String),
+    /// A regular expression took too many steps with this minion, and the target includes no other.
+    #[error("{}", given_up(Some(.0)))]
+    GivenUp(MinionId),
     /// The accepted minions cannot be read.
     #[error("{0}")]
     Keys(String),
+}
+
+/// Returns that a target was given up, in one line; at which minion to those alone who may know that it is there.
+pub(crate) fn given_up(minion: Option<&MinionId>) -> String {
+    match minion {
+        Some(id) => format!("the target was given up at minion {id}: {TooManySteps}"),
+        None => format!("the target was given up: {TooManySteps}"),
+    }
 }
 
 impl TargetResolver {
@@ -172,9 +183,7 @@ pub fn resolve_among(
     if minions.is_empty()
         && let Some(id) = given_up.first()
     {
-        return Err(ResolveError::Target(format!(
-            "the target was given up at minion {id}: {TooManySteps}"
-        )));
+        return Err(ResolveError::GivenUp(id.clone()));
     }
     // A list has all that is in it, so what is not among the minions has no key.
     let has_no_key = |name: &&String| {

@@ -3,8 +3,8 @@
 use saline_messages::{OperatorReply, TargetMatches};
 use saline_targeting::Target;
 
-use crate::authorize::{About, Action, Authorizer, Principal};
-use crate::orders::{ResolveError, ResolvedTarget, TargetResolver};
+use crate::authorize::{About, Action, Authorizer, Principal, Reached};
+use crate::orders::{ResolveError, ResolvedTarget, TargetResolver, given_up};
 
 /// Answers questions about targets.
 #[derive(Debug)]
@@ -21,6 +21,7 @@ impl TargetQueries {
         target: Target,
         include_unknown: bool,
     ) -> OperatorReply {
+        let asked = target.clone();
         match self.targets.resolve(target, include_unknown).await {
             Ok(ResolvedTarget {
                 minions,
@@ -28,7 +29,7 @@ impl TargetQueries {
                 unknown,
                 ..
             }) => {
-                let about = About::Minions(&minions);
+                let about = About::Minions(Reached::by(&asked, &minions));
                 let decided = self
                     .authorizer
                     .authorize(principal, Action::MatchTarget, about);
@@ -42,6 +43,10 @@ impl TargetQueries {
                 }
             }
             Err(ResolveError::Target(why)) => OperatorReply::BadTarget(why),
+            Err(ResolveError::GivenUp(id)) => {
+                let known = self.authorizer.known_to(principal, vec![id]);
+                OperatorReply::BadTarget(given_up(known.first()))
+            }
             Err(ResolveError::Keys(why)) => OperatorReply::Failed(why),
         }
     }
