@@ -5,13 +5,49 @@ use std::fmt;
 
 use saline_config::{AccessRule, FunctionRule, RuleScope};
 use saline_messages::{Arguments, MinionId, PackedArguments, is_secret};
-use saline_targeting::TooManySteps;
+use saline_targeting::{Target, TargetKind, TooManySteps};
 
 use super::{Action, LocalUser, Principal};
 use crate::settings::{AccessSettings, LiveSettings};
 
 /// How many minions a refusal names.
 const NAMED: usize = 3;
+
+/// The minions that a target includes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Reached<'a> {
+    minions: &'a [MinionId],
+    /// Whether a refusal names those outside of the rules. Where what minions say of themselves, or what root assigned to
+    /// them, chose them, their names would tell that to somebody who has no rule about them.
+    may_be_named: bool,
+}
+
+impl<'a> Reached<'a> {
+    /// No minion.
+    pub(crate) const NONE: Self = Self {
+        minions: &[],
+        may_be_named: true,
+    };
+
+    /// The minions that `target` includes.
+    pub(crate) fn by(target: &Target, minions: &'a [MinionId]) -> Self {
+        let may_be_named = match target.kind {
+            TargetKind::Glob | TargetKind::List | TargetKind::Pcre => true,
+            TargetKind::Grain
+            | TargetKind::GrainPcre
+            | TargetKind::IpCidr
+            | TargetKind::Nodegroup
+            | TargetKind::Compound
+            | TargetKind::Pillar
+            | TargetKind::PillarPcre
+            | TargetKind::Assigned => false,
+        };
+        Self {
+            minions,
+            may_be_named,
+        }
+    }
+}
 
 /// What an action is about.
 #[derive(Debug, Clone, Copy)]
@@ -22,10 +58,10 @@ pub(crate) enum About<'a> {
     Function {
         fun: &'a str,
         arguments: &'a PackedArguments,
-        minions: &'a [MinionId],
+        minions: Reached<'a>,
     },
     /// These minions.
-    Minions(&'a [MinionId]),
+    Minions(Reached<'a>),
     /// A job or a run, by the principal that ordered it, as [`Principal::owner`] names that.
     Owner(&'a str),
 }
@@ -313,7 +349,7 @@ impl<'a> Rules<'a> {
         &self,
         fun: &str,
         arguments: &PackedArguments,
-        minions: &[MinionId],
+        reached: Reached<'_>,
     ) -> Result<Allowed, Option<String>> {
         let arguments = arguments.unpack().ok();
         let rules: Vec<&AccessRule> = self
@@ -326,10 +362,10 @@ impl<'a> Rules<'a> {
         let Some(first) = rules.first() else {
             return Err(None);
         };
-        match outside(&rules, minions) {
+        match outside(&rules, reached) {
             Some(names) => Err(Some(names)),
             None => {
-                let decided = minions.first().and_then(|id| covering(&rules, id));
+                let decided = reached.minions.first().and_then(|id| covering(&rules, id));
                 Ok(self.allowed(&decided.unwrap_or(first).text))
             }
         }
@@ -356,9 +392,14 @@ fn covering<'a>(rules: &[&'a AccessRule], id: &MinionId) -> Option<&'a AccessRul
     rules.iter().find(covers).copied()
 }
 
-/// Names the first of the minions that no rule is about; none if there is none.
-fn outside(rules: &[&AccessRule], minions: &[MinionId]) -> Option<String> {
-    let mut outside = minions.iter().filter(|id| covering(rules, id).is_none());
+/// Names the first of the minions that no rule is about, or says that there are some; none if there is none.
+fn outside(rules: &[&AccessRule], reached: Reached<'_>) -> Option<String> {
+    let minions = reached.minions.iter();
+    let mut outside = minions.filter(|id| covering(rules, id).is_none());
+    if !reached.may_be_named {
+        let some = "minions that the target reaches outside of its rules";
+        return outside.next().map(|_| some.to_owned());
+    }
     let named: Vec<&str> = outside.by_ref().take(NAMED).map(MinionId::as_str).collect();
     let left = outside.count();
     match (named.is_empty(), left) {

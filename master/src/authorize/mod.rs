@@ -14,6 +14,6 @@ mod principal;
 mod tests;
 
 pub use action::{Action, Verb};
-pub(crate) use authorizer::{About, Allowed, Authorizer, Refusal};
+pub(crate) use authorizer::{About, Allowed, Authorizer, Reached, Refusal};
 pub(crate) use principal::origin_of_owner;
 pub use principal::{LOCAL_OPERATOR, LocalUser, Principal};

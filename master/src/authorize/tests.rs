@@ -6,8 +6,9 @@ use std::sync::Arc;
 use saline_config::MasterConfig;
 use saline_data::Value;
 use saline_messages::{Arguments, MinionId};
+use saline_targeting::{Target, TargetKind};
 
-use super::{About, Action, Authorizer, LocalUser, Principal};
+use super::{About, Action, Authorizer, LocalUser, Principal, Reached};
 use crate::settings::LiveSettings;
 
 fn id(text: &str) -> MinionId {
@@ -70,6 +71,11 @@ fn principals() -> Vec<(&'static str, Principal)> {
     ]
 }
 
+/// The minions of a target that chooses them by ids.
+fn by_ids(minions: &[MinionId]) -> Reached<'_> {
+    Reached::by(&Target::glob("*"), minions)
+}
+
 /// What each action is about in the table: something that is the principal's own and within its rules, if it has any.
 fn about<'a>(
     action: Action,
@@ -81,15 +87,15 @@ fn about<'a>(
         Action::Publish => About::Function {
             fun: "test.ping",
             arguments,
-            minions,
+            minions: by_ids(minions),
         },
         Action::BeginRun => About::Function {
             fun: "manage.up",
             arguments,
-            minions: &[],
+            minions: Reached::NONE,
         },
         Action::CancelJob | Action::ReadJob => About::Owner(owner),
-        Action::MatchTarget => About::Minions(minions),
+        Action::MatchTarget => About::Minions(by_ids(minions)),
         Action::OwnRun
         | Action::ListKeys
         | Action::ChangeKeys
@@ -210,7 +216,7 @@ fn publish_by(
     let about = About::Function {
         fun,
         arguments: &arguments.pack(),
-        minions: &minions,
+        minions: by_ids(&minions),
     };
     match authorizer(rules).authorize(who, Action::Publish, about) {
         Ok(allowed) => allowed.rule.into_owned(),
@@ -324,16 +330,68 @@ fn a_rule_with_a_pattern_for_an_argument_allows_no_secret_there() {
             positional: vec![value],
             named: Vec::new(),
         };
+        let minions = [id("web1")];
         let about = About::Function {
             fun: "user.add",
             arguments: &arguments.pack(),
-            minions: &[id("web1")],
+            minions: by_ids(&minions),
         };
         let decided = authorizer(rules).authorize(&user("ann", &[]), Action::Publish, about);
         decided.is_ok()
     };
     assert!(by_position(Value::from("x")));
     assert!(!by_position(marker));
+}
+
+#[test]
+fn a_refusal_names_minions_only_where_the_target_has_their_ids() {
+    let authorizer = authorizer("publisher_acl:\n  ann:\n    - 'web*':\n      - test.ping\n");
+    let ann = user("ann", &[]);
+    let (minions, arguments) = ([id("db1"), id("web1")], Arguments::default().pack());
+    let refused = |kind: TargetKind, expression: &str, minions: &[MinionId]| {
+        let target = Target {
+            kind,
+            expression: expression.to_owned(),
+        };
+        let reached = Reached::by(&target, minions);
+        let job = About::Function {
+            fun: "test.ping",
+            arguments: &arguments,
+            minions: reached,
+        };
+        let lines = [
+            authorizer.authorize(&ann, Action::Publish, job),
+            authorizer.authorize(&ann, Action::MatchTarget, About::Minions(reached)),
+        ];
+        lines.map(|decided| decided.map_or_else(|refusal| refusal.line, |_| "allowed".to_owned()))
+    };
+    let because = "no rule of publisher_acl in the master's configuration allows it";
+    for (kind, expression) in [
+        (TargetKind::Glob, "*"),
+        (TargetKind::List, "db1,web1"),
+        (TargetKind::Pcre, ".*1"),
+    ] {
+        let expected = [
+            format!("local user ann may not run test.ping on db1: {because}"),
+            format!("local user ann may not match a target with db1: {because}"),
+        ];
+        assert_eq!(refused(kind, expression, &minions), expected);
+    }
+    let some = "minions that the target reaches outside of its rules";
+    for (kind, expression) in [
+        (TargetKind::Grain, "os:Debian"),
+        (TargetKind::Compound, "* and G@os:Debian"),
+        (TargetKind::IpCidr, "192.0.2.0/24"),
+        (TargetKind::Nodegroup, "group"),
+        (TargetKind::Assigned, "roles:db"),
+    ] {
+        let expected = [
+            format!("local user ann may not run test.ping on {some}: {because}"),
+            format!("local user ann may not match a target with {some}: {because}"),
+        ];
+        assert_eq!(refused(kind, expression, &minions), expected);
+        assert_eq!(refused(kind, expression, &minions[1..]), ["allowed"; 2]);
+    }
 }
 
 #[test]
@@ -359,7 +417,7 @@ fn a_pattern_that_takes_too_many_steps_allows_nothing_and_refuses_in_the_blackli
     let about = |arguments| About::Function {
         fun: &fun,
         arguments,
-        minions: &[],
+        minions: Reached::NONE,
     };
     let arguments = Arguments::default().pack();
     let ann = user("ann", &[]);

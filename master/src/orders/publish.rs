@@ -18,13 +18,13 @@ use saline_targeting::Target;
 
 use super::batch_choice;
 use super::{Chosen, OrderError, ResolvedTarget, TargetResolver};
-use crate::authorize::{About, Action, Principal};
+use crate::authorize::{About, Action, Principal, Reached};
 use crate::clock::MasterClock;
 use crate::decisions::{AllowedOrder, Decisions, Details};
 use crate::events::Events;
 use crate::jobs::{CarriedOut, JobStore, NewJob, StoreError, may_become};
 use crate::peers::Revocation;
-use crate::publisher::MinionPublisher;
+use crate::publisher::{MAX_OWN_TOPIC, MinionPublisher};
 use crate::sessions::Sessions;
 use crate::settings::LiveSettings;
 
@@ -184,7 +184,7 @@ impl PublishOrder {
             mut without_grains,
             unknown,
             ..
-        } = resolving?;
+        } = resolving.map_err(|error| error.told_to(principal, &self.decisions.authorizer))?;
         // A minion that the master takes for another one would run a job that is not its own: the topic of all
         // minions is for targets that ids alone decide.
         let is_apart = request.private || target.needs_grains();
@@ -221,7 +221,7 @@ impl PublishOrder {
         let about = About::Function {
             fun: &request.fun,
             arguments: &request.arg,
-            minions: &ordered.ids,
+            minions: Reached::by(&request.target, &ordered.ids),
         };
         let details = Details {
             function: Some(&request.fun),
@@ -252,12 +252,7 @@ impl PublishOrder {
         }
         let claims = match batch {
             Some(_) => MustClaim::Everybody,
-            None => {
-                let away = minions
-                    .iter()
-                    .filter(|(_, state)| *state != MinionJobState::Offered);
-                self.sessions.claims(created, away.map(|(id, _)| id))
-            }
+            None => self.claims(ordered.resolved, created, &minions),
         };
         // The turn of the last minion of a batch may come long after the first one's.
         let usual = batch.map_or(settings.job_ttl, |_| settings.keep_jobs);
@@ -349,6 +344,27 @@ impl PublishOrder {
         let _ = Box::pin(self.revocation.settle(unknown)).await;
     }
 
+    /// Returns who must claim a job for these minions, sorted by id. A job that goes to the topic of all reaches minions too
+    /// whose keys were accepted after its target was resolved. Such a one may match it and have a lease that covers it, so it
+    /// has to ask, and is refused: the principal's rules were judged without it.
+    fn claims(
+        &self,
+        resolved_at: MasterTime,
+        created: MasterTime,
+        minions: &[(MinionId, MinionJobState)],
+    ) -> MustClaim {
+        let mut newcomers = match minions.len() > MAX_OWN_TOPIC {
+            true => self.sessions.leased_since(resolved_at),
+            false => Vec::new(),
+        };
+        newcomers.retain(|id| minions.binary_search_by(|(own, _)| own.cmp(id)).is_err());
+        let away = minions
+            .iter()
+            .filter(|(_, state)| *state != MinionJobState::Offered);
+        let away = away.map(|(id, _)| id);
+        self.sessions.claims(created, away.chain(&newcomers))
+    }
+
     /// Returns the state in which the job is offered to each of these minions.
     fn states(
         &self,
@@ -435,7 +451,108 @@ fn describe_operator(principal: &Principal, user: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use saline_channel::PublicIdentity;
+    use saline_channel::noise::SplitKeys;
+    use saline_messages::{PeerVersion, SessionId, StartId};
+    use saline_protocol::transport::{Peer, Source};
+
     use super::*;
+    use crate::parts::testing::TestMaster;
+    use crate::sessions::{MinionStart, NewSession, Origin, SessionState};
+
+    /// Adds the session of a present minion whose lease begins at this time.
+    fn lease(sessions: &Sessions, number: u8, id: &MinionId, after: MasterTime) {
+        let new = NewSession {
+            id: SessionId([number; 16]),
+            principal: Principal::Minion(id.clone()),
+            version: PeerVersion {
+                protocol: 1,
+                software: String::new(),
+            },
+            identity: PublicIdentity([number; 32]),
+            origin: Origin::Network,
+            listener: 0,
+            peer: Peer::new(number.into(), Source::Process),
+            proven: true,
+            state: SessionState::Accepted,
+        };
+        let keys = SplitKeys {
+            initiator: [1; 32],
+            responder: [2; 32],
+        };
+        let session = sessions.add(new, &keys).unwrap();
+        let start = MinionStart {
+            start: StartId([number; 16]),
+            predecessor_ended: false,
+        };
+        sessions.seat(&session, start);
+        assert_eq!(sessions.grant_lease(&session, after).after, after);
+    }
+
+    #[tokio::test]
+    async fn a_minion_that_is_accepted_after_the_target_was_resolved_must_claim_and_may_not_begin()
+    {
+        let master = TestMaster::start(|_| {}).await;
+        let order = master.state.operator_verbs().publish;
+        let id = |text: &str| MinionId::parse(text).unwrap();
+        let (resolved_at, created) = (1_000, 1_010);
+        for (number, minion, after) in [
+            (1, "known-before", 900),
+            (2, "known-back", 1_005),
+            (3, "other-before", 900),
+            (4, "accepted-at", resolved_at),
+            (5, "accepted-after", 1_005),
+            (6, "accepted-later", created),
+        ] {
+            lease(&order.sessions, number, &id(minion), after);
+        }
+        let mut minions = vec![id("known-back"), id("known-before")];
+        minions.extend((0..MAX_OWN_TOPIC).map(|number| id(&format!("m{number:02}"))));
+        let offered: Vec<_> = minions
+            .into_iter()
+            .map(|id| (id, MinionJobState::Offered))
+            .collect();
+        let claims = order.claims(resolved_at, created, &offered);
+        for (minion, must) in [
+            ("known-before", false),
+            // It was chosen, so it is granted the job when it asks.
+            ("known-back", false),
+            ("other-before", false),
+            ("accepted-at", true),
+            ("accepted-after", true),
+        ] {
+            assert_eq!(claims.include(&id(minion)), must, "{minion}");
+        }
+        // A job for few goes to each of them alone.
+        let few = order.claims(resolved_at, created, &offered[..2]);
+        assert_eq!(few, MustClaim::NOBODY);
+        // What asks without being one of the minions is refused, and what it returns is not taken.
+        let job = Job {
+            jid: order.jobs.next_jid(),
+            target: Target::glob("*"),
+            fun: "test.ping".to_owned(),
+            arg: saline_messages::Arguments::default().pack(),
+            user: "ann".to_owned(),
+            created,
+            expires: MasterTime::MAX,
+            claims,
+        };
+        let new = NewJob {
+            job: sign_job(&order.identity, job.clone()),
+            operator: "ann".to_owned(),
+            request: saline_messages::RequestId::random().unwrap(),
+            minions: offered,
+            unknown: Vec::new(),
+            batch: None,
+            resolved: Some(resolved_at),
+            metadata: None,
+        };
+        let published = order.jobs.publish(new).await.unwrap();
+        assert!(matches!(published, CarriedOut::Now));
+        let newcomer = id("accepted-after");
+        assert!(!order.jobs.claim(&newcomer, &job.jid).await.unwrap());
+        assert!(order.jobs.claim(&id("known-back"), &job.jid).await.unwrap());
+    }
 
     #[test]
     fn the_log_names_the_operator_and_what_it_calls_itself() {

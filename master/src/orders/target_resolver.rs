@@ -8,6 +8,7 @@ use saline_protocol::transport::Context;
 use saline_targeting::{CompiledTarget, Expanded, PackedGrains, Target, TargetError, TooManySteps};
 
 use super::trusted::{Chosen, Claimed, Trusted, decide};
+use crate::authorize::{Authorizer, Principal};
 use crate::grains::GrainsTable;
 use crate::keys::{KeyAccess, KeyStore};
 use crate::settings::{LiveSettings, RootFacts};
@@ -45,9 +46,33 @@ pub enum ResolveError {
     /// The target is malformed, or names what is unknown; in one line.
     #[error("{0}")]
     Target(String),
+    /// A regular expression took too many steps with this minion, and the target includes no other.
+    #[error("{}", given_up(Some(.0)))]
+    GivenUp(MinionId),
     /// The accepted minions cannot be read.
     #[error("{0}")]
     Keys(String),
+}
+
+impl ResolveError {
+    /// Returns the error as it is told to this principal, who may not know of every minion.
+    pub(crate) fn told_to(self, principal: &Principal, authorizer: &Authorizer) -> Self {
+        match self {
+            Self::GivenUp(id) => {
+                let known = authorizer.known_to(principal, vec![id]);
+                Self::Target(given_up(known.first()))
+            }
+            error => error,
+        }
+    }
+}
+
+/// Returns that a target was given up, in one line, and at which minion.
+fn given_up(minion: Option<&MinionId>) -> String {
+    match minion {
+        Some(id) => format!("the target was given up at minion {id}: {TooManySteps}"),
+        None => format!("the target was given up: {TooManySteps}"),
+    }
 }
 
 impl TargetResolver {
@@ -172,9 +197,7 @@ pub fn resolve_among(
     if minions.is_empty()
         && let Some(id) = given_up.first()
     {
-        return Err(ResolveError::Target(format!(
-            "the target was given up at minion {id}: {TooManySteps}"
-        )));
+        return Err(ResolveError::GivenUp(id.clone()));
     }
     // A list has all that is in it, so what is not among the minions has no key.
     let has_no_key = |name: &&String| {

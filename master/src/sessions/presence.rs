@@ -294,6 +294,18 @@ impl Sessions {
         MustClaim::of(named)
     }
 
+    /// Returns the minions whose leases began at this time or later.
+    pub fn leased_since(&self, time: MasterTime) -> Vec<MinionId> {
+        let table = lock(&self.table);
+        let leased = |entry: &&Entry| entry.lease.after >= time && entry.lease.until >= time;
+        let entries = table.all.values().filter(leased);
+        let ids = entries.filter_map(|entry| match &entry.session.principal {
+            Principal::Minion(id) => Some(id.clone()),
+            _ => None,
+        });
+        ids.collect()
+    }
+
     /// Forgets leases that ended before `now`.
     pub fn forget_leases(&self, now: MasterTime) {
         lock(&self.table)

@@ -10,7 +10,7 @@ use saline_messages::{
 };
 use saline_protocol::transport::Context;
 
-use crate::authorize::{About, Action, Principal};
+use crate::authorize::{About, Action, Principal, Reached};
 use crate::decisions::{Decisions, Details};
 use crate::jobs::StoreError;
 use crate::runners::{Phase, RunState, Runners};
@@ -104,7 +104,7 @@ impl RunnerVerb {
         let about = About::Function {
             fun: &call.fun,
             arguments: &call.arg,
-            minions: &[],
+            minions: Reached::NONE,
         };
         let details = Details {
             function: Some(&call.fun),

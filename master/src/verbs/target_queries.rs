@@ -3,7 +3,7 @@
 use saline_messages::{OperatorReply, TargetMatches};
 use saline_targeting::Target;
 
-use crate::authorize::{About, Action, Authorizer, Principal};
+use crate::authorize::{About, Action, Authorizer, Principal, Reached};
 use crate::orders::{ResolveError, ResolvedTarget, TargetResolver};
 
 /// Answers questions about targets.
@@ -21,6 +21,7 @@ impl TargetQueries {
         target: Target,
         include_unknown: bool,
     ) -> OperatorReply {
+        let asked = target.clone();
         match self.targets.resolve(target, include_unknown).await {
             Ok(ResolvedTarget {
                 minions,
@@ -28,7 +29,7 @@ impl TargetQueries {
                 unknown,
                 ..
             }) => {
-                let about = About::Minions(&minions);
+                let about = About::Minions(Reached::by(&asked, &minions));
                 let decided = self
                     .authorizer
                     .authorize(principal, Action::MatchTarget, about);
@@ -41,7 +42,7 @@ impl TargetQueries {
                     Err(refusal) => OperatorReply::NotAllowed(refusal.line),
                 }
             }
-            Err(error) => unresolved(error),
+            Err(error) => unresolved(error.told_to(principal, &self.authorizer)),
         }
     }
 }
@@ -50,6 +51,7 @@ impl TargetQueries {
 pub(super) fn unresolved(error: ResolveError) -> OperatorReply {
     match error {
         ResolveError::Target(why) => OperatorReply::BadTarget(why),
+        ResolveError::GivenUp(_) => OperatorReply::BadTarget(error.to_string()),
         ResolveError::Keys(why) => OperatorReply::Failed(why),
     }
 }
